@@ -1,4 +1,4 @@
-//! Callers that a proxy in front of the server has asked who they are.
+//! Callers authenticated by a proxy in front of the server.
 //!
 //! ```text
 //! cargo run -p deepagents-server --example authenticate
@@ -12,7 +12,7 @@ use deepagents_core::store::MemoryStore;
 use deepagents_server::{Authenticate, Identity, Limits, Presented, Refusal, Server};
 
 // ANCHOR: example
-/// The proxy puts who they are into a header, which it takes out of what comes from outside.
+/// Trusts a header that the proxy sets to the caller's id and removes from incoming requests.
 struct BehindProxy;
 
 impl Authenticate for BehindProxy {

@@ -1,4 +1,4 @@
-//! A server inside of a program of one's own, beside routes of one's own.
+//! A server embedded in another program, beside the program's own routes.
 //!
 //! ```text
 //! cargo run -p deepagents-server --example embed
@@ -26,7 +26,7 @@ async fn routes() -> Result<Router, Box<dyn std::error::Error>> {
 #[tokio::main]
 #[allow(clippy::print_stdout, reason = "an example shows what it does")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Give them to `axum::serve`, with a listener.
+    // Pass the routes to `axum::serve` with a listener.
     println!("routes beside those of the agents: {}", routes().await?.has_routes());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What all routes share.
+//! State shared by all routes.
 
 use std::fmt;
 use std::sync::atomic::AtomicBool;
@@ -22,20 +22,20 @@ use crate::stream::{RunIdentity, StateUpdate};
 use crate::threads::CheckpointCache;
 use crate::webhooks::{WebhookPolicy, Webhooks};
 
-/// Under which key of a thread's metadata the server keeps what is its own.
+/// Key in a thread's metadata that holds the server's own data.
 pub(crate) const OWN: &str = "deepagents_server";
 
-/// Under which key of a thread's metadata its runs keep whose note it has.
+/// Key in a thread's metadata under which its runs record whose note it carries.
 const NOTED_BY: &str = "noted_by";
 
-/// States that clients have changed and that a slow reader has not read; of more the oldest are passed over.
+/// Capacity of the state update channel. A receiver that lags behind by more loses the oldest updates.
 const STATE_UPDATES: usize = 256;
 
-/// An agent with the name that clients know it by.
+/// An agent and the name under which clients address it.
 pub(crate) struct ServedAgent {
     pub(crate) name: String,
     pub(crate) description: Option<String>,
-    /// What its threads note of themselves; clients neither see nor set that.
+    /// Metadata added to the agent's threads. Clients can neither see nor set it.
     pub(crate) note: Map<String, Value>,
     pub(crate) agent: DeepAgent,
     pub(crate) threads: ThreadAccess,
@@ -47,7 +47,7 @@ impl fmt::Debug for ServedAgent {
     }
 }
 
-/// The server's parts.
+/// The shared parts of the server.
 pub(crate) struct App {
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) store: Arc<dyn Store>,
@@ -57,18 +57,18 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
     pub(crate) checkpoints: CheckpointCache,
     pub(crate) webhooks: Webhooks,
-    /// States that clients have changed, for those who read the threads.
+    /// Thread states changed by clients, broadcast to the subscribers of the threads.
     pub(crate) state_updates: broadcast::Sender<Arc<StateUpdate>>,
     pub(crate) limits: Arc<LimitTable>,
     pub(crate) spending: Spending,
     pub(crate) started: String,
-    /// The id of this process among those on the storage.
+    /// The id of this process among the processes that share the storage.
     pub(crate) process: String,
-    /// How long a thread stays a run's whose process was killed.
+    /// How long the lease on a thread outlives a run whose process was killed.
     pub(crate) lease: Duration,
-    /// Whether its own sockets speak TLS.
+    /// Whether the server's own sockets use TLS.
     pub(crate) tls: AtomicBool,
-    /// Whether the server is to end.
+    /// Becomes `true` when the server shuts down.
     pub(crate) closing: watch::Sender<bool>,
 }
 
@@ -102,18 +102,18 @@ impl App {
         }
     }
 
-    /// Waits until the server is to end.
+    /// Waits until the server shuts down.
     pub(crate) async fn closed(&self) {
-        // The sender lives as long as this does.
+        // The sender lives as long as `self`.
         let _ = self.closing.subscribe().wait_for(|closing| *closing).await;
     }
 
-    /// The agents as they are now. Who works with one goes on with it where others take its place.
+    /// Returns the current agents. A caller that holds an agent keeps using it after the agents are replaced.
     pub(crate) fn agents(&self) -> Arc<[Arc<ServedAgent>]> {
         self.agents.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts other agents in their place.
+    /// Replaces the agents.
     pub(crate) fn set_agents(&self, agents: Vec<Arc<ServedAgent>>) {
         *self.agents.write().unwrap_or_else(PoisonError::into_inner) = agents.into();
     }
@@ -122,32 +122,32 @@ impl App {
         self.agents().iter().find(|agent| agent.name == graph).cloned()
     }
 
-    /// The threads, seen with the channels of the agent that ran on this one last.
+    /// Returns access to the threads, using the channels of the agent that last ran on this thread.
     pub(crate) fn threads_of(&self, info: &ThreadInfo) -> Result<ThreadAccess> {
         let graph = info.metadata.get("graph_id").and_then(Value::as_str);
         let agent = graph.and_then(|graph| self.agent(graph)).or_else(|| self.agents().first().cloned());
         agent.map(|agent| agent.threads.clone()).ok_or_else(|| ApiError::bad_request("no agent is served"))
     }
 
-    /// How clients know the agents of a thread.
+    /// Returns the identity under which clients know the agents of a thread.
     pub(crate) fn identity_of(&self, thread: &str) -> RunIdentity {
         RunIdentity { thread: thread.to_owned(), ..RunIdentity::default() }
     }
 
-    /// A thread that there is.
+    /// Returns an existing thread.
     pub(crate) async fn thread(&self, id: &str) -> Result<ThreadInfo> {
         let found = self.journal.threads().get(&ids::check("thread ID", id)?).await?;
-        // That of a stranger is as one that there is not.
+        // A thread of another owner is reported as missing.
         found.filter(owns_thread).ok_or_else(|| ApiError::not_found("Thread", id))
     }
 
-    /// Whether somebody works on a thread who is not known to be gone.
+    /// Whether the thread has an owner that is not known to be gone.
     pub(crate) fn is_owned(&self, info: &ThreadInfo) -> bool {
         info.owner.is_some() && !self.agents().iter().any(|agent| agent.agent.definition().is_owner_gone(info))
     }
 
-    /// Takes out of metadata what clients neither see nor set: a client that could name the address of a thread's model would
-    /// have whoever goes on with the thread send a key there.
+    /// Removes the metadata that clients may neither see nor set. If a client could set the address of a thread's
+    /// model, whoever resumes the thread would send an API key there.
     pub(crate) fn take_own(&self, metadata: &mut Map<String, Value>) {
         for key in [OWN, OWNER, NOTED_BY] {
             metadata.remove(key);
@@ -158,14 +158,14 @@ impl App {
         }
     }
 
-    /// What a client has put into a thread's metadata.
+    /// Returns the part of a thread's metadata that clients may see.
     pub(crate) fn shown_metadata(&self, info: &ThreadInfo) -> Map<String, Value> {
         let mut metadata = info.metadata.clone();
         self.take_own(&mut metadata);
         metadata
     }
 
-    /// Changes a thread's metadata; what is null goes away. A thread that does not exist begins to.
+    /// Updates a thread's metadata, removing keys whose value is null. Creates the thread if it does not exist.
     pub(crate) async fn set_metadata(&self, thread: &str, metadata: Map<String, Value>) -> Result<()> {
         Ok(self.journal.threads().set_metadata(thread, metadata).await?)
     }

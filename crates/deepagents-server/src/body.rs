@@ -1,4 +1,4 @@
-//! Reading the bodies and queries of requests.
+//! Extractors for request bodies and queries.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::error::ApiError;
 
-/// A body of JSON, which must be there.
+/// A required JSON body.
 pub(crate) struct Body<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
@@ -29,15 +29,15 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
-/// Reads a field that may be left out, and is not null where it is there: official clients leave it out.
+/// Deserialises an optional field that must not be null when present. Official clients omit it instead.
 pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
-/// How long a client may take for a body.
+/// How long a client may take to send a body.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A body as it is, which must come in time.
+/// A raw body, read within a time limit.
 pub(crate) struct Raw(pub(crate) Bytes);
 
 impl<S: Send + Sync> FromRequest<S> for Raw {
@@ -50,7 +50,7 @@ impl<S: Send + Sync> FromRequest<S> for Raw {
     }
 }
 
-/// A query.
+/// A deserialised query.
 pub(crate) struct Params<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
@@ -62,22 +62,22 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     }
 }
 
-/// A switch of a query, in the spellings that clients have for it.
+/// Parses a boolean query parameter in the spellings that clients use.
 pub(crate) fn is_true(switch: Option<&str>) -> bool {
     matches!(switch, Some("1" | "true" | "True"))
 }
 
-/// A query in which names may stand several times.
+/// A query in which names may repeat.
 pub(crate) struct Pairs(Vec<(String, String)>);
 
 impl Pairs {
-    /// The value of a name; of several the last.
+    /// Returns the value of a name, or the last one if it repeats.
     pub(crate) fn one(&self, name: &str) -> Option<&str> {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The values of a name, in the spellings that clients have for several: the name again and again, a list in JSON,
-    /// commas.
+    /// Returns all values of a name, in any of the forms that clients use: repeated names, a JSON list, or a
+    /// comma-separated list.
     pub(crate) fn all<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>, ApiError> {
         let mut words: Vec<Value> = Vec::new();
         for (_, value) in self.0.iter().filter(|(known, value)| known == name && !value.is_empty()) {

@@ -1,4 +1,4 @@
-//! What a request is answered that cannot be done.
+//! Error responses.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use deepagents_core::journal::JournalError;
 use deepagents_core::store::StoreError;
 use serde_json::json;
 
-/// A refusal: a status, and a body `{"detail": "…"}`.
+/// An error response: a status and the body `{"detail": "…"}`.
 #[derive(Debug, thiserror::Error)]
 #[error("{detail}")]
 pub(crate) struct ApiError {
     status: StatusCode,
     detail: String,
-    /// After how long it may be tried again, where that is more than a moment.
+    /// When to retry, if later than almost immediately.
     retry_after: Option<Duration>,
 }
 
@@ -27,7 +27,7 @@ impl ApiError {
         Self { status, detail: detail.into(), retry_after: None }
     }
 
-    /// A limit is reached for so long.
+    /// Creates an error for a limit that is exhausted for the duration `wait`.
     pub(crate) fn too_many(detail: impl Into<String>, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..Self::new(StatusCode::TOO_MANY_REQUESTS, detail) }
     }
@@ -36,7 +36,7 @@ impl ApiError {
         self.status
     }
 
-    /// Whether the same may work a little later.
+    /// Whether a retry may succeed a little later.
     pub(crate) fn is_temporary(&self) -> bool {
         self.status == StatusCode::SERVICE_UNAVAILABLE
     }

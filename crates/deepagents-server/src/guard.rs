@@ -1,4 +1,4 @@
-//! Who may call: programs of this machine, and what the owner of the server names.
+//! Checks of the `Host` and `Origin` of requests: by default only local programs may call the server.
 
 use std::sync::Arc;
 
@@ -11,21 +11,22 @@ use axum::response::{IntoResponse, Response};
 use crate::auth::Access;
 use crate::error::ApiError;
 
-/// The hosts under which the server may be called, and those whose pages may call it, beside those of this machine.
+/// The hosts under which the server may be called and the origins whose pages may call it, in addition to those of this
+/// machine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Guard {
     pub(crate) hosts: Vec<String>,
-    /// Origins as browsers send them; `*` is all.
+    /// Origins as browsers send them. `*` allows all.
     pub(crate) origins: Vec<String>,
 }
 
 impl Guard {
-    /// Whether a name is this machine's or was named.
+    /// Whether a host name belongs to this machine or is configured.
     pub(crate) fn knows(&self, host: &str) -> bool {
         matches!(host, "localhost" | "127.0.0.1" | "[::1]") || self.hosts.iter().any(|known| known == host)
     }
 
-    /// Whether pages of an origin may call.
+    /// Whether pages of an origin may call the server.
     pub(crate) fn takes_origin(&self, origin: &str) -> bool {
         if self.origins.iter().any(|known| known == "*" || known.trim_end_matches('/') == origin) {
             return true;
@@ -43,7 +44,8 @@ impl Guard {
     }
 }
 
-/// Refuses pages of strangers, and names that only look like this machine's: a browser sends whatever a page tells it to.
+/// Rejects requests from pages of other origins and requests for unknown host names (DNS rebinding). A browser sends
+/// whatever a page tells it to.
 pub(crate) async fn guard(
     State((guard, access)): State<(Arc<Guard>, Arc<Access>)>,
     request: Request,

@@ -1,4 +1,4 @@
-//! The store of clients.
+//! The store routes for clients.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::body::{Body, Params, is_true};
 use crate::error::{ApiError, Result};
 use crate::ids;
 
-/// What clients store lies below this namespace.
+/// Namespace below which the items of clients are stored.
 const ROOT: &str = "deepagents-server-store";
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -30,7 +30,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
 }
 
 fn below(namespace: &[String]) -> Vec<String> {
-    // Each caller has a store of their own; hashed, as a name may hold what a namespace may not.
+    // Each caller has a separate store. The id is hashed because it may contain characters that a namespace may not.
     let root = match caller() {
         Some(caller) => format!("{ROOT}-{}", ids::derived(&[caller.id()]).simple()),
         None => ROOT.to_owned(),
@@ -38,14 +38,14 @@ fn below(namespace: &[String]) -> Vec<String> {
     std::iter::once(root).chain(namespace.iter().cloned()).collect()
 }
 
-/// Refuses a namespace in which nothing can be put.
+/// Rejects a namespace in which no item can be put.
 fn check_place(namespace: &[String]) -> Result<()> {
     match namespace.first() {
         None => Err(ApiError::bad_request("`namespace` is empty; it is a list of labels")),
         Some(first) if first == "langgraph" => {
             Err(ApiError::bad_request("`langgraph` is kept for the server; begin `namespace` with another label"))
         }
-        // Clients join labels by dots to ask for an item.
+        // Clients join the labels with dots to request an item.
         Some(_) if namespace.iter().any(|label| label.is_empty() || label.contains('.')) => {
             Err(ApiError::invalid("a label of `namespace` is a text without dots"))
         }
@@ -66,9 +66,9 @@ struct PutItem {
     namespace: Vec<String>,
     key: String,
     value: Map<String, Value>,
-    /// Minutes that it lives.
+    /// Time to live in minutes.
     ttl: Option<f64>,
-    /// Which fields are to be found by their meaning, which none are.
+    /// Which fields are indexed for semantic search. No field is.
     #[allow(dead_code, reason = "it is refused where it is of another form")]
     index: Option<Index>,
 }
@@ -91,29 +91,29 @@ async fn put_item(State(app): State<Arc<App>>, Body(body): Body<PutItem>) -> Res
 
 #[derive(Deserialize)]
 struct Place {
-    /// Joined by dots.
+    /// The labels, joined by dots.
     namespace: String,
     key: String,
     #[serde(default)]
     refresh_ttl: Option<String>,
 }
 
-/// Lets an item live from now on for as long as it was to when it was put, if it does not live for ever.
+/// Restarts an item's time to live, if it has one.
 async fn refresh(app: &App, item: &Item) -> Result<()> {
     let time = |text: &str| text.parse::<Timestamp>().ok();
     let Some(until) = item.expires_at.as_deref().and_then(time) else { return Ok(()) };
     let life = time(&item.updated_at).and_then(|put| Duration::try_from(put.duration_until(until)).ok());
-    // A time that cannot be worked out is not one that never ends.
+    // An expiry that cannot be parsed does not become "never".
     let Some(life) = life else { return Ok(()) };
     let write = Write { ttl: Some(life), expected: Expected::Version(Some(item.version)), size: None };
     match app.store.write(&item.namespace, &item.key, item.value.clone(), write).await {
-        // It was put anew meanwhile, or is gone.
+        // The item was overwritten or deleted concurrently.
         Ok(_) | Err(StoreError::Conflict { .. }) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The item, or null where there is none.
+/// Returns the item, or null if there is none.
 async fn get_item(State(app): State<Arc<App>>, Params(place): Params<Place>) -> Result<Json<Value>> {
     let namespace: Vec<String> = place.namespace.split('.').map(str::to_owned).collect();
     if namespace.iter().any(String::is_empty) {
@@ -146,7 +146,7 @@ struct Search {
     filter: Option<Value>,
     limit: Option<usize>,
     offset: Option<usize>,
-    /// Words to look for.
+    /// Words to search for.
     query: Option<String>,
     #[serde(default)]
     refresh_ttl: Option<bool>,
@@ -185,7 +185,7 @@ async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result
     Ok(Json(json!({"items": items.collect::<Vec<_>>()})))
 }
 
-/// Adds what a field is to be.
+/// Adds the conditions for one field to a query.
 fn want(query: &mut Query, field: String, wanted: Value) -> Result<()> {
     match wanted {
         Value::Object(tests) if tests.keys().any(|key| key.starts_with('$')) => {
@@ -204,7 +204,7 @@ fn want(query: &mut Query, field: String, wanted: Value) -> Result<()> {
                 "`filter` compares inside of the list of `{field}`; a list is compared as a whole"
             )));
         }
-        // One that is missing is null too, and 1.0 is 1.
+        // A missing field equals null, and 1.0 equals 1.
         Value::Null => query.filters.push(Filter::new(field, Comparison::Equal(Value::Null))),
         Value::Number(number) if number.is_f64() => {
             query.filters.push(Filter::new(field.clone(), Comparison::AtLeast(Value::Number(number.clone()))));
@@ -217,7 +217,7 @@ fn want(query: &mut Query, field: String, wanted: Value) -> Result<()> {
     Ok(())
 }
 
-/// What a value is, in words.
+/// Describes the type of a value for error messages.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -229,7 +229,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Whether something is compared, here or further inside.
+/// Whether a value contains a comparison operator at any depth.
 fn compares(wanted: &Value) -> bool {
     match wanted {
         Value::Object(inner) => inner.iter().any(|(key, inner)| key.starts_with('$') || compares(inner)),
@@ -238,7 +238,7 @@ fn compares(wanted: &Value) -> bool {
     }
 }
 
-/// How many of the words an item has, as a share; none where no words are looked for.
+/// Returns the share of the words that an item contains, or `None` if no words are searched for.
 #[allow(clippy::cast_precision_loss, reason = "a search has few words")]
 fn score(item: &Item, words: &[String]) -> Option<f64> {
     if words.is_empty() {
@@ -291,7 +291,7 @@ async fn namespaces(State(app): State<Arc<App>>, Body(body): Body<Namespaces>) -
     let mut out: Vec<Vec<String>> = found
         .into_iter()
         .map(|namespace| namespace.into_iter().skip(1).collect::<Vec<_>>())
-        // What is put before those of clients is no label of theirs.
+        // The suffix must match labels of the client, not the root in front of them.
         .filter(|namespace| namespace.len() >= query.suffix.len())
         .map(|mut namespace| {
             namespace.truncate(body.max_depth.unwrap_or(usize::MAX));

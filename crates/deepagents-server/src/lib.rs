@@ -1,8 +1,8 @@
-//! Agents over HTTP, on the wire of the LangGraph server: its official clients, `RemoteGraph` and the front-ends made for
-//! it talk to this server unchanged.
+//! Agents over HTTP, compatible with the LangGraph server: its official clients, `RemoteGraph` and the front ends made
+//! for it work with this server unchanged.
 //!
-//! A [`Server`] is given agents that share a journal and becomes an [`axum::Router`]. What a client calls a graph is an
-//! agent, a thread is a thread of the journal, a checkpoint a position of its log.
+//! A [`Server`] takes agents that share a journal and becomes an [`axum::Router`]. A client's graph is an agent, a
+//! thread is a thread of the journal, and a checkpoint is a position in its log.
 //!
 //! ```
 //! use std::sync::Arc;

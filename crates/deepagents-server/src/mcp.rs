@@ -17,7 +17,7 @@ use crate::error::{ApiError, Result};
 use crate::rpc::{self, RpcError};
 use crate::runs::{RunCreate, joined, start};
 
-/// Versions of the protocol that are spoken, newest first.
+/// The newest supported version of the protocol.
 const NEWEST: &str = "2025-06-18";
 const VERSIONS: [&str; 3] = [NEWEST, "2025-03-26", "2024-11-05"];
 
@@ -49,7 +49,7 @@ async fn result(app: &Arc<App>, method: &str, params: &Value) -> Result<Value, R
     }
 }
 
-/// One tool for each assistant.
+/// Lists one tool per assistant.
 async fn tools(app: &App) -> Result<Vec<Value>> {
     let schema = json!({
         "type": "object",
@@ -106,7 +106,7 @@ async fn call(app: &Arc<App>, params: &Value) -> Result<Value, RpcError> {
     Ok(json!({"content": [{"type": "text", "text": text}], "isError": failed.is_some()}))
 }
 
-/// The text of a message.
+/// Returns the text of a message.
 fn content(message: &Value) -> String {
     match message.get("content") {
         Some(Value::String(text)) => text.clone(),

@@ -1,4 +1,4 @@
-//! Whether the server is there, and what it is.
+//! Health check and information about the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::app::App;
 use crate::body::{Params, is_true};
 use crate::error::ApiError;
 
-/// How long a database may take to answer and count as there.
+/// How long the database may take to answer a health check.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new().route("/info", get(info))
 }
 
-/// What everybody may ask.
+/// Routes that need no authentication.
 pub(crate) fn open_routes() -> Router<Arc<App>> {
     Router::new().route("/ok", get(ok))
 }
@@ -31,7 +31,7 @@ struct Health {
     check_db: Option<String>,
 }
 
-/// That the server is there; whether its database is too where that is asked.
+/// Reports that the server is up and, if the query asks for it, whether its database is.
 async fn ok(State(app): State<Arc<App>>, Params(query): Params<Health>) -> (StatusCode, Json<Value>) {
     if !is_true(query.check_db.as_deref()) {
         return (StatusCode::OK, Json(json!({"ok": true})));
@@ -54,12 +54,12 @@ async fn info() -> Json<Value> {
     }))
 }
 
-/// What a route is not for.
+/// Rejects a method that a route does not support.
 pub(crate) async fn not_allowed() -> ApiError {
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed")
 }
 
-/// What no route is for.
+/// Rejects an unknown path.
 pub(crate) async fn unknown() -> ApiError {
     ApiError::new(StatusCode::NOT_FOUND, "Not Found")
 }

@@ -1,4 +1,4 @@
-//! Counts of what the server does, in the text form of Prometheus.
+//! Counters in the Prometheus text format.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new().route("/metrics", get(metrics))
 }
 
-/// What is counted from the start of the server on.
+/// Counters since the server started.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    /// Answers by the first digit of their status.
+    /// Responses by the first digit of their status.
     answers: [AtomicU64; 6],
     succeeded: AtomicU64,
     failed: AtomicU64,
@@ -29,7 +29,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Counts a run that ended.
+    /// Counts a finished run.
     pub(crate) fn run_ended(&self, status: Status) {
         let counter = match status {
             Status::Success => &self.succeeded,
@@ -42,7 +42,7 @@ impl Metrics {
     }
 }
 
-/// Counts answers.
+/// Middleware that counts responses.
 pub(crate) async fn count(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     if let Some(counter) = app.metrics.answers.get(usize::from(response.status().as_u16() / 100)) {
@@ -58,7 +58,7 @@ async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
     text.push_str("# HELP deepagents_http_responses_total Answers by class of status.\n");
     text.push_str("# TYPE deepagents_http_responses_total counter\n");
     for (class, counter) in all.answers.iter().enumerate().skip(1) {
-        // Writing to a text does not fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "deepagents_http_responses_total{{class=\"{class}xx\"}} {}", read(counter));
     }
     text.push_str("# HELP deepagents_runs_total Runs that ended, by how.\n# TYPE deepagents_runs_total counter\n");

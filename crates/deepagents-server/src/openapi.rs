@@ -1,4 +1,4 @@
-//! What the server can be asked, for programs and for people: `/openapi.json` and `/docs`.
+//! The API description: `/openapi.json` for programs and `/docs` for people.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new().route("/openapi.json", get(document)).route("/docs", get(page))
 }
 
-/// A method and a path, what it does, and the fields of its body; those with a star must be there.
+/// A method, a path, a summary, and the fields of the body. Fields with a star are required.
 struct Operation(&'static str, &'static str, &'static str, &'static [&'static str]);
 
 const RUN: &[&str] = &[
@@ -56,7 +56,7 @@ const CRON: &[&str] = &[
     "webhook",
 ];
 
-/// Everything that needs a token where one is asked for; a test asks all of it as a stranger.
+/// All operations that need a token if authentication is configured. A test calls each of them without one.
 const OPERATIONS: &[Operation] = &[
     Operation("get", "/info", "The version, and what the server can do", &[]),
     Operation("get", "/metrics", "Counts, in the text form of Prometheus", &[]),
@@ -182,7 +182,7 @@ async fn document() -> Json<Value> {
     }))
 }
 
-/// The parts of a path that stand for something.
+/// Returns the parameters in a path.
 fn parameters(path: &str) -> Vec<Value> {
     let names = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     names.map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}})).collect()
@@ -203,7 +203,7 @@ fn operation(summary: &str, fields: &[&str]) -> Value {
     out
 }
 
-/// The same for people. Nothing in it is a client's.
+/// Renders the description as HTML. It contains no client data.
 async fn page() -> Html<String> {
     let row = |Operation(method, path, summary, fields): &Operation| {
         let fields = fields.join(", ");

@@ -1,5 +1,5 @@
-//! What is looked at before something is made is still so when it is: whoever makes it has its name for themselves
-//! meanwhile, among all processes on the storage.
+//! Reservations of names among all processes on the storage, so that what a request checks before it creates something
+//! still holds when it creates it.
 
 use std::future::Future;
 use std::pin::pin;
@@ -13,25 +13,25 @@ use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::ids;
 
-/// How long a name stays with a process that was killed; one that lives has it for longer by asking again.
+/// How long a reservation outlives a process that was killed. A live process renews it.
 const LIFE: Duration = Duration::from_secs(10);
 
-/// Between one try to have a name and the next.
+/// Pause between attempts to reserve a name.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How long a name is waited for.
+/// How long to wait for a name.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What only one at a time does something with.
+/// What a reservation protects.
 pub(crate) enum Name<'a> {
-    /// A thread that a client has given its id.
+    /// A thread whose id a client has chosen.
     Thread(&'a str),
     /// A caller whose runs are counted.
     Caller(&'a str),
 }
 
 impl Name<'_> {
-    /// Hashed, as a name may hold what a key may not.
+    /// Returns the key of the reservation. The id is hashed because it may contain characters that a key may not.
     fn key(&self) -> String {
         let words = match self {
             Self::Thread(id) => ["thread", id],
@@ -45,7 +45,7 @@ fn namespace() -> [String; 2] {
     ["deepagents-server".to_owned(), "reservations".to_owned()]
 }
 
-/// Does something with a name while nobody else does. Who needs two of them has the thread's first.
+/// Runs a future while holding the reservation of a name. A caller that needs two names reserves the thread first.
 pub(crate) async fn alone<T>(app: &App, name: Name<'_>, what: impl Future<Output = Result<T>>) -> Result<T> {
     let mut reserved = Reserved::take(app, name.key()).await?;
     let mut what = pin!(what);
@@ -59,12 +59,12 @@ pub(crate) async fn alone<T>(app: &App, name: Name<'_>, what: impl Future<Output
     done
 }
 
-/// A name that is one's own. It is free again when this is dropped, as where a client goes away while its request waits.
+/// A held reservation. Dropping it releases the name, for example when a client disconnects while its request waits.
 struct Reserved {
     store: Arc<dyn Store>,
     key: String,
     process: String,
-    /// At which it is one's own; none once it is not.
+    /// The version at which the reservation is held, or `None` once it is lost.
     version: Option<u64>,
 }
 
@@ -84,7 +84,8 @@ impl Reserved {
         }
     }
 
-    /// Has it for longer. Where the storage is away for a moment, it is one's own for as long as it was to be.
+    /// Extends the reservation. If the storage is unavailable for a moment, the reservation lasts as long as it was
+    /// granted for.
     async fn renew(&mut self) -> Result<()> {
         match self.write(LIFE).await {
             Err(StoreError::Conflict { .. }) => {
@@ -102,7 +103,7 @@ impl Reserved {
         Ok(())
     }
 
-    /// Lets others have it, unless they have it by now.
+    /// Releases the name, unless another process has reserved it by now.
     async fn release(mut self) {
         let Some(version) = self.version.take() else { return };
         free(self.store.clone(), std::mem::take(&mut self.key), version).await;
@@ -117,7 +118,8 @@ impl Drop for Reserved {
     }
 }
 
-/// Ends what is at a version, and nothing that came after it. Where this fails it ends by itself.
+/// Expires the reservation at exactly this version, never a later one. If this fails, the reservation expires by
+/// itself.
 async fn free(store: Arc<dyn Store>, key: String, version: u64) {
     let write = Write { ttl: Some(Duration::ZERO), expected: Expected::Version(Some(version)), ..Write::default() };
     let _ = store.write(&namespace(), &key, json!(null), write).await;

@@ -1,4 +1,4 @@
-//! JSON-RPC, as two protocols over HTTP have it.
+//! JSON-RPC, as used by two protocols over HTTP.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::error::ApiError;
 
-/// A request, or a notification where it has no id.
+/// A request, or a notification if it has no id.
 #[derive(Deserialize)]
 pub(crate) struct Request {
     pub(crate) id: Option<Value>,
@@ -17,7 +17,7 @@ pub(crate) struct Request {
     pub(crate) params: Value,
 }
 
-/// What JSON-RPC calls an error.
+/// A JSON-RPC error object.
 pub(crate) struct RpcError {
     pub(crate) code: i32,
     pub(crate) message: String,
@@ -39,7 +39,7 @@ impl From<ApiError> for RpcError {
     }
 }
 
-/// Reads a request; what is none is answered as such.
+/// Parses a request, or returns the error response if the body is not one.
 pub(crate) fn read(body: &[u8]) -> Result<Request, Box<Response>> {
     serde_json::from_slice(body).map_err(|error| {
         let error = json!({"code": -32700, "message": error.to_string()});
@@ -48,7 +48,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Request, Box<Response>> {
     })
 }
 
-/// The answer to a request.
+/// Builds the response to a request.
 pub(crate) fn answer(id: &Value, result: Result<Value, RpcError>) -> Value {
     match result {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),

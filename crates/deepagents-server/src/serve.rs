@@ -1,4 +1,4 @@
-//! Answering requests from a socket until it is time to end.
+//! Serving connections until shutdown.
 
 use std::future::Future;
 use std::io;
@@ -21,25 +21,25 @@ use crate::app::App;
 use crate::runs;
 use crate::server::{Server, ServerError};
 
-/// How long a client may take for the head of a request, and may leave a connection unused.
+/// How long a client may take to send the head of a request, and may leave a connection idle.
 const HEAD: Duration = Duration::from_secs(30);
 
-/// How long a client may take to agree on keys.
+/// Time limit for a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Headers that a request may have.
+/// Maximum number of headers per request.
 const MAX_HEADERS: usize = 100;
 
-/// Bytes that the head of a request may have.
+/// Maximum size of a request's head, in bytes.
 const MAX_HEAD: usize = 64 << 10;
 
-/// Connections at a time; further ones wait to be accepted.
+/// Maximum number of concurrent connections. Further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 20_000;
 
-/// How long runs may take to come to a step from which they can go on, and connections to end.
+/// How long runs may take to reach a step from which they can resume, and connections to close.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// A server whose runs have been taken up.
+/// A started server, whose runs have been recovered.
 ///
 /// ```no_run
 /// # async fn example(server: deepagents_server::Server) -> Result<(), Box<dyn std::error::Error>> {
@@ -60,7 +60,7 @@ impl RunningServer {
         Self { router, app, tls: None }
     }
 
-    /// Speaks TLS, with these certificates.
+    /// Serves TLS with the given configuration.
     #[must_use]
     pub fn tls(mut self, mut config: ServerConfig) -> Self {
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -69,33 +69,32 @@ impl RunningServer {
         self
     }
 
-    /// Puts the agents of another server in the place of those it has, under the names they have there. Runs that are under
-    /// way go on with the agent that they began with; those that wait begin with the new one. Nothing else of the other
-    /// server counts.
+    /// Replaces the agents with those of another server, under the names they have there. Runs in flight continue with
+    /// the agent they started with; pending runs start with the new one. Nothing else of the other server is used.
     ///
     /// # Errors
-    /// When the other server has no agent.
+    /// Returns an error if the other server has no agents.
     pub fn replace_agents(&self, server: Server) -> Result<(), ServerError> {
         self.app.set_agents(server.into_agents()?);
         Ok(())
     }
 
-    /// The routes, to be mounted beside others.
+    /// Returns the routes, to be mounted beside others.
     pub fn router(&self) -> Router {
         self.router.clone()
     }
 
-    /// Answers requests until a future is ready, then [ends](Self::shutdown). Heads of requests have limits in time and size,
-    /// so a client that is slow on purpose holds nothing but its own connection.
+    /// Serves requests until a future completes, then [shuts down](Self::shutdown). Request heads are limited in time
+    /// and size, so a deliberately slow client holds up only its own connection.
     ///
     /// # Errors
-    /// When the socket cannot be listened on any more.
+    /// Returns an error if the socket can no longer accept connections.
     pub async fn serve(self, listener: TcpListener, until: impl Future<Output = ()> + Send) -> io::Result<()> {
         let (connections, room) = (TaskTracker::new(), Arc::new(Semaphore::new(MAX_CONNECTIONS)));
         let mut until = std::pin::pin!(until);
         loop {
             let accepted = async {
-                // It is never closed.
+                // The semaphore is never closed.
                 let permit = room.clone().acquire_owned().await.ok();
                 (listener.accept().await, permit)
             };
@@ -103,7 +102,7 @@ impl RunningServer {
                 (accepted, permit) = accepted => match accepted {
                     Ok((stream, _)) => (stream, permit),
                     Err(error) if is_fatal(&error) => return Err(error),
-                    // There are as many files open as may be; some will be closed.
+                    // The process is out of file descriptors; some will be closed.
                     Err(_) => {
                         tokio::time::sleep(Duration::from_millis(50)).await;
                         continue;
@@ -116,21 +115,21 @@ impl RunningServer {
         drop(listener);
         self.shutdown().await;
         connections.close();
-        // Whoever does not let go of a connection does not hold up the end.
+        // A connection that does not close must not hold up the shutdown.
         let _ = tokio::time::timeout(GRACE, connections.wait()).await;
         Ok(())
     }
 
-    /// Ends: no run is accepted any more, what is under way stops at its next step and is gone on with by the next server on
-    /// this storage, streams end so that clients reconnect there.
+    /// Shuts down. New runs are rejected, and runs in flight stop at their next step, from which the next server on
+    /// this storage resumes them. Streams end, so that clients reconnect to that server.
     pub async fn shutdown(&self) {
         self.app.closing.send_replace(true);
-        // What does not come to a step in time is taken up as after a crash.
+        // A run that does not reach a step in time is recovered as after a crash.
         let _ = tokio::time::timeout(GRACE, runs::settled(&self.app)).await;
     }
 
     async fn connection(self, stream: TcpStream, _permit: Option<OwnedSemaphorePermit>) {
-        // Pieces of answers are small and wanted at once; without it they only come later.
+        // Pieces of a response are small and wanted at once. A failure only delays them.
         let _ = stream.set_nodelay(true);
         match self.tls.clone() {
             None => self.speak(stream).await,
@@ -148,7 +147,7 @@ impl RunningServer {
         builder.timer(TokioTimer::new()).header_read_timeout(HEAD).max_headers(MAX_HEADERS).max_buf_size(MAX_HEAD);
         let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
         let mut connection = std::pin::pin!(connection);
-        // What goes wrong with a connection is its client's.
+        // Connection errors concern only their client.
         tokio::select! {
             _ = connection.as_mut() => return,
             () = self.app.closed() => connection.as_mut().graceful_shutdown(),
@@ -157,7 +156,7 @@ impl RunningServer {
     }
 }
 
-/// Whether accepting cannot go on.
+/// Whether no further connection can be accepted.
 fn is_fatal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::NotConnected | io::ErrorKind::Unsupported)
 }

@@ -19,48 +19,48 @@ use crate::serve::RunningServer;
 use crate::webhooks::{self, WebhookPolicy};
 use crate::{a2a, assistants, crons, ids, items, mcp, meta, metrics, openapi, page, protocol, runs, threads};
 
-/// Bytes that a request may have: a message with pictures.
+/// Maximum size of a request body, in bytes: enough for a message with images.
 const MAX_BODY: usize = 64 << 20;
 
-/// See [`Server::lease`].
+/// Default of [`Server::lease`].
 const LEASE: Duration = Duration::from_secs(15);
 
-/// Why a server cannot be made.
+/// Why a server could not be built or started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// Two agents have one name.
+    /// Two agents have the same name.
     #[error("two agents are named `{0}`; give each a name of its own")]
     AgentTwice(String),
-    /// An agent has no journal.
+    /// An agent cannot be served.
     #[error("agent `{name}` cannot be served: {reason}; build it with the journal that the server is given")]
     Agent {
         /// Its name.
         name: String,
-        /// What it lacks.
+        /// Why it cannot be served.
         reason: String,
     },
-    /// A name that cannot be part of addresses.
+    /// The name cannot be used in a URL.
     #[error(
         "`{0}` is no name for an agent: it may not be empty, begin or end with a blank, or have a `/` or a control character"
     )]
     Name(String),
-    /// An agent keeps its threads elsewhere than the server looks for them.
+    /// An agent uses a different journal from the server.
     #[error(
         "agent `{0}` has another journal than the server: what its runs do would not be found; give `.journal(...)` of its \
          builder the journal that `Server::new` is given"
     )]
     OtherJournal(String),
-    /// There is no agent.
+    /// The server has no agents.
     #[error("a server needs an agent")]
     NoAgent,
-    /// What was accepted before cannot be read.
+    /// The runs and deliveries accepted earlier could not be read.
     #[error("runs that were accepted before cannot be read: {0}")]
     Store(#[source] deepagents_core::store::StoreError),
 }
 
-/// A server to be. All its agents work on the threads of one journal; runs, assistants and what clients store are kept in
-/// a store.
+/// A server under construction. All its agents work on the threads of one journal. A store holds the runs, the
+/// assistants and the items of clients.
 ///
 /// See the [crate](crate) for an example.
 #[must_use]
@@ -76,7 +76,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server without agents.
+    /// Creates a server without agents.
     pub fn new(journal: Arc<dyn Journal>, store: Arc<dyn Store>) -> Self {
         Self {
             journal,
@@ -93,7 +93,7 @@ impl Server {
     /// Serves an agent under a name.
     ///
     /// # Errors
-    /// When the agent has no journal, another one has the name, or it is none.
+    /// Returns an error if the agent has no journal, or if the name is invalid or already used.
     pub fn agent(mut self, name: impl Into<String>, agent: DeepAgent) -> Result<Self, ServerError> {
         let name = name.into();
         if name.is_empty() || name.trim() != name || name.chars().any(|c| c == '/' || c.is_control()) {
@@ -110,18 +110,18 @@ impl Server {
         Ok(self)
     }
 
-    /// Describes the agent that was added last, for those who choose among them.
+    /// Sets the description of the agent that was added last, for those who choose between agents.
     pub fn description(mut self, description: impl Into<String>) -> Self {
-        // Nobody else has it yet.
+        // No other handle to it exists yet.
         if let Some(last) = self.agents.last_mut().and_then(Arc::get_mut) {
             last.description = Some(description.into());
         }
         self
     }
 
-    /// Says what threads note of themselves while the agent that was added last works on them, such as their directory, for
-    /// other programs on the journal; see [`RunInput::note`](deepagents::RunInput::note). Such a thread is called `title` by
-    /// its first message, too, unless a client calls it something. Clients neither see nor set the other keys.
+    /// Sets metadata for the threads of the agent that was added last, such as their directory, for other programs on
+    /// the journal; see [`RunInput::note`](deepagents::RunInput::note). Such a thread also gets a `title` from its
+    /// first message, unless a client sets one. Clients can neither see nor set the other keys.
     pub fn note(mut self, metadata: Map<String, Value>) -> Self {
         if let Some(last) = self.agents.last_mut().and_then(Arc::get_mut) {
             last.note = metadata;
@@ -129,65 +129,66 @@ impl Server {
         self
     }
 
-    /// Lets the server be called under a host's name, and by pages from there. Without it only this machine's names are
-    /// taken.
+    /// Allows requests to this host name, and requests from pages served there. By default only the names of this
+    /// machine are allowed.
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.guard.hosts.push(host.into());
         self
     }
 
-    /// Lets pages of an origin call the server, such as `https://app.example.com`, or `*` for all of them. That is for a
-    /// server that asks who calls: without it any page that somebody opens could do everything.
+    /// Allows pages of an origin, such as `https://app.example.com`, to call the server. `*` allows all origins. Use
+    /// this only with authentication: without it, any page that somebody opens has full access.
     pub fn origin(mut self, origin: impl Into<String>) -> Self {
         self.guard.origins.push(origin.into());
         self
     }
 
-    /// Where the ends of runs may be told.
+    /// Sets where webhooks may be sent when runs end.
     pub fn webhooks(mut self, policy: WebhookPolicy) -> Self {
         self.webhooks = policy;
         self
     }
 
-    /// How long a thread stays the run's whose process was killed, 15 seconds by default: so long the next server waits
-    /// before it goes on with it. A run whose storage is away for longer may lose its thread to another process.
+    /// Sets how long a killed process's run keeps its thread, 15 seconds by default. The next server waits that long
+    /// before it resumes the run. If the storage is unavailable for longer, a run may lose its thread to another
+    /// process.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Asks who calls. What somebody makes is theirs alone from then on. May be called several times: who the first does not
-    /// know, the next one is asked about.
+    /// Authenticates callers. What a caller creates then belongs to them alone. If called several times, the
+    /// authenticators are asked in order until one knows the caller.
     pub fn authenticate(mut self, authenticate: impl Authenticate) -> Self {
         self.access.authenticate.push(Arc::new(authenticate));
         self
     }
 
-    /// Limits everybody whose identity does not say how much they may ask for.
+    /// Sets the limits of callers whose identity has none.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits.everybody = limits;
         self
     }
 
-    /// Limits somebody, in place of what [`limits`](Self::limits) says.
+    /// Sets the limits of one caller, in place of those of [`limits`](Self::limits).
     pub fn limits_of(mut self, id: impl Into<String>, limits: Limits) -> Self {
         self.limits.by_id.insert(id.into(), limits);
         self
     }
 
-    /// Notes each request that changes something or was refused. The function must not wait for anything.
+    /// Records each request that changes something or was rejected. The function must not block.
     pub fn audit(mut self, note: impl Fn(&AuditEntry) + Send + Sync + 'static) -> Self {
         self.access.audit = Some(AuditLog(Arc::new(note)));
         self
     }
 
-    /// Its agents, for a server that runs.
+    /// Returns the agents, to replace those of a running server.
     pub(crate) fn into_agents(self) -> Result<Vec<Arc<ServedAgent>>, ServerError> {
         if self.agents.is_empty() { Err(ServerError::NoAgent) } else { Ok(self.agents) }
     }
 
-    /// Refuses agents on other journals. Two handles may be of one database: where the two do not say so themselves, what
-    /// tells is whether an agent finds a thread that the server begins.
+    /// Rejects agents on other journals. Two handles may point to one database. If the journals do not identify their
+    /// storage, the server creates a thread and checks that each agent finds it.
     async fn check_journals(&self) -> Result<(), ServerError> {
         let here = self.journal.storage().await.unwrap_or_default();
         let mut unknown = Vec::new();
@@ -201,7 +202,7 @@ impl Server {
             return Ok(());
         }
         let thread = format!("server_starts_{}", ids::fresh());
-        // What is wrong with the storage is told by those who need it.
+        // Storage errors are reported by the operations that need the storage.
         let Ok(fence) = self.journal.claim(&thread, Claim::new("server", LEASE)).await else { return Ok(()) };
         let mut other = None;
         for agent in unknown {
@@ -215,19 +216,18 @@ impl Server {
         other.map_or(Ok(()), |name| Err(ServerError::OtherJournal(name)))
     }
 
-    /// The routes, with the runs below them: what an earlier process had accepted and not finished is gone on with.
+    /// Starts the server and returns its routes. Unfinished runs accepted by an earlier process are resumed.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// Returns the same errors as [`start`](Self::start).
     pub async fn router(self) -> Result<Router, ServerError> {
         Ok(self.start().await?.router())
     }
 
-    /// The server, with its routes and the runs below them: what an earlier process had accepted and not finished is gone on
-    /// with.
+    /// Starts the server. Unfinished runs accepted by an earlier process are resumed.
     ///
     /// # Errors
-    /// When there is no agent, one has another journal, or the store cannot be read.
+    /// Returns an error if there are no agents, an agent uses another journal, or the store cannot be read.
     pub async fn start(self) -> Result<RunningServer, ServerError> {
         if self.agents.is_empty() {
             return Err(ServerError::NoAgent);
@@ -265,7 +265,7 @@ impl Server {
         let routes = routes.layer(axum::middleware::from_fn_with_state(app.clone(), metrics::count));
         let guarded = (shared.clone(), access);
         let routes = routes.layer(cors(shared)).layer(axum::middleware::from_fn_with_state(guarded, guard));
-        // Around the routes, as they are chosen by the path.
+        // This wraps the router because the path must be rewritten before routing.
         let routes = Router::new().fallback_service(routes).layer(axum::middleware::from_fn(ids::read_path));
         Ok(RunningServer::new(routes, app))
     }
@@ -277,7 +277,7 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// What pages may send and read.
+/// The CORS layer: what pages may send and read.
 fn cors(guard: Arc<Guard>) -> CorsLayer {
     let exposed = ["content-location", "location", "x-pagination-total", "x-pagination-next"];
     CorsLayer::new()

@@ -1,4 +1,4 @@
-/** Compresses what was built, and lists it for the server in a Rust file. */
+/** Compresses the build output and lists it for the server in a Rust file. */
 
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
@@ -13,7 +13,7 @@ const TYPES: Record<string, string> = {
   ".txt": "text/plain; charset=utf-8",
 };
 
-/** Files whose names change with what they hold. */
+/** Files whose names contain a hash of their content. */
 const HASHED = /^page\/.*-[\w-]{8}\.\w+$/;
 
 function files(folder: string, below = ""): string[] {
@@ -40,10 +40,10 @@ function row(folder: string, file: string): string {
   ].join("\n");
 }
 
-/** Licences that what is part of the page may have. */
+/** Licences allowed for packages that are part of the page. */
 const LICENCES = ["MIT", "BSD-3-Clause", "BSD-2-Clause", "ISC", "Apache-2.0"];
 
-/** The packages that the modules of a build come from, with their licences. */
+/** The licences of the packages whose modules are part of a build. */
 function notices(modules: Iterable<string>): string {
   const roots = new Set([...modules].map((id) => /^.*\/node_modules\/(@[^/]+\/)?[^/]+/.exec(id)?.[0]).filter((root) => root !== undefined));
   const texts = [...roots].sort().map((root) => {
@@ -74,7 +74,7 @@ export function embedded(list: string): Plugin {
       for (const name of names) {
         const bytes = readFileSync(path.join(folder, name));
         const gzip = gzipSync(bytes, { level: 9 });
-        // The byte that names the system is the only one that differs between machines.
+        // The OS byte of the gzip header is the only one that differs between machines.
         gzip[9] = 255;
         size += gzip.length;
         writeFileSync(path.join(folder, `${name}.gz`), gzip);

@@ -2,11 +2,11 @@ import { defineConfig } from "vite";
 import solid from "vite-plugin-solid";
 import { embedded } from "./embed.ts";
 
-// `npm run dev` shows the page with the API of a server that runs beside it.
+// `npm run dev` serves the page from its sources, with the API of a running server.
 const server = process.env.DEEPAGENTS_URL ?? "http://127.0.0.1:8123";
 const api = ["/assistants", "/threads", "/runs", "/page/models", "/page/agents", "/info", "/ok", "/store"];
 
-// Elsewhere to compare, where nothing of the server changes.
+// Building elsewhere for a comparison changes nothing of the server.
 const out = process.env.PAGE_OUT ?? "../page";
 const list = process.env.PAGE_OUT ? `${out}/../assets.rs` : "../src/page/assets.rs";
 

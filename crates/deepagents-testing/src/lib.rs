@@ -1,4 +1,4 @@
-//! What tests of several crates share, and what the programs of this crate are made of.
+//! Helpers shared by the tests of several crates, and parts of this crate's programs.
 
 #[cfg(feature = "replays")]
 pub mod replays;

@@ -1,28 +1,30 @@
-//! Tests on recorded runs.
+//! Tests based on recorded runs.
 
 use std::path::PathBuf;
 
 use deepagents::recording::{Divergence, PlaceholderModel, RecordingError, Replayed, RunRecording, Tools};
 use deepagents::{BuildError, DeepAgent};
 
-/// Why a recorded run was not played to its end.
+/// Why a recorded run was not replayed to its end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotReplayed {
-    /// The recording cannot be read.
+    /// The recording could not be read.
     #[error(transparent)]
     Recording(RecordingError),
-    /// The agent cannot be built.
+    /// The agent could not be built.
     #[error(transparent)]
     Build(BuildError),
-    /// The agent does something else than was recorded: the first difference.
+    /// The agent diverged from the recording; this is the first difference.
     #[error("the replay diverges from the recording: {0}")]
     Divergence(#[source] Divergence),
 }
 
-/// Plays a recorded run with an agent built on the placeholder of its model, and fails where it asks its models something
-/// else or something else happens. With [`Tools::Recorded`] no tool is run; with [`Tools::Live`] they are, and have to do
-/// what they did. Where the run had a thread the agent needs a journal of its own, such as a new `MemoryJournal`.
+/// Replays a recorded run with an agent built on the placeholder of its model, and fails if a model request or another
+/// event differs from the recording.
+///
+/// With [`Tools::Recorded`] no tool runs. With [`Tools::Live`] the tools run and must produce what they produced then.
+/// If the run had a thread, the agent needs a journal of its own, such as a new `MemoryJournal`.
 ///
 /// ```
 /// use deepagents::models::scripted::{ScriptedModel, Turn};
@@ -49,7 +51,7 @@ pub enum NotReplayed {
 /// ```
 ///
 /// # Errors
-/// When the recording cannot be read, the agent not built, or the replay diverges.
+/// Returns an error if the recording cannot be read, the agent cannot be built, or the replay diverges.
 pub async fn replays(
     file: impl Into<PathBuf>,
     tools: Tools,

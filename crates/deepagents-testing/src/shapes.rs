@@ -1,27 +1,26 @@
-//! Short, readable renderings of what a model is shown, for snapshots.
+//! Short, readable renderings of model requests, for snapshots.
 //!
-//! A snapshot of a whole request is too long to be read and changes with every word of a prompt. Its shape shows what
-//! matters for the harness: which blocks and tools there are, what the conversation looks like, where the cache
-//! breakpoints are.
+//! A snapshot of a whole request is too long to read and changes with every word of a prompt. Its shape shows what
+//! matters for the harness: the blocks and tools, the structure of the conversation, and the cache breakpoints.
 //!
 //! | line | |
 //! |---|---|
-//! | `system 2 blocks 340 chars *5m` | blocks and characters of the system prompt; a `*` for each breakpoint, with the block it follows unless that is the last: `*1:1h` |
-//! | `tools ls read_file *5m` | the names in the order they are sent, and the breakpoint after them |
+//! | `system 2 blocks 340 chars *5m` | blocks and characters of the system prompt; a `*` per breakpoint, with the number of the block before it unless that is the last: `*1:1h` |
+//! | `tools ls read_file *5m` | the names in the order sent, and the breakpoint after them |
 //! | `choice …`, `parallel …`, `output …`, `settings …` | only what is set |
-//! | `01 user "text"` | one line a message, counted from 1; `harness` where the harness speaks in the user's role |
-//! | `02 assistant thinking+"text"+call ls{"path":"/"}#c1` | the blocks in order; `#` and the id of the call |
-//! | `03 tool c1 ok "text" *5m` | the call answered, `ok` or `error`, and a breakpoint after the message |
+//! | `01 user "text"` | one line per message, counted from 1; `harness` for a message of the harness in the user's role |
+//! | `02 assistant thinking+"text"+call ls{"path":"/"}#c1` | the blocks in order; `#` and the call id |
+//! | `03 tool c1 ok "text" *5m` | the id of the answered call, `ok` or `error`, and a breakpoint after the message |
 
 use std::fmt::Write as _;
 
 use deepagents_core::message::{Author, Block, MediaKind, MediaSource, Message};
 use deepagents_core::model::{CacheTtl, ModelRequest, ToolChoice};
 
-/// Characters shown of a text or of arguments.
+/// Maximum number of characters shown of a text or of arguments.
 const SHOWN: usize = 60;
 
-/// The shape of a request: one line for each thing that a model is shown, without a line break at the end.
+/// Returns the shape of a request: one line per item that the model is shown, without a final line break.
 ///
 /// ```
 /// use deepagents_core::message::{AssistantMessage, Block, Message, ToolMessage};
@@ -60,7 +59,7 @@ pub fn shape(request: &ModelRequest) -> String {
     lines.join("\n")
 }
 
-/// The shape of one message, as in a line of [`shape`] without its number.
+/// Returns the shape of one message, as a line of [`shape`] without its number.
 pub fn message_shape(message: &Message) -> String {
     match message {
         Message::User(user) => {
@@ -180,7 +179,7 @@ fn ttl_name(ttl: CacheTtl) -> &'static str {
     }
 }
 
-/// Long texts lose their middle, and say how much of it.
+/// Replaces the middle of a long text by the number of characters left out.
 fn shortened(text: &str) -> String {
     let length = text.chars().count();
     if length <= SHOWN {

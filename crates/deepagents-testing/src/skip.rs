@@ -1,37 +1,38 @@
-//! Tests that need what a machine may lack.
+//! Tests that need something a machine may lack.
 //!
-//! A test that cannot be run says so and passes. What it prints goes to the real standard error, past the harness, which
-//! keeps the output of passing tests to itself. Where the machine is known to have what it takes, the variable
-//! `DEEPAGENTS_TEST_REQUIRE` names it, and a test without it fails: `DEEPAGENTS_TEST_REQUIRE=sandbox,postgres cargo test`.
+//! A test that cannot run reports this and passes. The report goes to the real standard error, because the test harness
+//! captures the output of passing tests. On a machine that should have what is needed, the variable
+//! `DEEPAGENTS_TEST_REQUIRE` names it, and a test that lacks it fails: `DEEPAGENTS_TEST_REQUIRE=sandbox,postgres cargo
+//! test`.
 
 use std::io::Write;
 
-/// The variable with what must be there, separated by commas; `all` stands for everything.
+/// The environment variable that lists what must be available, separated by commas. `all` stands for everything.
 pub const REQUIRE: &str = "DEEPAGENTS_TEST_REQUIRE";
 
 const SKIPPED: &str = "skipped ";
 
-/// Says that the test is skipped for want of `what`, a word such as `sandbox`, and why.
+/// Reports that the test is skipped because it lacks `what`, a word such as `sandbox`, and why.
 ///
 /// # Panics
 ///
-/// If [`REQUIRE`] names it: then its absence is a failure of the test.
+/// Panics if [`REQUIRE`] names it, so that the test fails.
 #[track_caller]
 #[allow(clippy::panic, reason = "fails the test that calls it")]
 pub fn skip(what: &str, why: impl std::fmt::Display) {
     let required = std::env::var(REQUIRE).unwrap_or_default();
-    // The harness names a thread after its test, unless there is one thread for all.
+    // The harness names a thread after its test, unless all tests share one thread.
     let thread = std::thread::current();
     let test = thread.name().filter(|name| *name != "main").unwrap_or("a test");
     if let Some(line) = skip_line(&required, test, what, &why.to_string()) {
-        // A write to the handle is not captured, unlike `eprintln!`.
+        // Unlike `eprintln!`, a write to the handle is not captured.
         let _ = writeln!(std::io::stderr(), "{line}");
     } else {
         panic!("{REQUIRE} says that there is `{what}`: {why}");
     }
 }
 
-/// Says what a process has said with [`skip`] that a test started, itself once more for instance.
+/// Forwards the reports that [`skip`] made in a child process, for example when a test runs itself again.
 pub fn pass_on(output: &std::process::Output) {
     let said = String::from_utf8_lossy(&output.stderr);
     for line in said.lines().filter(|line| line.starts_with(SKIPPED)) {
@@ -39,7 +40,7 @@ pub fn pass_on(output: &std::process::Output) {
     }
 }
 
-/// What to say, in one line; none where what is missing is required.
+/// Returns the report as one line, or `None` if what is missing is required.
 fn skip_line(required: &str, test: &str, what: &str, why: &str) -> Option<String> {
     let needed = required.split(',').map(str::trim).any(|name| name == what || name == "all");
     (!needed).then(|| format!("{SKIPPED}{test}: no {what}: {}", why.split_whitespace().collect::<Vec<_>>().join(" ")))

@@ -1,4 +1,4 @@
-//! Journals that are looked at while they work.
+//! Journals observed while they work.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,32 +9,32 @@ use deepagents_core::journal::{
 };
 use futures_core::future::BoxFuture;
 
-/// What is told of what a journal has written.
+/// An observer of a journal's writes.
 pub trait Watch: Send + Sync + 'static {
-    /// Records are about to be appended.
+    /// Called before records are appended.
     fn appending(&self) {}
 
-    /// Records were appended, which took so long.
+    /// Called after records were appended, with the time it took.
     ///
     /// # Errors
-    /// What the append fails with, although it is done.
+    /// An error returned here becomes the result of the append, although it has been done.
     fn appended(&self, appended: Appended, took: Duration) -> Result<(), JournalError>;
 
-    /// A snapshot was put, which took so long.
+    /// Called after a snapshot was stored, with the time it took.
     fn snapshot_put(&self, took: Duration) {
         let _ = took;
     }
 }
 
-/// A journal with somebody who watches what it writes; for the rest it is the journal itself.
+/// A journal with an observer of its writes. Otherwise it behaves like the inner journal.
 pub struct Watched<W> {
     journal: Arc<dyn Journal>,
-    /// Who watches.
+    /// The observer.
     pub watch: W,
 }
 
 impl<W: Watch> Watched<W> {
-    /// Watches a journal.
+    /// Wraps a journal.
     pub fn new(journal: Arc<dyn Journal>, watch: W) -> Self {
         Self { journal, watch }
     }

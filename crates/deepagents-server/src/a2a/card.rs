@@ -1,4 +1,4 @@
-//! What an agent says of itself.
+//! Agent cards.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use crate::assistants;
 use crate::body::Params;
 use crate::error::{ApiError, Result};
 
-/// Says that a message of one id is taken once, however often it is sent.
+/// Extension URI: a message id is processed once, however often the message is sent.
 const ONCE: &str = "urn:deepagents:a2a:message-once";
 
 #[derive(Deserialize)]
@@ -22,7 +22,7 @@ pub(super) struct Which {
     assistant_id: Option<String>,
 }
 
-/// The card of the assistant that the query names; of the first agent where it names none.
+/// Returns the card of the assistant named in the query, or of the first agent if the query names none.
 pub(super) async fn of_query(
     State(app): State<Arc<App>>,
     Params(which): Params<Which>,
@@ -45,14 +45,14 @@ pub(super) async fn of_path(
     card(&app, &name, &base(&app, (&original, &uri), &headers)).await
 }
 
-/// The address that the client has used, up to the server's own routes.
+/// Returns the URL that the client used, up to the server's own routes.
 fn base(app: &App, (original, own): (&Uri, &Uri), headers: &HeaderMap) -> String {
     let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let host = text(header::HOST).unwrap_or("localhost");
-    // Where TLS ends before this server, whatever ends it says so.
+    // If TLS ends at a proxy, the proxy reports the scheme.
     let forwarded = headers.get("x-forwarded-proto").and_then(|value| value.to_str().ok());
     let scheme = if app.tls.load(Ordering::Relaxed) || forwarded == Some("https") { "https" } else { "http" };
-    // The routes may be below a path of another server.
+    // The routes may be nested below a path of another router.
     let below = original.path().strip_suffix(own.path()).unwrap_or_default();
     format!("{scheme}://{host}{below}")
 }
@@ -66,7 +66,7 @@ async fn card(app: &App, name: &str, base: &str) -> Result<Json<Value>> {
     let url = format!("{base}/a2a/{id}");
     let interface = |version: &str| json!({"url": url, "protocolBinding": "JSONRPC", "protocolVersion": version});
     Ok(Json(json!({
-        // Clients of 1.0 read the interfaces, the preferred one first; those of 0.3 read what stands beside them.
+        // Clients of 1.0 read the interfaces, preferred one first; clients of 0.3 read the fields next to them.
         "supportedInterfaces": [interface("1.0"), interface("0.3")],
         "protocolVersion": "0.3.0", "name": assistant.name, "description": description,
         "url": url, "preferredTransport": "JSONRPC", "version": env!("CARGO_PKG_VERSION"),

@@ -1,4 +1,4 @@
-//! Tasks, page by page.
+//! Paginated task lists.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::view::TaskView;
 use crate::app::App;
 use crate::rpc::RpcError;
 
-/// Tasks of a page where nobody says how many, and at most.
+/// Default page size, followed by the maximum.
 const PAGE: usize = 50;
 const MOST: usize = 100;
 
@@ -33,7 +33,7 @@ fn invalid(why: impl Into<String>) -> RpcError {
     RpcError::new(-32602, why)
 }
 
-/// The tasks of the caller, the one that changed last first.
+/// Returns a page of the caller's tasks, most recently changed first.
 pub(super) async fn page(app: &Arc<App>, params: &Value) -> Result<Value, RpcError> {
     let params = Params::deserialize(params).map_err(|error| invalid(error.to_string()))?;
     let size = params.page_size.unwrap_or(PAGE);

@@ -1,4 +1,4 @@
-//! A message of a client.
+//! Messages from clients.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::rpc::RpcError;
 use crate::wire::OpenInterrupt;
 
-/// Bytes that the id of a message may have.
+/// Maximum length of a message id in bytes.
 const MAX_ID: usize = 256;
 
 #[derive(Deserialize)]
@@ -23,7 +23,7 @@ struct Params {
 #[serde(rename_all = "camelCase")]
 struct Configuration {
     blocking: Option<bool>,
-    /// What version 1.0 says in its place.
+    /// The name and inverse meaning of `blocking` in version 1.0.
     return_immediately: Option<bool>,
     history_length: Option<usize>,
 }
@@ -38,7 +38,7 @@ struct Wire {
     task_id: Option<String>,
 }
 
-/// A part of a message. Version 0.3 says its kind and has files in an object, 1.0 has what it holds alone.
+/// A part of a message. Version 0.3 has a `kind` and wraps files in an object; version 1.0 has only the content fields.
 #[derive(Deserialize)]
 #[serde(try_from = "WirePart")]
 enum Part {
@@ -87,7 +87,7 @@ struct File {
     uri: Option<String>,
 }
 
-/// A message that can be worked on.
+/// A validated message.
 pub(super) struct Message {
     pub(super) id: String,
     pub(super) context: Option<String>,
@@ -121,7 +121,7 @@ impl Message {
         })
     }
 
-    /// The input of a run.
+    /// Builds the input of a run.
     pub(super) fn input(&self) -> Value {
         let blocks: Vec<Value> = self.parts.iter().map(block).collect();
         let content = match self.parts.as_slice() {
@@ -131,7 +131,8 @@ impl Message {
         json!({"messages": [{"role": "user", "content": content}]})
     }
 
-    /// The command of a run that goes on with a task which asks: decisions as data, `{"resume": …}`, or words.
+    /// Builds the command for a run that resumes a task with pending interrupts. The message holds the decisions either
+    /// as data, `{"resume": …}`, or in words.
     pub(super) async fn resume(&self, app: &App, task: &TaskRecord) -> Result<Value, RpcError> {
         let open = pauses(app, task).await?;
         if open.is_empty() {
@@ -159,7 +160,7 @@ impl Message {
     }
 }
 
-/// What may be decided about each call of a pause.
+/// Returns the allowed decisions for each call of an interrupt.
 fn requests(open: &OpenInterrupt) -> Vec<Vec<String>> {
     let configs = open.value.get("review_configs").and_then(Value::as_array).into_iter().flatten();
     let allowed = |config: &Value| {
@@ -169,7 +170,8 @@ fn requests(open: &OpenInterrupt) -> Vec<Vec<String>> {
     configs.map(allowed).collect()
 }
 
-/// A decision in words: `approve`, `reject` with a reason behind it, or else an answer in the place of the call.
+/// Parses a decision in words: `approve`, `reject` followed by a reason, or otherwise a response in place of the call's
+/// result.
 fn decision(words: &str, allowed: &[String]) -> Result<Value, RpcError> {
     let (first, rest) = words.split_once([' ', ':', ',']).unwrap_or((words, ""));
     let may = |kind: &str| allowed.iter().any(|one| one == kind);

@@ -1,7 +1,7 @@
-//! Agent2Agent, versions 0.3 and 1.0, JSON-RPC over HTTP, as the LangGraph server maps it: each assistant is an agent, a context is a
-//! thread, and a task is a run with those that answer its questions.
+//! Agent2Agent, versions 0.3 and 1.0, JSON-RPC over HTTP, mapped as by the LangGraph server: each assistant is an
+//! agent, a context is a thread, and a task is a run together with the runs that answer its interrupts.
 //!
-//! A message of one id is taken once: a client that does not know whether its message arrived sends it again.
+//! A message id is processed once, so a client that does not know whether its message arrived can send it again.
 
 mod card;
 mod list;
@@ -33,7 +33,7 @@ use record::{Taken, TaskRecord};
 use version::{Operation, Version};
 use view::TaskView;
 
-/// Errors of the protocol beside those of JSON-RPC.
+/// Errors of the protocol in addition to those of JSON-RPC.
 const NO_TASK: i32 = -32001;
 const NOT_CANCELABLE: i32 = -32002;
 const NO_PUSH_NOTIFICATIONS: i32 = -32003;
@@ -78,7 +78,7 @@ enum Answer {
     Stream(HttpBody),
 }
 
-/// Names a task.
+/// Parameters that identify a task.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TaskParams {
@@ -131,8 +131,8 @@ async fn answer(app: &Arc<App>, assistant: &str, id: &Value, method: &str, param
     }
 }
 
-/// Takes a message: a new task, or an answer to one that asks. Gives the task, whether its end is waited for, and how much of
-/// the conversation is wanted.
+/// Accepts a message, which starts a task or answers a task's interrupts. Returns the task, whether to wait for its
+/// end, and how many messages of the conversation the client wants.
 async fn send(app: &Arc<App>, assistant: &str, params: &Value) -> Result<(TaskRecord, bool, Option<usize>), RpcError> {
     let message = Message::read(params)?;
     let (blocking, history) = (message.blocking, message.history);
@@ -158,7 +158,8 @@ async fn send(app: &Arc<App>, assistant: &str, params: &Value) -> Result<(TaskRe
         }
     };
     let run = task.runs.last().cloned().unwrap_or_default();
-    // Kept before it is begun: a message that comes again finds its task, and the run is made if it was not.
+    // The message is saved before the run starts, so that a repeated message finds its task and starts the run if it is
+    // missing.
     Taken { task: task.clone(), run: run.clone(), body: body.clone() }.save(app, &message.id).await?;
     begin(app, &task, &run, body).await?;
     Ok((task, blocking, history))

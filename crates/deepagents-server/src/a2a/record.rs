@@ -1,4 +1,4 @@
-//! What is kept of tasks and of the messages that were taken.
+//! Stored records of tasks and of accepted messages.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::ids;
 use crate::rpc::RpcError;
 use crate::runs::{self, LiveRun, RunCreate};
 
-/// A task: the run that began it, and those that answered its questions.
+/// A task: the run that started it and the runs that answered its interrupts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct TaskRecord {
-    /// The id of its first run.
+    /// The id of the first run.
     pub(super) id: String,
     pub(super) thread: String,
     pub(super) assistant: String,
@@ -30,7 +30,8 @@ fn tasks() -> [String; 2] {
     ["deepagents-server".to_owned(), "a2a-tasks".to_owned()]
 }
 
-/// Messages are their senders' own: two may use one id.
+/// Returns the namespace of the caller's messages. It is separate for each sender because two senders may use the same
+/// id.
 fn messages() -> [String; 3] {
     let owner = caller().map_or_else(|| "-".to_owned(), |caller| ids::derived(&[caller.id()]).to_string());
     ["deepagents-server".to_owned(), "a2a-messages".to_owned(), owner]
@@ -48,7 +49,7 @@ impl TaskRecord {
         Ok(())
     }
 
-    /// Its last run, while it waits or is under way.
+    /// Returns the last run if it is pending or running.
     pub(super) async fn live(&self, app: &Arc<App>) -> Result<Option<Arc<LiveRun>>> {
         let Some(run) = self.runs.last() else { return Ok(None) };
         let live = match app.runs.get(run) {
@@ -62,7 +63,7 @@ impl TaskRecord {
         Ok(live.filter(|run| run.record().status.is_open()))
     }
 
-    /// Waits until its last run has ended.
+    /// Waits until the last run has ended.
     pub(super) async fn ended(&self, app: &Arc<App>) -> Result<()> {
         if let Some(run) = self.live(app).await? {
             run.ended().await;
@@ -70,7 +71,7 @@ impl TaskRecord {
         Ok(())
     }
 
-    /// Its runs, as far as they are there.
+    /// Returns the records of the runs that can be found.
     pub(super) async fn records(&self, app: &App) -> Result<Vec<runs::RunRecord>> {
         let mut out = Vec::new();
         for run in &self.runs {
@@ -83,7 +84,7 @@ impl TaskRecord {
     }
 }
 
-/// A task that there is.
+/// Returns an existing task.
 pub(super) async fn find(app: &App, id: &str) -> Result<TaskRecord, RpcError> {
     let missing = || RpcError::new(NO_TASK, format!("there is no task {id}"));
     ids::check("task ID", id).map_err(|_| missing())?;
@@ -92,7 +93,7 @@ pub(super) async fn find(app: &App, id: &str) -> Result<TaskRecord, RpcError> {
     task.filter(|task| owns(task.owner.as_deref())).ok_or_else(missing)
 }
 
-/// The tasks of the caller, the one that was stored last first.
+/// Returns the caller's tasks, most recently stored first.
 pub(super) async fn all(app: &App, query: &Query) -> Result<Vec<TaskRecord>> {
     let mut items = app.store.search(&tasks(), query).await?;
     items.sort_by(|a, b| b.updated_at.cmp(&a.updated_at).then_with(|| b.key.cmp(&a.key)));
@@ -100,7 +101,7 @@ pub(super) async fn all(app: &App, query: &Query) -> Result<Vec<TaskRecord>> {
     Ok(read.filter(|task| owns(task.owner.as_deref())).collect())
 }
 
-/// A message that was taken, with what it was to begin.
+/// An accepted message and the run it starts.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Taken {
     pub(super) task: TaskRecord,
@@ -120,7 +121,7 @@ impl Taken {
     }
 }
 
-/// What a run is asked for.
+/// Builds the request for a run.
 pub(super) fn body(assistant: &str, fields: &[(&str, Value)]) -> Result<RunCreate> {
     let mut body = Map::from_iter([
         ("assistant_id".to_owned(), json!(assistant)),

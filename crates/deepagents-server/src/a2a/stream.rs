@@ -17,13 +17,13 @@ use crate::rpc;
 use crate::runs::LiveRun;
 use crate::stream::{HEARTBEAT, HEARTBEAT_COMMENT, Next};
 
-/// Where a client is in a task.
+/// A client's position in a task.
 struct Reader {
     app: Arc<App>,
     task: TaskRecord,
     id: Value,
     version: Version,
-    /// What is to be sent before anything else.
+    /// Sent before anything else.
     first: Option<Value>,
     live: Option<(Arc<LiveRun>, watch::Receiver<usize>)>,
     at: usize,
@@ -31,7 +31,7 @@ struct Reader {
     is_over: bool,
 }
 
-/// The task as it stands, then what happens to it, and how it stands at the end.
+/// Streams the current task, then its updates, and finally its end state.
 pub(super) async fn of(app: &Arc<App>, task: TaskRecord, id: Value, version: Version) -> Result<Body> {
     let live = task.live(app).await?;
     let mut answer = Answer::default();
@@ -39,7 +39,7 @@ pub(super) async fn of(app: &Arc<App>, task: TaskRecord, id: Value, version: Ver
     let mut first = TaskView::read(app, &task).await?;
     let is_over = first.is_over();
     if !is_over && live.is_some() {
-        // What was said since comes as pieces.
+        // Text after this point is sent as pieces.
         first.cut_to(&answer);
     }
     let live = live.map(|run| {
@@ -90,7 +90,7 @@ impl Reader {
             }
         }
         self.is_over = true;
-        // One that cannot be read now is asked for by the client, which sees no end.
+        // If the task cannot be read now, the stream ends without a final event and the client queries the task.
         let last = TaskView::read(&self.app, &self.task).await.ok()?;
         Some(self.event(last.update()))
     }

@@ -1,18 +1,18 @@
-//! What versions 0.3 and 1.0 of the protocol call the same things. Everything else here speaks as 0.3 does.
+//! Translation between versions 0.3 and 1.0 of the protocol. All other code uses the terms of 0.3.
 
 use axum::http::HeaderMap;
 use serde_json::{Map, Value, json};
 
 use crate::rpc::RpcError;
 
-/// The version in which a client speaks.
+/// The protocol version that a client uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
     V0_3,
     V1_0,
 }
 
-/// What a client asks for.
+/// A requested operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Send,
@@ -25,11 +25,11 @@ pub(super) enum Operation {
     PushNotifications,
 }
 
-/// The version is not one of ours.
+/// Error code: the version is not supported.
 const NO_VERSION: i32 = -32009;
 
 impl Operation {
-    /// The operation that a method is, and the version that calls it so.
+    /// Maps a method name to its operation and to the version that uses this name.
     pub(super) fn named(method: &str) -> Option<(Version, Self)> {
         use Version::{V0_3, V1_0};
         Some(match method {
@@ -53,7 +53,8 @@ impl Operation {
     }
 }
 
-/// Refuses a version that is named and is none of ours. Methods tell the others apart, so that a client may leave it out.
+/// Rejects an unsupported version in the headers. The header is optional because the method names tell the versions
+/// apart.
 pub(super) fn check(headers: &HeaderMap) -> Result<(), RpcError> {
     let Some(named) = headers.get("a2a-version") else { return Ok(()) };
     let named = named.to_str().unwrap_or_default().trim();
@@ -65,7 +66,7 @@ pub(super) fn check(headers: &HeaderMap) -> Result<(), RpcError> {
 }
 
 impl Version {
-    /// A task, a message or an event in the words of this version, as the result of sending or as one of a stream.
+    /// Translates a task, message or event to this version, as a result of sending or an item of a stream.
     pub(super) fn result(self, result: Value) -> Value {
         if self == Self::V0_3 {
             return result;
@@ -79,13 +80,14 @@ impl Version {
         json!({around: reworded(result)})
     }
 
-    /// A task in the words of this version, by itself.
+    /// Translates a task that is returned on its own to this version.
     pub(super) fn task(self, task: Value) -> Value {
         if self == Self::V0_3 { task } else { reworded(task) }
     }
 }
 
-/// The words of 1.0 for what 0.3 says: no kinds and no `final`, the names of its enumerations, and parts by what they hold.
+/// Converts an object of version 0.3 to 1.0: removes `kind` and `final`, renames enumeration values, and identifies
+/// parts by their content field.
 fn reworded(value: Value) -> Value {
     let Value::Object(object) = value else { return value };
     let each = |(key, value): (String, Value)| {
@@ -107,7 +109,7 @@ fn enumerated(prefix: &str, word: &str) -> String {
     format!("{prefix}{}", word.to_ascii_uppercase().replace('-', "_"))
 }
 
-/// The state of version 0.3 that a word of either version names.
+/// Returns the state in the terms of version 0.3 for a name of either version.
 pub(super) fn state(word: &str) -> String {
     word.strip_prefix("TASK_STATE_").unwrap_or(word).to_ascii_lowercase().replace('_', "-")
 }

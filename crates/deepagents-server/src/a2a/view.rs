@@ -1,4 +1,4 @@
-//! A task as clients see it.
+//! Tasks as clients see them.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use crate::runs::{LiveRun, RunRecord, Status};
 use crate::stream::{Delta, Kind, Next, StreamEvent, past};
 use crate::wire::{OpenInterrupt, open_interrupts, usage};
 
-/// The artifact that is the agent's answer.
+/// Id and name of the artifact that holds the agent's answer.
 const ANSWER: &str = "answer";
 
-/// What the events of a task's runs come to.
+/// The answer and usage accumulated from the events of a task's runs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answer {
     pub(super) text: String,
-    /// The message that the text is of.
+    /// The id of the message that the text belongs to.
     message: String,
     pub(super) usage: Usage,
-    /// Whether the text was begun anew with the last piece.
+    /// Whether the last piece started a new text.
     pub(super) is_new: bool,
 }
 
 impl Answer {
-    /// Takes in an event; gives more of the answer where it is that.
+    /// Applies an event and returns the next piece of the answer, if the event adds one.
     pub(super) fn take(&mut self, event: &StreamEvent) -> Option<String> {
         match &event.kind {
             Kind::BlockDelta { message, delta: Delta::Text(text), .. } if event.agent.path.is_empty() => {
@@ -44,7 +44,7 @@ impl Answer {
                 }
                 let whole = Message::Assistant((**message).clone()).text();
                 let is_answer = event.agent.path.is_empty() && !whole.is_empty() && whole != self.text;
-                // What was not streamed, as after a restart.
+                // The text was not streamed, for example because the server restarted.
                 is_answer.then(|| {
                     self.is_new = true;
                     (self.message, self.text) = (message.id.clone(), whole.clone());
@@ -55,12 +55,12 @@ impl Answer {
         }
     }
 
-    /// The artifact of a whole answer.
+    /// Builds the artifact for a piece of the answer.
     pub(super) fn artifact(&self, text: &str) -> Value {
         json!({"artifactId": ANSWER, "name": ANSWER, "parts": [{"kind": "text", "text": text}]})
     }
 
-    /// Reads what a run has said so far, and gives how far that is.
+    /// Applies the events a run has logged so far and returns the position after the last one.
     pub(super) fn read(&mut self, run: &LiveRun) -> usize {
         let mut at = 0;
         loop {
@@ -76,14 +76,14 @@ impl Answer {
     }
 }
 
-/// The pauses of a task's thread.
+/// Returns the pending interrupts of a task's thread.
 pub(super) async fn pauses(app: &App, task: &TaskRecord) -> Result<Vec<OpenInterrupt>> {
     let info = app.thread(&task.thread).await?;
     let state = app.threads_of(&info)?.state(&task.thread).await?;
     Ok(open_interrupts(&task.thread, &state))
 }
 
-/// A task as it stands.
+/// A snapshot of a task.
 pub(super) struct TaskView {
     task: TaskRecord,
     state: &'static str,
@@ -94,7 +94,7 @@ pub(super) struct TaskView {
 }
 
 impl TaskView {
-    /// Reads how a task stands.
+    /// Reads the current state of a task.
     pub(super) async fn read(app: &Arc<App>, task: &TaskRecord) -> Result<Self> {
         let mut answer = Answer::default();
         let records = task.records(app).await?;
@@ -118,17 +118,17 @@ impl TaskView {
         Ok(Self { task: task.clone(), state, at, said, answer, history })
     }
 
-    /// Shows no more of the answer than this.
+    /// Truncates the answer in this view to the given one.
     pub(super) fn cut_to(&mut self, answer: &Answer) {
         self.answer.text.clone_from(&answer.text);
     }
 
-    /// In the words of version 0.3.
+    /// Returns the state in the terms of version 0.3.
     pub(super) fn state(&self) -> &'static str {
         self.state
     }
 
-    /// When it came to stand so.
+    /// Returns when the task entered its state.
     pub(super) fn changed(&self) -> Option<jiff::Timestamp> {
         self.at.parse().ok()
     }
@@ -148,7 +148,7 @@ impl TaskView {
         json!({"assistant_id": self.task.assistant, "usage": usage(&self.answer.usage)})
     }
 
-    /// The task, with so many of the messages of its conversation.
+    /// Builds the task object, with at most `history` messages of its conversation.
     pub(super) fn task(&self, history: Option<usize>) -> Value {
         let from = self.history.len().saturating_sub(history.unwrap_or(usize::MAX));
         let artifacts = match self.answer.text.as_str() {
@@ -161,7 +161,7 @@ impl TaskView {
         })
     }
 
-    /// The event that says how the task stands.
+    /// Builds the status update event.
     pub(super) fn update(&self) -> Value {
         json!({
             "kind": "status-update", "taskId": self.task.id, "contextId": self.task.thread, "status": self.status(),
@@ -170,7 +170,7 @@ impl TaskView {
     }
 }
 
-/// The state of a task and what is said with it, from its last run and what waits.
+/// Derives the state and the status message from the task's last run and the pending interrupts.
 fn status(last: Option<&RunRecord>, asks: &[OpenInterrupt], task: &TaskRecord) -> (&'static str, Option<Value>) {
     let Some(last) = last else { return ("submitted", None) };
     match last.status {
@@ -200,7 +200,7 @@ fn said(task: &TaskRecord, run: &str, parts: &Value) -> Value {
     })
 }
 
-/// What is asked, in words.
+/// Describes the pending interrupts in words.
 fn question(asks: &[OpenInterrupt]) -> String {
     let requests = asks.iter().filter_map(|open| open.value.get("action_requests")?.as_array()).flatten();
     let line = |request: &Value| {
@@ -214,7 +214,7 @@ fn question(asks: &[OpenInterrupt]) -> String {
     requests.map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The words of the conversation.
+/// Returns the conversation as text messages.
 async fn history(app: &App, task: &TaskRecord) -> Result<Vec<Value>> {
     let info = app.thread(&task.thread).await?;
     let state = app.threads_of(&info)?.state(&task.thread).await?;

@@ -3,7 +3,7 @@
 use deepagents_core::agent::AgentDefinition;
 use serde_json::{Map, Value, json};
 
-/// The loop as nodes and edges.
+/// Returns the agent loop as nodes and edges.
 pub(crate) fn graph(agent: &AgentDefinition) -> Value {
     let node = |name: &str| json!({"id": name, "type": "runnable", "data": {"name": name}});
     let mut tools = node("tools");
@@ -22,7 +22,7 @@ pub(crate) fn graph(agent: &AgentDefinition) -> Value {
     })
 }
 
-/// Schemas of what goes in, comes out and is kept.
+/// Returns the schemas of the input, output, state and context.
 pub(crate) fn schemas(graph: &str, agent: &AgentDefinition) -> Value {
     let mut all = Map::new();
     let mut input = Map::new();

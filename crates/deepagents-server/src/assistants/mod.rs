@@ -1,4 +1,4 @@
-//! Assistants: an agent with a configuration under an id. Each agent has one of its own that nobody can change.
+//! Assistants: an agent with a configuration under an id. Each agent has one assistant that cannot be changed.
 
 mod drawing;
 mod record;

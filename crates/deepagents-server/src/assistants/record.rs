@@ -1,4 +1,4 @@
-//! What is kept of an assistant.
+//! Stored records of assistants.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) struct Assistant {
     pub(crate) version: u32,
     pub(crate) created_at: String,
     pub(crate) updated_at: String,
-    /// Whose it is, where that is asked.
+    /// The owner, if callers are authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<String>,
 }
@@ -38,7 +38,7 @@ fn versions_of(id: &str) -> [String; 3] {
 }
 
 impl Assistant {
-    /// Whether it stands for an agent as it is.
+    /// Whether it is the fixed assistant of an agent.
     pub(crate) fn is_system(&self) -> bool {
         self.assistant_id == ids::system_assistant(&self.graph_id)
     }
@@ -47,8 +47,8 @@ impl Assistant {
         format!("{:010}", self.version)
     }
 
-    /// Keeps it as the one that is used, in the place of what the store has at a version. Says whether nobody has kept
-    /// another one meanwhile.
+    /// Stores this as the current assistant if the stored item is still at the version `known`. Returns `false` on a
+    /// conflict.
     async fn save_over(&self, app: &App, known: Option<u64>) -> Result<bool> {
         match app.store.put_if(&namespace(), &self.assistant_id, json!(self), known).await {
             Err(StoreError::Conflict { .. }) => Ok(false),
@@ -56,7 +56,7 @@ impl Assistant {
         }
     }
 
-    /// Keeps a new one; says whether nobody has one with its id.
+    /// Stores a new assistant. Returns `false` if the id exists.
     pub(crate) async fn save_new(&self, app: &App) -> Result<bool> {
         let is_new = self.save_over(app, None).await?;
         if is_new {
@@ -65,8 +65,8 @@ impl Assistant {
         Ok(is_new)
     }
 
-    /// Keeps it as the one that is used, in the place of what the store has at a version, and as a version of its own.
-    /// Says whether nobody has kept another one meanwhile; where somebody has, nothing is kept.
+    /// Stores this both as the current assistant and as a version in its history, if the stored item is still at the
+    /// version `known`. Returns `false` on a conflict, and then stores nothing.
     pub(crate) async fn save(&self, app: &App, known: Option<u64>) -> Result<bool> {
         let (versions, key) = (versions_of(&self.assistant_id), self.version_key());
         match app.store.put_if(&versions, &key, json!(self), None).await {
@@ -75,13 +75,13 @@ impl Assistant {
         };
         let kept = self.save_over(app, known).await;
         if !matches!(kept, Ok(true)) {
-            // Where the storage is away it stays, as a version that was never used.
+            // If the storage is unavailable, this leaves a version that was never current.
             let _ = app.store.delete(&versions, &key).await;
         }
         kept
     }
 
-    /// Its versions, newest first.
+    /// Returns the versions, newest first.
     pub(crate) async fn versions(&self, app: &App) -> Result<Vec<Self>> {
         if self.is_system() {
             return Ok(vec![self.clone()]);
@@ -90,7 +90,7 @@ impl Assistant {
         Ok(found.into_iter().rev().filter_map(|item| serde_json::from_value(item.value).ok()).collect())
     }
 
-    /// Makes an earlier version the one that is used.
+    /// Makes an earlier version the current one.
     pub(crate) async fn set_latest(&self, app: &App) -> Result<()> {
         app.store.put(&namespace(), &self.assistant_id, json!(self)).await?;
         Ok(())
@@ -124,7 +124,7 @@ fn system(app: &App) -> Vec<Assistant> {
     app.agents().iter().map(stands_for).collect()
 }
 
-/// All assistants: those of the agents, then those that clients made.
+/// Returns all assistants: first those of the agents, then those created by clients.
 pub(crate) async fn all(app: &App) -> Result<Vec<Assistant>> {
     let made = app.store.search(&namespace(), &Query::default()).await?;
     let made = made.into_iter().filter_map(|item| serde_json::from_value::<Assistant>(item.value).ok());
@@ -132,12 +132,12 @@ pub(crate) async fn all(app: &App) -> Result<Vec<Assistant>> {
     Ok(system(app).into_iter().chain(made).collect())
 }
 
-/// An assistant by its id, or by the name of its agent.
+/// Finds an assistant by its id or by the name of its agent.
 pub(crate) async fn find(app: &App, id: &str) -> Result<Option<Assistant>> {
     Ok(find_version(app, id).await?.map(|(assistant, _)| assistant))
 }
 
-/// The same with the version that the store has it at; that of an agent is at none.
+/// Like [`find`], with the version of the stored item, which is `None` for the assistant of an agent.
 pub(crate) async fn find_version(app: &App, id: &str) -> Result<Option<(Assistant, Option<u64>)>> {
     if let Some(known) = system(app).into_iter().find(|known| known.assistant_id == id || known.graph_id == id) {
         return Ok(Some((known, None)));

@@ -1,4 +1,4 @@
-//! The routes of assistants.
+//! Routes for assistants.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ async fn known(app: &App, id: &str) -> Result<Assistant> {
     if let Some(known) = find(app, id).await? {
         return Ok(known);
     }
-    // What is neither the id of one nor the name of an agent could never be there.
+    // An invalid id that names no agent is a bad request, not a missing assistant.
     ids::check("assistant ID", id)?;
     Err(ApiError::not_found("Assistant", id))
 }
@@ -102,7 +102,7 @@ async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result
         owner: caller().map(|caller| caller.id().to_owned()),
     };
     if !made.save_new(&app).await? {
-        // It is a stranger's, or was made meanwhile.
+        // The id belongs to another owner, or was created concurrently.
         return match find(&app, &made.assistant_id).await? {
             Some(known) if matches!(body.if_exists, IfExists::DoNothing) => Ok(Json(known)),
             _ => Err(exists(&made.assistant_id)),
@@ -139,7 +139,7 @@ async fn update(
     Path(id): Path<String>,
     Body(body): Body<Patch>,
 ) -> Result<Json<Assistant>> {
-    // Of changes that come at once each is made to what the one before it has left.
+    // Concurrent updates retry, so that each applies to the result of the one before.
     loop {
         let (mut changed, version) = match find_version(&app, &id).await? {
             Some(found) => found,
@@ -156,7 +156,7 @@ async fn update(
     }
 }
 
-/// Makes what a client wants of an assistant.
+/// Applies the changes that a client requests.
 fn change(app: &App, known: &mut Assistant, body: Patch) -> Result<()> {
     if let Some(graph) = body.graph_id {
         app.agent(&graph).ok_or_else(|| ApiError::not_found("Graph", &graph))?;
@@ -246,7 +246,7 @@ enum SortBy {
     UpdatedAt,
 }
 
-/// What an assistant has that a client may choose from.
+/// The fields that a client may select.
 const FIELDS: [&str; 10] = [
     "assistant_id",
     "graph_id",
@@ -315,7 +315,7 @@ async fn count(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<
 
 #[derive(Deserialize)]
 struct Drawn {
-    /// How far graphs within graphs are drawn; there are none.
+    /// The depth to which subgraphs are drawn. There are no subgraphs.
     xray: Option<String>,
 }
 

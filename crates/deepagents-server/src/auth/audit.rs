@@ -1,27 +1,27 @@
-//! A note of each request that changes something or was refused.
+//! The audit log of requests that change something or were rejected.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
 
-/// What is noted of a request.
+/// An audit record of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AuditEntry {
-    /// When it was answered, RFC 3339.
+    /// When the response was sent, RFC 3339.
     pub at: String,
-    /// Who called; none where they were not let in, or nobody is asked.
+    /// The id of the caller. `None` if the caller was not admitted or authentication is off.
     pub identity: Option<String>,
     /// The method.
     pub method: String,
     /// The path, without the query.
     pub path: String,
-    /// The status of the answer.
+    /// The status of the response.
     pub status: u16,
 }
 
-/// Where notes go.
+/// The callback that receives audit records.
 #[derive(Clone)]
 pub(crate) struct AuditLog(pub(crate) Arc<dyn Fn(&AuditEntry) + Send + Sync>);
 

@@ -1,4 +1,4 @@
-//! How callers prove who they are.
+//! How callers authenticate.
 
 use std::future::Future;
 
@@ -8,7 +8,7 @@ use futures_core::future::BoxFuture;
 
 use super::Identity;
 
-/// What a request presents.
+/// The credentials of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Presented<'a> {
     /// The headers of the request.
@@ -16,7 +16,8 @@ pub struct Presented<'a> {
 }
 
 impl<'a> Presented<'a> {
-    /// The token: that of `Authorization: Bearer`, or the value of `x-api-key`, which is what the official clients send.
+    /// Returns the token: that of `Authorization: Bearer`, or the value of `x-api-key`, which the official clients
+    /// send.
     pub fn token(&self) -> Option<&'a str> {
         let text = |value: &'a axum::http::HeaderValue| value.to_str().ok();
         let bearer = self.headers.get(AUTHORIZATION).and_then(text).and_then(|value| {
@@ -27,22 +28,22 @@ impl<'a> Presented<'a> {
     }
 }
 
-/// Why a caller is not let in.
+/// Why a caller is not admitted.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It is not known who calls.
+    /// The caller is unknown.
     #[error("{0}")]
     Unknown(String),
-    /// It is known and may not call.
+    /// The caller is known but not permitted.
     #[error("{0}")]
     Forbidden(String),
-    /// It cannot be found out now.
+    /// The caller cannot be identified at the moment.
     #[error("{0}")]
     Unavailable(String),
 }
 
-/// Finds out who calls.
+/// Identifies the caller of a request.
 ///
 /// ```
 /// use deepagents_server::{Authenticate, Identity, Presented, Refusal};
@@ -59,14 +60,14 @@ pub enum Refusal {
 /// }
 /// ```
 pub trait Authenticate: Send + Sync + 'static {
-    /// Who presents this.
+    /// Returns the identity of the caller who presents these credentials.
     ///
     /// # Errors
-    /// When they are not let in; a request without one that will do is answered with 401.
+    /// Returns a [`Refusal`] if the caller is not admitted. [`Refusal::Unknown`] is answered with status 401.
     fn authenticate(&self, presented: Presented<'_>) -> impl Future<Output = Result<Identity, Refusal>> + Send;
 }
 
-/// The same as an object.
+/// The object-safe form of [`Authenticate`].
 pub(crate) trait DynAuthenticate: Send + Sync {
     fn check<'a>(&'a self, presented: Presented<'a>) -> BoxFuture<'a, Result<Identity, Refusal>>;
 }

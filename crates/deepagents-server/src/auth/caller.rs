@@ -1,7 +1,7 @@
-//! Whose a thing is.
+//! Ownership checks.
 //!
-//! Who calls is known wherever a request is worked on. What runs on its own, such as a run that was accepted, is the server
-//! itself and sees everything.
+//! The caller is known throughout the handling of a request. Background work, such as an accepted run, acts as the
+//! server itself and sees everything.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,43 +11,43 @@ use serde_json::{Map, Value, json};
 
 use super::{Identity, LimitTable};
 
-/// Under which key of a thread's metadata its owner is kept.
+/// Key in a thread's metadata that holds its owner.
 pub(crate) const OWNER: &str = "deepagents_owner";
 
 tokio::task_local! {
     pub(crate) static CALLER: Option<Arc<Identity>>;
 }
 
-/// Who calls; none where nobody is asked, and for the server itself.
+/// Returns the caller. `None` if authentication is off, and for the server itself.
 pub(crate) fn caller() -> Option<Arc<Identity>> {
     CALLER.try_with(Clone::clone).ok().flatten()
 }
 
-/// Does something as who once asked for it.
+/// Runs a future as the owner who requested the work.
 pub(crate) async fn as_owner<T>(owner: Option<&str>, limits: &LimitTable, what: impl Future<Output = T>) -> T {
     let identity = owner.map(|owner| Arc::new(Identity::new(owner).limits(limits.of(owner))));
     CALLER.scope(identity, what).await
 }
 
-/// The owner that metadata name.
+/// Returns the owner named in metadata.
 pub(crate) fn owner_of(metadata: &Map<String, Value>) -> Option<&str> {
     metadata.get(OWNER).and_then(Value::as_str)
 }
 
-/// Whether what belongs to somebody is there for who calls. What belongs to nobody was made before anybody was asked, and is
-/// there for an administrator.
+/// Whether the caller may see something with this owner. Things without an owner were created before authentication was
+/// on and are visible to administrators.
 pub(crate) fn owns(owner: Option<&str>) -> bool {
     caller().is_none_or(|caller| caller.is_admin() || owner == Some(caller.id()))
 }
 
 impl Identity {
-    /// What is put into the metadata of what they make.
+    /// Returns the metadata entry that marks what the caller creates.
     pub(crate) fn mark(&self) -> (String, Value) {
         (OWNER.to_owned(), json!(self.id()))
     }
 }
 
-/// Whether a thread is there for who calls.
+/// Whether the caller may see a thread.
 pub(crate) fn owns_thread(info: &ThreadInfo) -> bool {
     owns(owner_of(&info.metadata))
 }

@@ -1,8 +1,8 @@
-//! Who calls.
+//! Caller identities.
 
 use serde::{Deserialize, Serialize};
 
-/// Somebody that calls the server.
+/// An authenticated caller.
 ///
 /// ```
 /// use deepagents_server::{Identity, Limits};
@@ -18,22 +18,22 @@ pub struct Identity {
     limits: Limits,
 }
 
-/// How much somebody may ask for. What is not said is not limited.
+/// Limits on a caller's use of the server. Unset fields are unlimited.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Requests in a minute; as many may come at once.
+    /// Requests per minute. As many may arrive in one burst.
     pub requests_per_minute: Option<u32>,
-    /// Runs that wait or are under way.
+    /// Pending and running runs at a time.
     pub runs_at_once: Option<usize>,
-    /// US dollars that the model calls of their runs may cost in a day (UTC), at list prices.
+    /// US dollars that the model calls of the caller's runs may cost per day (UTC), at list prices.
     pub usd_per_day: Option<f64>,
-    /// The same in a month (UTC).
+    /// US dollars per month (UTC), likewise.
     pub usd_per_month: Option<f64>,
 }
 
 impl Limits {
-    /// These, and where they say nothing the others.
+    /// Fills unset fields from `others`.
     #[must_use]
     pub fn or(self, others: &Self) -> Self {
         Self {
@@ -46,26 +46,26 @@ impl Limits {
 }
 
 impl Identity {
-    /// Somebody with a name that no other has.
+    /// Creates an identity. The id must be unique to the caller.
     pub fn new(id: impl Into<String>) -> Self {
         Self { id: id.into(), admin: false, limits: Limits::default() }
     }
 
-    /// Lets them see and change what belongs to others.
+    /// Lets the caller see and change what belongs to others.
     #[must_use]
     pub fn admin(mut self) -> Self {
         self.admin = true;
         self
     }
 
-    /// Limits them.
+    /// Sets the caller's limits.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The name that tells them from others.
+    /// Returns the unique id.
     pub fn id(&self) -> &str {
         &self.id
     }

@@ -1,4 +1,4 @@
-//! What every request passes.
+//! The middleware that authenticates every request.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,10 +14,10 @@ use super::{AuditEntry, AuditLog, DynAuthenticate, Identity, LimitTable, Present
 use crate::error::ApiError;
 use crate::ids;
 
-/// Who is asked, and what is noted.
+/// The configured authenticators, limits and audit log.
 #[derive(Default)]
 pub(crate) struct Access {
-    /// Asked one after the other, until one knows who calls; where there is none everybody is let in.
+    /// Tried in order until one knows the caller. If empty, everybody has access.
     pub(crate) authenticate: Vec<Arc<dyn DynAuthenticate>>,
     pub(crate) audit: Option<AuditLog>,
     pub(crate) limits: Arc<LimitTable>,
@@ -49,7 +49,7 @@ impl Access {
         for authenticate in &self.authenticate {
             match authenticate.check(presented).await {
                 Ok(identity) => return Ok(identity),
-                // That one cannot say it now does not mean that nobody can, but is what those should know whom nobody knows.
+                // If no other authenticator knows the caller, the error says that this one was unavailable.
                 Err(refused) if !matches!(refusal, Refusal::Unavailable(_)) => refusal = refused,
                 Err(_) => {}
             }
@@ -57,7 +57,7 @@ impl Access {
         Err(refusal)
     }
 
-    /// Notes a request that changed something or was refused.
+    /// Records a request in the audit log if it changed something or was rejected.
     pub(crate) fn note(&self, request: (Method, String), identity: Option<&Identity>, status: StatusCode) {
         let Some(AuditLog(note)) = &self.audit else { return };
         let (method, path) = request;
@@ -87,7 +87,7 @@ fn refused(refusal: &Refusal) -> Response {
     response
 }
 
-/// Lets a request in as who sent it.
+/// Middleware that authenticates the caller and runs the request under that identity.
 pub(crate) async fn authenticate(State(access): State<Arc<Access>>, request: Request, next: Next) -> Response {
     let what = (request.method().clone(), request.uri().path().to_owned());
     let headers = request.headers().clone();

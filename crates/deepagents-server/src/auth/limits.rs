@@ -1,4 +1,4 @@
-//! How much callers may ask for, and their requests in a minute.
+//! Limits of callers, and the request rate limiter.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Limits;
 
-/// How much callers may ask for where who they are does not say it.
+/// The limits of callers whose identity does not set them.
 #[derive(Debug, Default)]
 pub(crate) struct LimitTable {
     pub(crate) everybody: Limits,
@@ -14,16 +14,16 @@ pub(crate) struct LimitTable {
 }
 
 impl LimitTable {
-    /// The limits of somebody.
+    /// Returns the limits of a caller.
     pub(crate) fn of(&self, id: &str) -> Limits {
         self.by_id.get(id).cloned().unwrap_or_default().or(&self.everybody)
     }
 }
 
-/// Callers that are remembered; beyond it those whose allowance is full again are forgotten.
+/// Maximum number of callers to track. Beyond it, callers with a full allowance are dropped.
 const REMEMBERED: usize = 10_000;
 
-/// What each caller may still ask for: an allowance that fills evenly.
+/// A token bucket for each caller.
 #[derive(Debug, Default)]
 pub(super) struct RateLimiter(Mutex<HashMap<String, Allowance>>);
 
@@ -34,7 +34,7 @@ struct Allowance {
 }
 
 impl RateLimiter {
-    /// Takes one request off; says after how long one may come where none may now.
+    /// Takes one request from the bucket. If it is empty, returns how long to wait.
     pub(super) fn take(&self, id: &str, per_minute: u32, now: Instant) -> Result<(), Duration> {
         let full = f64::from(per_minute.max(1));
         let per_second = full / 60.0;

@@ -1,7 +1,7 @@
-//! Who calls, what is theirs, and how much they may ask for.
+//! Authentication, ownership and limits.
 //!
-//! Without [`Authenticate`] everybody who reaches the server may do everything. With it each thread, assistant, cron and item
-//! belongs to who made it, and is not there for anybody else.
+//! Without [`Authenticate`], everybody who reaches the server has full access. With it, each thread, assistant, cron
+//! and item belongs to its creator and does not exist for anybody else.
 
 mod audit;
 mod authenticate;

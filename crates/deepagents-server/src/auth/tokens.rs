@@ -1,4 +1,4 @@
-//! Tokens that are written down.
+//! Fixed tokens.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Authenticate, Identity, Presented, Refusal};
 
-/// Tokens and who has them. What is kept of a token is its hash.
+/// A fixed set of tokens and their owners. Only the hashes of the tokens are stored.
 ///
 /// ```
 /// use deepagents_server::{Identity, StaticTokens};
@@ -17,12 +17,12 @@ use super::{Authenticate, Identity, Presented, Refusal};
 pub struct StaticTokens(HashMap<[u8; 32], Identity>);
 
 impl StaticTokens {
-    /// No tokens: nobody is let in.
+    /// Creates an empty set, which admits nobody.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets somebody in with a token.
+    /// Adds a token and the identity it authenticates.
     #[must_use]
     pub fn token(mut self, token: impl AsRef<str>, identity: Identity) -> Self {
         self.0.insert(hash(token.as_ref()), identity);
@@ -39,7 +39,7 @@ impl Authenticate for StaticTokens {
         let Some(token) = presented.token() else {
             return Err(Refusal::Unknown("send a token: `Authorization: Bearer TOKEN` or `x-api-key`".to_owned()));
         };
-        // Hashes are looked up, so how long it takes says nothing of a token.
+        // Looking up hashes leaks nothing about a token through timing.
         self.0.get(&hash(token)).cloned().ok_or_else(|| Refusal::Unknown("the token is not known".to_owned()))
     }
 }

@@ -1,4 +1,4 @@
-//! Runs at times that come again.
+//! Runs on a schedule.
 
 mod record;
 mod routes;

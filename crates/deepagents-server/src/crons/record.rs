@@ -1,4 +1,4 @@
-//! What is kept of a cron.
+//! Stored records of crons.
 
 use deepagents_core::store::{Item, Query, StoreError};
 use jiff::Timestamp;
@@ -12,27 +12,27 @@ use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::runs::RunCreate;
 
-/// A run that is made again and again, as clients see it.
+/// A cron as clients see it: a run that is repeated on a schedule.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Cron {
     pub(crate) cron_id: String,
     pub(crate) assistant_id: String,
-    /// None where each run has a thread of its own.
+    /// `None` if each run gets its own thread.
     pub(crate) thread_id: Option<String>,
     pub(crate) schedule: String,
     pub(crate) timezone: Option<String>,
     pub(crate) end_time: Option<Timestamp>,
     pub(crate) enabled: bool,
     pub(crate) metadata: Map<String, Value>,
-    /// The body of each run.
+    /// The body of each run's request.
     pub(crate) payload: Map<String, Value>,
-    /// What becomes of the thread of a run that has one of its own.
+    /// What happens to a run's own thread when the run completes.
     pub(crate) on_run_completed: Option<String>,
     pub(crate) next_run_date: Option<Timestamp>,
     pub(crate) user_id: Option<String>,
     pub(crate) created_at: String,
     pub(crate) updated_at: String,
-    /// Why the last run was not accepted.
+    /// Why the last run was rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last_error: Option<String>,
 }
@@ -52,7 +52,7 @@ fn namespace() -> [String; 2] {
 }
 
 impl Cron {
-    /// Works out when it comes next after a time.
+    /// Computes the next due time after `after`.
     pub(crate) fn plan(&mut self, after: Timestamp) -> Result<()> {
         let schedule = Schedule::read(&self.schedule)?;
         let zone = zone(self.timezone.as_deref())?;
@@ -61,7 +61,7 @@ impl Cron {
         Ok(())
     }
 
-    /// The run of it, which is what its body says.
+    /// Builds the request for a run from the payload.
     pub(crate) fn run(&self) -> Result<RunCreate> {
         let mut body = self.payload.clone();
         body.insert("assistant_id".to_owned(), json!(self.assistant_id));
@@ -75,8 +75,8 @@ impl Cron {
         read.map_err(|error| ApiError::invalid(format!("The body cannot be read: {error}")))
     }
 
-    /// Keeps it in the place of what the store has at a version; none where it is new. Says whether nobody has changed
-    /// or removed it meanwhile; where somebody has, that stays.
+    /// Stores the cron if the stored item is still at the version `known`, which is `None` for a new one. Returns
+    /// `false` if it was changed or removed meanwhile, and then stores nothing.
     pub(crate) async fn save(&self, app: &App, known: Option<u64>) -> Result<bool, StoreError> {
         match app.store.put_if(&namespace(), &self.cron_id, json!(self), known).await {
             Err(StoreError::Conflict { .. }) => Ok(false),
@@ -93,7 +93,7 @@ impl Cron {
         Ok(())
     }
 
-    /// The id of the run of a time: whoever makes it, it is one.
+    /// Derives the id of the run for a due time. It is the same whoever creates the run.
     pub(crate) fn run_id(&self, time: Timestamp) -> String {
         let millis = u64::try_from(time.as_millisecond()).unwrap_or_default();
         let own = ids::derived(&[&self.cron_id, &time.to_string()]);
@@ -103,21 +103,21 @@ impl Cron {
     }
 }
 
-/// All crons, newest first.
+/// Returns all crons, newest first.
 pub(crate) async fn all(app: &App) -> Result<Vec<Cron>> {
     let mut found: Vec<Cron> = all_versions(app).await?.into_iter().map(|(cron, _)| cron).collect();
     found.sort_by(|a, b| b.created_at.cmp(&a.created_at));
     Ok(found)
 }
 
-/// All crons, each with the version that the store has it at.
+/// Returns all crons, each with the version of the stored item.
 pub(super) async fn all_versions(app: &App) -> Result<Vec<(Cron, u64)>> {
     let found = app.store.search(&namespace(), &Query::default()).await?;
     let read = |item: Item| Some((serde_json::from_value(item.value).ok()?, item.version));
     Ok(found.into_iter().filter_map(read).collect())
 }
 
-/// Removes the crons that these are, whoever's.
+/// Removes the crons that match, regardless of their owner.
 pub(crate) async fn remove_where(app: &App, these: impl Fn(&Cron) -> bool) -> Result<()> {
     for cron in all(app).await?.iter().filter(|cron| these(cron)) {
         cron.delete(app).await?;
@@ -125,12 +125,12 @@ pub(crate) async fn remove_where(app: &App, these: impl Fn(&Cron) -> bool) -> Re
     Ok(())
 }
 
-/// A cron that there is.
+/// Returns an existing cron.
 pub(crate) async fn find(app: &App, id: &str) -> Result<Cron> {
     Ok(find_version(app, id).await?.0)
 }
 
-/// The same with the version that the store has it at.
+/// Like [`find`], with the version of the stored item.
 pub(super) async fn find_version(app: &App, id: &str) -> Result<(Cron, u64)> {
     ids::check("cron ID", id)?;
     let item = app.store.get(&namespace(), id).await?.ok_or_else(|| ApiError::not_found("Cron", id))?;

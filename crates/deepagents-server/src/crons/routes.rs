@@ -1,4 +1,4 @@
-//! The routes of crons.
+//! Routes for crons.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/runs/crons/{cron}", get(one).patch(update).delete(delete))
 }
 
-/// What of a body is the cron's own; the rest is that of its runs.
+/// The fields of a body that belong to the cron. The others belong to its runs.
 const OWN: [&str; 6] = ["schedule", "timezone", "end_time", "enabled", "on_run_completed", "cron_id"];
 
 #[derive(Deserialize)]
@@ -43,7 +43,7 @@ struct Create {
     metadata: Option<Map<String, Value>>,
 }
 
-/// A time; one without a zone is in UTC.
+/// Parses a time. One without a zone is in UTC.
 fn end_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
     let local = || text.parse::<jiff::civil::DateTime>()?.to_zoned(jiff::tz::TimeZone::UTC);
@@ -93,7 +93,7 @@ async fn made(app: &Arc<App>, thread: Option<String>, body: Map<String, Value>) 
         updated_at: now,
         last_error: None,
     };
-    // What cannot be run is refused now, and not when its time comes.
+    // An invalid run is rejected now, not when it is due.
     cron.run()?.check(app, &assistant.graph_id, None).await?;
     cron.plan(Timestamp::now())?;
     cron.save(app, None).await?;
@@ -104,7 +104,7 @@ async fn one(State(app): State<Arc<App>>, Path(cron): Path<String>) -> Result<Js
     Ok(Json(find(&app, &cron).await?))
 }
 
-/// A field that may be null on purpose.
+/// Deserialises a field in which null is meaningful.
 #[allow(clippy::option_option, reason = "absent, null and given are three things")]
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Timestamp>>, D::Error> {
     end_time(deserializer).map(Some)
@@ -131,7 +131,7 @@ async fn update(
         find(&app, &cron).await?;
         return Err(ApiError::bad_request("nothing is to be changed"));
     }
-    // Of changes that come at once each is made to what the one before it has left.
+    // Concurrent updates retry, so that each applies to the result of the one before.
     loop {
         let (mut changed, version) = find_version(&app, &cron).await?;
         change(&mut changed, body.clone())?;
@@ -146,7 +146,7 @@ async fn update(
     }
 }
 
-/// Makes what a client wants of a cron.
+/// Applies the changes that a client requests.
 fn change(cron: &mut Cron, body: Map<String, Value>) -> Result<()> {
     let patch: Patch = read(&body)?;
     cron.schedule = patch.schedule.unwrap_or_else(|| std::mem::take(&mut cron.schedule));
@@ -177,7 +177,7 @@ enum SortBy {
     UpdatedAt,
 }
 
-/// What a cron has that a client may choose from.
+/// The fields that a client may select.
 const FIELDS: [&str; 15] = [
     "cron_id",
     "assistant_id",

@@ -1,11 +1,11 @@
-//! Times that come again, as `cron` writes them: minute, hour, day, month and day of the week. Seconds may follow, as with
-//! the reference.
+//! Cron schedules: minute, hour, day, month and day of the week. Seconds may follow, as in the reference
+//! implementation.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Unit};
 
-/// Why a schedule cannot be read.
+/// Why a schedule is invalid.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum ScheduleError {
     #[error(
@@ -20,18 +20,18 @@ pub(crate) enum ScheduleError {
     Zone(String),
 }
 
-/// A set of times.
+/// A parsed schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Schedule {
     seconds: u64,
     minutes: u64,
     hours: u64,
     days: u64,
-    /// Whether the last day of a month is one of them.
+    /// Whether it includes the last day of each month.
     last_day: bool,
     months: u64,
     weekdays: u64,
-    /// Whether days and days of the week are limited both: then either will do.
+    /// Whether both days and weekdays are restricted. Then a date matches if either does.
     either: bool,
 }
 
@@ -78,7 +78,7 @@ impl Schedule {
             days: day_bits,
             last_day: !last.is_empty(),
             months: range("month", 1, 12, &MONTHS).read(months)?,
-            // Sunday has two numbers.
+            // Sunday is both 0 and 7.
             weekdays: (weekday_bits | (weekday_bits >> 7)) & 0x7f,
             either: !days.starts_with(['*', '?']) && !weekdays.starts_with(['*', '?']),
         };
@@ -88,7 +88,8 @@ impl Schedule {
         }
     }
 
-    /// The first time after one. None where there is none within eight years, in which every day of a calendar comes.
+    /// Returns the first match after a time, or `None` if there is none within eight years, which contain every date of
+    /// the calendar.
     pub(crate) fn after(&self, time: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         if self.hours == EVERY_HOUR {
             return self.after_in_any_hour(time, zone);
@@ -97,15 +98,15 @@ impl Schedule {
         loop {
             local = self.after_local(local)?;
             let found = zone.to_ambiguous_timestamp(local).compatible().ok()?;
-            // An hour that a change of the clock repeats comes once.
+            // An hour repeated by a clock change matches once.
             if found > time {
                 return Some(found);
             }
         }
     }
 
-    /// That of one that comes in every hour: it goes on over a change of the clock, so that it comes in both hours of
-    /// one that is repeated.
+    /// [`after`](Self::after) for a schedule that matches every hour. It runs on through clock changes, so it matches
+    /// in both occurrences of a repeated hour.
     fn after_in_any_hour(&self, time: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let (mut offset, mut since) = (zone.to_offset(time), time);
         let mut local = offset.to_datetime(time);
@@ -119,7 +120,7 @@ impl Schedule {
         }
     }
 
-    /// The first time of a calendar and a clock that never changes after one.
+    /// Returns the first match after a local time, ignoring clock changes.
     fn after_local(&self, time: DateTime) -> Option<DateTime> {
         let second = jiff::civil::DateTimeRound::new().smallest(Unit::Second).mode(jiff::RoundMode::Trunc);
         let mut at = time.round(second).ok()?.checked_add(1.second()).ok()?;
@@ -167,14 +168,14 @@ impl Range {
         })
     }
 
-    /// One number, a range, or all, with a step.
+    /// Parses one number, a range, or `*`, with an optional step.
     fn part(&self, part: &str) -> Option<u64> {
         let (range, step) = match part.split_once('/') {
             Some((range, step)) => (range, Some(step.parse().ok().filter(|step: &usize| *step > 0)?)),
             None => (part, None),
         };
         let (from, to) = match range.split_once('-') {
-            // As in Quartz, where one of the two kinds of days is left open with a question mark.
+            // As in Quartz, `?` leaves one of the two day fields open.
             _ if range == "*" || (range == "?" && self.name.starts_with("day")) => (self.low, self.high),
             Some((from, to)) => (self.number(from)?, self.number(to)?),
             None => {
@@ -182,7 +183,7 @@ impl Range {
                 (from, if step.is_some() { self.high } else { from })
             }
         };
-        // One that ends before it begins goes over the end: 22-2 is 22, 23, 0, 1 and 2.
+        // A range that ends before it begins wraps around: 22-2 is 22, 23, 0, 1 and 2.
         let (end, over) = if from <= to { (to, self.low) } else { (self.high, to + 1) };
         let numbers = (from..=end).chain(self.low..over);
         Some(numbers.step_by(step.unwrap_or(1)).fold(0, |bits, number| bits | (1 << number)))
@@ -198,7 +199,7 @@ impl Range {
     }
 }
 
-/// A time zone by its name; UTC where none is given.
+/// Returns a time zone by name, UTC by default.
 pub(crate) fn zone(name: Option<&str>) -> Result<TimeZone, ScheduleError> {
     match name {
         None | Some("UTC" | "Etc/UTC") => Ok(TimeZone::UTC),
@@ -248,13 +249,13 @@ mod tests {
             };
             std::iter::from_fn(next).take(4).collect::<Vec<_>>()
         };
-        // In autumn it is two to three twice.
+        // In autumn, the hour from two to three occurs twice.
         let autumn = "2026-10-24T23:50:00Z";
         assert_eq!(times("*/30 * * * *", autumn), ["25T00:00", "25T00:30", "25T01:00", "25T01:30"]);
         assert_eq!(times("0 * * * *", autumn), ["25T00:00", "25T01:00", "25T02:00", "25T03:00"]);
         assert_eq!(times("30 2 * * *", autumn), ["25T00:30", "26T01:30", "27T01:30", "28T01:30"]);
         assert_eq!(times("0 * * * 1", autumn), ["25T23:00", "26T00:00", "26T01:00", "26T02:00"]);
-        // In spring it is not.
+        // In spring it is missing.
         let spring = "2026-03-29T00:10:00Z";
         assert_eq!(times("*/30 * * * *", spring), ["29T00:30", "29T01:00", "29T01:30", "29T02:00"]);
         assert_eq!(times("30 2 * * *", spring), ["29T01:30", "30T00:30", "31T00:30", "01T00:30"]);

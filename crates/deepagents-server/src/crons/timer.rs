@@ -1,4 +1,4 @@
-//! Making the runs of crons when their times come.
+//! The timer that starts the runs of crons.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -13,10 +13,10 @@ use crate::error::Result;
 use crate::runs::start_once;
 use crate::threads::sweep;
 
-/// The longest sleep: what another process changes is seen after it.
+/// Maximum sleep. Changes made by other processes are noticed after it.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Wakes up who waits for the next time.
+/// Wakes the timer when a cron changes.
 #[derive(Debug, Default)]
 pub(crate) struct Timer(Notify);
 
@@ -26,17 +26,17 @@ impl Timer {
     }
 }
 
-/// Makes runs for as long as the server is there.
+/// Starts due runs for as long as the server lives.
 pub(crate) async fn run(app: Weak<App>) {
     let mut swept: Option<Instant> = None;
     loop {
         let Some(app) = app.upgrade() else { return };
         let pause = tick(&app).await;
-        // Where the storage is away it is swept a little later.
+        // If the storage is unavailable, the next round retries.
         let _ = sweep(&app).await;
         if swept.is_none_or(|swept| swept.elapsed() >= LONGEST) {
             swept = Some(Instant::now());
-            // Items whose time is over are shown to nobody, and are still there.
+            // Expired items are hidden but still stored until a sweep removes them.
             let _ = app.store.sweep().await;
         }
         tokio::select! {
@@ -47,9 +47,9 @@ pub(crate) async fn run(app: Weak<App>) {
     }
 }
 
-/// Makes what is due, and says for how long nothing is.
+/// Starts the runs that are due and returns how long to sleep.
 async fn tick(app: &Arc<App>) -> Duration {
-    // Where the storage is away it is tried again a little later.
+    // If the storage is unavailable, retry soon.
     let Ok(crons) = all_versions(app).await else { return Duration::from_secs(5) };
     let mut pause = LONGEST;
     for (mut cron, version) in crons {
@@ -60,12 +60,14 @@ async fn tick(app: &Arc<App>) -> Duration {
             pause = pause.min(wait);
             continue;
         }
-        // The run is made before the next time is noted: after a crash between the two it is found and not made again.
+        // The run is created before the next time is stored. After a crash between the two, the run is found and not
+        // created again.
         cron.last_error = make(app, &cron, due).await.err().map(|error| error.to_string());
         if cron.plan(now).is_err() {
             cron.next_run_date = None;
         }
-        // One that was changed or removed meanwhile, here or by another server, is as it was left then, and is looked at again.
+        // If the cron was changed or removed meanwhile, here or by another server, that change stands. The cron is
+        // checked again soon.
         if !matches!(cron.save(app, Some(version)).await, Ok(true)) {
             pause = pause.min(Duration::from_secs(5));
         }
@@ -73,7 +75,7 @@ async fn tick(app: &Arc<App>) -> Duration {
     pause
 }
 
-/// Makes the run of a time, unless it was made.
+/// Starts the run for a due time, unless it exists.
 async fn make(app: &Arc<App>, cron: &Cron, due: Timestamp) -> Result<()> {
     let made = start_once(app, cron.thread_id.as_deref(), cron.run()?, cron.run_id(due));
     as_owner(cron.user_id.as_deref(), &app.limits, made).await

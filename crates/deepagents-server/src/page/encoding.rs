@@ -1,8 +1,8 @@
-//! In which form a file is sent.
+//! Content encodings of the page's files.
 
 use axum::http::HeaderValue;
 
-/// A form in which files are kept, the better one later.
+/// A stored encoding, in ascending order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Encoding {
     Identity,
@@ -11,13 +11,13 @@ pub(super) enum Encoding {
 }
 
 impl Encoding {
-    /// The best of what a client takes by its `Accept-Encoding`.
+    /// Returns the best encoding that the client's `Accept-Encoding` allows.
     pub(super) fn accepted<'a>(headers: impl IntoIterator<Item = &'a HeaderValue>) -> Self {
         let lists = headers.into_iter().filter_map(|value| value.to_str().ok());
         lists.flat_map(|list| list.split(',')).filter_map(Self::read).max().unwrap_or(Self::Identity)
     }
 
-    /// Reads `br` or `gzip;q=0.5`; what is refused with `q=0` is none.
+    /// Parses an item such as `br` or `gzip;q=0.5`. Returns `None` if `q=0` rules the encoding out.
     fn read(item: &str) -> Option<Self> {
         let mut parts = item.split(';').map(str::trim);
         let encoding = match parts.next()?.to_ascii_lowercase().as_str() {
@@ -29,7 +29,7 @@ impl Encoding {
         weight.is_some_and(|weight: f64| weight > 0.0).then_some(encoding)
     }
 
-    /// Its name in `Content-Encoding`.
+    /// Returns its name in `Content-Encoding`.
     pub(super) fn name(self) -> Option<&'static str> {
         match self {
             Self::Identity => None,

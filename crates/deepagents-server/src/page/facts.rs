@@ -1,4 +1,4 @@
-//! What the page shows of agents and models, and clients of the LangGraph server do not ask for.
+//! Information about agents and models for the page, beyond the API of the LangGraph server.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use crate::app::App;
 use crate::body::Params;
 use crate::error::{ApiError, Result};
 
-/// `{"model", "tools": [{"name", "description", "parameters"}]}`: the model that an agent asks, and the tools that it always
-/// offers, with the schemas of their arguments.
+/// Returns `{"model", "tools": [{"name", "description", "parameters"}]}`: the agent's model and the tools it always
+/// offers, with their argument schemas.
 pub(super) async fn agent(State(app): State<Arc<App>>, Path(graph): Path<String>) -> Result<Json<Value>> {
     let served = app.agent(&graph).ok_or_else(|| ApiError::not_found("Graph", &graph))?;
     let definition = served.agent.definition();
@@ -28,7 +28,8 @@ pub(super) struct Named {
     name: String,
 }
 
-/// `{"name", "context_window", "price"}`: tokens, and US dollars for a million of them; null where that is not known.
+/// Returns `{"name", "context_window", "price"}`: the context window in tokens and the price in US dollars per million
+/// tokens, or null if unknown.
 pub(super) async fn model(Params(named): Params<Named>) -> Json<Value> {
     let profile = Catalogue::built_in().profile(&named.name);
     Json(json!({"name": named.name, "context_window": profile.context_window, "price": profile.price}))

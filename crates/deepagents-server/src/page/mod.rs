@@ -1,8 +1,10 @@
-//! The page: what a browser that is opened on the server's address is shown.
+//! The web page served at the server's address.
 //!
-//! Its sources are in `web`; what is built of them is in `page` and part of the library, so nobody who compiles needs
-//! Node. Every file is kept as it is and in two compressed forms. Files whose names change with what they hold may be kept
-//! for ever, the others are asked for again and answered with 304 where they are the same.
+//! Its sources are in `web`. The build output is in `page` and part of the library, so compiling the crate does not
+//! need Node.
+//!
+//! Every file is stored plain and in two compressed forms. Files whose names contain a hash of their content can be
+//! cached for ever; the others are revalidated and answered with 304 if unchanged.
 
 mod assets;
 mod encoding;
@@ -24,8 +26,8 @@ use self::encoding::Encoding;
 use crate::app::App;
 use crate::ids;
 
-/// What the page may do: run its own scripts, talk to its own server, and show pictures that are part of a message. Scripts
-/// and styles inside of the document are refused, so text of a model that became HTML could still do nothing.
+/// The content security policy. The page may run its own scripts, call its own server, and show images that are part of
+/// a message. Inline scripts and styles are blocked, so model output that ended up as HTML could not do anything.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -33,19 +35,19 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 struct Asset {
     path: &'static str,
     media_type: &'static str,
-    /// Whether its name changes with what it holds.
+    /// Whether its name contains a hash of its content.
     is_hashed: bool,
     identity: &'static [u8],
     gzip: &'static [u8],
     brotli: &'static [u8],
 }
 
-/// The files, which everybody may have: who wants more is asked for a key by the page.
+/// Routes for the files, which need no authentication. The page asks for a key before it calls the API.
 pub(crate) fn files() -> Router<Arc<App>> {
     ASSETS.iter().fold(Router::new(), |routes, asset| routes.route(asset.path, served(asset)))
 }
 
-/// What the page asks beside the API, for those who may call.
+/// Routes that the page needs in addition to the API. They require authentication.
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new().route("/page/models", get(facts::model)).route("/page/agents/{graph}", get(facts::agent))
 }

@@ -14,7 +14,7 @@ use crate::runs::{RunCreate, start};
 use crate::threads::shown_status;
 use crate::wire::{OpenInterrupt, open_interrupts};
 
-/// A command as it is sent.
+/// A command as received.
 #[derive(Debug, Deserialize)]
 pub(super) struct Command {
     pub(super) id: u64,
@@ -29,9 +29,9 @@ impl Command {
             .map_err(|error| ApiError::bad_request(format!("a command is {{\"id\", \"method\", \"params\"}}: {error}")))
     }
 
-    /// Carries it out; the answer says whether it was.
+    /// Executes the command and returns the response.
     pub(super) async fn answer(&self, app: &Arc<App>, thread: &str) -> Value {
-        // A client that has read up to here reads on with what the command does.
+        // A client that has read up to this event reads the effects of the command next.
         let through = match app.journal.threads().get(thread).await {
             Ok(info) => info.map_or(0, |info| info.end) << 24,
             Err(_) => 0,
@@ -56,7 +56,7 @@ impl Command {
     }
 }
 
-/// The answer to a command that is refused.
+/// Builds the error response to a command.
 pub(super) fn refusal(id: Option<u64>, error: &CommandError) -> Value {
     json!({"type": "error", "id": id, "error": error.code, "message": error.message})
 }
@@ -137,7 +137,7 @@ async fn interrupts(app: &App, thread: &str) -> Result<Vec<OpenInterrupt>> {
     Ok(open_interrupts(thread, &state))
 }
 
-/// Says something to the run that is under way.
+/// Sends a message to the run in flight.
 fn input_inject(app: &App, thread: &str, params: &Value) -> Result<Value, CommandError> {
     let text = params.get("message").and_then(|message| message.get("content")?.as_str());
     let Some(text) = text else { return Err(CommandError::invalid("input.inject needs `message.content`, a text")) };
@@ -146,7 +146,7 @@ fn input_inject(app: &App, thread: &str, params: &Value) -> Result<Value, Comman
     if taken { Ok(json!({})) } else { Err(CommandError::new("no_such_run", "no run of this thread is under way")) }
 }
 
-/// The agents of a thread: the main one, and those that work below it.
+/// Returns the agents of a thread: the main agent and its sub-agents.
 async fn agent_tree(app: &App, thread: &str) -> Result<Value, CommandError> {
     let info = app.thread(thread).await?;
     let status = match shown_status(app, &info) {

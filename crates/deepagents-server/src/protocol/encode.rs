@@ -1,4 +1,4 @@
-//! Events of a run in the form of the protocol.
+//! Encoding of run events for the protocol.
 
 use deepagents_core::message::{AssistantMessage, Block, Message, ToolMessage};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::stream::{At, Delta, Kind, OpenBlock, RunEnd, RunIdentity, StreamEvent
 use crate::threads::Place;
 use crate::wire::{content_block, message, state_values, usage};
 
-/// What an event is about.
+/// The method of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     Values,
@@ -31,7 +31,7 @@ impl Method {
         }
     }
 
-    /// The channel that it is in.
+    /// Returns the channel of its events.
     pub(super) fn channel(self) -> &'static str {
         match self {
             Self::Values => "values",
@@ -47,14 +47,14 @@ impl Method {
     }
 }
 
-/// An event as it is sent.
+/// An encoded event.
 pub(super) struct ProtocolEvent {
     pub(super) method: Method,
     pub(super) sequence: u64,
     pub(super) json: Value,
 }
 
-/// What a subscription is sent of an event.
+/// Encodes an event for a subscription.
 pub(super) fn encode(identity: &RunIdentity, event: &StreamEvent, wanted: &Subscription) -> Result<Vec<ProtocolEvent>> {
     let namespace = identity.namespace(&event.agent.path);
     let mut out = Vec::new();
@@ -95,7 +95,7 @@ pub(super) fn encode(identity: &RunIdentity, event: &StreamEvent, wanted: &Subsc
     Ok(out)
 }
 
-/// What an event is about; none where it is not told in this protocol.
+/// Returns the method of an event, or `None` if the protocol does not report it.
 fn method(kind: &Kind) -> Option<Method> {
     Some(match kind {
         Kind::RunStarted | Kind::RunEnded(_) | Kind::AgentStarted { .. } | Kind::AgentEnded(_) => Method::Lifecycle,
@@ -131,7 +131,7 @@ fn data(identity: &RunIdentity, event: &StreamEvent) -> Result<Value> {
         Kind::AgentEnded(end) => ended(end, agent.name.as_deref().unwrap_or_default()),
         Kind::Values { state, .. } => Value::Object(state_values(state, agent)?),
         Kind::Updated { node, changes } => json!({"node": node, "values": changes.to_json(agent)?}),
-        // Clients read one or the other.
+        // Some clients read `payload`, others `value`.
         Kind::InputRequested { id, value } => json!({"interrupt_id": id, "payload": value, "value": value}),
         Kind::MessageStarted { id } => {
             let (provider, model) = agent.model.split_once(':').unwrap_or(("", &agent.model));
@@ -197,7 +197,7 @@ fn message_finish(answer: &AssistantMessage) -> Value {
     data
 }
 
-/// A block that is complete.
+/// Encodes a complete block.
 fn finished(block: &Block) -> Value {
     match block {
         Block::ToolCall(call) => json!({"type": "tool_call", "id": call.id, "name": call.name, "args": call.args}),
@@ -208,13 +208,13 @@ fn finished(block: &Block) -> Value {
     }
 }
 
-/// A result that is an error is a result: the model is told, and the run goes on.
+/// Encodes a tool result. An error is a result too: the model sees it, and the run continues.
 fn tool_ended(result: &ToolMessage) -> Value {
     let output = message(&Message::Tool(result.clone()));
     json!({"event": "tool-finished", "tool_call_id": result.call_id, "output": output})
 }
 
-/// A result as a message of its own, below the agent that called.
+/// Encodes a result as a message of its own, below the calling agent.
 fn result_message(result: &ToolMessage) -> Vec<Value> {
     let text = result.content.iter().filter_map(|block| match block {
         Block::Text(text) => Some(text.text.as_str()),

@@ -1,10 +1,10 @@
-//! Why a command is refused.
+//! Errors of commands.
 
 use axum::http::StatusCode;
 
 use crate::error::ApiError;
 
-/// A refusal, with one of the protocol's words for its kind.
+/// An error with one of the protocol's error codes.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(super) struct CommandError {

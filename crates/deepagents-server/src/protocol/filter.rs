@@ -1,4 +1,4 @@
-//! What of a thread a client wants to read.
+//! Subscriptions: which events of a thread a client wants.
 
 use deepagents_core::journal::LogPosition;
 use serde::de::DeserializeOwned;
@@ -9,22 +9,22 @@ use super::encode::Method;
 use crate::error::{ApiError, Result};
 use crate::stream::EventId;
 
-/// The body of a request for events.
+/// The body of a subscription request.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Subscription {
     channels: Vec<String>,
     /// Only agents at or below one of these.
     #[serde(default, deserialize_with = "readable")]
     namespaces: Option<Vec<Vec<String>>>,
-    /// At most so many levels below.
+    /// At most this many levels below.
     #[serde(default, deserialize_with = "readable")]
     depth: Option<usize>,
-    /// Only what came after the event with this number.
+    /// Only events after the one with this number.
     #[serde(default, deserialize_with = "readable")]
     pub(super) since: Option<u64>,
 }
 
-/// What narrows a subscription down, unless it cannot be read: then clients expect all.
+/// Deserialises a filter, ignoring one that is invalid: clients then expect all events.
 fn readable<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Option<T>, D::Error> {
     Ok(serde_json::from_value(Value::deserialize(deserializer)?).ok())
 }
@@ -50,12 +50,12 @@ impl Subscription {
         }
     }
 
-    /// The position of the log from which events are wanted; none where what is remembered will do.
+    /// Returns the log position to read from, or `None` if the buffered events suffice.
     pub(super) fn position(&self) -> Option<LogPosition> {
         self.since.filter(|since| *since > 0).map(EventId::position_of)
     }
 
-    /// Whether events of a kind and an agent are wanted.
+    /// Whether the subscription includes events of this method and agent.
     pub(super) fn wants(&self, method: Method, custom: Option<&str>, namespace: &[String]) -> bool {
         let channel = method.channel();
         let named = |wanted: &str| {
@@ -73,7 +73,7 @@ impl Subscription {
     }
 }
 
-/// Whether a part of a namespace is the wanted one; a name without an id stands for all of that name.
+/// Whether a namespace segment matches. A name without an id matches all segments with that name.
 fn fits(wanted: &str, part: &str) -> bool {
     wanted == part || (!wanted.contains(':') && part.split(':').next() == Some(wanted))
 }

@@ -1,4 +1,5 @@
-//! Version 2 of the protocol: a client reads a thread instead of a run, from the same events, and sends commands to it.
+//! Version 2 of the streaming protocol: a client subscribes to a thread instead of a run and sends commands to it. It
+//! uses the same events.
 
 mod command;
 mod encode;

@@ -1,4 +1,4 @@
-//! The routes of the protocol.
+//! Routes of the protocol.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -57,8 +57,8 @@ async fn events(State(app): State<Arc<App>>, Path(thread): Path<String>, Raw(bod
     Ok((headers, HttpBody::from_stream(body)))
 }
 
-/// Whether who calls may read a thread and send to it. One that there is not may come to be: clients read it first. Where it
-/// matters whose it is, it becomes theirs with that.
+/// Checks that the caller may read a thread and send to it. The thread may not exist yet, because clients start reading
+/// first. If callers are authenticated, reading then creates the thread, so that it belongs to the caller.
 pub(super) async fn open_thread(app: &App, thread: &str, reads: bool) -> Result<()> {
     ids::check("thread ID", thread)?;
     match app.journal.threads().get(thread).await? {
@@ -66,7 +66,7 @@ pub(super) async fn open_thread(app: &App, thread: &str, reads: bool) -> Result<
         None if reads && caller().is_some() => {
             alone(app, Name::Thread(thread), async {
                 match app.journal.threads().get(thread).await? {
-                    // It has come to be meanwhile, and may be another's.
+                    // Another request has created it meanwhile, possibly for another owner.
                     Some(_) => app.thread(thread).await.map(|_| ()),
                     None => make(app, thread, Map::new(), Held::default()).await,
                 }
@@ -77,14 +77,14 @@ pub(super) async fn open_thread(app: &App, thread: &str, reads: bool) -> Result<
     }
 }
 
-/// The next bytes to send; none when the server ends.
+/// Returns the next bytes to send, or `None` when the server shuts down.
 async fn frames(feed: &mut Feed, wanted: &Subscription) -> Option<Bytes> {
     loop {
         let Ok(next) = tokio::time::timeout(HEARTBEAT, feed.next()).await else {
             return Some(Bytes::from_static(HEARTBEAT_COMMENT));
         };
         let (run, event) = next?;
-        // What cannot be written as JSON is left out; no state of an agent is.
+        // An event that cannot be serialised is skipped. Agent states always can be.
         let encoded = encode(&run.identity, &event, wanted).unwrap_or_default();
         let text: String = encoded
             .iter()

@@ -1,4 +1,4 @@
-//! The protocol over a WebSocket: commands one way, events and answers the other.
+//! The protocol over a WebSocket: commands in, events and responses out.
 
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ use crate::auth::{CALLER, caller};
 use crate::error::Result;
 use crate::stream::{Feed, HEARTBEAT};
 
-/// Bytes that a frame of a client may have.
+/// Maximum size of a client's frame, in bytes.
 const MAX_FRAME: usize = 16 << 20;
 
-/// Frames that wait to be sent; a client that is slower holds up its own reading and nothing else.
+/// Maximum number of queued frames. A slower client delays only its own events.
 const WAITING: usize = 64;
 
-/// Subscriptions that one connection may have.
+/// Maximum number of subscriptions per connection.
 const MAX_SUBSCRIPTIONS: usize = 64;
 
 pub(super) async fn open(
@@ -45,7 +45,7 @@ struct Session {
     app: Arc<App>,
     thread: String,
     frames: mpsc::Sender<Value>,
-    /// What is sent, by the ids of the subscriptions; ended when it is dropped.
+    /// The sending task of each subscription, by subscription id. Dropping the handle aborts the task.
     subscriptions: Vec<(String, AbortOnDropHandle<()>)>,
     subscribed: u64,
 }
@@ -58,9 +58,9 @@ async fn serve(app: Arc<App>, thread: String, mut socket: WebSocket) {
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let answer = tokio::select! {
-            // The server ends.
+            // The server shuts down.
             () = end.closed() => break,
-            // Nobody between takes the connection for dead, and one whose client is gone ends.
+            // The ping keeps proxies from closing an idle connection and detects a client that is gone.
             _ = heartbeat.tick() => {
                 if socket.send(Message::Ping(Bytes::new())).await.is_err() {
                     break;
@@ -94,7 +94,7 @@ impl Session {
             "subscription.subscribe" => self.subscribe(&command.params).await,
             "subscription.reconnect" => self.reconnect(&command.params).await,
             "subscription.unsubscribe" => self.unsubscribe(&command.params),
-            // Nothing is done on a connection before it says what it wants to read.
+            // The protocol requires a subscription before other commands.
             _ if self.subscribed == 0 => Err(CommandError::invalid("the first command is subscription.subscribe")),
             _ => return command.answer(&self.app, &self.thread).await,
         };
@@ -112,7 +112,7 @@ impl Session {
         let feed = Feed::open(&self.app, &self.thread, wanted.position()).await?;
         let task = tokio::spawn(send(feed, wanted, self.frames.clone()));
         self.subscribed += 1;
-        // One that goes on keeps its name, and takes the place of what has it still.
+        // A resumed subscription keeps its id and replaces the one that still has it.
         let own = params.get("subscription_id").and_then(Value::as_str).filter(|id| !id.is_empty());
         let id = own.map_or_else(|| format!("sub-{}", self.subscribed), str::to_owned);
         self.subscriptions.retain(|(known, _)| *known != id);
@@ -120,7 +120,7 @@ impl Session {
         Ok(json!({"subscription_id": id}))
     }
 
-    /// Goes on with a subscription of a connection that was lost, behind the event that its client has read last.
+    /// Resumes a subscription of a lost connection after the last event that the client has read.
     async fn reconnect(&mut self, params: &Value) -> Result<Value, CommandError> {
         if params.get("since").and_then(Value::as_u64).is_none() {
             return Err(CommandError::invalid("subscription.reconnect needs `since`, the number of an event"));
@@ -139,7 +139,7 @@ impl Session {
     }
 }
 
-/// Hands the events of a subscription on, as fast as they are taken.
+/// Forwards the events of a subscription as fast as the client takes them.
 async fn send(mut feed: Feed, wanted: Subscription, frames: mpsc::Sender<Value>) {
     while let Some((run, event)) = feed.next().await {
         for event in encode(&run.identity, &event, &wanted).unwrap_or_default() {

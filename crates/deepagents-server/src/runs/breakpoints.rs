@@ -1,4 +1,4 @@
-//! Stopping a run before or after its model or its tools.
+//! Stopping a run before or after its model or tools.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,23 +9,24 @@ use deepagents_core::run::{RunObserver, RunStart, Suspender};
 use super::create::OneOrMany;
 use crate::error::ApiError;
 
-/// Suspends a run where its client wants to look: before or after its model, or its tools.
+/// Suspends a run at its client's breakpoints: before or after the model or the tools.
 #[derive(Debug)]
 pub(super) struct Breakpoints {
-    /// Before the model is asked for the first time.
+    /// Before the first model call.
     at_start: bool,
-    /// Between an answer and the calls in it.
+    /// Between a model's answer and its calls.
     after_model: bool,
-    /// Between the results of calls and the next question to the model.
+    /// Between the results of calls and the next model call.
     after_tools: bool,
     run: OnceLock<Suspender>,
 }
 
 impl Breakpoints {
-    /// For these nodes; none where none are named. `is_new`: whether the run begins with an input, and does not go on.
+    /// Creates breakpoints at these nodes, or returns `None` if none are named. `is_new` says whether the run starts
+    /// with an input instead of resuming.
     ///
     /// # Errors
-    /// When there is no such node.
+    /// Returns an error if a node does not exist.
     pub(super) fn new(
         before: Option<&OneOrMany<String>>,
         after: Option<&OneOrMany<String>>,
@@ -59,7 +60,7 @@ impl RunObserver for Breakpoints {
         if self.at_start {
             beginning.suspender.suspend();
         }
-        // It is given one run only.
+        // It observes only one run.
         let _ = self.run.set(beginning.suspender);
         Ok(())
     }

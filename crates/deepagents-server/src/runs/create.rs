@@ -1,4 +1,4 @@
-//! What a client asks for with a run.
+//! Run requests.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::error::{ApiError, Result};
 use crate::threads::{CheckpointRef, Held};
 use crate::wire::{open_interrupts, read_resume, read_update};
 
-/// The body of a request for a run.
+/// The body of a run request.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct RunCreate {
     pub(crate) assistant_id: String,
@@ -53,10 +53,10 @@ pub(crate) struct RunCreate {
     pub(crate) on_completion: Option<OnCompletion>,
     #[serde(default, deserialize_with = "whole_seconds")]
     pub(crate) after_seconds: Option<u64>,
-    /// When the state is written down, which is always at once.
+    /// When state is persisted. The server always persists it at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     durability: Option<Durability>,
-    /// The earlier name of that.
+    /// The earlier name of `durability`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     checkpoint_during: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,12 +65,13 @@ pub(crate) struct RunCreate {
     pub(crate) webhook: Option<String>,
 }
 
-/// A run as a client asks for it. Fields that are not wanted are left out; those that are kept of a run may be null.
+/// A run request as received from a client. Some fields must be omitted instead of null; in the stored record they may
+/// be null.
 #[derive(Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub(crate) struct NewRun(pub(crate) RunCreate);
 
-/// Fields that may be left out and are not null.
+/// Fields that must be omitted instead of null.
 const NOT_NULL: [&str; 7] =
     ["metadata", "config", "multitask_strategy", "webhook", "stream_mode", "checkpoint", "after_seconds"];
 
@@ -93,7 +94,7 @@ enum Durability {
     Exit,
 }
 
-/// Seconds, of which parts count as whole ones, and a time before now as now.
+/// Deserialises seconds. Fractions round up, and negative values become 0.
 fn whole_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let seconds = Option::<f64>::deserialize(deserializer)?;
     let whole = |seconds: f64| match Duration::try_from_secs_f64(seconds.max(0.0)) {
@@ -103,7 +104,7 @@ fn whole_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u6
     Ok(seconds.map(whole))
 }
 
-/// What a thread is told in place of an input.
+/// A command, sent in place of an input.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Command {
     #[serde(default)]
@@ -115,7 +116,7 @@ pub(crate) struct Command {
 }
 
 impl Command {
-    /// Whether the thread is to end where it stands.
+    /// Whether the command ends the thread in its current state.
     pub(crate) fn ends(&self) -> bool {
         match &self.goto {
             Some(Value::String(node)) => node == "__end__",
@@ -126,7 +127,7 @@ impl Command {
 }
 
 impl Command {
-    /// Whether the model is to be asked, whatever comes next.
+    /// Whether the command calls the model, whatever the next node would be.
     pub(crate) fn asks(&self) -> bool {
         match &self.goto {
             Some(Value::String(node)) => node == "model",
@@ -135,7 +136,7 @@ impl Command {
         }
     }
 
-    /// Whether it goes nowhere.
+    /// Whether the command has no `goto`.
     pub(crate) fn stays(&self) -> bool {
         match &self.goto {
             None | Some(Value::Null) => true,
@@ -145,11 +146,11 @@ impl Command {
     }
 }
 
-/// Keys of a configuration that say which thread is meant, and not what is to be done.
+/// Configuration keys that locate the thread rather than configure the run.
 const PLACE: [&str; 7] =
     ["thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map", "run_id", "graph_id", "assistant_id"];
 
-/// Makes what is configured by names the context, and a context what is configured: the one is the later name of the other.
+/// Makes `config.configurable` and `context` mirror each other. `context` is the later name.
 pub(crate) fn mirror(config: &mut Option<Map<String, Value>>, context: &mut Option<Map<String, Value>>) -> Result<()> {
     if let Some(config) = config {
         check_config(config)?;
@@ -174,7 +175,7 @@ pub(crate) fn mirror(config: &mut Option<Map<String, Value>>, context: &mut Opti
     Ok(())
 }
 
-/// Refuses a configuration of which parts are of another kind than they are read as.
+/// Rejects a configuration with values of the wrong type.
 fn check_config(config: &Map<String, Value>) -> Result<()> {
     let is_texts = |value: &Value| value.as_array().is_some_and(|list| list.iter().all(Value::is_string));
     let wrong = |key: &str, fits: &dyn Fn(&Value) -> bool| config.get(key).is_some_and(|value| !fits(value));
@@ -190,7 +191,7 @@ fn check_config(config: &Map<String, Value>) -> Result<()> {
     Ok(())
 }
 
-/// One, or a list.
+/// One value or a list.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 pub(crate) enum OneOrMany<T> {
@@ -207,14 +208,14 @@ impl<T> OneOrMany<T> {
     }
 }
 
-/// What of a run is streamed.
+/// What is streamed of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum StreamMode {
     Values,
     Updates,
     MessagesTuple,
-    /// The whole text with each piece, for older clients.
+    /// The accumulated text with each chunk, for older clients.
     Messages,
     Tasks,
     Checkpoints,
@@ -224,7 +225,7 @@ pub(crate) enum StreamMode {
     Events,
 }
 
-/// What becomes of a run for a thread that is busy.
+/// What happens if the thread is busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Strategy {
@@ -236,7 +237,7 @@ pub(crate) enum Strategy {
 }
 
 impl Strategy {
-    /// How the runs before it are ended, where they are.
+    /// Returns how earlier runs are ended, if this strategy ends them.
     pub(super) fn ends_earlier(self) -> Option<CancelAction> {
         match self {
             Self::Interrupt => Some(CancelAction::Interrupt),
@@ -276,18 +277,19 @@ impl RunCreate {
         self.stream_mode.as_ref().map_or_else(|| vec![StreamMode::Values], |modes| modes.as_slice().to_vec())
     }
 
-    /// The checkpoint to go on from; clients name it in three places.
+    /// Returns the checkpoint to start from, which clients may give in three places.
     pub(crate) fn checkpoint(&self) -> Option<&str> {
         let configured = || self.config.as_ref()?.get("configurable")?.get("checkpoint_id")?.as_str();
         self.checkpoint.as_ref().and_then(CheckpointRef::id).or(self.checkpoint_id.as_deref()).or_else(configured)
     }
 
-    /// Whether its streams begin with the state as it is: nothing new is said to the thread.
+    /// Whether the run's streams begin with the current state, because the run has no new input.
     pub(crate) fn shows_state(&self) -> bool {
         self.resume().is_some() || self.input.is_none()
     }
 
-    /// Refuses what cannot be done before anything is: an input that cannot be read, answers that do not fit the questions.
+    /// Rejects an invalid request before anything is done, such as malformed input or decisions that do not match the
+    /// pending interrupts.
     pub(crate) async fn check(&self, app: &App, graph: &str, thread: Option<&str>) -> Result<()> {
         if let Some(url) = &self.webhook {
             app.webhooks.check(url)?;
@@ -325,20 +327,21 @@ impl RunCreate {
         Ok(())
     }
 
-    /// Whether it goes on with what its thread has left to do.
+    /// Whether the run resumes unfinished work of its thread.
     pub(super) fn goes_on(&self) -> bool {
         let goes_elsewhere = self.command.as_ref().is_some_and(|command| !command.stays());
         self.checkpoint().is_none() && (self.resume().is_some() || (self.input.is_none() && !goes_elsewhere))
     }
 
-    /// Whether it changes the state and says nothing else.
+    /// Whether the command only updates the state.
     pub(crate) fn only_updates(&self) -> bool {
         let told = self.command.as_ref();
         self.input.is_none()
             && told.is_some_and(|command| command.update.is_some() && command.resume.is_none() && command.stays())
     }
 
-    /// Whether its thread is to end where it stands. Together with an answer that says nothing: what was decided is done.
+    /// Whether the command ends the thread in its current state. `resume` takes precedence over `goto`: the decisions
+    /// are carried out.
     pub(super) fn ends(&self) -> bool {
         self.resume().is_none() && self.command.as_ref().is_some_and(Command::ends)
     }
@@ -348,7 +351,7 @@ impl RunCreate {
     }
 }
 
-/// Reads answers to the questions of a thread. One that was stopped on the way asks nothing and is only told to go on.
+/// Parses the decisions on a thread's pending interrupts. A stopped thread has none, and the run just resumes it.
 pub(crate) async fn answers(app: &App, thread: &str, resume: &Value) -> Result<Vec<(String, Decision)>> {
     let info = app.thread(thread).await?;
     let state = app.threads_of(&info)?.state(thread).await?;
@@ -359,7 +362,7 @@ pub(crate) async fn answers(app: &App, thread: &str, resume: &Value) -> Result<V
     read_resume(&open, resume).map_err(ApiError::invalid)
 }
 
-/// Refuses a result for which there is no call: a model would refuse it, so that it could not be part of the conversation.
+/// Rejects a tool result without a call, because models reject such a conversation.
 async fn refuse_lone_result(app: &App, schema: &Arc<Schema>, input: &Value, thread: Option<&str>) -> Result<()> {
     let given = read_update(schema, input).map_err(|error| ApiError::invalid(error.to_string()))?;
     let mut calls: HashSet<String> = HashSet::new();
@@ -380,7 +383,7 @@ async fn refuse_lone_result(app: &App, schema: &Arc<Schema>, input: &Value, thre
         let state = app.threads_of(&info)?.state(thread).await?;
         let has =
             |message: &Message| message.as_assistant().is_some_and(|answer| answer.call_ids().any(|id| id == call));
-        // A run that is under way may make the call yet.
+        // A run in flight may still make the call.
         if app.runs.is_busy(thread) || info.owner.is_some() || state.messages().iter().any(|each| has(each)) {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Working on one run.
+//! Executing a run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,13 +23,13 @@ use crate::error::{ApiError, Result};
 use crate::stream::{Projector, end};
 use crate::threads::leave_stop;
 
-/// Between one try to own a thread and the next.
+/// Interval between attempts to own a thread.
 const BUSY: Duration = Duration::from_millis(500);
 
-/// The kind of failure of a run that could not begin.
+/// Error kind of a run that could not begin.
 pub(super) const NOT_BEGUN: &str = "not_begun";
 
-/// How a run ended.
+/// How a run, or an attempt to execute it, ended.
 pub(super) enum Ending {
     Ended(Outcome),
     Failed {
@@ -37,23 +37,23 @@ pub(super) enum Ending {
         message: String,
     },
     Cancelled,
-    /// The server ends; the next one goes on with it.
+    /// The server shuts down; the next one resumes the run.
     Suspended,
-    /// Its thread was ended where it stood.
+    /// The thread was ended in its current state.
     Resolved(State),
-    /// The storage is away.
+    /// The storage is unavailable.
     Busy,
-    /// Another process works on the thread, or did until a moment ago.
+    /// Another process owns the thread, or did until a moment ago.
     Owned,
-    /// Another process has ended it, and kept how.
+    /// Another process has ended the run and stored its result.
     Elsewhere,
 }
 
-/// Works on a run to its end, and keeps how it ended.
+/// Executes a run to its end and stores the result.
 pub(super) async fn execute(app: &Arc<App>, run: &Arc<LiveRun>) {
     let stop = *run.stop.borrow();
     let ending = match stop {
-        // One that another process may work on is ended there.
+        // A recovered run may be executing in another process, which ends it.
         Some(_) if !run.recovered => Ending::Cancelled,
         _ => run_to_end(app, run).await,
     };
@@ -62,13 +62,13 @@ pub(super) async fn execute(app: &Arc<App>, run: &Arc<LiveRun>) {
     }
 }
 
-/// Keeps that a run was ended before its time came.
+/// Stores that a run was ended before it was due.
 pub(super) async fn end_unbegun(app: &Arc<App>, run: &Arc<LiveRun>) {
     keep_at_last(app, run, &Ending::Cancelled).await;
 }
 
-/// Works on a run until it has ended. Where the storage is away, or somebody else works on the thread, that is waited for: a
-/// run that was accepted does not fail for it.
+/// Executes a run until it has ended. Waits while the storage is unavailable or another process owns the thread,
+/// because an accepted run does not fail for these reasons.
 async fn run_to_end(app: &Arc<App>, run: &Arc<LiveRun>) -> Ending {
     let (mut again, mut followed, mut stop) = (run.recovered, None, run.stop.subscribe());
     loop {
@@ -87,10 +87,10 @@ async fn run_to_end(app: &Arc<App>, run: &Arc<LiveRun>) -> Ending {
         again = true;
         let asked = *stop.borrow_and_update();
         if let Some(how) = asked.filter(|_| is_owned) {
-            // Where it cannot be noted it is tried again.
+            // If the request cannot be stored, the next round retries.
             let _ = open::request_cancel(app, &run.thread, &run.id, how).await;
         }
-        // Another process may work on it where this one does not see it.
+        // Another process may execute the run unseen by this one.
         let is_own = !is_owned && !run.recovered;
         tokio::select! {
             () = tokio::time::sleep(BUSY) => {}
@@ -105,7 +105,7 @@ async fn run_to_end(app: &Arc<App>, run: &Arc<LiveRun>) -> Ending {
     }
 }
 
-/// Tells the streams of a run how it ended.
+/// Reports the end of a run to its streams.
 fn say(projector: Projector, ending: &Ending) {
     match ending {
         Ending::Failed { kind, message } => projector.failed(kind, message),
@@ -114,17 +114,19 @@ fn say(projector: Projector, ending: &Ending) {
         }
         Ending::Resolved(state) => projector.ended(state, None, None),
         Ending::Cancelled => projector.cancelled(),
-        // Its streams end, and go on where the next process takes it up. What ended elsewhere has been said.
+        // The streams end and continue where the next process resumes the run. A run that ended elsewhere has been
+        // reported.
         Ending::Suspended | Ending::Busy | Ending::Owned | Ending::Elsewhere => {}
     }
 }
 
-/// One try to work on a run. What `followed` has shown is gone on behind, in place of being shown again.
+/// Makes one attempt to execute a run. Continues after the events that `followed` has shown instead of showing them
+/// again.
 async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Projector>, again: bool) -> Result<Ending> {
-    // Meanwhile another process may have gone on with the thread and the run, and they may be gone.
+    // Read anew, because another process may have resumed the run, or the thread or the run may be gone.
     let info = match app.thread(&run.thread).await {
         Err(error) if error.is_not_found() => {
-            // It was deleted while the run was accepted, which nobody can ask for any more.
+            // The thread was deleted while the run was being accepted, so nobody can request the run any more.
             run.record().delete(app).await?;
             return Ok(Ending::Elsewhere);
         }
@@ -136,7 +138,8 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
     };
     let is_open = stored.status.is_open();
     if again {
-        // Where it was open after the log had this end, no later run is in the log.
+        // The record was read after the end of the log. If the run was open then, no later run is in the log up to
+        // there.
         follow(app, run, followed, &stored, info.end).await?;
     }
     if !is_open {
@@ -157,12 +160,12 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
     let begun = stored.status == Status::Running;
     let record = run.change(|record| {
         record.status = Status::Running;
-        // What an earlier process did of it belongs to it too.
+        // What an earlier process did belongs to the run, too.
         record.from = stored.from.or(record.from).or(Some(info.end));
         record.started_at = stored.started_at.or(record.started_at.take()).or_else(|| Some(crate::ids::now()));
     });
     if !record.save_over(app, version).await? {
-        // Another process has begun or ended it at this moment.
+        // Another process has just started or ended it.
         return Ok(Ending::Owned);
     }
     let from = record.from.unwrap_or(info.end);
@@ -187,7 +190,7 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
     }
 }
 
-/// Shows what the log has of a run that another process has begun with, to those who read it here.
+/// Shows what the log contains of a run that another process has started, to the readers here.
 async fn follow(
     app: &App,
     run: &Arc<LiveRun>,
@@ -238,7 +241,7 @@ async fn work(
     Ok((ending, projector))
 }
 
-/// How long a run has still to wait, counted from when it was accepted, in whatever process.
+/// Returns how long a run must still wait, counted from when it was accepted by any process.
 pub(super) fn until_due(record: &RunRecord) -> Duration {
     let after = Duration::from_secs(record.kwargs.after_seconds.unwrap_or(0));
     let since = record.created_at.parse::<Timestamp>().map(|at| Timestamp::now().duration_since(at));
@@ -246,9 +249,9 @@ pub(super) fn until_due(record: &RunRecord) -> Duration {
     after.saturating_sub(since)
 }
 
-/// Waits until the run is to be ended from outside.
+/// Waits until the run is ended from outside.
 pub(super) async fn stopped(stop: &mut watch::Receiver<Option<CancelAction>>) {
-    // The sender lives as long as the run does.
+    // The sender lives as long as the run.
     let _ = stop.wait_for(Option::is_some).await;
 }
 
@@ -264,13 +267,13 @@ async fn outcome(app: &App, run: &LiveRun, handle: &RunHandle) -> Ending {
             }
         }
         () = stopped(&mut stop) => {
-            // What the log has from here on is what cancelling adds.
+            // Records in the log after this point come from the cancellation.
             if let Ok(Some(info)) = app.journal.threads().get(&run.thread).await {
                 run.set_cancelled_from(info.end);
             }
             handle.cancel();
             match handle.outcome().await {
-                // However far it came meanwhile.
+                // Cancelled, whatever the run reached meanwhile.
                 Ok(_) => return Ending::Cancelled,
                 failed => failed,
             }
@@ -281,7 +284,7 @@ async fn outcome(app: &App, run: &LiveRun, handle: &RunHandle) -> Ending {
         Ok(outcome) => Ending::Ended(outcome),
         Err(error) => {
             let RunError { error, .. } = &*error;
-            // What the log has of it is gone on with.
+            // The next attempt resumes from the log.
             match &**error {
                 Error::Journal(JournalError::Unavailable { .. } | JournalError::Storage(_)) => return Ending::Busy,
                 Error::Journal(

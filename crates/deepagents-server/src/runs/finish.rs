@@ -1,4 +1,4 @@
-//! Keeping how a run ended.
+//! Storing the result of a run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::threads::{Held, RemovedRange, has_next, set_own, touch};
 use crate::webhooks;
 use crate::wire::next_nodes;
 
-/// Why a run that was stopped before it was done has failed, in a client's words.
+/// Why a run that stopped early counts as failed, in the client's terms.
 #[derive(Debug)]
 pub(crate) struct StoppedEarly {
     pub(crate) kind: &'static str,
@@ -27,7 +27,7 @@ pub(crate) struct StoppedEarly {
 }
 
 impl StoppedEarly {
-    /// That of a run which stopped so; none where that is no failure.
+    /// Returns the reason for a run that finished like this, or `None` if that is not a failure.
     pub(crate) fn of(stop: &FinishReason) -> Option<Self> {
         let kind = match stop {
             FinishReason::StepLimit => "GraphRecursionError",
@@ -38,7 +38,7 @@ impl StoppedEarly {
     }
 }
 
-/// Between one try to keep how a run ended and the next.
+/// Backoff between attempts to store a result.
 const PAUSES: [Duration; 5] = [
     Duration::from_millis(100),
     Duration::from_millis(500),
@@ -47,8 +47,8 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(10),
 ];
 
-/// Keeps how a run ended, though the storage may be away for a moment. Where it stays away, those who ask this process are
-/// told why; the next one finds a run that is under way, and goes on with it.
+/// Stores the result of a run, retrying while the storage is unavailable. If it stays unavailable, this process reports
+/// an error to its clients. The next process still finds an open run and resumes it.
 pub(super) async fn keep_at_last(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) {
     let mut pauses = PAUSES.into_iter();
     loop {
@@ -64,11 +64,11 @@ pub(super) async fn keep_at_last(app: &Arc<App>, run: &Arc<LiveRun>, ending: &En
     }
 }
 
-/// Keeps how a run ended.
+/// Stores the result of a run.
 async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()> {
-    // What an earlier try has kept is no other process's.
+    // Skip this once an earlier attempt has closed the record here.
     if matches!(ending, Ending::Cancelled) && run.record().status.is_open() {
-        // It may have been ended by the process that has it, too.
+        // The process that executes the run may have ended it, too.
         match find(app, &run.thread, &run.id).await {
             Ok(record) if record.status.is_open() => {}
             Ok(record) => {
@@ -86,10 +86,10 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
     let mut held = Held { state_updated_at: Some(crate::ids::now()), ..Held::read(&info).kept_over_runs() };
     touch(app, &run.thread, &held).await?;
     let record = run.record();
-    // One that never began has added nothing.
+    // A run that never began has added nothing.
     let before = record.from.unwrap_or(info.end);
     let never_began = record.from.is_none() && matches!(ending, Ending::Cancelled);
-    // Its questions were answered by another one before its turn came: that one says how the thread stands.
+    // Another run answered the interrupts first, and its result determines the thread's status.
     let came_late = matches!(ending, Ending::Failed { kind, .. } if kind == NOT_BEGUN)
         && record.kwargs.resume().is_some()
         && info.end == before;
@@ -124,12 +124,12 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
             held.unfinished = has_next(app, &app.thread(&run.thread).await?).await?;
         }
         let unkept = record.kwargs.on_completion.unwrap_or_default() == OnCompletion::Delete || record.from.is_none();
-        // A thread that was made for it goes with it.
+        // A thread created for the run is deleted with it.
         let goes = record.stateless && unkept;
         if !never_began && !goes {
             set_own(app, &run.thread, &held).await?;
         }
-        // Last, as what fails above is done once more for a run that there is.
+        // After all steps above, because a retry needs the record.
         record.delete(app).await?;
         app.runs.forget(&run.id);
         if goes {
@@ -161,13 +161,13 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
     } else if !never_began && !came_late {
         set_own(app, &run.thread, &held).await?;
     }
-    // Last, as what fails above is done once more.
+    // Last, because a failure above repeats all steps.
     app.metrics.run_ended(record.status);
     webhooks::send(app, &record);
     Ok(())
 }
 
-/// The last checkpoint before a run was ended from outside, where there was something left to do.
+/// Returns the last checkpoint before a run was ended from outside, if work was left.
 async fn stopped_at(
     app: &App,
     info: &ThreadInfo,
@@ -184,7 +184,7 @@ async fn stopped_at(
     Ok((!next_nodes(&loaded.state, loaded.machine.as_ref()).is_empty()).then_some(at))
 }
 
-/// The final values of a run, as those who wait for them are given them.
+/// Returns the final values of a run, as returned to waiting clients.
 pub(crate) fn final_values(thread: &str, state: &State, error: Option<&Value>) -> Result<Value> {
     if let Some(error) = error {
         return Ok(json!({"__error__": error}));

@@ -1,4 +1,4 @@
-//! Runs are accepted, and worked on when their turn comes.
+//! Accepting runs and executing them in order.
 
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::app::App;
 use crate::auth::caller;
 use crate::error::{ApiError, Result};
 
-/// Refuses a run that cannot be accepted now, before anything of it is stored. Where its thread is there already, what other
-/// processes have accepted for it comes first.
+/// Rejects a run that cannot be accepted now, before any of it is stored. If the thread exists, runs that other
+/// processes accepted for it are picked up first.
 pub(super) async fn admit(app: &Arc<App>, thread: &str, exists: bool, strategy: Strategy) -> Result<()> {
     if *app.closing.borrow() {
         return Err(ApiError::unavailable("the server is about to end; ask the next one"));
@@ -44,12 +44,12 @@ fn busy() -> ApiError {
     )
 }
 
-/// Accepts a run: it is kept, and its turn comes when those before it have ended. Those are ended, where it is to take their
-/// place, once it is kept.
+/// Accepts a run: stores it and queues it behind the thread's earlier runs. If its strategy ends those, they are ended
+/// after it is stored.
 pub(crate) async fn accept(app: &Arc<App>, record: RunRecord) -> Result<Arc<LiveRun>> {
     open::add(app, &record).await?;
     if let Err(error) = record.save_new(app).await {
-        // Where another process has made it the entry is its.
+        // On a conflict, the entry belongs to the process that created the run.
         if !error.is_conflict() {
             open::remove(app, &record.thread_id, &record.run_id).await;
         }
@@ -61,29 +61,29 @@ pub(crate) async fn accept(app: &Arc<App>, record: RunRecord) -> Result<Arc<Live
         Some(run) => {
             if let Some(how) = strategy.ends_earlier() {
                 for earlier in before {
-                    // Where that cannot be noted now, it is once its turn has come.
+                    // If the request cannot be stored now, it is stored when the earlier run's turn comes.
                     let _ = others::end(app, &earlier, how).await;
                 }
             }
             Ok(run)
         }
         None => {
-            // Another one was accepted meanwhile.
+            // Another run was accepted meanwhile.
             stored.delete(app).await?;
             Err(busy())
         }
     }
 }
 
-/// Whether a run of a thread was accepted that is not known here: by another process, whose agent is not served here,
-/// or at this moment.
+/// Whether the thread has an open run that this process does not have: one of an agent that is not served here, or one
+/// that is just being accepted.
 async fn is_taken(app: &App, thread: &str) -> Result<bool> {
     let open = open::of_thread(app, thread).await?;
     Ok(open.iter().any(|open| app.runs.get(&open.run).is_none()))
 }
 
-/// Puts a run behind those of its thread, or in their place; none where there may be none. One that is to begin later keeps
-/// nobody waiting.
+/// Queues a run behind those of its thread, ending them if the strategy says so. Returns `None` if the strategy rejects
+/// the run. A run with a delayed start does not hold up others.
 pub(super) fn enqueue(app: &Arc<App>, record: RunRecord, recovered: bool, strategy: Strategy) -> Option<Arc<LiveRun>> {
     let thread = record.thread_id.clone();
     let run = Arc::new(LiveRun::new(record, recovered));
@@ -120,17 +120,17 @@ pub(super) fn enqueue(app: &Arc<App>, record: RunRecord, recovered: bool, strate
     Some(run)
 }
 
-/// Waits for the time of a run to come, or for its end.
+/// Waits until a delayed run is due or is ended.
 async fn come(app: Arc<App>, run: Arc<LiveRun>) {
     let mut stop = run.stop.subscribe();
     let is_due = tokio::select! {
         () = tokio::time::sleep(until_due(&run.record())) => true,
         () = stopped(&mut stop) => run.recovered,
-        // The next server waits on.
+        // The next server continues to wait.
         () = app.closed() => return run.finish(),
     };
     if !is_due {
-        // It has nothing of the thread, so nobody has to be waited for.
+        // The run has not touched its thread, so it need not wait for other runs.
         end_unbegun(&app, &run).await;
         app.runs.remember(&run);
     }
@@ -142,7 +142,7 @@ async fn come(app: Arc<App>, run: Arc<LiveRun>) {
     }
 }
 
-/// Waits until nothing is worked on, while the server ends.
+/// Waits during shutdown until no run is executing.
 pub(crate) async fn settled(app: &App) {
     for run in app.runs.all_open() {
         if run.handle().is_some() {
@@ -151,11 +151,11 @@ pub(crate) async fn settled(app: &App) {
     }
 }
 
-/// Works on the runs of a thread until none is left.
+/// Executes the queued runs of a thread.
 async fn work(app: Arc<App>, thread: String) {
     while let Some(run) = app.runs.next(&thread) {
         if *app.closing.borrow() {
-            // The next server begins with it.
+            // The next server starts this run.
             run.finish();
             return;
         }
@@ -165,7 +165,7 @@ async fn work(app: Arc<App>, thread: String) {
     }
 }
 
-/// Ends and forgets the runs of a thread that is about to go.
+/// Ends and removes the runs of a thread that is about to be deleted.
 pub(crate) async fn forget_thread(app: &Arc<App>, thread: &str) -> Result<()> {
     others::take_up(app, thread).await?;
     for run in app.runs.open(thread) {

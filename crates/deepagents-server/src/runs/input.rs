@@ -1,4 +1,4 @@
-//! What a run is given, as its client asked for it.
+//! Converting a client's request to the input of a run.
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ use crate::error::{ApiError, Result};
 use crate::threads::{Held, Place};
 use crate::wire::{read_beside_input, read_input, read_update};
 
-/// Under which key of its metadata a thread notes what it is called.
+/// Key of the title in a thread's metadata.
 const TITLE: &str = "title";
-/// Characters of the first message that a thread is called by.
+/// Maximum number of characters that a title takes from the first message.
 const TITLE_LENGTH: usize = 80;
 
-/// What is to be done for a run.
+/// What remains to be done for a run.
 pub(super) enum Prepared {
     Run(Box<RunInput>),
-    /// Nothing: its thread was ended where it stood.
+    /// Nothing: the state is final.
     Resolved(State),
 }
 
@@ -48,7 +48,7 @@ pub(super) async fn prepare(
         && matches!(info.status, RunStatus::Empty | RunStatus::Ended)
         && !Held::read(info).is_stopped()
     {
-        // There is nothing that it could go on with.
+        // There is no work to resume.
         let threads = app.threads_of(info)?;
         let update = read_update(threads.schema(), update).map_err(|error| ApiError::invalid(error.to_string()))?;
         threads.update_state(&info.id, update).await?;
@@ -59,7 +59,7 @@ pub(super) async fn prepare(
         let given = read_input(threads.schema(), said).map_err(|error| ApiError::invalid(error.to_string()))?;
         let says_something = given.get::<MessagesChannel>().any(|ops| !ops.is_empty());
         if !says_something && threads.state(&info.id).await?.messages().is_empty() {
-            // There is nothing that a model could be asked.
+            // Without a message there is nothing to send to a model.
             if !given.is_empty() {
                 threads.update_state(&info.id, given).await?;
             }
@@ -69,7 +69,7 @@ pub(super) async fn prepare(
     Ok(Prepared::Run(Box::new(input(app, run, info, create, begun).await?)))
 }
 
-/// What the run is given.
+/// Builds the input of a run.
 async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, begun: bool) -> Result<RunInput> {
     let threads = app.threads_of(info)?;
     let mut update = Update::none();
@@ -78,10 +78,10 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
         let read = read_input(threads.schema(), value).map_err(|error| ApiError::invalid(error.to_string()))?;
         update = update.and(read);
     }
-    // Once: a run that is gone on with has it in its log.
+    // Applied once: a resumed run has it in its log.
     let is_untouched = run.record().from.is_none_or(|from| info.end <= from);
     if let Some(told) = told.filter(|_| is_untouched) {
-        // A command changes what no input may.
+        // A command may change channels that an input may not.
         let read = read_beside_input(threads.schema(), told).map_err(|error| ApiError::invalid(error.to_string()))?;
         if !read.is_empty() {
             threads.update_state(&info.id, read).await?;
@@ -92,10 +92,10 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
         None => None,
     };
     let limit = create.config.as_ref().and_then(|config| config.get("recursion_limit")).and_then(Value::as_u64);
-    // What the log has of a run that is gone on with was given to it once, and counts as it did.
+    // If the start of a resumed run is in the log, so are its messages and limits.
     let in_log = begun && is_in_log(app, run, info).await?;
     let limited = |input: RunInput| match limit.filter(|_| !in_log) {
-        // A turn is two steps of a graph: the model's, and that of the tools.
+        // A turn is two graph steps: the model and the tools.
         Some(limit) => input.max_model_calls(u32::try_from(limit.div_ceil(2).max(1)).unwrap_or(u32::MAX)),
         None => input,
     };
@@ -104,7 +104,7 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
     if resumes {
         let mut input = RunInput::resume(&info.id);
         if !in_log {
-            // Where calls wait, what is said is delivered behind their results.
+            // If calls are pending, messages are delivered after their results.
             let removed = if removed.is_empty() { Update::none() } else { Update::new::<MessagesChannel>(removed) };
             input = messages.into_iter().fold(input.update(removed.and(rest)), RunInput::message);
         }
@@ -112,17 +112,17 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
         match answers(app, &info.id, resume).await {
             Ok(given) => input = given.into_iter().fold(input, |input, (asked, answer)| input.decide(asked, answer)),
             Err(error) if error.is_temporary() => return Err(error),
-            // They are in the log where it was begun with them before.
+            // If the run began with these decisions before, they are in the log.
             Err(_) if begun => {}
             Err(error) => return Err(error),
         }
         return Ok(limited(input));
     }
-    // An input asks the model, also an empty one.
+    // Any input leads to a model call, even an empty one.
     let asks = create.input.is_some() || create.command.as_ref().is_some_and(Command::asks);
     if messages.is_empty() && removed.is_empty() && rest.is_empty() && !asks {
         if let Some(at) = at {
-            // From before an input the thread goes on with it.
+            // Resuming from the checkpoint before an input keeps the input.
             let (Place::After(position) | Place::BeforeInput(position)) = at.place;
             threads.rewind(&info.id, position).await?;
         }
@@ -134,7 +134,7 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
     let title = title(app, run, info, &messages);
     let input = RunInput::messages(messages).note(title).id(run.id.clone()).thread(&info.id).update(rest);
     Ok(limited(match at.map(|at| at.state) {
-        // A new input takes the place of the one that the checkpoint was before.
+        // A new input replaces the one after the checkpoint.
         Some(Some(position)) => input.at(position),
         Some(None) => {
             threads.rewind(&info.id, 0).await?;
@@ -144,7 +144,7 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
     }))
 }
 
-/// What is said in a change, which messages it removes, and the rest of it.
+/// Splits an update into new messages, message removals and the rest.
 fn said(update: Update) -> (Vec<Message>, Vec<MessageOp>, Update) {
     let (ops, rest) = update.split::<MessagesChannel>();
     let (mut messages, mut removed) = (Vec::new(), Vec::new());
@@ -157,7 +157,7 @@ fn said(update: Update) -> (Vec<Message>, Vec<MessageOp>, Update) {
     (messages, removed, rest)
 }
 
-/// Whether the log has the beginning of a run that an earlier process has begun.
+/// Whether the log contains the start of a run that an earlier process began.
 async fn is_in_log(app: &App, run: &LiveRun, info: &ThreadInfo) -> Result<bool> {
     let from = run.record().from.unwrap_or(info.end);
     if info.end <= from {
@@ -168,7 +168,7 @@ async fn is_in_log(app: &App, run: &LiveRun, info: &ThreadInfo) -> Result<bool> 
     Ok(since.iter().any(|entry| begins(&entry.record)))
 }
 
-/// What a thread is called by its first message, where its agent notes what it works on and nobody has called it something.
+/// Returns a title from the first message, if the agent has a note and the thread has no title yet.
 fn title(app: &App, run: &LiveRun, info: &ThreadInfo, messages: &[Message]) -> Map<String, Value> {
     let notes = app.agent(&run.record().graph_id).is_some_and(|served| !served.note.is_empty());
     let said = messages.iter().find(|message| notes && message.as_user().is_some());
@@ -178,7 +178,7 @@ fn title(app: &App, run: &LiveRun, info: &ThreadInfo, messages: &[Message]) -> M
     title.map(|title| (TITLE.to_owned(), title.into())).into_iter().collect()
 }
 
-/// Ends a thread where it stands: calls that wait are answered as not made.
+/// Ends a thread in its current state. Pending calls get results that say they were not made.
 async fn resolve(app: &App, info: &ThreadInfo) -> Result<()> {
     let threads = app.threads_of(info)?;
     let state = threads.state(&info.id).await?;

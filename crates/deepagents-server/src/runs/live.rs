@@ -1,4 +1,4 @@
-//! A run that is waiting or under way.
+//! A pending or running run.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -14,30 +14,30 @@ use crate::stream::{EventLog, RunIdentity};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CancelAction {
-    /// What it has done stays.
+    /// What it has done is kept.
     Interrupt,
-    /// What it has done goes, and the run with it.
+    /// What it has done is undone, and the run is deleted.
     Rollback,
 }
 
-/// A run that this process works on, or has worked on a moment ago.
+/// A run that this process executes, will execute, or has recently executed.
 #[derive(Debug)]
 pub(crate) struct LiveRun {
     pub(crate) id: String,
     pub(crate) thread: String,
-    /// Whether another process accepted it, and may have begun it or work on it.
+    /// Whether another process accepted it and may have begun or execute it.
     pub(super) recovered: bool,
     record: Mutex<RunRecord>,
-    /// What is streamed of it.
+    /// The events for its streams.
     pub(crate) log: EventLog,
     pub(crate) identity: RunIdentity,
-    /// What it is worked on with, once it has begun.
+    /// The handle of the agent's run, once it has begun.
     handle: Mutex<Option<RunHandle>>,
-    /// When it began, among all runs of this process.
+    /// The order in which it began among the runs of this process.
     pub(super) order: OnceLock<u64>,
     pub(super) stop: watch::Sender<Option<CancelAction>>,
     done: watch::Sender<bool>,
-    /// Where the log ended when the run was cancelled.
+    /// The end of the log when the run was cancelled.
     cancelled_from: OnceLock<LogPosition>,
 }
 
@@ -63,12 +63,12 @@ impl LiveRun {
         }
     }
 
-    /// One that has ended, to be read again.
+    /// Creates a run that has ended, to be read again.
     pub(crate) fn past(record: RunRecord) -> Self {
         Self::new(record, true)
     }
 
-    /// What it is worked on with; none before it begins.
+    /// Returns the handle of the agent's run, or `None` before it begins.
     pub(crate) fn handle(&self) -> Option<RunHandle> {
         self.handle.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -102,11 +102,11 @@ impl LiveRun {
     }
 
     pub(super) fn set_cancelled_from(&self, position: LogPosition) {
-        // The first is the one that counts.
+        // The first value counts.
         let _ = self.cancelled_from.set(position);
     }
 
-    /// Ends the run as a client does that leaves.
+    /// Ends the run because its client disconnected.
     pub(crate) fn interrupt(&self) {
         self.end(CancelAction::Interrupt);
     }
@@ -116,9 +116,9 @@ impl LiveRun {
         self.done.send_replace(true);
     }
 
-    /// Waits until the run has ended and that is kept.
+    /// Waits until the run has ended and its result is stored.
     pub(crate) async fn ended(&self) {
-        // The sender lives as long as this does.
+        // The sender lives as long as `self`.
         let _ = self.done.subscribe().wait_for(|done| *done).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Runs over HTTP: accepted, kept in the store, and worked on one after the other on each thread.
+//! Runs over HTTP: accepted, stored, and executed one after the other on each thread.
 
 mod breakpoints;
 mod create;

@@ -1,5 +1,5 @@
-//! The index of the runs that wait or are under way, in whatever process: what those are found by that another process
-//! accepted, and where it is noted that one is to be ended.
+//! The index of pending and running runs in all processes. It locates runs that other processes accepted and carries
+//! cancellation requests to them.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::record::RunRecord;
 use crate::app::App;
 use crate::error::Result;
 
-/// An entry of the index.
+/// An entry of the index with its key.
 #[derive(Debug)]
 pub(super) struct OpenRun {
     pub(super) thread: String,
@@ -21,16 +21,16 @@ pub(super) struct OpenRun {
     pub(super) value: Entry,
 }
 
-/// What an entry says.
+/// The value of an entry.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(super) struct Entry {
-    /// Whose run it is, where that is asked.
+    /// The owner, if callers are authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) owner: Option<String>,
-    /// How it is to be ended by the process that works on it.
+    /// How the process that executes the run should end it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) cancel: Option<CancelAction>,
-    /// Whether it has ended. It is there for a while for the processes where somebody follows its thread.
+    /// Whether the run has ended. The entry then stays for a while, for processes with subscribers to its thread.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) ended: bool,
 }
@@ -53,44 +53,44 @@ fn read(item: Item) -> Option<OpenRun> {
 
 async fn search(app: &App, prefix: &[String], query: &Query) -> Result<Vec<OpenRun>, StoreError> {
     let mut found: Vec<OpenRun> = app.store.search(prefix, query).await?.into_iter().filter_map(read).collect();
-    // Ids are made in the order of time.
+    // Ids are ordered by time.
     found.sort_by(|a, b| a.run.cmp(&b.run));
     Ok(found)
 }
 
-/// All of them, oldest first, and those that have ended a moment ago.
+/// Returns all entries, oldest first, including runs that ended a moment ago.
 pub(super) async fn all(app: &App) -> Result<Vec<OpenRun>, StoreError> {
     search(app, &root(), &Query::default()).await
 }
 
-/// Those of a thread, oldest first.
+/// Returns the open runs of a thread, oldest first.
 pub(super) async fn of_thread(app: &App, thread: &str) -> Result<Vec<OpenRun>> {
     let mut found = search(app, &namespace(thread), &Query::default()).await?;
     found.retain(|open| !open.value.ended);
     Ok(found)
 }
 
-/// Whether a thread has a run that waits or is under way, in whatever process.
+/// Whether a thread has a pending or running run in any process.
 pub(crate) async fn has_open(app: &App, thread: &str) -> Result<bool> {
     Ok(!of_thread(app, thread).await?.is_empty())
 }
 
-/// How many runs of a caller there are.
+/// Returns the number of a caller's runs.
 pub(super) async fn count_of(app: &App, owner: &str) -> Result<usize> {
     let mut query = Query::default();
     query.fields.insert("owner".to_owned(), json!(owner));
     Ok(app.store.search(&root(), &query).await?.len())
 }
 
-/// Adds a run. That is done before the run is stored, so that none is stored that cannot be found.
+/// Adds a run. Called before the run is stored, so that every stored run can be found.
 pub(super) async fn add(app: &App, record: &RunRecord) -> Result<(), StoreError> {
     let entry = Entry { owner: record.owner.clone(), ..Entry::default() };
     app.store.put(&namespace(&record.thread_id), &record.run_id, json!(entry)).await?;
     Ok(())
 }
 
-/// Takes out a run that has ended; where threads are followed in other processes, so that they see it. An entry that stays, as
-/// the storage is away, is removed when it is looked at.
+/// Removes a run that has ended, or marks it as ended if other processes have subscribers. If the storage is
+/// unavailable, the entry is removed when a process next checks it.
 pub(super) async fn end(app: &App, thread: &str, run: &str) {
     if is_followed_elsewhere(app).await {
         let entry = Entry { ended: true, ..Entry::default() };
@@ -100,12 +100,12 @@ pub(super) async fn end(app: &App, thread: &str, run: &str) {
     }
 }
 
-/// Removes a run that is no more.
+/// Removes a run that no longer exists.
 pub(super) async fn remove(app: &App, thread: &str, run: &str) {
     let _ = app.store.delete(&namespace(thread), run).await;
 }
 
-/// Asks the process that works on a run to end it, whichever that is. A run that has ended meanwhile is left alone.
+/// Asks the process that executes a run to end it. Does nothing if the run has ended.
 pub(super) async fn request_cancel(app: &App, thread: &str, run: &str, how: CancelAction) -> Result<()> {
     loop {
         let Some(open) = app.store.get(&namespace(thread), run).await?.and_then(read) else { return Ok(()) };
@@ -115,22 +115,22 @@ pub(super) async fn request_cancel(app: &App, thread: &str, run: &str, how: Canc
         let entry = Entry { cancel: Some(how), ..open.value };
         match app.store.put_if(&namespace(thread), run, json!(entry), Some(open.version)).await {
             Ok(_) => return Ok(()),
-            // Somebody else asked for it, or it has ended.
+            // The entry changed: the run was cancelled or has ended. Check again.
             Err(StoreError::Conflict { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-/// The processes in which somebody follows threads.
+/// Returns the namespace of the processes that have subscribers.
 fn following() -> [String; 2] {
     ["deepagents-server".to_owned(), "following".to_owned()]
 }
 
-/// So long a process counts as one in which somebody follows threads.
+/// How long the announcement of a process is valid.
 const FOLLOWS: Duration = Duration::from_secs(15);
 
-/// Notes that somebody follows threads here.
+/// Announces that this process has subscribers.
 pub(super) async fn note_following(app: &App) -> Result<()> {
     let write = Write { ttl: Some(FOLLOWS), ..Write::default() };
     app.store.write(&following(), &app.process, json!(true), write).await?;

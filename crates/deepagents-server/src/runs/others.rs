@@ -1,8 +1,8 @@
-//! Runs that other processes on the same storage accepted and work on.
+//! Runs that other processes on the same storage accepted or execute.
 //!
-//! Whoever is asked for one of them takes it up: it then waits here as one of this process does, and is worked on by
-//! whoever has the lease of its thread, so that its streams go on, later runs of the thread come behind it, and it is gone
-//! on with where its process is no more.
+//! A process that is asked for such a run picks it up and queues it like a run of its own. The process with the lease
+//! of the thread executes it. This way the run's streams work in every process, later runs of the thread queue behind
+//! it, and it is resumed if its process is gone.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -23,19 +23,19 @@ use crate::error::Result;
 use crate::stream::past;
 use crate::webhooks;
 
-/// Between one look at what other processes asked for and the next, while there is somebody here whom it concerns.
+/// Interval between checks for requests from other processes, while this process has runs or subscribers.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Between one word to other processes that threads are followed here and the next.
+/// Interval at which this process announces that it has subscribers.
 const TELL: Duration = Duration::from_secs(5);
 
-/// How long a run that has ended is there for other processes to show.
+/// How long the entry of an ended run is kept for other processes.
 const SHOWN: Duration = Duration::from_secs(10);
 
-/// Under which key it is noted that all open runs are in the index; earlier versions had none.
+/// Key that records that all open runs are in the index. Earlier versions had no index.
 const INDEXED: &str = "open-runs-indexed";
 
-/// Takes up the runs of a thread that another process has accepted.
+/// Picks up the runs of a thread that another process has accepted.
 pub(crate) async fn take_up(app: &Arc<App>, thread: &str) -> Result<()> {
     for open in open::of_thread(app, thread).await? {
         take_up_one(app, &open).await?;
@@ -43,7 +43,7 @@ pub(crate) async fn take_up(app: &Arc<App>, thread: &str) -> Result<()> {
     Ok(())
 }
 
-/// Takes up a run.
+/// Picks up a run.
 async fn take_up_one(app: &Arc<App>, open: &OpenRun) -> Result<()> {
     if app.runs.get(&open.run).is_some() {
         return Ok(());
@@ -60,7 +60,7 @@ async fn take_up_one(app: &Arc<App>, open: &OpenRun) -> Result<()> {
     }
 }
 
-/// A run that waits or is under way, in whatever process, or that this process remembers.
+/// Returns a run that is open in any process or still cached in this one.
 pub(crate) async fn live(app: &Arc<App>, record: &RunRecord) -> Result<Option<Arc<LiveRun>>> {
     if app.runs.get(&record.run_id).is_none() && record.status.is_open() {
         take_up(app, &record.thread_id).await?;
@@ -68,7 +68,7 @@ pub(crate) async fn live(app: &Arc<App>, record: &RunRecord) -> Result<Option<Ar
     Ok(app.runs.get(&record.run_id))
 }
 
-/// Ends a run, in whatever process it is worked on.
+/// Ends a run in whichever process executes it.
 pub(crate) async fn end(app: &App, run: &LiveRun, how: CancelAction) -> Result<()> {
     if run.recovered {
         open::request_cancel(app, &run.thread, &run.id, how).await?;
@@ -77,7 +77,7 @@ pub(crate) async fn end(app: &App, run: &LiveRun, how: CancelAction) -> Result<(
     Ok(())
 }
 
-/// Takes up all open runs of who calls: what is taken up is looked at again and again from then on.
+/// Picks up all open runs of the caller. The periodic check covers them from then on.
 pub(super) async fn take_up_all(app: &Arc<App>) -> Result<()> {
     let is_meant = |open: &&OpenRun| !open.value.ended && owns(open.value.owner.as_deref());
     for open in open::all(app).await?.iter().filter(is_meant) {
@@ -86,7 +86,7 @@ pub(super) async fn take_up_all(app: &Arc<App>) -> Result<()> {
     Ok(())
 }
 
-/// Begins to show the runs of a thread to somebody: other processes are told that there is somebody.
+/// Prepares to show the runs of a thread to a subscriber, which is announced to other processes.
 pub(crate) async fn follow(app: &Arc<App>, thread: &str) -> Result<()> {
     tell_following(app).await?;
     take_up(app, thread).await
@@ -96,7 +96,7 @@ async fn tell_following(app: &App) -> Result<()> {
     if app.runs.is_following_due(TELL) { open::note_following(app).await } else { Ok(()) }
 }
 
-/// Takes up what an earlier process had accepted and not finished.
+/// Picks up the unfinished runs that an earlier process accepted.
 pub(crate) async fn recover(app: &Arc<App>) -> Result<(), StoreError> {
     let own = ["deepagents-server".to_owned()];
     if app.store.get(&own, INDEXED).await?.is_none() {
@@ -119,7 +119,7 @@ async fn stored(app: &App, open: &OpenRun) -> Result<Option<RunRecord>, StoreErr
     Ok(item.and_then(|item| serde_json::from_value(item.value).ok()))
 }
 
-/// Puts the open runs of earlier versions into the index.
+/// Adds the open runs of earlier versions to the index.
 async fn index_all(app: &App) -> Result<(), StoreError> {
     let mut query = NamespaceQuery::default();
     query.prefix = vec!["deepagents-server".to_owned(), "runs".to_owned()];
@@ -133,7 +133,7 @@ async fn index_all(app: &App) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Looks at what other processes do and ask for, as long as the server is there.
+/// Watches for changes and requests by other processes for as long as the server lives.
 pub(crate) async fn watch(app: Weak<App>) {
     let (mut seen, mut looked, mut told) = (HashMap::new(), Instant::now(), Instant::now());
     loop {
@@ -144,7 +144,7 @@ pub(crate) async fn watch(app: Weak<App>) {
         }
         if app.runs.concerns_somebody() || looked.elapsed() >= app.lease {
             looked = Instant::now();
-            // Where the storage is away it is looked at a little later.
+            // If the storage is unavailable, the next round retries.
             let _ = look(&app, &mut seen).await;
         }
         if told.elapsed() >= app.lease {
@@ -154,17 +154,18 @@ pub(crate) async fn watch(app: Weak<App>) {
     }
 }
 
-/// Ends what is to be ended, shows what is followed here, and takes up what nobody has worked on for the time of a lease.
+/// Ends runs as requested, shows runs to the subscribers here, and picks up runs that no process has worked on for the
+/// duration of a lease.
 async fn look(app: &Arc<App>, seen: &mut HashMap<String, Instant>) -> Result<()> {
     if app.runs.has_followers() {
         tell_following(app).await?;
     }
-    // Before the index is read, in which a run is before it is here.
+    // Read before the index, because a run is added to the index before it is queued here.
     let later = app.runs.all_later();
     let open = open::all(app).await?;
     if !later.is_empty() {
         let known: HashSet<&str> = open.iter().filter(|open| !open.value.ended).map(|open| &*open.run).collect();
-        // What another process has ended or removed is not waited for until its time comes.
+        // Delayed runs that another process has ended or removed end now, not when they are due.
         later.iter().filter(|run| !known.contains(&*run.id)).for_each(|run| run.end(CancelAction::Interrupt));
     }
     seen.retain(|run, _| open.iter().any(|open| open.run == *run));
@@ -186,7 +187,7 @@ async fn look(app: &Arc<App>, seen: &mut HashMap<String, Instant>) -> Result<()>
     Ok(())
 }
 
-/// Shows a run of another process to those who follow its thread here.
+/// Shows a run of another process to the subscribers of its thread.
 async fn show(app: &Arc<App>, open: &OpenRun) -> Result<()> {
     if !open.value.ended {
         return take_up_one(app, open).await;
@@ -199,7 +200,7 @@ async fn show(app: &Arc<App>, open: &OpenRun) -> Result<()> {
     Ok(())
 }
 
-/// A run that this process does not have, and whose process may be no more.
+/// Checks a run that this process does not have and whose process may be gone.
 async fn look_at_unknown(app: &Arc<App>, open: &OpenRun) -> Result<()> {
     let is_owned = app.journal.threads().get(&open.thread).await?.is_some_and(|info| app.is_owned(&info));
     match stored(app, open).await? {

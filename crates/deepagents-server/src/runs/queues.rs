@@ -1,4 +1,4 @@
-//! The runs of this process: which wait, which are under way, which have ended, and who follows them.
+//! The runs of this process: pending, running and ended ones, and the subscribers to their threads.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use super::live::LiveRun;
 
-/// Finished runs whose streams can still be read again.
+/// Number of finished runs whose streams can still be read.
 const REMEMBERED: usize = 256;
 
 /// The runs of this process.
@@ -21,13 +21,13 @@ pub(crate) struct Runs {
 pub(super) struct Inner {
     pub(super) threads: HashMap<String, Queue>,
     pub(super) live: HashMap<String, Arc<LiveRun>>,
-    /// Those that have ended, oldest first.
+    /// Ended runs, oldest first.
     pub(super) ended: VecDeque<String>,
-    /// Who waits for runs of a thread to begin.
+    /// The subscribers to each thread, which receive its runs as they begin.
     pub(super) followers: HashMap<String, Vec<UnboundedSender<Arc<LiveRun>>>>,
-    /// How many runs have begun.
+    /// Number of runs that have begun.
     pub(super) begun: u64,
-    /// When other processes were told last that threads are followed here.
+    /// When this process last announced that it has subscribers.
     pub(super) told: Option<Instant>,
 }
 
@@ -35,9 +35,9 @@ pub(super) struct Inner {
 pub(super) struct Queue {
     pub(super) current: Option<Arc<LiveRun>>,
     pub(super) pending: VecDeque<Arc<LiveRun>>,
-    /// Those whose time has not come.
+    /// Runs that are not due yet.
     pub(super) later: Vec<Arc<LiveRun>>,
-    /// Whether somebody works on the pending ones.
+    /// Whether a task executes the pending runs.
     pub(super) is_worked_on: bool,
 }
 
@@ -48,13 +48,13 @@ impl Queue {
 }
 
 impl Inner {
-    /// Shows a run to those who follow its thread.
+    /// Sends a run to the subscribers of its thread.
     fn begin(&mut self, run: &Arc<LiveRun>) {
         self.begun += 1;
-        // It begins once.
+        // A run begins only once.
         let _ = run.order.set(self.begun);
         for follower in self.followers.get(&run.thread).into_iter().flatten() {
-            // One that has left is forgotten by and by.
+            // Dropped subscribers are removed later.
             let _ = follower.send(run.clone());
         }
     }
@@ -65,24 +65,24 @@ impl Runs {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a thread has a run that waits or is under way.
+    /// Whether a thread has a pending or running run.
     pub(crate) fn is_busy(&self, thread: &str) -> bool {
         self.lock().threads.contains_key(thread)
     }
 
-    /// A run of this process.
+    /// Returns a run of this process.
     pub(crate) fn get(&self, run: &str) -> Option<Arc<LiveRun>> {
         self.lock().live.get(run).cloned()
     }
 
-    /// The runs of a thread that wait or are under way.
+    /// Returns the pending and running runs of a thread.
     pub(crate) fn open(&self, thread: &str) -> Vec<Arc<LiveRun>> {
         let inner = self.lock();
         let queue = inner.threads.get(thread);
         queue.map(|queue| queue.all().cloned().collect()).unwrap_or_default()
     }
 
-    /// The runs of a thread that have begun and are remembered, in their order, and those that will begin.
+    /// Subscribes to a thread. Returns its cached runs that have begun, in order, and a receiver of later ones.
     pub(crate) fn follow(&self, thread: &str) -> (Vec<Arc<LiveRun>>, UnboundedReceiver<Arc<LiveRun>>) {
         let (sender, coming) = mpsc::unbounded_channel();
         let mut inner = self.lock();
@@ -95,7 +95,7 @@ impl Runs {
         (known, coming)
     }
 
-    /// Forgets those who have left.
+    /// Removes dropped subscribers.
     pub(crate) fn unfollow(&self, thread: &str) {
         let mut inner = self.lock();
         if let Some(followers) = inner.followers.get_mut(thread) {
@@ -121,8 +121,8 @@ impl Runs {
         Some(next)
     }
 
-    /// Takes a run out of those whose time has not come, and puts it behind the pending ones where it is to be worked on.
-    /// Says whether somebody has to begin to work on them.
+    /// Removes a run from the delayed ones and, if it is due, queues it. Returns whether the caller must start a task
+    /// to execute the queue.
     pub(super) fn come(&self, run: &Arc<LiveRun>, is_due: bool) -> bool {
         let mut inner = self.lock();
         let Some(queue) = inner.threads.get_mut(&run.thread) else { return false };
@@ -137,7 +137,7 @@ impl Runs {
         false
     }
 
-    /// Shows a run that has ended in another process.
+    /// Adds a run that has ended in another process, for the subscribers here.
     pub(super) fn show(&self, run: &Arc<LiveRun>) {
         let mut inner = self.lock();
         if inner.live.insert(run.id.clone(), run.clone()).is_none() {
@@ -147,12 +147,12 @@ impl Runs {
         self.remember(run);
     }
 
-    /// Whether somebody follows a thread.
+    /// Whether any thread has subscribers.
     pub(super) fn has_followers(&self) -> bool {
         !self.lock().followers.is_empty()
     }
 
-    /// Whether it is this long ago that other processes were told of followers here; from now on it is not.
+    /// Whether the last announcement of subscribers is this long ago. If so, counts this moment as the new one.
     pub(super) fn is_following_due(&self, pause: Duration) -> bool {
         let mut inner = self.lock();
         let is_due = inner.told.is_none_or(|told| told.elapsed() >= pause);
@@ -162,29 +162,29 @@ impl Runs {
         is_due
     }
 
-    /// Whether somebody reads the runs of a thread as they begin.
+    /// Whether a thread has subscribers.
     pub(super) fn is_followed(&self, thread: &str) -> bool {
         self.lock().followers.contains_key(thread)
     }
 
-    /// Whether there is a run here, or somebody who waits for one.
+    /// Whether this process has an open run or a subscriber.
     pub(super) fn concerns_somebody(&self) -> bool {
         let inner = self.lock();
         !inner.threads.is_empty() || !inner.followers.is_empty()
     }
 
-    /// How many runs wait or are under way.
+    /// Returns the number of pending and running runs.
     pub(crate) fn count_open(&self) -> usize {
         self.lock().threads.values().map(|queue| queue.all().count()).sum()
     }
 
-    /// All runs that wait or are under way.
+    /// Returns all pending and running runs.
     pub(crate) fn all_open(&self) -> Vec<Arc<LiveRun>> {
         let inner = self.lock();
         inner.threads.values().flat_map(Queue::all).cloned().collect()
     }
 
-    /// All runs whose time has not come.
+    /// Returns all runs that are not due yet.
     pub(super) fn all_later(&self) -> Vec<Arc<LiveRun>> {
         self.lock().threads.values().flat_map(|queue| &queue.later).cloned().collect()
     }

@@ -1,4 +1,4 @@
-//! What is kept of a run.
+//! Stored records of runs.
 
 use deepagents::FinishReason;
 use deepagents_core::journal::LogPosition;
@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::auth::Limits;
 use crate::error::{ApiError, Result};
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Status {
@@ -30,7 +30,7 @@ impl Status {
     }
 }
 
-/// A run as clients see it; what it was asked for is among its `kwargs`.
+/// A run as clients see it. `kwargs` holds the request.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct RunRecord {
     pub(crate) run_id: String,
@@ -44,25 +44,25 @@ pub(crate) struct RunRecord {
     pub(crate) multitask_strategy: Strategy,
     /// The agent.
     pub(crate) graph_id: String,
-    /// Whether its thread was made for it alone.
+    /// Whether its thread was created for it alone.
     #[serde(default)]
     pub(crate) stateless: bool,
-    /// When it was begun with, in whatever process.
+    /// When a process first started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) started_at: Option<String>,
-    /// The position of the log at which it began.
+    /// The log position at which it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) from: Option<LogPosition>,
-    /// The position of the log at which it had ended.
+    /// The log position at which it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) until: Option<LogPosition>,
-    /// How it ended by itself.
+    /// How it finished, if it was not ended from outside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stop: Option<FinishReason>,
-    /// Whose it is, where that is asked.
+    /// The owner, if callers are authenticated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<String>,
-    /// How much the owner may ask for, as it was when they asked for this.
+    /// The owner's limits at the time of the request.
     #[serde(default)]
     pub(crate) limits: Limits,
     /// Why it failed.
@@ -75,7 +75,7 @@ pub(super) fn namespace(thread: &str) -> [String; 3] {
 }
 
 impl RunRecord {
-    /// The part of the log that is its own, once it has ended.
+    /// Returns the run's own part of the log, once it has ended.
     pub(crate) fn span(&self) -> Option<(LogPosition, LogPosition)> {
         Some((self.from?, self.until?))
     }
@@ -85,13 +85,13 @@ impl RunRecord {
         Ok(())
     }
 
-    /// Stores it as one that was not there: a conflict where it is.
+    /// Stores a new record. Fails with a conflict if the record exists.
     pub(crate) async fn save_new(&self, app: &App) -> Result<()> {
         app.store.put_if(&namespace(&self.thread_id), &self.run_id, json!(self), None).await?;
         Ok(())
     }
 
-    /// Stores it in the place of the version that it was read at; says whether nobody has stored another one meanwhile.
+    /// Replaces the stored record if it is still at the given version. Returns `false` on a conflict.
     pub(crate) async fn save_over(&self, app: &App, version: u64) -> Result<bool> {
         let saved = app.store.put_if(&namespace(&self.thread_id), &self.run_id, json!(self), Some(version)).await;
         match saved {
@@ -107,7 +107,7 @@ impl RunRecord {
         Ok(())
     }
 
-    /// The run as a client is shown it.
+    /// Serialises the run for clients.
     pub(crate) fn shown(&self) -> Value {
         let mut kwargs = json!(self.kwargs);
         let mut metadata = self.metadata.clone();
@@ -139,7 +139,7 @@ impl RunRecord {
     }
 }
 
-/// The runs of a thread, newest first.
+/// Returns the runs of a thread, newest first.
 pub(crate) async fn of_thread(app: &App, thread: &str) -> Result<Vec<RunRecord>> {
     let found = app.store.search(&namespace(thread), &Query::default()).await?;
     let mut found: Vec<RunRecord> =
@@ -148,12 +148,12 @@ pub(crate) async fn of_thread(app: &App, thread: &str) -> Result<Vec<RunRecord>>
     Ok(found)
 }
 
-/// A run that there is.
+/// Returns an existing run.
 pub(crate) async fn find(app: &App, thread: &str, run: &str) -> Result<RunRecord> {
     Ok(find_version(app, thread, run).await?.0)
 }
 
-/// A run that there is, and the version that it is at.
+/// Returns an existing run with the version of the stored item.
 pub(super) async fn find_version(app: &App, thread: &str, run: &str) -> Result<(RunRecord, u64)> {
     crate::ids::check("run ID", run)?;
     let item = app.store.get(&namespace(thread), run).await?.ok_or_else(|| ApiError::not_found("Run", run))?;

@@ -1,12 +1,12 @@
-//! What the tools and hooks of a served agent know of who asks for a run, and with what.
+//! What the tools and hooks of a served agent can learn about a run's request.
 
 use serde_json::{Map, Value};
 
 use super::record::RunRecord;
 
-/// What a client asked for a run with, for the agent's own tools and hooks, which find it with
-/// [`Context::extension`](deepagents::Context::extension). Sub-agents are given it too, and it is the same when another
-/// server goes on with the run.
+/// The request behind a run, for the agent's own tools and hooks. They get it with
+/// [`Context::extension`](deepagents::Context::extension). Sub-agents receive it too, and it stays the same when
+/// another server resumes the run.
 ///
 /// ```
 /// use deepagents::tool_fn;
@@ -24,14 +24,14 @@ use super::record::RunRecord;
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ServedRun {
-    /// The `context` of the run, or what is `configurable` in its configuration, over what its assistant has of it.
+    /// The `context` of the run or the `configurable` part of its configuration, merged over that of the assistant.
     pub context: Map<String, Value>,
-    /// Who asked for it, by the name that [authentication](crate::Authenticate) gave; none where nobody is asked who they
-    /// are.
+    /// The id of the caller, as returned by [authentication](crate::Authenticate). `None` if callers are not
+    /// authenticated.
     pub caller: Option<String>,
-    /// The assistant that was asked.
+    /// The id of the assistant.
     pub assistant: String,
-    /// What was noted with the run, over what its assistant has noted.
+    /// The metadata of the run, merged over those of the assistant.
     pub metadata: Map<String, Value>,
 }
 

@@ -1,7 +1,7 @@
-//! What the model calls of callers have cost, and the budgets that bound it.
+//! The cost of callers' model calls, and the budgets that limit it.
 //!
-//! Each run of a caller with a budget notes what it has spent after each model call, under a key of its own, so nothing is
-//! counted twice, and what a run had spent before its process was killed counts.
+//! A run of a caller with a budget stores its cost after each model call, under a key of its own. Nothing is counted
+//! twice, and the cost of a run counts even if its process is killed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,10 +22,10 @@ use crate::auth::Limits;
 use crate::error::{ApiError, Result};
 use crate::ids;
 
-/// How long what other processes have spent may not be seen.
+/// How long the spending of other processes is cached.
 const SEEN: Duration = Duration::from_secs(15);
 
-/// What callers with budgets have spent, as far as this process knows.
+/// The spending of callers with budgets, as far as this process knows.
 #[derive(Debug, Default)]
 pub(crate) struct Spending(Mutex<HashMap<String, Month>>);
 
@@ -33,15 +33,15 @@ pub(crate) struct Spending(Mutex<HashMap<String, Month>>);
 #[derive(Debug, Default)]
 struct Month {
     name: String,
-    /// By key, what the store had of it when it was last looked at.
+    /// The amounts in the store at the last read, by key.
     stored: HashMap<String, f64>,
     looked_at: Option<Instant>,
-    /// By key, what runs of this process have spent; the store may have less of it.
+    /// The amounts spent by runs of this process, by key. The store may have less.
     own: HashMap<String, f64>,
 }
 
 impl Month {
-    /// What the keys that begin so come to.
+    /// Sums the amounts whose keys have a prefix.
     fn sum(&self, prefix: &str) -> f64 {
         let own = self.own.iter();
         let stored = self.stored.iter().filter(|(key, _)| !self.own.contains_key(*key));
@@ -53,7 +53,8 @@ fn now() -> Zoned {
     Timestamp::now().to_zoned(TimeZone::UTC)
 }
 
-/// Where it is stored; hashed, as a name may hold what a namespace may not.
+/// Returns the namespace of the amounts. The owner is hashed because an id may contain characters that a namespace may
+/// not.
 fn namespace(owner: &str, month: &str) -> [String; 4] {
     let owner = ids::derived(&[owner]).simple().to_string();
     ["deepagents-server".to_owned(), "spending".to_owned(), owner, month.to_owned()]
@@ -64,7 +65,7 @@ impl Spending {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with a caller's month.
+    /// Runs a closure on a caller's month.
     fn with<T>(&self, owner: &str, name: &str, what: impl FnOnce(&mut Month) -> T) -> T {
         let mut all = self.lock();
         let month = all.entry(owner.to_owned()).or_default();
@@ -74,7 +75,7 @@ impl Spending {
         what(month)
     }
 
-    /// What a caller has spent this day and this month.
+    /// Returns what a caller has spent this day and this month.
     async fn spent(&self, app: &App, owner: &str, at: &Zoned) -> Result<(f64, f64), StoreError> {
         let (name, day) = (at.strftime("%Y-%m").to_string(), at.strftime("%d/").to_string());
         let is_old = |month: &mut Month| month.looked_at.is_none_or(|at| at.elapsed() > SEEN);
@@ -87,7 +88,7 @@ impl Spending {
         Ok(self.with(owner, &name, |month| (month.sum(&day), month.sum(""))))
     }
 
-    /// Why a caller may spend no more now, and for how long that is so.
+    /// Returns which budget is exhausted and when it renews, or `None` if the caller may spend more.
     async fn check(&self, app: &App, owner: &str, limits: &Limits) -> Result<Option<(String, Duration)>, StoreError> {
         if limits.usd_per_day.is_none() && limits.usd_per_month.is_none() {
             return Ok(None);
@@ -110,7 +111,7 @@ impl Spending {
         Ok(None)
     }
 
-    /// Refuses a run of somebody whose budget is spent.
+    /// Rejects a run if its owner's budget is exhausted.
     pub(super) async fn admit(&self, app: &App, owner: &str, limits: &Limits) -> Result<()> {
         match self.check(app, owner, limits).await? {
             Some((why, wait)) => Err(ApiError::too_many(why, wait)),
@@ -119,17 +120,18 @@ impl Spending {
     }
 }
 
-/// Notes what a run spends, and ends it when the budget of its owner is spent. What is under way then is finished.
+/// Records the cost of a run's model calls, and fails further ones once its owner's budget is exhausted. Calls in
+/// flight complete.
 pub(super) struct SpendingTracker {
     app: Arc<App>,
     owner: String,
     limits: Limits,
-    /// Of this run in this process.
+    /// The key of this run in this process.
     key: String,
 }
 
 impl SpendingTracker {
-    /// For a run of somebody who has a budget.
+    /// Creates a tracker if the owner has a budget.
     pub(super) fn new(app: &Arc<App>, owner: &str, limits: &Limits) -> Option<Arc<Self>> {
         let has_budget = limits.usd_per_day.is_some() || limits.usd_per_month.is_some();
         has_budget.then(|| {
@@ -158,7 +160,7 @@ impl SpendingTracker {
             *spent += usd;
             *spent
         });
-        // This process counts it in any case, and the next call writes it with its own.
+        // If this fails, this process still counts the amount, and the next call stores the sum.
         let _ = self.app.store.put(&namespace(&self.owner, &month), &key, json!({"usd": spent})).await;
     }
 }

@@ -1,4 +1,4 @@
-//! A run is accepted as a client asks for it: with what its assistant says, on its thread or on one that is made for it.
+//! Accepting a run request: the run is merged with its assistant and placed on its thread or on a new one.
 
 use std::sync::Arc;
 
@@ -18,18 +18,18 @@ use crate::ids;
 use crate::reservation::{Name, alone};
 use crate::threads::{Held, contains, make};
 
-/// Accepts what a client asks for; without a thread, on one that is made for it.
+/// Accepts a request. Without a thread, a new one is created for the run.
 pub(crate) async fn start(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<Arc<LiveRun>> {
     let run = ids::fresh();
     let place = thread.map_or_else(ids::fresh, str::to_owned);
     let (app, thread) = (app.clone(), thread.map(str::to_owned));
-    // A client that goes away meanwhile leaves no run that is there by half.
+    // Spawned, so that a client that disconnects does not leave a half-created run.
     let accepting = async move { Box::pin(accept_on(&app, thread.as_deref(), place, run, body)).await };
     let accepted = tokio::spawn(CALLER.scope(caller(), accepting)).await;
     accepted.map_err(|error| ApiError::bad_request(error.to_string()))?
 }
 
-/// Accepts a run under an id that names it alone: one that is there already is not made again.
+/// Accepts a run under a given id, unless a run with this id exists.
 pub(crate) async fn start_once(app: &Arc<App>, thread: Option<&str>, body: RunCreate, run: String) -> Result<()> {
     let place = thread.map_or_else(|| run.clone(), str::to_owned);
     let is_there = async || Ok::<_, ApiError>(app.store.get(&namespace(&place), &run).await?.is_some());
@@ -37,22 +37,22 @@ pub(crate) async fn start_once(app: &Arc<App>, thread: Option<&str>, body: RunCr
         return Ok(());
     }
     match Box::pin(accept_on(app, thread, place.clone(), run.clone(), body)).await {
-        // Another process has made it at the same moment.
+        // Another process created it concurrently.
         Err(error) if error.is_conflict() && is_there().await? => Ok(()),
         accepted => accepted.map(drop),
     }
 }
 
-/// Refuses a run without a thread that could not be accepted at any time.
+/// Rejects a run without a thread that could never be accepted.
 pub(super) async fn check(app: &App, body: &mut RunCreate) -> Result<()> {
     let assistant = assistant_of(app, body).await?;
     body.check(app, &assistant.graph_id, None).await
 }
 
-/// What a run is asked for with.
+/// A run request with its thread and assistant.
 struct RunRequest {
     thread: String,
-    /// Whether the thread is made for it alone.
+    /// Whether the thread is created for this run alone.
     stateless: bool,
     run: String,
     assistant: Assistant,
@@ -74,8 +74,8 @@ async fn accept_on(
     if is_new && body.if_not_exists != Some(IfNotExists::Create) {
         return Err(ApiError::not_found("Thread", &id));
     }
-    // What is looked at first has still to be so when the run is kept: that there is no thread, that it has no run, and
-    // how many its owner has.
+    // These reservations keep the checks valid until the run is stored: that the thread does not exist, that it has no
+    // run, and how many runs the caller has.
     let has_thread = is_new || (!stateless && body.multitask_strategy == Some(Strategy::Reject));
     let limited = caller().filter(|caller| caller.own_limits().runs_at_once.is_some());
     let request = RunRequest { thread: id.clone(), stateless, run, assistant, body };
@@ -89,7 +89,7 @@ async fn accept_on(
     accepting.await
 }
 
-/// The thread of an id, if there is one; that of a stranger cannot be used.
+/// Returns the thread with an id, if it exists. A thread of another owner is an error.
 async fn found(app: &App, id: &str) -> Result<Option<ThreadInfo>> {
     match app.journal.threads().get(id).await? {
         Some(info) if !owns_thread(&info) => Err(ApiError::not_found("Thread", id)),
@@ -107,14 +107,14 @@ async fn accept_now(app: &Arc<App>, existing: Option<ThreadInfo>, request: RunRe
     admit(app, &id, existing.is_some(), body.multitask_strategy.unwrap_or_default()).await?;
     let known = json!({"graph_id": assistant.graph_id, "assistant_id": assistant.assistant_id});
     let known = known.as_object().cloned().unwrap_or_default();
-    // Nobody else can know of it, unless its run is one that several processes make.
+    // A new thread is known to nobody else, unless several processes create the same run.
     let is_own = stateless && id != run_id;
     match existing {
         None => make(app, &id, known, Held::default()).await?,
         Some(info) if contains(&info.metadata, &known) => {}
         Some(_) => app.set_metadata(&id, known).await?,
     }
-    // What a run says wins over what its assistant does.
+    // The values of the run take precedence over those of the assistant.
     mirror(&mut body.config, &mut body.context)?;
     body.config = over(body.config, &assistant.config);
     body.context = over(body.context, &assistant.context);
@@ -144,13 +144,13 @@ async fn accept_now(app: &Arc<App>, existing: Option<ThreadInfo>, request: RunRe
     let thread = record.thread_id.clone();
     let accepted = accept(app, record).await;
     if accepted.is_err() && is_own {
-        // Where the storage is away it stays, without a run.
+        // If the storage is unavailable, the thread stays, without a run.
         let _ = app.journal.threads().delete(&thread).await;
     }
     accepted
 }
 
-/// The assistant that a client names, whose id is written as ours are.
+/// Returns the assistant that a client names, and rewrites its id in the canonical spelling.
 async fn assistant_of(app: &App, body: &mut RunCreate) -> Result<Assistant> {
     if let Ok(id) = ids::check("assistant ID", &body.assistant_id) {
         body.assistant_id = id;
@@ -165,7 +165,7 @@ async fn assistant_of(app: &App, body: &mut RunCreate) -> Result<Assistant> {
     assistants::find(app, &body.assistant_id).await?.ok_or_else(missing)
 }
 
-/// Fields with those of `below` that they do not have, also within `configurable`.
+/// Fills missing fields from `below`, also within `configurable`.
 fn over(given: Option<Map<String, Value>>, below: &Map<String, Value>) -> Option<Map<String, Value>> {
     if below.is_empty() {
         return given;

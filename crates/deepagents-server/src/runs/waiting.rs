@@ -18,10 +18,10 @@ use crate::error::{ApiError, Result};
 use crate::stream::{Final, Leaving};
 use crate::threads::present_state;
 
-/// How often a client that waits is sent a byte, so that neither it nor what is between takes the connection for dead.
+/// Interval at which a waiting client is sent a byte, so that neither the client nor a proxy closes the connection.
 const ALIVE: Duration = Duration::from_secs(5);
 
-/// Waits for the end of a run, which a server that ends before it does not see: the next one goes on with it.
+/// Waits for the end of a run. Fails if the server shuts down first, because the next server resumes the run.
 pub(crate) async fn ended(app: &App, run: &LiveRun) -> Result<()> {
     run.ended().await;
     if *app.closing.borrow() && run.record().status.is_open() {
@@ -30,7 +30,7 @@ pub(crate) async fn ended(app: &App, run: &LiveRun) -> Result<()> {
     Ok(())
 }
 
-/// The values that a run ends with.
+/// Waits for a run and returns its final values.
 pub(crate) async fn joined(app: &App, run: &LiveRun) -> Result<Value> {
     ended(app, run).await?;
     match run.log.last() {
@@ -45,8 +45,8 @@ pub(super) async fn values_of(app: &App, record: &RunRecord) -> Result<Value> {
     final_values(&record.thread_id, &state, record.error.as_ref())
 }
 
-/// A body that is the values a run ends with, as JSON; white space comes before them for as long as it lasts. A client that
-/// leaves may end the run.
+/// Returns a body with the final values of a run as JSON, preceded by white space while the run lasts. A client that
+/// disconnects may end the run.
 pub(super) fn values_at_end(
     app: Arc<App>,
     run: Arc<LiveRun>,
@@ -54,9 +54,9 @@ pub(super) fn values_at_end(
 ) -> impl Stream<Item = Result<Bytes>> + Send {
     let leaving = (leaving == OnDisconnect::Cancel).then(|| Leaving::new(run.clone()));
     let values: BoxFuture<'static, Result<Bytes>> = Box::pin(async move {
-        // The status has been said.
+        // The status has already been sent.
         let told = match joined(&app, &run).await {
-            // The body breaks off, by which official clients know that they have to ask again where the headers say.
+            // Breaking off the body makes official clients ask again at the location in the headers.
             Err(error) if *app.closing.borrow() => return Err(error),
             Err(error) => json!({"__error__": {"error": "storage", "message": error.to_string()}}),
             Ok(values) => values,

@@ -1,4 +1,4 @@
-//! An answer as it is given: blocks that begin, grow and are complete.
+//! An assistant message while it is streamed: its blocks start, grow and finish.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use deepagents_core::message::{AssistantMessage, Block};
 
 use super::event::{Delta, Kind, OpenBlock};
 
-/// What was streamed of an answer so far.
+/// What has been streamed of a message so far.
 #[derive(Debug, Default)]
 pub(super) struct OpenAnswer {
     id: Arc<str>,
     begun: bool,
-    /// Whether its pieces say nothing new.
+    /// Whether it was shown as a whole, so that its chunks are ignored.
     complete: bool,
     blocks: Vec<Streamed>,
 }
@@ -23,14 +23,14 @@ struct Streamed {
     finished: bool,
 }
 
-/// What tells blocks of an answer apart while it is given.
+/// Distinguishes the blocks of a message while it is streamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sort {
     Text,
     Reasoning,
-    /// By its place in the answer.
+    /// Identified by its index in the message.
     Call(usize),
-    /// One that is only there when it is complete.
+    /// A block that is not streamed in chunks.
     Whole,
 }
 
@@ -39,22 +39,22 @@ impl OpenAnswer {
         Self { id: id.into(), ..Self::default() }
     }
 
-    /// One whose pieces come after it was shown as a whole.
+    /// Creates a message that was shown as a whole before its chunks arrive.
     pub(super) fn complete() -> Self {
         Self { complete: true, ..Self::default() }
     }
 
-    /// Whether it was shown as a whole before its pieces came.
+    /// Whether it was shown as a whole before its chunks arrived.
     pub(super) fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// Whether no model has begun it, so that its id is not known yet.
+    /// Whether no model has started it, so that its id is not known yet.
     pub(super) fn is_unnamed(&self) -> bool {
         self.id.is_empty()
     }
 
-    /// Takes in a piece; other events say nothing.
+    /// Handles a chunk. Other events produce nothing.
     pub(super) fn piece(&mut self, event: &EventKind) -> Vec<Kind> {
         let mut out = Vec::new();
         if self.complete {
@@ -91,7 +91,7 @@ impl OpenAnswer {
         }
     }
 
-    /// The index of the block that a piece belongs to: texts go on where the last block is one.
+    /// Returns the index of the block that a chunk belongs to. Text continues the last block if that is text, too.
     fn open(&mut self, sort: Sort, block: OpenBlock, out: &mut Vec<Kind>) -> usize {
         self.begin(out);
         let found = match sort {
@@ -108,14 +108,14 @@ impl OpenAnswer {
         index
     }
 
-    /// What was streamed does not count; none where nothing was.
+    /// Discards the streamed chunks. Returns an event if there were any.
     pub(super) fn void(&mut self, reason: &str) -> Option<Kind> {
         self.blocks.clear();
         std::mem::take(&mut self.begun).then(|| Kind::MessageVoided { reason: reason.to_owned() })
     }
 
-    /// The answer is complete: what was not streamed of it, and the end of each block. None stands for what was, so that the
-    /// events of the record have the same numbers whether anybody saw the pieces or not.
+    /// Finishes the message: emits what was not streamed, and the end of each block. `None` stands for an event that
+    /// was streamed, so that event numbers do not depend on the chunks.
     pub(super) fn finish(&mut self, answer: &AssistantMessage) -> Vec<Option<Kind>> {
         if *self.id != *answer.id {
             *self = Self::new(&answer.id);
@@ -140,7 +140,7 @@ impl OpenAnswer {
                     (Sort::Call(usize::MAX), begins, Delta::Args(call.raw.clone()))
                 }
                 Block::Media(_) => (Sort::Whole, OpenBlock::Text, Delta::Text(String::new())),
-                // Items of a provider alone say nothing to clients.
+                // Provider-specific items are not shown to clients.
                 _ => continue,
             };
             let index = match self.unfinished(sort) {
@@ -164,7 +164,7 @@ impl OpenAnswer {
         out
     }
 
-    /// The first block of a sort that was streamed and is not complete yet.
+    /// Returns the first unfinished block of a sort.
     fn unfinished(&self, sort: Sort) -> Option<usize> {
         let fits = |known: &Streamed| match sort {
             Sort::Call(_) => matches!(known.sort, Sort::Call(_)),

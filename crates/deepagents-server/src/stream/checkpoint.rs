@@ -1,4 +1,4 @@
-//! Checkpoints as a run comes to them, numbered as the history of its thread has them.
+//! Checkpoints reached by a run, numbered as in the history of its thread.
 
 use deepagents_core::journal::LogPosition;
 use deepagents_core::message::AssistantMessage;
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::threads::Place;
 use crate::wire::{OpenInterrupt, next_nodes, state_values};
 
-/// A checkpoint, and what comes next there.
+/// A checkpoint and its next tasks.
 #[derive(Clone, Debug)]
 pub(crate) struct Reached {
     pub(crate) at: At,
@@ -21,7 +21,7 @@ pub(crate) struct Reached {
     pub(crate) tasks: Vec<NextTask>,
 }
 
-/// Where a checkpoint is among those of its agent.
+/// The position of a checkpoint among those of its agent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At {
     pub(crate) place: Place,
@@ -30,7 +30,7 @@ pub(crate) struct At {
     pub(crate) step: i64,
 }
 
-/// A task that is to be done at a checkpoint.
+/// A task to be executed after a checkpoint.
 #[derive(Clone, Debug)]
 pub(crate) struct NextTask {
     pub(crate) id: String,
@@ -38,19 +38,19 @@ pub(crate) struct NextTask {
     pub(crate) interrupts: Vec<Value>,
 }
 
-/// The checkpoints of an agent, one after the other.
+/// Numbers the checkpoints of an agent.
 #[derive(Debug, Default)]
 pub(super) struct Checkpoints {
-    /// The last one.
+    /// The last checkpoint.
     last: Option<At>,
-    /// The state that a run began with, until it has come to its first step.
+    /// The state with which the run began, until its first step.
     begun: Option<State>,
-    /// Whether that was changed before it.
+    /// Whether that state was updated before the first step.
     changed: bool,
 }
 
 impl Checkpoints {
-    /// Goes on after a checkpoint of the history.
+    /// Continues after a checkpoint of the history.
     pub(super) fn after(last: Option<At>) -> Self {
         Self { last, ..Self::default() }
     }
@@ -59,12 +59,12 @@ impl Checkpoints {
         self.last
     }
 
-    /// The number of the step that is under way.
+    /// Returns the number of the current step.
     pub(super) fn step(&self) -> i64 {
         self.last.map_or(0, |last| last.step.saturating_add(1))
     }
 
-    /// A run begins with a state.
+    /// Records that a run begins with a state.
     pub(super) fn begin(&mut self, state: State) {
         (self.begun, self.changed) = (Some(state), false);
     }
@@ -76,12 +76,12 @@ impl Checkpoints {
         at
     }
 
-    /// The thread goes on from an earlier position.
+    /// Adds the checkpoint of a rewind.
     pub(super) fn rewound(&mut self, position: LogPosition) {
         self.next(Place::After(position), "fork");
     }
 
-    /// The state was changed by a client.
+    /// Adds the checkpoint of a client's state update.
     pub(super) fn updated(&mut self, position: LogPosition) {
         if self.begun.is_some() {
             self.changed = true;
@@ -90,7 +90,8 @@ impl Checkpoints {
         }
     }
 
-    /// A step is complete: that of an input is two checkpoints for clients, of which the first has the state before it.
+    /// Adds the checkpoint of a completed step. An input has two checkpoints for clients; the first holds the state
+    /// before it.
     pub(super) fn stepped(&mut self, position: LogPosition) -> (Option<(At, State)>, At) {
         let place = Place::After(position);
         match (self.begun.take(), std::mem::take(&mut self.changed)) {
@@ -104,13 +105,13 @@ impl Checkpoints {
     }
 }
 
-/// The one task at the checkpoint before an input.
+/// Returns the only task at the checkpoint before an input.
 pub(super) fn start_task(identity: &RunIdentity, at: At) -> NextTask {
     let id = crate::ids::derived(&[&identity.thread, &at.place.id(), "__start__"]).to_string();
     NextTask { id, node: "__start__", interrupts: Vec::new() }
 }
 
-/// What an agent does next: one task for each call without a result, or the one that asks its model.
+/// Returns the next tasks of an agent: one for each call without a result, or one for the model.
 pub(super) fn next_tasks(
     identity: &RunIdentity,
     (path, step): (&[String], u64),
@@ -130,13 +131,13 @@ fn call_of(identity: &RunIdentity, call: &CallId, open: &[OpenInterrupt]) -> Nex
     NextTask { id: call_task(identity, call), node: "tools", interrupts }
 }
 
-/// The calls of the last answer that have no result.
+/// Returns the calls of the last assistant message that have no result.
 fn open_calls(path: &[String], state: &State, machine: &Machine) -> Vec<CallId> {
     let turn = match machine.next() {
         NextStep::Tools { turn } => turn,
         _ => machine.turn().saturating_sub(1),
     };
-    // What stands before the answer may have results for earlier calls of the same ids.
+    // Messages before the answer may have results for earlier calls with the same ids, so the scan stops there.
     let mut results = Vec::new();
     let answer = state.messages().iter().rev().find_map(|each| {
         results.extend(each.as_tool().map(|result| result.call_id.as_str()));
@@ -150,7 +151,7 @@ fn open_calls(path: &[String], state: &State, machine: &Machine) -> Vec<CallId> 
 }
 
 impl Reached {
-    /// The checkpoint as it is sent.
+    /// Serialises the checkpoint.
     pub(crate) fn to_json(&self, identity: &RunIdentity, agent: &AgentInfo) -> Result<Value> {
         let namespace = identity.namespace(&agent.path).join("|");
         let place = |place: Place| json!({"thread_id": identity.thread, "checkpoint_ns": namespace, "checkpoint_id": place.id()});

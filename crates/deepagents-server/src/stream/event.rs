@@ -1,4 +1,4 @@
-//! What happens in a run, before it is written in the form of one protocol or the other.
+//! Run events, independent of the protocol.
 
 use std::sync::Arc;
 
@@ -11,43 +11,44 @@ use serde_json::Value;
 use super::checkpoint::Reached;
 use super::task::{Changes, Task, TaskEnd, TaskInput};
 
-/// Where an event is in its thread. Later events have greater ids, also those of later runs and of other processes.
+/// The position of an event in its thread. Ids increase across runs and processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EventId {
-    /// The position after the record that it stems from, or that was the last one when it happened.
+    /// The position after the record that the event comes from, or after the latest record when it happened.
     pub(crate) position: LogPosition,
-    /// Its number there, see the constants.
+    /// The number of the event at that position; see the constants.
     pub(crate) number: u32,
 }
 
 impl EventId {
-    /// Numbers below this stem from the record; pieces of answers and what tools tell while they work follow.
+    /// Numbers below this are for events from records. From here on they are for live events, such as message chunks
+    /// and tool progress.
     pub(crate) const LIVE: u32 = 1 << 12;
-    /// What is said of the end of a run.
+    /// First number for events at the end of a run.
     pub(crate) const LAST: u32 = 1 << 18;
-    /// What is said before the first record of a run.
+    /// First number for events before the first record of a run.
     pub(crate) const FIRST: u32 = 1 << 19;
-    /// What happens before the first record of a run and stems from none.
+    /// First number for live events before the first record of a run.
     pub(crate) const FIRST_LIVE: u32 = Self::FIRST + Self::LAST;
-    /// One event is written as fewer than this many.
+    /// Upper bound on the number of parts as which an event is written.
     const PARTS: u64 = 16;
 
-    /// The number of a part of the event among all of the thread.
+    /// Returns the sequence number of a part of the event within the thread.
     pub(crate) fn sequence(self, part: usize) -> u64 {
         (self.position << 24) | (u64::from(self.number) * Self::PARTS + part as u64)
     }
 
-    /// The position of the event with a number.
+    /// Returns the log position of a sequence number.
     pub(crate) fn position_of(sequence: u64) -> LogPosition {
         sequence >> 24
     }
 
-    /// The id of a part of the event in streams of one run.
+    /// Formats the id of a part of the event for run streams.
     pub(crate) fn to_text(self, part: usize) -> String {
         format!("{:08}-{}", self.position, u64::from(self.number) * Self::PARTS + part as u64)
     }
 
-    /// Reads the id of a part of an event.
+    /// Parses the id of a part of an event.
     pub(crate) fn read(text: &str) -> Option<(Self, usize)> {
         let (position, rest) = text.split_once('-')?;
         let rest: u64 = rest.parse().ok()?;
@@ -56,13 +57,13 @@ impl EventId {
     }
 }
 
-/// What is known of the agent that an event is about.
+/// The agent of an event.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct AgentInfo {
     /// Empty for the main agent.
     pub(crate) path: Vec<String>,
     pub(crate) name: Option<String>,
-    /// `provider:model`, once it was asked.
+    /// `provider:model`, known from its first model call on.
     pub(crate) model: String,
 }
 
@@ -78,32 +79,32 @@ pub(crate) struct StreamEvent {
     pub(crate) kind: Kind,
 }
 
-/// What happened. States are versions that share what they have in common, so an event costs little until it is written.
+/// The kinds of events. States are versions that share structure, so an event is cheap until it is serialised.
 #[derive(Debug)]
 pub(crate) enum Kind {
     RunStarted,
     RunEnded(RunEnd),
-    /// A sub-agent began, or goes on.
+    /// A sub-agent started or resumed.
     AgentStarted {
-        /// The client's id of the call that began it.
+        /// The client's id of the call that started it.
         call: Option<String>,
     },
     AgentEnded(RunEnd),
-    /// The state of an agent, and the pauses where its thread waits.
+    /// The state of an agent and the pending interrupts.
     Values {
         state: State,
         interrupts: Vec<Value>,
     },
-    /// A node of the graph has changed the state.
+    /// A graph node has updated the state.
     Updated {
         node: &'static str,
         changes: Arc<Changes>,
     },
-    /// The run pauses here.
+    /// The run was interrupted here.
     Interrupted {
         interrupts: Vec<Value>,
     },
-    /// A pause asks for an answer.
+    /// An interrupt needs a response.
     InputRequested {
         id: String,
         value: Value,
@@ -128,7 +129,7 @@ pub(crate) enum Kind {
     MessageFinished {
         message: Arc<AssistantMessage>,
     },
-    /// What was streamed of the answer does not count; it is given again.
+    /// The chunks of the message so far are discarded, because a new attempt follows.
     MessageVoided {
         reason: String,
     },
@@ -160,7 +161,7 @@ pub(crate) enum Kind {
         name: String,
         data: Value,
     },
-    /// The run failed, or the stream of it.
+    /// The run or its stream failed.
     Failed {
         kind: String,
         message: String,
@@ -171,12 +172,12 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RunEnd {
     Completed,
-    /// It waits for an answer, or was ended from outside.
+    /// It was interrupted, or ended from outside.
     Interrupted,
     Failed(String),
 }
 
-/// A block of an answer that has begun.
+/// The start of a message block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OpenBlock {
     Text,
@@ -184,16 +185,16 @@ pub(crate) enum OpenBlock {
     Call { id: Option<String>, name: Option<String> },
 }
 
-/// More of a block.
+/// A chunk of a message block.
 #[derive(Clone, Debug)]
 pub(crate) enum Delta {
     Text(String),
     Reasoning(String),
-    /// Arguments of a call, as JSON in pieces.
+    /// A fragment of a call's arguments as JSON.
     Args(String),
 }
 
-/// Which run the events are of.
+/// The ids that a run's events carry.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunIdentity {
     pub(crate) thread: String,
@@ -203,12 +204,12 @@ pub(crate) struct RunIdentity {
 }
 
 impl RunIdentity {
-    /// How clients know the agents on the way to one.
+    /// Returns the namespace under which clients know an agent.
     pub(crate) fn namespace(&self, path: &[String]) -> Vec<String> {
         (1..=path.len()).map(|depth| format!("tools:{}", self.task_of(path.iter().take(depth)))).collect()
     }
 
-    /// The id of the task that runs the agent at a path, or would.
+    /// Returns the id of the task that runs the agent at a path.
     pub(super) fn task_of<'a>(&'a self, path: impl Iterator<Item = &'a String>) -> String {
         let words: Vec<&str> = std::iter::once(&self.thread).chain(path).map(String::as_str).collect();
         crate::ids::derived(&words).to_string()

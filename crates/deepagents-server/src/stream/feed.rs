@@ -1,4 +1,4 @@
-//! The events of a thread, run after run.
+//! The events of a thread, one run after the other.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::error::Result;
 use crate::runs::{LiveRun, RunRecord, follow, of_thread};
 
-/// Reads a thread for one client: the runs that it wants again, what runs now, and what will.
+/// A client's subscription to a thread: earlier runs that it asks for, the current run, and future ones.
 pub(crate) struct Feed {
     app: Arc<App>,
     thread: String,
@@ -31,7 +31,8 @@ struct Reading {
 }
 
 impl Feed {
-    /// All that this process remembers, or with a position all that came after it.
+    /// Subscribes to a thread. Starts with the runs cached in this process and, if a position is given, all runs after
+    /// it.
     pub(crate) async fn open(app: &Arc<App>, thread: &str, after: Option<LogPosition>) -> Result<Self> {
         let (known, coming) = app.runs.follow(thread);
         if let Err(error) = follow(app, thread).await {
@@ -53,7 +54,7 @@ impl Feed {
         &self.thread
     }
 
-    /// The next event, with its run. Nothing is lost where it is not waited for to the end.
+    /// Returns the next event with its run. Cancel safe: dropping the future loses no event.
     pub(crate) async fn next(&mut self) -> Option<(Arc<LiveRun>, Arc<StreamEvent>)> {
         loop {
             if self.reading.is_none() {
@@ -71,17 +72,17 @@ impl Feed {
                 Next::Gone => *at += 1,
                 Next::End => self.reading = None,
                 Next::Wait => {
-                    // The log cannot go away: this holds the run.
+                    // The sender is not dropped because `run` holds the log.
                     let _ = changed.changed().await;
                 }
             }
         }
     }
 
-    /// None when the server ends.
+    /// Returns the next run, or `None` when the server shuts down.
     async fn next_run(&mut self) -> Option<Arc<LiveRun>> {
         while let Some(record) = self.past.last() {
-            // One that cannot be read any more leaves a gap, and not a stream that never begins.
+            // A run that can no longer be read leaves a gap instead of blocking the stream.
             let run = past(&self.app, record).await;
             self.past.pop();
             if let Ok(Some(run)) = run {

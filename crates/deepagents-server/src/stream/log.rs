@@ -1,4 +1,4 @@
-//! The events of one run. Any number of clients read them, each at its own pace and in its own protocol.
+//! The event log of a run. Any number of clients read it, each at its own pace and in its own protocol.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,15 +8,15 @@ use tokio::sync::watch;
 use super::event::{EventId, Kind, StreamEvent};
 use deepagents_core::state::State;
 
-/// What a run has come to.
+/// The final state or error of a run.
 #[derive(Clone, Debug)]
 pub(crate) enum Final {
     State(State),
     Error(Value),
 }
 
-/// Bytes of words of tools and of pieces of answers that a run keeps for clients that are behind or come again. Beyond it the
-/// oldest are given up: answers are there again when they are complete.
+/// Maximum bytes of chunks, tool progress and custom events kept for slow or reconnecting clients. Beyond it, the
+/// oldest are dropped. Complete messages are kept.
 const KEPT: usize = 16 << 20;
 
 /// The events of a run so far.
@@ -34,17 +34,17 @@ impl Default for EventLog {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// None where an event was given up.
+    /// `None` for a dropped event.
     events: Vec<Option<Arc<StreamEvent>>>,
     last: Option<Final>,
     closed: bool,
-    /// Bytes of all events that can be given up.
+    /// Total bytes of the events that may be dropped.
     bytes: usize,
-    /// The events before this have been looked at for some to give up.
+    /// Index up to which events have been considered for dropping.
     looked_at: usize,
 }
 
-/// Bytes of an event that can be given up.
+/// Returns the bytes of an event that may be dropped, and 0 for others.
 fn weight(event: &StreamEvent) -> usize {
     match &event.kind {
         Kind::BlockDelta { delta, .. } => delta.text().len(),
@@ -88,10 +88,10 @@ impl Inner {
     }
 }
 
-/// What a reader finds.
+/// The result of reading at a position.
 pub(crate) enum Next {
     Event(Arc<StreamEvent>),
-    /// An event that was given up.
+    /// The event was dropped.
     Gone,
     Wait,
     End,
@@ -112,7 +112,7 @@ impl EventLog {
         self.changed.send_modify(|count| *count += 1);
     }
 
-    /// Keeps what the run ended with.
+    /// Stores the final state or error of the run.
     pub(crate) fn set_last(&self, last: Final) {
         self.lock().last = Some(last);
     }
@@ -125,7 +125,7 @@ impl EventLog {
         self.lock().events.len()
     }
 
-    /// Where the events from an id on begin.
+    /// Returns the index of the first event at or after an id.
     pub(crate) fn from(&self, id: EventId) -> usize {
         let inner = self.lock();
         let at = inner.events.iter().position(|event| event.as_ref().is_some_and(|event| event.id >= id));

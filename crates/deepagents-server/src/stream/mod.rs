@@ -1,4 +1,4 @@
-//! What of a run is streamed to clients: one log of events, written in the form that each client reads.
+//! Streaming of runs: one event log per run, written in the format that each client reads.
 
 mod answer;
 mod checkpoint;

@@ -1,4 +1,4 @@
-//! The events of a run that ended in another process, or long ago.
+//! The events of a run that ended in another process or long ago.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use crate::app::App;
 use crate::error::Result;
 use crate::runs::{LiveRun, RunRecord, Status};
 
-/// Reads a run from the log again: what the log holds has the ids that it had before; pieces of answers are not there any more.
-/// None where the log does not say where the run is.
+/// Rebuilds the events of a run from the log. Events from the log keep their ids; message chunks are gone. Returns
+/// `None` if the record does not say where the run is in the log.
 pub(crate) async fn past(app: &Arc<App>, record: &RunRecord) -> Result<Option<Arc<LiveRun>>> {
     let Some((from, until)) = record.span() else { return Ok(None) };
     let run = Arc::new(LiveRun::past(record.clone()));
@@ -19,7 +19,7 @@ pub(crate) async fn past(app: &Arc<App>, record: &RunRecord) -> Result<Option<Ar
     Ok(Some(run))
 }
 
-/// What is said at the end of a run that another process has ended, and that was followed to its end.
+/// Reports the end of a run that another process has ended, after its records were read.
 pub(crate) async fn end(app: &App, projector: Projector, record: &RunRecord) -> Result<()> {
     match (record.status, &record.error) {
         (Status::Error | Status::Timeout, error) => {

@@ -1,5 +1,5 @@
-//! Events as LangChain's `astream_events` names them: chains, models and tools begin, stream and end, each with an id and
-//! those of what it is part of. Sub-agents are always among them.
+//! Events in the format of LangChain's `astream_events`: chains, models and tools start, stream and end, each with its
+//! id and the ids of its parents. Sub-agents are always included.
 
 use std::collections::HashMap;
 
@@ -14,28 +14,28 @@ use crate::error::Result;
 use crate::ids;
 use crate::wire::{message, state_values};
 
-/// What has begun, as far as this reader has followed the run.
+/// The state of a reader that has followed a run.
 #[derive(Default)]
 pub(super) struct RunnableEvents {
     agents: HashMap<Vec<String>, Agent>,
 }
 
-/// An agent as it is at the moment.
+/// The current state of an agent.
 #[derive(Default)]
 struct Agent {
-    /// The client's id of the call that began it.
+    /// The client's id of the call that started it.
     call: Option<String>,
-    /// What it began with.
+    /// The state with which it started.
     given: Option<State>,
     state: Option<State>,
-    /// The number of the step that asks the model, and how often it was asked there.
+    /// The step of the current model task, and the number of its model calls so far.
     turn: u32,
     asked: u32,
-    /// The calls under way, by the clients' ids.
+    /// The calls in flight, by the client's ids.
     calls: HashMap<String, Value>,
 }
 
-/// Something that begins and ends.
+/// A chain, model or tool.
 struct Runnable {
     name: String,
     tag: Option<String>,
@@ -57,7 +57,7 @@ impl Runnable {
 }
 
 impl RunnableEvents {
-    /// What is said of an event of a run.
+    /// Returns the `astream_events` events for an event.
     pub(super) fn write(&mut self, identity: &RunIdentity, event: &StreamEvent) -> Result<Vec<Value>> {
         let path = &event.agent.path;
         let mut out = Vec::new();
@@ -73,7 +73,7 @@ impl RunnableEvents {
                 }
             }
             Kind::Checkpoint(reached) => self.agent(path).state = Some(reached.state.clone()),
-            // What fails does not end here: the run's error says so.
+            // A failed run has no end event; the error event reports it.
             Kind::RunEnded(RunEnd::Failed(_)) => {}
             Kind::RunEnded(_) => {
                 let output = self.input(&event.agent)?;
@@ -111,7 +111,7 @@ impl RunnableEvents {
                 self.agent(path).calls.insert(id.clone(), call);
             }
             Kind::ToolFinished { message: result, .. } => {
-                // A call that was answered without being made never began.
+                // A call that was answered without being executed never started.
                 if let Some(call) = self.agent(path).calls.remove(&result.call_id) {
                     let id = &result.call_id;
                     let (node, tool) =
@@ -142,19 +142,19 @@ impl RunnableEvents {
         self.agents.entry(path.to_vec()).or_default()
     }
 
-    /// The state of an agent; nothing of it where this reader began behind it.
+    /// Returns the state of an agent, or an empty one if the reader has not seen it.
     fn input(&self, agent: &AgentInfo) -> Result<Map<String, Value>> {
         let state = self.agents.get(&agent.path).and_then(|known| known.state.as_ref());
         state.map_or_else(|| Ok(Map::new()), |state| state_values(state, agent))
     }
 
-    /// What a model is told.
+    /// Returns the input of a model.
     fn said(&self, agent: &AgentInfo) -> Result<Value> {
         let messages = self.input(agent)?.remove("messages").unwrap_or_else(|| json!([]));
         Ok(json!({"messages": [messages]}))
     }
 
-    /// The agent itself.
+    /// Returns the chain of the agent itself.
     fn chain(&self, identity: &RunIdentity, event: &StreamEvent) -> Runnable {
         let AgentInfo { path, name, .. } = &*event.agent;
         let mut metadata = run_metadata(identity);
@@ -166,7 +166,7 @@ impl RunnableEvents {
         Runnable { name, tag: None, id: chain_id(identity, path), parents: self.above(identity, path), metadata }
     }
 
-    /// Ids of what an agent is part of.
+    /// Returns the ids of an agent's parents.
     fn above(&self, identity: &RunIdentity, path: &[String]) -> Vec<String> {
         let Some((_, above)) = path.split_last() else { return Vec::new() };
         let mut ids = self.above(identity, above);
@@ -177,7 +177,7 @@ impl RunnableEvents {
         ids
     }
 
-    /// A part of an agent, within parts of it.
+    /// Returns a runnable within an agent, below `of` if given.
     fn part(&self, identity: &RunIdentity, event: &StreamEvent, of: Option<String>, own: (&str, &str)) -> Runnable {
         let path = &event.agent.path;
         let (kind, number) = own;
@@ -200,7 +200,7 @@ impl RunnableEvents {
         agent.map_or_else(|| ("0".to_owned(), 0), |agent| (agent.turn.to_string(), agent.asked))
     }
 
-    /// The node that asks the model.
+    /// Returns the model node.
     fn node(&self, identity: &RunIdentity, event: &StreamEvent) -> Runnable {
         self.part(identity, event, None, ("model", &self.turn(event).0))
     }
@@ -213,7 +213,7 @@ impl RunnableEvents {
         Runnable { name: class_of(provider).to_owned(), ..model }
     }
 
-    /// The node that makes a call.
+    /// Returns the tools node of a call.
     fn call_node(&self, identity: &RunIdentity, event: &StreamEvent, call: &str) -> Runnable {
         self.part(identity, event, None, ("tools", call))
     }
@@ -224,7 +224,7 @@ impl RunnableEvents {
     }
 }
 
-/// The id of an agent's chain; that of the main agent is the run's.
+/// Returns the id of an agent's chain. For the main agent it is the run id.
 fn chain_id(identity: &RunIdentity, path: &[String]) -> String {
     if path.is_empty() { identity.run.clone() } else { part_id(identity, path, "agent", "") }
 }
@@ -233,7 +233,7 @@ fn part_id(identity: &RunIdentity, path: &[String], kind: &str, number: &str) ->
     ids::derived(&[&identity.run, &path.join("/"), kind, number]).to_string()
 }
 
-/// LangChain's name of a provider's models.
+/// Returns LangChain's class name for a provider's models.
 fn class_of(provider: &str) -> &'static str {
     match provider {
         "openai" | "openai-chat" => "ChatOpenAI",

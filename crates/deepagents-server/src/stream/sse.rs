@@ -1,4 +1,4 @@
-//! Events as a body of `text/event-stream`.
+//! Events as a `text/event-stream` body.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::log::Next;
 use super::v1::{Frame, Writer, is_after};
 use crate::runs::LiveRun;
 
-/// So often something is sent although nothing happens, so that nobody between takes the connection for dead.
+/// Interval of heartbeats on an idle stream, so that proxies do not close the connection.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// What is sent then.
+/// The bytes of a heartbeat.
 pub(crate) const HEARTBEAT_COMMENT: &[u8] = b": heartbeat\n\n";
 
-/// Ends a run when its client leaves.
+/// A guard that ends a run when its client disconnects.
 pub(crate) struct Leaving(Arc<LiveRun>);
 
 impl Leaving {
@@ -35,17 +35,17 @@ impl Drop for Leaving {
     }
 }
 
-/// Where a client begins to read.
+/// Where a client starts reading.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum From {
     Start,
     /// After a part of an event.
     After(EventId, usize),
-    /// With what happens from now on.
+    /// At the next event.
     Now,
 }
 
-/// One client of one run.
+/// The stream of one run to one client.
 pub(crate) struct Reader {
     run: Arc<LiveRun>,
     at: usize,
@@ -67,7 +67,7 @@ impl Reader {
         Self { run, at, after, writer, with_ids, changed, _leaving: leaving }
     }
 
-    /// The next bytes to send; none at the end.
+    /// Returns the next bytes to send, or `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             self.changed.borrow_and_update();
@@ -112,7 +112,7 @@ impl Reader {
         format!("event: {event}\ndata: {data}\n{id}\n")
     }
 
-    /// All bytes to the end.
+    /// Returns the whole stream as a response body.
     pub(crate) fn body(self) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
         stream::unfold(self, |mut reader| async move { reader.next().await.map(|bytes| (Ok(bytes), reader)) })
     }

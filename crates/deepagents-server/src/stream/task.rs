@@ -1,4 +1,4 @@
-//! The tasks of an agent, as a graph has them: asking its model, and each call of a tool.
+//! The tasks of an agent in graph terms: model calls and tool calls.
 
 use std::sync::Arc;
 
@@ -13,32 +13,32 @@ use crate::error::Result;
 use crate::ids;
 use crate::wire::state_values;
 
-/// A task that has begun.
+/// A task that has started.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
     pub(crate) id: String,
     pub(crate) node: &'static str,
-    /// The step of the agent that asks the model, or the turn of the call.
+    /// The step of the agent for a model task, or the turn of the tool call.
     pub(crate) turn: u32,
-    /// The call that it makes.
+    /// The tool call, if it is one.
     pub(crate) call: Option<CallId>,
-    /// Its number among the steps of its agent's thread.
+    /// Its step number in the thread of its agent.
     pub(crate) step: i64,
 }
 
-/// What a task begins with.
+/// The input of a task.
 #[derive(Debug)]
 pub(crate) enum TaskInput {
     State(State),
-    /// A call as it stands in the conversation.
+    /// A call as it appears in the conversation.
     Call(Value),
 }
 
-/// What a node has changed.
+/// The changes made by a node.
 #[derive(Debug)]
 pub(crate) struct Changes {
     pub(crate) message: Message,
-    /// The state and which of its channels changed beside the messages.
+    /// The state and the names of its changed channels other than the messages.
     pub(crate) channels: Option<(State, Vec<&'static str>)>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Changes {
 #[derive(Debug)]
 pub(crate) enum TaskEnd {
     Done(Arc<Changes>),
-    /// It waits for these answers.
+    /// It waits for responses to these interrupts.
     Interrupted(Vec<Value>),
     Failed {
         kind: String,
@@ -55,18 +55,18 @@ pub(crate) enum TaskEnd {
 }
 
 impl Task {
-    /// The one that asks the model of an agent.
+    /// Creates the model task of an agent.
     pub(super) fn model(identity: &RunIdentity, path: &[String], turn: u32, step: i64) -> Self {
         Self { id: model_task(identity, path, turn.into()), node: "model", turn, call: None, step }
     }
 
-    /// The one that makes a call.
+    /// Creates the task of a tool call.
     pub(super) fn call(identity: &RunIdentity, call: &CallId, step: i64) -> Self {
         let id = call_task(identity, call);
         Self { id, node: "tools", turn: call.turn, call: Some(call.clone()), step }
     }
 
-    /// How it is told that it begins.
+    /// Serialises the start of the task.
     pub(crate) fn begun(&self, identity: &RunIdentity, agent: &AgentInfo, input: &TaskInput) -> Result<Value> {
         let input = match input {
             TaskInput::State(state) => Value::Object(state_values(state, agent)?),
@@ -78,7 +78,7 @@ impl Task {
         }))
     }
 
-    /// How it is told that it has ended.
+    /// Serialises the end of the task.
     pub(crate) fn ended(&self, agent: &AgentInfo, end: &TaskEnd) -> Result<Value> {
         let (error, result, interrupts) = match end {
             TaskEnd::Done(changes) => (Value::Null, changes.to_json(agent)?, json!([])),
@@ -92,7 +92,7 @@ impl Task {
 }
 
 impl Changes {
-    /// The channels that changed.
+    /// Serialises the changed channels.
     pub(crate) fn to_json(&self, agent: &AgentInfo) -> Result<Map<String, Value>> {
         let mut changed = Map::from_iter([("messages".to_owned(), json!([shown(&self.message, agent)]))]);
         if let Some((state, names)) = &self.channels {
@@ -103,17 +103,17 @@ impl Changes {
     }
 }
 
-/// What makes a node work, in the words of a graph: calls are handed to it, and the model is gone on to.
+/// Returns the trigger of a node in graph terms: the tools node is triggered by a push, the model node by a branch.
 pub(super) fn trigger(node: &str) -> String {
     if node == "tools" { "__pregel_push".to_owned() } else { format!("branch:to:{node}") }
 }
 
-/// The id of the task that asks the model of an agent at a step.
+/// Returns the id of the model task of an agent at a step.
 pub(super) fn model_task(identity: &RunIdentity, path: &[String], step: u64) -> String {
     ids::derived(&[&identity.run, &path.join("/"), "model", &step.to_string()]).to_string()
 }
 
-/// The id of the task that makes a call; that of a sub-agent's namespace, where the call runs one.
+/// Returns the id of a call's task. If the call runs a sub-agent, its namespace has the same id.
 pub(super) fn call_task(identity: &RunIdentity, call: &CallId) -> String {
     let own = format!("task:{}.{}", call.turn, call.index);
     identity.task_of(call.path.iter().chain([&own]))

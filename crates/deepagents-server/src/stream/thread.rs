@@ -1,4 +1,4 @@
-//! All runs of a thread as one stream, in the form of streams of runs.
+//! All runs of a thread as one stream, in the format of run streams.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,34 +18,34 @@ use super::sse::{HEARTBEAT, HEARTBEAT_COMMENT};
 use super::v1::{Writer, is_after};
 use crate::runs::LiveRun;
 
-/// What of a thread is streamed.
+/// What is streamed of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ThreadStreamMode {
-    /// What its runs stream.
+    /// The streams of its runs.
     RunModes,
-    /// That a run begins or is done.
+    /// Notices that a run begins or is done.
     Lifecycle,
-    /// The state that a client has given it.
+    /// State updates by clients.
     StateUpdate,
 }
 
-/// A state that a client has given a thread.
+/// A state update of a thread by a client.
 #[derive(Debug)]
 pub(crate) struct StateUpdate {
     pub(crate) thread: String,
-    /// Where the log ends now.
+    /// The end of the log after the update.
     pub(crate) end: LogPosition,
     pub(crate) state: Value,
 }
 
-/// The run that is being written.
+/// The run being written and its writer.
 struct Writing {
     run: String,
     writer: Writer,
 }
 
-/// What one client reads.
+/// The stream of one client.
 struct Reader {
     feed: Feed,
     updates: Receiver<Arc<StateUpdate>>,
@@ -54,8 +54,8 @@ struct Reader {
     writing: Option<Writing>,
 }
 
-/// The events of each run as it asked for them, and a note when it is done; of states, those that are changed from now on in
-/// this process.
+/// Streams the events of each run, in the modes that the run was created with, and a notice when it is done. State
+/// updates are those made from now on in this process.
 pub(crate) fn all_runs(
     feed: Feed,
     updates: Receiver<Arc<StateUpdate>>,
@@ -71,7 +71,7 @@ impl Reader {
         self.modes.contains(&mode)
     }
 
-    /// The next bytes to send; none at the end.
+    /// Returns the next bytes to send, or `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             let text = tokio::select! {

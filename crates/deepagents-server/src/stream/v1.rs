@@ -1,4 +1,4 @@
-//! Events as the clients of runs read them: one name and one value each, by modes.
+//! Events in the format of run streams: a name and a value, selected by modes.
 
 use deepagents_core::message::Message;
 use serde_json::{Map, Value, json};
@@ -12,10 +12,10 @@ use crate::ids;
 use crate::runs::StreamMode;
 use crate::wire::{chunk_text, message, named, state_values, tool_call_chunk, usage};
 
-/// An event as it is written.
+/// A written event.
 pub(crate) struct Frame {
     pub(crate) id: String,
-    /// Its name, with the namespace of a sub-agent behind a bar.
+    /// The event name, followed by `|` and the namespace for a sub-agent.
     pub(crate) event: String,
     pub(crate) data: Value,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Writer {
     identity: RunIdentity,
     modes: Vec<StreamMode>,
     subgraphs: bool,
-    /// The answers that are being given, where their whole text is sent each time.
+    /// The messages being streamed, for the mode that repeats their whole text.
     whole: WholeMessages,
     runnables: RunnableEvents,
 }
@@ -48,7 +48,7 @@ impl Writer {
         name
     }
 
-    /// What a client is sent of an event.
+    /// Returns the frames for an event.
     pub(crate) fn write(&mut self, event: &StreamEvent) -> Result<Vec<Frame>> {
         let mut out = self.by_mode(event)?;
         if self.wants(StreamMode::Events) {
@@ -113,12 +113,12 @@ impl Writer {
         Ok(out)
     }
 
-    /// Whether a mode is wanted, or the one that wraps its events.
+    /// Whether the client wants a mode or `debug`, which wraps its events.
     fn wants_either(&self, mode: StreamMode) -> bool {
         self.wants(mode) || self.wants(StreamMode::Debug)
     }
 
-    /// Adds what a mode shows of an event, and the same in its wrapper.
+    /// Adds a mode's payload for an event, and the same wrapped for `debug`.
     fn either(
         &self,
         mode: StreamMode,
@@ -137,7 +137,7 @@ impl Writer {
     }
 }
 
-/// What is said of a run with all that it streams.
+/// Returns the run's metadata, which accompany all its events.
 pub(super) fn run_metadata(identity: &RunIdentity) -> Map<String, Value> {
     let RunIdentity { thread, run, assistant, graph } = identity;
     let metadata = json!({
@@ -147,7 +147,7 @@ pub(super) fn run_metadata(identity: &RunIdentity) -> Map<String, Value> {
     metadata.as_object().cloned().unwrap_or_default()
 }
 
-/// What is said with a piece of an answer or a result.
+/// Returns the metadata of a message chunk or tool result.
 pub(super) fn message_metadata(identity: &RunIdentity, event: &StreamEvent, node: &str) -> Value {
     let agent = &event.agent;
     let task = match &event.kind {
@@ -178,7 +178,7 @@ pub(super) fn message_metadata(identity: &RunIdentity, event: &StreamEvent, node
     Value::Object(metadata)
 }
 
-/// Whether a client that read up to a part of an event has more to read of it.
+/// Whether a frame is still unread by a client that has read up to a part of an event.
 pub(crate) fn is_after(frame: &Frame, event: EventId, after: Option<(EventId, usize)>) -> bool {
     after.is_none_or(|(last, part)| event > last || EventId::read(&frame.id).is_some_and(|(_, own)| own > part))
 }
@@ -192,14 +192,14 @@ fn debug(event: &StreamEvent, kind: &str, payload: &Value) -> Value {
     json!({"step": step, "timestamp": ids::millis(event.at), "type": kind, "payload": payload})
 }
 
-/// A message; answers of sub-agents carry their name.
+/// Serialises a message. Messages of sub-agents carry the agent's name.
 pub(super) fn shown(one: &Message, agent: &AgentInfo) -> Value {
     let mut shown = message(one);
     named(&mut shown, agent);
     shown
 }
 
-/// A piece of an answer or a result, and the node that gave it.
+/// Returns a message chunk or tool result and the node that produced it.
 fn chunk(kind: &Kind, agent: &AgentInfo) -> Option<(Value, &'static str)> {
     match kind {
         Kind::ToolFinished { message: result, .. } => Some((message(&Message::Tool((**result).clone())), "tools")),
@@ -207,7 +207,7 @@ fn chunk(kind: &Kind, agent: &AgentInfo) -> Option<(Value, &'static str)> {
     }
 }
 
-/// A piece of an answer.
+/// Returns a chunk of an assistant message.
 pub(super) fn answer_chunk(kind: &Kind, agent: &AgentInfo) -> Option<Value> {
     let piece = match kind {
         Kind::BlockStarted { message, index, block: OpenBlock::Call { id, name } } => {

@@ -1,4 +1,4 @@
-//! The mode of older clients: an answer as far as it has come, whole, with each piece of it.
+//! The `messages` mode of older clients: each chunk repeats the whole message so far.
 
 use std::collections::HashMap;
 
@@ -9,14 +9,14 @@ use super::event::{Delta, Kind, OpenBlock, RunIdentity, StreamEvent};
 use super::v1::{message_metadata, shown};
 use crate::wire::{chunk_text, message, named};
 
-/// The answers that are being given, by their ids.
+/// The messages being streamed, by id.
 #[derive(Debug, Default)]
 pub(super) struct WholeMessages(HashMap<String, Growing>);
 
 #[derive(Debug, Default)]
 struct Growing {
     text: String,
-    /// The calls in it, by their places.
+    /// The calls, by block index.
     calls: Vec<(usize, Call)>,
 }
 
@@ -28,7 +28,7 @@ struct Call {
 }
 
 impl WholeMessages {
-    /// What is said of an event, with the name of each.
+    /// Returns the stream events for an event, each with its name.
     pub(super) fn write(&mut self, identity: &RunIdentity, event: &StreamEvent) -> Vec<(&'static str, Value)> {
         let metadata = |id: &str, node| {
             let metadata = json!({"metadata": message_metadata(identity, event, node)});
@@ -89,9 +89,9 @@ impl Growing {
     }
 }
 
-/// The object that JSON which is still being written comes to: what is open is closed, and what cannot be told yet is left out.
+/// Parses incomplete JSON as an object, closing what is open and leaving out what is incomplete.
 fn partial_object(text: &str) -> Value {
-    // Where the text may be cut off with nothing half said, and the brackets that are open there.
+    // Where the text can be cut without an incomplete value, and the brackets open there.
     let (mut open, mut cut) = (String::new(), (0, String::new()));
     let (mut in_string, mut escaped) = (false, false);
     for (at, letter) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! States are changed by clients: those of threads that begin, and those of threads that are there.
+//! State changes by clients, for new and existing threads.
 
 use deepagents_core::agent::ThreadAccess;
 use deepagents_core::interrupt::{ActionRequestChange, ActionRequests};
@@ -13,7 +13,7 @@ use crate::error::{ApiError, Result};
 use crate::runs::Command;
 use crate::wire::read_update;
 
-/// Changes that a new thread begins with, one after the other.
+/// Updates with which a new thread starts, applied in order.
 #[derive(Deserialize)]
 pub(super) struct Superstep {
     updates: Vec<Change>,
@@ -26,7 +26,7 @@ struct Change {
     as_node: String,
 }
 
-/// Reads the changes that a thread of an agent is to begin with.
+/// Parses the updates with which a thread starts.
 pub(super) fn read_changes(app: &App, graph: Option<&Value>, steps: &[Superstep]) -> Result<Vec<(Node, Update)>> {
     let changes: Vec<&Change> = steps.iter().flat_map(|step| &step.updates).collect();
     if changes.is_empty() {
@@ -59,7 +59,7 @@ pub(super) async fn begin_with(app: &App, thread: &str, changes: Vec<(Node, Upda
     Ok(())
 }
 
-/// A node by its name.
+/// Finds a node by its name.
 pub(super) fn node(name: &str) -> Result<Node> {
     Ok(match name {
         "__start__" => Node::Input,
@@ -74,13 +74,14 @@ pub(super) fn node(name: &str) -> Result<Node> {
     })
 }
 
-/// Changes a state, as a node if one is named: then what its last run had under way, and what it asked, is over.
+/// Updates a state, as a node if one is given. An update as a node ends the work of the last run and clears its
+/// interrupts.
 pub(super) async fn change(threads: &ThreadAccess, thread: &str, node: Option<Node>, update: Update) -> Result<()> {
     let state = threads.state(thread).await?;
     let mut after = state.clone();
     after.apply(&update).map_err(deepagents_core::error::Error::from)?;
     let (node, update) = match node {
-        // What is asked is asked anew about the calls as they are then, where there are any.
+        // If the update changes calls under review, the review starts over with the new calls, if there are any.
         None if changes_what_is_asked(&state, &after) => {
             let is_answer = after.messages().iter().last().is_some_and(|last| last.as_assistant().is_some());
             (Some(if is_answer { Node::Model } else { Node::Input }), update)

@@ -1,18 +1,18 @@
-//! A checkpoint as clients name it.
+//! References to checkpoints.
 
 use serde::{Deserialize, Serialize};
 
-/// A checkpoint as clients name it: an object with its id, or the id alone.
+/// A checkpoint as clients refer to it: an object with its id, or the id alone.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged)]
 pub(crate) enum CheckpointRef {
     Id(String),
     Object {
         checkpoint_id: Option<String>,
-        /// That of a sub-agent, where it is not empty.
+        /// The namespace of a sub-agent, if not empty.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         checkpoint_ns: Option<String>,
-        /// A whole configuration, which holds it.
+        /// A whole configuration that contains the reference.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         configurable: Option<Box<CheckpointRef>>,
     },
@@ -28,7 +28,7 @@ impl CheckpointRef {
         }
     }
 
-    /// Whether it is of the thread itself.
+    /// Whether it refers to the thread itself, not to a sub-agent.
     pub(super) fn is_of_thread(&self) -> bool {
         match self {
             Self::Id(_) => true,

@@ -1,4 +1,4 @@
-//! The checkpoints of a thread as clients know them.
+//! The checkpoints of a thread as clients see them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,12 +11,12 @@ use uuid::Uuid;
 use super::record::Held;
 use crate::error::{ApiError, Result};
 
-/// Marks the id of the checkpoint before an input.
+/// The bit that marks the id of a checkpoint before an input.
 const BEFORE_INPUT: LogPosition = 1 << 60;
 const HIGH: u64 = 0x0000_0000_0000_8000;
 const LOW: u64 = 0x8000_0000_0000_0000;
 
-/// Where a checkpoint is: after a record, or before the input that a run began with there.
+/// The place of a checkpoint: after a record, or before the input with which a run starts there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Place {
     After(LogPosition),
@@ -37,7 +37,7 @@ impl Place {
         position
     }
 
-    /// Reads an id; none where it is the id of something else.
+    /// Parses a checkpoint id. Returns `None` for any other UUID.
     pub(crate) fn read(id: &str) -> Option<Self> {
         let (high, low) = Uuid::try_parse(id).ok()?.as_u64_pair();
         if high != HIGH || low & LOW == 0 {
@@ -57,7 +57,7 @@ impl Place {
 pub(crate) struct Entry {
     pub(crate) place: Place,
     pub(crate) parent: Option<Place>,
-    /// The position whose state it has; none where nothing was said before.
+    /// The log position of its state, or `None` if nothing came before.
     pub(crate) state: Option<LogPosition>,
     pub(crate) source: &'static str,
     pub(crate) at: Timestamp,
@@ -70,7 +70,7 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries {
     pub(super) oldest_first: Arc<Vec<Entry>>,
-    /// The last position of the log that they are of.
+    /// The last log position that they cover.
     pub(super) last: Option<LogPosition>,
 }
 
@@ -83,7 +83,7 @@ impl Entries {
         self.oldest_first.last()
     }
 
-    /// A checkpoint by its id, and how many are newer.
+    /// Finds a checkpoint by its id and returns it with the number of newer ones.
     pub(crate) fn find(&self, id: &str) -> Result<(usize, &Entry)> {
         let place = Place::read(id);
         let found = self.newest_first().enumerate().find(|(_, entry)| Some(entry.place) == place);
@@ -91,13 +91,13 @@ impl Entries {
     }
 }
 
-/// Checkpoints that are read at once.
+/// Number of checkpoints per read.
 const PAGE: usize = 64;
 
-/// Threads whose checkpoints are remembered.
+/// Maximum number of cached threads.
 const REMEMBERED: usize = 256;
 
-/// The checkpoints of the threads that were looked at last, so that looking again reads what was added.
+/// A cache of threads' checkpoints, so that a repeated lookup reads only what was added.
 #[derive(Debug, Default)]
 pub(crate) struct CheckpointCache(Mutex<HashMap<String, Entries>>);
 
@@ -106,15 +106,15 @@ impl CheckpointCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets a thread whose log changed other than by growing.
+    /// Evicts a thread whose log changed other than by appending.
     pub(crate) fn forget(&self, thread: &str) {
         self.lock().remove(thread);
     }
 
-    /// All checkpoints of a thread that clients are shown.
+    /// Returns all checkpoints of a thread that clients may see.
     pub(crate) async fn entries(&self, threads: &ThreadAccess, info: &ThreadInfo) -> Result<Entries> {
         let thread = &*info.id;
-        // Taken out, so that what is added is not added to a copy.
+        // Taken out of the cache so that extending the list does not copy it.
         let mut known = self.lock().remove(thread).unwrap_or_default();
         let (mut added, mut before) = (Vec::new(), None);
         loop {
@@ -128,7 +128,7 @@ impl CheckpointCache {
                 break;
             }
         }
-        // What came before was removed: the state that was left then is the first one.
+        // Earlier checkpoints were pruned. The state that pruning kept becomes the first one.
         if known.oldest_first.is_empty() {
             let left = added.last().map_or(Some(info.end), |oldest| oldest.parent).filter(|left| *left > 0);
             if let Some(left) = left
@@ -157,7 +157,7 @@ impl CheckpointCache {
     }
 }
 
-/// Adds a checkpoint of the log: that of an input is two for clients.
+/// Adds a checkpoint of the log. Clients see two for an input.
 fn add(entries: &mut Vec<Entry>, one: &Checkpoint) {
     let parent = one.parent.map(Place::After);
     let mut push = |place, parent, state, source| {

@@ -1,28 +1,28 @@
-//! Single values of a thread that a search is asked for, by paths such as `values.messages[-1].content`.
+//! Extraction of single values of a thread in a search, by paths such as `values.messages[-1].content`.
 
 use serde_json::{Map, Value};
 
 use crate::error::{ApiError, Result};
 
-/// Paths that one search may have.
+/// Maximum number of paths per search.
 const MOST: usize = 10;
-/// Where a path may begin.
+/// The fields at which a path may begin.
 const ROOTS: [&str; 5] = ["values", "metadata", "config", "interrupts", "error"];
 
-/// Paths by the names that their values are to have.
+/// Paths by the names under which their values are returned.
 pub(super) struct Paths(Vec<(String, Vec<Step>)>);
 
 enum Step {
     Key(String),
-    /// Of a list, from its end where it is negative.
+    /// An index in a list, counted from its end if negative.
     Index(i64),
 }
 
 impl Paths {
-    /// Reads what a client asks for.
+    /// Parses a client's paths.
     ///
     /// # Errors
-    /// When there are too many, or one is no path.
+    /// Returns an error if there are too many paths or one is invalid.
     pub(super) fn read(paths: &Map<String, Value>) -> Result<Self> {
         if paths.len() > MOST {
             return Err(ApiError::invalid(format!("`extract` has {} paths, {MOST} are the most", paths.len())));
@@ -39,7 +39,7 @@ impl Paths {
         paths.iter().map(read).collect::<Result<_>>().map(Self)
     }
 
-    /// The values in a thread; null where there is none.
+    /// Extracts the values from a thread. A missing value is null.
     pub(super) fn of(&self, thread: &Value) -> Value {
         let one = |steps: &[Step]| steps.iter().try_fold(thread, |at, step| step.of(at)).cloned().unwrap_or_default();
         Value::Object(self.0.iter().map(|(name, steps)| (name.clone(), one(steps))).collect())
@@ -59,7 +59,7 @@ impl Step {
     }
 }
 
-/// The steps of a path: keys behind dots, places in brackets.
+/// Parses a path: keys after dots, indices in brackets.
 fn steps(path: &str) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
     for part in path.split('.') {

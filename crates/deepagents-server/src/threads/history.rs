@@ -1,4 +1,4 @@
-//! The routes of what the states of a thread were.
+//! Routes for the history of a thread.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ pub(super) struct History {
     limit: Limit,
     before: Option<CheckpointRef>,
     metadata: Option<Map<String, Value>>,
-    /// The one that is looked for.
+    /// Return only this checkpoint.
     checkpoint: Option<CheckpointRef>,
 }
 
-/// Official clients say how many they want; who says nothing is given the newest.
+/// The default limit. Official clients send one; without it, only the newest state is returned.
 fn one_state() -> Limit {
     Limit::ONE
 }
@@ -69,7 +69,7 @@ pub(super) async fn history(
     Ok(Json(Value::Array(out)))
 }
 
-/// Whether the metadata of a checkpoint is as it is wanted: what is missing is null, as the reference has it.
+/// Whether a checkpoint's metadata matches. A missing key is null, as in the reference implementation.
 fn matches(has: Option<&Value>, wanted: &Value) -> bool {
     match (has, wanted) {
         (None, wanted) => wanted.is_null(),

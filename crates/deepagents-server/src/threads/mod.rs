@@ -1,4 +1,4 @@
-//! Threads over HTTP: the threads of the journal, with what clients expect beside.
+//! Threads over HTTP: the threads of the journal and what clients expect in addition.
 
 mod change;
 mod checkpoint_ref;
@@ -31,7 +31,7 @@ pub(crate) use routes::routes;
 pub(crate) use stopped::{has_next, leave_stop, present_state};
 pub(crate) use ttl::{sweep, touch};
 
-/// Removes a thread with its runs, its crons and its time to live. Done again it removes what is left.
+/// Deletes a thread with its runs, its crons and its time to live. Idempotent: repeating it removes what is left.
 pub(crate) async fn delete(app: &Arc<App>, thread: &str) -> Result<()> {
     crate::crons::remove_where(app, |cron| cron.thread_id.as_deref() == Some(thread)).await?;
     crate::runs::forget_thread(app, thread).await?;

@@ -1,4 +1,4 @@
-//! Pages of what was found: in which order, which part, and which fields of each.
+//! Paging of results: order, range and selected fields.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::error::{ApiError, Result};
 
-/// From which end a page begins.
+/// The sort order of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SortOrder {
@@ -15,7 +15,7 @@ pub(crate) enum SortOrder {
     Desc,
 }
 
-/// How many of what was found are wanted at once.
+/// The maximum number of results.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "usize")]
 pub(crate) struct Limit(usize);
@@ -42,22 +42,22 @@ impl TryFrom<usize> for Limit {
     }
 }
 
-/// Whether an object has all of what is wanted, also inside of objects.
+/// Whether an object contains all wanted entries, recursively.
 pub(crate) fn contains(has: &Map<String, Value>, wanted: &Map<String, Value>) -> bool {
     wanted.iter().all(|(key, wanted)| has.get(key).is_some_and(|has| contains_value(has, wanted)))
 }
 
-/// Whether a value is what is wanted; an object has all of it.
+/// Whether a value equals the wanted one, or contains it if both are objects.
 pub(crate) fn contains_value(has: &Value, wanted: &Value) -> bool {
     match (has, wanted) {
         (Value::Object(has), Value::Object(wanted)) => contains(has, wanted),
-        // 1 and 1.0 are one number.
+        // 1 and 1.0 are equal.
         (Value::Number(has), Value::Number(wanted)) => has == wanted || has.as_f64() == wanted.as_f64(),
         (has, wanted) => has == wanted,
     }
 }
 
-/// How many there are in all, and where the next page begins.
+/// Returns the headers with the total count and the offset of the next page.
 pub(crate) fn pagination(total: usize, offset: usize, limit: usize) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(HeaderName::from_static("x-pagination-total"), HeaderValue::from(total));
@@ -68,14 +68,14 @@ pub(crate) fn pagination(total: usize, offset: usize, limit: usize) -> HeaderMap
     headers
 }
 
-/// The fields that a client wants, of those that there are; an empty list is no choice.
+/// A client's field selection. An empty list selects all fields.
 pub(crate) struct Fields<'a>(Option<&'a [String]>);
 
 impl<'a> Fields<'a> {
-    /// Those of a list.
+    /// Creates a selection from a list.
     ///
     /// # Errors
-    /// When one of them is none that there is.
+    /// Returns an error if a field is unknown.
     pub(crate) fn new(select: Option<&'a [String]>, known: &[&str]) -> Result<Self> {
         let select = select.filter(|select| !select.is_empty());
         match select.into_iter().flatten().find(|field| !known.contains(&field.as_str())) {
@@ -91,7 +91,7 @@ impl<'a> Fields<'a> {
         self.0.is_none_or(|select| select.iter().any(|own| own == field))
     }
 
-    /// An object with these fields alone.
+    /// Returns the object with only the selected fields.
     pub(crate) fn of(&self, mut value: Value) -> Value {
         if let Some(object) = value.as_object_mut() {
             object.retain(|key, _| self.have(key));

@@ -1,4 +1,4 @@
-//! Threads of which no more is kept than is needed.
+//! Pruning of threads.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use super::stopped::leave_stop;
 use crate::app::App;
 use crate::error::Result;
 
-/// What becomes of a thread that is pruned, or whose time is over.
+/// What happens to a thread that is pruned or expires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PruneStrategy {
-    /// It goes.
+    /// It is deleted.
     #[default]
     Delete,
-    /// Its newest state stays.
+    /// Only its newest state is kept.
     KeepLatest,
 }
 
@@ -36,7 +36,7 @@ pub(super) async fn prune_thread(app: &Arc<App>, info: &ThreadInfo, strategy: Pr
         PruneStrategy::KeepLatest => {
             let info = &leave_stop(app, info.clone(), true).await?;
             app.threads_of(info)?.prune(&info.id, &RetentionPolicy::Latest).await?;
-            // What was removed of the log before is gone now, and what stays is to be seen.
+            // The rolled-back ranges are gone from the log, and what is left must be visible.
             let held = Held::read(info);
             if !held.removed.is_empty() {
                 set_own(app, &info.id, &Held { removed: Vec::new(), ..held }).await?;

@@ -1,4 +1,4 @@
-//! A thread as clients see it.
+//! Threads as clients see them.
 
 use deepagents_core::journal::{LogPosition, RunStatus, ThreadInfo};
 use serde::{Deserialize, Serialize};
@@ -12,32 +12,32 @@ use crate::auth::caller;
 use crate::error::Result;
 use crate::wire::{open_interrupts, values};
 
-/// What the server keeps of a thread beside its log.
+/// The server's data about a thread, in addition to its log.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Held {
-    /// Why its last run failed.
+    /// The error of the last run, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<Value>,
-    /// The configuration of its last run.
+    /// The configuration of the last run.
     #[serde(default)]
     pub(crate) config: Map<String, Value>,
-    /// The checkpoint at which its last run was ended from outside with work left. What the log has behind it are
-    /// the results of the calls that were cancelled.
+    /// The checkpoint at which the last run was stopped from outside with work left. Later records in the log are the
+    /// results of the cancelled calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stopped_at: Option<LogPosition>,
-    /// Whether its state was changed since, or put back, to one with work left.
+    /// Whether a later update or rewind left the state with work to do.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) unfinished: bool,
-    /// When its state changed last.
+    /// When the state last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) state_updated_at: Option<String>,
-    /// Minutes that it lives after it was used.
+    /// Minutes to live after the last use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ttl: Option<f64>,
-    /// What becomes of it then.
+    /// What happens when the thread expires.
     #[serde(default, skip_serializing_if = "PruneStrategy::is_delete")]
     pub(crate) ttl_strategy: PruneStrategy,
-    /// The parts of its log that belong to runs which were rolled back.
+    /// The log ranges of runs that were rolled back.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) removed: Vec<RemovedRange>,
 }
@@ -47,40 +47,40 @@ impl Held {
         info.metadata.get(OWN).and_then(|own| serde_json::from_value(own.clone()).ok()).unwrap_or_default()
     }
 
-    /// What of it outlasts the end of a run.
+    /// Returns the part that is kept when a run ends.
     pub(crate) fn kept_over_runs(self) -> Self {
         let Self { ttl, ttl_strategy, removed, .. } = self;
         Self { ttl, ttl_strategy, removed, ..Self::default() }
     }
 
-    /// When the state changed last, as clients are sent it.
+    /// Returns when the state last changed, formatted for clients.
     pub(crate) fn state_updated_at(&self, info: &ThreadInfo) -> String {
         self.state_updated_at.clone().unwrap_or_else(|| crate::ids::time(info.updated_at))
     }
 
-    /// Whether it can be gone on with although its last run has ended.
+    /// Whether the thread can be resumed although its last run has ended.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped_at.is_some() || self.unfinished
     }
 }
 
-/// Keeps what the server knows of a thread.
+/// Stores the server's data about a thread.
 pub(crate) async fn set_own(app: &App, thread: &str, held: &Held) -> Result<()> {
     app.set_metadata(thread, Map::from_iter([(OWN.to_owned(), json!(held))])).await
 }
 
-/// Makes a thread that there is not.
+/// Creates a thread.
 pub(crate) async fn make(app: &App, id: &str, mut metadata: Map<String, Value>, held: Held) -> Result<()> {
-    // So that it is there although nothing was said in it.
+    // The metadata make the thread exist before its first message.
     app.take_own(&mut metadata);
     metadata.insert(OWN.to_owned(), json!(held));
     metadata.extend(caller().map(|caller| caller.mark()));
     app.set_metadata(id, metadata).await
 }
 
-/// How a thread stands, in the words of the wire.
+/// Returns the status of a thread in wire terms.
 pub(crate) fn status(app: &App, info: &ThreadInfo, held: &Held) -> &'static str {
-    // Another process may work on it.
+    // An open thread with an owner may be in use by another process.
     if app.runs.is_busy(&info.id) || (info.status == RunStatus::Open && info.owner.is_some()) {
         return "busy";
     }
@@ -92,12 +92,12 @@ pub(crate) fn status(app: &App, info: &ThreadInfo, held: &Held) -> &'static str 
     }
 }
 
-/// How a thread stands, as its own record and the runs of this process say.
+/// Returns the status of a thread from its stored data and the runs of this process.
 pub(crate) fn shown_status(app: &App, info: &ThreadInfo) -> &'static str {
     status(app, info, &Held::read(info))
 }
 
-/// The thread.
+/// Serialises a thread.
 pub(crate) async fn shown(app: &App, info: &ThreadInfo, with_values: bool) -> Result<Value> {
     let held = Held::read(info);
     let (mut state, mut interrupts) = (Value::Null, Map::new());

@@ -1,4 +1,4 @@
-//! Checkpoints of runs that were rolled back. The log keeps them, as it only grows; clients are not shown them.
+//! Checkpoints of runs that were rolled back. They stay in the append-only log but are hidden from clients.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::checkpoints::{Entries, Entry, Place};
 
-/// A part of a log that clients are not shown.
+/// A log range hidden from clients.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct RemovedRange {
-    /// It begins behind this position,
+    /// The range begins after this position.
     after: LogPosition,
-    /// and ends with this one.
+    /// The range ends with this position.
     until: LogPosition,
 }
 
@@ -22,7 +22,7 @@ impl RemovedRange {
         self.after < position && position <= self.until
     }
 
-    /// Adds a part to those before it.
+    /// Adds a range, merging it with overlapping ones.
     pub(crate) fn add(removed: &mut Vec<Self>, after: LogPosition, until: LogPosition) {
         removed.retain(|earlier| earlier.after < after);
         match removed.last_mut().filter(|last| after <= last.until) {
@@ -33,7 +33,8 @@ impl RemovedRange {
 }
 
 impl Entries {
-    /// Without those of parts that were removed. What came behind those has the checkpoint before them as its parent.
+    /// Removes the checkpoints in hidden ranges. A checkpoint whose parent is removed gets the last visible checkpoint
+    /// before it as its parent.
     pub(super) fn without(self, removed: &[RemovedRange]) -> Self {
         if removed.is_empty() {
             return self;
@@ -42,7 +43,7 @@ impl Entries {
         let mut before: HashMap<Place, Option<Place>> = HashMap::new();
         for entry in self.oldest_first.iter() {
             if removed.iter().any(|range| range.has(entry.place.position())) {
-                // Where the thread stood when the run began.
+                // The checkpoint from which the rolled-back run started.
                 before.insert(entry.place, shown.last().map(|last| last.place));
                 continue;
             }

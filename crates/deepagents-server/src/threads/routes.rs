@@ -1,4 +1,4 @@
-//! The routes of threads.
+//! Routes for threads.
 
 use std::sync::Arc;
 
@@ -78,11 +78,11 @@ async fn made(app: &Arc<App>, id: String, body: Create) -> Result<Json<Value>> {
     if let Some((minutes, strategy)) = ttl {
         (held.ttl, held.ttl_strategy) = (Some(minutes), strategy);
     }
-    // First, as nothing is wrong with the end of a thread that is not made.
+    // The expiry is stored first; an expiry without a thread does no harm.
     touch(app, &id, &held).await?;
     make(app, &id, metadata, held).await?;
     if let Err(error) = begin_with(app, &id, changes).await {
-        // All of it or nothing.
+        // Creation is all or nothing.
         super::delete(app, &id).await?;
         return Err(error);
     }
@@ -144,7 +144,7 @@ struct PruneThreads {
 }
 
 async fn prune(State(app): State<Arc<App>>, Body(body): Body<PruneThreads>) -> Result<Json<Value>> {
-    // All are looked at before any is changed; those that are gone already are what is wanted.
+    // All threads are checked before any is changed. Missing ones are ignored.
     let mut found = Vec::new();
     for id in &body.thread_ids {
         match app.thread(id).await {
@@ -164,7 +164,7 @@ async fn copy(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Jso
     let to = ids::fresh();
     if info.end > 0 {
         app.journal.threads().copy(&id, &to, None).await?;
-        // The time to live is that of the thread it was said of.
+        // The copy does not inherit the time to live.
         let held = Held::read(&info);
         if held.ttl.is_some() {
             set_own(&app, &to, &Held { ttl: None, ttl_strategy: PruneStrategy::default(), ..held }).await?;

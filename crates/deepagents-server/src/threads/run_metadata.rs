@@ -1,4 +1,4 @@
-//! What the runs of a thread were asked for, as their checkpoints tell it.
+//! Metadata of a thread's runs, as shown in their checkpoints.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::app::App;
 use crate::error::Result;
 use crate::runs;
 
-/// Looks at runs as their checkpoints are met, each once.
+/// Looks up the run of each checkpoint, each run once.
 pub(super) struct RunMetadata<'a> {
     app: &'a App,
     thread: &'a str,
@@ -20,7 +20,7 @@ impl<'a> RunMetadata<'a> {
         Self { app, thread, known: HashMap::new() }
     }
 
-    /// The metadata of a run, and what is configured for it by names; nothing where it is gone.
+    /// Returns the metadata of a run with its plain configurable values, or nothing if the run is gone.
     pub(super) async fn of(&mut self, run: Option<&str>) -> Result<Map<String, Value>> {
         let Some(run) = run else { return Ok(Map::new()) };
         if let Some(known) = self.known.get(run) {
@@ -33,7 +33,7 @@ impl<'a> RunMetadata<'a> {
                 let plain = |(_, value): &(String, Value)| value.is_string() || value.is_number() || value.is_boolean();
                 configured.into_iter().filter(plain).chain(record.metadata).collect()
             }
-            // A change of the state has the name of no run.
+            // A state update has an id that names no run.
             Err(error) if error.is_not_found() || error.is_invalid() => Map::new(),
             Err(error) => return Err(error),
         };

@@ -1,4 +1,4 @@
-//! Finding threads.
+//! Thread search.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ enum SortBy {
     StateUpdatedAt,
 }
 
-/// What a thread has that a client may choose from.
+/// The fields that a client may select.
 const FIELDS: [&str; 11] = [
     "thread_id",
     "created_at",
@@ -84,7 +84,7 @@ pub(super) struct Search {
 
 async fn found(app: &App, search: &Search) -> Result<Vec<ThreadInfo>> {
     let wanted = search.metadata.clone().unwrap_or_default();
-    // An empty list is no choice.
+    // An empty list does not filter.
     let mut found = match search.ids.as_ref().filter(|ids| !ids.is_empty()) {
         Some(ids) => {
             let mut found = Vec::new();

@@ -14,16 +14,17 @@ use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::wire::{next_nodes, open_interrupts, values};
 
-/// How many records are read at once, about.
+/// Approximate number of records per read.
 const PAGE: LogPosition = 256;
 
-/// The checkpoints that clients see, newest first: where the last run was stopped, none behind it.
+/// Returns the checkpoints that clients see, newest first. If the last run was stopped, later ones are hidden.
 pub(super) fn shown_entries<'a>(entries: &'a Entries, info: &ThreadInfo) -> impl Iterator<Item = &'a Entry> {
     let stopped = Held::read(info).stopped_at.map(Place::After);
     entries.newest_first().skip_while(move |entry| stopped.is_some_and(|place| entry.place != place))
 }
 
-/// The state at a checkpoint, with what was asked there: before the `newer` one, or now where there is none.
+/// Returns the state at a checkpoint, with the interrupts raised before the `newer` checkpoint, or pending now if there
+/// is none.
 pub(super) async fn thread_state(
     app: &App,
     info: &ThreadInfo,
@@ -35,7 +36,8 @@ pub(super) async fn thread_state(
     states.into_iter().next().ok_or_else(|| ApiError::not_found("Checkpoint", &entry.place.id()))
 }
 
-/// The states at checkpoints, each with the newer one, newest first. The log is read once for all of them.
+/// Returns the states at checkpoints, newest first, each given with the next newer one. Reads the log once for all of
+/// them.
 pub(super) async fn thread_states(
     app: &App,
     info: &ThreadInfo,
@@ -47,7 +49,7 @@ pub(super) async fn thread_states(
         None => (info.status == RunStatus::Interrupted).then_some(info.end),
         Some(newer) => {
             let between = span(entry, newer)?;
-            // A position after a record is that of the next one.
+            // The position after a record is that of the next record.
             pauses.range(between.start + 1..=between.end).next().copied()
         }
     };
@@ -64,7 +66,7 @@ pub(super) async fn thread_states(
     Ok(out)
 }
 
-/// The records between two checkpoints that follow each other.
+/// Returns the log range between two consecutive checkpoints.
 fn span(entry: &Entry, newer: &Entry) -> Option<Range<LogPosition>> {
     match (entry.place, newer.place) {
         (Place::After(from), Place::After(to)) => Some(from..to),
@@ -72,7 +74,7 @@ fn span(entry: &Entry, newer: &Entry) -> Option<Range<LogPosition>> {
     }
 }
 
-/// The positions at which runs stopped to ask between these checkpoints.
+/// Returns the positions at which runs were interrupted between these checkpoints.
 async fn pauses(app: &App, info: &ThreadInfo, entries: &[(&Entry, Option<&Entry>)]) -> Result<BTreeSet<LogPosition>> {
     let asks = |record: &Record| matches!(record, Record::RunFinished { stop: Some(FinishReason::Interrupted), .. });
     let mut spans: Vec<Range<LogPosition>> = Vec::new();
@@ -90,7 +92,7 @@ async fn pauses(app: &App, info: &ThreadInfo, entries: &[(&Entry, Option<&Entry>
     Ok(out)
 }
 
-/// A state as clients read it. What waits is shown where it is the `newest` one, and where a run was `paused` there.
+/// Serialises a state. Pending interrupts are shown in the `newest` state and where a run was `paused`.
 fn shown(
     info: &ThreadInfo,
     entry: &Entry,
@@ -146,7 +148,7 @@ fn shown(
     }))
 }
 
-/// What a checkpoint says of itself.
+/// Returns the metadata of a checkpoint itself.
 pub(super) fn own_metadata(info: &ThreadInfo, entry: &Entry) -> [(String, Value); 5] {
     [
         ("source", json!(entry.source)),
@@ -158,7 +160,7 @@ pub(super) fn own_metadata(info: &ThreadInfo, entry: &Entry) -> [(String, Value)
     .map(|(key, value)| (key.to_owned(), value))
 }
 
-/// The state of a thread on which nothing ran.
+/// Returns the state of a thread without runs.
 pub(super) fn fresh(info: &ThreadInfo) -> Value {
     json!({
         "values": {}, "next": [], "tasks": [], "metadata": {}, "created_at": null, "checkpoint": {

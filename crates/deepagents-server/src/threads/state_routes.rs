@@ -1,4 +1,4 @@
-//! The routes of the state of a thread: as it is, as it was at a checkpoint, and changed.
+//! Routes to read the state of a thread, now or at a checkpoint, and to update it.
 
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ pub(super) async fn update_state(
     if let Some(newest) = entries.newest().filter(|_| app.state_updates.receiver_count() > 0) {
         let info = app.thread(&id).await?;
         let state = thread_state(&app, &info, newest, None, &mut RunMetadata::new(&app, &id)).await?;
-        // Nobody may read any more.
+        // There may be no receiver left.
         let _ = app.state_updates.send(Arc::new(StateUpdate { thread: id.clone(), end: info.end, state }));
     }
     let head = entries.newest().map(|entry| entry.place.id());

@@ -1,4 +1,4 @@
-//! Threads that are to be gone on with: stopped on the way, or changed to a state with work left.
+//! Threads with work left: stopped part way, or changed to such a state.
 
 use deepagents_core::interrupt::ActionRequests;
 use deepagents_core::journal::{RunStatus, ThreadInfo, load};
@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::error::Result;
 use crate::wire::next_nodes;
 
-/// The state that clients are shown: where the last run was stopped, the one it had come to.
+/// Returns the state that clients see. If the last run was stopped, this is the state it had reached.
 pub(crate) async fn present_state(app: &App, info: &ThreadInfo) -> Result<State> {
     let threads = app.threads_of(info)?;
     Ok(match Held::read(info).stopped_at {
@@ -27,12 +27,12 @@ pub(crate) async fn has_next(app: &App, info: &ThreadInfo) -> Result<bool> {
     Ok(!next_nodes(&loaded.state, loaded.machine.as_ref()).is_empty())
 }
 
-/// Shows the end of a thread's log again, for what comes next. What cancelling has added to it is left behind first, where the
-/// thread is to go on from where clients see it.
+/// Makes the end of a thread's log visible again, before the next run. If the thread is to resume from the state
+/// clients see, this first rewinds the records that cancelling added.
 pub(crate) async fn leave_stop(app: &App, info: ThreadInfo, goes_on: bool) -> Result<ThreadInfo> {
     let held = Held::read(&info);
     let Some(at) = held.stopped_at else { return Ok(info) };
-    // What was suspended has added nothing, and has its calls under way.
+    // A suspended run has added nothing, and its calls are still in flight.
     if goes_on && info.status == RunStatus::Ended && at < info.end {
         app.threads_of(&info)?.rewind(&info.id, at).await?;
     }
@@ -40,7 +40,8 @@ pub(crate) async fn leave_stop(app: &App, info: ThreadInfo, goes_on: bool) -> Re
     app.thread(&info.id).await
 }
 
-/// The calls of an answer, malformed ones included, in order: id, name, arguments where they can be read.
+/// Returns the calls of an assistant message in order, including malformed ones: id, name, and arguments if they could
+/// be parsed.
 fn calls(answer: &AssistantMessage) -> impl Iterator<Item = (&str, &str, Option<&Value>)> {
     answer.content.iter().filter_map(|block| match block {
         Block::ToolCall(call) => Some((&*call.id, &*call.name, Some(&call.args))),
@@ -49,7 +50,7 @@ fn calls(answer: &AssistantMessage) -> impl Iterator<Item = (&str, &str, Option<
     })
 }
 
-/// The last answer, and the ids and names of its calls that have no result.
+/// Returns the last assistant message and the ids and names of its calls without a result.
 fn open_calls(state: &State) -> Option<(&AssistantMessage, Vec<(&str, &str)>)> {
     let mut results = Vec::new();
     for message in state.messages().iter().rev() {
@@ -66,7 +67,7 @@ fn open_calls(state: &State) -> Option<(&AssistantMessage, Vec<(&str, &str)>)> {
     None
 }
 
-/// Results for the calls that an answer by hand takes the place of: a call without a result is refused by most models.
+/// Creates results for the calls that a manual answer supersedes, because most models reject a call without a result.
 pub(super) fn calls_left_behind(state: &State, update: &Update) -> Update {
     let Some((answer, open)) = open_calls(state) else { return Update::none() };
     let put = || {
@@ -85,9 +86,9 @@ pub(super) fn calls_left_behind(state: &State, update: &Update) -> Update {
     Update::new::<MessagesChannel>(open.into_iter().filter(|(id, _)| !is_answered(id)).map(result).collect())
 }
 
-/// Whether a change makes other calls of those that a person is asked about.
+/// Whether an update changes calls that are under review.
 pub(super) fn changes_what_is_asked(before: &State, after: &State) -> bool {
-    // A question shows arguments as the tool takes them: what is compared is what the model wrote.
+    // A review shows coerced arguments; compare what the model wrote.
     let all = |state: &State| -> Vec<(String, Option<Value>)> {
         let last = state.messages().iter().rev().find_map(|message| message.as_assistant().cloned());
         let all = last.iter().flat_map(calls).map(|(_, name, args)| (name.to_owned(), args.cloned()));
@@ -95,7 +96,7 @@ pub(super) fn changes_what_is_asked(before: &State, after: &State) -> bool {
     };
     let (was, is) = (all(before), all(after));
     let asked = before.get::<ActionRequests>().into_iter().flat_map(|asked| asked.values()).map(|asked| &asked.request);
-    // A sub-agent asks about calls of its own.
+    // Sub-agents' interrupts concern calls of their own.
     let mut own = asked.filter(|asked| asked.is_gate() && asked.call.path.is_empty());
     own.any(|asked| usize::try_from(asked.call.index).map_or(true, |at| was.get(at) != is.get(at)))
 }

@@ -1,4 +1,4 @@
-//! Threads that live for a time after they were last used.
+//! Threads that expire some time after their last use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::ids;
 
-/// How long a thread lives, as clients say it: minutes, alone or in an object.
+/// A time to live as clients send it: minutes, alone or in an object.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(
     untagged,
@@ -31,7 +31,7 @@ pub(super) enum Ttl {
 }
 
 impl Ttl {
-    /// Minutes, and what becomes of the thread then.
+    /// Returns the minutes, and what happens when they are over.
     pub(super) fn read(self) -> Result<(f64, PruneStrategy)> {
         let (minutes, strategy) = match self {
             Self::Minutes(minutes) => (minutes, PruneStrategy::default()),
@@ -48,7 +48,7 @@ fn namespace() -> [String; 2] {
     ["deepagents-server".to_owned(), "ttl".to_owned()]
 }
 
-/// Lets a thread live from now on for as long as is kept of it, if it has a time.
+/// Restarts a thread's time to live, if it has one.
 pub(crate) async fn touch(app: &App, thread: &str, held: &Held) -> Result<()> {
     let Some(minutes) = held.ttl else { return Ok(()) };
     let life = Duration::try_from_secs_f64(minutes * 60.0).unwrap_or(Duration::MAX);
@@ -57,7 +57,7 @@ pub(crate) async fn touch(app: &App, thread: &str, held: &Held) -> Result<()> {
     Ok(())
 }
 
-/// For how long a thread lives, for clients that ask for it; none where that is for ever.
+/// Returns a thread's time to live for clients, or `None` if it never expires.
 pub(super) async fn shown(app: &App, info: &ThreadInfo) -> Result<Option<Value>> {
     let held = Held::read(info);
     let Some(minutes) = held.ttl else { return Ok(None) };
@@ -66,17 +66,17 @@ pub(super) async fn shown(app: &App, info: &ThreadInfo) -> Result<Option<Value>>
     Ok(Some(json!({"strategy": held.ttl_strategy, "ttl_minutes": minutes, "expires_at": until})))
 }
 
-/// Prunes the threads whose time is over and that nobody works on. One that cannot be pruned stands in no other's way.
+/// Prunes expired threads that are not in use. A failure for one thread does not stop the others.
 pub(crate) async fn sweep(app: &Arc<App>) -> Result<()> {
     let now = Timestamp::now();
     let mut failed = None;
     for item in app.store.search(&namespace(), &Query::default()).await? {
         let until = item.value.get("expires_at").and_then(Value::as_str).and_then(|at| at.parse::<Timestamp>().ok());
-        // A time that cannot be read is no reason to remove anything.
+        // A thread whose expiry cannot be parsed is kept.
         if until.is_none_or(|until| until > now) || app.runs.is_busy(&item.key) {
             continue;
         }
-        // Those of earlier versions name none.
+        // Items of earlier versions have no strategy.
         let strategy = item.value.get("strategy").map_or(Ok(PruneStrategy::Delete), PruneStrategy::deserialize);
         let Ok(strategy) = strategy else { continue };
         if let Err(error) = expire(app, &item.key, strategy).await {
@@ -86,7 +86,7 @@ pub(crate) async fn sweep(app: &Arc<App>) -> Result<()> {
     failed.map_or(Ok(()), Err)
 }
 
-/// Prunes one unless somebody works on it.
+/// Prunes a thread unless it is in use.
 async fn expire(app: &Arc<App>, thread: &str, strategy: PruneStrategy) -> Result<()> {
     if crate::runs::has_open(app, thread).await? {
         return Ok(());
@@ -95,14 +95,14 @@ async fn expire(app: &Arc<App>, thread: &str, strategy: PruneStrategy) -> Result
         Some(info) if info.owner.is_some() => Ok(()),
         Some(info) if strategy == PruneStrategy::KeepLatest => {
             prune_thread(app, &info, strategy).await?;
-            // Its time begins again once it is used.
+            // The next use restarts its time to live.
             forget(app, thread).await
         }
         _ => super::delete(app, thread).await,
     }
 }
 
-/// A thread made anew under the name of one that is gone lives as long as is said then.
+/// Removes a thread's expiry, so that a new thread with the same id does not inherit it.
 pub(super) async fn forget(app: &App, thread: &str) -> Result<()> {
     app.store.delete(&namespace(), thread).await?;
     Ok(())

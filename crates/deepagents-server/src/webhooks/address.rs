@@ -1,4 +1,4 @@
-//! Which addresses are told of ends.
+//! Allowed webhook addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -6,7 +6,8 @@ use axum::http::Uri;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::net::lookup_host;
 
-/// Where webhooks may go, and how they are signed. By default over HTTPS, to addresses of the internet.
+/// Where webhooks may be sent, and how they are signed. By default only HTTPS URLs with public internet addresses are
+/// allowed.
 ///
 /// ```
 /// use deepagents_server::WebhookPolicy;
@@ -21,8 +22,8 @@ pub struct WebhookPolicy {
 }
 
 impl WebhookPolicy {
-    /// Signs each request: the header `x-deepagents-signature` is `t=SECONDS,v1=HEX`, the HMAC-SHA256 of the seconds, a dot
-    /// and the body.
+    /// Signs each request. The header `x-deepagents-signature` is `t=SECONDS,v1=HEX`, where HEX is the HMAC-SHA256 of
+    /// the seconds, a dot and the body.
     #[must_use]
     pub fn secret(mut self, secret: impl Into<String>) -> Self {
         self.secret = Some(secret.into());
@@ -36,14 +37,14 @@ impl WebhookPolicy {
         self
     }
 
-    /// Allows a host whose addresses are private, over HTTPS.
+    /// Allows a host with private addresses, over HTTPS.
     #[must_use]
     pub fn allow_host(mut self, host: impl Into<String>) -> Self {
         self.hosts.push(host.into());
         self
     }
 
-    /// Refuses an address that can be told as not allowed by its text.
+    /// Rejects a URL that is recognisably not allowed, without a DNS lookup.
     pub(super) fn check(&self, url: &str) -> Result<(), String> {
         let address: Uri = url.parse().map_err(|_| format!("`{url}` is no address"))?;
         let host = address.host().filter(|host| !host.is_empty()).ok_or("a webhook needs a host")?;
@@ -70,7 +71,7 @@ impl WebhookPolicy {
         Ok(())
     }
 
-    /// Whether requests to a host may go to this address of it.
+    /// Whether requests to a host may connect to this address.
     fn allows(&self, host: &str, ip: IpAddr) -> bool {
         let ip = canonical(ip);
         if ip.is_loopback() {
@@ -80,8 +81,8 @@ impl WebhookPolicy {
     }
 }
 
-/// Looks up the addresses that connections are made to, which nobody looks up once more: a name with one that webhooks may
-/// not go to is refused.
+/// A DNS resolver for the client's connections. It is the only lookup, so the checked addresses are the ones used. A
+/// name with any disallowed address is rejected.
 #[derive(Debug)]
 pub(super) struct AllowedAddresses(pub(super) WebhookPolicy);
 
@@ -102,7 +103,7 @@ fn is_loopback_name(host: &str) -> bool {
     host == "localhost" || host.ends_with(".localhost")
 }
 
-/// An address of version 4 that is written as one of version 6 is what it stands for.
+/// Converts an IPv4-mapped IPv6 address to IPv4.
 fn canonical(ip: IpAddr) -> IpAddr {
     ip.to_canonical()
 }
@@ -132,7 +133,7 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
 
 fn is_public_v6(ip: Ipv6Addr) -> bool {
     let [first, second, ..] = ip.segments();
-    // Only what is handed out as global; of that, not what carries an address of version 4 or is for documents.
+    // Only global unicast addresses, except those that embed an IPv4 address or are for documentation.
     let translated = first == 0x2002 || (first == 0x2001 && second == 0);
     first & 0xe000 == 0x2000 && !translated && !(first == 0x2001 && second == 0xdb8)
 }

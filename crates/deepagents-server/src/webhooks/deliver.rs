@@ -1,4 +1,4 @@
-//! Sending webhooks, until they are taken.
+//! Delivery of webhooks, with retries.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -21,26 +21,26 @@ use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::runs::{RunRecord, final_values, find};
 
-/// Between one try and the next.
+/// Backoff between attempts.
 const PAUSES: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(60), Duration::from_secs(600)];
 
-/// How long a receiver may take.
+/// Time limit for the receiver to respond.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Requests that are made at a time, and those of them to one host, so that a slow one keeps no other waiting.
+/// Maximum number of requests in flight, followed by the maximum per host, so that a slow host does not delay others.
 const AT_ONCE: usize = 128;
 const AT_ONCE_TO_A_HOST: usize = 8;
 
-/// Between one try and the next where the storage is away.
+/// Delay before a retry if the storage is unavailable.
 const AWAY: Duration = Duration::from_secs(5);
 
-/// So long after its time a try is made by another process.
+/// How long an attempt may be overdue before another process makes it.
 const OVERDUE: Duration = Duration::from_secs(30);
 
 const SIGNATURE: &str = "x-deepagents-signature";
 
-/// What is told, to whom, and with what.
+/// The delivery policy, the HTTP client and the limits on requests in flight.
 #[derive(Debug)]
 pub(crate) struct Webhooks {
     policy: WebhookPolicy,
@@ -51,9 +51,9 @@ pub(crate) struct Webhooks {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The runs whose ends are told by this process.
+    /// The runs whose webhooks this process delivers.
     told_here: HashSet<String>,
-    /// By host, for as long as somebody waits for it.
+    /// The limit of each host, while a delivery uses it.
     hosts: HashMap<String, Weak<Semaphore>>,
 }
 
@@ -66,7 +66,7 @@ impl Webhooks {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The turns of a host.
+    /// Returns the semaphore that limits requests to a host.
     fn host(&self, url: &str) -> Arc<Semaphore> {
         let host = url.parse::<Uri>().ok().and_then(|url| url.host().map(str::to_ascii_lowercase)).unwrap_or_default();
         let mut inner = self.lock();
@@ -79,12 +79,12 @@ impl Webhooks {
         turns
     }
 
-    /// Refuses an address that will not be told.
+    /// Rejects a URL to which webhooks may not be sent.
     pub(crate) fn check(&self, url: &str) -> Result<()> {
         self.policy.check(url).map_err(ApiError::invalid)
     }
 
-    /// One try.
+    /// Makes one request.
     async fn post(&self, url: &str, body: &str) -> Result<(), String> {
         self.policy.check(url)?;
         let client = self.client.get_or_try_init(|| client(&self.policy)).await?;
@@ -92,7 +92,7 @@ impl Webhooks {
         if let Some(secret) = &self.policy.secret {
             request = request.header(SIGNATURE, signature(secret, Timestamp::now().as_second(), body));
         }
-        // What it says beside that is not read.
+        // The response body is ignored.
         match request.body(body.to_owned()).send().await.map_err(|error| error.to_string())?.status() {
             status if status.is_success() => Ok(()),
             status => Err(format!("the receiver answered {status}")),
@@ -100,7 +100,7 @@ impl Webhooks {
     }
 }
 
-/// A client that connects to allowed addresses alone, and follows no redirects.
+/// Builds a client that connects only to allowed addresses and follows no redirects.
 async fn client(policy: &WebhookPolicy) -> Result<reqwest::Client, String> {
     let builder = http_client().await.map_err(|error| error.to_string())?;
     let builder = builder.dns_resolver(AllowedAddresses(policy.clone()));
@@ -111,14 +111,14 @@ fn namespace() -> [String; 2] {
     ["deepagents-server".to_owned(), "webhooks".to_owned()]
 }
 
-/// How often a webhook was tried, and when it is again.
+/// The number of attempts so far and the time of the next one.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Tries {
     made: usize,
-    /// Whether a process makes one now.
+    /// Whether a process makes an attempt now.
     under_way: bool,
-    /// Until when it may take, or else when the next one is made.
+    /// The deadline of the attempt in flight, or else the time of the next one.
     until: Option<Timestamp>,
 }
 
@@ -127,16 +127,16 @@ impl Tries {
         item.value.get(TRIES).and_then(|tries| Self::deserialize(tries).ok()).unwrap_or_default()
     }
 
-    /// For how long it is to be left alone.
+    /// Returns how long to wait before the next attempt.
     fn pause(&self) -> Duration {
         let pause = self.until.map(|until| Timestamp::now().duration_until(until));
         pause.and_then(|pause| Duration::try_from(pause).ok()).unwrap_or_default()
     }
 
-    /// What is stored with them.
+    /// Adds this to a stored webhook.
     fn put(self, mut value: Value) -> Value {
         if let Some(value) = value.as_object_mut() {
-            // Of one length, so that what is overdue can be looked for.
+            // The time has a fixed length so that overdue attempts can be found by comparison.
             let until = self.until.map(ids::time);
             value.insert(TRIES.to_owned(), json!({"made": self.made, "under_way": self.under_way, "until": until}));
         }
@@ -144,14 +144,14 @@ impl Tries {
     }
 }
 
-/// Under which key of what is stored the tries are.
+/// Key of the attempts in a stored webhook.
 const TRIES: &str = "tries";
 
 fn after(pause: Duration) -> Option<Timestamp> {
     Timestamp::now().checked_add(pause).ok()
 }
 
-/// Stores what is to be told of the end of a run, before that it has ended.
+/// Stores the webhook of a run. Called before the end of the run is stored.
 pub(crate) async fn remember(app: &App, record: &RunRecord) -> Result<()> {
     if let Some(url) = &record.kwargs.webhook {
         let what = json!({"url": url, "thread_id": record.thread_id, "body": body(app, record).await?});
@@ -161,15 +161,15 @@ pub(crate) async fn remember(app: &App, record: &RunRecord) -> Result<()> {
     Ok(())
 }
 
-/// Tells of the end of a run, if that is to be told.
+/// Delivers the webhook of a finished run, if it has one.
 pub(crate) fn send(app: &Arc<App>, record: &RunRecord) {
     if let Some(url) = &record.kwargs.webhook {
         send_stored(app, record.run_id.clone(), url, false);
     }
 }
 
-/// Tells what is stored for a run, as often as it takes; for the first time `now` where that is not done by another
-/// process at this moment.
+/// Delivers the stored webhook of a run, with as many attempts as needed. With `now`, the first attempt does not wait
+/// for its time, unless another process is making one.
 fn send_stored(app: &Arc<App>, run: String, url: &str, now: bool) {
     if !app.webhooks.lock().told_here.insert(run.clone()) {
         return;
@@ -193,10 +193,9 @@ fn send_stored(app: &Arc<App>, run: String, url: &str, now: bool) {
     });
 }
 
-/// Makes a try, if it is time for one. Gives for how long it is to be left alone then; none where there is nothing more
-/// to tell.
+/// Makes an attempt if one is due. Returns how long to wait before the next one, or `None` if delivery is finished.
 async fn attempt(app: &App, run: &str, turns: &Semaphore, now: bool) -> Result<Option<Duration>, StoreError> {
-    // They are never closed.
+    // The semaphores are never closed.
     let _of_host = turns.acquire().await;
     let _turn = app.webhooks.at_once.acquire().await;
     let Some(item) = app.store.get(&namespace(), run).await? else { return Ok(None) };
@@ -205,7 +204,7 @@ async fn attempt(app: &App, run: &str, turns: &Semaphore, now: bool) -> Result<O
     if !pause.is_zero() && (tries.under_way || !now) {
         return Ok(Some(pause));
     }
-    // Of several processes one makes it.
+    // The conditional write lets only one process make the attempt.
     tries = Tries { made: tries.made + 1, under_way: true, until: after(LIMIT + AWAY) };
     let claimed = app.store.put_if(&namespace(), run, tries.put(item.value), Some(item.version)).await;
     let item = match claimed {
@@ -220,7 +219,7 @@ async fn attempt(app: &App, run: &str, turns: &Semaphore, now: bool) -> Result<O
     let sent = tokio::time::timeout(LIMIT, app.webhooks.post(url, &body.to_string())).await;
     let pause = PAUSES.get(tries.made - 1).copied().filter(|_| !matches!(sent, Ok(Ok(()))));
     let Some(pause) = pause else {
-        // It was taken, or is given up: it is not told once more because the storage is away.
+        // The webhook was delivered or given up. Retry the deletion, or it would be sent again.
         while app.store.delete(&namespace(), run).await.is_err() {
             tokio::select! {
                 () = tokio::time::sleep(AWAY) => {}
@@ -230,14 +229,14 @@ async fn attempt(app: &App, run: &str, turns: &Semaphore, now: bool) -> Result<O
         return Ok(None);
     };
     tries = Tries { under_way: false, until: after(pause), ..tries };
-    // Where another process has it by now it is left to that.
+    // On a conflict, another process has taken over.
     match app.store.put_if(&namespace(), run, tries.put(item.value), Some(item.version)).await {
         Err(StoreError::Conflict { .. }) | Ok(_) => Ok(Some(pause)),
         Err(error) => Err(error),
     }
 }
 
-/// The run, and what it ended with.
+/// Builds the body: the run and its final values.
 async fn body(app: &App, record: &RunRecord) -> Result<Value> {
     let mut body = record.shown();
     let values = match app.journal.threads().get(&record.thread_id).await? {
@@ -263,12 +262,12 @@ async fn body(app: &App, record: &RunRecord) -> Result<Value> {
     Ok(body)
 }
 
-/// Tells of what an earlier process did not get to tell.
+/// Delivers webhooks that an earlier process left undelivered.
 pub(crate) async fn recover(app: &Arc<App>) -> Result<(), StoreError> {
     take_up(app, &Query::default(), true).await
 }
 
-/// Tells of what another process should have told a while ago.
+/// Delivers webhooks that another process should have delivered a while ago.
 pub(crate) async fn take_up_overdue(app: &Arc<App>) -> Result<(), StoreError> {
     let before = Timestamp::now().checked_sub(OVERDUE).map(ids::time).unwrap_or_default();
     let mut query = Query::default();
@@ -280,7 +279,7 @@ async fn take_up(app: &Arc<App>, query: &Query, now: bool) -> Result<(), StoreEr
     for item in app.store.search(&namespace(), query).await? {
         let text = |key| item.value.get(key).and_then(Value::as_str).unwrap_or_default();
         match find(app, text("thread_id"), &item.key).await {
-            // It is told when it ends.
+            // The webhook is sent when the run ends.
             Ok(record) if record.status.is_open() => {}
             _ => send_stored(app, item.key.clone(), text("url"), now),
         }
@@ -288,9 +287,9 @@ async fn take_up(app: &Arc<App>, query: &Query, now: bool) -> Result<(), StoreEr
     Ok(())
 }
 
-/// The value of the header for a body that is sent at this time.
+/// Returns the signature header for a body sent at this time.
 fn signature(secret: &str, seconds: i64, body: &str) -> String {
-    // A key may have any length.
+    // HMAC accepts keys of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret.as_bytes()) else { return String::new() };
     mac.update(format!("{seconds}.{body}").as_bytes());
     let digits: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();

@@ -1,9 +1,10 @@
-//! Telling an address of the client's that a run has ended.
+//! Webhooks that report the end of a run.
 //!
-//! That a run's end is to be told is stored before the end is, and removed when it was taken, so it is told after a
-//! restart too; a receiver that answered just before a crash is told twice, with the same run. With it is stored when
-//! it is tried and by whom it may be: of several processes one makes each try, and another goes on where that one is no
-//! more.
+//! A webhook is stored before the end of its run and removed once delivered, so it survives a restart. A receiver that
+//! responded just before a crash gets it twice, with the same run.
+//!
+//! The time of the next attempt and any attempt in flight are stored with it. Only one process makes each attempt, and
+//! another process takes over if that one is gone.
 
 mod address;
 mod deliver;

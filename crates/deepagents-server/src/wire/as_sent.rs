@@ -1,16 +1,16 @@
-//! What a client says beside what a message holds, so that it reads again what it wrote.
+//! Preserves the parts of a client's message that the internal format lacks, so that clients read back what they wrote.
 
 use deepagents_core::message::{Block, MediaSource, Message};
 use serde_json::{Map, Value, json};
 
 use super::message::content;
 
-/// Bytes of a text from which on it is not kept a second time.
+/// Texts longer than this, in bytes, are stored by reference.
 const SHORT: usize = 64;
-/// Stands for the text of a block of the message, by its number, behind a text of its own.
+/// Key of a reference to the text of a message block by its index. `before` holds the text in front of it.
 const BLOCK: &str = "__block__";
 
-/// Keeps with a message of a person what its other fields do not say.
+/// Stores with a user message what its other fields do not express.
 pub(super) fn keep(wire: &Value, message: Message) -> Message {
     let Message::User(mut said) = message else { return message };
     let mut kept = Map::new();
@@ -30,7 +30,7 @@ pub(super) fn keep(wire: &Value, message: Message) -> Message {
     Message::User(said)
 }
 
-/// Puts what was kept with a message over what is shown of it.
+/// Restores the preserved fields in a serialised message.
 pub(super) fn show(message: &Message, shown: &mut Map<String, Value>) {
     let Message::User(said) = message else { return };
     let Some(Value::Object(kept)) = said.as_sent.as_deref() else { return };
@@ -40,7 +40,7 @@ pub(super) fn show(message: &Message, shown: &mut Map<String, Value>) {
     }
 }
 
-/// The text of a block that may be long.
+/// Returns the text of a block that may be long.
 fn text(block: &Block) -> Option<&str> {
     match block {
         Block::Text(text) => Some(&text.text),
@@ -52,7 +52,7 @@ fn text(block: &Block) -> Option<&str> {
     }
 }
 
-/// A content without the long texts that its blocks have.
+/// Replaces long texts that are already in the blocks by references.
 fn hide(value: &Value, blocks: &[Block]) -> Value {
     match value {
         Value::String(own) if own.len() > SHORT => {

@@ -1,4 +1,4 @@
-//! What a client puts into a state: messages in both spellings, and the other channels by name.
+//! Parsing of state updates from clients: messages in either format, and other channels by name.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::as_sent;
 
-/// Why an input cannot be taken.
+/// Why an input is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InputError {
     #[error("input must be an object of channels, such as {{\"messages\": […]}}")]
@@ -23,18 +23,18 @@ pub(crate) enum InputError {
     Channel(#[from] ChannelError),
 }
 
-/// Reads a change of a state.
+/// Parses a state update.
 pub(crate) fn read_update(schema: &Schema, input: &Value) -> Result<Update, InputError> {
     read_channels(schema, input, |_| true)
 }
 
-/// Reads what a run may be given. Other channels of an input, such as the todos of a state that a client sends back, are
-/// passed over.
+/// Parses the input of a run. Channels that a run does not accept as input are ignored, such as the todos in a state
+/// that a client sends back.
 pub(crate) fn read_input(schema: &Schema, input: &Value) -> Result<Update, InputError> {
     read_channels(schema, input, ChannelSpec::is_from_input)
 }
 
-/// Reads what of a change is no input of a run.
+/// Parses the channels of an update that are not input of a run.
 pub(crate) fn read_beside_input(schema: &Schema, input: &Value) -> Result<Update, InputError> {
     read_channels(schema, input, |channel| !channel.is_from_input())
 }
@@ -48,7 +48,7 @@ fn read_channels(
     let channels = match input {
         Value::Object(channels) => channels,
         Value::Null => return Ok(Update::none()),
-        // As the update of a command may be: pairs of a channel and what is put into it.
+        // The update of a command may also be a list of pairs of a channel and its value.
         Value::Array(list) => {
             let pair = |one: &Value| match one.as_array().map(Vec::as_slice) {
                 Some([Value::String(channel), value]) => Some((channel.clone(), value.clone())),
@@ -61,7 +61,7 @@ fn read_channels(
     };
     let mut update = Update::none();
     for (channel, value) in channels {
-        // A front-end's own keys that no channel has are not ours to keep.
+        // A front end's own keys match no channel and are not stored.
         if schema.by_name(channel).is_none_or(|channel| channel.is_private() || !is_wanted(&channel)) {
             continue;
         }
@@ -76,7 +76,7 @@ fn read_channels(
     Ok(update)
 }
 
-/// Files in any of their forms: a text, an object with lines, an object with a text.
+/// Normalises files, which may be a string, an object with lines, or an object with a text.
 fn files(value: &Value) -> Value {
     let Value::Object(files) = value else { return value.clone() };
     let one = |(path, file): (&String, &Value)| {
@@ -89,7 +89,8 @@ fn files(value: &Value) -> Value {
     Value::Object(files.iter().map(one).collect())
 }
 
-/// A todo list whose items may be without what the harness gives them: an id, and when they appeared. No list is an empty one.
+/// Normalises a todo list. Items may lack the fields that the harness adds: an id, and when they appeared. Null is an
+/// empty list.
 fn todos(value: &Value) -> Value {
     if value.is_null() {
         return Value::Array(Vec::new());
@@ -134,8 +135,8 @@ fn messages(value: &Value) -> Result<Vec<MessageOp>, InputError> {
     }
 }
 
-/// The fields of a message in the form in which LangChain stores objects, with the role that its class has; other messages
-/// as they are.
+/// Unwraps a message in LangChain's serialised object format, taking the role from its class. Other messages are
+/// returned as they are.
 fn serialized(value: &Value) -> Cow<'_, Value> {
     let class = value.get("id").and_then(|id| id.as_array()?.last()?.as_str());
     let (Some("constructor"), Some(class), Some(Value::Object(fields))) =
@@ -175,7 +176,7 @@ struct WireCall {
     name: Option<String>,
     #[serde(default)]
     args: Value,
-    /// In the form of OpenAI.
+    /// In OpenAI's format.
     function: Option<WireFunction>,
 }
 
@@ -211,7 +212,7 @@ impl Wire {
             "user" | "human" | "HumanMessage" => {
                 Message::User(UserMessage { id, content, author: Author::Human, as_sent: None })
             }
-            // What a client says to the model beside the conversation.
+            // Instructions that a client adds to the conversation.
             "system" | "developer" => {
                 Message::User(UserMessage { id, content, author: Author::Harness, as_sent: None })
             }
@@ -264,7 +265,7 @@ fn content_block(value: &Value) -> Result<Block, String> {
     }
 }
 
-/// An image by address, or as a `data:` address.
+/// Converts an image URL, which may be a `data:` URL.
 fn image(url: &str) -> Result<Block, String> {
     let (mime, source) = match url.strip_prefix("data:").and_then(|data| data.split_once(";base64,")) {
         Some((mime, data)) => (mime.to_owned(), MediaSource::Base64(data.to_owned())),

@@ -1,4 +1,4 @@
-//! Pauses, and the answers to them.
+//! Interrupts and their responses.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ use serde_json::{Value, json};
 
 use crate::ids;
 
-/// A pause of a thread, as clients see it.
+/// A pending interrupt of a thread, as clients see it.
 pub(crate) struct OpenInterrupt {
     pub(crate) id: String,
     pub(crate) task: String,
-    /// The agent whose calls wait.
+    /// The path of the interrupted agent.
     pub(crate) path: Vec<String>,
     pub(crate) value: Value,
     inner: Interrupt,
 }
 
 impl OpenInterrupt {
-    /// `{"id","value"}`.
+    /// Returns `{"id","value"}`.
     pub(crate) fn to_json(&self) -> Value {
         json!({"id": self.id, "value": self.value})
     }
 
-    /// Whether a call waits for it: the one that is asked about, or one that runs an agent whose calls are.
+    /// Whether a call waits for this interrupt: it is one of the calls under review, or it runs the interrupted agent.
     pub(crate) fn waits_in(&self, call: &CallId) -> bool {
         let own = format!("task:{}.{}", call.turn, call.index);
         let below = self.path.strip_prefix(call.path.as_slice());
@@ -34,7 +34,7 @@ impl OpenInterrupt {
     }
 }
 
-/// The pauses of a thread.
+/// Returns the pending interrupts of a thread.
 pub(crate) fn open_interrupts(thread: &str, state: &State) -> Vec<OpenInterrupt> {
     let asked = state.get::<ActionRequests>().into_iter().flat_map(BTreeMap::values);
     let open = asked.filter(|review| review.decision.is_none()).map(|review| review.request.clone()).collect();
@@ -52,8 +52,8 @@ pub(crate) fn open_interrupts(thread: &str, state: &State) -> Vec<OpenInterrupt>
     Interrupt::group(open).into_iter().map(one).collect()
 }
 
-/// Reads what a client answers: `{"decisions": […]}` for the one open pause or for all in order, or an object of such by
-/// the ids of pauses.
+/// Parses a client's response: `{"decisions": […]}` for the only interrupt or for all in order, or an object that maps
+/// interrupt ids to such objects.
 pub(crate) fn read_resume(open: &[OpenInterrupt], resume: &Value) -> Result<Vec<(String, Decision)>, String> {
     if open.is_empty() {
         return Err("nothing waits for an answer".to_owned());

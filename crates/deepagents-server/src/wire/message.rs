@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::as_sent;
 
-/// A message of a state.
+/// Serialises a message.
 pub(crate) fn message(message: &Message) -> Value {
     let mut out = Map::new();
     let kind = match message {
@@ -46,7 +46,7 @@ pub(crate) fn message(message: &Message) -> Value {
     Value::Object(out)
 }
 
-/// Tokens of an answer.
+/// Serialises token usage.
 pub(crate) fn usage(usage: &Usage) -> Value {
     json!({
         "input_tokens": usage.input,
@@ -57,12 +57,12 @@ pub(crate) fn usage(usage: &Usage) -> Value {
     })
 }
 
-/// A piece of an answer's text.
+/// Builds a text chunk of an assistant message.
 pub(crate) fn chunk_text(id: &str, text: &str) -> Value {
     chunk(id, text)
 }
 
-/// A piece of a call.
+/// Builds a chunk of a tool call.
 pub(crate) fn tool_call_chunk(id: &str, call: Option<&str>, name: Option<&str>, args: &str, index: usize) -> Value {
     let mut chunk = chunk(id, "");
     if let Some(chunk) = chunk.as_object_mut() {
@@ -80,7 +80,7 @@ fn chunk(id: &str, content: &str) -> Value {
     })
 }
 
-/// The content: a text where it is nothing else, otherwise a list of blocks.
+/// Serialises content: as a string if it is only text, otherwise as a list of blocks.
 pub(super) fn content(blocks: &[Block]) -> Value {
     let shown: Vec<&Block> = blocks.iter().filter(|block| is_content(block)).collect();
     match shown.as_slice() {
@@ -99,7 +99,7 @@ fn is_content(block: &Block) -> bool {
     }
 }
 
-/// A block of a message's content.
+/// Serialises a content block.
 pub(crate) fn content_block(block: &Block) -> Value {
     match block {
         Block::Text(text) => json!({"type": "text", "text": text.text}),

@@ -1,4 +1,4 @@
-//! What clients send and are sent: messages, states and pauses as the LangGraph server writes them.
+//! The wire format: messages, states and interrupts as the LangGraph server writes them.
 
 mod as_sent;
 mod input;

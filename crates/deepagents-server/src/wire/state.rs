@@ -9,9 +9,9 @@ use super::message;
 use crate::error::{ApiError, Result};
 use crate::stream::AgentInfo;
 
-/// The values of a state: every channel that is not private and not empty, messages flat.
+/// Returns the values of a state: every channel that is neither private nor empty, with flat messages.
 pub(crate) fn values(state: &State) -> Result<Map<String, Value>> {
-    // Messages are written in the form of the wire alone.
+    // Messages are serialised only in the wire format.
     let others = |spec: &ChannelSpec| !spec.is_private() && !spec.is::<MessagesChannel>();
     let mut out = state.to_json_where(others).map_err(|error| ApiError::invalid(error.to_string()))?;
     out.retain(|_, value| !is_empty(value));
@@ -22,7 +22,7 @@ pub(crate) fn values(state: &State) -> Result<Map<String, Value>> {
     Ok(out)
 }
 
-/// The values of an agent's state; answers of sub-agents carry their name.
+/// Returns the values of an agent's state. Messages of sub-agents carry the agent's name.
 pub(crate) fn state_values(state: &State, agent: &AgentInfo) -> Result<Map<String, Value>> {
     let mut values = values(state)?;
     if let Some(Value::Array(messages)) = values.get_mut("messages") {
@@ -31,7 +31,7 @@ pub(crate) fn state_values(state: &State, agent: &AgentInfo) -> Result<Map<Strin
     Ok(values)
 }
 
-/// Gives an answer the name of its agent, if that is a sub-agent.
+/// Adds the agent's name to a message if the agent is a sub-agent.
 pub(crate) fn named(message: &mut Value, agent: &AgentInfo) {
     if let Some(name) = agent.name.as_ref().filter(|_| !agent.path.is_empty())
         && message.get("type").is_some_and(|kind| kind == "ai")
@@ -50,7 +50,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// What comes next in the words of a graph: `model`, `tools`, or nothing.
+/// Returns the next nodes in graph terms: `model`, `tools`, or none.
 pub(crate) fn next_nodes(state: &State, machine: Option<&Machine>) -> Vec<&'static str> {
     let waits = || {
         let last = state.messages().iter().rev().find_map(|each| each.as_assistant().cloned());

@@ -1,4 +1,4 @@
-//! A store in which something happens when it is asked for something.
+//! A store with a hook that runs during a request.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,27 +7,27 @@ use deepagents_core::store::{Item, MemoryStore, Namespace, Query, Store, StoreEr
 use futures_core::future::BoxFuture;
 use serde_json::Value;
 
-/// Whether a namespace is one in which it happens.
+/// Selects the namespaces to which a hook applies.
 type Fits = dyn Fn(&[String]) -> bool + Send;
 
-/// Where it happens, and what.
+/// A hook and its namespaces.
 struct Hook {
     fits: Box<Fits>,
     happens: BoxFuture<'static, ()>,
 }
 
-/// Something happens the first time that it is asked for something in a place.
+/// A store that runs a hook at the first request to matching namespaces.
 #[derive(Default)]
 pub(crate) struct HookedStore {
     inner: MemoryStore,
     hook: Mutex<Option<Hook>>,
     pub(crate) sweeps: AtomicUsize,
-    /// How often the removal of a run is to fail.
+    /// How many times deleting a run should fail.
     pub(crate) stuck: AtomicUsize,
 }
 
 impl HookedStore {
-    /// Has this happen when something in a namespace that fits is read or written.
+    /// Sets a future to run once, when a matching namespace is read or written.
     pub(crate) fn once(
         &self,
         fits: impl Fn(&[String]) -> bool + Send + 'static,

@@ -1,4 +1,4 @@
-//! Tokens that an issuer signs.
+//! Tokens signed by an issuer.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What is refused, with which status, and what is taken although it looks odd.
+//! Which requests are rejected, with which status, and which unusual ones are accepted.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Client, agent, say, serve};
 
-/// The status of a request.
+/// Returns the status of a request.
 async fn status(client: &Client, method: Method, path: &str, body: &Value) -> u16 {
     let (status, answer) = client.send(method, path, body).await;
     assert!(status.is_success() || answer["detail"].is_string(), "{path} {body}: {status} {answer}");
@@ -234,7 +234,7 @@ async fn an_agent_on_another_journal_is_not_served_and_nothing_is_left_of_the_qu
     let served = server(&here).agent("near", agent(vec![], here.clone())).unwrap();
     let error = served.agent("far", agent(vec![], there.clone())).unwrap().start().await.unwrap_err();
     assert!(matches!(&error, ServerError::OtherJournal(name) if name == "far"), "{error}");
-    // Two handles of one journal are one journal.
+    // Two handles to one journal count as one journal.
     let wrapped: Arc<dyn Journal> = Arc::new(here.clone());
     server(&here).agent("agent", agent(vec![], wrapped)).unwrap().start().await.unwrap();
     for journal in [here, there] {

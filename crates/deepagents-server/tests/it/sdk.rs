@@ -13,7 +13,7 @@ fn texts(values: &Value) -> Vec<String> {
     messages.iter().map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// The checkpoints before each input, the oldest first.
+/// Returns the checkpoints before each input, oldest first.
 async fn before_inputs(client: &Client, id: &str) -> Vec<Value> {
     let history = client.post(&format!("/threads/{id}/history"), json!({"limit": 100})).await;
     let mut inputs: Vec<Value> = history.as_array().unwrap().clone();

@@ -1,4 +1,4 @@
-//! What the official clients do with states, searches and nodes, as the reference answers it.
+//! How the official clients use states, searches and nodes, with the responses of the reference implementation.
 
 use axum::http::{Method, StatusCode};
 use deepagents::models::scripted::Turn;
@@ -81,7 +81,7 @@ async fn a_command_that_only_updates_asks_the_model_nothing_and_one_that_goes_to
     assert_eq!(status, StatusCode::BAD_REQUEST, "{told}");
 }
 
-/// A thread whose call waits for a person.
+/// Creates a thread whose call waits for a person.
 async fn asking(client: &Client) -> (String, String) {
     let id = client.thread().await;
     client.post(&format!("/threads/{id}/runs/wait"), say("book")).await;

@@ -70,7 +70,7 @@ export function App() {
         }),
       ),
     );
-  // A server that answers again is asked again what it has.
+  // When the server is reachable again, reload the assistants if that had failed.
   createEffect(on([threads.failure, now], ([failure]) => failure === null && assistants.error && void refetch(), { defer: true }));
   const [agent] = createResource(() => assistant()?.graph_id, facts.agent);
   const heading = () => {
@@ -80,7 +80,7 @@ export function App() {
   createEffect(() => (document.title = route().thread ? `${heading()} · Deep Agents` : "Deep Agents"));
   const panelOpen = () => !!route().panel && !!session();
   const covered = () => narrow() && (sidebar() || panelOpen());
-  // The focus follows what opens over the rest, and goes back to what opened it.
+  // On narrow windows, move the focus to an opened overlay, and back to the button that opened it.
   const focus = (found: string) => narrow() && queueMicrotask(() => document.querySelector<HTMLElement>(found)?.focus());
   createEffect(on(sidebar, (open) => focus(open ? ".sidebar .new" : "#menu"), { defer: true }));
   createEffect(
@@ -128,7 +128,7 @@ export function App() {
           Skip to the message
         </a>
         <Sidebar onClose={() => setSidebar(false)} />
-        {/* Where one thing at a time is shown, keys do not lead to what is behind it. */}
+        {/* On narrow windows, `inert` keeps the keyboard out of what is covered. */}
         <main inert={covered()}>
           <header class="bar">
             <IconButton icon="menu" id="menu" label="Threads" class="only-narrow" aria-expanded={sidebar()} onClick={() => setSidebar(!sidebar())} />

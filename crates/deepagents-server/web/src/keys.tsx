@@ -1,4 +1,4 @@
-/** The keys of the page. */
+/** Keyboard shortcuts. */
 
 import { For, onCleanup } from "solid-js";
 import { Dialog } from "./ui/dialog";

@@ -1,8 +1,8 @@
-// Colours, keys, small windows, and people who use the page without seeing it.
+// Colour schemes, keyboard use, small windows, and assistive technology.
 import assert from "node:assert/strict";
 import { isAccessible, model, picture, scene, until } from "./support.mjs";
 
-// The other colours differ in nothing but the contrast.
+// The dark colours differ only in contrast.
 for (const [colorScheme, rules] of [["light"], ["dark", ["color-contrast"]]]) {
   scene(`axe finds nothing in ${colorScheme} colours`, async (it) => {
     const page = await it.open("/", { colorScheme });

@@ -63,7 +63,7 @@ scene("hostile Markdown stays text: nothing runs, nothing is loaded, links lead 
     text: log.innerText,
   }));
   assert.deepEqual(found.tags, []);
-  // Positions of the list come from the page's own scripts.
+  // The list's positions are set by the page's own scripts.
   assert.deepEqual(found.handlers.filter((one) => !/^style=(?!.*url\()/.test(one)), []);
   assert.deepEqual(found.links.sort(), ["https://attacker.invalid/steal.png?q=secret", "https://example.com/a?b=c"]);
   assert.match(found.text, /<script>window\.pwned = 1<\/script>/);
@@ -212,7 +212,7 @@ scene("a connection that breaks is taken up where it was", async (it) => {
   await it.say("hold on");
   await model.isHeld();
   await it.sees("First half");
-  // What comes over the connection from here on is lost; the page asks again.
+  // From here on, the connection loses data; the page reconnects.
   let broken = 0;
   await page.route("**/stream", async (route) => (broken++ < 2 ? route.abort("connectionreset") : route.continue()));
   await page.reload();

@@ -1,4 +1,4 @@
-// Keys, connections, and how much goes over them.
+// API keys, connections, and the amount of data transferred.
 import assert from "node:assert/strict";
 import { model, scene, until } from "./support.mjs";
 
@@ -20,7 +20,7 @@ scene("a key is refused in words: one that no header carries, and one that the s
   await page.keyboard.press("Enter");
   await page.getByRole("alert").getByText("This key was refused.").waitFor();
   assert.equal(await page.evaluate(() => Object.values(sessionStorage).includes("wrong")), false);
-  // Nobody is asked again until there is another key.
+  // No requests are made until there is a new key.
   const before = asked;
   await page.clock.fastForward(60_000);
   await page.evaluate(() => window.dispatchEvent(new CustomEvent("thread-changed", { detail: "x" })));

@@ -1,5 +1,5 @@
-// A model server of Chat Completions for the tests: the last message chooses the answer. An answer with `hold` stops in its
-// middle until the test lets it go on, so that nothing depends on time.
+// A Chat Completions server for the tests. The last message selects the answer. An answer with `hold` stops half way
+// until the test releases it, so that nothing depends on timing.
 import { createServer } from "node:http";
 
 const call = (id, name, args) => ({ id, name, args });
@@ -25,7 +25,7 @@ export const HOSTILE = [
   "after &lt;script&gt; the end",
 ].join("\n");
 
-// Text in the last message, and what is answered.
+// Text in the last message, and the answer to it.
 const RULES = [
   ["say hello", { text: "Hello from the model." }],
   ["write code", { text: CODE }],
@@ -64,7 +64,7 @@ function answerTo(messages) {
   }
   const last = messages.findLast((message) => message.role === "user");
   const said = text(last?.content);
-  // A test may write the answer itself.
+  // A test may supply the answer itself.
   const own = said.indexOf("ANSWER ");
   if (own >= 0) return JSON.parse(said.slice(own + 7));
   const pictures = Array.isArray(last?.content) ? last.content.filter((part) => part.type === "image_url").length : 0;
@@ -115,9 +115,9 @@ export async function startModel() {
   await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
   return {
     url: `http://127.0.0.1:${server.address().port}`,
-    /** Waits until an answer is held in its middle. */
+    /** Waits until an answer is held. */
     isHeld: () => (held.length ? Promise.resolve() : new Promise((tell) => waiters.push(tell))),
-    /** Lets held answers go on. */
+    /** Releases held answers. */
     release() {
       held.forEach((release) => release());
       held = [];

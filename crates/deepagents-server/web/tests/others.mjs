@@ -1,10 +1,10 @@
-// What other clients, agents and strangers put into threads: the page shows it, and goes on.
+// Unusual content from other clients, agents and third parties: the page shows it and keeps working.
 import assert from "node:assert/strict";
 import { answered, model, picture, scene, until } from "./support.mjs";
 
 const waits = (it) => it.page.getByRole("region", { name: "Approvals" });
 
-/** Opens a thread whose waiting call the server describes as this one. */
+/** Opens a thread whose pending call the server describes with `action`. */
 async function waiting(it, action, options) {
   await it.open("/", options);
   await it.context.route(/\/threads\/[\w-]+\/state$/, async (route) => {
@@ -88,7 +88,7 @@ scene("approvals show every argument: tools of others as they are, those of file
   await waits(it).getByText("elsewhere.example").waitFor();
   await waits(it).getByText("one\ntwo", { exact: true }).waitFor();
   assert.equal(await waits(it).locator(".diff").count(), 0);
-  // A choice that the call does not make stays one that is not made.
+  // An argument that the call does not have stays unset.
   await waits(it).getByRole("radio", { name: "Edit" }).click();
   assert.equal(await waits(it).getByRole("combobox", { name: /speed/ }).inputValue(), "");
   await it.page.context().close();

@@ -27,7 +27,7 @@ scene("files are read, compared, changed, made and deleted", async (it) => {
   await panel.locator(".line.added", { hasText: "gamma" }).waitFor();
   await picture(page, "files");
 
-  // The address leads to the file.
+  // The URL leads to the file.
   await page.reload();
   await panel.getByText("by hand").waitFor();
   await panel.getByRole("button", { name: "All files" }).click();

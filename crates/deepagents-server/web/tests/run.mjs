@@ -1,6 +1,6 @@
-// Tests of the page in a browser: `node tests/run.mjs [WORDS OF A NAME]`, with a `serve-rig` that is built.
-// SERVE_RIG, CHROMIUM and PICTURES name other places. While `npm run dev` runs with DEEPAGENTS_URL, PAGE_URL is its page, and
-// the server is started where DEEPAGENTS_URL says.
+// Browser tests of the page: `node tests/run.mjs [WORDS OF A NAME]`, with a `serve-rig` built before. SERVE_RIG,
+// CHROMIUM and PICTURES override paths. To test `npm run dev`, start it with DEEPAGENTS_URL and set PAGE_URL to its
+// page; the test server is started at DEEPAGENTS_URL.
 import "./support.mjs";
 import "./chat.mjs";
 import "./approvals.mjs";

@@ -1,4 +1,4 @@
-// The server with its model, a browser, and what the tests do with them again and again.
+// The server with its model, a browser, and helpers for the tests.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
@@ -34,7 +34,7 @@ before(async () => {
     server.on("exit", (code) => failed(new Error(`the server ended with ${code}`)));
     createInterface({ input: server.stdout }).on("line", (line) => line.startsWith("listening ") && found(line.slice(10)));
   });
-  // The page may also be one that is being worked on, whose requests go on to this server.
+  // The page may also be served by `npm run dev`, which proxies requests to this server.
   url = process.env.PAGE_URL ?? url;
   browser = await chromium.launch({
     executablePath: process.env.CHROMIUM ?? CHROMIUM.find(existsSync),
@@ -49,7 +49,7 @@ after(async () => {
   model?.close();
 });
 
-/** What a test is given: a page of a browser of its own, and hands that use it. */
+/** What a test is given: a page in its own browser context, and helpers that use it. */
 export class Scene {
   problems = [];
 
@@ -60,7 +60,7 @@ export class Scene {
     return this.page;
   }
 
-  /** Another tab of the same browser. */
+  /** Opens another tab of the same browser. */
   async tab(address) {
     const page = await this.context.newPage();
     page.on("pageerror", (error) => this.problems.push(String(error)));
@@ -86,7 +86,7 @@ export class Scene {
     await this.composer.press("Enter");
   }
 
-  /** Says something, and waits until it is answered with a text. */
+  /** Sends a message and waits for the text of its answer. */
   async ask(text, answer) {
     await this.say(text);
     await this.sees(answer);
@@ -108,7 +108,7 @@ export class Scene {
     return panel;
   }
 
-  /** A thread that another client made. */
+  /** Creates a thread as another client. */
   async made(metadata = {}, values = undefined) {
     const { thread_id } = await this.api("POST", "/threads", { metadata: { graph_id: "agent", ...metadata } });
     if (values) await this.api("POST", `/threads/${thread_id}/state`, { values });
@@ -133,7 +133,7 @@ export class Scene {
 /** A message that the model answers with this. */
 export const answered = (answer) => `ANSWER ${JSON.stringify(answer)}`;
 
-/** A test with a scene. What the browser complains of fails it, and leaves a picture. */
+/** Defines a test with a scene. A browser error fails it and saves a screenshot. */
 export function scene(name, play) {
   if (!name.includes(process.argv[2] ?? "")) return;
   test(name, { timeout: 90_000 }, async () => {
@@ -152,7 +152,7 @@ export function scene(name, play) {
   });
 }
 
-/** Waits until something is so. */
+/** Waits until a condition holds. */
 export async function until(what, look) {
   const end = Date.now() + 15_000;
   for (;;) {
@@ -163,14 +163,14 @@ export async function until(what, look) {
   }
 }
 
-/** Takes a picture that people look at. */
+/** Saves a screenshot for people to look at. */
 export const picture = (page, name) => page.screenshot({ path: path.join(pictures, `${name}.png`) });
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** Asks axe what people who do not see the page, or not well, would stumble over. */
+/** Checks accessibility with axe. */
 export async function isAccessible(it, where, rules, within = "html") {
-  // The page's policy refuses scripts that are put in; the tools of a browser do not ask it.
+  // The page's policy blocks injected scripts, but not the browser's own tools.
   await it.page.evaluate(axe);
   const { violations } = await it.page.evaluate(
     ([rules, within]) => window.axe.run(within, rules ? { runOnly: rules } : {}),

@@ -61,7 +61,7 @@ scene("a thread is with the assistant that was chosen", async (it) => {
 scene("a server that wants a key is given the one that a person types in", async (it) => {
   const page = await it.open();
   it.expects = /401/;
-  // As something that stands before the server does it.
+  // As a proxy in front of the server does.
   await it.context.route(/:\d+\/(threads|assistants|runs|page\/agents)/, async (route) => {
     const key = await route.request().headerValue("x-api-key");
     if (key === "open sesame") await route.fallback();

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { answered, model, scene, until } from "./support.mjs";
 
-/** Holds requests with a method until they are let go. */
+/** Holds requests with a method until they are released. */
 async function held(it, address, method, then) {
   let release;
   const gate = new Promise((go) => (release = go));
@@ -47,7 +47,7 @@ scene("a message that is sent before the assistants are known goes when they are
   await it.say("say hello");
   late.release();
   await it.sees("Hello from the model.");
-  // Where they are refused, it is said, and what was written stays.
+  // If saving fails, the error is shown and the text stays.
   it.expects = /Failed to load resource|net::ERR_FAILED/;
   await page.route(/\/assistants\/search$/, (route) => route.abort());
   await page.reload();
@@ -79,7 +79,7 @@ scene("a message that is said again keeps its pictures, and its words while it i
   await it.sees("I see 1 picture.");
   await it.log.getByRole("img", { name: "dot.png" }).waitFor();
   await it.isIdle();
-  // Where it is refused, the message that it was made of is gone, and its words are not.
+  // If sending fails, the edited message is gone but its text is kept.
   it.expects = /Failed to load resource|net::ERR_FAILED/;
   await page.route(/\/runs$/, (route) => (route.request().method() === "POST" ? route.abort() : route.fallback()));
   await it.log.getByRole("article").first().hover();
@@ -104,7 +104,7 @@ scene("a file that is being changed waits while its panel is closed, and keeps i
   await panel.getByText("three").waitFor();
   const { values } = await it.api("GET", `/threads/${thread}/state`);
   assert.match(JSON.stringify(values.files["/a.txt"]), /one\\r\\ntwo\\r\\nthree\\r\\n/);
-  // A new file is not made in the place of one that is there.
+  // A new file must not replace an existing one.
   await panel.getByRole("button", { name: "All files" }).click();
   await panel.getByRole("button", { name: "New file" }).click();
   await panel.getByRole("textbox", { name: "Path of the new file" }).fill("a.txt");

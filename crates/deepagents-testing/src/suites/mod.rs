@@ -1,4 +1,4 @@
-//! Suites that any implementation of a trait must pass, one test a promise.
+//! Conformance suites for implementations of a trait. Each test checks one promise.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -24,7 +24,8 @@ pub mod store;
 
 pub use clock::TestClock;
 
-/// One test for every case of [`suites::journal`](crate::suites::journal), for the journals that a closure makes.
+/// Defines a test for each case of [`suites::journal`](crate::suites::journal), for the journals that a closure
+/// creates.
 #[macro_export]
 macro_rules! journal_suite {
     ($make:expr) => {
@@ -161,8 +162,8 @@ macro_rules! journal_suite {
     )* };
 }
 
-/// One test for every case of [`suites::store`](crate::suites::store), for the stores that a closure makes, as
-/// `Arc<dyn Store>`. It is given a clock to tell the time by, and answers with `None` where there is nothing to test.
+/// Defines a test for each case of [`suites::store`](crate::suites::store), for the stores that a closure creates, as
+/// `Arc<dyn Store>`. The closure receives the clock to use, and returns `None` if there is nothing to test.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -208,7 +209,7 @@ macro_rules! store_suite {
     )* };
 }
 
-/// Runs a case on a runtime of its own.
+/// Runs a case on its own runtime.
 #[doc(hidden)]
 pub fn block_on(case: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(case);

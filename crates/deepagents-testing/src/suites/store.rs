@@ -1,4 +1,4 @@
-//! What a [`Store`] promises. Run by [`store_suite!`](crate::store_suite).
+//! The contract of a [`Store`]. Run by [`store_suite!`](crate::store_suite).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::TestClock;
 
-/// The store of a case.
+/// The store under test.
 pub type Any = Arc<dyn Store>;
 
 fn ns(labels: &[&str]) -> Vec<String> {
@@ -39,7 +39,7 @@ fn conflict(result: Result<Item, StoreError>) -> bool {
     matches!(result, Err(StoreError::Conflict { .. }))
 }
 
-/// An item is there until it is deleted.
+/// An item exists until it is deleted.
 pub async fn a_value_is_read_back_and_deleting_says_whether_it_was_there(store: Any, _: TestClock) {
     let a = ns(&["a"]);
     assert_eq!(store.get(&a, "k").await.unwrap(), None);
@@ -51,7 +51,7 @@ pub async fn a_value_is_read_back_and_deleting_says_whether_it_was_there(store: 
     assert_eq!(store.get(&a, "k").await.unwrap(), None);
 }
 
-/// Any JSON, null too, and any key without NUL.
+/// Any JSON value, including null, and any key without NUL.
 pub async fn values_come_back_as_they_were(store: Any, _: TestClock) {
     let values = [
         json!(null),
@@ -66,7 +66,7 @@ pub async fn values_come_back_as_they_were(store: Any, _: TestClock) {
     }
 }
 
-/// The second write of an item is a change, not a new item.
+/// The second write updates the item and does not create a new one.
 pub async fn overwriting_keeps_the_time_of_creation_and_counts_versions(store: Any, clock: TestClock) {
     let a = ns(&["a"]);
     let first = store.put(&a, "k", json!(1)).await.unwrap();
@@ -89,7 +89,7 @@ pub async fn a_conditional_write_wins_only_at_the_version_it_expects(store: Any,
     assert_eq!(store.get(&a, "k").await.unwrap().unwrap().value, json!(2));
 }
 
-/// A counter that many raise at once misses nothing.
+/// A counter incremented concurrently loses no increment.
 pub async fn of_conditional_writes_at_once_exactly_one_wins(store: Any, _: TestClock) {
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..8 {
@@ -116,7 +116,7 @@ pub async fn of_conditional_writes_at_once_exactly_one_wins(store: Any, _: TestC
     assert!(found.version >= 40, "{} after 40 writes", found.version);
 }
 
-/// By namespace, then key.
+/// Results are ordered by namespace, then key.
 pub async fn a_search_goes_by_whole_labels_and_in_order(store: Any, _: TestClock) {
     filled(&store).await;
     let all = Query::default();
@@ -125,7 +125,7 @@ pub async fn a_search_goes_by_whole_labels_and_in_order(store: Any, _: TestClock
     assert!(store.search(&ns(&["nobody"]), &all).await.unwrap().is_empty());
 }
 
-/// Limit and offset count what is found.
+/// Limit and offset apply to the matching items.
 pub async fn a_search_is_narrowed_by_key_and_fields_and_paged(store: Any, _: TestClock) {
     filled(&store).await;
     let notes = Query { fields: json!({"kind": "note"}).as_object().unwrap().clone(), ..Query::default() };
@@ -143,7 +143,7 @@ pub async fn a_search_is_narrowed_by_key_and_fields_and_paged(store: Any, _: Tes
     assert_eq!(places(&store.search(&[], &literal).await.unwrap()), ["keys:p_1"]);
 }
 
-/// Numbers with numbers and texts with texts; what has no order does not pass.
+/// Numbers compare with numbers and strings with strings. Values without an order do not match.
 pub async fn a_search_compares(store: Any, _: TestClock) {
     let a = ns(&["a"]);
     let values =
@@ -167,7 +167,7 @@ pub async fn a_search_compares(store: Any, _: TestClock) {
     assert_eq!(store.search(&a, &both).await.unwrap().len(), 1);
 }
 
-/// What is not there is left out, and no item is taken for another.
+/// Missing items are left out, and no item is returned in place of another.
 pub async fn many_items_are_read_at_once_in_the_order_of_their_keys(store: Any, clock: TestClock) {
     let a = ns(&["a"]);
     let long = "k".repeat(2000);
@@ -187,7 +187,7 @@ async fn keys(store: &Any, namespace: &[&str], query: KeyQuery) -> Vec<String> {
     store.list_keys(&ns(namespace), &query).await.unwrap().into_iter().map(|info| info.key).collect()
 }
 
-/// Those of the namespaces below are not among them, and order is that of bytes.
+/// Keys of nested namespaces are not listed, and the order is by bytes.
 pub async fn keys_are_those_of_one_namespace_in_order(store: Any, _: TestClock) {
     filled(&store).await;
     assert_eq!(keys(&store, &["a"], KeyQuery::default()).await, ["1"]);
@@ -204,7 +204,7 @@ pub async fn keys_are_those_of_one_namespace_in_order(store: Any, _: TestClock) 
     assert_eq!(keys(&store, &["n"], KeyQuery::default()).await, names);
 }
 
-/// A prefix is text, not a pattern; a page begins after a key, which need not be there any more.
+/// A prefix is literal text, not a pattern. A page starts after a key, which need not exist any more.
 pub async fn keys_are_narrowed_by_how_they_begin_and_paged(store: Any, _: TestClock) {
     let long = |n: usize| format!("/d/{}{n}", "long".repeat(30));
     let mut names: Vec<String> = (0..5).map(long).collect();
@@ -238,7 +238,7 @@ pub async fn keys_are_narrowed_by_how_they_begin_and_paged(store: Any, _: TestCl
     assert_eq!(keys(&store, &["n"], below.after("/d/_1").limit(1)).await, ["/d/a"]);
 }
 
-/// The size is that of the value as JSON, unless its writer says another.
+/// The size is that of the value as JSON, unless the writer gives another.
 pub async fn a_key_tells_what_its_item_tells(store: Any, clock: TestClock) {
     let a = ns(&["a"]);
     let value = json!({"text": "ü\n".repeat(20_000), "n": 1.50});
@@ -254,12 +254,12 @@ pub async fn a_key_tells_what_its_item_tells(store: Any, clock: TestClock) {
     let sizes: Vec<_> = told.iter().map(|info| (info.key.as_str(), info.size)).collect();
     let json = value.to_string().len() as u64;
     assert_eq!(sizes, [("plain", json), ("said", 7), ("said before", 5)]);
-    // Whether versions are counted for each item or for all of them is the store's own business.
+    // A store may count versions per item or globally.
     assert!(told[2].version > before, "{} after {before}", told[2].version);
     assert_eq!(store.get(&a, "said").await.unwrap().unwrap().size, 7);
 }
 
-/// A namespace is there as long as something is in it.
+/// A namespace exists as long as it contains an item.
 pub async fn namespaces_are_listed_once_and_sorted_and_vanish_with_their_last_item(store: Any, _: TestClock) {
     filled(&store).await;
     let all = [ns(&["a"]), ns(&["a", "x"]), ns(&["a!"]), ns(&["ab"]), ns(&["b"])];
@@ -270,7 +270,7 @@ pub async fn namespaces_are_listed_once_and_sorted_and_vanish_with_their_last_it
     assert_eq!(store.namespaces(&ns(&["a"])).await.unwrap(), [ns(&["a"])]);
 }
 
-/// A star stands for any label; what is deeper than asked for counts as what is above it.
+/// A star matches any label. Namespaces below the requested depth are truncated to it.
 pub async fn namespaces_are_found_by_their_ends_and_to_a_depth(store: Any, _: TestClock) {
     for namespace in ["users ada notes", "users ada facts", "users bob notes", "users bob", "teams ada notes x"] {
         let namespace: Vec<&str> = namespace.split(' ').collect();
@@ -291,7 +291,7 @@ pub async fn namespaces_are_found_by_their_ends_and_to_a_depth(store: Any, _: Te
     assert!(list(query().prefix(["use"])).await.is_empty() && list(query().suffix(["es"])).await.is_empty());
 }
 
-/// Neither namespace nor key may hold NUL, and a namespace has labels.
+/// Neither namespace nor key may contain NUL, and a namespace must have labels.
 pub async fn places_that_cannot_be_used_are_refused_and_nothing_is_stored(store: Any, _: TestClock) {
     for bad in [ns(&[]), ns(&[""]), ns(&["a", ""]), ns(&["a\0b"])] {
         assert!(matches!(store.put(&bad, "k", json!(1)).await, Err(StoreError::Namespace { .. })), "{bad:?}");
@@ -301,7 +301,7 @@ pub async fn places_that_cannot_be_used_are_refused_and_nothing_is_stored(store:
     assert!(store.search(&[], &Query::default()).await.unwrap().is_empty());
 }
 
-/// Readers of JSON take a depth of about a hundred.
+/// JSON parsers accept a depth of about a hundred.
 pub async fn values_that_could_not_be_read_again_are_refused_and_nothing_is_stored(store: Any, _: TestClock) {
     let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!({"a": inner}));
     let a = ns(&["a"]);
@@ -311,7 +311,7 @@ pub async fn values_that_could_not_be_read_again_are_refused_and_nothing_is_stor
     assert_eq!(store.get(&a, "k").await.unwrap().unwrap().value, nested(96));
 }
 
-/// Then it is gone for every method.
+/// An expired item is gone for every method.
 pub async fn an_item_lives_as_long_as_it_is_told_after_its_last_write(store: Any, clock: TestClock) {
     let a = ns(&["a"]);
     let minute = Duration::from_secs(60);
@@ -338,7 +338,7 @@ pub async fn an_item_lives_as_long_as_it_is_told_after_its_last_write(store: Any
     assert!(store.get(&a, "m").await.unwrap().is_some(), "the last write said for ever");
 }
 
-/// As if it had been swept up.
+/// An expired item starts over as if it had been swept.
 pub async fn an_item_that_is_over_begins_anew(store: Any, clock: TestClock) {
     let a = ns(&["a"]);
     store.write(&a, "k", json!(1), Write { ttl: Some(Duration::from_secs(1)), ..Write::default() }).await.unwrap();
@@ -351,7 +351,7 @@ pub async fn an_item_that_is_over_begins_anew(store: Any, clock: TestClock) {
     assert_eq!(item.created_at, item.updated_at);
 }
 
-/// Else a conditional write would take an item that somebody else has stored since for the one it knows.
+/// Otherwise, a conditional write could replace an item stored by somebody else in the meantime.
 pub async fn a_version_of_a_key_does_not_come_again(store: Any, clock: TestClock) {
     let a = ns(&["a"]);
     let mut seen = std::collections::BTreeSet::new();
@@ -370,7 +370,7 @@ pub async fn a_version_of_a_key_does_not_come_again(store: Any, clock: TestClock
     }
 }
 
-/// Megabytes.
+/// A value of several megabytes is read back unchanged.
 pub async fn large_values_come_back(store: Any, _: TestClock) {
     let large = json!({"text": "0123456789abcdef".repeat(128 * 1024)});
     store.put(&ns(&["a"]), "k", large.clone()).await.unwrap();

@@ -1,11 +1,11 @@
-//! How tokens may be signed, and the public keys that say whether they are.
+//! Signature algorithms and the public keys that verify signatures.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::signature::{self, RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm};
 use serde::Deserialize;
 
-/// How a token may be signed: with a pair of keys, never with a shared secret and never not at all.
+/// A signature algorithm for tokens. All are asymmetric: shared secrets and unsigned tokens are never accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub enum JwtAlgorithm {
@@ -38,15 +38,15 @@ pub enum JwtAlgorithm {
     EdDsa,
 }
 
-/// What a signature is checked with.
+/// How a signature is verified.
 enum Check {
     Rsa(&'static RsaParameters),
-    /// By the curve, as keys name it.
+    /// By curve, as named in keys.
     Curve(&'static str, &'static dyn VerificationAlgorithm),
 }
 
 impl JwtAlgorithm {
-    /// All that are known.
+    /// All supported algorithms.
     pub const ALL: [Self; 9] = [
         Self::Rs256,
         Self::Rs384,
@@ -74,7 +74,7 @@ impl JwtAlgorithm {
     }
 }
 
-/// A public key, as a set of keys has it (RFC 7517).
+/// A public key in a JSON Web Key Set (RFC 7517).
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Jwk {
     kty: String,
@@ -89,11 +89,11 @@ pub(super) struct Jwk {
     y: Option<String>,
 }
 
-/// A key that signatures are checked with.
+/// A key that verifies signatures.
 #[derive(Clone, Debug)]
 pub(super) struct VerifyingKey {
     pub(super) id: Option<String>,
-    /// The one algorithm that it is for, where it says so.
+    /// The only algorithm the key may be used with, if it names one.
     algorithm: Option<JwtAlgorithm>,
     material: Material,
 }
@@ -105,13 +105,13 @@ enum Material {
 }
 
 impl VerifyingKey {
-    /// Reads a key; none where it is not for signatures, or of a kind that is not known.
+    /// Converts a key. Returns `None` if it is not for signatures or its type is unknown.
     pub(super) fn read(key: Jwk) -> Option<Self> {
         if key.usage.as_deref().is_some_and(|usage| usage != "sig") {
             return None;
         }
         let algorithm = match key.alg {
-            // One that is not known must not be taken for none.
+            // An unknown algorithm must not count as unspecified.
             Some(name) => Some(serde_json::from_value(name.into()).ok()?),
             None => None,
         };
@@ -119,7 +119,7 @@ impl VerifyingKey {
         let material = match key.kty.as_str() {
             "RSA" => Material::Rsa { n: bytes(key.n.as_ref())?, e: bytes(key.e.as_ref())? },
             "EC" => {
-                // The form of a point with both coordinates (SEC 1, 2.3.3).
+                // The uncompressed form of a point (SEC 1, 2.3.3).
                 let point = [vec![4], bytes(key.x.as_ref())?, bytes(key.y.as_ref())?].concat();
                 Material::Point { curve: key.crv?, bytes: point }
             }
@@ -129,7 +129,7 @@ impl VerifyingKey {
         Some(Self { id: key.kid, algorithm, material })
     }
 
-    /// Whether a message was signed with the other half of the key.
+    /// Verifies a signature with this key.
     pub(super) fn verifies(&self, algorithm: JwtAlgorithm, message: &[u8], signature: &[u8]) -> bool {
         if self.algorithm.is_some_and(|own| own != algorithm) {
             return false;

@@ -1,4 +1,4 @@
-//! The keys of an issuer, fetched when they are needed and when they change.
+//! The keys of an issuer, fetched on first use and refreshed when they change.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,32 +17,32 @@ use super::algorithm::{Jwk, VerifyingKey};
 /// How long keys are used before they are fetched again.
 const FRESH: Duration = Duration::from_secs(3600);
 
-/// How long keys are used where their issuer cannot be reached.
+/// How long keys are used if their issuer cannot be reached.
 const USABLE: Duration = Duration::from_secs(24 * 3600);
 
-/// How long an issuer may take.
+/// Time limit for a fetch.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Bytes that its documents may have.
+/// Maximum size of the issuer's documents, in bytes.
 const LARGEST: usize = 1 << 20;
 
 type Keys = Arc<[VerifyingKey]>;
 type Fetch = Shared<BoxFuture<'static, Result<Keys, Arc<str>>>>;
 
-/// Where the keys of an issuer are.
+/// Where to find the keys of an issuer.
 #[derive(Clone, Debug)]
 pub(super) enum KeyLocation {
-    /// In the document that the issuer's own one names (OpenID Connect Discovery).
+    /// Named in the issuer's discovery document (OpenID Connect Discovery).
     Discovered { issuer: String },
-    /// At an address.
+    /// At a fixed URL.
     At(String),
 }
 
-/// The keys, as they were last fetched. However many requests want them, they are fetched once.
+/// A cache of the issuer's keys. Concurrent requests share one fetch.
 #[derive(Debug)]
 pub(super) struct KeySource {
     location: KeyLocation,
-    /// Between one fetch and the next, so that tokens with made-up keys do not become requests.
+    /// Minimum time between fetches, so that tokens with made-up key ids do not cause a request each.
     pub(super) pause: Duration,
     clients: ClientPool,
     cache: Mutex<Cache>,
@@ -52,11 +52,11 @@ pub(super) struct KeySource {
 struct Cache {
     keys: Option<(Instant, Keys)>,
     fetching: Option<Fetch>,
-    /// When the last fetch ended, and why it failed if it did.
+    /// When the last fetch ended, and its error if it failed.
     tried: Option<(Instant, Option<Arc<str>>)>,
 }
 
-/// What is to be done for keys.
+/// How to obtain the keys.
 enum Step {
     Use(Keys),
     Fetch(Fetch),
@@ -73,7 +73,7 @@ impl KeySource {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The keys; fetched anew where the one that is wanted is not among them, or they are old.
+    /// Returns the keys. Fetches them if the wanted key is not among them or they are stale.
     pub(super) async fn get(&self, wanted: Option<&str>) -> Result<Keys, String> {
         let fetch = match self.step(wanted) {
             Step::Use(keys) => return Ok(keys),
@@ -82,7 +82,7 @@ impl KeySource {
         };
         let fetched = fetch.clone().await;
         let mut cache = self.cache();
-        // Of those who waited for it the first one notes what came.
+        // The first waiter to get here records the result.
         if cache.fetching.as_ref().is_some_and(|known| known.ptr_eq(&fetch)) {
             cache.fetching = None;
             cache.tried = Some((Instant::now(), fetched.as_ref().err().cloned()));
@@ -118,7 +118,7 @@ fn fetch(clients: ClientPool, location: KeyLocation) -> Fetch {
             KeyLocation::Discovered { issuer } => discover(&clients, &issuer).await?,
         };
         let set: KeySet = get(&clients, &address).await?;
-        // Keys of kinds that are not known are for others.
+        // Keys of unknown types are for other consumers.
         let keys = set.keys.into_iter().filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
         let keys: Keys = keys.filter_map(VerifyingKey::read).collect();
         if keys.is_empty() {
@@ -146,7 +146,7 @@ struct Discovery {
     jwks_uri: String,
 }
 
-/// The address of an issuer's keys.
+/// Returns the URL of an issuer's keys.
 async fn discover(clients: &ClientPool, issuer: &str) -> Result<String, String> {
     let address = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
     let found: Discovery = get(clients, &address).await?;
@@ -166,7 +166,7 @@ async fn get<T: DeserializeOwned>(clients: &ClientPool, address: &str) -> Result
     serde_json::from_str(&answer.body).map_err(|error| failed(&error))
 }
 
-/// Keys that come over a network must not be changed on their way.
+/// Rejects URLs over which keys could be modified in transit.
 pub(super) fn check_address(address: &str) -> Result<(), String> {
     let parsed = address.parse::<Uri>().ok().and_then(|uri| {
         let is_local = matches!(uri.host(), Some("localhost" | "127.0.0.1" | "[::1]"));

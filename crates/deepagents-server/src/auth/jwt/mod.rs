@@ -1,7 +1,7 @@
-//! Tokens that an issuer signs: JSON Web Tokens (RFC 7519), of an OpenID Connect provider or any other.
+//! Signed tokens: JSON Web Tokens (RFC 7519) from an OpenID Connect provider or another issuer.
 //!
-//! What a token may be follows RFC 8725: the algorithm is one that is allowed here, whatever the token says; the issuer,
-//! the audience and the time are always checked.
+//! Validation follows RFC 8725: the algorithm must be one that is allowed here, whatever the token says, and the
+//! issuer, audience and time are always checked.
 
 mod algorithm;
 mod keys;
@@ -18,12 +18,12 @@ use token::{Rules, Unverified};
 
 use super::{Authenticate, Identity, Limits, Presented, Refusal};
 
-/// Why tokens cannot be checked as configured.
+/// A configuration with which tokens cannot be checked.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the issuer of tokens: {0}")]
 pub struct JwtError(String);
 
-/// Lets in whoever has a token of an issuer. Who they are is its claim `sub`.
+/// Authenticates callers by tokens of an issuer. The claim `sub` identifies the caller.
 ///
 /// ```
 /// use deepagents_server::{JwtAlgorithm, JwtTokens};
@@ -45,21 +45,22 @@ pub struct JwtTokens {
 }
 
 impl JwtTokens {
-    /// Those of an OpenID Connect provider, for this audience. Its keys are found by its discovery document, when the first
-    /// token comes; they are fetched again once an hour, and when a token names a key that is new.
+    /// Accepts the tokens of an OpenID Connect provider for this audience. The keys are located by its discovery
+    /// document and fetched when the first token arrives. They are fetched again once an hour, and when a token names
+    /// an unknown key.
     ///
     /// # Errors
-    /// When the issuer is no `https://` address; this machine's may be `http://`.
+    /// Returns an error unless the issuer is an `https://` URL; `http://` is allowed for this machine.
     pub fn discover(issuer: impl Into<String>, audience: impl Into<String>) -> Result<Self, JwtError> {
         let issuer = issuer.into();
         check_address(&issuer).map_err(JwtError)?;
         Ok(Self::new(KeyLocation::Discovered { issuer: issuer.clone() }, issuer, audience.into()))
     }
 
-    /// Those of an issuer whose set of keys (JWKS) is at an address.
+    /// Accepts the tokens of an issuer whose key set (JWKS) is at a URL.
     ///
     /// # Errors
-    /// When the keys are at no `https://` address; this machine's may be `http://`.
+    /// Returns an error unless the keys are at an `https://` URL; `http://` is allowed for this machine.
     pub fn with_keys_at(
         address: impl Into<String>,
         issuer: impl Into<String>,
@@ -81,50 +82,50 @@ impl JwtTokens {
         }
     }
 
-    /// Takes tokens for another audience too.
+    /// Accepts tokens for another audience as well.
     #[must_use]
     pub fn audience(mut self, audience: impl Into<String>) -> Self {
         self.rules.audiences.push(audience.into());
         self
     }
 
-    /// Takes tokens that are signed in these ways alone.
+    /// Accepts only tokens signed with these algorithms.
     #[must_use]
     pub fn algorithms(mut self, algorithms: impl IntoIterator<Item = JwtAlgorithm>) -> Self {
         self.algorithms = algorithms.into_iter().collect();
         self
     }
 
-    /// How far the issuer's clock may be off, a minute by default.
+    /// Sets the tolerated clock skew of the issuer, a minute by default.
     #[must_use]
     pub fn leeway(mut self, leeway: Duration) -> Self {
         self.rules.leeway = leeway;
         self
     }
 
-    /// At most one fetch of keys in this time, ten seconds by default.
+    /// Sets the minimum time between fetches of the keys, ten seconds by default.
     #[must_use]
     pub fn refresh_pause(mut self, pause: Duration) -> Self {
         self.keys.pause = pause;
         self
     }
 
-    /// The claim that says who they are, in place of `sub`. Its values must belong to one person each for ever.
+    /// Sets the claim that identifies callers, in place of `sub`. A value must never be reassigned to another person.
     #[must_use]
     pub fn identity_claim(mut self, claim: impl Into<String>) -> Self {
         self.identity = claim.into();
         self
     }
 
-    /// Lets those see everything whose claim is this value, or a list that has it. Dots lead into claims that are objects:
-    /// `realm_access.roles`.
+    /// Gives full access to callers whose claim equals this value or is a list that contains it. Dots access nested
+    /// claims: `realm_access.roles`.
     #[must_use]
     pub fn admin(mut self, claim: impl Into<String>, value: impl Into<String>) -> Self {
         self.admin = Some((claim.into(), value.into()));
         self
     }
 
-    /// Limits each of them.
+    /// Sets the limits of each caller.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -144,7 +145,7 @@ impl JwtTokens {
     }
 }
 
-/// A claim by its name, or by the way to it.
+/// Finds a claim by its name or its dotted path.
 fn find<'a>(claims: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     claims.get(name).or_else(|| {
         let mut parts = name.split('.');

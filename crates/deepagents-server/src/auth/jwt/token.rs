@@ -1,4 +1,4 @@
-//! One token: its parts, its signature, and what it claims.
+//! Parsing and validating a single token.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::algorithm::{JwtAlgorithm, VerifyingKey};
 
-/// Characters that a token may have; headers have a limit anyway.
+/// Maximum length of a token in characters. Headers are limited anyway.
 const LONGEST: usize = 16 << 10;
 
 /// A token whose signature has not been checked.
@@ -20,7 +20,7 @@ pub(super) struct Unverified<'a> {
     payload: &'a str,
     signature: Vec<u8>,
     pub(super) algorithm: JwtAlgorithm,
-    /// Which key it names.
+    /// The id of the key that the token names.
     pub(super) key: Option<String>,
 }
 
@@ -31,7 +31,7 @@ struct Header {
     crit: Option<Value>,
 }
 
-/// What a token must claim.
+/// The required claims.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
     pub(super) issuer: String,
@@ -40,7 +40,7 @@ pub(super) struct Rules {
 }
 
 impl<'a> Unverified<'a> {
-    /// Takes a token apart.
+    /// Parses a token.
     pub(super) fn read(token: &'a str, allowed: &[JwtAlgorithm]) -> Result<Self, String> {
         if token.len() > LONGEST {
             return Err("the token is too long".to_owned());
@@ -60,7 +60,8 @@ impl<'a> Unverified<'a> {
         Ok(Self { signed, payload, signature, algorithm, key: header.kid })
     }
 
-    /// The claims, if a key has signed them and they hold now. A token that names a key is checked with that one alone.
+    /// Returns the claims if the signature is valid and the claims hold now. If the token names a key, only that key is
+    /// tried.
     pub(super) fn verify(
         &self,
         keys: &[VerifyingKey],
@@ -103,7 +104,7 @@ impl Rules {
     }
 }
 
-/// A time in a claim; one that is there and no number is an error, not an absence.
+/// Returns the time in a claim. A claim that is present but not a number is an error.
 fn seconds(claims: &Map<String, Value>, name: &str) -> Result<Option<i64>, String> {
     #[allow(clippy::cast_possible_truncation, reason = "a fraction of a second counts for nothing, and casts saturate")]
     match claims.get(name) {

@@ -1,4 +1,4 @@
-//! What clients are answered that wait for a run or read its events.
+//! Responses to clients that wait for a run or read its events.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The routes that begin runs: to be looked at later, waited for, or read as they go on.
+//! Routes that start runs: in the background, waited for, or streamed.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ pub(super) async fn batch(State(app): State<Arc<App>>, Body(mut body): Body<Vec<
     if body.is_empty() {
         return Err(ApiError::invalid("a batch has a run at least"));
     }
-    // Before the first of them asks a model.
+    // All are checked before any calls a model.
     for NewRun(one) in &mut body {
         check(&app, one).await?;
     }
@@ -60,7 +60,7 @@ pub(super) async fn batch(State(app): State<Arc<App>>, Body(mut body): Body<Vec<
         match start(&app, None, one).await {
             Ok(run) => begun.push(run),
             Err(error) => {
-                // All of them or none.
+                // The batch is all or nothing.
                 begun.iter().for_each(|run| run.end(CancelAction::Rollback));
                 return Err(error);
             }

@@ -1,4 +1,4 @@
-//! The routes of runs that are there: shown, joined, read and deleted.
+//! Routes for existing runs: show, join, stream and delete.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::runs::waiting::{ended, values_of};
 use crate::stream::{EventId, Feed, From, ThreadStreamMode, all_runs, past};
 use crate::threads::Fields;
 
-/// What a run has that a client may choose from.
+/// The fields that a client may select.
 const FIELDS: [&str; 10] = [
     "run_id",
     "thread_id",
@@ -68,7 +68,7 @@ pub(super) async fn one(
     Path((thread, run)): Path<(String, String)>,
 ) -> Result<Json<Value>> {
     let kept = known(&app, &thread, &run).await?;
-    // What this process knows of its own may not have been kept yet.
+    // This process's record of its own run may not be stored yet.
     let own = app.runs.get(&run).filter(|live| !live.recovered).map(|live| live.record());
     Ok(Json(own.unwrap_or(kept).shown()))
 }
@@ -102,7 +102,7 @@ pub(super) async fn join(
     })
 }
 
-/// What becomes of a run whose client leaves while it waits for it.
+/// Returns what happens to a run whose waiting client disconnects.
 fn leaving(query: &Pairs) -> OnDisconnect {
     if is_true(query.one("cancel_on_disconnect")) { OnDisconnect::Cancel } else { OnDisconnect::Continue }
 }
@@ -139,7 +139,7 @@ pub(super) async fn thread_stream(
     headers: HeaderMap,
 ) -> Result<Response> {
     app.thread(&thread).await?;
-    // The clients say the one, the real server's documents the other.
+    // Official clients send `stream_mode`; the LangGraph server's documentation says `stream_modes`.
     let mut modes: Vec<ThreadStreamMode> = query.all("stream_mode")?;
     modes.extend(query.all::<ThreadStreamMode>("stream_modes")?);
     if modes.is_empty() {

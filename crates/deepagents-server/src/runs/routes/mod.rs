@@ -1,4 +1,4 @@
-//! The routes of runs.
+//! Routes for runs.
 
 mod answer;
 mod begin;

@@ -1,4 +1,4 @@
-//! The routes that end runs.
+//! Routes that end runs.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ pub(super) async fn cancel(
     Ok(StatusCode::ACCEPTED.into_response())
 }
 
-/// Which runs are meant by their status.
+/// Which runs to end, by status.
 #[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 enum OpenStatus {

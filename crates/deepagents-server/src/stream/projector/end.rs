@@ -1,4 +1,4 @@
-//! What is said of a run at its end.
+//! The last events of a run.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use crate::stream::task::TaskEnd;
 use crate::wire::{OpenInterrupt, open_interrupts};
 
 impl Projector {
-    /// What follows is said of the end.
+    /// Numbers the following events as those of the run's end.
     fn at_end(&mut self) {
         self.numbers.record = self.numbers.record.max(EventId::LAST);
     }
 
-    /// The run has ended by itself: its last state, and the pauses where it waits.
+    /// Reports that the run finished by itself: its last state, and any pending interrupts.
     ///
-    /// Where it was stopped before it was done, that is an error, behind the state as it is.
+    /// If it stopped early, `error` is reported after the state.
     pub(crate) fn ended(mut self, state: &State, stop: Option<&FinishReason>, error: Option<&StoppedEarly>) {
         self.at_end();
         let open = open_interrupts(&self.run.thread, state);
@@ -57,13 +57,13 @@ impl Projector {
         self.push(&[], Kind::RunEnded(end));
     }
 
-    /// The run was ended from outside.
+    /// Reports that the run was ended from outside.
     pub(crate) fn cancelled(mut self) {
         self.at_end();
         self.push(&[], Kind::RunEnded(RunEnd::Interrupted));
     }
 
-    /// The run has failed.
+    /// Reports that the run failed.
     pub(crate) fn failed(mut self, kind: &str, text: &str) {
         self.at_end();
         self.end_tasks(|_| Some(TaskEnd::Failed { kind: kind.to_owned(), message: text.to_owned() }));

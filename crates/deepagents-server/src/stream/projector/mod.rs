@@ -1,7 +1,8 @@
-//! From the log of a thread and the live events of a run to the events of its streams.
+//! Projects the log of a thread and the live events of a run onto the events of its streams.
 //!
-//! Whatever the log holds is taken from the log, in its order; only pieces of answers and what tools tell while they work
-//! come from the live events. So a run that ended in another process is read from the log in the same way.
+//! Whatever is in the log is taken from the log, in its order. Only message chunks, tool progress and custom events
+//! come from the live events. Because of this, a run that ended in another process can be read from the log in the same
+//! way.
 
 mod end;
 mod records;
@@ -27,19 +28,19 @@ use crate::runs::LiveRun;
 use crate::threads::Place;
 use crate::wire::{OpenInterrupt, open_interrupts};
 
-/// Works out the events of one run.
+/// Produces the events of one run.
 pub(crate) struct Projector {
     run: Arc<LiveRun>,
     replay: LogReplay,
     agents: HashMap<Vec<String>, AgentView>,
-    /// The client's id of each call that began.
+    /// The client's id of each call that has started.
     calls: HashMap<CallId, String>,
-    /// What the thread asked where reading began.
+    /// The interrupts pending where reading began.
     asked: Vec<OpenInterrupt>,
     numbers: Numbers,
 }
 
-/// The next numbers at this position.
+/// The last event numbers used at this position.
 struct Numbers {
     record: u32,
     live: u32,
@@ -55,25 +56,25 @@ struct AgentView {
     call: Option<CallId>,
     step: u64,
     answer: OpenAnswer,
-    /// The id of the last answer that is complete.
+    /// The id of the last complete assistant message.
     answered: String,
-    /// The turn for which the model is to be asked, once the log says that it is.
+    /// The turn of the model task in progress.
     asked: Option<u32>,
-    /// Tasks that have begun and not ended.
+    /// Tasks that have started and not ended.
     tasks: Vec<Task>,
     checkpoints: Checkpoints,
 }
 
 impl AgentView {
-    /// Whether the turn whose first try has this id has its answer, from this try or a later one.
+    /// Whether the turn whose first attempt has this message id has its answer, from this or a later attempt.
     fn has_answered(&self, message: &str) -> bool {
         self.answered.strip_prefix(message).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     }
 }
 
 impl Projector {
-    /// Begins at a position of the log. What is there already is read by [`follow`](Self::follow) or
-    /// [`read_to`](Self::read_to).
+    /// Creates a projector at a log position. [`follow`](Self::follow) or [`read_to`](Self::read_to) then reads the
+    /// records.
     pub(crate) async fn new(app: &App, run: &Arc<LiveRun>, from: LogPosition, shows_state: bool) -> Result<Self> {
         let info = app.thread(&run.thread).await?;
         let replay = app.threads_of(&info)?.replay(&run.thread, from).await?;
@@ -81,7 +82,7 @@ impl Projector {
         let (run, agents, calls) = (run.clone(), HashMap::new(), HashMap::new());
         let asked = open_interrupts(&run.thread, replay.state());
         let mut projector = Self { run, replay, agents, calls, asked, numbers };
-        // Its checkpoints are numbered on from those of the runs before.
+        // Checkpoint numbers continue from those of earlier runs.
         if from > 0 {
             let entries = app.checkpoints.entries(&app.threads_of(&info)?, &info).await?;
             let is_before = |place| matches!(place, Place::After(position) if position <= from);
@@ -138,7 +139,7 @@ impl Projector {
         while let Some(event) = events.next().await {
             let position = match (&event.kind, event.position) {
                 (_, Some(position)) => position,
-                // What was said to a model is in the log before it is asked.
+                // The input of a model call is in the log before the call.
                 (EventKind::ModelStarted { .. }, None) => LogPosition::MAX,
                 _ => 0,
             };
@@ -154,14 +155,14 @@ impl Projector {
         self
     }
 
-    /// The log cannot be read on: what follows is not shown, and that is.
+    /// Reports that the log cannot be read any further.
     fn broken(&mut self, error: &ApiError) {
         self.push(&[], Kind::Failed { kind: "stream".to_owned(), message: error.to_string() });
     }
 
-    /// Takes in the records before a position.
+    /// Reads the records before a position.
     pub(crate) async fn read_to(&mut self, position: LogPosition) -> Result<()> {
-        // What cancelling adds is no part of what the run came to.
+        // Records added by a cancellation are not shown.
         while self.replay.position() < position.min(self.run.cancelled_from().unwrap_or(LogPosition::MAX)) {
             let Some(entry) = self.replay.next().await? else { return Ok(()) };
             self.numbers = Numbers { record: 0, live: EventId::LIVE };
@@ -173,7 +174,7 @@ impl Projector {
         Ok(())
     }
 
-    /// What is not in the log: pieces of answers, and what tools tell.
+    /// Handles an event that is not in the log: a message chunk, tool progress or a custom event.
     fn live(&mut self, event: &Event) {
         let (path, at) = (&event.path, event.at);
         match &event.kind {
@@ -183,7 +184,7 @@ impl Projector {
                 if view.info.model != *model {
                     Arc::make_mut(&mut view.info).model.clone_from(model);
                 }
-                // The log may be ahead of the events: then the answer has been shown as a whole.
+                // If the log is ahead of the events, the message has been shown as a whole.
                 if view.has_answered(message) {
                     view.answer = OpenAnswer::complete();
                     return;
@@ -194,7 +195,8 @@ impl Projector {
                 let view = self.view(path);
                 let voided = view.answer.void(reason);
                 if !view.answer.is_complete() {
-                    // What a middleware says in the place of the model is no piece of what was told.
+                    // If there is no next attempt, a middleware answers in the model's place, and its answer has
+                    // another id.
                     view.answer = if *again { OpenAnswer::new(next) } else { OpenAnswer::default() };
                 }
                 if let Some(kind) = voided {
@@ -208,7 +210,7 @@ impl Projector {
             EventKind::Custom { name, data } => {
                 self.push_live(path, at, Kind::Custom { name: name.clone(), data: data.clone() });
             }
-            // An answer that a middleware gives in the model's place is shown from the log, which has its id.
+            // An answer by a middleware is shown from the log, which has its id.
             EventKind::TextDelta { .. }
                 if self.replay.agent_state(path).is_some() && self.view(path).answer.is_unnamed() => {}
             piece => {

@@ -1,4 +1,4 @@
-//! What records of the log are as events: answers, calls, states and checkpoints.
+//! Converting log records to events: messages, calls, states and checkpoints.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::stream::checkpoint::{Reached, next_tasks, start_task};
 use crate::stream::event::{Kind, RunEnd};
 use crate::stream::task::{Changes, TaskEnd};
 
-/// The node that asks people about calls, as other servers name it.
+/// The node that interrupts before calls, as named by the LangGraph server.
 const ASKS: &str = "HumanInTheLoopMiddleware.after_model";
 
 impl Projector {
@@ -67,7 +67,7 @@ impl Projector {
         Ok(())
     }
 
-    /// The state of an agent has changed.
+    /// Handles a change of an agent's state.
     fn updated(&mut self, path: &[String], update: RecordUpdate) -> Result<()> {
         let update = self.resolve(update)?;
         self.view(path).changed = true;
@@ -81,7 +81,7 @@ impl Projector {
         Ok(update.resolve(self.replay.state().schema()).map_err(deepagents_core::error::Error::from)?)
     }
 
-    /// A sub-agent begins.
+    /// Handles the start of a sub-agent.
     fn agent_started(&mut self, path: &[String], name: &str, call: Option<CallId>) {
         self.name(path, name);
         let id = call.as_ref().and_then(|call| self.calls.get(call).cloned());
@@ -90,7 +90,8 @@ impl Projector {
         self.push(path, Kind::AgentStarted { call: id });
     }
 
-    /// An agent goes on. A sub-agent that does began in another run, so its beginning is not among the records of this one.
+    /// Handles a resumed agent. A sub-agent started in an earlier run, so the records of this run do not contain its
+    /// start.
     fn resumed(&mut self, path: &[String]) {
         if path.is_empty() {
             self.goes_on();
@@ -108,7 +109,7 @@ impl Projector {
         }
     }
 
-    /// The main agent goes on: its last checkpoint is shown with what was asked there.
+    /// Handles a resumed main agent: shows its last checkpoint with the interrupts pending there.
     fn goes_on(&mut self) {
         let Some(at) = self.view(&[]).checkpoints.last() else { return };
         let (step, identity) = (self.view(&[]).step, &self.run.identity);
@@ -118,14 +119,14 @@ impl Projector {
         self.push(&[], Kind::Checkpoint(Reached { at, state, tasks }));
     }
 
-    /// Shows the state of an agent as it is now.
+    /// Shows the current state of an agent.
     pub(super) fn show_values(&mut self, path: &[String], interrupts: Vec<Value>) {
         let Some(state) = self.replay.agent_state(path).cloned() else { return };
         self.view(path).changed = false;
         self.push(path, Kind::Values { state, interrupts });
     }
 
-    /// An answer is part of the conversation.
+    /// Handles an assistant message that was added to the conversation.
     fn answered(&mut self, path: &[String], answer: &AssistantMessage) {
         let view = self.view(path);
         let mut open = std::mem::take(&mut view.answer);
@@ -147,7 +148,7 @@ impl Projector {
         self.push(path, Kind::Updated { node: "model", changes });
     }
 
-    /// The arguments of a call, as the conversation has them.
+    /// Returns the arguments of a call from the conversation.
     fn input_of(&self, path: &[String], id: &str) -> Value {
         let Some(state) = self.replay.agent_state(path) else { return Value::Null };
         let answers = state.messages().iter().rev().filter_map(|message| message.as_assistant());
@@ -172,7 +173,7 @@ impl Projector {
         let channels = state.filter(|_| !changed.is_empty()).map(|state| (state, changed));
         let changes = Arc::new(Changes { message: Message::Tool((**result).clone()), channels });
         let tasks = &mut self.view(path).tasks;
-        // A call that was answered without being made never was a task.
+        // A call that was answered without being executed had no task.
         if let Some(at) = tasks.iter().position(|open| open.call.as_ref() == Some(call)) {
             let task = tasks.remove(at);
             self.push(path, Kind::TaskFinished { task, end: TaskEnd::Done(changes.clone()) });
@@ -181,7 +182,7 @@ impl Projector {
         self.push(path, Kind::Updated { node, changes });
     }
 
-    /// Whether the result of a call is what a person decided before it was made, and no tool's.
+    /// Whether the result of a call comes from a person's decision and not from the tool.
     fn is_answered_by_person(&self, path: &[String], call: &CallId) -> bool {
         let asked = self.replay.agent_state(path).and_then(|state| state.get::<ActionRequests>());
         let review = asked.and_then(|asked| asked.get(&call.to_string()));
@@ -205,7 +206,7 @@ impl Projector {
     }
 }
 
-/// Whether the model is asked next.
+/// Whether the next step is a model call.
 fn goes_to_model(machine: &Machine) -> bool {
     matches!(machine.next(), NextStep::BeforeAgent | NextStep::BeforeModel | NextStep::Model { .. })
 }

@@ -1,4 +1,4 @@
-//! The tasks of a run: the model is asked, calls are made, and both end.
+//! The start and end of a run's tasks: model calls and tool calls.
 
 use deepagents_core::tool::CallId;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::stream::event::Kind;
 use crate::stream::task::{Task, TaskEnd, TaskInput};
 
 impl Projector {
-    /// The model is asked for an answer; once for each.
+    /// Starts a model task, at most once per turn, and returns it.
     pub(super) fn model_begins(&mut self, path: &[String]) -> Task {
         let view = self.view(path);
         let turn = view.asked.unwrap_or_else(|| u32::try_from(view.step).unwrap_or(u32::MAX));
@@ -22,11 +22,11 @@ impl Projector {
         task
     }
 
-    /// A call is made.
+    /// Starts the task of a tool call.
     pub(super) fn call_begins(&mut self, path: &[String], call: &CallId, id: &str, name: &str, args: &Value) {
         let step = self.view(path).checkpoints.step();
         let task = Task::call(&self.run.identity, call, step);
-        // One that is made again after a crash has begun already.
+        // A call repeated after a crash has started already.
         if self.view(path).tasks.iter().any(|open| open.id == task.id) {
             return;
         }
@@ -35,7 +35,7 @@ impl Projector {
         self.push(path, Kind::TaskStarted { task, input: TaskInput::Call(input) });
     }
 
-    /// Says of tasks that have not ended how they do; those of agents further down come first.
+    /// Ends the unfinished tasks for which `end` returns a result, those of the deepest agents first.
     pub(super) fn end_tasks(&mut self, end: impl Fn(&Task) -> Option<TaskEnd>) {
         let mut open: Vec<Vec<String>> = self.agents.keys().cloned().collect();
         open.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));

@@ -1,10 +1,10 @@
-/** Requests to the server that the page came from. */
+/** Requests to the server that served the page. */
 
 import { parse } from "./exact";
 import { askForKey, keyHeaders } from "./key";
 import type { AgentFacts, Assistant, Checkpoint, Json, JsonObject, ModelFacts, Run, RunRequest, RunStatus, Thread, Values } from "./types";
 
-/** A request that the server refused, with its own words. */
+/** An error response of the server, with its message. */
 export class ApiError extends Error {
   constructor(
     readonly status: number,
@@ -20,12 +20,12 @@ async function refusal(response: Response): Promise<ApiError> {
     const { detail } = JSON.parse(text) as { detail?: unknown };
     if (typeof detail === "string") return new ApiError(response.status, detail);
   } catch {
-    // Not the server's own form: whatever stands between sent it.
+    // Not the server's own format: a proxy sent it.
   }
   return new ApiError(response.status, text.slice(0, 300) || `the server answered ${response.status}`);
 }
 
-/** Sends a request and returns the response; one that is refused is an error. */
+/** Sends a request and returns the response. Throws an `ApiError` if it fails. */
 export async function send(method: string, path: string, body?: unknown, init: RequestInit = {}): Promise<Response> {
   const key = keyHeaders();
   const headers = { ...key, ...(body === undefined ? {} : { "content-type": "application/json" }), ...init.headers };
@@ -53,7 +53,7 @@ async function json<T>(method: string, path: string, body?: unknown, signal?: Ab
   return parse(text) as T;
 }
 
-/** Part of a path, whatever it has in it. */
+/** Encodes a path segment. */
 const at = encodeURIComponent;
 
 const STREAMED = ["updates", "messages-tuple", "custom"];
@@ -73,7 +73,7 @@ export const threads = {
   /** Newest first, without their states; at most 1,000. */
   list: (limit: number, offset: number, signal?: AbortSignal) =>
     json<Thread[]>("POST", "/threads/search", { limit, offset, sort_by: "updated_at", sort_order: "desc", select: SHOWN }, signal),
-  /** One thread without its state; nothing where there is none. */
+  /** One thread without its state, or nothing if it does not exist. */
   brief: async (id: string, signal?: AbortSignal) =>
     (await json<Thread[]>("POST", "/threads/search", { ids: [id], limit: 1, select: SHOWN }, signal))[0],
   create: (metadata: JsonObject) => json<Thread>("POST", "/threads", { metadata }),
@@ -82,7 +82,7 @@ export const threads = {
   copy: (id: string) => json<Thread>("POST", `/threads/${at(id)}/copy`, {}),
   state: (id: string, signal?: AbortSignal) => json<Checkpoint>("GET", `/threads/${at(id)}/state`, undefined, signal),
   stateAt: (id: string, checkpoint: string) => json<Checkpoint>("GET", `/threads/${at(id)}/state/${at(checkpoint)}`),
-  /** Changes the state; with a checkpoint, what came after it is left behind first. */
+  /** Updates the state. With a checkpoint, first rewinds to it. */
   update: (id: string, values: Values | Record<string, Json>, checkpoint_id?: string) =>
     json<{ checkpoint_id: string }>("POST", `/threads/${at(id)}/state`, { values, checkpoint_id }),
   /** Checkpoints, newest first. */
@@ -105,15 +105,15 @@ export const runs = {
     if (options.status) query.set("status", options.status);
     return json<Run[]>("GET", `/threads/${at(thread)}/runs?${query}`, undefined, signal);
   },
-  /** Ends a run. One that has not begun ends when its turn comes, so it is not waited for. */
+  /** Cancels a run. A pending run ends only when its turn comes, so do not wait for it. */
   cancel: (thread: string, run: string, wait: boolean) =>
     send("POST", `/threads/${at(thread)}/runs/${at(run)}/cancel?wait=${wait ? 1 : 0}`),
-  /** The events of a run after one of them; `-1` stands before the first. */
+  /** The events of a run after the given one; `-1` starts at the first. */
   stream: (thread: string, run: string, after: string, signal: AbortSignal) =>
     send("GET", `/threads/${at(thread)}/runs/${at(run)}/stream`, undefined, { signal, headers: { "last-event-id": after } }),
 };
 
-/** What only this page asks for. */
+/** Requests that only this page makes. */
 export const facts = {
   agent: (graph: string) => json<AgentFacts>("GET", `/page/agents/${at(graph)}`),
   model: (name: string) => json<ModelFacts>("GET", `/page/models?${new URLSearchParams({ name })}`),

@@ -1,6 +1,6 @@
-/** JSON whose numbers stay what they are, also where a number of JavaScript could not hold them. */
+/** JSON whose numbers keep their exact digits, even if a JavaScript number cannot represent them. */
 
-/** A number by its digits. It is written as it was read. */
+/** A number kept as its digits, and serialised as it was read. */
 export class Exact {
   constructor(readonly digits: string) {}
 
@@ -14,20 +14,20 @@ export class Exact {
   }
 }
 
-/** Whole numbers from here on may be others as numbers of JavaScript. */
+/** Integers of this many digits may lose precision as JavaScript numbers. */
 const LONG = /\d{16}/;
 
-/** A number of JavaScript where it says all that was written. */
+/** Returns a JavaScript number if it represents the text exactly. */
 export function number(text: string): number | Exact {
   const value = Number(text);
   const isWhole = /^-?\d+$/.test(text);
   return isWhole && !Number.isSafeInteger(value) ? new Exact(text) : value;
 }
 
-/** Reads JSON. Only what has long numbers is looked at twice, as that takes its time. */
+/** Parses JSON. Only text with long numbers takes the slower path. */
 export function parse(text: string): unknown {
   if (!LONG.test(text)) return JSON.parse(text);
-  // What the browser says of the place is newer than what the compiler knows of.
+  // The reviver's `context` argument is newer than the compiler's types.
   const keep = (_key: string, value: unknown, context?: { source?: string }) =>
     typeof value === "number" && context?.source ? number(context.source) : value;
   return JSON.parse(text, keep as (key: string, value: unknown) => unknown);

@@ -1,4 +1,4 @@
-/** The key that a server may ask for. It is kept for this tab alone. */
+/** The API key, if the server requires one. It is stored for this tab only. */
 
 import { createSignal } from "solid-js";
 import { tab } from "../model/kept";
@@ -7,12 +7,12 @@ const KEY = "deepagents-key";
 const [wanted, setWanted] = createSignal(false);
 const [refused, setRefused] = createSignal(false);
 
-/** Whether the server refused the last request for want of a key. */
+/** Whether the server rejected the last request because it had no valid key. */
 export { wanted as keyWanted };
-/** Whether there was a key, and the server did not take it. */
+/** Whether a key was sent and rejected. */
 export { refused as keyRefused };
 
-/** Whether a header can carry a key. */
+/** Whether a key can be sent in a header. */
 export const isKey = (key: string): boolean => /^[\x20-\x7e]+$/.test(key);
 
 export const keyHeaders = (): Record<string, string> => {
@@ -20,7 +20,7 @@ export const keyHeaders = (): Record<string, string> => {
   return key && isKey(key) ? { "x-api-key": key } : {};
 };
 
-/** Asks for a key, and forgets the one that was refused. */
+/** Asks for a key and removes the rejected one. */
 export function askForKey(sent: string | undefined): void {
   if (sent !== undefined) {
     setRefused(true);
@@ -32,6 +32,6 @@ export function askForKey(sent: string | undefined): void {
 export function useKey(key: string): void {
   tab.set(KEY, key);
   setWanted(false);
-  // Everything is asked for again, with the key.
+  // Reloading repeats all requests with the key.
   location.reload();
 }

@@ -5,16 +5,16 @@ import { parse as parseJson } from "./exact";
 export interface ServerEvent {
   /** The name, such as `updates`. */
   name: string;
-  /** The namespace behind the name: one segment for each sub-agent on the way down. */
+  /** The namespace after the name: one segment for each level of sub-agents. */
   path: string[];
   id: string;
   data: unknown;
 }
 
-/** A server says something every 15 seconds; a connection that brings nothing for so long, in milliseconds, is lost. */
+/** The server sends a heartbeat every 15 seconds. A connection silent for this many milliseconds is lost. */
 const SILENT = 40_000;
 
-/** The events of a response, as they come. Ends with the response. */
+/** Yields the events of a response as they arrive, and ends with it. */
 export async function* events(response: Response): AsyncGenerator<ServerEvent> {
   if (!response.body) return;
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -38,7 +38,7 @@ export async function* events(response: Response): AsyncGenerator<ServerEvent> {
       }
     }
   } finally {
-    // A connection that stands still may not even end.
+    // A stalled connection might never finish cancelling, so do not await it.
     void reader.cancel().catch(() => undefined);
   }
 }

@@ -1,4 +1,4 @@
-/** What the server sends and takes: the parts of LangGraph's API that the page uses. */
+/** Request and response types: the parts of LangGraph's API that the page uses. */
 
 import type { Exact } from "./exact";
 
@@ -33,7 +33,7 @@ export interface ToolCall {
   args: JsonObject;
 }
 
-/** A piece of a tool call, as it is streamed. */
+/** A chunk of a streamed tool call. */
 export interface ToolCallChunk {
   id: string | null;
   name: string | null;
@@ -54,7 +54,7 @@ export type Block =
   | { type: "image_url"; image_url: string | { url: string } }
   | MediaBlock;
 
-/** A picture, sound, film or file, in the spellings that clients have. */
+/** An image, audio, video or file block, with the field names that different clients use. */
 export interface MediaBlock {
   type: "image" | "audio" | "video" | "file";
   mime_type?: string;
@@ -85,7 +85,7 @@ export interface Todo {
   status: "pending" | "in_progress" | "completed";
 }
 
-/** A file in the state; older writers keep a list of lines, or the text alone. */
+/** A file in the state. Older writers store a list of lines, or only the text. */
 export type StoredFile = string | { content: string | string[]; encoding?: string; modified_at?: string };
 
 export type DecisionKind = "approve" | "edit" | "reject" | "respond";
@@ -161,7 +161,7 @@ export interface AgentFacts {
   tools: { name: string; description: string; parameters: JsonObject }[];
 }
 
-/** What is known of a model: its window in tokens, and US dollars for a million of them. */
+/** Facts about a model: its context window in tokens, and US dollars per million tokens. */
 export interface ModelFacts {
   name: string;
   context_window: number | null;

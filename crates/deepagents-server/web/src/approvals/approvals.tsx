@@ -1,4 +1,4 @@
-/** Calls that wait for a person. All are decided, then sent together. */
+/** Calls that wait for a person's decision. All are decided, then sent together. */
 
 import { createMemo, createSignal, For, Show } from "solid-js";
 import { createStore } from "solid-js/store";
@@ -37,7 +37,7 @@ function decision(action: ActionRequest, choice: Choice): Decision | null {
 
 const allowedBy = (review: ReviewConfig | undefined): DecisionKind[] => review?.allowed_decisions ?? ["approve", "reject"];
 
-/** Whether a text is the JSON of these arguments, in whatever order. */
+/** Whether a text is the JSON of these arguments, with keys in any order. */
 function isSame(text: string, args: JsonObject): boolean {
   const sorted = (value: unknown): unknown =>
     typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Exact)
@@ -50,7 +50,7 @@ function isSame(text: string, args: JsonObject): boolean {
   }
 }
 
-/** What waits: calls, questions, or both. */
+/** Heading for what is pending: calls, questions, or both. */
 function heading(all: number, asks: number): string {
   if (asks === all) return asks === 1 ? "A question for you" : `${asks} questions for you`;
   return all === 1 ? "A call waits for you" : `${all} calls wait for you`;
@@ -87,7 +87,7 @@ export function Approvals(props: { interrupts: Interrupt[] }) {
     setBusy(true);
     const sent = await session.resume(assistant, byInterrupt);
     setBusy(false);
-    // The button goes with what was decided.
+    // The focused button disappears with the decided calls.
     if (sent) document.querySelector<HTMLElement>(matchMedia("(hover: hover)").matches ? "#composer" : '[role="log"]')?.focus();
   }
 
@@ -119,7 +119,7 @@ export function Approvals(props: { interrupts: Interrupt[] }) {
           )}
         </For>
       </ol>
-      {/* Behind the calls, so that nobody comes to it who has not passed them. */}
+      {/* After the calls, so that nobody reaches it without passing them. */}
       <Show when={actions().length > 1 && actions().every(({ review }) => review?.allowed_decisions.includes("approve"))}>
         <div class="approve-all">
           <button type="button" disabled={busy()} onClick={() => void send(actions().map(() => ({ type: "approve" })))}>
@@ -170,7 +170,7 @@ function Action(props: {
   );
 }
 
-/** A call that waits: what it is, and what may be decided about it. */
+/** A pending call: what it is, and the possible decisions. */
 function Call(props: {
   action: ActionRequest;
   review: ReviewConfig | undefined;
@@ -181,8 +181,8 @@ function Call(props: {
   const page = usePage();
   const schema = () =>
     props.review?.args_schema ?? page.agent()?.tools.find((tool) => tool.name === props.action.name)?.parameters;
-  // What is said where nobody described the call is a line with the agent that makes it and the arguments, which are below;
-  // behind it may be remarks.
+  // Without a description by the tool, the server sends a line with the agent's name and the arguments, which are shown
+  // below anyway. Remarks may follow it.
   const said = createMemo(() => {
     const { name, description } = props.action;
     const words = ` wants to call ${name} with `;
@@ -190,7 +190,7 @@ function Call(props: {
     const at = line.indexOf(words);
     if (at < 0 || !isSame(line.slice(at + words.length), props.action.args)) return { description, agent: undefined };
     const agent = line.slice(0, at);
-    // The one that the thread is with needs no name.
+    // The thread's own agent needs no name.
     return { description: remarks.join("\n"), agent: agent === page.assistant()?.graph_id ? undefined : agent };
   });
   return (

@@ -1,4 +1,4 @@
-/** The arguments of a call that waits: all of them, with nothing invisible in them. */
+/** The arguments of a pending call: all of them, with invisible characters made visible. */
 
 import { createMemo, For, Show } from "solid-js";
 import type { Json, JsonObject } from "../api/types";
@@ -13,7 +13,7 @@ export function ArgumentsView(props: { name: string; args: JsonObject }) {
   const change = createMemo(() => changeOf(props.name, props.args));
   const path = () => (typeof change()?.rest.file_path === "string" ? (change()!.rest.file_path as string) : undefined);
   const all = () => Object.entries(change()?.rest ?? props.args).filter(([name]) => name !== "file_path" || path() === undefined);
-  // Texts of several lines are read as lines.
+  // Multi-line texts are shown as lines.
   const texts = () => all().filter(([, value]) => isLong(value));
   const others = () => all().filter(([, value]) => !isLong(value));
   return (

@@ -1,6 +1,6 @@
 /**
- * The arguments of a call as a form. Its fields are those of the tool's schema where the server sends one, and those that
- * the call has otherwise; what has no simple type is JSON.
+ * The arguments of a call as a form. Its fields come from the tool's schema if the server sends one, and otherwise from
+ * the call. Values without a simple type are edited as JSON.
  */
 
 import { createSignal, For, Match, onMount, Show, Switch } from "solid-js";
@@ -43,14 +43,14 @@ export function fields(args: JsonObject, schema: JsonObject | undefined): Field[
   });
 }
 
-/** Reads what was written into a field; nothing where it is no value of its type. */
+/** Parses the text of a field. Returns nothing if it is not a value of the field's type. */
 function read(field: Field, text: string): { value: Json | undefined } | undefined {
   switch (field.kind) {
     case "integer":
     case "number": {
       if (!text.trim()) return field.required ? undefined : { value: undefined };
       const value = Number(text);
-      // One that JavaScript cannot hold is kept by its digits.
+      // A number that JavaScript cannot represent keeps its digits.
       return Number.isFinite(value) && (field.kind === "number" || Number.isInteger(value)) ? { value: number(text.trim()) } : undefined;
     }
     case "json":
@@ -73,11 +73,11 @@ export function ArgumentsForm(props: {
   schema: JsonObject | undefined;
   onChange: (args: JsonObject, valid: boolean) => void;
 }) {
-  // The fields and their first values are those of the call as it was asked about.
+  // The fields and their initial values are those of the original call.
   const shown = fields(props.args, props.schema);
   const first = { ...props.args };
   const [wrong, setWrong] = createSignal<string[]>([]);
-  // What was wrong when the form was left is not shown again.
+  // Errors from the last time the form was open are not shown again.
   onMount(() => props.onChange({ ...props.args }, true));
   function change(field: Field, value: { value: Json | undefined } | undefined) {
     const others = wrong().filter((name) => name !== field.name);

@@ -1,4 +1,4 @@
-/** A question of the agent as a form: an answer in words, one of several choices, or some of them. */
+/** A question of the agent as a form: a text answer, one of several choices, or several of them. */
 
 import { createUniqueId, For, Show } from "solid-js";
 import { createStore } from "solid-js/store";
@@ -12,7 +12,7 @@ export interface Question {
   several: boolean;
 }
 
-/** The question that a call asks, if it is one of the tool for questions. */
+/** Returns the question of a call, if it is a call of the question tool. */
 export function questionOf(action: ActionRequest, allowed: DecisionKind[]): Question | undefined {
   const { question, choices, several } = action.args;
   if (action.name !== "ask_user" || !allowed.includes("respond") || allowed.includes("approve")) return undefined;
@@ -21,7 +21,9 @@ export function questionOf(action: ActionRequest, allowed: DecisionKind[]): Ques
   return { question, choices: words as string[], several: several === true };
 }
 
-/** What is answered. Choices with commas in them are named by their numbers, as commas stand between several. */
+/**
+ * Returns the answer. If a choice contains a comma, several choices are given by number, because commas separate them.
+ */
 function answer(question: Question, chosen: boolean[], words: string): string {
   if (words.trim()) return words.trim();
   const at = question.choices.flatMap((_, index) => (chosen[index] ? [index] : []));
@@ -29,7 +31,7 @@ function answer(question: Question, chosen: boolean[], words: string): string {
   return at.map((index) => (byNumber ? String(index + 1) : question.choices[index])).join(", ");
 }
 
-/** Tells what would be answered with each change; an empty text is no answer yet. */
+/** Reports the current answer on each change. An empty text is no answer yet. */
 export function QuestionForm(props: { question: Question; onAnswer: (text: string) => void }) {
   const group = createUniqueId();
   const asked = createUniqueId();

@@ -1,4 +1,4 @@
-/** A tool call: one line that opens. */
+/** A tool call: a line that expands. */
 
 import { createMemo, createSignal, For, Match, Show, Switch } from "solid-js";
 import { Exact } from "../api/exact";
@@ -12,7 +12,7 @@ import { MediaView } from "./entry";
 
 const text = (value: unknown) => (typeof value === "string" ? value : undefined);
 
-/** The argument that says most, for the line of a closed call. */
+/** The most informative argument, shown while the call is collapsed. */
 function gist(call: Call): string {
   for (const key of ["file_path", "path", "command", "pattern", "query", "url"]) {
     const value = text(call.args[key]);
@@ -51,7 +51,7 @@ export function CallView(props: { call: Call; result: Result | undefined }) {
   );
 }
 
-/** The arguments; changes of files as what they change. */
+/** The arguments. File changes are shown as diffs. */
 export function Arguments(props: { call: Call }) {
   const change = createMemo(() => changeOf(props.call.name, props.call.args));
   return (

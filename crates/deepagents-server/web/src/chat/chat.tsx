@@ -1,4 +1,4 @@
-/** A thread: its conversation, what waits for an answer, and the place to write. */
+/** A thread: its conversation, pending approvals, and the composer. */
 
 import { createMemo, For, Show } from "solid-js";
 import { Approvals } from "../approvals/approvals";
@@ -25,7 +25,7 @@ export function Chat() {
     if (last?.complete && last.kind === "ai" && open.length) return `Running ${open.map((call) => visible(call.name)).join(", ")}${progress}`;
     return last?.kind === "ai" && !last.complete && last.text ? "Writing" : "Thinking";
   });
-  /** Whether nothing came after the run that failed last. */
+  /** Whether the conversation ends with a failed run. */
   const failed = () => (state.conversation.entries.at(-1)?.id ?? "") in state.failures;
   return (
     <>

@@ -1,4 +1,4 @@
-/** Where a person writes: text, attachments, and what becomes of it while a run is under way. */
+/** The composer: text, attachments, and how to send while a run is in flight. */
 
 import { createEffect, createSignal, For, on, onCleanup, Show } from "solid-js";
 import { usePage } from "../model/context";
@@ -9,10 +9,10 @@ import { Icon } from "../ui/icon";
 import { visible } from "../ui/visible";
 
 export interface ComposerProps {
-  /** Which thread is written to; what was begun there comes back. */
+  /** Key of the draft, which is restored when its thread is shown again. */
   draft: string;
   busy: boolean;
-  /** What was refused elsewhere, to be written on here. */
+  /** Text of a message that could not be sent elsewhere, to be edited here. */
   returned?: string;
   onReturned?: () => void;
   onSend: (message: ReturnType<typeof outgoing>, text: string, strategy: "enqueue" | "interrupt") => Promise<boolean>;
@@ -21,10 +21,10 @@ export interface ComposerProps {
 
 const key = (draft: string) => `deepagents-draft-${draft}`;
 
-/** Attachments of what was begun, for as long as the page is open. */
+/** Attachments of drafts, kept while the page is open. */
 const begun = new Map<string, Attachment[]>();
 
-/** What was begun in one place goes on in another. */
+/** Moves a draft from one key to another. */
 export function moveDraft(from: string, to: string): void {
   tab.set(key(to), tab.get(key(from)));
   tab.set(key(from), null);
@@ -90,8 +90,8 @@ export function Composer(props: ComposerProps) {
     setText("");
     setAttached([]);
     if (!(await props.onSend(outgoing(said, files), said, strategy))) {
-      // It was refused: nothing that was written is lost, also what was written since.
-      // Where another thread is written to by now, it comes back with its own.
+      // Sending failed: restore the text in front of what was written since. If another thread is shown by now, the
+      // text is restored with its own draft.
       const since = tab.get(key(draft)) ?? "";
       const back = since.trim() ? `${said}\n${since}` : said;
       const all = [...files, ...(begun.get(draft) ?? [])];
@@ -109,7 +109,7 @@ export function Composer(props: ComposerProps) {
     void send(props.busy && (event.ctrlKey || event.metaKey) ? "interrupt" : "enqueue");
   }
 
-  // A file that misses the place to write would be opened by the browser, in place of the page.
+  // The browser would open a file dropped outside the composer in place of the page.
   const drag = (event: DragEvent) => {
     if (!event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();

@@ -1,4 +1,4 @@
-/** Saying something else than was said: the thread goes back to before the message, and the new one is sent. */
+/** Editing a sent message: the thread is rewound to before the message, and the new one is sent. */
 
 import { createSignal, onMount } from "solid-js";
 import { runs, threads } from "../api/client";
@@ -12,10 +12,10 @@ const PAGE = 5;
 
 const has = (checkpoint: Checkpoint, message: string) => (checkpoint.values.messages ?? []).some(({ id }) => id === message);
 
-/** The checkpoint before a message: the newest input whose state does not have it yet. */
+/** Returns the checkpoint before a message: the newest input whose state does not contain it yet. */
 async function before(thread: string, message: string, text: string): Promise<Checkpoint | undefined> {
-  // The run that was given the message began there; whole states are read only where it is no longer known. What a client
-  // sent without an id is known by its words.
+  // The run that received the message started there. Whole states are read only if that run is unknown. A message sent
+  // without an id is recognised by its text.
   const isIt = (one: Message) => (one.id ? one.id === message : readContent(one.content).text === text);
   const given = (await runs.list(thread, { limit: 1000 })).filter((run) => inputMessages(run).some(isIt));
   given.sort((a, b) => b.created_at.localeCompare(a.created_at));
@@ -36,7 +36,7 @@ async function before(thread: string, message: string, text: string): Promise<Ch
 export function EditMessage(props: { entry: Entry; draft: string; onClose: () => void }) {
   const page = usePage();
   const session = useSession();
-  // It stays when the message is scrolled out of sight, and its form with it.
+  // The draft outlives the form, which is removed when the message is scrolled out of view.
   const text = () => session.drafts[props.draft]?.text ?? props.entry.text;
   const setText = (text: string) => session.draft(props.draft, { text, base: props.entry.text });
   const [busy, setBusy] = createSignal(false);
@@ -53,7 +53,7 @@ export function EditMessage(props: { entry: Entry; draft: string; onClose: () =>
     if (await session.rewind(checkpoint)) {
       close();
       const sent = await session.send(assistant, outgoing(said, [], blocks), "enqueue");
-      // The message that it was made of is gone: it goes on where messages are written.
+      // The edited message is gone, so its text moves to the composer.
       if (!sent) {
         if (said.trim()) session.draft("returned", { text: said, base: "" });
         if (blocks.length) page.notify("The message was not sent; its attachments have to be attached again");

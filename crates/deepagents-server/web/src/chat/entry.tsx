@@ -1,4 +1,4 @@
-/** What somebody said, with the calls that an agent made. */
+/** A message, with the calls that an agent made in it. */
 
 import { For, Match, Show, Switch } from "solid-js";
 import { usePage, useSession } from "../model/context";
@@ -83,7 +83,7 @@ function Said(props: Props) {
   );
 }
 
-/** A picture or another attachment. What lies elsewhere is a link: the page loads nothing from there. */
+/** An image or another attachment. Remote ones are links: the page loads nothing from other sites. */
 export function MediaView(props: { media: Media }) {
   const isHere = () => props.media.url.startsWith("data:");
   return (

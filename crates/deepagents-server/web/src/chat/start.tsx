@@ -1,4 +1,4 @@
-/** The page before there is a thread: who to talk to, and the place to write. */
+/** The page without a thread: the choice of an assistant, and the composer. */
 
 import { For, Show } from "solid-js";
 import { runs, threads } from "../api/client";

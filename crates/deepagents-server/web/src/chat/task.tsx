@@ -1,4 +1,4 @@
-/** A call that starts a sub-agent: what it was given, how it stands, and the way to its transcript. */
+/** A call that starts a sub-agent: its task, its status, and a link to its transcript. */
 
 import { Show } from "solid-js";
 import type { Call, Result } from "../model/entries";

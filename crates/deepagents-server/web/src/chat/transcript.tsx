@@ -1,4 +1,4 @@
-/** A conversation: a list of which only what can be seen is in the document. */
+/** A conversation as a virtual list: only visible entries are in the document. */
 
 import { createEffect, createSignal, on, onCleanup, onMount, Show } from "solid-js";
 import { Virtualizer } from "virtua/solid";
@@ -6,13 +6,13 @@ import type { Conversation } from "../model/entries";
 import { Icon } from "../ui/icon";
 import { EntryView } from "./entry";
 
-/** So near to the end, in pixels, one is taken to look at the end. */
+/** Within this many pixels of the end, the reader counts as being at the end. */
 const NEAR = 80;
 
 interface Props {
   conversation: Conversation;
   label: string;
-  /** Why runs failed, by messages. */
+  /** Why runs failed, by message. */
   failures?: Record<string, string>;
   canEdit?: boolean;
   live: boolean;
@@ -24,14 +24,14 @@ export function Transcript(props: Props) {
   const [atEnd, setAtEnd] = createSignal(true);
 
   const distance = () => scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight;
-  // The list has a way to an entry of its own, which goes there again with each entry that is measured, for as long as a
-  // person scrolls, and so keeps them from leaving.
+  // The virtual list's own scrolling to an entry repeats whenever an entry is measured, which would keep a person from
+  // scrolling away.
   const toEnd = () => {
     setAtEnd(true);
     requestAnimationFrame(() => atEnd() && (scroller.scrollTop = scroller.scrollHeight));
   };
 
-  // What grows keeps its end in sight, for those who look at it. A person who scrolls up is left where they are.
+  // Stay at the end as content grows, unless the reader has scrolled up.
   onMount(() => {
     const grown = new ResizeObserver(() => atEnd() && (scroller.scrollTop = scroller.scrollHeight));
     grown.observe(inner);
@@ -50,7 +50,7 @@ export function Transcript(props: Props) {
       () => props.conversation.entries.length,
       (length, earlier) => {
         const last = props.conversation.entries[length - 1];
-        // One's own message is always looked at.
+        // Always show a message that the person has just sent.
         if (atEnd() || (length > (earlier ?? 0) && last?.kind === "human" && props.live)) toEnd();
       },
     ),

@@ -1,18 +1,18 @@
-/** Blocks of code, coloured once the highlighter is there. */
+/** Code blocks, highlighted once the highlighter is loaded. */
 
 import { createMemo, createRenderEffect, createResource, Index, Show, type JSX } from "solid-js";
 import { usePage } from "../model/context";
 import { copy, IconButton } from "../ui/button";
 import type { Piece } from "./highlight";
 
-/** Code beyond this is shown without colours: they are not worth the wait. */
+/** Longer code is not highlighted, because it would take too long. */
 const MOST = 50_000;
 
 const [highlighter] = createResource(() => import("./highlight"));
 
 export function Code(props: { text: string; language: string }) {
   const pieces = createMemo(() => (props.text.length < MOST ? highlighter.latest?.highlight(props.text, props.language) : undefined));
-  // Pieces stay where they are while text is added behind them, and with them what somebody selects.
+  // Existing nodes stay in place as text is appended, so a selection in them survives.
   return (
     <Show when={pieces()} fallback={<Growing text={props.text} />}>
       {(found) => <Index each={found()}>{(piece) => <Coloured piece={piece()} />}</Index>}
@@ -30,7 +30,7 @@ function Coloured(props: { piece: Piece }): JSX.Element {
   );
 }
 
-/** A text to which more is added: what is there is not written again, which would end a selection in it. */
+/** A growing text. Appending instead of replacing keeps a selection in it. */
 function Growing(props: { text: string }): JSX.Element {
   const node = document.createTextNode("");
   createRenderEffect(() => {

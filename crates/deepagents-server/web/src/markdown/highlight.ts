@@ -1,4 +1,4 @@
-/** Colours for code: a piece of the page that is loaded when there is code to show. */
+/** Syntax highlighting, loaded when there is code to show. */
 
 import bash from "highlight.js/lib/languages/bash";
 import css from "highlight.js/lib/languages/css";
@@ -25,7 +25,7 @@ export interface Piece {
   class?: string;
 }
 
-/** The pieces of a text in a language; nothing where the language is not known. */
+/** Splits code into coloured pieces. Returns nothing if the language is unknown. */
 export function highlight(text: string, language: string): Piece[] | undefined {
   if (!known.registered(language)) return undefined;
   const pieces: Piece[] = [];
@@ -49,5 +49,5 @@ const ENDINGS: Record<string, string> = {
   yaml: "yaml", yml: "yaml", sql: "sql", go: "go", diff: "diff", patch: "diff",
 };
 
-/** The language that a file's name stands for. */
+/** Returns the language for a file name. */
 export const languageOf = (path: string): string => ENDINGS[path.slice(path.lastIndexOf(".") + 1).toLowerCase()] ?? "";

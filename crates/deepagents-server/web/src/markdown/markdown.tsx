@@ -1,20 +1,20 @@
 /**
- * Markdown of a model as elements. It never becomes HTML: tags are shown as they were written, addresses are those of the
- * web and of mail alone, and pictures from elsewhere are links, so that nothing is loaded that a model names.
+ * A model's Markdown as elements. It never becomes HTML: tags are shown as text, links lead only to web and mail
+ * addresses, and remote images become links, so that nothing is loaded from an address that a model chose.
  */
 
 import { lexer, type Token, type Tokens } from "marked";
 import { createMemo, For, Index, Match, Show, Switch, type JSX } from "solid-js";
 import { CodeBlock } from "./code";
 
-/** So deep may blocks and styles be inside of each other; what is deeper is shown as it was written. */
+/** Maximum nesting of blocks and styles. Anything deeper is shown as source text. */
 const DEEPEST = 20;
 
-/** Reads the blocks of a text that grows. One that is nested too deeply to be read is shown as it was written. */
+/** Parses the blocks of a growing text. If parsing fails because of deep nesting, the text is shown as it is. */
 function reader(): (text: string) => Token[] {
   let unread: string | undefined;
   return (text) => {
-    // It takes long to find out, and what is added does not change it.
+    // Failing takes long, and appending text does not change the outcome.
     if (unread === undefined || !text.startsWith(unread)) {
       try {
         return lexer(text, { gfm: true, breaks: false });
@@ -26,7 +26,7 @@ function reader(): (text: string) => Token[] {
   };
 }
 
-/** Text that grows; blocks that are finished stay as they are. */
+/** A growing text. Finished blocks keep their elements. */
 export function Markdown(props: { text: string }) {
   const read = reader();
   const blocks = createMemo(() => read(props.text));
@@ -41,7 +41,7 @@ function SettledBlock(props: { token: Token }) {
   const token = createMemo(() => props.token, undefined, {
     equals: (before, after) => before.raw === after.raw && before.type === after.type,
   });
-  // Code that grows stays the same element.
+  // A growing code block keeps its element.
   return (
     <Show when={token().type === "code"} fallback={<>{block(token(), 0)}</>}>
       <CodeBlock {...codeOf(token())} />
@@ -68,7 +68,8 @@ function block(token: Token, depth: number): JSX.Element {
   switch (token.type) {
     case "heading": {
       const { depth: level, tokens } = token as Tokens.Heading;
-      // The page has the levels above; which one the model chose is seen, not heard, so that none is left out.
+      // The page uses the levels above. All headings get one level, so that assistive technology sees no gaps; the
+      // model's level only affects the looks.
       return (
         <div class={`heading h${level}`} role="heading" aria-level="3">
           <Inlines tokens={tokens} depth={depth + 1} />
@@ -219,7 +220,7 @@ function inline(token: Token, depth: number): JSX.Element {
   }
 }
 
-/** Characters by the names that they have in HTML. A name alone is read, and what it stands for stays text. */
+/** A cache of HTML character references. Only the reference is parsed, and the result stays text. */
 const named = new Map<string, string>();
 
 function decoded(text: string): string {
@@ -227,7 +228,7 @@ function decoded(text: string): string {
     let letter = named.get(name);
     if (letter === undefined) {
       const found = new DOMParser().parseFromString(name, "text/html").body.textContent ?? "";
-      // More than two characters are a shorter name with what was left of this one.
+      // A longer result means a shorter reference matched, and the rest of the name is left over.
       letter = found && [...found].length <= 2 ? found : name;
       named.set(name, letter);
     }
@@ -238,7 +239,7 @@ function decoded(text: string): string {
 const LINKS = new Set(["http:", "https:", "mailto:"]);
 const INLINE_PICTURE = /^data:image\/(png|jpeg|gif|webp);base64,[a-z0-9+/=]+$/i;
 
-/** The address where a link may lead; nothing for scripts, files and the server itself. */
+/** Returns the URL if a link may lead there. Script and file URLs and relative ones are refused. */
 export function safeAddress(href: string): string | undefined {
   try {
     const url = new URL(href);

@@ -1,15 +1,15 @@
-/** Calls that change files, as what they change. */
+/** Tool calls that change files, as changes. */
 
 import type { JsonObject } from "../api/types";
 
 export interface FileChange {
   before: string;
   after: string;
-  /** The arguments beside the texts. */
+  /** The other arguments. */
   rest: JsonObject;
 }
 
-/** What a call changes in a file. Tools of others whose arguments have the same names are shown as they are. */
+/** Returns a call's change to a file, if it is a call of the agent's own file tools. */
 export function changeOf(name: string, args: JsonObject): FileChange | undefined {
   if (name === "edit_file") {
     const { old_string: before, new_string: after, ...rest } = args;

@@ -1,4 +1,4 @@
-/** What the parts of the page share. */
+/** State shared by the components of the page. */
 
 import { createContext, useContext } from "solid-js";
 import type { Accessor } from "solid-js";
@@ -11,13 +11,13 @@ export interface Page {
   reloadAssistants: () => void;
   /** The assistant that new messages go to. */
   assistant: Accessor<Assistant | undefined>;
-  /** The same, once the server has said what there is; nothing where it does not say so. */
+  /** The assistant once the server has listed them, or nothing if that fails. */
   assistantSoon: () => Promise<Assistant | undefined>;
-  /** What is known of its agent. */
+  /** Facts about its agent. */
   agent: Accessor<AgentFacts | undefined>;
   threads: Threads;
   session: Accessor<Session | undefined>;
-  /** Says something to those who see the page, and to those who hear it. */
+  /** Shows a message, which screen readers announce as well. */
   notify: (text: string) => void;
 }
 
@@ -30,7 +30,7 @@ export function usePage(): Page {
   return page;
 }
 
-/** The session, inside of what is only there with one. */
+/** The session, for components that exist only while one is open. */
 export function useSession(): Session {
   const session = usePage().session();
   if (!session) throw new Error("used without a thread");

@@ -1,11 +1,11 @@
-/** A conversation as the page shows it: what people and agents said, with the results beside their calls. */
+/** A conversation as the page shows it: the messages of people and agents, with results next to their calls. */
 
 import type { Block, JsonObject, Message, Usage } from "../api/types";
 
 export interface Media {
   kind: "image" | "audio" | "video" | "file";
   mime: string;
-  /** A `data:` address, or the one that the message has. */
+  /** A `data:` URL, or the URL in the message. */
   url: string;
   name: string;
 }
@@ -14,11 +14,11 @@ export interface Call {
   id: string;
   name: string;
   args: JsonObject;
-  /** The arguments so far, while they are being written. */
+  /** The arguments so far, while they are streamed. */
   writing: string | null;
-  /** Which block of the answer it is, while it is being written. */
+  /** Index of the message block, while it is streamed. */
   index: number | null;
-  /** Why the arguments could not be read. */
+  /** Why the arguments could not be parsed. */
   invalid: string | null;
 }
 
@@ -28,10 +28,10 @@ export interface Entry {
   text: string;
   thinking: string;
   media: Media[];
-  /** Its blocks that are no text, as they were sent. */
+  /** Its blocks other than text and reasoning, as they were sent. */
   blocks: Block[];
   calls: Call[];
-  /** Whether it is whole; pieces that come later belong to an earlier try. */
+  /** Whether it is complete. Later chunks then belong to an earlier attempt. */
   complete: boolean;
   agent: string | null;
   model: string | null;
@@ -44,7 +44,7 @@ export interface Result {
   failed: boolean;
 }
 
-/** A list of entries, and the results of calls by their ids. */
+/** A list of entries, and the results of calls by id. */
 export interface Conversation {
   entries: Entry[];
   results: Record<string, Result>;
@@ -58,7 +58,7 @@ export function readContent(content: string | Block[]): { text: string; thinking
   const thoughts: string[] = [];
   const media: Media[] = [];
   for (const block of content) {
-    // Clients may put plain texts between the blocks.
+    // Clients may put plain strings between the blocks.
     if (typeof block === "string") texts.push(block);
     else if (block.type === "text") texts.push(block.text);
     else if (block.type === "reasoning") thoughts.push(block.reasoning);
@@ -79,7 +79,7 @@ export function readContent(content: string | Block[]): { text: string; thinking
 const blocksOf = (content: Message["content"]): Block[] =>
   Array.isArray(content) ? content.filter((block) => typeof block === "object" && block.type !== "text" && block.type !== "reasoning") : [];
 
-/** A whole message of a person or an agent. */
+/** Converts a complete message of a person or an agent. */
 export function readEntry(message: Message): Entry {
   const calls: Call[] = (message.tool_calls ?? []).map(({ id, name, args }) => ({ id, name, args: args ?? {}, writing: null, index: null, invalid: null }));
   for (const call of message.invalid_tool_calls ?? []) {
@@ -110,7 +110,7 @@ export function readConversation(messages: Message[]): Conversation {
   return conversation;
 }
 
-/** Adds a whole message, or replaces the one that has its id. Changes the conversation in place. */
+/** Adds a complete message, or replaces the one with its id. Mutates the conversation. */
 export function put(conversation: Conversation, message: Message): void {
   if (message.type === "tool") {
     conversation.results[message.tool_call_id ?? message.id] = readResult(message);
@@ -118,12 +118,12 @@ export function put(conversation: Conversation, message: Message): void {
   }
   const entry = readEntry(message);
   const known = conversation.entries[find(conversation, entry.id)];
-  // What is seen of it stays, with what somebody selected there.
+  // Keeping the object keeps its elements and a selection in them.
   if (known) Object.assign(known, entry);
   else conversation.entries.push(entry);
 }
 
-/** Adds a piece of an answer. Changes the conversation in place. */
+/** Appends a message chunk. Mutates the conversation. */
 export function append(conversation: Conversation, chunk: Message): void {
   let entry = conversation.entries[find(conversation, chunk.id)];
   if (!entry) {
@@ -142,7 +142,7 @@ export function append(conversation: Conversation, chunk: Message): void {
   if (chunk.usage_metadata) entry.usage = chunk.usage_metadata;
 }
 
-/** The newest entries are looked at first: what changes is at the end. */
+/** Searches from the end, where changes happen. */
 function find(conversation: Conversation, id: string): number {
   for (let at = conversation.entries.length - 1; at >= 0; at--) {
     if (conversation.entries[at]?.id === id) return at;

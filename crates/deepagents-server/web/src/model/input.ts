@@ -1,4 +1,4 @@
-/** What a run was given, in all the forms in which clients send messages. */
+/** The input of a run, in all the formats in which clients send messages. */
 
 import type { Block, Message, Run } from "../api/types";
 
@@ -15,14 +15,14 @@ const TYPES: Record<string, Message["type"]> = {
 
 const isFields = (value: unknown): value is Fields => typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** The messages that people see of an input; the id is empty where its client gave none. */
+/** Returns the visible messages of an input. The id is empty if the client gave none. */
 export function inputMessages(run: Run): Message[] {
   const given = messagesOf(run.kwargs?.input);
   const list = Array.isArray(given) ? given : [given];
   return list.map(read).filter((message) => message !== undefined);
 }
 
-/** The channel of messages; an input may also be pairs of a channel and what is put into it. */
+/** Returns the messages channel. An input may also be a list of pairs of a channel and its value. */
 function messagesOf(input: unknown): unknown {
   if (isFields(input)) return input.messages;
   if (!Array.isArray(input)) return undefined;
@@ -30,7 +30,7 @@ function messagesOf(input: unknown): unknown {
   return Array.isArray(pair) ? pair[1] : undefined;
 }
 
-/** A text, a pair of a role and a content, or an object with the names of OpenAI or of LangChain. */
+/** Reads a string, a pair of a role and a content, or an object with the field names of OpenAI or LangChain. */
 function read(value: unknown): Message | undefined {
   if (typeof value === "string") return message("user", { content: value });
   if (Array.isArray(value)) return message(value[0], { content: value[1] });

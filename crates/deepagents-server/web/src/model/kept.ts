@@ -1,4 +1,4 @@
-/** What the browser keeps for the page. One that keeps nothing, or has no room left, is no reason to stop. */
+/** Browser storage. If it is disabled or full, values are kept in memory. */
 
 function box(of: () => Storage) {
   const memory = new Map<string, string>();
@@ -24,5 +24,5 @@ function box(of: () => Storage) {
 
 /** Until the tab is closed. */
 export const tab = box(() => sessionStorage);
-/** From one visit to the next. */
+/** Across visits. */
 export const visits = box(() => localStorage);

@@ -1,19 +1,22 @@
 /**
- * The namespaces of sub-agents in streams. Where a sub-agent is, is known by steps such as `task:3.0`: the first call of the
- * fourth turn that its parent ever took. Its namespace has one segment for each step on the way down, `tools:UUID`, where
- * the UUID is version 5 of the thread and the steps so far. A client knows the call and not the turn, so it tries turns until
- * one gives a namespace that was streamed: a transcript never lands at another call.
+ * The namespaces of sub-agents in streams.
+ *
+ * A sub-agent is located by steps such as `task:3.0`: the first call of its parent's fourth turn. Its namespace has one
+ * segment per step, `tools:UUID`, where the UUID is the version 5 UUID of the thread and the steps so far.
+ *
+ * The page knows the call but not the turn, so it tries turns until one yields a namespace that was streamed. A
+ * transcript is therefore never shown at the wrong call.
  */
 
 const OID = "6ba7b812-9dad-11d1-80b4-00c04fd430c8";
 
-/** So many turns of a parent are tried. Turns that were left behind by going back count too. */
+/** Maximum number of a parent's turns to try. Turns discarded by a rewind count, too. */
 const MOST_TURNS = 5000;
 
 export interface Place {
   /** The steps from the outermost sub-agent down. */
   steps: string[];
-  /** The namespace, as events name it. */
+  /** The namespace as it appears in events. */
   namespace: string;
 }
 
@@ -26,8 +29,8 @@ function below(thread: string, parent: Place, step: string): Place {
 }
 
 /**
- * Finds the sub-agent that a call started among the namespaces that were streamed. The call is that with an index among the
- * calls of its turn, which was not before turn `from`.
+ * Finds the sub-agent that a call started, among the streamed namespaces. `index` is the position of the call in its
+ * turn, and `from` the earliest possible turn.
  */
 export function locate(thread: string, parent: Place, index: number, from: number, streamed: ReadonlySet<string>): Place | undefined {
   for (let turn = from; turn < from + MOST_TURNS; turn++) {
@@ -50,7 +53,7 @@ function uuid5(name: string): string {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5");
 }
 
-/** SHA-1; that of the browser is not there on pages without TLS. */
+/** SHA-1. The browser's implementation is unavailable on pages without TLS. */
 function sha1(input: Uint8Array): Uint8Array {
   const length = ((input.length + 8) >> 6) * 16 + 16;
   const words = new Uint32Array(length);

@@ -1,14 +1,14 @@
-/** A person's message on its way to the server. */
+/** A person's message to be sent to the server. */
 
 import type { Block, OutgoingMessage } from "../api/types";
 
-/** An attachment; texts become part of the message, so that every model can read them. */
+/** An attachment. Text files become part of the message, so that every model can read them. */
 export type Attachment = { name: string; mime: string; base64: string } | { name: string; text: string };
 
-/** Bytes that an attachment may have. */
+/** Maximum size of an attachment in bytes. */
 export const MAX_ATTACHMENT = 10 << 20;
 
-/** An id that nobody else gives. */
+/** Creates a unique id. */
 export function freshId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return `page-${[...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
@@ -24,7 +24,7 @@ function block(attachment: Attachment): Block {
   return { type, mime_type: attachment.mime, base64: attachment.base64, filename: attachment.name };
 }
 
-/** A message; `more` are blocks that are sent as they are. */
+/** Builds a message. The blocks in `more` are sent as they are. */
 export function outgoing(text: string, attachments: Attachment[], more: Block[] = []): OutgoingMessage {
   const said: Block[] = text.trim() ? [{ type: "text", text }] : [];
   const blocks = [...attachments.map(block), ...more];
@@ -32,7 +32,7 @@ export function outgoing(text: string, attachments: Attachment[], more: Block[] 
   return { id: freshId(), role: "user", content };
 }
 
-/** Reads a file that a person gave; refuses what no model takes. */
+/** Reads a file. Throws if it is of a type that no model accepts. */
 export async function readAttachment(file: File): Promise<Attachment> {
   if (file.size > MAX_ATTACHMENT) throw new Error(`${file.name} has more than ${MAX_ATTACHMENT >> 20} MB`);
   if (file.type.startsWith("image/") || file.type === "application/pdf") {
@@ -48,7 +48,7 @@ export async function readAttachment(file: File): Promise<Attachment> {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
     if (!text.includes("\0")) return { name: file.name, text };
   } catch {
-    // No text.
+    // Not valid text.
   }
   throw new Error(`${file.name} is neither a picture, a PDF nor a text`);
 }

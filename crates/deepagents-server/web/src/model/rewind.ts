@@ -1,11 +1,11 @@
-/** Going back to a checkpoint. */
+/** Rewinding to a checkpoint. */
 
 import { threads } from "../api/client";
 import type { Checkpoint, Json, Values } from "../api/types";
 
 /**
- * Makes a thread go on from a checkpoint. Before the first message there is no state to go back to, so there everything that
- * is `present` is taken out.
+ * Makes a thread continue from a checkpoint. Before the first message there is no state to rewind to, so everything in
+ * `present` is removed instead.
  */
 export async function rewind(thread: string, to: Checkpoint, present: Values): Promise<void> {
   if (Object.keys(to.values).length) {

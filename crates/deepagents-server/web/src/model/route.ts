@@ -1,4 +1,4 @@
-/** What is looked at, kept in the address: reloading and links come back to it. */
+/** The current view, stored in the URL so that reloading and links restore it. */
 
 import { createSignal } from "solid-js";
 
@@ -13,7 +13,7 @@ export interface Route {
   agent: string | null;
 }
 
-/** Threads have UUIDs; whatever else an address names is none. */
+/** Threads have UUIDs; anything else in the URL is not a thread. */
 const THREAD = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i;
 
 function read(): Route {
@@ -32,7 +32,7 @@ function read(): Route {
 const [route, setRoute] = createSignal(read());
 export { route };
 
-/** Changes what is looked at. Another thread is a step that the browser's back button undoes; the rest is not. */
+/** Changes the view. Opening another thread adds a history entry; other changes replace the current one. */
 export function go(change: Partial<Route>): void {
   const next = { ...route(), ...change };
   const query = new URLSearchParams();

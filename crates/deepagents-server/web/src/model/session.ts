@@ -1,9 +1,9 @@
 /**
- * The thread that is looked at: its state, and the runs on it as they come.
+ * The open thread: its state, and its runs as they happen.
  *
- * The state is loaded, then every run that is open is followed by its stream, from wherever it was begun: this tab, another
- * one, another client. A connection that breaks is taken up after the last event. Between runs the thread is looked at now
- * and then, and at once when another tab says that something happened.
+ * The state is loaded, then the stream of every open run is followed, whether the run was started by this tab, another
+ * tab or another client. A broken connection resumes after the last event. Between runs the thread is polled, and
+ * checked at once when another tab reports a change.
  */
 
 import { createStore, produce, reconcile } from "solid-js/store";
@@ -17,18 +17,18 @@ import { rewind } from "./rewind";
 import { readFailures, take, takeUpdate, type SessionState } from "./state";
 import { fillTranscripts, subAgents } from "./transcripts";
 
-/** What is being written and not yet sent or saved. */
+/** A text that is not yet sent or saved. */
 export interface Draft {
   text: string;
-  /** What it was made of. */
+  /** The text it was edited from. */
   base: string;
 }
 
-/** How often a thread on which nothing happens is looked at, in milliseconds. */
+/** Polling interval of an idle thread, in milliseconds. */
 const LOOK_EVERY = 4000;
 const RETRY_AFTER = [250, 1000, 2000, 4000];
 
-/** A way to the other tabs; a browser that keeps nothing for the page may refuse it. */
+/** A channel to the other tabs. A browser without storage for the page may refuse it. */
 function channel(): BroadcastChannel | null {
   try {
     return new BroadcastChannel("deepagents-threads");
@@ -39,7 +39,7 @@ function channel(): BroadcastChannel | null {
 
 const tabs = channel();
 
-/** Says to the other tabs that something happened to a thread, and to the lists of this one. */
+/** Announces a change of a thread to the other tabs and to the lists in this one. */
 export function announce(thread: string): void {
   tabs?.postMessage(thread);
   window.dispatchEvent(new CustomEvent("thread-changed", { detail: thread }));
@@ -49,7 +49,7 @@ tabs?.addEventListener("message", (event) => {
   window.dispatchEvent(new CustomEvent("thread-changed", { detail: event.data }));
 });
 
-/** The part of a request that says whom it is for. */
+/** The part of a request that selects the assistant. */
 export const to = (assistant: Assistant) => ({ assistant_id: assistant.assistant_id, config: assistant.config });
 
 export type Session = ReturnType<typeof openSession>;
@@ -70,25 +70,25 @@ export function openSession(thread: string) {
     error: null,
     offline: false,
   });
-  // By what is written: parts of the page that write come and go, what was written stays.
+  // Drafts by key. They outlive the components that edit them.
   const [drafts, setDrafts] = createStore<Record<string, Draft>>({});
   const closing = new AbortController();
   const { signal } = closing;
-  /** Runs that were taken back before they began; they end when their turn comes. */
+  /** Runs cancelled before they began. They end when their turn comes. */
   const takenBack = new Set<string>();
-  /** Runs that were made here since the open ones were asked for. */
+  /** Runs created here since the open runs were last listed. */
   let made: Run[] = [];
   /** The run that is followed, or is about to be. */
   let followed: string | undefined;
   let seen = "";
-  /** How long the conversation was when the transcripts of its sub-agents were read last. */
+  /** The length of the conversation when transcripts of sub-agents were last read. */
   let transcriptsReadAt = 0;
   let wake = () => {};
   let awake = false;
 
   const change = (mutate: (draft: SessionState) => void) => set(produce(mutate));
 
-  /** Waits until something happens, or it is time to look. */
+  /** Waits for a wake-up or a timeout. */
   async function pause(ms: number) {
     if (!awake) {
       await new Promise<void>((resolve) => {
@@ -99,7 +99,7 @@ export function openSession(thread: string) {
     awake = false;
   }
 
-  /** Looks at the thread now. */
+  /** Checks the thread now. */
   function look() {
     awake = true;
     wake();
@@ -128,7 +128,7 @@ export function openSession(thread: string) {
     return [...running, ...waiting].sort((a, b) => a.created_at.localeCompare(b.created_at));
   }
 
-  // Pieces of answers come many to a frame; all of one frame are one change.
+  // Many chunks arrive per frame; apply those of a frame as one change.
   let waiting: ServerEvent[] = [];
   let frame = 0;
   function flush() {
@@ -143,7 +143,7 @@ export function openSession(thread: string) {
     frame ||= setTimeout(flush, document.hidden ? 500 : 30) as unknown as number;
   }
 
-  /** Waits until somebody can see the page. */
+  /** Waits until the page is visible. */
   async function seenAgain() {
     while (document.hidden && !signal.aborted) {
       await new Promise<void>((resolve) => {
@@ -155,7 +155,7 @@ export function openSession(thread: string) {
 
   async function follow(run: Run) {
     const given = inputMessages(run);
-    // What a client sent without ids has those that the server gave, and is known by its words.
+    // Messages sent without ids get them from the server; load those first. They are then recognised by their text.
     if (given.some((message) => !message.id)) await load();
     const words = new Set(state.conversation.entries.slice(-20).map((entry) => entry.text));
     change((draft) => {
@@ -169,7 +169,7 @@ export function openSession(thread: string) {
     });
     let last = "-1";
     for (let tries = 0; !signal.aborted; ) {
-      // Browsers allow few connections to a server: tabs that nobody looks at leave theirs to others.
+      // Browsers allow few connections per server, so hidden tabs give theirs up.
       await seenAgain();
       const connection = new AbortController();
       const leave = () => document.hidden && connection.abort();
@@ -241,12 +241,12 @@ export function openSession(thread: string) {
         else await pause(LOOK_EVERY);
       } catch (error) {
         if (signal.aborted) return;
-        // The page asks for a key, and is loaded again with it.
+        // The page asks for a key and reloads with it.
         if (keyWanted()) return;
         if (error instanceof ApiError && error.status === 0) set("offline", true);
         else {
           set("error", error instanceof Error ? error.message : String(error));
-          // What one state or run has in it that cannot be read does not end the watch over the thread.
+          // A state or run that cannot be parsed must not end the polling.
           if (!(error instanceof ApiError)) set("loaded", true);
         }
         await pause(LOOK_EVERY / 2);
@@ -262,7 +262,7 @@ export function openSession(thread: string) {
   document.addEventListener("visibilitychange", onVisible);
   void watch();
 
-  /** Does what a person asked for; a refusal is shown. */
+  /** Performs a person's action and shows an error if it fails. */
   async function attempt<T>(work: () => Promise<T>): Promise<T | undefined> {
     try {
       set("error", null);
@@ -272,7 +272,7 @@ export function openSession(thread: string) {
       return done;
     } catch (error) {
       set("error", error instanceof Error ? error.message : String(error));
-      // It may be refused because something happened here that is not known yet.
+      // It may have failed because of a change that this page has not seen yet.
       if (error instanceof ApiError && error.status) look();
       return undefined;
     }
@@ -282,7 +282,7 @@ export function openSession(thread: string) {
     thread,
     state,
     drafts,
-    /** Keeps what is being written; nothing ends it. */
+    /** Stores a draft, which stays until it is removed. */
     draft: (key: string, draft: Draft | undefined) => setDrafts(key, draft as Draft),
     close() {
       closing.abort();
@@ -292,7 +292,7 @@ export function openSession(thread: string) {
       wake();
     },
     dismissError: () => set("error", null),
-    /** Sends a message; where a run is under way it waits its turn, or takes the run's place. */
+    /** Sends a message. If a run is in flight, the message is queued or interrupts the run. */
     async send(assistant: Assistant, message: OutgoingMessage, strategy: "enqueue" | "interrupt") {
       const sent = await attempt(async () => {
         if (!state.run && !state.queue.length) {
@@ -304,11 +304,11 @@ export function openSession(thread: string) {
         if (followed && !isKnown) change((draft) => void draft.queue.push(run));
         return run;
       });
-      // It was not said after all.
+      // Sending failed, so remove the message again.
       if (!sent) change(({ conversation }) => void (conversation.entries = conversation.entries.filter(({ id }) => id !== message.id)));
       return sent;
     },
-    /** Goes on with what a run left. */
+    /** Resumes what a run left unfinished. */
     proceed: (assistant: Assistant) => attempt(() => runs.create(thread, { ...to(assistant), input: null })),
     stop: () => attempt(async () => state.run && (await runs.cancel(thread, state.run.run_id, true))),
     cancel: (run: string) =>
@@ -317,13 +317,13 @@ export function openSession(thread: string) {
         takenBack.add(run);
         change((draft) => void (draft.queue = draft.queue.filter((queued) => queued.run_id !== run)));
       }),
-    /** Answers all that waits, by the ids of the interrupts. */
+    /** Responds to all interrupts, by id. */
     resume: (assistant: Assistant, decisions: Record<string, Decision[]>) =>
       attempt(async () => {
         const resume = Object.fromEntries(Object.entries(decisions).map(([id, list]) => [id, { decisions: list }]));
         return runs.create(thread, { ...to(assistant), command: { resume } });
       }),
-    /** Ends the wait without making the calls. */
+    /** Ends the interrupts without making the calls. */
     resolve: (assistant: Assistant) =>
       attempt(() => runs.create(thread, { ...to(assistant), command: { goto: "__end__" } })),
     writeFile: (path: string, text: string | null) =>
@@ -332,14 +332,14 @@ export function openSession(thread: string) {
         await load();
         return true;
       }),
-    /** Goes back to a checkpoint: what came after it is left behind. */
+    /** Rewinds to a checkpoint, discarding what came after it. */
     rewind: (to: Checkpoint) =>
       attempt(async () => {
         await rewind(thread, to, state);
         await load();
         return true;
       }),
-    /** Reads what sub-agents said while nobody followed them: in earlier runs, or in one that ended at once. */
+    /** Reads transcripts of sub-agents that were not followed live: of earlier runs, or of one that ended at once. */
     async readTranscripts() {
       const entries = state.conversation.entries.length;
       if (!state.loaded || state.run || entries === transcriptsReadAt) return;

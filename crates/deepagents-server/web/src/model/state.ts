@@ -1,4 +1,4 @@
-/** What is known of a thread, and how events of its runs change it. */
+/** The state of a thread, and how events of its runs change it. */
 
 import type { ServerEvent } from "../api/sse";
 import type { Interrupt, Message, Run, StoredFile, Todo, Values } from "../api/types";
@@ -8,28 +8,28 @@ import { inputMessages } from "./input";
 export interface SessionState {
   loaded: boolean;
   conversation: Conversation;
-  /** Sub-agents by their namespaces. */
+  /** Sub-agents by namespace. */
   children: Record<string, Conversation>;
   todos: Todo[];
   files: Record<string, StoredFile>;
   interrupts: Interrupt[];
-  /** Why runs failed, by the last message that each was given. */
+  /** Why runs failed, by the last message of each run's input. */
   failures: Record<string, string>;
-  /** Whether a run was ended with work left that nobody waits to decide about. */
+  /** Whether a run was stopped with work left and no pending interrupt. */
   stopped: boolean;
-  /** The run under way. */
+  /** The run in flight. */
   run: Run | null;
-  /** Runs that wait for it. */
+  /** Runs queued behind it. */
   queue: Run[];
-  /** What a tool said of its progress last. */
+  /** The latest custom event, such as a tool's progress. */
   progress: string | null;
-  /** Why the last run failed, or a request was refused. */
+  /** Why the last run or request failed. */
   error: string | null;
-  /** Whether the server cannot be reached. */
+  /** Whether the server is unreachable. */
   offline: boolean;
 }
 
-/** A run that failed leaves no answer: why is shown at the message that it was given. The newest run comes first. */
+/** A failed run leaves no answer, so its error is shown at its input message. Expects the newest run first. */
 export function readFailures(failed: Run[]): Record<string, string> {
   const at = (run: Run) => inputMessages(run).at(-1)?.id;
   return Object.fromEntries(failed.reverse().map((run) => [at(run) || run.run_id, run.error?.message ?? "no reason is known"]));

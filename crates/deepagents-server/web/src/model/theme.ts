@@ -1,4 +1,4 @@
-/** Dark or light: as the system says, or as was chosen here. */
+/** Dark or light theme: the system's, or the one chosen here. */
 
 import { createSignal } from "solid-js";
 import { visits } from "./kept";

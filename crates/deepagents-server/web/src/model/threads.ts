@@ -8,24 +8,24 @@ import type { Thread } from "../api/types";
 import { isBlank, visible } from "../ui/visible";
 
 const PAGE = 100;
-/** The most that the server sends at once. */
+/** Maximum page size of the server. */
 const MOST = 1000;
 const LOOK_EVERY = 8000;
 
-/** What a thread is called. */
+/** Returns the title of a thread. */
 export function title(thread: Thread): string {
   const given = thread.metadata.title;
   return typeof given === "string" && !isBlank(given) ? visible(given) : `Thread ${thread.thread_id.slice(-8)}`;
 }
 
-/** The first words of a message, as a title. */
+/** Makes a title from the start of a message. */
 export function titleFor(text: string): string {
   const line = text.trim().split("\n", 1)[0] ?? "";
   const letters = [...line];
   return letters.length > 60 ? `${letters.slice(0, 59).join("")}…` : line || "Untitled";
 }
 
-/** The newest threads. While pages are read, threads may come to the front, and so come twice. */
+/** Returns the newest threads. Threads may move to the front between pages and so appear twice, hence the map. */
 async function newest(count: number): Promise<Thread[]> {
   const found = new Map<string, Thread>();
   for (let offset = 0; offset < count; offset += MOST) {
@@ -37,7 +37,7 @@ async function newest(count: number): Promise<Thread[]> {
   return [...found.values()];
 }
 
-/** What is known, with what was read of its beginning. */
+/** Merges the known list with a newly read beginning. */
 function joined(known: Thread[], read: Thread[]): Thread[] {
   const last = read.at(-1)?.updated_at ?? "";
   const ids = new Set(read.map((thread) => thread.thread_id));
@@ -50,7 +50,7 @@ export function createThreads() {
   const [more, setMore] = createSignal(false);
   const [failure, setFailure] = createSignal<string | null>(null);
   let asked = 0;
-  /** Reads the list; now and then only its beginning, which is where threads come when something happens to them. */
+  /** Reads the list, or only its beginning, where changed threads appear. */
   async function refresh(whole = true) {
     if (keyWanted()) return;
     const turn = ++asked;

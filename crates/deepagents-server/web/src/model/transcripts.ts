@@ -1,4 +1,4 @@
-/** Sub-agents: which there are, and what they said. */
+/** Sub-agents and their transcripts. */
 
 import { runs } from "../api/client";
 import { events, type ServerEvent } from "../api/sse";
@@ -20,10 +20,10 @@ export interface SubAgent {
 
 const text = (value: unknown) => (typeof value === "string" ? value : "");
 
-/** Where the sub-agents of calls are, by thread, parent, message and call; what was found once is not looked for again. */
+/** Cache of the places of sub-agents, by thread, parent, message and call. */
 const places = new Map<string, Place>();
 
-/** The sub-agents of a conversation, in the order in which they were started. */
+/** Returns the sub-agents of a conversation in the order in which they started. */
 export function subAgents(thread: string, state: SessionState, of: Conversation = state.conversation, parent: Place = ROOT): SubAgent[] {
   const depth = parent.steps.length + 1;
   const streamed = new Set(Object.keys(state.children).filter((name) => name.startsWith(parent.namespace) && name.split("|").length === depth));

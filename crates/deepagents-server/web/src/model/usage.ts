@@ -1,4 +1,4 @@
-/** Tokens and what they cost. */
+/** Token usage and cost. */
 
 import type { ModelFacts, Usage } from "../api/types";
 import type { Conversation } from "./entries";
@@ -21,7 +21,7 @@ function add(spent: Spent, usage: Usage): void {
   spent.cacheWrite += usage.input_token_details?.cache_creation ?? 0;
 }
 
-/** What the conversation and the sub-agents that are known spent, by model. */
+/** Usage of the conversation and its known sub-agents, by model. */
 export function spent(state: SessionState): Spent[] {
   const byModel = new Map<string, Spent>();
   const count = (conversation: Conversation) => {
@@ -38,7 +38,7 @@ export function spent(state: SessionState): Spent[] {
   return [...byModel.values()];
 }
 
-/** US dollars; nothing where the price is not known. */
+/** Cost in US dollars, or nothing if the price is unknown. */
 export function cost(spent: Spent, facts: ModelFacts | undefined): number | undefined {
   const price = facts?.price;
   if (!price) return undefined;
@@ -47,7 +47,7 @@ export function cost(spent: Spent, facts: ModelFacts | undefined): number | unde
   return total / 1e6;
 }
 
-/** The tokens that the last request filled of the model's window. */
+/** Tokens of the context window used by the last request and its answer. */
 export function filled(conversation: Conversation): { model: string; tokens: number } | undefined {
   for (let at = conversation.entries.length - 1; at >= 0; at--) {
     const { usage, model } = conversation.entries[at]!;

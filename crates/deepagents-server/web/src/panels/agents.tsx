@@ -1,4 +1,4 @@
-/** The sub-agents as a tree, and the transcript of the one that is chosen. */
+/** The tree of sub-agents, and the transcript of the selected one. */
 
 import { createEffect, createMemo, For, Show } from "solid-js";
 import { Transcript } from "../chat/transcript";
@@ -17,7 +17,7 @@ export function Agents() {
   const session = useSession();
   const { state } = session;
   const tree = createMemo(() => subAgents(session.thread, state));
-  // What was said before is read when somebody wants to see it.
+  // Earlier transcripts are read when the panel opens.
   createEffect(() => void session.readTranscripts());
   const chosen = createMemo(() => all(tree()).find((agent) => agent.call.id === route().agent));
   return (

@@ -1,14 +1,14 @@
-/** What differs between two texts, line by line. */
+/** A line diff of two texts. */
 
 import { createEffect, createMemo, createResource, createSignal, For, on, Show } from "solid-js";
 import type { Change } from "diff";
 import { visible } from "../ui/visible";
 
-/** So long, in milliseconds, may a comparison hold the page up. */
+/** Time limit for a comparison, in milliseconds. */
 const PATIENCE = 200;
-/** Equal lines that are shown around a change. */
+/** Number of unchanged lines shown around a change. */
 const AROUND = 3;
-/** Lines that are shown at first, and with each step further. */
+/** Number of lines shown at first and with each further step. */
 const FIRST = 400;
 const STEP = 2000;
 
@@ -34,7 +34,7 @@ function lines(changes: Change[]): Line[] {
   });
 }
 
-/** Texts that are too different to be compared: the one, then the other. */
+/** Texts too different to compare: all old lines, then all new ones. */
 function apart(before: string, after: string): Change[] {
   const one = (value: string, added: boolean): Change[] => (value ? [{ value, added, removed: !added, count: 0 }] : []);
   return [...one(before, false), ...one(after, true)];

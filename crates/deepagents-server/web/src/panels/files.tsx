@@ -1,4 +1,4 @@
-/** The files of the thread's state: read, compared with what they were before the last run, changed. */
+/** The files of the thread's state: view, compare with the state before the last run, edit. */
 
 import { createEffect, createMemo, createResource, createSignal, For, Match, on, Show, Switch } from "solid-js";
 import { threads } from "../api/client";
@@ -12,7 +12,7 @@ import { Icon } from "../ui/icon";
 import { visible } from "../ui/visible";
 import { Diff } from "./diff";
 
-/** The text of a file; nothing where it is bytes. */
+/** Returns the text of a file, or nothing if it is binary. */
 function textOf(file: StoredFile | undefined): string | undefined {
   if (file === undefined) return undefined;
   if (typeof file === "string") return file;
@@ -22,10 +22,10 @@ function textOf(file: StoredFile | undefined): string | undefined {
 
 const [languages] = createResource(() => import("../markdown/highlight"));
 
-/** A text as a form holds it, where every line ends alike. */
+/** Normalises line endings as a text area does. */
 const inForm = (text: string) => text.replace(/\r\n?/g, "\n");
 
-/** What was written in a form, with the line ends that the file has. */
+/** Restores the file's line endings in an edited text. */
 function withEndsOf(file: string, written: string): string {
   const [crlf, all] = [file.split("\r\n").length - 1, file.split("\n").length - 1];
   return crlf * 2 > all ? written.replace(/\n/g, "\r\n") : written;
@@ -37,7 +37,7 @@ export function Files() {
   const { state } = session;
   const paths = createMemo(() => Object.keys(state.files).sort());
   const [creating, setCreating] = createSignal(false);
-  // What the files were before the last run.
+  // The files before the last run.
   const [before, { refetch }] = createResource(async () => {
     const [checkpoint] = await threads.history(session.thread, { limit: 1, metadata: { source: "input" } });
     return checkpoint?.values.files ?? {};
@@ -104,7 +104,7 @@ export function Files() {
 function OpenFile(props: { path: string; before: string | undefined }) {
   const session = useSession();
   const text = () => textOf(session.state.files[props.path]);
-  // What is being written stays when the panel is closed, and is shown when the file is opened again.
+  // The draft outlives the panel and is shown again when the file is reopened.
   const key = () => `file ${props.path}`;
   const draft = () => session.drafts[key()];
   const [view, setView] = createSignal<"text" | "changes" | "edit">(draft() ? "edit" : "text");

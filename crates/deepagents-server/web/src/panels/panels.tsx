@@ -1,4 +1,4 @@
-/** The side of the page that shows one thing about the thread. */
+/** The side panel. */
 
 import { Match, Switch } from "solid-js";
 import { go, route, type Panel } from "../model/route";

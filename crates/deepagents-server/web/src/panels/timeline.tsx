@@ -1,4 +1,4 @@
-/** The checkpoints of the thread, newest first: looked at, gone back to, gone on from in a thread of their own. */
+/** The checkpoints of the thread, newest first: view, rewind to, or continue from in a copy. */
 
 import { createEffect, createSignal, For, on, Show } from "solid-js";
 import { threads } from "../api/client";
@@ -13,12 +13,12 @@ import { Icon } from "../ui/icon";
 import { visible } from "../ui/visible";
 
 const PAGE = 12;
-/** Each comes with its whole state, so where some are known no more are read than are likely to be new. */
+/** Checkpoints include their whole state, so an update reads only as many as are likely to be new. */
 const NEWEST = 3;
 
 const SOURCES = { input: "Before your message", loop: "Step", update: "Change of the state", fork: "Went back" };
 
-/** What stood last in the conversation, in a line. */
+/** Summarises the last message in one line. */
 function gist(checkpoint: Checkpoint): string {
   const last = checkpoint.values.messages?.at(-1);
   if (!last) return "An empty conversation";
@@ -28,7 +28,7 @@ function gist(checkpoint: Checkpoint): string {
   return `${who}${text.slice(0, 140) || calls}`;
 }
 
-/** A time; with its date, where that is not today's. */
+/** Formats a time, with the date unless it is today. */
 function when(time: string): string {
   const at = new Date(time);
   const isToday = at.toDateString() === new Date().toDateString();
@@ -54,7 +54,7 @@ export function Timeline() {
     }
     setBusy(false);
   }
-  /** Puts what is new before what is known. */
+  /** Puts new checkpoints in front of the known ones. */
   async function update() {
     if (!list().length) return read();
     const found = await threads.history(session.thread, { limit: NEWEST }).catch(() => []);

@@ -1,4 +1,4 @@
-/** The agent's todo list, as it stands. */
+/** The agent's current todo list. */
 
 import { For, Show } from "solid-js";
 import type { Todo } from "../api/types";

@@ -1,4 +1,4 @@
-/** Tokens and cost, by model. */
+/** Tokens and cost by model. */
 
 import { createEffect, createMemo, createResource, For, Show } from "solid-js";
 import { facts as requests } from "../api/client";

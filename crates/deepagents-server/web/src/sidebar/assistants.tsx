@@ -1,4 +1,4 @@
-/** The assistants: an agent as it is, and variants of it that people made. */
+/** The assistants: those of the agents, and variants that people created. */
 
 import { createSignal, For, Show } from "solid-js";
 import { assistants as requests } from "../api/client";

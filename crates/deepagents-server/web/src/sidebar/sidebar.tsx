@@ -1,4 +1,4 @@
-/** The threads: found, opened, renamed, copied and deleted. */
+/** The threads: search, open, rename, copy and delete. */
 
 import { createMemo, createSignal, For, Show } from "solid-js";
 import { threads as requests } from "../api/client";
@@ -95,7 +95,7 @@ export function Sidebar(props: { onClose: () => void }) {
                       href={`/?thread=${encodeURIComponent(thread.thread_id)}`}
                       aria-current={route().thread === thread.thread_id ? "page" : undefined}
                       onClick={(event) => {
-                        // With another key, or another button, the browser opens it elsewhere.
+                        // With a modifier key, the browser opens the link elsewhere.
                         if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
                         event.preventDefault();
                         open(thread.thread_id);
@@ -146,7 +146,7 @@ export function Sidebar(props: { onClose: () => void }) {
                 await requests.delete(thread_id);
                 announce(thread_id);
                 await page.threads.refresh();
-                // The button that asked for it is gone with the thread.
+                // The focused button disappeared with the thread.
                 if (document.activeElement === document.body) document.querySelector<HTMLElement>(".sidebar .new")?.focus();
               })
             }

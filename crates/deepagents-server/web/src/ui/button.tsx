@@ -1,7 +1,7 @@
 import { splitProps, type JSX } from "solid-js";
 import { Icon, type IconName } from "./icon";
 
-/** A button that is an icon; its label is what it does. */
+/** An icon button. Its label says what it does. */
 export function IconButton(props: { icon: IconName; label: string } & JSX.ButtonHTMLAttributes<HTMLButtonElement>) {
   const [own, rest] = splitProps(props, ["icon", "label", "class"]);
   return (
@@ -11,7 +11,7 @@ export function IconButton(props: { icon: IconName; label: string } & JSX.Button
   );
 }
 
-/** Copies a text, and says so. */
+/** Copies a text and confirms it. */
 export async function copy(text: string, notify: (text: string) => void): Promise<void> {
   let done: boolean;
   try {
@@ -23,7 +23,7 @@ export async function copy(text: string, notify: (text: string) => void): Promis
   notify(done ? "Copied" : "The browser did not let the page copy");
 }
 
-/** Pages without TLS have no clipboard, but what is selected in them can be copied. */
+/** Pages without TLS have no clipboard API, but a selection can be copied. */
 function copyByCommand(text: string): boolean {
   const before = document.activeElement;
   const area = document.createElement("textarea");

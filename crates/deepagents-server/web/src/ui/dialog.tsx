@@ -1,6 +1,6 @@
 import { onMount, type JSX } from "solid-js";
 
-/** A dialog over the page. The browser keeps the focus inside and closes it on Escape. */
+/** A modal dialog. The browser traps the focus and closes the dialog on Escape. */
 export function Dialog(props: { title: string; onClose: () => void; children: JSX.Element }) {
   let element!: HTMLDialogElement;
   onMount(() => element.showModal());
@@ -17,7 +17,7 @@ export function Dialog(props: { title: string; onClose: () => void; children: JS
   );
 }
 
-/** A question with one thing to do. */
+/** A confirmation with one action. */
 export function Confirm(props: { title: string; text: string; action: string; onConfirm: () => void; onClose: () => void }) {
   return (
     <Dialog title={props.title} onClose={props.onClose}>

@@ -1,6 +1,6 @@
 import { createEffect, ErrorBoundary, on, Show, type JSX } from "solid-js";
 
-/** Keeps what cannot be shown from taking the rest of the page with it; its text stays there to read. */
+/** An error boundary: if its children cannot be rendered, the rest of the page survives and `text` is shown. */
 export function Guard(props: { children: JSX.Element; text?: string; again?: unknown }) {
   return (
     <ErrorBoundary

@@ -1,4 +1,4 @@
-/** Line icons, drawn with the colour of the text. */
+/** Line icons, drawn in the text colour. */
 
 const PATHS = {
   menu: "M4 6h16M4 12h16M4 18h16",

@@ -1,7 +1,7 @@
 import { createSignal, Show } from "solid-js";
 import { isKey, keyRefused, useKey } from "../api/key";
 
-/** Asks for the key of a server that wants one. */
+/** Asks for the API key of the server. */
 export function KeyForm() {
   const [wrong, setWrong] = createSignal(keyRefused() ? "This key was refused." : "");
   return (

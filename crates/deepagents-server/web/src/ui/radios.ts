@@ -1,4 +1,4 @@
-/** Keys of a group of buttons that are radio buttons: arrows choose the one beside. */
+/** Keyboard support for buttons that act as radio buttons: arrow keys select a neighbour. */
 export function onArrows(event: KeyboardEvent & { currentTarget: HTMLElement }): void {
   const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
   if (!step) return;
@@ -9,5 +9,5 @@ export function onArrows(event: KeyboardEvent & { currentTarget: HTMLElement }):
   next?.click();
 }
 
-/** Tab comes to the one that is chosen, or to the first. */
+/** Tab reaches the selected button, or the first one. */
 export const tabindex = (isChosen: boolean, isAnyChosen: boolean, at: number) => (isChosen || (!isAnyChosen && at === 0) ? 0 : -1);

@@ -1,8 +1,8 @@
-/** Text whose invisible characters are seen: those that turn the direction of what follows, take no room, or control. */
+/** Makes invisible characters visible: bidirectional controls, zero-width and control characters. */
 
 const UNSEEN = new RegExp(
   [
-    // Joined pictures, and letters of scripts that join, need what joins them.
+    // Joiners are legitimate in joined emoji and in scripts that use them.
     "(?<=[\\p{Extended_Pictographic}\\p{Emoji_Modifier}\\uFE0F])\\u200D(?=\\p{Extended_Pictographic})",
     "(?<=[\\p{Script=Arabic}\\p{M}])[\\u200C\\u200D](?=\\p{L})",
     "(?<=\\p{Emoji})\\uFE0F",
@@ -12,11 +12,11 @@ const UNSEEN = new RegExp(
   "gu",
 );
 
-/** A text with such characters by their numbers, as in `\u{202E}`. */
+/** Replaces such characters by their code points, as in `\u{202E}`. */
 export const visible = (text: string): string =>
   text.replace(UNSEEN, (found: string, unseen?: string) =>
     unseen === undefined ? found : `\\u{${unseen.codePointAt(0)!.toString(16).toUpperCase()}}`,
   );
 
-/** Whether there is nothing to see in a text. */
+/** Whether a text has no visible characters. */
 export const isBlank = (text: string): boolean => !text.replace(UNSEEN, (found: string, unseen?: string) => (unseen ? "" : found)).trim();

@@ -1,4 +1,4 @@
-/** The time, and the width of the window, for what depends on them. */
+/** The current time and the width of the window, as signals. */
 
 import { createSignal } from "solid-js";
 
@@ -11,5 +11,5 @@ export { now };
 const query = matchMedia("(width <= 720px)");
 const [narrow, setNarrow] = createSignal(query.matches);
 query.addEventListener("change", (event) => setNarrow(event.matches));
-/** Whether one thing at a time is shown. */
+/** Whether the window is narrow, so that only one column is shown. */
 export { narrow };

@@ -1,29 +1,29 @@
-//! What a figure may be at most.
+//! Upper limits of figures.
 
 use serde_json::{Map, Value, json};
 
-/// The bars of one case, each with its figure.
+/// The limits of one case, each with the measured figure.
 #[derive(Default)]
 pub(crate) struct Bars(Vec<Value>);
 
-/// How many times wider bars of time are: the variable `BENCH_SLACK`, 1 without it, more where this program is not
-/// optimised.
+/// Returns the factor by which time limits are widened: the variable `BENCH_SLACK`, or 1 if it is unset. Set it higher
+/// for an unoptimised build.
 fn slack() -> f64 {
     std::env::var("BENCH_SLACK").ok().and_then(|slack| slack.parse().ok()).unwrap_or(1.0)
 }
 
 impl Bars {
-    /// A time, or a time measured against that of another program, that may be at most so much when optimised.
+    /// Limits a time, or the ratio of a time to another program's. The limit is for an optimised build.
     pub(crate) fn takes_at_most(&mut self, name: &str, figure: Option<f64>, limit: f64) {
         self.at_most(name, figure, limit * slack());
     }
 
-    /// A time measured against another of this program, which is no less noisy where there is slack.
+    /// Limits the ratio of two times of this program. Slack widens it by at most a factor of 2.
     pub(crate) fn ratio_at_most(&mut self, name: &str, figure: Option<f64>, limit: f64) {
         self.at_most(name, figure, limit * slack().min(2.0));
     }
 
-    /// A figure that may be at most so much; one that could not be had is told as skipped.
+    /// Limits a figure. A missing figure is reported as skipped.
     pub(crate) fn at_most(&mut self, name: &str, figure: Option<f64>, limit: f64) {
         let pass = figure.map_or(json!("skipped"), |figure| json!(figure <= limit));
         self.0.push(json!({"name": name, "figure": figure, "at_most": limit, "pass": pass}));
@@ -34,7 +34,7 @@ impl Bars {
     }
 }
 
-/// Whether a case's figures are within all of its bars.
+/// Whether all figures of a case are within their limits.
 pub(crate) fn held(out: &Map<String, Value>) -> bool {
     let bars = out.get("bars").and_then(Value::as_array);
     bars.is_none_or(|bars| bars.iter().all(|bar| bar.get("pass") != Some(&Value::Bool(false))))

@@ -1,4 +1,4 @@
-//! One turn that hands out many tasks at once.
+//! One turn that delegates many tasks at once.
 
 use std::time::Instant;
 
@@ -9,12 +9,12 @@ use serde_json::{Map, Value, json};
 use crate::bars::Bars;
 use crate::{Bench, timed, usage};
 
-/// How many times the model delays that follow one another a run may take.
+/// Maximum time of a run as a multiple of its consecutive model delays.
 const FACTOR: f64 = 1.6;
 
 impl Bench {
-    /// `fan K D`: one run of K tasks in one turn, the model taking D ms. The delays of the turn, of the sub-agents, all
-    /// at once, and of the answer follow one another, so the least time is three delays.
+    /// `fan K D`: one run of K tasks in one turn, with a model delay of D ms. Three delays follow one another: that of
+    /// the turn, that of all sub-agents at once, and that of the answer. The minimum time is therefore three delays.
     pub(crate) async fn fan(&self) -> Result<Map<String, Value>> {
         let (tasks, delay): (usize, u64) = (self.arg(0)?, self.arg(1)?);
         let agent = self.agent(&format!("fan-{tasks}-d{delay}"), None)?;

@@ -1,4 +1,4 @@
-//! What a database costs a run: one append a step, snapshots as they fall due, and a cold load.
+//! The cost of a database: one append per step, snapshots as they fall due, and a cold load.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,16 +17,16 @@ use serde_json::{Map, Value, json};
 use super::bars::Bars;
 use super::{Bench, timed, usage};
 
-/// One run is over in a moment, and a moment on a shared machine is what it is: figures are the medians of so many.
+/// Number of rounds. Figures are medians, because a single run is short and shared machines are noisy.
 const ROUNDS: usize = 5;
 
-/// What the bars of size and time hold for.
+/// The step count and size for which the limits of size and time hold.
 const STEPS: usize = 1_000;
 const BYTES: usize = 2_048;
 
 impl Bench {
-    /// Runs as many rounds on new databases, and once with twice the steps. The database of the first round stays at
-    /// PATH, the others are removed.
+    /// Runs [`ROUNDS`] rounds on new databases with each setting of `synchronous`, and one run with twice the steps.
+    /// The database of the first round stays at PATH; the others are removed.
     pub(super) async fn journal(&self) -> Result<Map<String, Value>> {
         let (steps, bytes): (usize, usize) = (self.arg(0)?, self.arg(1)?);
         let path: PathBuf = self.args.get(2).context("argument 3 is missing: where the database is")?.into();
@@ -65,7 +65,7 @@ impl Bench {
     }
 }
 
-/// What one run came to.
+/// The figures of one run.
 #[derive(Clone, Copy, Default)]
 struct Figures {
     mb: f64,
@@ -77,7 +77,7 @@ struct Figures {
     load: f64,
 }
 
-/// The medians over some rounds; the first database stays where it is, if it is to be kept.
+/// Returns the medians of all rounds. With `keep`, the first database is kept.
 async fn rounds(path: &Path, keep: bool, steps: usize, bytes: usize, synchronous: Synchronous) -> Result<Figures> {
     let mut all = Vec::new();
     for round in 0..ROUNDS {
@@ -104,7 +104,7 @@ async fn rounds(path: &Path, keep: bool, steps: usize, bytes: usize, synchronous
 }
 
 impl Figures {
-    /// One run on a new database, and a load of what it left by another connection.
+    /// Measures one run on a new database, and the load of its thread through another connection.
     async fn measure(path: &Path, steps: usize, bytes: usize, synchronous: Synchronous) -> Result<Self> {
         let open = || Sqlite::options().synchronous(synchronous).open(path);
         let database = open().await?;
@@ -135,14 +135,14 @@ impl Figures {
     }
 }
 
-/// A database beside another.
+/// Returns the path of a temporary database next to another.
 fn beside(path: &Path) -> Result<PathBuf> {
     let mut name = path.file_name().context("the database needs a name")?.to_owned();
     name.push(".round");
     Ok(path.with_file_name(name))
 }
 
-/// Removes a database of a round.
+/// Removes the database of a round.
 #[allow(clippy::disallowed_methods, reason = "a program's own database")]
 fn remove(path: &Path) -> Result<()> {
     for suffix in ["", "-wal", "-shm"] {
@@ -154,7 +154,7 @@ fn remove(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// An agent whose model says so many bytes, so many times.
+/// Builds an agent whose model answers with the given number of bytes, once per step.
 fn agent(journal: Arc<dyn Journal>, steps: usize, bytes: usize) -> Result<Agent> {
     let model = ScriptedModel::rules().always(Turn::with(move |_| Turn::text(words(bytes)))).build();
     let again = after_model(move |cx: Context| async move {
@@ -163,7 +163,7 @@ fn agent(journal: Arc<dyn Journal>, steps: usize, bytes: usize) -> Result<Agent>
     Ok(Agent::builder(model).middleware(again).journal(journal).build()?)
 }
 
-/// Text that repeats nothing.
+/// Returns random text, so that nothing in it repeats.
 fn words(bytes: usize) -> String {
     std::iter::repeat_with(fastrand::alphanumeric).take(bytes).collect()
 }
@@ -172,13 +172,13 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-/// Bytes of the database and its WAL.
+/// Returns the size of the database and its WAL in bytes.
 pub(super) fn size(path: &Path) -> u64 {
     let of = |suffix: &str| std::fs::metadata(format!("{}{suffix}", path.display())).map_or(0, |file| file.len());
     of("") + of("-wal")
 }
 
-/// How long appends took, each with the snapshots that fell due after it.
+/// The time of each append, including the snapshots that followed it.
 #[derive(Default)]
 struct Times(Mutex<Vec<Duration>>);
 
@@ -189,7 +189,7 @@ impl Watch for Times {
     }
 
     fn snapshot_put(&self, took: Duration) {
-        // A snapshot is part of what its step costs.
+        // A snapshot is part of the cost of its step.
         if let Some(step) = self.0.lock().unwrap_or_else(PoisonError::into_inner).last_mut() {
             *step += took;
         }

@@ -1,4 +1,4 @@
-//! Measures the harness against a model server that answers at once, or after a delay.
+//! Measures the harness against a model server that answers at once or after a delay.
 //!
 //! ```text
 //! bench URL cold                         from process start to the first answer
@@ -15,10 +15,10 @@
 //! bench - files [--files N] [--megabytes N] [--dir DIR]  searching, reading and editing on disk, beside `rg` and `find`
 //! ```
 //!
-//! The model's name is the server's script. One JSON line comes out:
-//! `{"impl","case","args","seconds","cpu","rss_mb",…}`, with seconds of wall clock, seconds of CPU (user and system) of
-//! this process, and its peak memory in MB. `fan`, `files`, `journal`, `program`, `serve`, `tui`, `watchers` and
-//! `wires` have bars; the program exits with 1 if one is missed.
+//! The name of the model is the server's script. The output is one JSON line:
+//! `{"impl","case","args","seconds","cpu","rss_mb",…}`, with wall-clock seconds, CPU seconds (user and system) of this
+//! process, and its peak memory in MB. `fan`, `files`, `journal`, `program`, `serve`, `tui`, `watchers` and `wires`
+//! have limits; the program exits with 1 if one is exceeded.
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
 mod bars;
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
     match measure() {
         Ok(code) => code,
         Err(error) => {
-            // Nothing is left to report to when even this fails.
+            // If this fails, there is nowhere left to report to.
             let _ = writeln!(stderr(), "bench: {error:#}");
             ExitCode::FAILURE
         }
@@ -90,14 +90,14 @@ fn measure() -> Result<ExitCode> {
         println!("{USAGE}");
         return Ok(ExitCode::SUCCESS);
     }
-    // A database needs no model.
+    // This case needs no model.
     let url = args.next_if(|arg| arg != "journal").unwrap_or_else(|| "-".to_owned());
     let case = args.next().context("usage: bench URL CASE [ARGS]; --help lists the cases")?;
     let config = ModelConfig { api_key: Some("any".into()), base_url: Some(url), ..ModelConfig::default() };
     let mut registry = Registry::new();
     registry.configure("anthropic", config);
     let bench = Bench { started, registry, args: args.collect() };
-    // One run at a time needs no pool of threads; on one, the waking of idle cores would be measured too.
+    // A single run needs no thread pool, which would add the cost of waking idle cores.
     let mut runtime = match case.as_str() {
         "cold" | "loop" | "wires" => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),
@@ -121,7 +121,7 @@ fn measure() -> Result<ExitCode> {
         }
     })?;
     let mut line = json!({"impl": "rust", "case": case, "args": bench.args});
-    // A peak that began anew is not the process's.
+    // This case resets the peak, so it is not that of the process.
     if case != "files" {
         out.insert("rss_mb".to_owned(), json!(usage::peak_mb()));
     }
@@ -162,7 +162,8 @@ impl Bench {
         Ok(timed(self.started.elapsed(), usage::cpu()))
     }
 
-    /// What follows the number of turns: the journal, where its database is, the script, and whether the run is traced.
+    /// Parses the arguments after the number of turns: the journal, the path of its database, the script, and whether
+    /// the run is traced.
     fn loop_args(&self) -> Result<(&str, Option<&str>, &str, bool)> {
         const USAGE: &str = "usage: bench URL loop N [memory|sqlite [PATH]] [loop|write] [traced]";
         let traced = self.args.last().is_some_and(|arg| arg == "traced");
@@ -195,7 +196,7 @@ impl Bench {
         let tracer = if traced { Some(traced::tracer()?) } else { None };
         let (started, cpu) = (Instant::now(), usage::cpu());
         let input = tracer.iter().fold(input, |input, tracer| tracer.observe(input));
-        // The pace of the end is taken from the events, which every run has.
+        // The pace at the end is measured by events, which every run has.
         let mut run = agent.run(input);
         let mut turn_times = Vec::new();
         while let Some(event) = futures_util::StreamExt::next(&mut run).await {
@@ -252,7 +253,7 @@ impl Bench {
 
     fn idle(&self) -> Result<Map<String, Value>> {
         let count: usize = self.arg(0)?;
-        // The first agent brings what all share.
+        // The first agent allocates what all agents share.
         let first = self.agent("answer", None)?;
         let (before, started, cpu) = (usage::resident_bytes(), Instant::now(), usage::cpu());
         let agents = (0..count).map(|_| self.agent("answer", None)).collect::<Result<Vec<_>>>()?;

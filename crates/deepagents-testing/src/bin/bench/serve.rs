@@ -1,4 +1,4 @@
-//! A server and its clients, on a model that answers at once.
+//! A server and its clients, with a model that answers at once.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,13 +19,13 @@ use tokio::task::JoinSet;
 use crate::bars::Bars;
 use crate::{Bench, timed, usage};
 
-/// Runs that are made one after the other, and then sixteen at a time.
+/// Number of runs executed one after the other, followed by the number executed sixteen at a time.
 const ALONE: usize = 50;
 const TOGETHER: usize = 2_000;
-/// Events that each stream is sent, and between one and the next.
+/// Number of events sent on each stream, followed by the pause between them.
 const EVENTS: u64 = 60;
 const PAUSE: Duration = Duration::from_millis(50);
-/// Over how long the ends of streams are spread.
+/// The period over which the ends of streams are spread.
 const ENDS: Duration = Duration::from_secs(3);
 
 struct Client {
@@ -34,11 +34,11 @@ struct Client {
 }
 
 impl Bench {
-    /// `serve [STREAMS] [IDLE]`: a server with its clients in one process.
+    /// `serve [STREAMS] [IDLE]`: a server and its clients in one process.
     pub(crate) async fn serve(&self) -> Result<Map<String, Value>> {
         let streams: usize = self.arg(0).unwrap_or(1_000);
         let idle: usize = self.arg(1).unwrap_or(4_000);
-        // The first to choose one chooses for all.
+        // Fails if a provider is installed already, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let begun = Instant::now();
         let journal = Arc::new(MemoryJournal::new());
@@ -69,7 +69,7 @@ impl Bench {
         drop(runs);
         let per_second = TOGETHER as f64 / begun.elapsed().as_secs_f64();
 
-        // Their threads are made a few at a time before, so that the connections for that are not counted.
+        // The threads are created beforehand, a few at a time, so that those connections are not counted.
         let threads: Vec<String> =
             stream::iter((0..idle).map(|_| client.thread())).buffer_unordered(16).try_collect().await?;
         let before = usage::resident_bytes();
@@ -113,8 +113,8 @@ impl Bench {
     }
 }
 
-/// Says hello, or uses a tool that tells the time again and again, once as many of them have begun as there are streams: how
-/// quickly runs begin is measured by itself.
+/// Builds an agent that says hello, or calls a tool that sends the time repeatedly. The tool waits until all streams
+/// have started, because the start of runs is measured separately.
 fn agent(journal: Arc<MemoryJournal>, streams: usize) -> Result<DeepAgent> {
     let parameters = json!({"type": "object", "properties": {}});
     let all_begun = Arc::new(Barrier::new(streams));
@@ -122,13 +122,13 @@ fn agent(journal: Arc<MemoryJournal>, streams: usize) -> Result<DeepAgent> {
         let all_begun = all_begun.clone();
         async move {
             all_begun.wait().await;
-            // Not all at the same moment, as those of users are not either.
+            // Real users do not act in lockstep either.
             tokio::time::sleep(PAUSE.mul_f64(fastrand::f64())).await;
             for _ in 0..EVENTS {
                 tokio::time::sleep(PAUSE).await;
                 cx.custom("custom", json!(now()));
             }
-            // What it costs to end a run is measured by itself, too.
+            // The cost of ending a run is measured separately, too.
             tokio::time::sleep(ENDS.mul_f64(fastrand::f64())).await;
             Ok("told".to_owned())
         }
@@ -141,7 +141,7 @@ fn agent(journal: Arc<MemoryJournal>, streams: usize) -> Result<DeepAgent> {
     Ok(builder.without("Summarization").tool(tell).build()?)
 }
 
-/// Microseconds since 1970.
+/// Returns the time in microseconds since 1970.
 fn now() -> i64 {
     deepagents::core::env::Timestamp::now().as_microsecond()
 }
@@ -162,7 +162,7 @@ impl Client {
         Ok(thread.get("thread_id").and_then(Value::as_str).context("a thread")?.to_owned())
     }
 
-    /// A stream. Its client is no more than a socket, so that what is measured is the server's.
+    /// Opens a stream with a plain socket as its client, so that mostly the server is measured.
     async fn stream(&self, path: &str, body: &Value) -> Result<TcpStream> {
         let (address, body) = (self.url.strip_prefix("http://").context("an address")?, body.to_string());
         let mut stream = TcpStream::connect(address).await?;
@@ -178,13 +178,13 @@ impl Client {
         Ok(stream)
     }
 
-    /// A stream of a thread on which nothing happens.
+    /// Opens a stream of an idle thread.
     async fn wait_for_events(&self, thread: &str) -> Result<TcpStream> {
         let path = format!("/threads/{thread}/stream/events");
         self.stream(&path, &json!({"channels": ["values", "messages"]})).await
     }
 
-    /// Milliseconds from telling the time to hearing it, of each event of a run.
+    /// Returns the delay of each event of a run, from sending to receiving, in milliseconds.
     async fn delays(&self) -> Result<Vec<f64>> {
         let mut body = say("tell");
         if let Some(body) = body.as_object_mut() {

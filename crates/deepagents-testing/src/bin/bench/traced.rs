@@ -1,4 +1,5 @@
-//! A run whose spans and metrics are exported: to a receiver on a thread of this process, whose work is part of the figure.
+//! A run whose spans and metrics are exported to a receiver on a thread of this process. The receiver's work is part of
+//! the figure.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use anyhow::Result;
 use deepagents::otel::{Endpoint, ExportConfig, Protocol, TraceOptions, Tracer};
 
-/// A tracer with a receiver that takes everything.
+/// Creates a tracer and a receiver that accepts everything.
 pub(crate) fn tracer() -> Result<Tracer> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;

@@ -1,21 +1,21 @@
-//! What this process has used.
+//! Resource usage of this process.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// CPU time of all threads, user and system.
+/// Returns the CPU time of all threads, user and system.
 pub(crate) fn cpu() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Peak memory in MB.
+/// Returns the peak memory in MB.
 pub(crate) fn peak_mb() -> f64 {
     status_bytes("VmHWM:") as f64 / 1e6
 }
 
-/// Memory now.
+/// Returns the current resident memory in bytes.
 pub(crate) fn resident_bytes() -> u64 {
     status_bytes("VmRSS:")
 }

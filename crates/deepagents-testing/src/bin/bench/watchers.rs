@@ -1,4 +1,4 @@
-//! Many watchers of one run.
+//! Many subscribers to one run.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,14 +15,14 @@ use tokio::sync::Semaphore;
 use crate::bars::Bars;
 use crate::{Bench, timed, usage};
 
-/// Pieces of the answer: more than are kept for those who are behind.
+/// Number of chunks in the answer, more than are buffered for lagging subscribers.
 const PIECES: usize = 2_000;
-/// MB that all watchers may take together.
+/// Maximum memory of all subscribers together, in MB.
 const MEGABYTES: f64 = 20.0;
-/// Microseconds of CPU that giving one event to one watcher may take.
+/// Maximum CPU time per event and subscriber, in microseconds.
 const MICROSECONDS: f64 = 3.0;
 
-/// Answers in many pieces, each when it is allowed to.
+/// A model that answers in many chunks, each when the semaphore permits it.
 struct Piecemeal(Arc<Semaphore>);
 
 impl ChatModel for Piecemeal {
@@ -53,7 +53,7 @@ impl ChatModel for Piecemeal {
 }
 
 impl Bench {
-    /// `watchers K`: one run that says 2,000 pieces, watched by K subscribers that do not read until half of it is said.
+    /// `watchers K`: one run of 2,000 chunks with K subscribers, which start reading when half of them are sent.
     pub(crate) async fn watchers(&self) -> Result<Map<String, Value>> {
         let count: usize = self.arg(0)?;
         let pace = Arc::new(Semaphore::new(0));

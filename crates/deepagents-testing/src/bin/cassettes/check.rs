@@ -1,4 +1,4 @@
-//! One answer through the real client and back into a request.
+//! Checks one response: through the real client and back into a request.
 
 use deepagents_models::Decoded;
 use serde_json::Value;
@@ -8,19 +8,19 @@ use crate::refusal;
 use crate::said;
 use crate::wire::Wire;
 
-/// The outcome for one answer.
+/// The result of a check.
 #[derive(Debug)]
 pub(crate) struct Checked {
-    /// The message that the next request would hold; null when nothing would be sent.
+    /// The message that the next request would contain, or null if none would be sent.
     pub(crate) message: Value,
-    /// The decoded answer, if it could be decoded.
+    /// The decoded answer, if decoding succeeded.
     pub(crate) decoded: Option<Decoded>,
-    /// What is wrong, if anything is.
+    /// What is wrong, if anything.
     pub(crate) problem: Option<String>,
 }
 
-/// Decodes an answer, builds the message that would be sent back and compares it with what was said; of a refusal, the
-/// error that it becomes.
+/// Decodes an answer, builds the message that would be sent back, and compares it with what the model said. For an
+/// error response, checks the resulting error.
 pub(crate) fn check<'a>(wire: Wire, folders: impl Iterator<Item = &'a str>, answer: &Answer) -> Checked {
     if answer.status != 200 {
         let refused = wire.refusal(folders, answer).and_then(|error| refusal::check(&error, answer));
@@ -38,7 +38,7 @@ pub(crate) fn check<'a>(wire: Wire, folders: impl Iterator<Item = &'a str>, answ
                 Wire::Chat => compare_chat(&answer.body, &message),
                 Wire::Responses => {
                     let mut said = said::responses::items(&answer.body);
-                    // A thought is refused where nothing follows from it.
+                    // The API rejects reasoning that nothing follows.
                     while said.pop_if(|item| said::text(item, "type") == "reasoning").is_some() {}
                     compare_lists(&said, &message)
                 }
@@ -54,17 +54,17 @@ pub(crate) fn check<'a>(wire: Wire, folders: impl Iterator<Item = &'a str>, answ
     }
 }
 
-/// The parts of a content block that count.
+/// The compared parts of a content block.
 const PARTS: [&str; 8] = ["type", "text", "thinking", "signature", "data", "id", "name", "input"];
 
 fn compare_blocks(body: &[u8], message: &Value) -> Result<(), String> {
-    // The API takes no blank text back.
+    // The API rejects blank text in requests.
     let blank = |block: &Value| {
         let text = block.get("text").and_then(Value::as_str);
         block.get("type").is_some_and(|kind| kind == "text") && text.is_none_or(|text| text.trim().is_empty())
     };
     let said: Vec<Value> = said::anthropic::blocks(body).into_iter().filter(|block| !blank(block)).collect();
-    // Nor an answer that ends with a thought.
+    // It also rejects an answer that ends with thinking.
     let mut said = said;
     while said.pop_if(|block| ["thinking", "redacted_thinking"].contains(&said::text(block, "type"))).is_some() {}
     let sent = message.get("content").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -98,7 +98,7 @@ fn compare_chat(body: &[u8], message: &Value) -> Result<(), String> {
         return Err(format!("{} calls were said and {} would be sent back", said.calls.len(), sent.calls.len()));
     }
     for (said, sent) in said.calls.iter().zip(&sent.calls) {
-        // A call without an id gets one.
+        // A call without an id is given one.
         let is_other = !said.id.is_empty() && said.id != sent.id;
         if is_other || said.name != sent.name || !same_arguments(&said.args, &sent.args) {
             return Err(format!("a call differs: said {said:?}, would send {sent:?}"));
@@ -107,7 +107,7 @@ fn compare_chat(body: &[u8], message: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether two lists of items hold the same, in order.
+/// Compares two lists of items in order.
 fn compare_lists(said: &[Value], sent: &Value) -> Result<(), String> {
     let sent = sent.as_array().map(Vec::as_slice).unwrap_or_default();
     if said.len() != sent.len() {
@@ -124,21 +124,22 @@ fn compare_lists(said: &[Value], sent: &Value) -> Result<(), String> {
 fn compare_ollama(body: &[u8], message: &Value) -> Result<(), String> {
     let (mut said, sent) = (said::ollama::answer(body), said::ollama::message(message));
     for (said, sent) in said.calls.iter_mut().zip(&sent.calls).filter(|(said, _)| said.0.is_empty()) {
-        // A call without an id gets one.
+        // A call without an id is given one.
         said.0.clone_from(&sent.0);
     }
     if said == sent { Ok(()) } else { Err(format!("the message differs: said {said:?}, would send {sent:?}")) }
 }
 
 fn compare_converse(body: &[u8], message: &Value) -> Result<(), String> {
-    // The API takes no blank text back.
+    // The API rejects blank text in requests.
     let blank = |block: &Value| block.get("text").and_then(Value::as_str).is_some_and(|text| text.trim().is_empty());
     let mut said: Vec<Value> = said::bedrock::blocks(body).into_iter().filter(|block| !blank(block)).collect();
     while said.pop_if(|block| block.get("reasoningContent").is_some()).is_some() {}
     compare_lists(&said, message.get("content").unwrap_or(&Value::Null))
 }
 
-/// Arguments count as JSON. Those that are not JSON go back as they came, or as `{}` to servers that would choke on them.
+/// Compares arguments as JSON. Arguments that are not JSON must be sent back unchanged, or as `{}` for servers that
+/// cannot handle them.
 fn same_arguments(said: &str, sent: &str) -> bool {
     let json = |text: &str| serde_json::from_str::<Value>(if text.trim().is_empty() { "{}" } else { text }).ok();
     match json(said) {

@@ -1,8 +1,10 @@
-//! Replays recorded provider answers through the real clients, without a network.
+//! Replays recorded provider responses through the real clients, without a network.
 //!
-//! `cassettes DIR [--dump FILE]` walks the YAML recordings below `DIR`. Every answer with status 200 of a known wire is
-//! decoded, and the message that the next request would send back is built and compared, in order, with what the model
-//! said. Every refusal becomes an error, which is compared with what the provider said. `--dump` writes one JSON line an answer. The exit status is 1 when an answer failed or when there was none to check.
+//! `cassettes DIR [--dump FILE]` walks the YAML recordings below `DIR`. Each response with status 200 of a known wire
+//! is decoded. The message that the next request would send back is then built and compared, in order, with what the
+//! model said. Each error response becomes an error, which is compared with the provider's message.
+//!
+//! `--dump` writes one JSON line per response. The exit status is 1 if a response failed or there was none to check.
 
 mod check;
 mod recording;
@@ -29,20 +31,20 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            // Nothing is left to report to when even this fails.
+            // If this fails, there is nowhere left to report to.
             let _ = writeln!(stderr(), "cassettes: {error}");
             ExitCode::from(2)
         }
     }
 }
 
-/// Where the recordings are, and where answers go.
+/// The folder of recordings and the dump file.
 struct Arguments {
     dir: PathBuf,
     dump: Option<PathBuf>,
 }
 
-/// Nothing where only the usage is asked for.
+/// Parses the arguments. Returns `None` if help is requested.
 fn arguments() -> Result<Option<Arguments>, Box<dyn Error>> {
     let (mut dir, mut dump) = (None, None);
     let mut args = std::env::args_os().skip(1);
@@ -58,7 +60,7 @@ fn arguments() -> Result<Option<Arguments>, Box<dyn Error>> {
     Ok(Some(Arguments { dir: dir.ok_or(USAGE)?, dump }))
 }
 
-/// Whether all answers passed.
+/// Returns whether all answers passed.
 fn run() -> Result<bool, Box<dyn Error>> {
     let arguments = arguments()?;
     let mut out = BufWriter::new(stdout().lock());
@@ -111,7 +113,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
     Ok(failed == 0 && passed > 0)
 }
 
-/// The wire of an answer, or why it is left out.
+/// Returns the wire of an answer, or why the answer is skipped.
 fn usable(answer: &Answer) -> Result<Wire, String> {
     let wire = Wire::of_path(&answer.path).ok_or_else(|| no_conversation(&answer.path))?;
     match answer.status {
@@ -121,13 +123,13 @@ fn usable(answer: &Answer) -> Result<Wire, String> {
     }
 }
 
-/// Whether an answer says that it will be given later.
+/// Whether the answer is still being generated in the background.
 fn is_unfinished(body: &[u8]) -> bool {
     let answer = serde_json::from_slice::<serde_json::Value>(body).unwrap_or_default();
     answer.get("status").and_then(|status| status.as_str()).is_some_and(|s| matches!(s, "in_progress" | "queued"))
 }
 
-/// What is done at a path at which nobody talks to a model.
+/// Describes a path that is not for conversations.
 fn no_conversation(path: &str) -> String {
     let what = [
         ("mbed", "embeddings"),
@@ -143,7 +145,7 @@ fn no_conversation(path: &str) -> String {
     format!("{known}: {path}")
 }
 
-/// The folders that a recording lies in, innermost first.
+/// Returns the folders of a recording, innermost first.
 fn dialect_hint(file: &Path) -> impl Iterator<Item = &str> {
     file.parent().into_iter().flat_map(Path::iter).rev().filter_map(|part| part.to_str())
 }

@@ -1,4 +1,4 @@
-//! Reading recordings: YAML files of `when` and `then` documents.
+//! Reading recordings: YAML files of documents with `when` and `then`.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-/// A recorded answer with the path that it answers.
+/// A recorded response and the path of its request.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Document")]
 pub(crate) struct Answer {
@@ -36,7 +36,7 @@ struct Then {
     header: Option<Vec<Header>>,
     #[serde(default)]
     body: Option<String>,
-    /// `base64` for bodies that are no text.
+    /// `base64` for a binary body.
     #[serde(default)]
     body_encoding: Option<String>,
 }
@@ -67,7 +67,7 @@ impl TryFrom<Document> for Answer {
     }
 }
 
-/// The recordings below a folder, in the order of their names.
+/// Returns the recordings below a folder, sorted by name.
 pub(crate) fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let (mut files, mut folders) = (Vec::new(), vec![dir.to_path_buf()]);
     while let Some(folder) = folders.pop() {
@@ -85,12 +85,12 @@ pub(crate) fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The answers of a file; one that cannot be read is the reason why.
+/// Returns the answers in a file, or for each invalid one the reason.
 pub(crate) fn read(file: &Path) -> io::Result<Vec<Result<Answer, String>>> {
     let bytes = std::fs::read(file)?;
     let text = String::from_utf8_lossy(&bytes);
     let documents = || serde_yaml_ng::Deserializer::from_str(&text);
-    // Behind what is no YAML the reader finds the same error again and again, without an end.
+    // After invalid YAML, the parser repeats the same error endlessly.
     let whole = documents().map(IgnoredAny::deserialize).take_while(Result::is_ok).count();
     Ok(documents()
         .take(whole + 1)

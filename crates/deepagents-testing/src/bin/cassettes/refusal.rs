@@ -1,4 +1,4 @@
-//! Refused requests: what the provider said must reach whoever reads the error, under the right class.
+//! Error responses: the provider's message must reach the reader of the error, under the right class.
 
 use deepagents_core::model::ModelError;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::recording::Answer;
 use crate::said;
 
-/// Compares the error that a refusal became with the refusal.
+/// Compares an error with the response that it was made from.
 pub(crate) fn check(error: &ModelError, answer: &Answer) -> Result<(), String> {
     let expected = class(answer);
     if error.kind() != expected {
@@ -27,7 +27,7 @@ pub(crate) fn check(error: &ModelError, answer: &Answer) -> Result<(), String> {
     }
 }
 
-/// What tells that a call has failed although its status was a success: an event of a stream, or the whole body.
+/// Returns the error event of a response with a success status: an event of its stream, or the whole body.
 pub(crate) fn told_in_stream(answer: &Answer) -> Option<Value> {
     let is_error = |event: &Value| {
         event.get("type").is_some_and(|kind| kind == "error")
@@ -36,7 +36,7 @@ pub(crate) fn told_in_stream(answer: &Answer) -> Option<Value> {
     said::events(&answer.body).into_iter().find(is_error)
 }
 
-/// Compares the error that such an event became with the event; its class is told only where it says a status.
+/// Compares an error with the event that it was made from. The class is compared only if the event contains a status.
 pub(crate) fn check_told(error: &ModelError, event: &Value) -> Result<(), String> {
     let body = event.to_string().into_bytes();
     if let Some(words) = words(&body).filter(|words| !error.to_string().contains(words)) {
@@ -53,7 +53,7 @@ pub(crate) fn check_told(error: &ModelError, event: &Value) -> Result<(), String
     }
 }
 
-/// The class that an application has to see, as a reader of the recording would say.
+/// Returns the class that an application should see, judging by the recording.
 fn class(answer: &Answer) -> &'static str {
     let body = String::from_utf8_lossy(&answer.body).to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| body.contains(word));
@@ -77,7 +77,7 @@ fn class(answer: &Answer) -> &'static str {
     }
 }
 
-/// The words of the provider, wherever they stand.
+/// Returns the provider's message, wherever it is in the body.
 fn words(body: &[u8]) -> Option<String> {
     let value: Value = serde_json::from_slice(body).ok()?;
     let first = value.get(0).unwrap_or(&value);

@@ -1,4 +1,4 @@
-//! The wires that are checked: which one is spoken at a path, and which client speaks it.
+//! The checked wires: which wire a path belongs to, and which client implements it.
 
 use deepagents_core::message::Message;
 use deepagents_core::model::{ModelError, ModelRequest};
@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::recording::Answer;
 
-/// What was read, and the body of the request that follows it.
+/// The decoded answer, and the body of the request that follows it.
 type Read = Result<(Decoded, Result<Vec<u8>, ModelError>), ModelError>;
 
-/// The wires that are checked.
+/// The checked wires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
     Anthropic,
@@ -27,7 +27,7 @@ pub(crate) enum Wire {
 }
 
 impl Wire {
-    /// The wire that is spoken at a path.
+    /// Returns the wire of a path.
     pub(crate) fn of_path(path: &str) -> Option<Self> {
         let path = path.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
         let ends = |ends: &[&str]| ends.iter().any(|end| path.ends_with(end));
@@ -44,7 +44,7 @@ impl Wire {
         })
     }
 
-    /// Its name in a dump.
+    /// Returns its name in a dump.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Anthropic => "anthropic",
@@ -57,7 +57,7 @@ impl Wire {
         }
     }
 
-    /// What the provider calls its counts of prompt and answer tokens.
+    /// Returns the provider's names for the counts of prompt and answer tokens.
     pub(crate) fn usage_fields(self) -> (&'static str, &'static str) {
         match self {
             Self::Anthropic | Self::Responses => ("input_tokens", "output_tokens"),
@@ -69,7 +69,7 @@ impl Wire {
         }
     }
 
-    /// Decodes an answer with the real client, and takes what it said out of the request that follows.
+    /// Decodes an answer with the real client and returns it with the message that the next request sends back.
     pub(crate) fn round_trip<'a>(
         self,
         folders: impl Iterator<Item = &'a str>,
@@ -82,7 +82,7 @@ impl Wire {
         Ok((decoded, self.sent_back(&body)))
     }
 
-    /// The error that the real client makes of a refusal.
+    /// Returns the error that the real client makes of an error response.
     pub(crate) fn refusal<'a>(
         self,
         folders: impl Iterator<Item = &'a str>,
@@ -94,11 +94,11 @@ impl Wire {
         }
     }
 
-    /// Reads an answer with the real client, and writes the request that follows.
+    /// Decodes an answer with the real client and encodes the next request.
     fn read<'a>(self, folders: impl Iterator<Item = &'a str>, answer: &Answer) -> Result<Read, String> {
         let base_url = Some("http://localhost/v1".to_owned());
         let config = ModelConfig { base_url, ..ModelConfig::default() };
-        // A macro, since what a model is to its wire is private to its crate.
+        // A macro, because the trait that connects a model to its wire is private to its crate.
         macro_rules! through {
             ($model:expr) => {{
                 let model: HttpModel<_> = $model.map_err(|error: ConfigError| error.to_string())?;
@@ -121,11 +121,11 @@ impl Wire {
         })
     }
 
-    /// What of a request's body is the model's answer; null where nothing is sent.
+    /// Returns the part of a request body that contains the model's answer, or null if nothing is sent back.
     fn sent_back(self, body: &Value) -> Value {
         let (field, role) = match self {
             Self::Responses | Self::Interactions => {
-                // One question is before it; an answer is several items.
+                // The first item is the question; an answer may have several items.
                 let items = body.get("input").and_then(Value::as_array).into_iter().flatten().skip(1);
                 let items: Vec<Value> = items.cloned().collect();
                 return if items.is_empty() { Value::Null } else { Value::Array(items) };
@@ -138,7 +138,7 @@ impl Wire {
     }
 }
 
-/// A request after an answer.
+/// Builds the request that follows an answer.
 fn following(decoded: &Decoded) -> ModelRequest {
     let answer = Message::Assistant(decoded.output.message.clone());
     ModelRequest::new(vec![Message::user("go on"), answer])
@@ -151,7 +151,7 @@ fn headers(answer: &Answer) -> HeaderMap {
     pairs.collect()
 }
 
-/// The dialect that the folders or the path name; `custom` otherwise.
+/// Returns the dialect named by the folders or the path, or else `custom`.
 fn dialect<'a>(mut folders: impl Iterator<Item = &'a str>, path: &str) -> Dialect {
     let by_folder = folders.find_map(|folder| {
         let name: String = folder.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();

@@ -1,4 +1,4 @@
-//! From a scenario to an agent, through the public builder.
+//! Builds an agent from a scenario, with the public builder.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,14 +23,14 @@ use serde_json::Value;
 
 use crate::scenario::{BackendSpec, Scenario, SummarizationSpec, ToolSpec};
 
-/// An agent and where its files are.
+/// An agent and the place of its files.
 pub(crate) struct Built {
     pub(crate) agent: DeepAgent,
-    /// What the first run begins with.
+    /// The update with which the first run starts.
     pub(crate) initial: Update,
     /// The directory of backends on disk.
     pub(crate) root: tempfile::TempDir,
-    /// Whether the files of a step are those in the directory.
+    /// Whether the trace lists the files of the directory.
     pub(crate) on_disk: bool,
     pub(crate) store: Arc<MemoryStore>,
 }
@@ -48,7 +48,7 @@ pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJou
         .loop_detection(LoopPolicy::off())
         .summarization(summarization(spec.summarization.as_ref())?)
         .files(files);
-    // The model server of the scenarios speaks Chat Completions.
+    // The scenarios' model server implements Chat Completions.
     let (provider, model, base_url) = match scenario.provider.as_str() {
         "anthropic" => ("anthropic", "claude-sonnet-4-5", url.to_owned()),
         "openai" => ("openai-chat", "gpt-4.1", format!("{url}/v1")),
@@ -62,7 +62,7 @@ pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJou
         let mut sub: SubAgentSpec =
             serde_json::from_value(described).map_err(|error| anyhow!("unsupported: subagents: {error}"))?;
         if let Some(name) = &entry.model {
-            // Names of another scenario format carry their provider.
+            // Names from another scenario format include the provider.
             sub = sub.model(model_named(name.split_once(':').map_or(name.as_str(), |(_, model)| model))?);
         }
         if let Some(names) = &entry.tools {
@@ -127,7 +127,7 @@ pub(crate) async fn agent(scenario: &Scenario, url: &str, journal: Arc<MemoryJou
     Ok(Built { agent: builder.build()?, initial, root, on_disk: backend.is_on_disk(), store })
 }
 
-/// Lets an agent whose backend keeps no files in the state be given some there all the same.
+/// Adds the files channel for an agent whose backend keeps no files in the state.
 struct StateFiles;
 
 impl Middleware for StateFiles {
@@ -169,8 +169,8 @@ fn shape(schema: &Value) -> ResponseFormat {
     ResponseFormat::json(schema.get("title").and_then(Value::as_str).unwrap_or("response"), schema.clone())
 }
 
-/// When and how far the conversation is compacted. A scenario that says something of it says all of it: what it leaves
-/// out does not follow the model's window, as it does without any.
+/// Returns when and how far the conversation is compacted. A scenario that configures this specifies everything:
+/// omitted fields do not fall back to the model's window, as they do without a configuration.
 fn summarization(spec: Option<&SummarizationSpec>) -> Result<SummarizationOptions> {
     let size = |size: &Option<(String, Value)>| size.as_ref().map(|(kind, n)| Size::parse(kind, n)).transpose();
     let keep = |given: &Option<(String, Value)>| Ok::<_, anyhow::Error>(size(given)?.unwrap_or(Size::Messages(20)));
@@ -178,7 +178,7 @@ fn summarization(spec: Option<&SummarizationSpec>) -> Result<SummarizationOption
     let Some(spec) = spec else { return Ok(options) };
     let trigger = size(&spec.trigger)?.map_or_else(Trigger::never, Trigger::at);
     let options = options.trigger(trigger).keep(keep(&spec.keep)?);
-    // Without a trigger of their own, arguments stay whole.
+    // Without a trigger of their own, arguments are not truncated.
     let args = spec.truncate_args.as_ref().filter(|args| args.trigger.is_some());
     let Some(args) = args else { return Ok(options.truncate_args(None)) };
     let usual = TruncateArgs::default();
@@ -190,7 +190,7 @@ fn summarization(spec: Option<&SummarizationSpec>) -> Result<SummarizationOption
     }))
 }
 
-/// A tool that answers as its scenario says.
+/// Builds a tool that answers as its scenario says.
 fn scripted_tool(spec: ToolSpec) -> impl DynTool {
     let ToolSpec { name, description, parameters, returns, raises, repeat, .. } = spec;
     json_tool(name, description, parameters, move |args, _cx| {
@@ -202,7 +202,7 @@ fn scripted_tool(spec: ToolSpec) -> impl DynTool {
     })
 }
 
-/// Puts arguments into a text where it names them in braces.
+/// Replaces argument names in braces by the arguments.
 fn fill(text: &str, args: &Value) -> String {
     let mut out = text.to_owned();
     for (name, value) in args.as_object().into_iter().flatten() {

@@ -1,11 +1,11 @@
-//! Runs scenarios against a scripted model server and writes what was seen.
+//! Runs scenarios against a scripted model server and writes traces of them.
 //!
 //! ```text
 //! conformance SCENARIO_DIR TRACE_DIR [--mockllm PATH] [--only NAME]
 //! ```
 //!
-//! Each scenario file gives one trace file of the same name, to be compared with what another implementation did on
-//! the same scenario. The server is the script given with `--mockllm`, started by this program.
+//! Each scenario file produces a trace file of the same name, to be compared with that of another implementation. The
+//! server is the script given with `--mockllm`, which this program starts.
 #![allow(clippy::print_stdout, reason = "a program's output")]
 #![allow(clippy::indexing_slicing, reason = "JSON objects are built by index, which adds what is not there")]
 
@@ -28,7 +28,7 @@ use build::Built;
 use scenario::Scenario;
 use server::Server;
 
-/// Where the server's script is unless told otherwise.
+/// The default path of the server's script.
 const DEFAULT_SERVER: &str = "../shared/conformance/mockllm.py";
 
 const USAGE: &str = "usage: conformance SCENARIO_DIR TRACE_DIR [--mockllm PATH] [--only NAME]";
@@ -38,7 +38,7 @@ async fn main() -> ExitCode {
     match run_all().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nothing is left to report to when even this fails.
+            // If this fails, there is nowhere left to report to.
             let _ = writeln!(stderr(), "conformance: {error:#}");
             ExitCode::FAILURE
         }
@@ -78,7 +78,7 @@ async fn run_all() -> Result<()> {
                 write(traces, &path, &trace)?;
                 println!("ran {name}");
             }
-            // The others are run all the same; without a trace this one counts as different.
+            // Continue with the other scenarios. Without a trace, this one counts as different.
             Err(error) => {
                 println!("cannot run {}: {error:#}", path.display());
                 failed += 1;
@@ -95,7 +95,7 @@ async fn run_all() -> Result<()> {
     Ok(())
 }
 
-/// Name and trace of a scenario, unless only another one is wanted.
+/// Runs a scenario and returns its name and trace, unless another one was selected.
 async fn play(path: &Path, server: &Server, only: Option<&str>) -> Result<Option<(String, Value)>> {
     let source = std::fs::read(path)?;
     let scenario: Scenario = serde_json::from_slice(&source).context("not a scenario")?;
@@ -117,7 +117,7 @@ async fn run(scenario: &Scenario, server: &Server, source: &[u8]) -> Result<Valu
     let mut steps = Vec::new();
     match build::agent(scenario, server.url(), journal).await {
         Err(error) => {
-            // A scenario for a part that is not there leaves a trace that says so, and differs.
+            // A scenario for an unsupported part yields a trace that says so, and therefore differs.
             let error = format!("{error:#}");
             steps.extend(scenario.steps.iter().map(|_| json!({"messages": [], "error": error})));
         }
@@ -154,13 +154,13 @@ fn open(state: &State) -> Vec<ActionRequest> {
     asked.into_values().filter(|asked| asked.decision.is_none()).map(|asked| asked.request).collect()
 }
 
-/// Decisions for the one pause of a thread, or why they cannot be taken.
+/// Returns the decisions for the only interrupt of a thread, or why they cannot be applied.
 async fn answers(built: &Built, thread: &str, decisions: &[Value]) -> Result<Result<RunInput, String>> {
     let interrupts = Interrupt::group(open(&built.agent.state(thread).await?));
     let interrupt = match interrupts.as_slice() {
         [interrupt] => interrupt,
         [] => return Ok(Err(format!("thread {thread} does not wait for a decision"))),
-        // Decisions without names go by their order, which says nothing across pauses.
+        // Unnamed decisions go by order, which is undefined across interrupts.
         several => return Ok(Err(format!("thread {thread} has {} pauses: say which is meant", several.len()))),
     };
     let decisions = interrupt.decisions(decisions.to_vec()).map_err(|error| error.to_string());

@@ -44,7 +44,7 @@ pub(crate) struct AgentSpec {
     #[serde(default)]
     pub(crate) subagents: Vec<SubAgentEntry>,
     pub(crate) summarization: Option<SummarizationSpec>,
-    /// Parts of an agent that this runner does not know yet.
+    /// Parts of an agent that this runner does not support.
     #[serde(flatten)]
     pub(crate) other: BTreeMap<String, Value>,
 }
@@ -53,7 +53,7 @@ fn yes() -> bool {
     true
 }
 
-/// A kind of size and a number.
+/// A unit of size and a number.
 type SizeSpec = (String, Value);
 
 #[derive(Deserialize)]
@@ -85,10 +85,10 @@ pub(crate) struct ToolSpec {
     pub(crate) subagent_only: bool,
 }
 
-/// A sub-agent: what differs from the form that the library reads, and the rest as it is.
+/// A sub-agent: the fields that differ from the library's format, and the rest unchanged.
 #[derive(Deserialize)]
 pub(crate) struct SubAgentEntry {
-    /// Names of the scenario's tools, beside which it has those of the stack.
+    /// Names of scenario tools, in addition to the built-in ones.
     pub(crate) tools: Option<Vec<String>>,
     /// A model of the scenario's provider.
     pub(crate) model: Option<String>,
@@ -107,7 +107,7 @@ pub(crate) struct BackendSpec {
 }
 
 impl BackendSpec {
-    /// Files in the thread's state.
+    /// Creates a specification of files in the thread's state.
     pub(crate) fn state() -> Self {
         Self { kind: "state".to_owned(), namespace: None, default: None, routes: BTreeMap::new() }
     }
@@ -123,7 +123,7 @@ impl BackendSpec {
         }
     }
 
-    /// Whether files that no route takes are on disk.
+    /// Whether files that match no route are on disk.
     pub(crate) fn is_on_disk(&self) -> bool {
         match (self.kind.as_str(), &self.default) {
             ("composite", Some(default)) => default.is_on_disk(),
@@ -157,7 +157,7 @@ pub(crate) struct MessageSpec {
     #[serde(default)]
     tool_calls: Vec<CallSpec>,
     tool_call_id: Option<String>,
-    /// `error` where a call failed.
+    /// `error` if the call failed.
     status: Option<String>,
 }
 
@@ -168,7 +168,7 @@ struct CallSpec {
     args: Value,
 }
 
-/// The input of a step. Results take the names of their tools from the calls before them.
+/// Converts the input of a step. Results take the names of their tools from the preceding calls.
 pub(crate) fn messages(specs: &[MessageSpec]) -> Result<Vec<Message>> {
     let mut names: BTreeMap<&str, &str> = BTreeMap::new();
     specs

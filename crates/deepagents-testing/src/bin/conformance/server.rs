@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 pub(crate) struct Server {
     url: String,
     http: reqwest::Client,
-    /// Killed when this is dropped.
+    /// Killed on drop.
     _child: Child,
 }
 
@@ -29,7 +29,7 @@ impl Server {
         let out = child.stdout.take().context("no output of the model server")?;
         let line = BufReader::new(out).lines().next_line().await?.context("the model server said nothing")?;
         let url = line.strip_prefix("listening ").context("the model server did not say where it listens")?;
-        // A client is not made without one, also if it never meets TLS; another may be installed already.
+        // The HTTP client requires a TLS provider even if it never uses TLS. One may be installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().build()?;
         Ok(Self { url: url.to_owned(), http, _child: child })
@@ -39,14 +39,14 @@ impl Server {
         &self.url
     }
 
-    /// Loads a scenario's script and forgets all requests so far.
+    /// Loads a scenario's script and clears the request log.
     pub(crate) async fn load(&self, scenario: &[u8]) -> Result<()> {
         let request = self.http.post(format!("{}/__script", self.url)).body(scenario.to_vec());
         request.send().await?.error_for_status()?;
         Ok(())
     }
 
-    /// The requests since the script was loaded.
+    /// Returns the requests since the script was loaded.
     pub(crate) async fn log(&self) -> Result<Value> {
         let answer = self.http.get(format!("{}/__log", self.url)).send().await?.error_for_status()?;
         Ok(serde_json::from_slice(&answer.bytes().await?)?)

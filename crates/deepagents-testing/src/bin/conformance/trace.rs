@@ -1,4 +1,4 @@
-//! What is written of a step.
+//! The recorded trace of a step.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::build::Built;
 
-/// A pause without the words that ask.
+/// Serialises an interrupt without the descriptions of its requests.
 fn bare(interrupt: &Interrupt) -> Value {
     let mut json = interrupt.to_json();
     for request in json["action_requests"].as_array_mut().into_iter().flatten() {
@@ -86,7 +86,7 @@ fn on_disk(root: &Path, folder: &Path, files: &mut Map<String, Value>) -> Result
         if entry.file_type()?.is_dir() {
             on_disk(root, &path, files)?;
         } else if path.is_file() {
-            // A link counts as the file it leads to, if it does.
+            // A link to a file counts as a file.
             let name = format!("/{}", path.strip_prefix(root)?.display());
             files.insert(name, Value::String(String::from_utf8_lossy(&std::fs::read(&path)?).into_owned()));
         }

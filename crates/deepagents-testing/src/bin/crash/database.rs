@@ -1,4 +1,4 @@
-//! Where the threads are.
+//! Where the threads are stored.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -25,7 +25,7 @@ impl Place {
         }
     }
 
-    /// As an argument for [`parse`](Self::parse).
+    /// Returns an argument for [`parse`](Self::parse).
     pub(crate) fn argument(&self) -> String {
         match self {
             Self::Sqlite(path) => path.display().to_string(),
@@ -33,7 +33,7 @@ impl Place {
         }
     }
 
-    /// A place of its own for one of several that work at the same time, where they would be in each other's way.
+    /// Returns a separate place for a parallel worker if workers would block each other.
     pub(crate) fn of_worker(&self, worker: usize) -> Self {
         match self {
             Self::Sqlite(path) => Self::Sqlite(path.with_extension(format!("{worker}.db"))),
@@ -57,7 +57,7 @@ impl Place {
                         let database = Arc::new(database);
                         return Ok((database.clone(), database));
                     }
-                    // A server that was killed mends itself before it takes anybody in.
+                    // A killed server recovers before it accepts connections.
                     Err(DatabaseError::Unavailable { .. }) => tokio::time::sleep(Duration::from_millis(50)).await,
                     Err(other) => return Err(other.into()),
                 }
@@ -65,7 +65,7 @@ impl Place {
         }
     }
 
-    /// Looks whether the database is sound.
+    /// Checks the integrity of the database.
     pub(crate) async fn check(&self) -> Result<()> {
         if let Self::Sqlite(path) = self {
             Sqlite::open(path).await?.check().await?;

@@ -1,4 +1,4 @@
-//! A run that is frozen past its lease and wakes up: it goes on, unless its thread has another owner by then.
+//! A run that is frozen past its lease and then wakes up. It continues unless another owner has claimed its thread.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -14,10 +14,10 @@ use serde_json::Map;
 use super::database::Place;
 use super::trial::spawn;
 
-/// Long enough for a busy machine: one that wakes up asks for its lease again for a third of it.
+/// Long enough for a busy machine. After waking up, a run retries the renewal of its lease for a third of this.
 const LEASE: Duration = Duration::from_millis(1_200);
 
-/// Freezes one run that nobody takes the thread from, and one whose thread has another owner when it wakes up.
+/// Freezes one run whose thread nobody claims, and one whose thread another owner claims before it wakes up.
 pub(crate) async fn check(place: &Place, folder: &Path) -> Result<()> {
     for taken in [false, true] {
         let mut tries = 0;
@@ -29,8 +29,8 @@ pub(crate) async fn check(place: &Place, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Freezes one run; gives false if that happened in the middle of a commit, which nobody can come between, or where the run was
-/// over before it could be frozen.
+/// Freezes a run. Returns `false` if it was frozen in the middle of a commit, which blocks other owners, or if it ended
+/// before it could be frozen.
 async fn freeze(place: &Place, folder: &Path, thread: &str, taken: bool) -> Result<bool> {
     let mut child = spawn(place, thread, folder, LEASE)?;
     let journal = place.open().await?;
@@ -71,7 +71,7 @@ async fn freeze(place: &Place, folder: &Path, thread: &str, taken: bool) -> Resu
     Ok(true)
 }
 
-/// Whether the run is over, which it ends well.
+/// Whether the run has ended. A failed run is an error.
 fn has_ended(child: &mut Child) -> Result<bool> {
     let status = child.try_wait()?;
     ensure!(status.is_none_or(|status| status.success()), "a run that was to be frozen failed before that");

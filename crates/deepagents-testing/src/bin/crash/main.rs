@@ -1,23 +1,25 @@
-//! Kills runs and looks whether anything was lost or done twice.
+//! Kills runs and checks that nothing was lost or done twice.
 //!
 //! ```text
 //! crash --kills N [--scenario NAME]... [--seed SEED] [--postgres URL [--server FOLDER]]
 //! crash --kills N [--scenario NAME]... [--seed SEED] --program PATH
 //! ```
 //!
-//! A run of 40 turns with 5 tools each is killed at random moments and resumed, until it was killed so often; runs that
-//! end are followed by others. After every kill the log must hold every append that was acknowledged, the database must
-//! be sound, and no call may have run that must not have. With `--server`, which names a folder of `.ci/postgres.sh`,
-//! the server is killed too, at every fourth kill. At the end a run is frozen past its lease: when it wakes up it must
-//! write nothing.
+//! A run of 40 turns with 5 tool calls each is killed at random points and resumed until the number of kills is
+//! reached; when a run ends, another one starts. After every kill, the log must contain every acknowledged append, the
+//! database must be intact, and no forbidden call may have run.
 //!
-//! After that, runs of the scenarios are killed and resumed, so often each: agents with sub-agents side by side, nested,
-//! changing files, being compacted, waiting for a person. `--scenario` takes these alone, and `--seed` makes one trial
-//! of each, the one that a failure named.
+//! With `--server`, which names a folder of `.ci/postgres.sh`, every fourth kill also kills the database server. At the
+//! end, a run is frozen past its lease: if another owner has claimed the thread, the run must write nothing after it
+//! wakes up.
 //!
-//! With `--program` it is `deepagents run` that is killed and resumed, with a scripted model server of this program.
+//! After that, runs of the scenarios are killed and resumed, with the same number of kills each: agents with parallel
+//! sub-agents, nested ones, agents that change files, are compacted, or wait for a person. `--scenario` selects
+//! scenarios and skips the first part. `--seed` runs one trial of each scenario, to reproduce a reported failure.
 //!
-//! Exits with 1 and the reasons when a promise is broken.
+//! With `--program`, the killed runs are those of `deepagents run`, with a scripted model server in this program.
+//!
+//! Exits with 1 and the reasons if a guarantee is broken.
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
 mod agents;
@@ -44,7 +46,7 @@ fn main() -> ExitCode {
     match crash() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nothing is left to report to when even this fails.
+            // If this fails, there is nowhere left to report to.
             let _ = writeln!(stderr(), "crash: {error:#}");
             ExitCode::FAILURE
         }
@@ -59,7 +61,7 @@ fn crash() -> Result<()> {
     while let Some(arg) = args.next() {
         let mut value = || args.next().with_context(|| format!("{arg} needs a value"));
         match arg.as_str() {
-            // What this program starts itself: the runs that are killed.
+            // Started by this program itself: the runs to be killed.
             "run" => {
                 let (place, thread, folder, lease) = (value()?, value()?, value()?, value()?);
                 let lease = Duration::from_millis(lease.parse()?);
@@ -136,7 +138,7 @@ async fn kill_one_agent(place: &Place, folder: &Path, kills: u32) -> Result<()> 
     Ok(())
 }
 
-/// Tells what came of the trials; an error if any of them failed.
+/// Prints the results. Returns an error if any trial failed.
 fn sum_up(tallies: &Tallies, started: Instant) -> Result<()> {
     for (scenario, tally) in tallies {
         println!(

@@ -1,4 +1,4 @@
-//! Runs that are killed, and what must be true of them afterwards.
+//! Runs that are killed, and what must hold afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -25,7 +25,7 @@ use super::watch::Acknowledged;
 const TURNS: usize = 40;
 const CALLS: usize = 5;
 
-/// Goes on with a thread until it is done, as the process that will be killed does it.
+/// Works on a thread until it is done, in the process that will be killed.
 pub(crate) async fn run(place: &Place, thread: &str, folder: &Path, lease: Duration) -> Result<()> {
     let inner = place.open().await?;
     let begun = inner.threads().get(thread).await?.is_some_and(|info| info.status != RunStatus::Empty);
@@ -44,7 +44,7 @@ pub(crate) fn agent(journal: Arc<dyn Journal>, folder: &Path) -> Result<Agent> {
             if turn >= TURNS {
                 return Turn::text("done");
             }
-            // Even calls may be made again after a crash, odd ones may not.
+            // Even calls may be repeated after a crash; odd ones may not.
             Turn::blocks((0..CALLS).map(|n| {
                 let name = if n % 2 == 0 { "read" } else { "send" };
                 Block::call(format!("c{turn}-{n}"), name, json!({"words": "x".repeat(200 * n)}))
@@ -58,7 +58,7 @@ pub(crate) fn agent(journal: Arc<dyn Journal>, folder: &Path) -> Result<Agent> {
     Ok(Agent::builder(model).tool(read).tool(send).journal(journal).build()?)
 }
 
-/// Notes in a file that the call ran, somewhere in a moment of work.
+/// Records in a file that the call ran, at a random point of its duration.
 async fn count(folder: PathBuf, cx: ToolContext) -> Result<String, deepagents_core::tool::ToolError> {
     let pause = || Duration::from_micros(fastrand::u64(0..1_500));
     tokio::time::sleep(pause()).await;
@@ -72,7 +72,7 @@ fn append_to(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().append(true).create(true).open(path)
 }
 
-/// Starts a process that goes on with a thread.
+/// Starts a process that works on a thread.
 pub(crate) fn spawn(place: &Place, thread: &str, folder: &Path, lease: Duration) -> Result<Child> {
     Command::new(std::env::current_exe()?)
         .args(["run", &place.argument(), thread])
@@ -84,7 +84,7 @@ pub(crate) fn spawn(place: &Place, thread: &str, folder: &Path, lease: Duration)
         .context("the run could not be started")
 }
 
-/// What was seen so far.
+/// The results so far.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Seen {
     pub(crate) runs: u32,
@@ -101,12 +101,12 @@ pub(crate) struct Trial {
     seen: Seen,
 }
 
-/// What is known of one run over its kills.
+/// What is known of a run across its kills.
 #[derive(Default)]
 struct Known {
-    /// How often the finished calls had run when they were first seen to be finished.
+    /// How often each finished call had run when it was first seen as finished.
     finished: BTreeMap<String, usize>,
-    /// Over how many kills a call was in flight, at most.
+    /// The maximum number of kills at which a call was in flight.
     in_doubt: BTreeMap<String, usize>,
 }
 
@@ -119,7 +119,7 @@ impl Trial {
         self.seen
     }
 
-    /// Begins runs and kills them, until that was done so often.
+    /// Starts runs and kills them until the number of kills is reached.
     pub(crate) async fn kill_often(&mut self, kills: u32) -> Result<()> {
         let mut left = kills;
         while left > 0 || self.seen.runs == 0 {
@@ -135,7 +135,7 @@ impl Trial {
         Ok(())
     }
 
-    /// Lets a run go on for a moment; says whether it came to its end.
+    /// Lets a run continue for a moment. Returns whether it ended.
     async fn go_on(&mut self, thread: &str, left: &mut u32) -> Result<bool> {
         let mut child = spawn(&self.place, thread, &self.folder, Duration::from_secs(30))?;
         let until = Duration::from_micros(fastrand::u64(3_000..400_000));
@@ -161,7 +161,7 @@ impl Trial {
         Ok(false)
     }
 
-    /// What must be true after every kill.
+    /// Checks what must hold after every kill.
     async fn check(&mut self, thread: &str, known: &mut Known) -> Result<()> {
         self.place.check().await?;
         let journal = self.place.open().await?;
@@ -204,7 +204,7 @@ impl Trial {
         Ok(())
     }
 
-    /// What must be true at the end.
+    /// Checks what must hold at the end.
     async fn sum_up(&mut self, thread: &str, known: &Known) -> Result<()> {
         let journal = self.place.open().await?;
         let state = agent(journal.clone(), &self.folder)?.state(thread).await?;
@@ -222,7 +222,7 @@ impl Trial {
         let (whole, kept) = (text(&state)?, text(&agent.state(&pruned).await?)?);
         ensure!(whole == kept, "pruning changed the state of {thread}");
         journal.threads().delete(&pruned).await?;
-        // So that looking through the whole database costs the same after the thousandth kill.
+        // Keeps the database small, so that checking it does not become slower.
         journal.threads().delete(thread).await?;
         self.seen.appends += lines(&self.folder.join(format!("{thread}.acknowledged")))?.len();
         self.seen.finished += known.finished.len();
@@ -231,7 +231,7 @@ impl Trial {
         Ok(())
     }
 
-    /// How often the calls of a thread ran.
+    /// Returns how often each call of a thread ran.
     fn ran(&self, thread: &str) -> Result<BTreeMap<String, usize>> {
         let mut ran = BTreeMap::new();
         for call in lines(&self.folder.join(format!("{thread}.calls")))? {

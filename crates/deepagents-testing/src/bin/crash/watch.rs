@@ -1,4 +1,4 @@
-//! A note of what was acknowledged, in a file that outlives the process.
+//! Records acknowledged appends in a file that survives the process.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,7 +11,7 @@ pub(crate) struct Acknowledged(pub(crate) File);
 
 impl Watch for Acknowledged {
     fn appended(&self, appended: Appended, _: Duration) -> Result<(), JournalError> {
-        // One write of a line is whole or absent, also when the process is killed.
+        // A line is written completely or not at all, even if the process is killed.
         (&self.0)
             .write_all(format!("{:020}\n", appended.end).as_bytes())
             .map_err(|error| JournalError::Storage(Box::new(error)))

@@ -1,17 +1,21 @@
-//! Throws damaged input at what reads the input of strangers, and looks whether its promises hold.
+//! Feeds damaged input to code that reads untrusted input, and checks that its guarantees hold.
 //!
 //! ```text
 //! fuzz [--seconds N] [--seed SEED] [TARGET]...
 //! fuzz --list
 //! ```
 //!
-//! Each target takes N seconds, 10 by default: `paths`, `patterns`, `rules`, `edits`, `commands`, `proxy`, `anthropic`,
-//! `openai`, `journal`; `requests`, `heads`, `tokens`, `keys` of the server, `remote` and `a2a` of other servers. An input is one of the samples of the target, changed in places: bytes exchanged, parts doubled,
-//! cut out, or taken from another sample. A panic, a promise that is broken, or an input that takes more than two
-//! seconds of work ends the program with 1 and with the input; `--seed` with the seed that is told makes the same inputs again.
+//! Each target runs for N seconds, 10 by default: `paths`, `patterns`, `rules`, `edits`, `commands`, `proxy`,
+//! `anthropic`, `openai`, `journal`; `requests`, `heads`, `tokens`, `keys` of the server; `remote` and `a2a` of other
+//! servers.
 //!
-//! It needs no compiler of its own and no instrumentation, so it finds what a few million inputs find; an hour by hand is
-//! `fuzz --seconds 240`.
+//! An input is a mutated sample of the target: bytes are replaced, or parts are repeated, removed, or taken from
+//! another sample. A target fails on a panic, a broken guarantee, or an input that takes more than two seconds of CPU
+//! time. The program prints the input, continues with the next target, and exits with 1 at the end. `--seed` with the
+//! printed seed reproduces the inputs.
+//!
+//! It needs no special compiler and no instrumentation, so it finds only what a few million inputs find. For a run of
+//! an hour, use `fuzz --seconds 240`.
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
 mod mutate;
@@ -30,20 +34,20 @@ use targets::{TARGETS, Target};
 
 const USAGE: &str = "usage: fuzz [--seconds N] [--seed SEED] [TARGET]..., or fuzz --list";
 
-/// How long one input may be worked on. Texts that take minutes are what this looks for.
+/// Maximum CPU time per input. Inputs that take minutes are among the bugs to be found.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long one may take in all; a machine that is busy with other things takes its part.
+/// Maximum wall-clock time per input, for a machine with other load.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// What this process has worked.
+/// Returns the CPU time of this process.
 fn worked() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }
 
 struct Arguments {
-    /// Only the names of the targets are wanted.
+    /// Only list the names of the targets.
     lists: bool,
     seconds: u64,
     seed: u64,
@@ -55,7 +59,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            // Nothing is left to report to when even this fails.
+            // If this fails, there is nowhere left to report to.
             let _ = writeln!(stderr(), "fuzz: {error:#}");
             ExitCode::from(2)
         }
@@ -86,7 +90,7 @@ fn arguments() -> Result<Arguments> {
     Ok(out)
 }
 
-/// Whether all promises held.
+/// Returns whether all guarantees held.
 fn run() -> Result<bool> {
     let Arguments { lists, seconds, seed, targets } = arguments()?;
     if lists {

@@ -1,14 +1,14 @@
-//! Inputs that are almost what is expected.
+//! Inputs that are almost valid.
 
 use fastrand::Rng;
 
-/// Bytes that mean something to somebody.
+/// Bytes with a special meaning in some format.
 const TELLING: &[u8] = b"\0\t\n\r \"#$%&'()*+,-./0:;<=>?@[\\]^_`{|}~\x7f\xc3\xff";
 
-/// The longest input.
+/// Maximum length of an input.
 const MOST: usize = 8 << 10;
 
-/// Makes inputs from samples.
+/// Creates inputs from samples.
 pub(crate) struct Mutator {
     random: Rng,
     samples: &'static [&'static str],
@@ -48,7 +48,7 @@ impl Mutator {
                 }
             }
             5 => {
-                // The same again and again.
+                // Repeats a part.
                 let part = input.get(part).unwrap_or_default().repeat(1 << self.random.u32(0..6));
                 input.splice(at..at, part);
             }

@@ -1,4 +1,4 @@
-//! The server and what it reads: requests, tokens, keys; and what it is told by other servers.
+//! Fuzzes the server's inputs (requests, tokens, keys) and the responses that it gets from other servers.
 #![allow(clippy::disallowed_methods, reason = "the other ends of sockets")]
 
 use std::io::{Read, Write};
@@ -19,21 +19,21 @@ use tokio::runtime::Runtime;
 
 use crate::targets::Check;
 
-/// How long an answer is waited for. A stream that stays open has sent its head long before.
+/// Time limit for a response. A stream that stays open has sent its head by then.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long one is waited for that has to come: this may be the last program that the machine has time for.
+/// Time limit for a response that must arrive, generous enough for a busy machine.
 const LONG_ENOUGH: Duration = Duration::from_secs(60);
 
-/// What the other end of a socket answers.
+/// The response body of the other server.
 type Answer = Arc<Mutex<Vec<u8>>>;
 
 fn runtime() -> Result<Runtime> {
-    // The first to choose one chooses for all.
+    // Fails if a provider is installed already, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Ok(tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?)
 }
 
-/// A server on a model that asks before it makes a call.
+/// Builds a server whose agent needs approval for its tool call.
 fn server() -> Result<Server> {
     let journal = Arc::new(MemoryJournal::new());
     let model = ScriptedModel::rules().always(Turn::with(|request| match request.messages.iter().next_back() {
@@ -55,7 +55,7 @@ fn serve(runtime: &Runtime, server: Server) -> Result<SocketAddr> {
     })
 }
 
-/// The first bytes of an answer.
+/// Sends a request and returns the first bytes of the response.
 fn status(address: SocketAddr, request: &[u8]) -> Result<String, String> {
     status_within(address, request, PATIENCE)
 }
@@ -64,20 +64,20 @@ fn status_within(address: SocketAddr, request: &[u8], patience: Duration) -> Res
     let told = |error: std::io::Error| format!("the server is gone: {error}");
     let mut client = TcpStream::connect(address).map_err(told)?;
     client.set_read_timeout(Some(patience)).map_err(told)?;
-    // It may hang up before all is said.
+    // The server may close the connection early.
     let _ = client.write_all(request);
     let mut answer = [0; 12];
     let _ = client.read_exact(&mut answer);
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// A request is answered or refused, and no refusal is a fault of the server. The first line is the method and the path, the
+/// Every request gets a response, and never a server error. The first line of the input is the method and path, the
 /// rest the body.
 pub(crate) fn requests() -> Result<Check> {
     let runtime = runtime()?;
     let address = serve(&runtime, server()?)?;
     Ok(Box::new(move |input| {
-        // The server lives as long as this.
+        // Keeps the server's runtime alive.
         let _ = &runtime;
         let (line, body) = match input.iter().position(|byte| *byte == b'\n') {
             Some(at) => input.split_at(at),
@@ -95,20 +95,20 @@ pub(crate) fn requests() -> Result<Check> {
     }))
 }
 
-/// Whatever its head is, a request is answered or refused, no refusal is a fault of the server, and the next one is answered.
-/// The input is the whole of what is sent.
+/// Whatever its head, a request never causes a server error, and later requests are still answered. The input is
+/// everything that is sent.
 pub(crate) fn heads() -> Result<Check> {
     let runtime = runtime()?;
     let address = serve(&runtime, server()?)?;
     let mut tried = 0_u32;
     Ok(Box::new(move |input| {
         let _ = &runtime;
-        // Samples are written with the line ends of texts.
+        // Samples have plain newlines as line ends.
         let mut request = Vec::with_capacity(input.len() + 64);
         for byte in input {
             request.extend(if *byte == b'\n' { &b"\r\n"[..] } else { std::slice::from_ref(byte) });
         }
-        // A head without an end is waited for by the server, but not here.
+        // The server waits for the end of an unfinished head, but this test does not.
         let answer = status_within(address, &request, Duration::from_millis(50))?;
         if answer.starts_with("HTTP/1.1 5") {
             return Err(answer);
@@ -125,7 +125,7 @@ pub(crate) fn heads() -> Result<Check> {
     }))
 }
 
-/// Answers each request with what is in the cell, as this type.
+/// Starts a server that answers each request with the shared body and the given content type.
 fn answering(content_type: &'static str) -> Result<(String, Answer)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let url = format!("http://{}", listener.local_addr()?);
@@ -134,7 +134,7 @@ fn answering(content_type: &'static str) -> Result<(String, Answer)> {
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let body = given.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            // A client that leaves early is none of its business.
+            // A client may disconnect early.
             let _ = answer_one(stream, content_type, &body);
         }
     });
@@ -144,7 +144,7 @@ fn answering(content_type: &'static str) -> Result<(String, Answer)> {
 fn answer_one(mut stream: TcpStream, content_type: &str, body: &[u8]) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let (mut head, mut bytes) = (Vec::<u8>::new(), [0; 4096]);
-    // What is asked for does not matter; it is read so that the answer is not lost.
+    // The request is read only so that closing the socket does not discard the response.
     while !head.windows(4).any(|part| part == b"\r\n\r\n") {
         match stream.read(&mut bytes)? {
             0 => return Ok(()),
@@ -159,10 +159,10 @@ fn answer_one(mut stream: TcpStream, content_type: &str, body: &[u8]) -> std::io
     stream.write_all(body)
 }
 
-/// A key that signed nothing.
+/// A key that has signed nothing.
 const KEYS: &str = r#"{"keys":[{"kty":"EC","crv":"P-256","alg":"ES256","use":"sig","kid":"k","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}"#;
 
-/// `{"alg":"ES256","kid":"k"}` and the claims of a token that would be let in, with a signature of zeros.
+/// `{"alg":"ES256","kid":"k"}` and claims that would be accepted, with a signature of zeros.
 pub(crate) const TOKEN: &str = "eyJhbGciOiJFUzI1NiIsImtpZCI6ImsifQ.eyJpc3MiOiJodHRwOi8vMTI3LjAuMC4xIiwiYXVkIjoiZnV6eiIsInN1YiI6ImFkYSIsImV4cCI6NDEwMjQ0NDgwMH0.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 fn guarded() -> Result<(Runtime, SocketAddr, Answer)> {
@@ -182,7 +182,7 @@ fn refused(address: SocketAddr, token: &[u8]) -> Result<(), String> {
     if status.starts_with("HTTP/1.1 4") || status.starts_with('\0') { Ok(()) } else { Err(status) }
 }
 
-/// Nobody is let in whose token the issuer has not signed.
+/// A token that the issuer has not signed is rejected.
 pub(crate) fn tokens() -> Result<Check> {
     let (runtime, address, _) = guarded()?;
     Ok(Box::new(move |input| {
@@ -191,24 +191,24 @@ pub(crate) fn tokens() -> Result<Check> {
     }))
 }
 
-/// Nobody is let in by keys that are damaged.
+/// Damaged keys admit nobody.
 pub(crate) fn keys() -> Result<Check> {
     let (runtime, address, answer) = guarded()?;
     Ok(Box::new(move |input| {
         let _ = &runtime;
         *answer.lock().unwrap_or_else(PoisonError::into_inner) = input.to_vec();
         match refused(address, TOKEN.as_bytes()) {
-            // As long as the issuer has never had keys that can be read, nobody can be judged.
+            // Without any readable keys, the server cannot judge tokens.
             Err(status) if status.starts_with("HTTP/1.1 503") => Ok(()),
             judged => judged,
         }
     }))
 }
 
-/// What another server answers ends the call of a sub-agent there, well or with an error, and never the run.
+/// The response of another server ends the sub-agent's call there, with a result or an error, but never the run.
 fn remote(content_type: &'static str, config: fn(&str) -> Result<RemoteConfig>) -> Result<Check> {
     let (url, answer) = answering(content_type)?;
-    // What says that it works on is waited for as long as it may take, which here is not long.
+    // A task that reports progress is waited for until the deadline, which is short here.
     let config = config(&url)?.patience(Duration::from_millis(20)).deadline(PATIENCE);
     let runtime = runtime()?;
     let model = ScriptedModel::rules().always(Turn::with(|request| match request.messages.iter().next_back() {

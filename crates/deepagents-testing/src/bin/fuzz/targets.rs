@@ -1,4 +1,4 @@
-//! What is given inputs, and what has to hold for all of them.
+//! The fuzz targets and the guarantees that must hold for all inputs.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use deepagents_fs::search::GlobQuery;
 use deepagents_models::{Anthropic, Dialect, ModelConfig, OpenAiChat};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 
-/// Looks at one input; the text says which promise it broke.
+/// Checks one input. The error says which guarantee was broken.
 pub(crate) type Check = Box<dyn FnMut(&[u8]) -> Result<(), String>>;
 
 pub(crate) struct Target {
@@ -167,7 +167,7 @@ fn text(input: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(input)
 }
 
-/// A path that is read is the same when it is read again, and leads nowhere above.
+/// A parsed path parses to itself and never leads above the root.
 fn paths() -> Result<Check> {
     Ok(Box::new(|input| {
         let Ok(path) = VPath::parse(&text(input)) else { return Ok(()) };
@@ -178,7 +178,7 @@ fn paths() -> Result<Check> {
     }))
 }
 
-/// A pattern is refused or used.
+/// A pattern is either rejected or usable.
 fn patterns() -> Result<Check> {
     let path = VPath::parse("/src/deep/main.rs")?;
     Ok(Box::new(move |input| {
@@ -191,7 +191,7 @@ fn patterns() -> Result<Check> {
     }))
 }
 
-/// What is denied by itself is denied with all below it.
+/// If a path is denied, everything below it is denied.
 fn rules() -> Result<Check> {
     let paths: Vec<VPath> =
         ["/", "/secrets/key", "/a/b", "/x.pem"].into_iter().map(VPath::parse).collect::<Result<_, _>>()?;
@@ -210,7 +210,7 @@ fn rules() -> Result<Check> {
     }))
 }
 
-/// An edit replaces what it names or leaves everything as it was.
+/// An edit replaces what it names or changes nothing.
 fn edits() -> Result<Check> {
     let path = VPath::parse("/f")?;
     Ok(Box::new(move |input| {
@@ -225,7 +225,7 @@ fn edits() -> Result<Check> {
     }))
 }
 
-/// A command is judged, and the narrow rule that is made from it allows it.
+/// A command gets a verdict, and the narrow rule derived from it allows it.
 fn commands() -> Result<Check> {
     let listed = [CommandRule::new(AccessMode::Deny, ["git push", "rm -rf *"])];
     let rules = Permissions::default().with_commands(listed, AccessMode::Ask)?;
@@ -240,19 +240,19 @@ fn commands() -> Result<Check> {
     }))
 }
 
-/// Nothing but the one host of the list is connected to, and what is asked for is answered or hung up on.
+/// The proxy connects only to the one allowed host, and a client gets a response or a closed connection.
 #[allow(clippy::disallowed_methods, reason = "the client of the proxy")]
 fn proxy() -> Result<Check> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     let proxy = Proxy::start(listener, vec!["nowhere.invalid".parse::<HostPattern>()?])?;
     Ok(Box::new(move |input| {
-        // The proxy lives as long as this.
+        // Keeps the proxy alive.
         let _ = &proxy;
         let told = |error: std::io::Error| format!("the proxy is gone: {error}");
         let mut client = TcpStream::connect(address).map_err(told)?;
         client.set_read_timeout(Some(Duration::from_secs(1))).map_err(told)?;
-        // It may hang up before all is said.
+        // The proxy may close the connection early.
         let _ = client.write_all(input).and_then(|()| client.shutdown(Shutdown::Write));
         let mut answer = Vec::new();
         let _ = client.read_to_end(&mut answer);
@@ -285,7 +285,7 @@ fn openai() -> Result<Check> {
     }))
 }
 
-/// A record that is read is written as it was read.
+/// A parsed record is serialised unchanged.
 fn journal_records() -> Result<Check> {
     Ok(Box::new(|input| {
         let Ok(record) = journal::decode("fuzz", 0, &text(input)) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! From a description to agents, through the public builder.
+//! Builds agents from a description, with the public builder.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ struct SubAgentEntry {
     spec: Map<String, Value>,
 }
 
-/// Puts environment variables where a text names them.
+/// Expands the environment variables in a text.
 pub(crate) fn expand(text: &str) -> Result<String> {
     let mut out = String::new();
     let mut rest = text;
@@ -94,7 +94,7 @@ pub(crate) fn agent(rig: &Rig, spec: &AgentSpec, journal: Arc<MemoryJournal>) ->
         base_url: Some(base_url),
         ..ModelConfig::default()
     };
-    // The file means the older of the two wires.
+    // In these files, `openai` means Chat Completions.
     let provider = match rig.model.provider.as_str() {
         "openai" => "openai-chat",
         other => other,
@@ -131,7 +131,7 @@ pub(crate) fn agent(rig: &Rig, spec: &AgentSpec, journal: Arc<MemoryJournal>) ->
     builder.build().map_err(|error| anyhow!("{error}"))
 }
 
-/// A tool that answers as its description says.
+/// Builds a tool that answers as its description says.
 fn scripted_tool(spec: ToolSpec) -> impl DynTool {
     let ToolSpec { name, description, parameters, returns, raises, delay_ms, emits, .. } = spec;
     json_tool(name, description, parameters, move |args: Value, cx| {
@@ -154,7 +154,7 @@ fn scripted_tool(spec: ToolSpec) -> impl DynTool {
     })
 }
 
-/// Puts arguments into a text where it names them in braces.
+/// Replaces argument names in braces by the arguments.
 fn fill(text: &str, args: &Value) -> String {
     let mut out = text.to_owned();
     for (name, value) in args.as_object().into_iter().flatten() {

@@ -1,12 +1,12 @@
-//! Serves agents that a file describes, for clients' own test suites.
+//! Serves agents described by a file, for the test suites of clients.
 //!
 //! ```text
 //! serve-rig FILE [--port N]      0, the default, is a free port
 //! ```
 //!
-//! The file names agents in the form of the conformance scenarios, and a model server; `${NAME}` stands for an environment
-//! variable. Everything is kept in memory. `listening http://127.0.0.1:PORT` is printed when the server is ready; it ends
-//! on SIGTERM and SIGINT.
+//! The file describes agents in the format of the conformance scenarios, and a model server. `${NAME}` expands to an
+//! environment variable. Everything is kept in memory. The program prints `listening http://127.0.0.1:PORT` when the
+//! server is ready, and ends on SIGTERM or SIGINT.
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
 mod build;
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     match serve() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nothing is left to report to when even this fails.
+            // If this fails, there is nowhere left to report to.
             let _ = writeln!(stderr(), "serve-rig: {error:#}");
             ExitCode::FAILURE
         }

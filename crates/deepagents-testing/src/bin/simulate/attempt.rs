@@ -1,4 +1,4 @@
-//! One run of a process: what it is given, who reads it, and what it came to.
+//! One run of a process: its input, its subscribers, and its outcome.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -15,10 +15,10 @@ use super::process::Process;
 use super::watching::Watcher;
 use super::world::World;
 
-/// More than any run takes, with all that hangs.
+/// Longer than any run takes, including all delays.
 pub(crate) const HANGS: Duration = Duration::from_secs(3 * 3600);
 
-/// What became of a run.
+/// How a run ended.
 pub(crate) enum Ended {
     Outcome(Box<Outcome>),
     Failed(Box<RunError>),
@@ -26,8 +26,8 @@ pub(crate) enum Ended {
     Crashed,
 }
 
-/// Runs what was decided on when so many claims of the thread had been seen, with something else that happens meanwhile,
-/// and looks at what is seen of it.
+/// Executes a run while `meanwhile` disturbs it, and checks its events. `seen` is the number of claims of the thread
+/// when the input was chosen.
 pub(crate) async fn attempt<F: Future<Output = ()>>(
     world: &Arc<World>,
     process: &Arc<Process>,
@@ -38,7 +38,7 @@ pub(crate) async fn attempt<F: Future<Output = ()>>(
     let watcher = Watcher::begin(world, agent, thread).await;
     let run = agent.run(input).detach();
     let readers = [Reader::Quick, Reader::Slow].map(|reader| (reader, read(world, &run, reader, thread.to_owned())));
-    // One who never reads.
+    // A subscriber that never reads.
     let _dead = run.subscribe(Subscribe::Start);
     let ended = async {
         tokio::select! {
@@ -65,7 +65,8 @@ pub(crate) async fn attempt<F: Future<Output = ()>>(
     for (reader, seen) in readers {
         match tokio::time::timeout(HANGS, seen).await {
             Ok(Ok(seen)) => {
-                // What happened on other threads is told as well, and others may have worked on this one.
+                // Skipped with background agents, because events on other threads are reported too, and other processes
+                // may have worked on this one.
                 if !world.scenario.has_background() {
                     watched.check(world, &seen);
                 }
@@ -78,7 +79,7 @@ pub(crate) async fn attempt<F: Future<Output = ()>>(
     world.check(same, || format!("two readers were not told the same: {durable:?}"));
     if let Ended::Failed(error) = &ended {
         world.note(&format!("run of process {} failed: {error}", process.number));
-        // Another process may have answered since it was seen what is asked.
+        // Another process may have answered the interrupts after this input was chosen.
         let others = |claims: &[u64]| claims.iter().skip(seen).any(|claim| *claim != process.number);
         let answered = matches!(*error.error, Error::Answer(_)) && others(&world.lock().claims);
         world.check(answered || is_expected(&error.error), || format!("a run failed with {:?}", error.error));
@@ -92,14 +93,14 @@ enum Reader {
     Slow,
 }
 
-/// Follows a run to its end; gives the durable events by their numbers.
+/// Follows a run to its end and returns its durable events by sequence number.
 fn read(world: &Arc<World>, run: &RunHandle, reader: Reader, thread: String) -> JoinHandle<BTreeMap<u64, Event>> {
     let (mut events, world) = (run.subscribe(Subscribe::Start), world.clone());
     tokio::spawn(async move {
         let (mut next, mut durable, mut ended) = (0, BTreeMap::new(), false);
         while let Some(event) = events.next().await {
             world.check(!ended, || format!("event {} comes after the end", event.seq));
-            // What was dropped is told in its place, by the number of the last one.
+            // A `Lagged` event replaces dropped events and has the number of the last one.
             let lagged = matches!(event.kind, EventKind::Lagged { .. });
             world.check(lagged || event.seq == next, || format!("event {} comes where {next} was to", event.seq));
             next = event.seq + 1;
@@ -127,7 +128,7 @@ pub(crate) async fn end_of(world: &World, thread: &str) -> LogPosition {
     info.and_then(Result::ok).flatten().map_or(0, |info| info.end)
 }
 
-/// Whether an error stems from what was injected, or from another process that has the thread.
+/// Whether an error comes from an injected fault, or from another process that owns the thread.
 pub(crate) fn is_expected(error: &Error) -> bool {
     match error {
         Error::Journal(

@@ -1,28 +1,28 @@
-//! What a thread's log says of calls, at any of its positions: also after the thread went back.
+//! The calls in a thread's log at any position, including after rewinds.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use deepagents_core::journal::LogPosition;
 
-/// The calls of a thread as its records tell of them, whichever branch they are on.
+/// The calls of a thread according to its records, on all branches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Branches {
     changes: Vec<(LogPosition, Change)>,
-    /// Where the thread went back, and where to.
+    /// The positions of rewinds and their targets.
     rewinds: Vec<(LogPosition, LogPosition)>,
-    /// What was removed from the log.
+    /// The removed parts of the log.
     removed: Vec<Range<LogPosition>>,
 }
 
-/// What a record says of a call.
+/// A change that a record makes to a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     Started(String),
     Finished(String, String),
 }
 
-/// The calls that a thread knows of at a position.
+/// The calls known at a position.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     pub(crate) started: BTreeMap<String, usize>,
@@ -47,23 +47,23 @@ impl Branches {
         self.removed.iter().any(|range| range.contains(&position))
     }
 
-    /// Whether nothing was removed, and the thread never went back.
+    /// Whether nothing was removed and the thread was never rewound.
     pub(crate) fn is_plain(&self) -> bool {
         self.removed.is_empty() && self.rewinds.is_empty()
     }
 
-    /// Those of a copy of the thread up to a position.
+    /// Truncates to a copy of the thread up to a position.
     pub(crate) fn cut(&mut self, end: LogPosition) {
         self.changes.retain(|(at, _)| *at < end);
         self.rewinds.retain(|(at, _)| *at < end);
     }
 
-    /// Whether a record is part of what the thread amounts to at a position.
+    /// Whether a record is part of the state at a position.
     pub(crate) fn is_live(&self, record: LogPosition, position: LogPosition) -> bool {
         self.live(position).iter().any(|range| range.contains(&record))
     }
 
-    /// The records that the thread amounts to at a position.
+    /// Returns the records that make up the state at a position.
     fn live(&self, position: LogPosition) -> Vec<Range<LogPosition>> {
         let (mut end, mut live) = (position, Vec::new());
         for (at, to) in self.rewinds.iter().rev().copied() {
@@ -76,7 +76,7 @@ impl Branches {
         live
     }
 
-    /// The calls that the thread knows of at a position.
+    /// Returns the calls known at a position.
     pub(crate) fn at(&self, position: LogPosition) -> Calls {
         let (live, mut calls) = (self.live(position), Calls::default());
         for (at, change) in &self.changes {

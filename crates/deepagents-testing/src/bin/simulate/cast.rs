@@ -1,4 +1,4 @@
-//! The agents of a scenario, as one process has them.
+//! The agents of a scenario, as built by one process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +22,10 @@ use super::scenario::{MAIN, Operation};
 use super::script::{Tag, View, report, task};
 use super::world::World;
 
-/// What every request costs.
+/// The usage of each request.
 pub(crate) const USAGE: Usage = Usage { input: 100, output: 10, cache_read: 0, cache_write: 0, reasoning: 0 };
 
-/// What agents are made of.
+/// What agents are built from.
 #[derive(Clone)]
 pub(crate) struct Cast {
     pub(crate) world: Arc<World>,
@@ -35,14 +35,14 @@ pub(crate) struct Cast {
 }
 
 impl Cast {
-    /// The main agent with all below it.
+    /// Builds the main agent with all agents below it.
     pub(crate) fn main(&self) -> Result<DeepAgent> {
         Ok(self.builder(MAIN)?.build()?)
     }
 
     fn builder(&self, name: &str) -> Result<DeepAgentBuilder> {
         let world = &self.world;
-        // One that asks has one, also where it writes to that of the agent above.
+        // An agent that raises interrupts needs a journal, even if it writes to that of the agent above.
         let journal = FaultyJournal { world: world.clone(), process: self.process.clone() };
         let mut builder = DeepAgent::builder()
             .journal(journal)
@@ -114,12 +114,12 @@ fn arguments(operation: &Operation, tag: &Tag) -> Value {
     }
 }
 
-/// The file that a call makes.
+/// Returns the path of the file that a call creates.
 pub(crate) fn path(tag: &Tag) -> String {
     format!("/made/{tag}.md")
 }
 
-/// A tool that takes effect outside, as the tag in its arguments says.
+/// A tool with an external effect, under the tag in its arguments.
 struct Outside {
     operation: Operation,
     cast: Cast,
@@ -170,7 +170,7 @@ impl Tool for Outside {
         }
         tokio::time::sleep(world.moment(1_000)).await;
         process.gate().await;
-        // A sub-agent has no thread of its own; that of an agent in the background is copied with the main one.
+        // A sub-agent has no thread of its own. The thread of a background agent is copied with the main one.
         let thread = cx.thread().unwrap_or(&self.cast.thread);
         let repeatable = matches!(self.operation, Operation::Put | Operation::Look);
         world.effect(thread, &tag, &cx.key(), repeatable);
@@ -181,7 +181,7 @@ impl Tool for Outside {
 }
 
 impl Outside {
-    /// Asks two things, and each time that the call is made in another order: an answer goes with its question.
+    /// Asks two questions, in a different order each time the call is made: each answer must go with its question.
     fn may(&self, tag: &str, cx: &ToolContext) -> Result<bool, ToolError> {
         let world = &self.cast.world;
         let mut questions = [format!("May I {tag}?"), format!("Really {tag}?")];
@@ -206,7 +206,7 @@ impl Outside {
     }
 }
 
-/// What a person said with a decision.
+/// Returns what a person said with a decision.
 fn said(decision: &Decision) -> Option<&str> {
     match decision {
         Decision::Respond { message } => Some(message),
@@ -215,5 +215,5 @@ fn said(decision: &Decision) -> Option<&str> {
     }
 }
 
-/// How long a process may have a thread without a word.
+/// How long a process may own a thread without renewing its lease.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);

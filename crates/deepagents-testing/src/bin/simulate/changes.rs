@@ -1,4 +1,4 @@
-//! What becomes of the thread between runs: it goes back, loses its history, or goes on as a copy.
+//! Changes of the thread between runs: it is rewound, pruned, or continued as a copy.
 
 use anyhow::Result;
 use deepagents_core::agent::ThreadAccess;
@@ -10,14 +10,14 @@ use super::attempt::{HANGS, is_expected};
 use super::cast::LEASE;
 use super::trial::{Trial, Works};
 
-/// Checkpoints that are gone back to, at most.
+/// Maximum number of checkpoints to choose from.
 const CHECKPOINTS: usize = 40;
 
-/// All that a thread amounts to, its open turn included.
+/// The complete state of a thread, including its open turn.
 pub(crate) type Whole = (Value, String);
 
 impl Trial {
-    /// Changes the thread by a process of its own, while nobody else works on it.
+    /// Changes the thread in a separate process while no other process works on it.
     pub(crate) async fn change(&self) -> Result<()> {
         let world = &self.world;
         let thread = world.thread();
@@ -25,15 +25,15 @@ impl Trial {
         if info.end == 0 {
             return Ok(());
         }
-        // Processes that have ended own nothing any more then.
+        // By then, the leases of ended processes have expired.
         tokio::time::sleep(LEASE * 10).await;
         let works = self.begin_process(2)?;
-        // What is there, without any faults.
+        // Reads the thread without faults.
         let view = ThreadAccess::new(world.journal.clone(), works.agent.schema().clone());
         let checkpoints = view.history(&thread, None, CHECKPOINTS).await?;
         let at = usize::try_from(world.below(checkpoints.len() as u64))?;
         let checkpoint = checkpoints.get(at).map_or(info.end, |checkpoint| checkpoint.position);
-        // The threads of agents in the background know nothing of going back.
+        // The threads of background agents are not rewound with their parent.
         let in_background = world.scenario.has_background();
         match world.below(3) {
             0 if !in_background => self.rewind(&works, &view, &thread, checkpoint).await?,
@@ -47,7 +47,7 @@ impl Trial {
         Ok(())
     }
 
-    /// Does something as a process that may end meanwhile; says whether it is known to be done.
+    /// Performs an operation in a process that may crash. Returns whether it is known to have succeeded.
     async fn by(&self, works: &Works, what: &str, work: impl Future<Output = Result<(), Error>>) -> bool {
         let world = &self.world;
         world.fault(what);
@@ -92,7 +92,7 @@ impl Trial {
         Ok(())
     }
 
-    /// Goes on with a copy; the source stays as it is.
+    /// Continues with a copy. The source must stay unchanged.
     async fn copy(&self, works: &Works, view: &ThreadAccess, thread: &str, until: Option<LogPosition>) -> Result<()> {
         let world = &self.world;
         let copy = world.next_thread();
@@ -112,7 +112,7 @@ impl Trial {
         Ok(())
     }
 
-    /// Threads that were copied have stayed as they were.
+    /// Checks that copied threads are unchanged.
     pub(crate) async fn check_sources(&self, works: &Works) -> Result<()> {
         let view = ThreadAccess::new(self.world.journal.clone(), works.agent.schema().clone());
         let sources = self.sources.borrow().clone();
@@ -124,7 +124,7 @@ impl Trial {
     }
 }
 
-/// A state without what waits in its open turn, which gets another number when the thread goes back.
+/// Removes the pending requests of the open turn, which is numbered differently after a rewind.
 fn renumbered(mut state: Value) -> Value {
     for channel in ["questions", "paused_children"] {
         if let Some(channels) = state.as_object_mut() {

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use deepagents_core::env::{Clock, Ids, SequentialIds, Timestamp};
 use tokio::time::Instant;
 
-/// When a world begins, in milliseconds since 1970.
+/// The start time of a world, in milliseconds since 1970.
 const BEGIN: i64 = 1_700_000_000_000;
 
-/// The time of day: that of the runtime, which passes as fast as everybody waits, and jumps.
+/// The time of day. It follows the runtime's paused clock, which advances when all tasks wait, and it can jump.
 #[derive(Debug)]
 pub(crate) struct WorldClock {
     begun: Instant,
@@ -21,7 +21,7 @@ impl WorldClock {
         Arc::new(Self { begun: Instant::now(), jumped: AtomicI64::new(0) })
     }
 
-    /// Sets the clock forward or back.
+    /// Moves the clock forward or back.
     pub(crate) fn jump(&self, by_ms: i64) {
         self.jumped.fetch_add(by_ms, Ordering::Relaxed);
     }
@@ -32,7 +32,7 @@ impl WorldClock {
     }
 }
 
-/// The clock as agents and journals have it.
+/// The clock as used by agents and journals.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedClock(pub(crate) Arc<WorldClock>);
 
@@ -42,7 +42,7 @@ impl Clock for SharedClock {
     }
 }
 
-/// Ids that no two processes of a world have both.
+/// Ids that are unique across all processes of a world.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SharedIds(Arc<SequentialIds>);
 

@@ -1,4 +1,4 @@
-//! What must hold after every run, and at the end.
+//! What must hold after every run and at the end.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use super::cast::{USAGE, path};
 use super::script::Tag;
 use super::world::World;
 
-/// What holds whatever is under way: the log is whole, and amounts to the same from its start and from a snapshot.
+/// Checks what always holds: the log is complete, and replaying it from its start or from a snapshot gives the same
+/// state.
 pub(crate) async fn check(world: &Arc<World>, agent: &DeepAgent) -> Result<()> {
     let thread = world.thread();
     let Some(info) = world.journal.threads().get(&thread).await? else { return Ok(()) };
@@ -30,7 +31,7 @@ pub(crate) async fn check(world: &Arc<World>, agent: &DeepAgent) -> Result<()> {
             return Ok(());
         }
     };
-    // Records by themselves are no state where some were removed, or the thread went back.
+    // If records were removed or the thread was rewound, the plain sequence of records is not a state.
     if !branches.is_plain() {
         return Ok(());
     }
@@ -45,13 +46,13 @@ pub(crate) async fn check(world: &Arc<World>, agent: &DeepAgent) -> Result<()> {
     Ok(())
 }
 
-/// What holds for the outcome of a run whose thread nobody else has: the log amounts to it.
+/// Checks the outcome of a run whose thread no other process has claimed: it equals the state in the log.
 pub(crate) async fn check_outcome(world: &Arc<World>, agent: &DeepAgent, outcome: &Outcome) -> Result<()> {
-    // What has finished of a turn that is open is in the log and not yet in the conversation.
+    // Results of an open turn are in the log but not yet in the conversation.
     if matches!(outcome.stop, FinishReason::Interrupted | FinishReason::Suspended) {
         return Ok(());
     }
-    // One that was ended before it had loaded its thread has left nothing.
+    // A run that ended before it loaded its thread has no state.
     if outcome.messages().is_empty() {
         return Ok(());
     }
@@ -69,7 +70,7 @@ pub(crate) async fn check_outcome(world: &Arc<World>, agent: &DeepAgent, outcome
     Ok(())
 }
 
-/// What holds once the thread has come to its end.
+/// Checks what holds once the thread is finished.
 pub(crate) async fn check_end(world: &Arc<World>, agent: &DeepAgent, outcome: &Outcome) -> Result<()> {
     if let Err(error) = deepagents_models::scripted::check_history(outcome.messages()) {
         world.broken(&format!("the history is not whole: {error}"));
@@ -80,7 +81,7 @@ pub(crate) async fn check_end(world: &Arc<World>, agent: &DeepAgent, outcome: &O
     check_spending(world, outcome.spent).await
 }
 
-/// Files that were made by calls that finished are there.
+/// Checks that files created by finished calls exist.
 fn check_files(world: &World, outcome: &Outcome) {
     let finished = world.lock().finished.clone();
     let files = outcome.state.get::<Files>();
@@ -96,7 +97,7 @@ fn check_files(world: &World, outcome: &Outcome) {
     }
 }
 
-/// What was said while runs were under way is there at most once.
+/// Checks that each message sent to a run in flight appears at most once.
 fn check_words(world: &World, outcome: &Outcome) {
     let messages: Vec<String> = outcome.messages().iter().map(|message| message.text()).collect();
     let said = world.lock().said.clone();
@@ -106,7 +107,7 @@ fn check_words(world: &World, outcome: &Outcome) {
     }
 }
 
-/// What was spent is no more than what was asked for, and no less than what stored answers cost.
+/// Checks that the recorded spending is at most that of all requests and at least that of the stored answers.
 async fn check_spending(world: &Arc<World>, spent: BudgetUsage) -> Result<()> {
     let requests = world.lock().requests;
     let answers = stored_answers(world).await?;
@@ -119,7 +120,7 @@ async fn check_spending(world: &Arc<World>, spent: BudgetUsage) -> Result<()> {
     Ok(())
 }
 
-/// The answers of models that the last run has stored, in all its attempts.
+/// Counts the answers that the last run has stored, across all its processes.
 async fn stored_answers(world: &World) -> Result<u64> {
     let mut answers = 0;
     let (thread, branches) = (world.thread(), world.lock().branches.clone());

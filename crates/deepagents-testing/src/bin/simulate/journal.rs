@@ -1,4 +1,4 @@
-//! The storage as one process has it: it fails, hangs, and loses answers, and the process may end at any of its calls.
+//! The storage as seen by one process: it fails, hangs and loses responses, and the process may crash at any call.
 
 use std::future::{Future, pending};
 use std::ops::Range;
@@ -15,28 +15,28 @@ use serde_json::{Map, Value};
 use super::process::Process;
 use super::world::World;
 
-/// The bytes that a record is said to take, whatever is in it, and a snapshot: snapshots fall due in short logs.
+/// The reported size of any record, followed by that of a snapshot, so that snapshots fall due in short logs.
 const RECORD: u64 = 20_000;
 const SNAPSHOT: u64 = 100_000;
 
-/// A journal of a process.
+/// The journal of a process.
 pub(crate) struct FaultyJournal {
     pub(crate) world: Arc<World>,
     pub(crate) process: Arc<Process>,
 }
 
-/// What becomes of one call.
+/// What happens to a call.
 enum Fault {
     None,
-    /// It is not carried out, which is said at once.
+    /// It fails at once without an effect.
     Unavailable,
-    /// It is carried out, and the answer is lost.
+    /// It takes effect, but the response is lost.
     AnswerLost,
-    /// It takes so long, and is then carried out or not.
+    /// It is delayed for this long and then takes effect or not.
     Hangs(Duration, bool),
-    /// The storage fails for good; nothing is carried out.
+    /// It fails permanently without an effect.
     Fails,
-    /// The process ends before it is carried out, or after.
+    /// The process crashes before the call takes effect, or after it.
     CrashBefore,
     CrashAfter,
 }
@@ -60,7 +60,7 @@ impl FaultyJournal {
         }
     }
 
-    /// Does something in the storage, unless something comes between.
+    /// Performs a call, with a fault if one is drawn.
     async fn call<T>(
         &self,
         what: &str,
@@ -87,7 +87,7 @@ impl FaultyJournal {
                 pending().await
             }
             Fault::CrashAfter => {
-                // Whether it could be carried out is nobody's business any more.
+                // The process is gone, so the result does not matter.
                 let _ = work.await;
                 self.process.end();
                 pending().await
@@ -117,7 +117,7 @@ fn unavailable() -> JournalError {
     JournalError::Unavailable { source: "injected: no connection".into() }
 }
 
-/// Records as a database gives them back.
+/// Encodes and decodes records, as a database would.
 fn through_text(thread: &str, expected: LogPosition, records: Vec<Record>) -> Result<Vec<Record>, JournalError> {
     let through = |(position, record): (LogPosition, Record)| {
         let failed = |reason: String| JournalError::Encode { thread: thread.to_owned(), position, reason };
@@ -161,7 +161,7 @@ impl Journal for FaultyJournal {
             let read = through_text(thread, expected, records)?;
             let before = self.world.journal.threads().get(thread).await?.map_or(0, |info| info.end);
             let appended = self.world.journal.append(thread, fence, expected, read.clone()).await?;
-            // What was there already is not appended again.
+            // A repeated append adds nothing.
             if appended.end > before {
                 self.world.appended(thread, fence.epoch(), appended.end, &read);
             }

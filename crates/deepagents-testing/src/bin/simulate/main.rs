@@ -1,19 +1,23 @@
-//! Simulates whole worlds, each of which follows from a number: processes with agents that delegate, ask, are compacted,
-//! steered, cancelled and suspended, on a storage that fails, hangs and loses answers, while processes crash, freeze and
-//! take over from each other, clocks jump, and readers are slow or dead; between runs the thread goes back, is pruned, or
-//! goes on as a copy, and it is followed by a process that does not run it. After every run the invariants of
-//! ARCHITECTURE.md must hold. Time passes as fast as everybody waits.
+//! Simulates whole worlds, each determined by a seed.
+//!
+//! In a world, processes run agents that delegate, raise interrupts, are compacted, steered, cancelled and suspended.
+//! The storage fails, hangs and loses responses; processes crash, freeze and take over from each other; clocks jump,
+//! and subscribers are slow or dead. Between runs, the thread is rewound, pruned, or continued as a copy. Another
+//! process follows it without running it.
+//!
+//! After every run, the invariants of ARCHITECTURE.md must hold. Time is simulated and advances whenever all tasks
+//! wait.
 //!
 //! ```text
 //! simulate --seconds N [--seed S]
 //! simulate --seed S [--trace]
 //! ```
 //!
-//! Seeds from S on are simulated for N seconds, by default from a random one. A seed by itself is simulated once, with
-//! `--trace` with all that happens. A seed whose invariants break is printed with what broke, and breaks again when it is
-//! given.
+//! Simulates seeds for N seconds, starting from S or from a random seed. A single given seed is simulated once;
+//! `--trace` prints everything that happens. A seed whose invariants break is printed with what broke, and breaks again
+//! when it is given.
 //!
-//! Exits with 1 when an invariant broke. The last line is `N seeds, M faults injected, K broken`.
+//! Exits with 1 if an invariant broke. The last line is `N seeds, M faults injected, K broken`.
 #![allow(clippy::print_stdout, reason = "a program's output")]
 
 mod attempt;
@@ -48,14 +52,14 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            // Nothing is left to report to when even this fails.
+            // If this fails, there is nowhere left to report to.
             let _ = writeln!(stderr(), "simulate: {error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// What came of all seeds.
+/// The results of all seeds.
 #[derive(Default)]
 struct Tally {
     seeds: AtomicU64,
@@ -63,7 +67,7 @@ struct Tally {
     broken: AtomicU64,
 }
 
-/// Simulates; says whether nothing broke.
+/// Runs the simulation. Returns whether nothing broke.
 fn simulate() -> Result<bool> {
     let mut args = std::env::args().skip(1);
     let (mut seconds, mut seed, mut traces) = (None, None, false);
@@ -104,7 +108,7 @@ fn simulate() -> Result<bool> {
     Ok(broken == 0)
 }
 
-/// Simulates a seed, and prints what broke.
+/// Simulates a seed and prints what broke.
 fn count(tally: &Tally, seed: u64, traces: bool) {
     let simulated = std::panic::catch_unwind(AssertUnwindSafe(|| one(seed, traces)));
     let (faults, broken) = match simulated {
@@ -120,14 +124,14 @@ fn count(tally: &Tally, seed: u64, traces: bool) {
     }
 }
 
-/// What came of a seed.
+/// The result of a seed.
 struct Seen {
     faults: u64,
     broken: Vec<String>,
 }
 
 fn one(seed: u64, traces: bool) -> Result<Seen> {
-    // What the library draws by itself, such as the pauses before it tries again.
+    // Seeds the library's own randomness, such as that of its retry pauses.
     fastrand::seed(seed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
     let world = runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! A simulated process: it may be frozen for a while, and it may end without notice.
+//! A simulated process, which may be frozen for a while and may crash.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,13 +12,13 @@ enum Life {
     Ended,
 }
 
-/// A process. What it does in the world passes [`gate`](Self::gate): nothing does once it has ended, and while it is frozen
-/// all of it waits.
+/// A process. All its effects on the world pass [`gate`](Self::gate), which blocks while the process is frozen and for
+/// ever once it has ended.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) number: u64,
     life: watch::Sender<Life>,
-    /// Faults of the journal that it may still meet.
+    /// Number of journal faults that it may still meet.
     faults_left: AtomicU64,
 }
 
@@ -27,14 +27,14 @@ impl Process {
         Arc::new(Self { number, life: watch::Sender::new(Life::Runs), faults_left: AtomicU64::new(faults) })
     }
 
-    /// Waits until the process runs; for ever once it has ended.
+    /// Waits until the process runs, or for ever if it has ended.
     pub(crate) async fn gate(&self) {
         let mut life = self.life.subscribe();
-        // The sender is this process itself.
+        // `self` holds the sender.
         let _ = life.wait_for(|life| *life == Life::Runs).await;
     }
 
-    /// Ends when the process does.
+    /// Waits until the process has ended.
     pub(crate) async fn ended(&self) {
         let mut life = self.life.subscribe();
         let _ = life.wait_for(|life| *life == Life::Ended).await;
@@ -66,7 +66,7 @@ impl Process {
         });
     }
 
-    /// Takes one of the faults that the process may meet.
+    /// Uses up one of the process's faults. Returns `false` if none is left.
     pub(crate) fn takes_fault(&self) -> bool {
         self.faults_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }

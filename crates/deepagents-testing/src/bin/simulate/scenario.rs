@@ -1,65 +1,65 @@
-//! What is simulated, drawn from a seed: the agents, what each does turn by turn, and how unreliable the world is.
+//! What is simulated, drawn from a seed: the agents, their turns, and how unreliable the world is.
 
 use fastrand::Rng;
 
 /// The name of the main agent.
 pub(crate) const MAIN: &str = "main";
 
-/// How deep agents may be below the main one.
+/// Maximum depth of agents below the main agent.
 const DEPTH: usize = 3;
 
 /// What the agents of a seed do.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
-    /// The main agent first, every other one after the one that delegates to it.
+    /// The main agent first, and every other agent after the one that delegates to it.
     pub(crate) agents: Vec<AgentPlan>,
     /// Whether conversations are compacted after a few messages.
     pub(crate) compacts: bool,
     pub(crate) weather: Weather,
-    /// How often the world is disturbed before it is left in peace.
+    /// Number of disturbed rounds before the world is left in peace.
     pub(crate) rounds: usize,
 }
 
-/// How unreliable the world is: chances in a thousand.
+/// How unreliable the world is, as chances per thousand.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Weather {
-    /// That a call of the journal does not go as it should.
+    /// That a journal call is faulty.
     pub(crate) journal: u32,
-    /// That the process ends at an append.
+    /// That the process crashes at an append.
     pub(crate) crash: u32,
     /// That a model fails.
     pub(crate) model: u32,
 }
 
-/// One agent. Every agent is given its task once.
+/// An agent. Each agent gets its task once.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentPlan {
     pub(crate) name: String,
-    /// The agent that delegates to it; none for the main one.
+    /// The agent that delegates to it, or `None` for the main agent.
     pub(crate) above: Option<String>,
     pub(crate) turns: Vec<Vec<Operation>>,
 }
 
-/// One call of a turn.
+/// A call in a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// Something outside is done that must not be done twice.
+    /// An external effect that must not be repeated.
     Send,
-    /// Something outside is done that may be done twice under the same key.
+    /// An external effect that may be repeated under the same key.
     Put,
-    /// Something is looked at.
+    /// A read without an effect.
     Look,
-    /// Something outside that a person approves before, or changes.
+    /// An external effect that a person approves or edits first.
     Pay,
-    /// Something that a person rejects.
+    /// An effect that a person rejects.
     Steal,
-    /// Something outside about which the call itself asks a person.
+    /// An external effect about which the call itself asks a person.
     Ask,
-    /// A file is made.
+    /// Creates a file.
     Write,
-    /// Another agent is given its task.
+    /// Delegates to another agent.
     Delegate(String),
-    /// Another agent is given its task, and nobody waits for it.
+    /// Starts a background agent.
     Start(String),
 }
 
@@ -118,12 +118,12 @@ impl Scenario {
         self.agents.iter().find(|agent| agent.name == name)
     }
 
-    /// The agents to which one delegates.
+    /// Returns the agents to which an agent delegates.
     pub(crate) fn below(&self, name: &str) -> impl Iterator<Item = &AgentPlan> {
         self.agents.iter().filter(move |agent| agent.above.as_deref() == Some(name))
     }
 
-    /// Whether an agent has a thread of its own, or works below one that has.
+    /// Whether an agent has its own thread or works below an agent that does.
     pub(crate) fn is_in_background(&self, name: &str) -> bool {
         let mut operations = self.agents.iter().flat_map(|agent| agent.turns.iter().flatten());
         let starts = operations.any(|operation| matches!(operation, Operation::Start(started) if started == name));
@@ -131,7 +131,7 @@ impl Scenario {
         starts || above.is_some_and(|above| self.is_in_background(above))
     }
 
-    /// Whether an agent works in the background.
+    /// Whether there are background agents.
     pub(crate) fn has_background(&self) -> bool {
         let mut operations = self.agents.iter().flat_map(|agent| agent.turns.iter().flatten());
         operations.any(|operation| matches!(operation, Operation::Start(_)))

@@ -1,4 +1,4 @@
-//! The models' part: what an agent does next, worked out from its conversation and nothing else.
+//! The models' part: an agent's next step, derived only from its conversation.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,8 @@ use deepagents::{Message, ModelRequest};
 
 use super::scenario::{Operation, Scenario};
 
-/// Names a call in its provider id: the agent, which of its answers made it, the turn of the plan and the place in it.
+/// Identifies a call in its provider id: the agent, the number of its answer that made the call, the turn of the plan,
+/// and the position in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tag {
     pub(crate) agent: String,
@@ -32,12 +33,12 @@ impl Tag {
     }
 }
 
-/// How an agent is told who it is.
+/// Returns the task text that tells an agent who it is.
 pub(crate) fn task(agent: &str) -> String {
     format!("agent={agent}; Do your part.")
 }
 
-/// What an agent says at its end.
+/// Returns the final answer of an agent.
 pub(crate) fn report(agent: &str) -> String {
     format!("{agent} is done.")
 }
@@ -46,9 +47,9 @@ pub(crate) fn report(agent: &str) -> String {
 #[derive(Debug, Default)]
 pub(crate) struct View {
     pub(crate) agent: String,
-    /// The last of its calls that the conversation speaks of.
+    /// The agent's last call in the conversation.
     pub(crate) last: Option<Tag>,
-    /// Results that it is shown, by the ids of their calls.
+    /// The results in the conversation, by call id.
     pub(crate) results: BTreeMap<String, String>,
 }
 
@@ -68,7 +69,7 @@ impl View {
                         let name = text.split("agent=").nth(1).and_then(|rest| rest.split(';').next());
                         view.agent = name.unwrap_or_default().to_owned();
                     }
-                    // A summary speaks of calls that are no longer shown.
+                    // A summary mentions calls that are no longer shown.
                     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
                     tags.extend(words.filter_map(Tag::parse));
                 }
@@ -79,7 +80,7 @@ impl View {
         view
     }
 
-    /// The calls of the next answer; none at the end.
+    /// Returns the calls of the next answer, or none at the end.
     pub(crate) fn next(&self, scenario: &Scenario) -> Vec<(Tag, Operation)> {
         let Some(agent) = scenario.find(&self.agent) else { return Vec::new() };
         let answer = self.last.as_ref().map_or(0, |tag| tag.answer + 1);

@@ -1,4 +1,4 @@
-//! One seed: processes work on a thread while they are disturbed, and one comes to the end in peace.
+//! One seed: processes work on a thread while they are disturbed, and a last one finishes it in peace.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -20,21 +20,21 @@ use super::scenario::{MAIN, Operation};
 use super::script::task;
 use super::world::World;
 
-/// A budget makes what is spent a part of the log; nobody comes to this one.
+/// With a budget, the log records what was spent. Nothing reaches this one.
 const MODEL_CALLS: u64 = 100_000;
-/// Runs in peace that are more than any scenario needs.
+/// More undisturbed runs than any scenario needs.
 const MOST_RUNS: usize = 150;
 
-/// One process with its agents.
+/// A process with its agents.
 pub(crate) struct Works {
     pub(crate) process: Arc<Process>,
     pub(crate) agent: DeepAgent,
 }
 
-/// A seed under way.
+/// A seed being simulated.
 pub(crate) struct Trial {
     pub(crate) world: Arc<World>,
-    /// Threads that were copied, and what they amounted to.
+    /// Threads that were copied, with their states.
     pub(crate) sources: RefCell<Vec<(String, Whole)>>,
 }
 
@@ -49,15 +49,15 @@ impl Trial {
         Ok(Works { agent: cast.main()?, process })
     }
 
-    /// Simulates all of it. What is broken is noted in the world.
+    /// Runs the simulation. Violations are recorded in the world.
     ///
     /// # Errors
-    /// When the simulation itself cannot go on.
+    /// Returns an error if the simulation itself cannot continue.
     pub(crate) async fn run(&self) -> Result<()> {
         let mut works = self.begin_process(4)?;
         for _ in 0..self.world.scenario.rounds {
             if works.process.has_ended() || self.world.below(3) == 0 {
-                // It may have ended in the middle of what others wait for.
+                // It may have left work that others wait for, so end it explicitly.
                 works.process.end();
                 works = self.begin_process(4)?;
             }
@@ -85,7 +85,7 @@ impl Trial {
         Ok(())
     }
 
-    /// What a process may do with the thread as it is, and how many claims of it there were then.
+    /// Chooses an input for the thread's current state. Also returns the number of claims at that time.
     async fn input(&self, works: &Works) -> Result<(RunInput, usize)> {
         let world = &self.world;
         let seen = world.lock().claims.len();
@@ -98,11 +98,11 @@ impl Trial {
                 let state = works.agent.state(&thread).await;
                 match state {
                     Ok(state) => self.answers(thread, &state),
-                    // The storage fails just now.
+                    // The storage fails at the moment.
                     Err(_) => RunInput::resume(thread),
                 }
             }
-            // One that was cancelled or came to a limit goes on, one that was done stays so.
+            // A cancelled or limited run continues; a finished one stays finished.
             RunStatus::Ended if world.happens(500) => RunInput::resume(thread),
             RunStatus::Ended => RunInput::new("Anything else?").thread(thread),
             _ => RunInput::resume(thread),
@@ -110,7 +110,7 @@ impl Trial {
         Ok((input.lease(LEASE).budget(Budget::default().model_calls(MODEL_CALLS)), seen))
     }
 
-    /// Answers to what the thread waits for: mostly to all of it.
+    /// Answers most of the pending interrupts.
     fn answers(&self, thread: String, state: &deepagents::State) -> RunInput {
         let asked = state.get::<deepagents_core::interrupt::ActionRequests>().cloned().unwrap_or_default();
         let open: Vec<_> =
@@ -144,7 +144,7 @@ impl Trial {
         input.decide(question.id.as_str(), decision)
     }
 
-    /// A run of a process, and what happens meanwhile.
+    /// Executes a run, with disturbances.
     async fn round(&self, works: &Works) -> Result<()> {
         let world = &self.world;
         let (mut input, seen) = self.input(works).await?;
@@ -152,7 +152,7 @@ impl Trial {
             input = input.take_over();
         }
         match world.below(12) {
-            // Some come to their deadline before they have gone on with anything.
+            // Some deadlines expire before the run has resumed anything.
             0 if world.below(2) == 0 => input = input.timeout(Duration::from_nanos(1)),
             0 => input = input.timeout(world.moment(8_000) + Duration::from_millis(1)),
             1 => input = input.budget(Budget::default().tool_calls(world.below(6))),
@@ -169,12 +169,12 @@ impl Trial {
         match ended {
             Ended::Outcome(outcome) => {
                 let questions = outcome.action_requests().len();
-                // One that is suspended leaves what it finds asked to whoever goes on.
+                // A suspended run leaves pending interrupts to the run that resumes.
                 let may_wait = matches!(outcome.stop, FinishReason::Interrupted | FinishReason::Suspended);
                 let fits = if questions > 0 { may_wait } else { outcome.stop != FinishReason::Interrupted };
                 world.note(&format!("ended with {:?}, {questions} questions", outcome.stop));
                 world.check(fits, || format!("ended with {:?} and {questions} questions", outcome.stop));
-                // Another process may have gone on meanwhile.
+                // Otherwise another process may have continued meanwhile.
                 if claims() <= before + 1 {
                     invariants::check_outcome(world, &works.agent, &outcome).await?;
                 }
@@ -189,7 +189,7 @@ impl Trial {
         Ok(())
     }
 
-    /// What happens while a run is under way.
+    /// Disturbs a run in flight.
     async fn disturb(&self, works: &Works, run: RunHandle) {
         let world = &self.world;
         tokio::time::sleep(world.moment(6_000)).await;
@@ -223,7 +223,7 @@ impl Trial {
         }
     }
 
-    /// Cancels a sub-agent that is at work, if there is one.
+    /// Cancels a sub-agent, if there is one.
     async fn cancel_some_agent(&self, run: &RunHandle) {
         let Ok(agents) = deepagents_core::journal::sub_agents(&*self.world.journal, &self.world.thread()).await else {
             return;
@@ -234,7 +234,7 @@ impl Trial {
         }
     }
 
-    /// Another process takes the thread over, while the first one is frozen or at work.
+    /// Another process takes over the thread while the first one is frozen or working.
     async fn rival(&self, works: &Works, deed: u64) {
         let world = &self.world;
         if deed > 7 {
@@ -260,7 +260,7 @@ impl Trial {
         works.process.thaw();
     }
 
-    /// Comes to the end of the thread without any more faults.
+    /// Finishes the thread without further faults.
     async fn in_peace(&self, works: &Works) -> Result<Option<Outcome>> {
         let world = &self.world;
         let mut told = 0;
@@ -293,7 +293,7 @@ impl Trial {
             invariants::check_outcome(world, &works.agent, &outcome).await?;
             world.note(&format!("in peace: {:?}", outcome.stop));
             if outcome.stop == FinishReason::Done && !at_work {
-                // What has ended meanwhile is told by the next run at the latest.
+                // Results that arrived meanwhile are reported by the next run at the latest.
                 told += 1;
                 if told == 2 || tasks.is_empty() {
                     return Ok(Some(*outcome));
@@ -307,7 +307,7 @@ impl Trial {
     }
 }
 
-/// What may happen to a run, for the trace.
+/// The disturbances of a run, for the trace.
 const DEEDS: [&str; 10] = [
     "a cancel",
     "a suspend",

@@ -1,4 +1,4 @@
-//! A process that follows the thread by its log, while others run it.
+//! A process that follows the thread through its log while other processes run it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use tokio::task::JoinHandle;
 use super::attempt::end_of;
 use super::world::World;
 
-/// Longer than the log is not looked at.
+/// Longer than the polling interval of the log.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// Follows a thread until it is told that nothing more comes.
+/// Follows a thread until it is stopped.
 pub(crate) struct Watcher {
     over: oneshot::Sender<()>,
     seen: JoinHandle<Watched>,
 }
 
-/// What was seen: what happened to which agent, and how often.
+/// The number of events seen, by kind and agent.
 #[derive(Default)]
 pub(crate) struct Watched {
     from: LogPosition,
@@ -32,7 +32,7 @@ pub(crate) struct Watched {
 }
 
 impl Watcher {
-    /// Follows from the present end of a log.
+    /// Starts following at the current end of a log.
     pub(crate) async fn begin(world: &Arc<World>, agent: &DeepAgent, thread: &str) -> Self {
         let threads = ThreadAccess::new(world.journal.clone(), agent.schema().clone());
         let from = end_of(world, thread).await;
@@ -67,7 +67,7 @@ impl Watcher {
         Self { over, seen }
     }
 
-    /// Nothing more comes.
+    /// Stops after the last events have arrived.
     pub(crate) async fn end(self, world: &World) -> Watched {
         let _ = self.over.send(());
         self.seen.await.unwrap_or_else(|error| {
@@ -78,16 +78,16 @@ impl Watcher {
 }
 
 impl Watched {
-    /// What a run tells that stems from its log is told to those who follow the log.
+    /// Checks that each event of a run that comes from its log was also seen by following the log.
     pub(crate) fn check(&self, world: &World, told: &BTreeMap<u64, Event>) {
         let mut times: BTreeMap<String, usize> = BTreeMap::new();
         for event in told.values().filter(|event| event.position > Some(self.from)) {
             let told_by_log = match &event.kind {
                 // The log does not name the main agent.
                 EventKind::AgentStarted { .. } => !event.path.is_empty(),
-                // A call that is made again began earlier, and a run that fails for want of its log cannot write that it does.
+                // A repeated call started earlier. A run that fails because of its log cannot record the failure.
                 EventKind::ToolStarted { .. } | EventKind::AgentFailed { .. } | EventKind::RunFailed { .. } => false,
-                // Nothing is written where a run leaves its thread to others.
+                // A run that suspends itself for others records nothing.
                 EventKind::AgentFinished { stop, .. } | EventKind::RunFinished { stop, .. } => {
                     *stop != FinishReason::Suspended
                 }
@@ -104,7 +104,7 @@ impl Watched {
     }
 }
 
-/// What happened, and to whom.
+/// Returns the kind of an event and its agent.
 fn name(event: &Event) -> String {
     let kind = serde_json::to_value(event).ok();
     let kind = kind.as_ref().and_then(|event| event.get("type")).and_then(Value::as_str).unwrap_or_default();

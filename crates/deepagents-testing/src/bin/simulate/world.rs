@@ -1,4 +1,4 @@
-//! What is outside of the processes: chance, the storage, what took effect, and what was seen to be broken.
+//! Everything outside the processes: randomness, the storage, external effects, and detected violations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,14 +15,14 @@ use super::clock::{SharedClock, SharedIds, WorldClock};
 use super::scenario::{Operation, Scenario};
 use super::script::{Tag, View};
 
-/// What all processes of a seed share.
+/// State shared by all processes of a seed.
 pub(crate) struct World {
     pub(crate) scenario: Scenario,
     pub(crate) clock: Arc<WorldClock>,
     pub(crate) ids: SharedIds,
-    /// The storage as it is, without faults.
+    /// The storage without faults.
     pub(crate) journal: Arc<MemoryJournal>,
-    /// Whether all that happens is printed.
+    /// Whether everything that happens is printed.
     traces: bool,
     known: Mutex<Known>,
 }
@@ -31,39 +31,39 @@ pub(crate) struct World {
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) rng: Rng,
-    /// Whether faults happen.
+    /// Whether faults are injected.
     pub(crate) disturbed: bool,
     pub(crate) faults: u64,
-    /// What must not be, in words.
+    /// Descriptions of detected violations.
     pub(crate) broken: Vec<String>,
-    /// Of everything that happened, in order: the same for the same seed.
+    /// A hash of everything that happened, in order. It is the same for the same seed.
     digest: DefaultHasher,
-    /// The thread that is worked on.
+    /// The current thread.
     pub(crate) thread: String,
-    /// Threads that were begun, or were to be.
+    /// Number of thread names used so far.
     threads: u64,
-    /// What the log of that thread says of calls.
+    /// The calls in the log of the current thread.
     pub(crate) branches: Branches,
     /// The epoch of the last claim of each thread.
     pub(crate) owners: BTreeMap<String, u64>,
-    /// The processes that claimed the main thread, one after the other.
+    /// The processes that claimed the current thread, in order.
     pub(crate) claims: Vec<u64>,
-    /// How often each call began, as the logs have it.
+    /// How often each call started, according to the logs.
     pub(crate) started: BTreeMap<String, usize>,
-    /// The results of calls, as the logs have them.
+    /// The results of calls, according to the logs.
     pub(crate) finished: BTreeMap<String, String>,
-    /// The threads in which each call took effect, and the keys under which it did.
+    /// For each call, the threads and keys under which it took effect.
     pub(crate) effects: BTreeMap<String, Vec<(String, String)>>,
-    /// Whose all keys are under which anything took effect: the thread's and the call's.
+    /// For each key of an effect, the thread and call that it belongs to.
     keys: BTreeMap<String, (String, String)>,
     /// The results that models were shown.
     pub(crate) shown: BTreeMap<String, String>,
     pub(crate) requests: u64,
-    /// How often calls that ask have been made.
+    /// How often each call with a question of its own was made.
     pub(crate) asking: BTreeMap<String, usize>,
-    /// Calls about which somebody decided.
+    /// Calls that were decided on.
     pub(crate) decided: BTreeSet<String>,
-    /// What was said while runs were under way, and whether the run took it.
+    /// The messages that runs accepted while in flight.
     pub(crate) said: Vec<String>,
 }
 
@@ -101,18 +101,18 @@ impl World {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A number below one.
+    /// Returns a random number below `end`.
     pub(crate) fn below(&self, end: u64) -> u64 {
         self.lock().rng.u64(0..end.max(1))
     }
 
-    /// Whether something with this chance in a thousand happens.
+    /// Returns whether an event with this chance per thousand happens.
     pub(crate) fn happens(&self, chance: u32) -> bool {
         let mut known = self.lock();
         known.disturbed && known.rng.u32(0..1000) < chance
     }
 
-    /// Up to so many milliseconds.
+    /// Returns a random time of up to this many milliseconds.
     pub(crate) fn moment(&self, most_ms: u64) -> Duration {
         Duration::from_millis(self.below(most_ms + 1))
     }
@@ -122,7 +122,7 @@ impl World {
         self.lock().faults += 1;
     }
 
-    /// Notes something that must not be.
+    /// Records a violation.
     pub(crate) fn broken(&self, what: &str) {
         self.note(&format!("BROKEN: {what}"));
         let at = self.clock.ms();
@@ -145,7 +145,8 @@ impl World {
         known.note(what);
     }
 
-    /// A call takes effect. It may do so in a process that has lost its thread meanwhile: it began before.
+    /// Records that a call takes effect. This may happen in a process that has lost its thread meanwhile, because the
+    /// call started before.
     pub(crate) fn effect(&self, thread: &str, tag: &str, key: &str, repeatable: bool) {
         self.note(&format!("effect {tag} {key} in {thread}"));
         let mut known = self.lock();
@@ -155,7 +156,7 @@ impl World {
         let undecided = self.gated(tag).into_iter().find(|gated| !known.decided.contains(gated));
         let keys = known.effects.entry(tag.to_owned()).or_default();
         keys.push((thread.to_owned(), key.to_owned()));
-        // A copy of a thread makes calls of its own.
+        // A copy of a thread makes calls of its own, with keys of their own.
         let same = keys.iter().all(|(of, other)| (of == thread) == (other == key));
         let times = keys.len();
         drop(known);
@@ -165,7 +166,7 @@ impl World {
         self.check(same && !elsewhere, || format!("the key of call {tag} is not its own: {key}"));
     }
 
-    /// The calls beside one that a person is asked about before any of them is made.
+    /// Returns the calls in the same turn that a person must decide on before any of them is made.
     fn gated(&self, tag: &str) -> Vec<String> {
         let Some(tag) = Tag::parse(tag) else { return Vec::new() };
         let turn = self.scenario.find(&tag.agent).and_then(|agent| agent.turns.get(tag.turn));
@@ -174,7 +175,7 @@ impl World {
         beside.map(|(at, _)| Tag { at, ..tag.clone() }.to_string()).collect()
     }
 
-    /// A model is asked.
+    /// Records that a model is called.
     pub(crate) fn asked(&self, view: &View) {
         self.note(&format!("asked {} after {:?}", view.agent, view.last));
         let mut broken = Vec::new();
@@ -193,19 +194,19 @@ impl World {
         broken.into_iter().for_each(|what| self.broken(&what));
     }
 
-    /// The thread that is worked on.
+    /// Returns the current thread.
     pub(crate) fn thread(&self) -> String {
         self.lock().thread.clone()
     }
 
-    /// The name of one more thread.
+    /// Returns a new thread name.
     pub(crate) fn next_thread(&self) -> String {
         let mut known = self.lock();
         known.threads += 1;
         format!("t{}", known.threads)
     }
 
-    /// From now on a copy is worked on, of all of the thread or up to a position.
+    /// Continues with a copy of the whole thread or of its log up to a position.
     pub(crate) fn go_on_as(&self, copy: &str, until: Option<LogPosition>) {
         self.note(&format!("{copy} is worked on, a copy until {until:?}"));
         let mut known = self.lock();
@@ -216,7 +217,7 @@ impl World {
         }
     }
 
-    /// Records were appended to a log.
+    /// Records an append to a log.
     pub(crate) fn appended(&self, thread: &str, epoch: u64, end: u64, records: &[Record]) {
         self.note(&format!("appended to {thread} up to {end}"));
         let owner = self.lock().owners.get(thread).copied();
@@ -254,7 +255,7 @@ impl World {
         }
     }
 
-    /// What is decided about a call, or a question of it, the same whenever it is asked.
+    /// Returns the decision on a call or its question. It is the same each time.
     pub(crate) fn decision(about: &str, tool: &str) -> DecisionKind {
         let mut hasher = DefaultHasher::new();
         about.hash(&mut hasher);
@@ -273,17 +274,17 @@ impl Known {
         self.digest.finish()
     }
 
-    /// The thread amounts to what it was at a position: calls that had not finished there are to be made.
+    /// Restores what is known to a log position. Calls that had not finished there will be made again.
     fn go_back(&mut self, to: LogPosition) {
         let calls = self.branches.at(to);
         (self.started, self.finished) = (calls.started, calls.finished);
         let finished = &self.finished;
         self.effects.retain(|tag, _| finished.contains_key(tag));
-        // What another branch was shown is nothing to this one.
+        // Results shown on an abandoned branch do not matter.
         self.shown.retain(|tag, text| finished.get(tag).map(String::as_str) == Some(text.as_str()));
     }
 
-    /// Records were removed from a log.
+    /// Records that a part of a log was removed.
     pub(crate) fn removed(&mut self, thread: &str, positions: Range<LogPosition>) {
         if self.thread == thread {
             self.branches.removed(positions);

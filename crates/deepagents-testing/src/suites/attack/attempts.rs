@@ -1,4 +1,4 @@
-//! What is tried, and where.
+//! The attempted paths and operations.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use deepagents_fs::{ByteRange, VPath, WriteMode};
 
 use crate::suites::backend::Files;
 
-/// What a model might give as a path. Those that are no path are refused before a backend sees them.
+/// Paths that a model might give. Invalid ones are rejected before a backend sees them.
 pub(super) fn attempts() -> Vec<String> {
     let mut out: Vec<String> = [
         "/relative",
@@ -81,11 +81,11 @@ pub(super) fn attempts() -> Vec<String> {
     out
 }
 
-/// Everything that can be done at a path, as text.
+/// Tries every operation at a path and returns the results as text.
 pub(super) async fn everything(files: &mut Files, path: &VPath) -> Vec<String> {
     let (backend, state) = (&*files.backend, &mut files.state);
     let mut told = Vec::new();
-    // Not to the end: there is a file of a terabyte.
+    // Limited, because one file is a terabyte long.
     let part = ByteRange::first(4096);
     match backend.read(state, path, part).await {
         Ok(read) => told.push(String::from_utf8_lossy(&read.bytes).into_owned()),

@@ -1,4 +1,5 @@
-//! A directory made to lead a backend outside of it. For backends of directories, in the tests of whoever writes one:
+//! A directory that tries to lead a backend outside of it. For the tests of anyone who writes a backend for
+//! directories:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -30,7 +31,7 @@ use super::backend::Files;
 const SECRET: &str = "the-secret-words";
 const CONFIG: &str = "[core]\n";
 
-/// A workspace full of traps, beside a directory that holds a secret.
+/// A workspace full of traps, next to a directory that holds a secret.
 #[derive(Debug)]
 pub struct Trap {
     dir: PathBuf,
@@ -38,10 +39,10 @@ pub struct Trap {
 }
 
 impl Trap {
-    /// Sets it in an empty directory.
+    /// Creates the traps in an empty directory.
     ///
     /// # Panics
-    /// When it cannot be written.
+    /// Panics if the directory cannot be written.
     pub fn set(dir: &Path) -> Self {
         let (outside, work) = (dir.join("outside"), dir.join("work"));
         std::fs::create_dir_all(outside.join("sub")).unwrap();
@@ -81,24 +82,26 @@ impl Trap {
         Self { dir: dir.to_owned(), repositories: true }
     }
 
-    /// For a backend that lets the files be changed that Git keeps in a repository, which those of this library do not.
+    /// Allows the backend to change Git's own files in a repository. The backends of this library do not.
     #[must_use]
     pub fn without_repositories(mut self) -> Self {
         self.repositories = false;
         self
     }
 
-    /// The workspace, in which a backend is opened.
+    /// Returns the workspace in which to open the backend.
     pub fn work(&self) -> PathBuf {
         self.dir.join("work")
     }
 
-    /// Does everything that can be done at paths that climb, follow links, are too long or are no files: nothing outside of
-    /// the workspace is read, written or named, and whatever is refused is an error and no panic. On Linux also while a
-    /// directory is exchanged for a link under way. The workspace is at `below` in the backend.
+    /// Tries every operation on paths that climb, follow links, are too long or are not regular files. Checks that
+    /// nothing outside the workspace is read, written or named, and that a refusal is an error and not a panic.
+    ///
+    /// On Linux, it also exchanges a directory for a link while operations run. `below` is the workspace's path in the
+    /// backend.
     ///
     /// # Panics
-    /// When the backend does not keep to the workspace.
+    /// Panics if the backend leaves the workspace.
     pub async fn attack(&self, backend: Arc<dyn Backend>, below: &VPath) {
         let mut files = Files::new(backend);
         let host = self.dir.to_string_lossy().into_owned();
@@ -116,7 +119,7 @@ impl Trap {
         self.race(&mut files, below).await;
     }
 
-    /// A directory and a link to outside change places while the backend works there.
+    /// Exchanges a directory and a link to the outside while the backend works there.
     #[cfg(target_os = "linux")]
     async fn race(&self, files: &mut Files, below: &VPath) {
         use std::sync::atomic::{AtomicBool, Ordering};
@@ -125,7 +128,7 @@ impl Trap {
         use deepagents_fs::{ByteRange, WriteMode};
         use rustix::fs::{RenameFlags, renameat_with};
 
-        /// Ends when it is dropped, however the test ends.
+        /// Stops the thread when dropped, however the test ends.
         struct Ends(Arc<AtomicBool>);
 
         impl Drop for Ends {
@@ -165,8 +168,10 @@ impl Trap {
         self.assert_untouched("while a directory was exchanged for a link");
     }
 
+    /// Checks that nothing outside the workspace or belonging to Git has changed.
+    ///
     /// # Panics
-    /// When what is outside, or belongs to Git, is not as it was.
+    /// Panics if anything has.
     pub fn assert_untouched(&self, when: &str) {
         let outside = self.dir.join("outside");
         let names = |dir: &Path| {

@@ -4,7 +4,7 @@ use deepagents_fs::FsError;
 
 use super::{Files, p};
 
-/// By component, not by how names begin.
+/// Paths match by component, not by string prefix.
 pub async fn a_directory_goes_with_what_it_holds_and_nothing_beside_it(mut files: Files) {
     for path in ["/a/b/c", "/a/b/d/e", "/a/b/.hidden", "/a-b", "/ab", "/a/x"] {
         files.write(path, "x").await.unwrap();
@@ -16,7 +16,7 @@ pub async fn a_directory_goes_with_what_it_holds_and_nothing_beside_it(mut files
     assert_eq!(files.list("/").await.unwrap(), ["/a-b", "/ab"]);
 }
 
-/// With all that is in it.
+/// The contents of the root stay as well.
 pub async fn the_root_stays(mut files: Files) {
     files.write("/a/b", "x").await.unwrap();
     for root in ["/", "", ".", "//"] {
@@ -25,7 +25,7 @@ pub async fn the_root_stays(mut files: Files) {
     assert_eq!(files.read("/a/b").await.unwrap(), b"x");
 }
 
-/// An error, also below a file.
+/// Deleting a missing path is an error, including below a file.
 pub async fn what_is_missing_is_not_deleted(mut files: Files) {
     files.write("/d/f", "x").await.unwrap();
     for path in ["/none", "/no/ne", "/d/none"] {
@@ -35,7 +35,7 @@ pub async fn what_is_missing_is_not_deleted(mut files: Files) {
     assert_eq!(files.read("/d/f").await.unwrap(), b"x");
 }
 
-/// For a file where a directory was, and the other way round.
+/// A file may take the place of a deleted directory, and the reverse.
 pub async fn a_name_that_was_deleted_is_free(mut files: Files) {
     files.write("/a/b", "x").await.unwrap();
     files.delete("/a").await.unwrap();

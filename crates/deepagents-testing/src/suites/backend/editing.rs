@@ -6,7 +6,7 @@ use deepagents_fs::{FsError, Version};
 
 use super::{Files, p};
 
-/// And the new version is told.
+/// The result contains the new version.
 pub async fn the_one_occurrence_is_replaced(mut files: Files) {
     files.write("/f", "one two\n").await.unwrap();
     let edited = files.edit("/f", &[Edit::new("two", "2")]).await.unwrap();
@@ -15,7 +15,7 @@ pub async fn the_one_occurrence_is_replaced(mut files: Files) {
     assert_eq!((&edited.before[..], &edited.after[..]), (&b"one two\n"[..], &b"one 2\n"[..]));
 }
 
-/// Otherwise the file stays.
+/// Without `all`, the file is unchanged.
 pub async fn several_occurrences_are_counted_and_replaced_when_all_are_meant(mut files: Files) {
     files.write("/f", "a\nb a\na\n").await.unwrap();
     let error = files.edit("/f", &[Edit::new("a", "x")]).await.unwrap_err();
@@ -26,21 +26,21 @@ pub async fn several_occurrences_are_counted_and_replaced_when_all_are_meant(mut
     assert_eq!(files.read("/f").await.unwrap(), b"x\nb x\nx\n");
 }
 
-/// From left to right.
+/// Occurrences are found from left to right.
 pub async fn occurrences_do_not_overlap(mut files: Files) {
     files.write("/f", "aaa").await.unwrap();
     assert_eq!(files.edit("/f", &[Edit::new("aa", "x")]).await.unwrap().replaced, [1]);
     assert_eq!(files.read("/f").await.unwrap(), b"xa");
 }
 
-/// It counts as a replacement.
+/// This counts as a replacement.
 pub async fn text_may_be_replaced_by_itself(mut files: Files) {
     files.write("/f", "same").await.unwrap();
     assert_eq!(files.edit("/f", &[Edit::new("same", "same")]).await.unwrap().replaced, [1]);
     assert_eq!(files.read("/f").await.unwrap(), b"same");
 }
 
-/// Old text with plain newlines matches, as that is how lines are read.
+/// Old text with plain newlines matches, because lines are read that way.
 pub async fn line_endings_and_the_mark_are_kept(mut files: Files) {
     files.write("/f", "\u{feff}one\r\ntwo\r\ntwo\r\n").await.unwrap();
     files.edit("/f", &[Edit::new("one\ntwo", "1\n2\n2.5")]).await.unwrap();
@@ -50,7 +50,7 @@ pub async fn line_endings_and_the_mark_are_kept(mut files: Files) {
     assert_eq!(files.read("/mixed").await.unwrap(), b"a\nb\r\nd\n", "lines that are not touched stay");
 }
 
-/// With how often the rest of the text is there.
+/// The error counts the occurrences of the text without the newline.
 pub async fn a_newline_that_the_end_of_the_file_lacks_is_pointed_out(mut files: Files) {
     files.write("/f", "end\nthe end").await.unwrap();
     let error = files.edit("/f", &[Edit::new("end\n", "")]).await;
@@ -60,7 +60,7 @@ pub async fn a_newline_that_the_end_of_the_file_lacks_is_pointed_out(mut files: 
     assert!(error.to_string().contains("newline"), "{error}");
 }
 
-/// The closest first, and no more than a few.
+/// The closest lines come first, and only a few are shown.
 pub async fn a_miss_shows_the_closest_lines(mut files: Files) {
     files.write("/f", "fn main() {\n    let total = price * count;\n    print(total);\n}\n").await.unwrap();
     let error = files.edit("/f", &[Edit::new("let total = price * counts;", "")]).await.unwrap_err();
@@ -69,14 +69,14 @@ pub async fn a_miss_shows_the_closest_lines(mut files: Files) {
     assert!(error.to_string().contains("2:     let total = price * count;"), "{error}");
 }
 
-/// It would be everywhere.
+/// An empty text would match everywhere.
 pub async fn an_empty_old_text_is_refused(mut files: Files) {
     files.write("/f", "x").await.unwrap();
     assert!(matches!(files.edit("/f", &[Edit::new("", "y")]).await, Err(EditError::EmptyOld { index: 0, .. })));
     assert!(matches!(files.edit("/f", &[]).await, Err(EditError::NoEdits(_))));
 }
 
-/// Each sees what those before it left.
+/// Each edit sees the result of those before it.
 pub async fn several_edits_are_made_whole_or_not_at_all(mut files: Files) {
     files.write("/f", "one\n").await.unwrap();
     let failed = files.edit("/f", &[Edit::new("one", "two"), Edit::new("nowhere", "")]).await.unwrap_err();
@@ -87,7 +87,7 @@ pub async fn several_edits_are_made_whole_or_not_at_all(mut files: Files) {
     assert_eq!(files.read("/f").await.unwrap(), b"three\n");
 }
 
-/// What was read is what must still be there.
+/// The file must still have the version that was read.
 pub async fn an_edit_of_another_version_is_refused(mut files: Files) {
     let first = files.write("/f", "1").await.unwrap();
     files.write("/f", "1 and more").await.unwrap();
@@ -98,7 +98,7 @@ pub async fn an_edit_of_another_version_is_refused(mut files: Files) {
     assert_eq!(files.read("/f").await.unwrap(), b"1 and more");
 }
 
-/// Its bytes stay.
+/// Its bytes are unchanged.
 pub async fn what_is_not_text_is_not_edited(mut files: Files) {
     for content in [&b"a\xff"[..], b"a\0b"] {
         files.write("/f", content.to_vec()).await.unwrap();
@@ -107,7 +107,7 @@ pub async fn what_is_not_text_is_not_edited(mut files: Files) {
     }
 }
 
-/// With the errors of reading.
+/// The errors are those of reading.
 pub async fn what_is_missing_or_a_directory_is_not_edited(mut files: Files) {
     files.write("/d/f", "x").await.unwrap();
     let edits = [Edit::new("a", "b")];
@@ -117,10 +117,11 @@ pub async fn what_is_missing_or_a_directory_is_not_edited(mut files: Files) {
     assert_eq!(files.edit("/d", &edits).await.unwrap_err(), EditError::Fs(directory));
 }
 
-/// How many edit one file at once.
+/// Number of concurrent edits of one file.
 const WRITERS: usize = 50;
 
-/// Nor is any told to have failed. Files in the state change step by step, so there is nothing at once about them.
+/// None of them fails, either. Backends that keep files in the state are skipped, because their edits are never
+/// concurrent.
 pub async fn edits_at_once_lose_nothing(mut files: Files) {
     if !files.backend.channels().is_empty() {
         return;
@@ -141,7 +142,7 @@ pub async fn edits_at_once_lose_nothing(mut files: Files) {
     assert_eq!(String::from_utf8(files.read("/f").await.unwrap()).unwrap(), lines('[', ']'));
 }
 
-/// A few words do not make a file that nobody could hold.
+/// A small edit must not create a file too large to hold in memory.
 pub async fn an_edit_that_makes_a_file_too_large_is_refused(mut files: Files) {
     files.write("/f", "a".repeat(100)).await.unwrap();
     let grow = Edit::new("a", "b".repeat(1 << 20)).all();

@@ -1,4 +1,4 @@
-//! A backend at work.
+//! A backend together with its state.
 
 use std::any::Any;
 use std::fmt;
@@ -11,11 +11,11 @@ use deepagents_fs::lines::{LineRange, LineWindow};
 use deepagents_fs::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery};
 use deepagents_fs::{Backend, ByteRange, Entry, FsError, Kind, VPath, Version, WriteMode};
 
-/// A backend with the state it works on; every change applies the update that it returns.
+/// A backend and the state it works on. Each change applies the update that the backend returns.
 pub struct Files {
     /// The backend.
     pub backend: Arc<dyn Backend>,
-    /// The state, changed by what the backend returned.
+    /// The state, updated by what the backend returns.
     pub state: State,
     writer: Arc<dyn Backend>,
     kept: Vec<Box<dyn Any + Send + Sync>>,
@@ -27,12 +27,12 @@ impl fmt::Debug for Files {
     }
 }
 
-/// A path in a test.
+/// Parses a path.
 pub fn p(text: &str) -> VPath {
     VPath::parse(text).unwrap()
 }
 
-/// Lines that a search found as `path:number:text`, with `-` instead of `:` for lines around a match.
+/// Formats the lines that a search found as `path:number:text`, with `-` instead of `:` for context lines.
 pub fn shown(out: &GrepOutcome) -> Vec<String> {
     let mut lines = Vec::new();
     for file in &out.files {
@@ -45,30 +45,30 @@ pub fn shown(out: &GrepOutcome) -> Vec<String> {
 }
 
 impl Files {
-    /// A backend with a state of its own.
+    /// Creates files on a backend with a new state.
     pub fn new(backend: Arc<dyn Backend>) -> Self {
         let state = State::new(Arc::new(Schema::new(backend.channels()).unwrap()));
         Self { writer: backend.clone(), backend, state, kept: Vec::new() }
     }
 
-    /// Changes files through another backend of the same files, where this one changes none.
+    /// Makes changes through another backend on the same files, for a backend that is read-only.
     #[must_use]
     pub fn filled_through(mut self, writer: Arc<dyn Backend>) -> Self {
         self.writer = writer;
         self
     }
 
-    /// Keeps a value, such as a temporary directory, as long as the files.
+    /// Keeps a value, such as a temporary directory, alive as long as the files.
     #[must_use]
     pub fn keeping(mut self, value: impl Any + Send + Sync) -> Self {
         self.kept.push(Box::new(value));
         self
     }
 
-    /// Writes under a condition.
+    /// Writes a file under a condition.
     ///
     /// # Errors
-    /// As the backend has it.
+    /// Returns the error of the backend.
     pub async fn write_mode(
         &mut self,
         path: &str,
@@ -80,10 +80,10 @@ impl Files {
         Ok(written.version)
     }
 
-    /// Writes in any case.
+    /// Writes a file unconditionally.
     ///
     /// # Errors
-    /// As the backend has it.
+    /// Returns the error of the backend.
     pub async fn write(&mut self, path: &str, data: impl Into<Bytes>) -> Result<Version, FsError> {
         self.write_mode(path, data, WriteMode::Overwrite).await
     }
@@ -95,87 +95,87 @@ impl Files {
         }
     }
 
-    /// Deletes.
+    /// Deletes a path.
     ///
     /// # Errors
-    /// As the backend has it.
+    /// Returns the error of the backend.
     pub async fn delete(&mut self, path: &str) -> Result<(), FsError> {
         let update = self.writer.delete(&self.state, &p(path)).await?;
         self.state.apply(&update).unwrap();
         Ok(())
     }
 
-    /// Edits, whatever the version.
+    /// Edits a file, whatever its version.
     ///
     /// # Errors
-    /// As editing has it.
+    /// Returns the error of the edit.
     pub async fn edit(&mut self, path: &str, edits: &[Edit]) -> Result<EditResult, EditError> {
         let edited = edit::edit(&*self.writer, &self.state, &p(path), edits, None).await?;
         self.state.apply(&edited.update).unwrap();
         Ok(edited)
     }
 
-    /// A whole file.
+    /// Reads a whole file.
     ///
     /// # Errors
-    /// As the backend has it.
+    /// Returns the error of the backend.
     pub async fn read(&self, path: &str) -> Result<Vec<u8>, FsError> {
         Ok(self.backend.read(&self.state, &p(path), ByteRange::ALL).await?.bytes.to_vec())
     }
 
-    /// The version of a file that is there.
+    /// Returns the version of an existing file.
     pub async fn version(&self, path: &str) -> Version {
         self.backend.stat(&self.state, &p(path)).await.unwrap().version
     }
 
-    /// A window of lines.
+    /// Reads a window of lines.
     ///
     /// # Errors
-    /// As the backend has it.
+    /// Returns the error of the backend.
     pub async fn lines(&self, path: &str, offset: u64, limit: u64) -> Result<LineWindow, FsError> {
         self.window(path, LineRange::new(offset, limit)).await
     }
 
-    /// A window of lines within bounds.
+    /// Reads a window of lines with limits.
     ///
     /// # Errors
-    /// As the backend has it.
+    /// Returns the error of the backend.
     pub async fn window(&self, path: &str, range: LineRange) -> Result<LineWindow, FsError> {
         self.backend.read_lines(&self.state, &p(path), range).await
     }
 
-    /// A search by name.
+    /// Searches by name.
     ///
     /// # Errors
-    /// As the backend has it.
+    /// Returns the error of the backend.
     pub async fn glob(&self, query: &GlobQuery) -> Result<GlobOutcome, FsError> {
         self.backend.glob(&self.state, query).await
     }
 
-    /// A search by content.
+    /// Searches by content.
     ///
     /// # Errors
-    /// As the backend has it.
+    /// Returns the error of the backend.
     pub async fn grep(&self, query: &GrepQuery) -> Result<GrepOutcome, FsError> {
         self.backend.grep(&self.state, query).await
     }
 
-    /// The files that a pattern finds below a path, all of them.
+    /// Returns all files that match a pattern below a path.
     pub async fn found(&self, path: &str, pattern: &str) -> Vec<String> {
         let out = self.glob(&GlobQuery::new(pattern, p(path)).unwrap()).await.unwrap();
         assert_eq!((out.truncation, out.errors.count), (None, 0));
         out.files.iter().map(ToString::to_string).collect()
     }
 
-    /// The lines that a search finds, as [`shown`] shows them.
+    /// Returns the lines that a search finds, formatted by [`shown`].
     pub async fn lines_with(&self, query: &GrepQuery) -> Vec<String> {
         shown(&self.grep(query).await.unwrap())
     }
 
-    /// The paths of a directory's children, directories with a slash at the end.
+    /// Lists the children of a directory, with a slash after the names of directories.
     ///
     /// # Errors
-    /// As the backend has it.
+    /// Returns the error of the backend.
     pub async fn list(&self, path: &str) -> Result<Vec<String>, FsError> {
         let listing = self.backend.list(&self.state, &p(path)).await?;
         let show = |e: &Entry| format!("{}{}", e.path, if e.kind == Kind::Directory { "/" } else { "" });

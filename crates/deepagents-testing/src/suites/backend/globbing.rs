@@ -12,7 +12,7 @@ async fn tree(mut files: Files) -> Files {
     files
 }
 
-/// By the last name alone.
+/// Such a pattern matches the last component only.
 pub async fn a_pattern_without_a_slash_matches_at_any_depth(files: Files) {
     let files = tree(files).await;
     assert_eq!(files.found("/", "*.py").await, ["/a.py", "/s-x/a.py", "/s/a.py", "/s/t/a.py"]);
@@ -20,7 +20,7 @@ pub async fn a_pattern_without_a_slash_matches_at_any_depth(files: Files) {
     assert_eq!(files.found("/", "**").await, ["/a.py", "/s-x/a.py", "/s/a.py", "/s/b.rs", "/s/t/a.py", "/z"]);
 }
 
-/// A slash in front changes nothing about that.
+/// A leading slash makes no difference.
 pub async fn a_pattern_with_a_slash_matches_from_the_place_of_the_search(files: Files) {
     let files = tree(files).await;
     assert_eq!(files.found("/", "/*.py").await, ["/a.py"]);
@@ -30,14 +30,14 @@ pub async fn a_pattern_with_a_slash_matches_from_the_place_of_the_search(files: 
     assert_eq!(files.found("", "./s//*.rs").await, ["/s/b.rs"]);
 }
 
-/// With its slash in front.
+/// The path may appear in the pattern with its leading slash.
 pub async fn the_place_may_be_repeated_in_the_pattern(files: Files) {
     let files = tree(files).await;
     assert_eq!(files.found("/s", "/s/*.py").await, ["/s/a.py"]);
     assert_eq!(files.found("/s/t", "/s/t/*").await, ["/s/t/a.py"]);
 }
 
-/// A wildcard is no name.
+/// A wildcard does not name a dot file.
 pub async fn names_with_a_dot_are_found_where_pattern_or_place_names_them(files: Files) {
     let files = tree(files).await;
     assert_eq!(files.found("/", "**/*.env").await, Vec::<String>::new());
@@ -48,7 +48,7 @@ pub async fn names_with_a_dot_are_found_where_pattern_or_place_names_them(files:
     assert_eq!(files.found("/s", ".d/*").await, ["/s/.d/x.py"]);
 }
 
-/// No directories.
+/// Directories are not found.
 pub async fn files_alone_are_found(files: Files) {
     let files = tree(files).await;
     assert_eq!(files.found("/", "s").await, Vec::<String>::new());
@@ -56,14 +56,14 @@ pub async fn files_alone_are_found(files: Files) {
     assert_eq!(files.found("/s", "t/**").await, ["/s/t/a.py"]);
 }
 
-/// If its name matches.
+/// The file is found if its name matches.
 pub async fn a_file_may_be_the_place_of_a_search(files: Files) {
     let files = tree(files).await;
     assert_eq!(files.found("/s/a.py", "*.py").await, ["/s/a.py"]);
     assert_eq!(files.found("/s/a.py", "*.rs").await, Vec::<String>::new());
 }
 
-/// As in shells.
+/// They work as in shells.
 pub async fn alternatives_and_classes_are_understood(files: Files) {
     let files = tree(files).await;
     assert_eq!(files.found("/", "{a.py,*.rs}").await.len(), 5);
@@ -72,7 +72,7 @@ pub async fn alternatives_and_classes_are_understood(files: Files) {
     assert_eq!(files.found("/", "?").await, ["/z"]);
 }
 
-/// Before anything is searched.
+/// The pattern is rejected before any search.
 pub async fn patterns_that_climb_or_stand_for_too_many_are_refused(_: Files) {
     for bad in ["", "../x", "a/../b", "{1..2000}", "{a,b}{c,d}{a,b}{c,d}{a,b}{c,d}{a,b}{c,d}{a,b}{c,d}"] {
         assert!(matches!(GlobQuery::new(bad, p("/")), Err(FsError::Pattern { .. })), "{bad}");
@@ -83,14 +83,14 @@ pub async fn patterns_that_climb_or_stand_for_too_many_are_refused(_: Files) {
     }
 }
 
-/// Not an empty result.
+/// Searching a missing path is an error, not an empty result.
 pub async fn a_search_of_what_is_missing_is_an_error(files: Files) {
     let files = tree(files).await;
     let none = files.glob(&GlobQuery::new("*", p("/none")).unwrap()).await.unwrap_err();
     assert_eq!(none, FsError::NotFound(p("/none")));
 }
 
-/// Exactly as many as allowed are all.
+/// The result is truncated only if there is at least one more file.
 pub async fn a_limit_keeps_the_first_and_says_that_there_is_more(mut files: Files) {
     for file in 0..50 {
         files.write(&format!("/d{}/f{file:02}", file % 3), "").await.unwrap();
@@ -106,7 +106,7 @@ pub async fn a_limit_keeps_the_first_and_says_that_there_is_more(mut files: File
     }
 }
 
-/// Those of the directories above the place too.
+/// Ignore files of parent directories apply, too.
 pub async fn ignore_files_count_when_asked(mut files: Files) {
     files.write("/.gitignore", "*.log\n/target\n!keep.log\n").await.unwrap();
     files.write("/sub/.gitignore", "!deep.log\nown/\n").await.unwrap();

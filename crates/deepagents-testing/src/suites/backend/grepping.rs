@@ -1,4 +1,4 @@
-//! Finding lines by content.
+//! Searching file contents.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn regex(pattern: &str) -> GrepQuery {
     GrepQuery { regex: true, ..GrepQuery::new(pattern, p("/")) }
 }
 
-/// A dot is a dot.
+/// In a text search, a dot matches only a dot.
 pub async fn text_is_taken_as_it_stands_unless_a_regular_expression_is_asked_for(files: Files) {
     let files = tree(files).await;
     assert_eq!(files.lines_with(&GrepQuery::new("2.0", p("/"))).await, ["/a.txt:2:Two 2.0"]);
@@ -30,7 +30,7 @@ pub async fn text_is_taken_as_it_stands_unless_a_regular_expression_is_asked_for
     assert_eq!(files.lines_with(&GrepQuery::new("", p("/a.txt"))).await.len(), 4, "nothing is in every line");
 }
 
-/// Whatever ends them.
+/// `^` and `$` match at line ends of any kind.
 pub async fn a_regular_expression_sees_the_ends_of_lines(files: Files) {
     let files = tree(files).await;
     let want = ["/a.txt:1:one", "/a.txt:4:four", "/d/b.txt:2:one", "/d/c.rs:1:one"];
@@ -38,7 +38,7 @@ pub async fn a_regular_expression_sees_the_ends_of_lines(files: Files) {
     assert_eq!(files.lines_with(&GrepQuery::new("one\r\n", p("/d"))).await.len(), 2, "people copy them along");
 }
 
-/// Matches are told from what is around them.
+/// Matches are distinguished from context lines.
 pub async fn lines_around_a_match_are_shown_once(files: Files) {
     let files = tree(files).await;
     let around = GrepQuery { context: 1, ..GrepQuery::new("three", p("/")) };
@@ -48,7 +48,7 @@ pub async fn lines_around_a_match_are_shown_once(files: Files) {
     assert_eq!(lines, ["/a.txt:1:one", "/a.txt-2-Two 2.0", "/a.txt:3:three", "/a.txt-4-four"]);
 }
 
-/// Names with a dot are searched where one of them names it.
+/// Dot files are searched only if the glob or the path names them.
 pub async fn a_glob_and_the_place_narrow_a_search(files: Files) {
     let files = tree(files).await;
     let one = GrepQuery::new("one", p("/"));
@@ -60,14 +60,14 @@ pub async fn a_glob_and_the_place_narrow_a_search(files: Files) {
     assert_eq!(files.lines_with(&only(".hid/*")).await, ["/.hid/x:1:one"]);
 }
 
-/// Not what is beside it.
+/// Its siblings are not searched.
 pub async fn a_file_as_the_place_is_searched_alone(files: Files) {
     let files = tree(files).await;
     assert_eq!(files.lines_with(&GrepQuery::new("one", p("/d/c.rs"))).await, ["/d/c.rs:1:one"]);
     assert_eq!(files.lines_with(&GrepQuery::new("one", p("/.hid/x"))).await, ["/.hid/x:1:one"]);
 }
 
-/// In text and expressions.
+/// This holds for plain text and regular expressions.
 pub async fn upper_and_lower_case_differ_unless_told_otherwise(files: Files) {
     let files = tree(files).await;
     assert_eq!(files.lines_with(&GrepQuery::new("TWO", p("/"))).await, Vec::<String>::new());
@@ -75,14 +75,14 @@ pub async fn upper_and_lower_case_differ_unless_told_otherwise(files: Files) {
     assert_eq!(files.lines_with(&fold).await, ["/a.txt:2:Two 2.0", "/d/b.txt:1:two"]);
 }
 
-/// Not an empty result.
+/// Searching a missing path is an error, not an empty result.
 pub async fn a_search_of_what_is_missing_is_an_error(files: Files) {
     let files = tree(files).await;
     let missing = files.grep(&GrepQuery::new("one", p("/none"))).await.unwrap_err();
     assert_eq!(missing, FsError::NotFound(p("/none")));
 }
 
-/// With the reason.
+/// The error states the reason.
 pub async fn patterns_that_cannot_be_used_are_refused(files: Files) {
     assert!(matches!(files.grep(&regex("(")).await, Err(FsError::Pattern { .. })));
     assert!(matches!(files.grep(&GrepQuery::new("a\nb", p("/"))).await, Err(FsError::Pattern { .. })));
@@ -92,7 +92,7 @@ pub async fn patterns_that_cannot_be_used_are_refused(files: Files) {
     }
 }
 
-/// However many are asked for.
+/// The context is limited, however much is requested.
 pub async fn of_lines_around_a_match_there_are_a_few_hundred_at_most(mut files: Files) {
     files.write("/f", format!("{}hit\n{}", "before\n".repeat(5_000), "after\n".repeat(5_000))).await.unwrap();
     let found = files.grep(&GrepQuery { context: usize::MAX, ..GrepQuery::new("hit", p("/")) }).await.unwrap();
@@ -100,7 +100,7 @@ pub async fn of_lines_around_a_match_there_are_a_few_hundred_at_most(mut files: 
     assert_eq!(numbers, (4_801..=5_201).collect::<Vec<_>>());
 }
 
-/// With one more there is more.
+/// The result is truncated only if there is at least one more match.
 pub async fn exactly_as_many_as_allowed_are_all(mut files: Files) {
     for file in 0..50 {
         files.write(&format!("/d{}/f{file:02}", file % 3), "hit\nmiss\nhit\n").await.unwrap();
@@ -116,7 +116,7 @@ pub async fn exactly_as_many_as_allowed_are_all(mut files: Files) {
     assert_eq!((first.matches, first.files.len(), first.truncation), (50, 50, None));
 }
 
-/// It is as if it did not exist.
+/// A hidden file is treated as if it did not exist.
 pub async fn what_may_not_be_seen_takes_nothing_from_a_limit(mut files: Files) {
     for file in 0..9 {
         files.write(&format!("/d{}/f{file}", file % 3), "hit\n").await.unwrap();
@@ -131,7 +131,7 @@ pub async fn what_may_not_be_seen_takes_nothing_from_a_limit(mut files: Files) {
     assert_eq!((out.files.len(), out.truncation), (3, None));
 }
 
-/// Partial results are results.
+/// Partial results are returned.
 pub async fn a_search_out_of_time_gives_what_it_has_and_says_so(mut files: Files) {
     files.fill(&[("/a", "hit\n"), ("/b", "hit\n"), ("/c", "hit\n")]).await;
     let mut over = GrepQuery::new("hit", p("/"));
@@ -140,7 +140,8 @@ pub async fn a_search_out_of_time_gives_what_it_has_and_says_so(mut files: Files
     assert_eq!((out.matches, out.truncation), (0, Some(Truncation::Deadline)));
     let names = GlobQuery { scope: over.scope, ..GlobQuery::new("*", p("/")).unwrap() };
     assert_eq!(files.glob(&names).await.unwrap().truncation, Some(Truncation::Deadline));
-    // The time is over while the second file is looked at. A machine that does not get there in time has more of it.
+    // The deadline passes while the second file is searched. Longer deadlines give a slow machine more time to get
+    // there.
     for deadline in [100, 500, 2_500, 12_500].map(Duration::from_millis) {
         let mut slow = GrepQuery::new("hit", p("/"));
         slow.scope.deadline = Some(deadline);
@@ -162,7 +163,7 @@ pub async fn a_search_out_of_time_gives_what_it_has_and_says_so(mut files: Files
     panic!("the first file was never looked at in time");
 }
 
-/// One NUL is enough.
+/// One NUL makes a file binary.
 pub async fn what_is_not_text_is_passed_over_and_counted(mut files: Files) {
     files.write("/bad", &b"x\n\xff needle \xfe\n"[..]).await.unwrap();
     files.write("/bin", &b"needle\n\0"[..]).await.unwrap();
@@ -172,7 +173,7 @@ pub async fn what_is_not_text_is_passed_over_and_counted(mut files: Files) {
     assert_eq!(shown(&out), ["/bad:2:\u{fffd} needle \u{fffd}"]);
 }
 
-/// And the same text.
+/// The text of the lines is the same, too.
 pub async fn lines_have_the_numbers_that_reading_gives_them(mut files: Files) {
     let mut large = "filler line\n".repeat(200_000);
     large.push_str("needle at the end");
@@ -195,7 +196,7 @@ pub async fn lines_have_the_numbers_that_reading_gives_them(mut files: Files) {
     }
 }
 
-/// The beginning would not show it.
+/// The start of the line would not show the match.
 pub async fn a_very_long_line_is_shown_around_its_match(mut files: Files) {
     files.write("/long", format!("{}needle{}\n", "é".repeat(5000), "z".repeat(9000))).await.unwrap();
     let out = files.grep(&GrepQuery::new("needle", p("/"))).await.unwrap();
@@ -203,7 +204,7 @@ pub async fn a_very_long_line_is_shown_around_its_match(mut files: Files) {
     assert!(long.clipped && long.text.len() <= 4096 && long.text.contains("éneedlez"));
 }
 
-/// By the rules of finding files.
+/// The rules are the same as for globs.
 pub async fn ignore_files_count_when_asked(mut files: Files) {
     files.fill(&[("/.gitignore", "*.log\n"), ("/a.log", "hit"), ("/a.txt", "hit"), ("/s/b.log", "hit")]).await;
     let mut query = GrepQuery::new("hit", p("/"));

@@ -1,4 +1,4 @@
-//! What a [`Backend`](deepagents::fs::Backend) promises. Run by [`backend_suite!`](crate::backend_suite).
+//! The contract of a [`Backend`](deepagents::fs::Backend). Run by [`backend_suite!`](crate::backend_suite).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -20,11 +20,11 @@ pub mod writing;
 
 pub use files::{Files, p, shown};
 
-/// One test for every case of [`suites::backend`](crate::suites::backend), for the empty backends that a closure makes;
-/// with `None` in place of one, the tests pass without doing anything.
+/// Defines a test for each case of [`suites::backend`](crate::suites::backend), for the empty backends that a closure
+/// creates. If the closure returns `None`, the tests pass without doing anything.
 ///
-/// `backend_suite!(reading: …)` has the cases that change nothing, for backends that are
-/// [filled through another](crate::suites::backend::Files::filled_through).
+/// `backend_suite!(reading: …)` includes only the cases that change nothing, for backends that are [filled through
+/// another](crate::suites::backend::Files::filled_through).
 #[macro_export]
 macro_rules! backend_suite {
     (reading: $make:expr) => {

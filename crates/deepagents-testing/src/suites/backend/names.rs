@@ -23,7 +23,7 @@ const ODD: [&str; 18] = [
     "\u{202e}rtl",
 ];
 
-/// They are read, listed and found.
+/// They can be read, listed and found.
 pub async fn odd_names_are_names_like_others(mut files: Files) {
     for name in ODD {
         files.write(&format!("/odd/{name}"), name).await.unwrap();
@@ -41,7 +41,7 @@ pub async fn odd_names_are_names_like_others(mut files: Files) {
     assert_eq!(files.found("/odd", "\\[...slug\\]").await, ["/odd/[...slug]"]);
 }
 
-/// 255 bytes, in whatever script.
+/// A name may have 255 bytes, in any script.
 pub async fn the_longest_names_are_kept(mut files: Files) {
     for name in ["n".repeat(255), "é".repeat(127)] {
         let path = format!("/{name}");

@@ -5,7 +5,7 @@ use deepagents_fs::{ByteRange, FsError, Kind};
 
 use super::{Files, p};
 
-/// Whatever the bytes; the facts about the file fit.
+/// Any bytes are read back, and the metadata match.
 pub async fn what_was_written_is_read_back_byte_for_byte(mut files: Files) {
     let contents = [&b""[..], b"one\ntwo", b"\r\n\r\n", b"\xff\x00binary\xfe", b"\xef\xbb\xbfmark", "🦀".as_bytes()];
     for content in contents {
@@ -16,7 +16,7 @@ pub async fn what_was_written_is_read_back_byte_for_byte(mut files: Files) {
     }
 }
 
-/// Past the end there is nothing.
+/// Reading past the end returns nothing.
 pub async fn a_part_of_a_file_is_read_by_its_bytes(mut files: Files) {
     files.write("/f", "0123456789").await.unwrap();
     for (offset, length, want) in
@@ -27,7 +27,7 @@ pub async fn a_part_of_a_file_is_read_by_its_bytes(mut files: Files) {
     }
 }
 
-/// The total counts all lines, also those outside of the window.
+/// The total counts all lines, including those outside the window.
 pub async fn a_window_of_lines_says_where_to_go_on(mut files: Files) {
     files.write("/f", "one\ntwo\nthree\n").await.unwrap();
     let all = files.lines("/f", 0, 100).await.unwrap();
@@ -41,7 +41,7 @@ pub async fn a_window_of_lines_says_where_to_go_on(mut files: Files) {
     assert_eq!(files.lines("/open", 0, 9).await.unwrap().lines, ["one", "two"], "the last line needs no newline");
 }
 
-/// That is no error of the backend.
+/// An offset past the end is not an error of the backend.
 pub async fn an_offset_past_the_end_gives_no_lines_and_their_number(mut files: Files) {
     files.write("/f", "one\ntwo\nthree\n").await.unwrap();
     for offset in [3, 4, 1000] {
@@ -50,14 +50,14 @@ pub async fn an_offset_past_the_end_gives_no_lines_and_their_number(mut files: F
     }
 }
 
-/// Not one empty line.
+/// An empty file does not count as one empty line.
 pub async fn an_empty_file_has_no_lines(mut files: Files) {
     files.write("/empty", "").await.unwrap();
     let window = files.lines("/empty", 0, 5).await.unwrap();
     assert_eq!((window.lines.len(), window.total, window.next), (0, Some(0), None));
 }
 
-/// Also where a file has nothing else.
+/// This includes files with nothing but blank lines.
 pub async fn blank_lines_are_lines(mut files: Files) {
     files.write("/f", "a\n\n\n\nb\n").await.unwrap();
     let window = files.lines("/f", 1, 2).await.unwrap();
@@ -66,7 +66,7 @@ pub async fn blank_lines_are_lines(mut files: Files) {
     assert_eq!(files.lines("/blank", 0, 9).await.unwrap().lines, [" ", "\t", ""]);
 }
 
-/// No form feed, no lone carriage return, no separator of Unicode.
+/// Form feeds, lone carriage returns and Unicode separators do not end a line.
 pub async fn nothing_but_a_newline_ends_a_line(mut files: Files) {
     let line = "a\x0cb\u{2028}c\u{85}d\re\x0bf\u{2029}\x1c";
     files.write("/f", format!("{line}\n")).await.unwrap();
@@ -74,7 +74,7 @@ pub async fn nothing_but_a_newline_ends_a_line(mut files: Files) {
     assert_eq!((window.lines, window.total), (vec![line.to_owned()], Some(1)));
 }
 
-/// They are bytes of the file all the same.
+/// Carriage returns at line ends and the byte order mark are left out of lines but remain in the file.
 pub async fn what_ends_a_line_and_the_mark_at_the_start_are_not_shown(mut files: Files) {
     files.write("/f", "\u{feff}one\r\ntwo\n\u{feff}three\r\n").await.unwrap();
     let window = files.lines("/f", 0, 9).await.unwrap();
@@ -82,7 +82,7 @@ pub async fn what_ends_a_line_and_the_mark_at_the_start_are_not_shown(mut files:
     assert_eq!(files.read("/f").await.unwrap(), "\u{feff}one\r\ntwo\n\u{feff}three\r\n".as_bytes());
 }
 
-/// The window says so.
+/// The window reports the replacement.
 pub async fn bytes_that_are_not_text_are_replaced_in_lines_alone(mut files: Files) {
     files.write("/f", &b"ok\nbad \xff\n"[..]).await.unwrap();
     let window = files.lines("/f", 0, 9).await.unwrap();
@@ -91,14 +91,14 @@ pub async fn bytes_that_are_not_text_are_replaced_in_lines_alone(mut files: File
     assert_eq!(files.read("/f").await.unwrap(), b"ok\nbad \xff\n");
 }
 
-/// Whole lines as long as they fit.
+/// A window contains as many whole lines as fit.
 pub async fn a_window_ends_before_the_line_that_would_go_over(mut files: Files) {
     files.write("/f", format!("short\n{}\nlast\n", "x".repeat(500))).await.unwrap();
     let window = files.window("/f", LineRange { max_bytes: 100, ..LineRange::new(0, 9) }).await.unwrap();
     assert_eq!((window.lines, window.next, window.cut), (vec!["short".to_owned()], Some(1), false));
 }
 
-/// What is shown is text, and where it goes on is said.
+/// The cut text is valid UTF-8, and the window says where to continue.
 pub async fn a_first_line_that_is_too_long_is_cut_at_a_character(mut files: Files) {
     let content = "first\nxé🦀🦀\nlast\n";
     files.write("/f", content).await.unwrap();
@@ -109,7 +109,7 @@ pub async fn a_first_line_that_is_too_long_is_cut_at_a_character(mut files: File
     assert_eq!(&content.as_bytes()[end..], "🦀\nlast\n".as_bytes());
 }
 
-/// However long it is, all of it can be read.
+/// All of a line can be read, however long it is.
 pub async fn a_long_line_goes_on_where_it_was_cut(mut files: Files) {
     let line: String = ('a'..='z').chain('α'..='ω').chain(['🦀'; 5]).cycle().take(700).collect();
     files.write("/f", format!("first\n{line}\nlast\n")).await.unwrap();
@@ -130,7 +130,7 @@ pub async fn a_long_line_goes_on_where_it_was_cut(mut files: Files) {
     assert_eq!((past.lines, past.total), (vec![String::new()], Some(3)));
 }
 
-/// For bytes, lines and facts.
+/// This holds for bytes, lines and metadata.
 pub async fn what_is_missing_and_what_is_a_directory_are_told_apart(mut files: Files) {
     files.write("/d/f", "x").await.unwrap();
     for path in ["/none", "/no/ne", "/d/none"] {
@@ -147,7 +147,7 @@ pub async fn what_is_missing_and_what_is_a_directory_are_told_apart(mut files: F
     }
 }
 
-/// Not the path that cannot be.
+/// The error does not name the path below the file.
 pub async fn below_a_file_the_error_names_the_file(mut files: Files) {
     files.write("/d/f", "x").await.unwrap();
     for path in ["/d/f/g", "/d/f/g/h"] {

@@ -4,7 +4,7 @@ use deepagents_fs::{FsError, Kind, WriteMode};
 
 use super::{Files, p};
 
-/// What was there is gone.
+/// The previous content is replaced completely.
 pub async fn a_write_replaces_a_file_whole_and_makes_directories(mut files: Files) {
     files.write("/a/b/c/file", "a long content").await.unwrap();
     files.write("/a/b/c/file", "short").await.unwrap();
@@ -12,7 +12,7 @@ pub async fn a_write_replaces_a_file_whole_and_makes_directories(mut files: File
     assert_eq!(files.list("/a/b").await.unwrap(), ["/a/b/c/"]);
 }
 
-/// Also when nobody looks in between.
+/// This holds even if nobody reads in between.
 pub async fn every_write_is_another_version(mut files: Files) {
     let mut seen = Vec::new();
     for content in ["1", "2", "3", "4"] {
@@ -23,7 +23,7 @@ pub async fn every_write_is_another_version(mut files: Files) {
     }
 }
 
-/// Whichever was there first stays.
+/// Whichever exists first is kept.
 pub async fn a_path_is_a_file_or_a_directory(mut files: Files) {
     files.fill(&[("/a", "x"), ("/d/f", "x")]).await;
     let in_the_way = FsError::NotADirectory(p("/a"));
@@ -36,7 +36,7 @@ pub async fn a_path_is_a_file_or_a_directory(mut files: Files) {
     assert_eq!(files.list("/").await.unwrap(), ["/a", "/d/"]);
 }
 
-/// However it is spelled.
+/// This holds for every spelling of the root.
 pub async fn the_root_is_no_file(mut files: Files) {
     files.write("/a", "x").await.unwrap();
     for root in ["/", "", ".", "//"] {
@@ -46,7 +46,7 @@ pub async fn the_root_is_no_file(mut files: Files) {
     assert_eq!(files.list("/").await.unwrap(), ["/a"]);
 }
 
-/// What is there stays as it is.
+/// An existing file is unchanged.
 pub async fn a_file_is_created_only_where_none_is(mut files: Files) {
     files.write_mode("/f", "1", WriteMode::Create).await.unwrap();
     let taken = files.write_mode("/f", "2", WriteMode::Create).await.unwrap_err();
@@ -54,7 +54,7 @@ pub async fn a_file_is_created_only_where_none_is(mut files: Files) {
     assert_eq!(files.read("/f").await.unwrap(), b"1");
 }
 
-/// Neither an older one nor none.
+/// An older version, or a file that does not exist, is rejected.
 pub async fn a_write_under_a_version_needs_that_version(mut files: Files) {
     let first = files.write("/f", "1").await.unwrap();
     let second = files.write_mode("/f", "2", WriteMode::IfVersion(first.clone())).await.unwrap();

@@ -1,4 +1,4 @@
-//! Threads that belong to another thread.
+//! Child threads.
 
 use deepagents_core::journal::{Claim, JournalError, ThreadQuery};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{Any, live, minute, own, says, state, step, write};
 use crate::suites::TestClock;
 
-/// The names that a query finds, sorted.
+/// Returns the names that a query finds, sorted.
 async fn names(journal: &Any, query: ThreadQuery) -> Vec<String> {
     let mut names: Vec<String> = journal.threads().list(&query).await.unwrap().into_iter().map(|t| t.id).collect();
     names.sort();
@@ -17,7 +17,7 @@ async fn all(journal: &Any) -> Vec<String> {
     names(journal, ThreadQuery::default().any_parent()).await
 }
 
-/// `t` with two children, one of which has one of its own, beside a thread that is only named like a child.
+/// Creates `t` with two children, one of which has a child, and an unrelated thread with a similar name.
 async fn family(journal: &Any) {
     for thread in ["t", "t/a", "t/a/b", "t/c", "t/mine", "tt"] {
         write(journal, thread, vec![says("m", thread)]).await;
@@ -27,7 +27,7 @@ async fn family(journal: &Any) {
     }
 }
 
-/// A listing is of threads without a parent, unless it asks for more.
+/// A listing contains only threads without a parent unless the query asks for more.
 pub async fn children_are_listed_by_their_parent(journal: Any, _: TestClock) {
     family(&journal).await;
     let query = ThreadQuery::default;
@@ -45,7 +45,7 @@ pub async fn children_are_listed_by_their_parent(journal: Any, _: TestClock) {
     assert_eq!(names(&journal, query()).await, ["t", "t/a", "t/mine", "tt"]);
 }
 
-/// Before its first run, and before its parent.
+/// A child may be created before its first run and before its parent.
 pub async fn a_thread_may_begin_as_a_child(journal: Any, _: TestClock) {
     journal.threads().set_parent("t/a", Some("t")).await.unwrap();
     let fence = own(&journal, "t/a").await;
@@ -54,7 +54,7 @@ pub async fn a_thread_may_begin_as_a_child(journal: Any, _: TestClock) {
     assert!(journal.threads().get("t").await.unwrap().is_none());
 }
 
-/// It is that of its parent, a slash, and a name.
+/// A child's name is its parent's name, a slash, and another name.
 pub async fn a_child_has_the_name_of_its_parent_in_its_own(journal: Any, _: TestClock) {
     for (child, parent) in [("x", "t"), ("t", "t"), ("t/", "t"), ("ta", "t"), ("/a", ""), ("t/a\0", "t")] {
         let error = journal.threads().set_parent(child, Some(parent)).await.unwrap_err();
@@ -63,7 +63,7 @@ pub async fn a_child_has_the_name_of_its_parent_in_its_own(journal: Any, _: Test
     assert!(all(&journal).await.is_empty());
 }
 
-/// And with theirs.
+/// Their own children are deleted as well.
 pub async fn children_are_deleted_with_their_parent(journal: Any, _: TestClock) {
     family(&journal).await;
     assert!(journal.threads().delete("t/a").await.unwrap());
@@ -73,7 +73,7 @@ pub async fn children_are_deleted_with_their_parent(journal: Any, _: TestClock) 
     assert_eq!(journal.load("t/c", None).await.unwrap().end, 0);
 }
 
-/// Under the name of the copy.
+/// The copies are children of the copied parent.
 pub async fn children_are_copied_with_their_parent(journal: Any, _: TestClock) {
     family(&journal).await;
     live(&journal, "u", 2).await;
@@ -92,7 +92,7 @@ pub async fn children_are_copied_with_their_parent(journal: Any, _: TestClock) {
     assert!(state(&journal, "new/a/b", None).await.contains("t/a/b"));
 }
 
-/// Nothing is copied then.
+/// In that case nothing is copied.
 pub async fn a_copy_whose_child_exists_already_is_refused(journal: Any, _: TestClock) {
     family(&journal).await;
     write(&journal, "new/c", vec![step(1)]).await;
@@ -102,7 +102,7 @@ pub async fn a_copy_whose_child_exists_already_is_refused(journal: Any, _: TestC
     assert_eq!(all(&journal).await, before);
 }
 
-/// Whether it is swept up or begins anew.
+/// This holds whether the parent is swept or created anew.
 pub async fn children_go_when_the_time_of_their_parent_is_over(journal: Any, clock: TestClock) {
     for sweep in [true, false] {
         family(&journal).await;
@@ -119,7 +119,7 @@ pub async fn children_go_when_the_time_of_their_parent_is_over(journal: Any, clo
     }
 }
 
-/// Or on one of theirs.
+/// The same holds for grandchildren.
 pub async fn a_parent_is_not_over_while_somebody_works_on_a_child(journal: Any, clock: TestClock) {
     family(&journal).await;
     journal.threads().set_ttl("t", Some(minute())).await.unwrap();

@@ -1,4 +1,4 @@
-//! Threads that a worker may go on with.
+//! Claimable threads, which a worker may resume.
 
 use deepagents_core::journal::{Claim, Record, RunStatus, ThreadQuery};
 use deepagents_core::run::FinishReason;
@@ -11,7 +11,7 @@ async fn claimable(journal: &Any, query: ThreadQuery) -> Vec<String> {
     journal.threads().list(&query.claimable()).await.unwrap().into_iter().map(|thread| thread.id).collect()
 }
 
-/// Their last run is open, or none has begun.
+/// A thread is claimable if its last run is open or no run has started.
 pub async fn threads_to_be_gone_on_with_are_those_that_did_not_end(journal: Any, clock: TestClock) {
     let finished = |stop| Record::RunFinished { run: "r".to_owned(), stop };
     for (thread, records) in [
@@ -32,7 +32,7 @@ pub async fn threads_to_be_gone_on_with_are_those_that_did_not_end(journal: Any,
     assert!(claimable(&journal, ThreadQuery::default().status(RunStatus::Ended)).await.is_empty());
 }
 
-/// While it lasts.
+/// A thread is not claimable while a lease on it lasts.
 pub async fn a_thread_with_an_owner_is_not_to_be_gone_on_with(journal: Any, clock: TestClock) {
     for thread in ["a", "b", "c"] {
         clock.pass(minute());
@@ -47,7 +47,7 @@ pub async fn a_thread_with_an_owner_is_not_to_be_gone_on_with(journal: Any, cloc
     assert_eq!(claimable(&journal, ThreadQuery::default()).await, ["a", "b", "c"]);
 }
 
-/// Limit and offset count what is found.
+/// Limit and offset apply to the matching threads.
 pub async fn threads_to_be_gone_on_with_are_narrowed_and_paged(journal: Any, clock: TestClock) {
     for n in 0..6 {
         clock.pass(minute());

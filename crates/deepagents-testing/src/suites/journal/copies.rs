@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{Any, live, minute, notes, own, says, schema, state, states, write};
 use crate::suites::TestClock;
 
-/// Byte for byte, with the same records.
+/// The states are identical byte for byte, and so are the records.
 pub async fn a_copy_has_the_same_state_at_every_position(journal: Any, clock: TestClock) {
     live(&journal, "t", 4).await;
     clock.pass(minute());
@@ -22,7 +22,7 @@ pub async fn a_copy_has_the_same_state_at_every_position(journal: Any, clock: Te
     assert_eq!(info("u").await.status, info("t").await.status);
 }
 
-/// By which a run that goes on in a copy knows that it does.
+/// A run uses this to detect that it resumes in a copy.
 pub async fn loading_tells_when_a_thread_began_and_a_copy_begins_anew(journal: Any, clock: TestClock) {
     live(&journal, "t", 1).await;
     clock.pass(minute());
@@ -38,7 +38,7 @@ pub async fn loading_tells_when_a_thread_began_and_a_copy_begins_anew(journal: A
     assert_eq!(began("nobody").await, None);
 }
 
-/// Results of an open turn, calls in doubt, and where the run was.
+/// The copy has the results of the open turn, the calls in doubt, and the position of the run.
 pub async fn a_copy_has_the_open_turn_too(journal: Any, _: TestClock) {
     let open = [vec![super::started("r"), says("m", "x"), super::step(1)], super::calls(3), vec![super::result(2)]];
     write(&journal, "t", open.concat()).await;
@@ -53,7 +53,7 @@ pub async fn a_copy_has_the_open_turn_too(journal: Any, _: TestClock) {
     assert_eq!((left("u").await.2.len(), left("t").await.2.len()), (0, 2));
 }
 
-/// A fork.
+/// Such a copy is a fork.
 pub async fn a_copy_up_to_a_position_ends_there(journal: Any, _: TestClock) {
     live(&journal, "t", 3).await;
     let wanted = states(&journal, "t").await;
@@ -68,7 +68,7 @@ pub async fn a_copy_up_to_a_position_ends_there(journal: Any, _: TestClock) {
     assert!(journal.threads().get("late").await.unwrap().is_none());
 }
 
-/// Neither sees what the other does then.
+/// Later changes to one do not affect the other.
 pub async fn a_copy_and_its_source_go_on_apart(journal: Any, _: TestClock) {
     live(&journal, "t", 2).await;
     journal.threads().copy("t", "u", None).await.unwrap();
@@ -81,7 +81,7 @@ pub async fn a_copy_and_its_source_go_on_apart(journal: Any, _: TestClock) {
     assert!(state(&journal, "u", None).await.contains("mine"));
 }
 
-/// The owner works on the source.
+/// The owner's lease is on the source only.
 pub async fn a_copy_has_metadata_but_no_owner(journal: Any, _: TestClock) {
     live(&journal, "t", 1).await;
     let metadata = json!({"user": "ada"});
@@ -96,7 +96,7 @@ pub async fn a_copy_has_metadata_but_no_owner(journal: Any, _: TestClock) {
     assert!(matches!(error, JournalError::Fenced { .. }), "{error:?}");
 }
 
-/// And nothing changes.
+/// A refused copy changes nothing.
 pub async fn copying_nothing_or_over_something_is_refused(journal: Any, _: TestClock) {
     live(&journal, "t", 1).await;
     live(&journal, "u", 2).await;
@@ -109,7 +109,7 @@ pub async fn copying_nothing_or_over_something_is_refused(journal: Any, _: TestC
     assert_eq!(states(&journal, "u").await, before);
 }
 
-/// A copy never depends on what was pruned.
+/// A copy never depends on pruned records.
 pub async fn a_copy_of_a_pruned_thread_has_the_same_state(journal: Any, _: TestClock) {
     live(&journal, "t", 4).await;
     prune(&journal, "t", schema(), &RetentionPolicy::From(12)).await.unwrap();
@@ -124,7 +124,7 @@ pub async fn a_copy_of_a_pruned_thread_has_the_same_state(journal: Any, _: TestC
     assert_eq!(states(&journal, "v").await, source.into_iter().filter(|(at, _)| *at <= 14).collect());
 }
 
-/// What two threads share is kept for the one that is left.
+/// Values shared between threads are kept while one of the threads exists.
 pub async fn large_values_survive_the_deletion_of_a_copy(journal: Any, _: TestClock) {
     let large = "abcdefgh".repeat(32 * 1024);
     write(&journal, "t", vec![notes(json!({"a": large})), says("m", "x")]).await;

@@ -15,7 +15,7 @@ fn back(to: LogPosition) -> Record {
     Record::Rewind { to, turn: 50 }
 }
 
-/// All of a thread's, whatever made them.
+/// Lists all checkpoints of a thread, whatever created them.
 pub async fn checkpoints_are_newest_first_with_parents_and_runs(journal: Any, clock: TestClock) {
     use deepagents_core::env::Clock;
     write(&journal, "t", vec![started("r1"), says("m", "x"), step(0), notes(json!({"a": 1})), step(1), ended("r1")])
@@ -40,7 +40,7 @@ pub async fn checkpoints_are_newest_first_with_parents_and_runs(journal: Any, cl
     assert!(checkpoints(&*journal, "nobody", None, 9).await.unwrap().is_empty());
 }
 
-/// Before a position, at most so many.
+/// Lists at most `limit` checkpoints before a position.
 pub async fn checkpoints_are_read_in_pages(journal: Any, _: TestClock) {
     live(&journal, "t", 5).await;
     let positions = async |before, limit| {
@@ -54,7 +54,8 @@ pub async fn checkpoints_are_read_in_pages(journal: Any, _: TestClock) {
     assert!(positions(None, 0).await.is_empty());
 }
 
-/// A record has what changed; at every position all channels have what they had then, and what was removed stays away.
+/// A record contains only what changed. At every position, all channels have the values they had then, and removed
+/// values do not come back.
 pub async fn a_change_of_one_channel_leaves_the_others_at_every_position(journal: Any, _: TestClock) {
     let at = async |position| {
         let state: Value = serde_json::from_str(&state(&journal, "t", Some(position)).await).unwrap();
@@ -79,7 +80,7 @@ pub async fn a_change_of_one_channel_leaves_the_others_at_every_position(journal
     assert!(record.contains(r#"[["notes",{"a":3}]]"#), "only what changed: {record}");
 }
 
-/// Replacing a message, removing one, removing all: records like any other, and what was there before can be loaded.
+/// Replacing a message, removing one or removing all appends ordinary records, and earlier states can still be loaded.
 pub async fn replacing_and_removing_messages_rewrites_no_history(journal: Any, _: TestClock) {
     let ops = |ops: Vec<MessageOp>| Record::Update { update: RecordUpdate::Live(Update::new::<MessagesChannel>(ops)) };
     write(&journal, "t", vec![says("a", "one"), says("b", "two"), says("c", "three")]).await;
@@ -104,7 +105,7 @@ pub async fn replacing_and_removing_messages_rewrites_no_history(journal: Any, _
     assert_eq!(texts(7).await, ["again"]);
 }
 
-/// The old one stays.
+/// The abandoned branch can still be loaded.
 pub async fn going_back_begins_a_branch(journal: Any, _: TestClock) {
     write(&journal, "t", vec![says("1", "one"), says("2", "two"), says("3", "three")]).await;
     let all = states(&journal, "t").await;
@@ -128,7 +129,7 @@ pub async fn going_back_twice_and_across_a_snapshot_is_followed(journal: Any, _:
     assert_eq!(wanted.len(), 14);
     let fence = own(&journal, "t").await;
     for position in [5, 8, 9, 12] {
-        // A snapshot is made where it stands for, as a run does it.
+        // Pruning a copy creates a genuine snapshot for this position.
         journal.threads().copy("t", &format!("at-{position}"), Some(position)).await.unwrap();
         prune(&journal, &format!("at-{position}"), schema(), &RetentionPolicy::Latest).await.unwrap();
         let snapshot = journal.load(&format!("at-{position}"), None).await.unwrap().snapshot.unwrap();
@@ -137,7 +138,7 @@ pub async fn going_back_twice_and_across_a_snapshot_is_followed(journal: Any, _:
     }
 }
 
-/// And less room.
+/// It also removes the records.
 pub async fn pruning_to_the_latest_keeps_the_state_byte_for_byte(journal: Any, _: TestClock) {
     let end = live(&journal, "t", 6).await;
     live(&journal, "u", 1).await;
@@ -154,7 +155,7 @@ pub async fn pruning_to_the_latest_keeps_the_state_byte_for_byte(journal: Any, _
     assert_eq!(states(&journal, "u").await, others);
 }
 
-/// At every position that is kept.
+/// All states from the position on are kept.
 pub async fn pruning_from_a_position_keeps_every_later_state(journal: Any, _: TestClock) {
     live(&journal, "t", 5).await;
     let before = states(&journal, "t").await;
@@ -167,7 +168,7 @@ pub async fn pruning_from_a_position_keeps_every_later_state(journal: Any, _: Te
     }
 }
 
-/// What was appended before is replaced.
+/// What was appended earlier is replaced by a snapshot.
 pub async fn pruning_by_time_keeps_what_is_younger(journal: Any, clock: TestClock) {
     use deepagents_core::env::Clock;
     live(&journal, "t", 2).await;
@@ -182,7 +183,7 @@ pub async fn pruning_by_time_keeps_what_is_younger(journal: Any, clock: TestCloc
     assert!(state(&journal, "t", None).await.contains("young"));
 }
 
-/// Before, between and after them.
+/// States before, between and after the pruned runs are kept.
 pub async fn pruning_runs_keeps_the_states_outside_them(journal: Any, _: TestClock) {
     let end = live(&journal, "t", 5).await;
     let before = states(&journal, "t").await;
@@ -216,7 +217,7 @@ pub async fn pruning_keeps_the_results_of_an_open_turn(journal: Any, _: TestCloc
     assert!(place(0) < place(1) && place(1) < place(2), "in the order of the calls: {whole}");
 }
 
-/// Branches do not depend on what they left.
+/// A branch does not depend on the pruned records it branched from.
 pub async fn pruning_keeps_what_goes_back_to_what_was_pruned(journal: Any, _: TestClock) {
     live(&journal, "t", 2).await;
     write(&journal, "t", vec![back(3), says("x", "branch"), back(7), says("y", "other")]).await;
@@ -225,7 +226,7 @@ pub async fn pruning_keeps_what_goes_back_to_what_was_pruned(journal: Any, _: Te
     assert_eq!(states(&journal, "t").await, before.into_iter().filter(|(at, _)| *at >= 8 || *at == 0).collect());
 }
 
-/// And nothing is removed.
+/// A refused prune removes nothing.
 pub async fn pruning_a_thread_that_is_worked_on_or_unknown_is_refused(journal: Any, _: TestClock) {
     live(&journal, "t", 2).await;
     let before = states(&journal, "t").await;
@@ -240,7 +241,7 @@ pub async fn pruning_a_thread_that_is_worked_on_or_unknown_is_refused(journal: A
     assert!(journal.threads().get("u").await.unwrap().is_none());
 }
 
-/// An error, not another state.
+/// Loading such a position fails instead of returning another state.
 pub async fn what_was_pruned_cannot_be_loaded(journal: Any, _: TestClock) {
     live(&journal, "t", 2).await;
     prune(&journal, "t", schema(), &RetentionPolicy::From(6)).await.unwrap();
@@ -250,7 +251,7 @@ pub async fn what_was_pruned_cannot_be_loaded(journal: Any, _: TestClock) {
     }
 }
 
-/// As they finish, in the order of their calls.
+/// Results count as soon as they finish. They appear in the order of their calls.
 pub async fn results_of_an_open_turn_count_and_are_kept_once(journal: Any, _: TestClock) {
     write(&journal, "t", calls(3)).await;
     for (finished, index) in [(1, 2), (2, 0)] {
@@ -265,7 +266,7 @@ pub async fn results_of_an_open_turn_count_and_are_kept_once(journal: Any, _: Te
     assert_eq!(state(&journal, "t", None).await.matches("result 2").count(), 1);
 }
 
-/// Nothing of it is left in doubt.
+/// After a commit, no call is in doubt.
 pub async fn an_open_turn_is_over_when_it_is_committed(journal: Any, _: TestClock) {
     let turn = [calls(2), vec![result(1), result(0)]].concat();
     write(&journal, "t", turn).await;

@@ -1,4 +1,4 @@
-//! Owning a thread.
+//! Ownership of threads.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use deepagents_core::journal::{Claim, JournalError, Snapshot, TakeOver};
 use super::{Any, minute, own, step, write};
 use crate::suites::TestClock;
 
-/// Others are told who has it, and until when.
+/// Another claim fails and reports the owner and the end of its lease.
 pub async fn a_thread_has_one_owner(journal: Any, clock: TestClock) {
     use deepagents_core::env::Clock;
     journal.claim("t", Claim::new("ada", minute())).await.unwrap();
@@ -17,7 +17,8 @@ pub async fn a_thread_has_one_owner(journal: Any, clock: TestClock) {
     journal.claim("u", Claim::new("bob", minute())).await.unwrap();
 }
 
-/// An owner of whom nobody knows anything more would stay one after its process was killed, until its lease runs out.
+/// A claim's metadata are stored together with the owner. An owner without them could not be recognised as gone after
+/// its process was killed, so its lease would have to run out.
 pub async fn what_a_claim_says_of_a_thread_is_there_with_its_owner_and_of_one_that_fails_nothing_is(
     journal: Any,
     _: TestClock,
@@ -38,7 +39,7 @@ pub async fn what_a_claim_says_of_a_thread_is_there_with_its_owner_and_of_one_th
     assert_eq!(known().await["process"], "2");
 }
 
-/// Between the finding that an owner is gone and the claim somebody else may have come.
+/// Another owner may claim the thread between the check that the previous one is gone and the claim.
 pub async fn a_thread_is_taken_from_the_owner_that_a_claim_names_and_from_no_other(journal: Any, clock: TestClock) {
     let from = |owner: &str| Claim::new("bob", minute()).take_over_from(TakeOver::From(owner.to_owned()));
     let held = journal.claim("t", Claim::new("ada", minute())).await.unwrap();
@@ -48,12 +49,12 @@ pub async fn a_thread_is_taken_from_the_owner_that_a_claim_names_and_from_no_oth
     let taken = journal.claim("t", from("ada")).await.unwrap();
     assert!(matches!(journal.append("t", held, 1, vec![step(2)]).await, Err(JournalError::Fenced { .. })));
     assert_eq!(journal.append("t", taken, 1, vec![step(2)]).await.unwrap().end, 2);
-    // Nobody has it any more.
+    // After the lease, nobody owns the thread.
     clock.pass(minute() * 2);
     journal.claim("t", from("eve")).await.unwrap();
 }
 
-/// Only a later claim takes a thread from its owner, not the end of the lease.
+/// An owner loses its thread by a later claim, not by the end of its lease.
 pub async fn an_owner_whose_lease_ran_out_goes_on_while_nobody_has_claimed_its_thread(journal: Any, clock: TestClock) {
     let fence = journal.claim("t", Claim::new("ada", minute())).await.unwrap();
     clock.pass(minute() * 3);
@@ -69,7 +70,7 @@ pub async fn an_owner_whose_lease_ran_out_goes_on_while_nobody_has_claimed_its_t
     assert!(matches!(error, JournalError::Fenced { .. }), "a thread that was released is nobody's: {error:?}");
 }
 
-/// A process that slept past its lease changes nothing once somebody else has come.
+/// A process that slept past its lease can change nothing after another one has claimed the thread.
 pub async fn a_frozen_owner_with_a_successor_writes_nothing(journal: Any, clock: TestClock) {
     let late = journal.claim("t", Claim::new("ada", minute())).await.unwrap();
     journal.append("t", late, 0, vec![step(1)]).await.unwrap();
@@ -83,13 +84,13 @@ pub async fn a_frozen_owner_with_a_successor_writes_nothing(journal: Any, clock:
         assert!(fenced(journal.put_snapshot("t", late, snapshot).await.map(|_| ())));
         assert!(fenced(journal.renew("t", late, minute()).await));
         journal.release("t", late).await.unwrap();
-        // Neither does it when the lease of the new owner has run out too.
+        // This still holds after the new owner's lease has run out.
         clock.pass(minute());
     }
     assert_eq!(journal.append("t", next, 1, vec![step(3)]).await.unwrap().end, 2, "the new owner still has it");
 }
 
-/// As long as it is renewed.
+/// A lease lasts as long as it is renewed.
 pub async fn a_renewed_lease_lasts(journal: Any, clock: TestClock) {
     let fence = journal.claim("t", Claim::new("ada", minute())).await.unwrap();
     for _ in 0..5 {
@@ -100,7 +101,7 @@ pub async fn a_renewed_lease_lasts(journal: Any, clock: TestClock) {
     assert!(journal.claim("t", Claim::new("bob", minute())).await.is_err());
 }
 
-/// By its owner, as long as nobody else has come.
+/// The owner may renew an expired lease if nobody else has claimed the thread.
 pub async fn a_lease_that_ran_out_is_begun_anew(journal: Any, clock: TestClock) {
     let fence = journal.claim("t", Claim::new("ada", minute())).await.unwrap();
     clock.pass(minute());
@@ -108,7 +109,7 @@ pub async fn a_lease_that_ran_out_is_begun_anew(journal: Any, clock: TestClock) 
     assert!(matches!(journal.claim("t", Claim::new("bob", minute())).await, Err(JournalError::Busy { .. })));
 }
 
-/// Taking a thread over fences its owner.
+/// Taking over a thread fences its previous owner.
 pub async fn a_taken_thread_is_lost_to_its_owner(journal: Any, _: TestClock) {
     let old = journal.claim("t", Claim::new("ada", minute())).await.unwrap();
     let new = journal.claim("t", Claim::new("bob", minute()).take_over()).await.unwrap();
@@ -118,7 +119,7 @@ pub async fn a_taken_thread_is_lost_to_its_owner(journal: Any, _: TestClock) {
     journal.append("t", new, 0, vec![step(1)]).await.unwrap();
 }
 
-/// At once.
+/// A release takes effect at once.
 pub async fn a_released_thread_is_free_and_its_owner_writes_nothing(journal: Any, _: TestClock) {
     write(&journal, "t", vec![step(1)]).await;
     let old = own(&journal, "t").await;
@@ -127,7 +128,7 @@ pub async fn a_released_thread_is_free_and_its_owner_writes_nothing(journal: Any
     own(&journal, "t").await;
 }
 
-/// A fence stands for one owner for ever.
+/// A fence identifies one owner for ever.
 pub async fn a_later_owner_has_a_greater_fence_even_if_the_thread_was_deleted_between(journal: Any, _: TestClock) {
     let first = own(&journal, "t").await;
     journal.append("t", first, 0, vec![step(1)]).await.unwrap();
@@ -139,14 +140,14 @@ pub async fn a_later_owner_has_a_greater_fence_even_if_the_thread_was_deleted_be
     assert!(other > second);
 }
 
-/// A run that came to nothing leaves no empty thread behind.
+/// A run that never began leaves no empty thread behind.
 pub async fn a_thread_that_was_only_claimed_leaves_nothing(journal: Any, _: TestClock) {
     let fence = own(&journal, "t").await;
     journal.release("t", fence).await.unwrap();
     assert!(journal.threads().get("t").await.unwrap().is_none());
 }
 
-/// Claims at once.
+/// Of concurrent claims, one succeeds.
 pub async fn of_many_claims_exactly_one_wins(journal: Any, _: TestClock) {
     let mut tasks = tokio::task::JoinSet::new();
     for n in 0..16 {

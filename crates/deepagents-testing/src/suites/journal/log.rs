@@ -17,14 +17,14 @@ fn texts(entries: &[deepagents_core::journal::LogEntry]) -> Vec<String> {
     entries.iter().map(|entry| encode(&entry.record).unwrap()).collect()
 }
 
-/// Nothing is known of a thread that nobody wrote to.
+/// A thread that was never written is empty.
 pub async fn an_unknown_thread_is_empty(journal: Any, _: TestClock) {
     let loaded = journal.load("nobody", None).await.unwrap();
     assert_eq!((loaded.end, loaded.entries.len(), loaded.snapshot), (0, 0, None));
     assert!(journal.read("nobody", 0..10).await.unwrap().is_empty());
 }
 
-/// Order and content stay.
+/// Order and content are preserved.
 pub async fn what_is_appended_is_read_back_in_order(journal: Any, _: TestClock) {
     let records = [started("r"), says("m", "hello"), step(1), notes(json!({"k": 1}))];
     let wanted: Vec<String> = records.iter().map(|record| encode(record).unwrap()).collect();
@@ -38,7 +38,7 @@ pub async fn what_is_appended_is_read_back_in_order(journal: Any, _: TestClock) 
     assert_eq!(loaded.entries.iter().map(|entry| entry.position).collect::<Vec<_>>(), [0, 1, 2, 3]);
 }
 
-/// Text, numbers of every kind, lists and objects with their order, and what databases dislike.
+/// Text, all kinds of numbers, ordered lists and objects, and values that databases handle badly.
 pub async fn values_come_back_as_they_were(journal: Any, _: TestClock) {
     let value = json!({
         "text": "ü \u{0} \u{1f600} \\ \" \u{7f} \u{2028}", "empty": "", "zero": 0, "big": u64::MAX, "small": i64::MIN,
@@ -51,7 +51,7 @@ pub async fn values_come_back_as_they_were(journal: Any, _: TestClock) {
     assert_eq!(found["notes"]["value"].to_string(), value.to_string());
 }
 
-/// The second of two writers is told, and the log stays as it was.
+/// The second of two writers gets a conflict, and the log is unchanged.
 pub async fn an_append_elsewhere_than_at_the_end_is_a_conflict_and_appends_nothing(journal: Any, _: TestClock) {
     write(&journal, "t", vec![step(1), step(2)]).await;
     let fence = own(&journal, "t").await;
@@ -62,13 +62,13 @@ pub async fn an_append_elsewhere_than_at_the_end_is_a_conflict_and_appends_nothi
     assert_eq!(journal.load("t", None).await.unwrap().end, 2);
 }
 
-/// Nothing is appended.
+/// An empty append changes nothing.
 pub async fn an_append_of_nothing_leaves_the_end(journal: Any, _: TestClock) {
     write(&journal, "t", vec![step(1)]).await;
     assert_eq!(write(&journal, "t", Vec::new()).await, 1);
 }
 
-/// A part of a log.
+/// Reads a part of a log.
 pub async fn entries_are_read_by_position(journal: Any, _: TestClock) {
     write(&journal, "t", (0..10).map(step).collect()).await;
     let positions =
@@ -90,7 +90,7 @@ pub async fn a_log_is_loaded_up_to_any_position(journal: Any, _: TestClock) {
     assert!(matches!(error, JournalError::NoState { position: 6, .. }), "{error:?}");
 }
 
-/// What is written to one is not in another, whatever they are called.
+/// Threads are separate, whatever their names.
 pub async fn threads_do_not_see_each_other(journal: Any, _: TestClock) {
     let names = ["t", "T", "t ", "t/1", "t%", "t_", "ţ", "' OR 1=1 --"];
     for name in names {
@@ -102,7 +102,7 @@ pub async fn threads_do_not_see_each_other(journal: Any, _: TestClock) {
     }
 }
 
-/// Empty names, too long ones, and such with NUL.
+/// Names that are empty, too long or contain NUL are rejected.
 pub async fn a_name_that_cannot_be_used_is_refused(journal: Any, _: TestClock) {
     for name in ["", "a\0b", &"x".repeat(513)] {
         let claim = deepagents_core::journal::Claim::new("suite", super::minute());
@@ -111,7 +111,7 @@ pub async fn a_name_that_cannot_be_used_is_refused(journal: Any, _: TestClock) {
     write(&journal, &"x".repeat(512), vec![step(1)]).await;
 }
 
-/// Megabytes in one record, in text and in lists, the same one twice.
+/// Megabytes in one record, as text and as lists, with one value repeated.
 pub async fn large_values_come_back_and_do_not_disturb_small_ones(journal: Any, _: TestClock) {
     let large = "0123456789abcdef".repeat(128 * 1024);
     let lines: Vec<String> = (0..5_000).map(|n| format!("line {n} of a large file")).collect();
@@ -123,7 +123,7 @@ pub async fn large_values_come_back_and_do_not_disturb_small_ones(journal: Any, 
     assert_eq!(texts(&journal.read("t", 1..2).await.unwrap()), wanted[1..2]);
 }
 
-/// Of writers that own a thread one after the other but know the same end, one appends.
+/// Of concurrent appends at the same position, one succeeds.
 pub async fn of_writers_at_one_position_exactly_one_wins(journal: Any, _: TestClock) {
     let fence = own(&journal, "t").await;
     let mut tasks = tokio::task::JoinSet::new();
@@ -167,7 +167,7 @@ pub async fn many_threads_are_written_at_once(journal: Any, _: TestClock) {
     }
 }
 
-/// To the millisecond, by the journal's clock.
+/// Times come from the journal's clock, with millisecond precision.
 pub async fn entries_have_the_time_of_their_append(journal: Any, clock: TestClock) {
     use deepagents_core::env::Clock;
     let first = clock.now();
@@ -178,7 +178,7 @@ pub async fn entries_have_the_time_of_their_append(journal: Any, clock: TestCloc
     assert_eq!(entries.iter().map(|entry| entry.at).collect::<Vec<_>>(), [first, clock.now()]);
 }
 
-/// Also those of calls of sub-agents, of runs that failed or wait, and of changes by the application.
+/// Includes records of sub-agents' calls, of failed and interrupted runs, and of updates by the application.
 pub async fn every_kind_of_record_comes_back(journal: Any, _: TestClock) {
     let below = CallId { path: vec!["task:0.1".to_owned(), "task:3.0".to_owned()], turn: 7, index: 2 };
     let Record::Update { update } = notes(json!({"by": "hand"})) else { panic!("an update") };
@@ -227,7 +227,7 @@ pub async fn every_kind_of_record_comes_back(journal: Any, _: TestClock) {
     assert!(wanted[6].contains("task:3.0") && wanted[6].contains("n4"), "{}", wanted[6]);
 }
 
-/// Never a part of one.
+/// A reader never sees part of an append.
 pub async fn a_reader_sees_whole_appends_only(journal: Any, _: TestClock) {
     let fence = own(&journal, "t").await;
     let writer = journal.clone();
@@ -245,7 +245,7 @@ pub async fn a_reader_sees_whole_appends_only(journal: Any, _: TestClock) {
     assert_eq!(journal.load("t", None).await.unwrap().end, 150);
 }
 
-/// One whose answer was lost may be repeated as it was, and is not written twice.
+/// An append whose response was lost may be repeated unchanged and is not written twice.
 pub async fn an_append_that_is_repeated_is_answered_as_the_first_time(journal: Any, _: TestClock) {
     let large = "0123456789".repeat(10_000);
     let records = || vec![started("r"), says("m", "hello"), notes(json!({"large": large}))];
@@ -270,7 +270,7 @@ pub async fn an_append_that_is_repeated_is_answered_as_the_first_time(journal: A
     assert!(matches!(error, JournalError::Conflict { found: 5, .. }), "something follows: {error:?}");
 }
 
-/// Short ones and long ones, in records and in snapshots, as commands print them.
+/// Short and long texts, in records and in snapshots, as command output contains them.
 pub async fn texts_with_a_nul_come_back(journal: Any, _: TestClock) {
     let fence = own(&journal, "t").await;
     let mut end = 0;
@@ -290,7 +290,7 @@ pub async fn texts_with_a_nul_come_back(journal: Any, _: TestClock) {
     journal.claim("t", claim).await.unwrap();
 }
 
-/// For every method, and no failure of the storage.
+/// Every method treats such a name as unknown instead of failing with a storage error.
 pub async fn a_name_with_a_nul_is_that_of_no_thread(journal: Any, _: TestClock) {
     let fence = own(&journal, "t").await;
     let name = "a\0b";

@@ -1,4 +1,4 @@
-//! What a [`Journal`] promises. Run by [`journal_suite!`](crate::journal_suite).
+//! The contract of a [`Journal`]. Run by [`journal_suite!`](crate::journal_suite).
 //!
 #![doc = include_str!("conformance.md")]
 
@@ -23,10 +23,10 @@ use deepagents_core::state::{Channel, ChannelError, ChannelSpec, MessagesChannel
 use deepagents_core::tool::CallId;
 use serde_json::{Value, json};
 
-/// The journal of a case.
+/// The journal under test.
 pub type Any = Arc<dyn Journal>;
 
-/// A channel of changes per key, null removing one.
+/// A channel that merges updates by key; null removes a key.
 pub(crate) struct Notes;
 
 impl Channel for Notes {
@@ -53,7 +53,7 @@ pub(crate) async fn own(journal: &Any, thread: &str) -> Fence {
     journal.claim(thread, Claim::new("suite", Duration::from_secs(3600))).await.unwrap()
 }
 
-/// Appends at the end and lets go; gives the new end.
+/// Claims the thread, appends at the end and releases it. Returns the new end.
 pub(crate) async fn write(journal: &Any, thread: &str, records: Vec<Record>) -> LogPosition {
     let fence = own(journal, thread).await;
     let end = journal.load(thread, None).await.unwrap().end;
@@ -90,7 +90,7 @@ pub(crate) fn call(index: u32) -> CallId {
     CallId { path: Vec::new(), turn: 0, index }
 }
 
-/// A turn of calls that has begun.
+/// The records of a turn whose calls have started.
 pub(crate) fn calls(count: u32) -> Vec<Record> {
     let blocks = (0..count).map(|n| deepagents_core::message::Block::call(format!("c{n}"), "work", json!({"n": n})));
     let mut answer = Message::Assistant(deepagents_core::message::AssistantMessage::new(blocks.collect()));
@@ -120,13 +120,13 @@ pub(crate) fn result(index: u32) -> Record {
     Record::ToolFinished { call: call(index), message: Arc::new(message), update: RecordUpdate::Live(update) }
 }
 
-/// The state at a position, as text.
+/// Returns the state at a position as text.
 pub(crate) async fn state(journal: &Any, thread: &str, at: Option<LogPosition>) -> String {
     let folded = load(&**journal, thread, schema(), at).await.unwrap();
     Value::Object(folded.state.to_json(true).unwrap()).to_string()
 }
 
-/// The states at all positions that can be loaded.
+/// Returns the states at all positions that can be loaded.
 pub(crate) async fn states(journal: &Any, thread: &str) -> BTreeMap<LogPosition, String> {
     let mut states = BTreeMap::new();
     for at in 0..=journal.load(thread, None).await.unwrap().end {
@@ -137,7 +137,7 @@ pub(crate) async fn states(journal: &Any, thread: &str) -> BTreeMap<LogPosition,
     states
 }
 
-/// Some runs: 4 records each, and one that overwrites and removes.
+/// Appends some runs of five records each, whose notes overwrite and remove values. Returns the end.
 pub(crate) async fn live(journal: &Any, thread: &str, runs: u32) -> LogPosition {
     let mut end = 0;
     for run in 0..runs {

@@ -13,7 +13,7 @@ fn at(position: u64, body: &str) -> Snapshot {
     Snapshot { position, body: body.to_owned() }
 }
 
-/// The last that is not after the position; what follows it, and nothing before.
+/// A load starts at the latest snapshot at or before the position, and returns only the records after it.
 pub async fn a_load_begins_at_the_nearest_snapshot(journal: Any, _: TestClock) {
     write(&journal, "t", (0..6).map(step).collect()).await;
     let fence = own(&journal, "t").await;
@@ -30,7 +30,7 @@ pub async fn a_load_begins_at_the_nearest_snapshot(journal: Any, _: TestClock) {
     assert_eq!(journal.load("t", None).await.unwrap().snapshot.unwrap().body, "four");
 }
 
-/// One snapshot a position.
+/// There is one snapshot per position.
 pub async fn a_snapshot_is_replaced_by_one_at_its_position(journal: Any, _: TestClock) {
     write(&journal, "t", vec![step(1)]).await;
     let fence = own(&journal, "t").await;
@@ -41,7 +41,7 @@ pub async fn a_snapshot_is_replaced_by_one_at_its_position(journal: Any, _: Test
     assert_eq!(journal.threads().get("t").await.unwrap().unwrap().bytes, size);
 }
 
-/// There is nothing it could stand for.
+/// A snapshot beyond the end would stand for no records.
 pub async fn a_snapshot_beyond_the_end_is_refused(journal: Any, _: TestClock) {
     write(&journal, "t", vec![step(1)]).await;
     let fence = own(&journal, "t").await;
@@ -49,7 +49,7 @@ pub async fn a_snapshot_beyond_the_end_is_refused(journal: Any, _: TestClock) {
     assert!(matches!(error, JournalError::NoState { position: 2, .. }), "{error:?}");
 }
 
-/// Megabytes.
+/// A snapshot of several hundred kilobytes is read back unchanged.
 pub async fn a_large_snapshot_comes_back(journal: Any, _: TestClock) {
     write(&journal, "t", vec![step(1)]).await;
     let fence = own(&journal, "t").await;
@@ -60,7 +60,7 @@ pub async fn a_large_snapshot_comes_back(journal: Any, _: TestClock) {
     assert_eq!((loaded.snapshot.unwrap().body, loaded.snapshot_bytes), (body, bytes));
 }
 
-/// Else a thread would lose its state in silence.
+/// Otherwise a thread would silently lose its state.
 pub async fn records_are_removed_only_where_a_snapshot_stands_for_them(journal: Any, _: TestClock) {
     write(&journal, "t", (0..4).map(step).collect()).await;
     let fence = own(&journal, "t").await;
@@ -75,7 +75,7 @@ pub async fn records_are_removed_only_where_a_snapshot_stands_for_them(journal: 
     assert_eq!((loaded.entries.len(), loaded.end), (1, 4));
 }
 
-/// One that was frozen past the end of its lease must not take away what the thread has gone back to since.
+/// A pruner frozen past the end of its lease must not remove records that the thread has been rewound to since.
 pub async fn records_are_removed_only_by_the_owner_of_the_thread(journal: Any, clock: TestClock) {
     write(&journal, "t", vec![says("m1", "one"), says("m2", "two"), says("m3", "three")]).await;
     let lease = std::time::Duration::from_secs(60);
@@ -91,7 +91,7 @@ pub async fn records_are_removed_only_by_the_owner_of_the_thread(journal: Any, c
     assert_eq!(state(&journal, "t", None).await, before);
 }
 
-/// An agent that lacks a channel neither loses nor needs its values, even where it prunes.
+/// An agent that lacks a channel neither loses its values nor needs them, even when it prunes.
 pub async fn a_snapshot_keeps_what_another_agent_knows(journal: Any, _: TestClock) {
     let bare = || Arc::new(Schema::new([ChannelSpec::new::<MessagesChannel>()]).unwrap());
     write(&journal, "t", vec![says("m1", "one"), notes(json!({"a": 1, "b": 2}))]).await;

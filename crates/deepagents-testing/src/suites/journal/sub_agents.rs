@@ -1,4 +1,4 @@
-//! Sub-agents, whose records stand in the log of their thread.
+//! Sub-agents, whose records are in the log of their thread.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::Any;
 use crate::suites::TestClock;
 
-/// Makes two calls of a tool, and again, and then says that it is done.
+/// A model that makes two tool calls in each of two turns and then finishes.
 struct Twice(&'static str);
 
 impl ChatModel for Twice {
@@ -39,7 +39,7 @@ impl ChatModel for Twice {
     }
 }
 
-/// One event.
+/// A stream of one event.
 struct Once(Option<ModelEvent>);
 
 impl Stream for Once {
@@ -50,7 +50,7 @@ impl Stream for Once {
     }
 }
 
-/// Notes which calls were made.
+/// A tool that records its calls.
 #[derive(Clone, Default)]
 struct Work(Arc<Mutex<Vec<String>>>);
 
@@ -71,7 +71,7 @@ impl Tool for Work {
     }
 }
 
-/// Delegates.
+/// A tool that delegates to a sub-agent.
 struct Task(Agent);
 
 impl Tool for Task {
@@ -95,7 +95,7 @@ impl Tool for Task {
     }
 }
 
-/// An agent with four sub-agents, two at a time, that make four calls each.
+/// Builds an agent with four sub-agents, two at a time, that make four calls each.
 fn family(journal: &Any, work: &Work) -> Agent {
     let below = Agent::builder(Twice("work")).name("below").tool(work.clone()).build().unwrap();
     Agent::builder(Twice("task")).tool(Task(below)).journal(journal.clone()).build().unwrap()
@@ -108,7 +108,7 @@ fn noted(work: &Work) -> BTreeSet<String> {
     set
 }
 
-/// The calls of `work` among records that have an end, and the positions behind those ends.
+/// Returns the finished `work` calls, each with the position after its result.
 async fn finished(journal: &Any, thread: &str) -> Vec<(u64, String)> {
     let entries = journal.read(thread, 0..u64::MAX).await.unwrap();
     let ends = entries.into_iter().filter_map(|entry| match entry.record {
@@ -121,7 +121,8 @@ async fn finished(journal: &Any, thread: &str) -> Vec<(u64, String)> {
     ends.collect()
 }
 
-/// Wherever a process ends: copies of the thread up to each result go on inside both sub-agents of the turn.
+/// Simulates a crash after each result: a copy of the thread up to that point resumes inside both sub-agents of the
+/// turn.
 pub async fn sub_agents_go_on_where_they_were(journal: Any, _: TestClock) {
     let work = Work::default();
     family(&journal, &work).invoke(RunInput::new("go").thread("t")).await.unwrap();
@@ -142,7 +143,7 @@ pub async fn sub_agents_go_on_where_they_were(journal: Any, _: TestClock) {
     }
 }
 
-/// What each has said and done can be read, under its path.
+/// Each sub-agent's conversation can be read under its path.
 pub async fn sub_agents_have_conversations_of_their_own(journal: Any, _: TestClock) {
     let agent = family(&journal, &Work::default());
     agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
@@ -157,7 +158,7 @@ pub async fn sub_agents_have_conversations_of_their_own(journal: Any, _: TestClo
     assert!(agent.sub_agent_state("t", &["task:7.0".to_owned()]).await.is_err());
 }
 
-/// A thread whose sub-agents are in the middle of their work loses its history and goes on all the same.
+/// A thread can be pruned and then resumed while its sub-agents are part way through their work.
 pub async fn sub_agents_go_on_after_history_was_removed(journal: Any, _: TestClock) {
     family(&journal, &Work::default()).invoke(RunInput::new("go").thread("t")).await.unwrap();
     let ends = finished(&journal, "t").await;

@@ -1,4 +1,4 @@
-//! Threads as a whole.
+//! Thread metadata, listing, deletion and expiry.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ async fn ids(journal: &Any, query: ThreadQuery) -> Vec<String> {
     journal.threads().list(&query).await.unwrap().into_iter().map(|thread| thread.id).collect()
 }
 
-/// Neither described nor listed.
+/// An unknown thread is neither described nor listed.
 pub async fn an_unknown_thread_is_not_there(journal: Any, _: TestClock) {
     assert!(journal.threads().get("nobody").await.unwrap().is_none());
     assert!(ids(&journal, ThreadQuery::default()).await.is_empty());
 }
 
-/// With its end, times, owner and metadata.
+/// The description has the end, times, owner and metadata.
 pub async fn a_thread_is_described(journal: Any, clock: TestClock) {
     let begun = clock.now();
     write(&journal, "t", vec![step(1), step(2)]).await;
@@ -40,7 +40,7 @@ pub async fn a_thread_is_described(journal: Any, clock: TestClock) {
     assert_eq!(journal.threads().get("t").await.unwrap().unwrap().owner, None, "its lease has run out");
 }
 
-/// What was used last is wanted first.
+/// The most recently changed thread comes first.
 pub async fn threads_are_listed_the_last_changed_first(journal: Any, clock: TestClock) {
     for thread in ["a", "b", "c", "a"] {
         clock.pass(minute());
@@ -49,7 +49,7 @@ pub async fn threads_are_listed_the_last_changed_first(journal: Any, clock: Test
     assert_eq!(ids(&journal, ThreadQuery::default()).await, ["a", "c", "b"]);
 }
 
-/// Where a reader of JSON would not take it: what is there stays, and stays readable.
+/// Metadata nested too deeply for JSON parsers are rejected, and the existing metadata are kept.
 pub async fn metadata_that_could_not_be_read_again_is_refused(journal: Any, _: TestClock) {
     journal.threads().set_metadata("t", map(json!({"user": "ada"}))).await.unwrap();
     let deep = (0..120).fold(json!(1), |inner, _| json!([inner]));
@@ -59,7 +59,7 @@ pub async fn metadata_that_could_not_be_read_again_is_refused(journal: Any, _: T
     assert_eq!(info.metadata, map(json!({"user": "ada"})));
 }
 
-/// By all of the keys that are given; other JSON is something else.
+/// A thread matches if all given keys have equal JSON values.
 pub async fn threads_are_found_by_metadata(journal: Any, clock: TestClock) {
     for (thread, metadata) in [
         ("a", json!({"user": "ada", "tags": ["x"], "n": 1})),
@@ -80,7 +80,7 @@ pub async fn threads_are_found_by_metadata(journal: Any, clock: TestClock) {
     assert!(ids(&journal, query().metadata("user' OR '1", "ada")).await.is_empty());
 }
 
-/// Also where the prefix has letters that mean something in SQL.
+/// The prefix may contain characters with a meaning in SQL.
 pub async fn threads_are_found_by_status_and_prefix(journal: Any, clock: TestClock) {
     for (thread, records) in [
         ("p_1", vec![started("r")]),
@@ -101,7 +101,7 @@ pub async fn threads_are_found_by_status_and_prefix(journal: Any, clock: TestClo
     assert_eq!(ids(&journal, query().prefix("p%")).await, ["p%2"]);
 }
 
-/// Limit and offset count what is found.
+/// Limit and offset apply to the matching threads.
 pub async fn threads_are_listed_in_pages(journal: Any, clock: TestClock) {
     for n in 0..7 {
         clock.pass(minute());
@@ -116,7 +116,7 @@ pub async fn threads_are_listed_in_pages(journal: Any, clock: TestClock) {
     assert!(ids(&journal, page(0, 0)).await.is_empty());
 }
 
-/// Keys that are not named stay.
+/// Other keys are unchanged.
 pub async fn metadata_is_merged_and_null_removes(journal: Any, _: TestClock) {
     write(&journal, "t", vec![step(1)]).await;
     for change in [json!({"a": 1, "b": {"x": 1}}), json!({"b": {"y": 2}, "c": "\u{0}"}), json!({"a": null})] {
@@ -126,7 +126,7 @@ pub async fn metadata_is_merged_and_null_removes(journal: Any, _: TestClock) {
     assert_eq!(Value::Object(info.metadata), json!({"b": {"y": 2}, "c": "\u{0}"}));
 }
 
-/// Before its first run.
+/// Metadata may be set before the first run.
 pub async fn a_thread_may_begin_with_metadata(journal: Any, _: TestClock) {
     journal.threads().set_metadata("t", map(json!({"user": "ada"}))).await.unwrap();
     assert_eq!(ids(&journal, ThreadQuery::default()).await, ["t"]);
@@ -136,7 +136,7 @@ pub async fn a_thread_may_begin_with_metadata(journal: Any, _: TestClock) {
     assert!(matches!(journal.threads().set_metadata("", Map::new()).await, Err(JournalError::Name { .. })));
 }
 
-/// Begun, ended, failed, gone on with.
+/// Started, ended, failed, resumed.
 pub async fn the_status_follows_the_runs(journal: Any, _: TestClock) {
     let resumed = Record::RunResumed { run: "s".to_owned(), at: String::new(), thread: None, keys: None };
     for (records, status) in [
@@ -156,7 +156,7 @@ pub async fn the_status_follows_the_runs(journal: Any, _: TestClock) {
     }
 }
 
-/// About as many bytes as were written.
+/// The reported size is close to the number of bytes written.
 pub async fn sizes_grow_with_what_is_appended(journal: Any, _: TestClock) {
     write(&journal, "t", vec![says("m", &"x".repeat(10_000))]).await;
     let small = journal.threads().get("t").await.unwrap().unwrap().bytes;
@@ -166,7 +166,7 @@ pub async fn sizes_grow_with_what_is_appended(journal: Any, _: TestClock) {
     assert!((110_000..115_000).contains(&large), "{large}");
 }
 
-/// Log, snapshots and metadata.
+/// Log, snapshots and metadata are deleted.
 pub async fn a_deleted_thread_is_gone_and_others_stay(journal: Any, _: TestClock) {
     live(&journal, "t", 3).await;
     live(&journal, "u", 2).await;
@@ -181,12 +181,12 @@ pub async fn a_deleted_thread_is_gone_and_others_stay(journal: Any, _: TestClock
     assert_eq!(write(&journal, "t", vec![step(1)]).await, 1, "it begins anew");
 }
 
-/// And says so.
+/// Deleting returns `false` then.
 pub async fn deleting_an_unknown_thread_does_nothing(journal: Any, _: TestClock) {
     assert!(!journal.threads().delete("nobody").await.unwrap());
 }
 
-/// Every append and every change of its metadata prolongs it.
+/// Every append and metadata change restarts the time to live.
 pub async fn a_thread_lives_as_long_as_it_is_told_after_its_last_change(journal: Any, clock: TestClock) {
     write(&journal, "t", vec![step(1)]).await;
     write(&journal, "stays", vec![step(1)]).await;
@@ -212,7 +212,7 @@ pub async fn a_thread_lives_as_long_as_it_is_told_after_its_last_change(journal:
     assert_eq!(journal.threads().sweep().await.unwrap(), 0);
 }
 
-/// As if it had been swept up.
+/// An expired thread starts over as if it had been swept.
 pub async fn a_thread_that_is_over_begins_anew(journal: Any, clock: TestClock) {
     for _ in 0..2 {
         write(&journal, "t", vec![step(1)]).await;
@@ -225,7 +225,7 @@ pub async fn a_thread_that_is_over_begins_anew(journal: Any, clock: TestClock) {
     assert_eq!((info.expires_at, info.metadata.len(), info.created_at), (None, 0, clock.now()));
 }
 
-/// For ever, then.
+/// Without a time to live, a thread never expires.
 pub async fn a_time_to_live_can_be_taken_back(journal: Any, clock: TestClock) {
     write(&journal, "t", vec![step(1)]).await;
     journal.threads().set_ttl("t", Some(minute())).await.unwrap();
@@ -236,7 +236,7 @@ pub async fn a_time_to_live_can_be_taken_back(journal: Any, clock: TestClock) {
     assert!(matches!(error, JournalError::NotFound { .. }), "{error:?}");
 }
 
-/// As long as the lease lasts, and for every method.
+/// The thread is kept while the lease lasts, for every method.
 pub async fn a_thread_that_is_worked_on_is_not_over(journal: Any, clock: TestClock) {
     let second = Duration::from_secs(1);
     write(&journal, "t", vec![step(1)]).await;

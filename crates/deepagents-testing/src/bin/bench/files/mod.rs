@@ -1,4 +1,4 @@
-//! Searching, reading and editing on disk, beside `rg` and `find` in the same run.
+//! Searching, reading and editing on disk, compared with `rg` and `find`.
 
 mod tree;
 
@@ -20,13 +20,13 @@ use serde_json::{Map, Value, json};
 use crate::bars::Bars;
 use crate::{Bench, timed, usage};
 
-/// Runs of each measurement, of which the median counts; one more comes first, to warm up.
+/// Number of runs per measurement, of which the median counts. One more run comes first as a warm-up.
 const RUNS: usize = 7;
 const EDITED: u64 = 16_000_000;
 
 struct Options {
     files: usize,
-    /// Size of the text that is read.
+    /// Size of the text to read.
     megabytes: u64,
     scratch: PathBuf,
 }
@@ -48,7 +48,7 @@ impl Options {
     }
 }
 
-/// Figures in milliseconds and megabytes, and their bars.
+/// Figures in milliseconds and megabytes, and their limits.
 #[derive(Default)]
 struct Figures {
     out: Map<String, Value>,
@@ -56,7 +56,7 @@ struct Figures {
 }
 
 impl Figures {
-    /// A figure, or that the tool is missing.
+    /// Records a figure, or that its tool is missing.
     fn put(&mut self, name: &str, figure: Option<f64>) -> Option<f64> {
         self.out.insert(name.to_owned(), figure.map_or(json!("skipped"), |figure| json!(figure)));
         figure
@@ -67,7 +67,7 @@ impl Figures {
         self.bars.at_most(name, figure, limit);
     }
 
-    /// The same for a time.
+    /// Like `at_most`, for a time.
     fn takes_at_most(&mut self, name: &str, figure: Option<f64>, limit: f64) {
         self.put(name, figure);
         self.bars.takes_at_most(name, figure, limit);
@@ -75,7 +75,8 @@ impl Figures {
 }
 
 impl Bench {
-    /// `files [--files N] [--megabytes N] [--dir DIR]`: what is made for it stays in the directory, except for the large texts.
+    /// `files [--files N] [--megabytes N] [--dir DIR]`: the test files stay in the directory, except for the large
+    /// texts.
     pub(crate) async fn files(&self) -> Result<Map<String, Value>> {
         let options = Options::from_args(&self.args)?;
         fs::create_dir_all(&options.scratch)?;
@@ -96,7 +97,7 @@ impl Bench {
     }
 }
 
-/// Pages of a text of so many megabytes.
+/// Reads pages of a text of the given size.
 async fn windows(directory: &Path, megabytes: u64, figures: &mut Figures) -> Result<()> {
     let path = directory.join("large.txt");
     let lines = tree::text(&path, megabytes << 20)?;
@@ -131,7 +132,7 @@ async fn windows(directory: &Path, megabytes: u64, figures: &mut Figures) -> Res
     Ok(())
 }
 
-/// How long it takes to read a file once and count its lines.
+/// Returns the time to read a file once and count its lines.
 fn scan(path: &Path, lines: u64) -> Result<Duration> {
     let started = Instant::now();
     let mut file = File::open(path)?;
@@ -141,7 +142,7 @@ fn scan(path: &Path, lines: u64) -> Result<Duration> {
         if read == 0 {
             break;
         }
-        // Counted in bytes, which a compiler turns into the quickest scan.
+        // Counting in bytes lets the compiler generate the fastest scan.
         let counts = chunk.get(..read).unwrap_or_default().chunks(usize::from(u8::MAX)).map(newlines);
         count += counts.map(u64::from).sum::<u64>();
     }
@@ -149,12 +150,12 @@ fn scan(path: &Path, lines: u64) -> Result<Duration> {
     Ok(started.elapsed())
 }
 
-/// How many of at most 255 bytes are newlines.
+/// Counts the newlines in at most 255 bytes.
 fn newlines(bytes: &[u8]) -> u8 {
     bytes.iter().fold(0, |count, byte| count.wrapping_add(u8::from(*byte == b'\n')))
 }
 
-/// One edit in the middle of a text of 16 MB, there and back.
+/// Makes an edit in the middle of a 16 MB text, and undoes it.
 async fn edits(directory: &Path, figures: &mut Figures) -> Result<()> {
     let lines = tree::text(&directory.join("edited.txt"), EDITED)?;
     let files = LocalBackend::open(directory)?;
@@ -172,13 +173,13 @@ async fn edits(directory: &Path, figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-/// A word that few files hold.
+/// Searches for a word that few files contain.
 async fn grep(tree: &Path, count: usize, figures: &mut Figures) -> Result<()> {
     let files = LocalBackend::open(tree)?;
     let (state, query) = (State::default(), GrepQuery::new(tree::RARE, VPath::root()));
     let expected = tree::rare(count);
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    // In turn, so that what else the machine does falls on both.
+    // The programs alternate, so that other load affects both.
     for _ in 0..=RUNS {
         let started = Instant::now();
         let found = files.grep(&state, &query).await?;
@@ -193,7 +194,7 @@ async fn grep(tree: &Path, count: usize, figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-/// Files by name.
+/// Finds files by name.
 async fn glob(tree: &Path, count: usize, figures: &mut Figures) -> Result<()> {
     let files = LocalBackend::open(tree)?;
     let (state, query) = (State::default(), GlobQuery::new("**/*.rs", VPath::root())?);
@@ -215,7 +216,7 @@ async fn glob(tree: &Path, count: usize, figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-/// Paths judged by rules of which none covers them, so that every rule is looked at.
+/// Checks paths against rules of which none matches, so that every rule is evaluated.
 fn filter(figures: &mut Figures) -> Result<()> {
     let patterns = [
         "/secrets/**",
@@ -234,7 +235,7 @@ fn filter(figures: &mut Figures) -> Result<()> {
     let paths = paths.collect::<Result<Vec<_>, _>>()?;
     let mut times = Vec::new();
     for _ in 0..=RUNS {
-        // It computes alone: what others do beside it is none of its time.
+        // This measures pure computation, so CPU time excludes other load.
         let before = usage::cpu();
         let allowed = paths.iter().filter(|path| rules.decide(Operation::Read, path).mode == AccessMode::Allow).count();
         times.push(usage::cpu().saturating_sub(before));
@@ -244,7 +245,8 @@ fn filter(figures: &mut Figures) -> Result<()> {
     Ok(())
 }
 
-/// How long a program takes in a directory to print so many lines; none if there is no such program.
+/// Returns the time a program takes in a directory to print the given number of lines, or `None` if it is not
+/// installed.
 fn tool(directory: &Path, program: &str, args: &[&str], lines: usize) -> Result<Option<Duration>> {
     let started = Instant::now();
     let out = Command::new(program).args(args).current_dir(directory).stdin(Stdio::null()).output();
@@ -258,8 +260,8 @@ fn tool(directory: &Path, program: &str, args: &[&str], lines: usize) -> Result<
     Ok(Some(elapsed))
 }
 
-/// Makes peak memory begin anew and gives what is held now, in MB. Where the kernel does not let it, the older peak
-/// stays, and what is measured against it is too much rather than too little.
+/// Resets the peak memory and returns the current memory in MB. If the kernel does not permit the reset, the older peak
+/// remains, and figures based on it are too high rather than too low.
 fn forget_peak() -> f64 {
     let _ = fs::write("/proc/self/clear_refs", "5");
     usage::resident_bytes() as f64 / 1e6
@@ -269,7 +271,7 @@ fn some_median(times: Vec<Duration>) -> Option<f64> {
     (!times.is_empty()).then(|| median(times))
 }
 
-/// The middle one in milliseconds, without the first, which warmed up.
+/// Returns the median in milliseconds, without the first run, which is the warm-up.
 fn median(times: Vec<Duration>) -> f64 {
     let mut times: Vec<Duration> = times.into_iter().skip(1).collect();
     times.sort_unstable();

@@ -1,4 +1,4 @@
-//! The files to measure on, always the same.
+//! Deterministic test files.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The word that few files of a tree hold.
+/// A word that few files of the tree contain.
 pub(super) const RARE: &str = "zyzzyva";
-/// One file in so many holds the rare word.
+/// One file in this many contains the rare word.
 pub(super) const RARE_EVERY: usize = 25_000;
-/// One file in so many is a `.rs` file.
+/// One file in this many is a `.rs` file.
 pub(super) const RS_EVERY: usize = 5;
 
 const EXTENSIONS: [&str; RS_EVERY] = ["rs", "md", "toml", "txt", "json"];
@@ -20,7 +20,7 @@ const WORDS: [&str; 16] = [
 ];
 const FILES_PER_DIRECTORY: usize = 20;
 
-/// Numbers that look random and are the same every time.
+/// A deterministic pseudo-random number generator.
 struct Numbers(u64);
 
 impl Numbers {
@@ -36,13 +36,13 @@ impl Numbers {
     }
 }
 
-/// A tree of so many files of up to 60 lines, three directories deep, made unless it is there.
+/// Creates a tree of the given number of files, three directories deep and with up to 60 lines each, unless it exists.
 pub(super) fn tree(scratch: &Path, files: usize) -> Result<PathBuf> {
     let tree = scratch.join(format!("tree-{files}"));
     if tree.is_dir() {
         return Ok(tree);
     }
-    // Under another name until it is whole.
+    // Built under another name until it is complete.
     let partial = scratch.join(format!("tree-{files}.partial"));
     if partial.exists() {
         fs::remove_dir_all(&partial)?;
@@ -68,12 +68,12 @@ pub(super) fn tree(scratch: &Path, files: usize) -> Result<PathBuf> {
     Ok(tree)
 }
 
-/// How many files of a tree hold the rare word.
+/// Returns the number of files in a tree that contain the rare word.
 pub(super) fn rare(files: usize) -> usize {
     (0..files).filter(|n| n % RARE_EVERY == RARE_EVERY / 2).count()
 }
 
-/// A text of at least so many bytes; every line says its number, from 1. Gives the number of lines.
+/// Writes a text of at least the given size. Each line contains its number, from 1. Returns the number of lines.
 pub(super) fn text(path: &Path, bytes: u64) -> Result<u64> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path).context("the text cannot be made")?);
     let (mut written, mut lines) = (0, 0);
@@ -87,5 +87,5 @@ pub(super) fn text(path: &Path, bytes: u64) -> Result<u64> {
     Ok(lines)
 }
 
-/// Makes lines of about 100 bytes.
+/// Fills lines to about 100 bytes.
 const FILLER: &str = "of a file that is much larger than what a model reads of it, page after page, in no hurry";

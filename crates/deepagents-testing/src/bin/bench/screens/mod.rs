@@ -1,4 +1,4 @@
-//! What the screens cost a person: the program on a pseudo-terminal.
+//! The latency and memory of the screens: the program on a pseudo-terminal.
 
 mod model;
 
@@ -24,32 +24,33 @@ use super::Bench;
 use super::bars::Bars;
 use model::Model;
 
-/// Starts of which the quickest counts: what else the machine does is none of the program's.
+/// Number of starts, of which the fastest counts, because other load is not the program's fault.
 const STARTS: usize = 5;
-/// Messages of the thread that is opened.
+/// Number of messages in the opened thread.
 const MESSAGES: usize = 10_000;
-/// How long anything is waited for.
+/// Time limit for anything expected.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long memory is left alone before it is looked at.
+/// How long the program rests before its memory is measured.
 const REST: Duration = Duration::from_secs(2);
-/// A key that stands in no path.
+/// A key that occurs in no path.
 const FIRST_KEY: &str = "§";
-/// How long somebody looks at what was typed.
+/// How long a user looks at the typed text.
 const LOOK: Duration = Duration::from_millis(500);
-/// How long it is watched for work that nobody asked for.
+/// How long the idle program is observed.
 const WATCH: Duration = Duration::from_secs(5);
-/// Words of the answer during which keys are pressed, and the pause after each: 200 a second.
+/// Number of words in the answer during which keys are pressed, followed by the pause after each: 200 words per second.
 const WORDS: usize = 4_000;
 const PAUSE: Duration = Duration::from_millis(5);
-/// Keys whose letters are in no control sequence and in no word of the answer, and how often they are pressed in turn.
+/// Keys whose letters occur in no control sequence and no word of the answer, followed by how often the sequence is
+/// typed.
 const KEYS: &str = "NOPQRUVWYZ";
 const ROUNDS: usize = 12;
-/// The words at the end of the thread.
+/// Text at the end of the thread.
 const END: &str = "the-end-of-the-thread";
 
 impl Bench {
-    /// The time to the first prompt, to an echoed key and to the first request, keys while an answer comes, what it costs
-    /// when nothing happens, and a thread of 10,000 messages.
+    /// Measures the time to the first prompt, to an echoed key and to the first request, key latency during an answer,
+    /// idle cost, and opening a thread of 10,000 messages.
     pub(super) async fn screens(&self) -> Result<Map<String, Value>> {
         let program = self.args.first().context("usage: bench - tui PROGRAM")?;
         let place = tempfile::tempdir()?;
@@ -64,7 +65,7 @@ impl Bench {
             prompts.push(screen.wait_for("/help")?);
             screen.write(FIRST_KEY)?;
             keys.push(screen.wait_for(FIRST_KEY)?);
-            // Half of the people press Enter as soon as they can, the others look at what they have typed.
+            // Every other start presses Enter as soon as possible; the others wait first.
             let at_once = number % 2 == 0;
             if !at_once {
                 tokio::time::sleep(LOOK).await;
@@ -127,7 +128,7 @@ impl Bench {
     }
 }
 
-/// The time in milliseconds that so great a part of them does not exceed.
+/// Returns a percentile in milliseconds.
 fn rank(times: &[Duration], part: f64) -> Option<f64> {
     let mut times: Vec<f64> = times.iter().map(|time| time.as_secs_f64() * 1_000.0).collect();
     times.sort_by(f64::total_cmp);
@@ -141,7 +142,7 @@ fn rank(times: &[Duration], part: f64) -> Option<f64> {
     times.get(at).copied()
 }
 
-/// A thread of 10,000 messages of a directory.
+/// Creates a thread of 10,000 messages for a directory.
 async fn thread_of(database: &Path, root: &Path) -> Result<()> {
     if let Some(directory) = database.parent() {
         std::fs::create_dir_all(directory)?;
@@ -163,14 +164,14 @@ async fn thread_of(database: &Path, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The program and the other end of its terminal.
+/// The program and our end of its terminal.
 struct Screen {
     child: Child,
     end: File,
     pieces: Receiver<Vec<u8>>,
     seen: String,
     started: Instant,
-    /// From when on the next thing is measured.
+    /// Start of the current measurement.
     since: Instant,
 }
 
@@ -188,7 +189,7 @@ impl Screen {
         command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(Stdio::from(terminal));
         let since = Instant::now();
         let child = command.spawn().with_context(|| format!("`{program}` cannot be started"))?;
-        // No copy of the terminal is left here, so that it ends with the program.
+        // Drops our copies of the terminal, so that it closes when the program ends.
         drop(command);
         let end: File = end.into();
         let (give, pieces) = channel();
@@ -204,7 +205,7 @@ impl Screen {
         Ok(Self { child, end, pieces, seen: String::new(), started: since, since })
     }
 
-    /// The time until these words came, from the last key or the start on.
+    /// Returns the time from the last key, or from the start, until the text appears.
     fn wait_for(&mut self, words: &str) -> Result<Duration> {
         while !self.seen.contains(words) {
             match self.pieces.recv_timeout(PATIENCE) {
@@ -217,14 +218,14 @@ impl Screen {
         Ok(self.since.elapsed())
     }
 
-    /// Types something; what was seen before is forgotten.
+    /// Types a text and clears the captured output.
     fn write(&mut self, text: &str) -> Result<()> {
         self.seen.clear();
         self.since = Instant::now();
         Ok(self.end.write_all(text.as_bytes())?)
     }
 
-    /// The times from key to screen while an answer comes.
+    /// Returns the times from key press to screen during an answer.
     fn keys_while_it_answers(&mut self) -> Result<Vec<Duration>> {
         self.write("go\r")?;
         self.wait_for("word word word")?;
@@ -235,7 +236,7 @@ impl Screen {
                 times.push(self.wait_for(&key)?);
                 thread::sleep(Duration::from_millis(13));
             }
-            // An empty line for the next round.
+            // Clears the line for the next round.
             self.write("\x15")?;
             thread::sleep(Duration::from_millis(100));
             while self.pieces.try_recv().is_ok() {}
@@ -243,14 +244,14 @@ impl Screen {
         Ok(times)
     }
 
-    /// The processor time that it has used; nothing where the system does not tell it.
+    /// Returns the CPU time in ticks, or `None` if the system does not report it.
     fn cpu_ticks(&self) -> Option<u64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
         Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
     }
 
-    /// Memory, by the name of the system for it; nothing where it does not tell.
+    /// Returns a memory figure by its name in `/proc`, or `None` if the system does not report it.
     fn memory_mb(&self, name: &str) -> Option<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -259,7 +260,7 @@ impl Screen {
     }
 
     fn end(mut self) {
-        // It is a measurement: nothing that it leaves is wanted.
+        // The program is only measured, so it need not shut down cleanly.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! A model for the screens: an answer at a steady pace.
+//! A model for the screens, which answers at a steady pace.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 
 use super::PATIENCE;
 
-/// A Chat Completions server that answers everything with so many words, with a pause after each.
+/// A Chat Completions server that answers every request with the given number of words and a pause after each.
 pub(super) struct Model {
     pub(super) url: String,
     requests: Receiver<Instant>,
@@ -24,14 +24,14 @@ impl Model {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let arrived = arrived.clone();
-                // Whoever goes away in the middle wants no more.
+                // An error means that the client disconnected.
                 thread::spawn(move || drop(answer(stream, &arrived, words, pause)));
             }
         });
         Ok(Self { url, requests })
     }
 
-    /// When the next request was there, whole.
+    /// Returns when the next complete request arrived.
     pub(super) fn next_request(&self) -> Result<Instant> {
         self.requests.recv_timeout(PATIENCE).context("no request came to the model")
     }
@@ -49,7 +49,7 @@ fn answer(mut stream: TcpStream, arrived: &Sender<Instant>, words: usize, pause:
     if !head.starts_with("POST") {
         return stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
     }
-    // A measurement that has ended takes no more.
+    // The receiver is dropped when the measurement has ended.
     let _ = arrived.send(Instant::now());
     stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")?;
     for _ in 0..words {

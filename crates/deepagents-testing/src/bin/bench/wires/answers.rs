@@ -1,11 +1,11 @@
-//! A model that says the same on every wire: a few words and calls of a tool, and at last that it is done.
+//! A model that gives the same answers on every wire: a few words and tool calls, and finally that it is done.
 
 use anyhow::{Context, Result};
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use serde_json::{Value, json};
 
-/// A protocol that models are spoken to with.
+/// A model API protocol.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wire {
     Anthropic,
@@ -16,13 +16,13 @@ pub(super) enum Wire {
     Bedrock,
 }
 
-/// All of them, the one that others are measured against first.
+/// All wires. The first one is the reference for the others.
 pub(super) const WIRES: [Wire; 6] =
     [Wire::Anthropic, Wire::Chat, Wire::Responses, Wire::Gemini, Wire::Ollama, Wire::Bedrock];
 
 const WORDS: &str = "I look it up.";
 
-/// A call that the model makes.
+/// A tool call of the model.
 pub(super) struct Call {
     pub(super) id: String,
     pub(super) tool: String,
@@ -53,7 +53,7 @@ impl Wire {
         }
     }
 
-    /// An answer with these calls.
+    /// Encodes an answer with these calls.
     pub(super) fn answer(self, calls: &[Call]) -> Result<Vec<u8>> {
         Ok(match self {
             Self::Anthropic => named_events(&anthropic(calls)),
@@ -78,7 +78,7 @@ impl Wire {
     }
 }
 
-/// Events with the name that they say themselves.
+/// Encodes events, named by their `type`.
 fn named_events(events: &[Value]) -> Vec<u8> {
     let text = events.iter().map(|event| {
         let name = event.get("type").and_then(Value::as_str).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The same long run on each protocol of models, and runs of the whole program.
+//! The same long run on each model API, and runs of the whole program.
 
 mod answers;
 mod program;
@@ -26,12 +26,12 @@ use crate::bars::Bars;
 use crate::{Bench, timed, usage};
 use answers::{Call, WIRES, Wire};
 
-/// How many times the CPU of the first wire another one may take.
+/// Maximum CPU time of a wire relative to the first.
 const FACTOR: f64 = 1.5;
 
-/// A model in a process of its own, so that what it costs is not counted.
+/// A model in a separate process, so that its cost is not counted.
 struct Answering {
-    /// It ends with what holds it.
+    /// Killed on drop.
     _process: Child,
     url: String,
 }
@@ -48,17 +48,17 @@ impl Answering {
     }
 }
 
-/// What the model of a run knows: how far it is.
+/// The model of a run and its progress.
 struct Model {
     wire: Wire,
     turns: u64,
-    /// How many calls each turn makes. One is of a tool that a case brings along; several read a file that is there.
+    /// Number of calls per turn. A single call is of the case's own tool; several calls read an existing file.
     calls: u64,
     asked: AtomicU64,
 }
 
 impl Model {
-    /// The next answer. Each run begins with the first turn again.
+    /// Returns the next answer. After the last turn, it starts over for the next run.
     fn answer(&self) -> Result<Vec<u8>> {
         let turn = self.asked.fetch_add(1, Ordering::Relaxed) % (self.turns + 1);
         let calls = if turn == self.turns { 0 } else { self.calls };
@@ -70,7 +70,7 @@ impl Model {
         let (tool, arguments) = if self.calls == 1 {
             ("get_weather", json!({"city": format!("Town {turn}")}))
         } else {
-            // Never the same arguments: nobody reads the same again and again.
+            // The arguments differ each time, because repeated identical calls would be unrealistic.
             ("read_file", json!({"file_path": program::FILE, "limit": turn * self.calls + at + 1}))
         };
         Call { id: format!("call_{turn}_{at}"), tool: tool.to_owned(), arguments }
@@ -78,7 +78,7 @@ impl Model {
 }
 
 async fn answer(State(model): State<Arc<Model>>, uri: Uri, _body: Bytes) -> Response {
-    // Ollama is asked for the window first.
+    // The Ollama client asks for the context window first.
     let (kind, body) = if uri.path() == "/api/show" {
         let shown = json!({"model_info": {"general.architecture": "q", "q.context_length": 1_000_000}});
         ("application/json", Ok(shown.to_string().into_bytes()))
@@ -96,7 +96,7 @@ async fn answer(State(model): State<Arc<Model>>, uri: Uri, _body: Bytes) -> Resp
 }
 
 impl Bench {
-    /// `answer WIRE TURNS CALLS`: is the model of the other cases, until its input ends.
+    /// `answer WIRE TURNS CALLS`: serves as the model of the other cases until its standard input ends.
     pub(crate) async fn answer(&self) -> Result<Map<String, Value>> {
         let wire = Wire::find(&self.arg::<String>(0)?)?;
         let model = Model { wire, turns: self.arg(1)?, calls: self.arg(2)?, asked: AtomicU64::new(0) };
@@ -104,7 +104,7 @@ impl Bench {
         let mut out = std::io::stdout();
         writeln!(out, "http://{}", listener.local_addr()?)?;
         out.flush()?;
-        // Long conversations are asked with.
+        // Requests contain long conversations.
         let limit = axum::extract::DefaultBodyLimit::disable();
         let app = Router::new().fallback(answer).layer(limit).with_state(Arc::new(model));
         let (mut input, mut end) = (tokio::io::stdin(), [0; 1]);
@@ -115,7 +115,7 @@ impl Bench {
         Ok(Map::new())
     }
 
-    /// `wires TURNS`: one run of as many tool turns on each wire, one after the other.
+    /// `wires TURNS`: one run of the given number of tool turns on each wire, one after the other.
     pub(crate) async fn wires(&self) -> Result<Map<String, Value>> {
         let turns: u64 = self.arg(0)?;
         let (started, before) = (Instant::now(), usage::cpu());
@@ -123,7 +123,7 @@ impl Bench {
         let mut bars = Bars::default();
         let mut first = None;
         for wire in WIRES {
-            // The first run of a wire meets cold caches and tables; the second is what a run costs.
+            // The first run on a wire is a warm-up; the second one counts.
             let answering = Answering::start(wire.name(), turns, 1).await?;
             self.one_run(wire, &answering.url, turns).await?;
             let cpu = usage::cpu();

@@ -11,15 +11,15 @@ use super::answers::Wire;
 use crate::bars::Bars;
 use crate::{Bench, timed, usage};
 
-/// What is read again and again.
+/// The file that is read repeatedly.
 pub(super) const FILE: &str = "/lines.txt";
 
-/// Milliseconds of CPU that a turn may take in a run of 200 turns, and in one of 800.
+/// Maximum CPU time per turn in milliseconds, in a run of 200 turns and in one of 800.
 const BARS: [(u64, f64); 2] = [(200, 1.5), (800, 2.0)];
 
 impl Bench {
-    /// `program PROGRAM TURNS CALLS`: `run` with so many calls of `read_file` a turn, its thread kept in SQLite, the model
-    /// speaking Chat Completions.
+    /// `program PROGRAM TURNS CALLS`: `run` with the given number of `read_file` calls per turn, a thread in SQLite,
+    /// and a Chat Completions model.
     pub(crate) async fn program(&self) -> Result<Map<String, Value>> {
         let (program, turns, calls): (String, u64, u64) = (self.arg(0)?, self.arg(1)?, self.arg(2)?);
         ensure!(calls > 1, "a turn of one call has no file to read; make it two or more");
@@ -28,7 +28,7 @@ impl Bench {
         let root = folder.path().join("root");
         std::fs::create_dir(&root)?;
         std::fs::write(root.join(FILE.trim_start_matches('/')), "One line.\nAnother line.\n")?;
-        // The shell tells what a process has used.
+        // The shell reports the CPU time of the program.
         let mut command = Command::new("sh");
         command.args([
             "-c",
@@ -58,7 +58,7 @@ impl Bench {
     }
 }
 
-/// What `1m2.5s` is.
+/// Parses a time such as `1m2.5s`.
 fn seconds(text: &str) -> Option<Duration> {
     let (minutes, seconds) = text.strip_suffix('s')?.split_once('m')?;
     let seconds = Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{append, events, text};
 
-/// The content blocks of an answer of the Messages API. The text of a call's input is parsed where it is JSON.
+/// Returns the content blocks of an answer. The text of a call's input is parsed if it is JSON.
 pub(crate) fn blocks(body: &[u8]) -> Vec<Value> {
     let mut blocks: BTreeMap<u64, Map<String, Value>> = BTreeMap::new();
     let mut inputs: BTreeMap<u64, String> = BTreeMap::new();
@@ -29,7 +29,7 @@ pub(crate) fn blocks(body: &[u8]) -> Vec<Value> {
     }
     for (index, input) in inputs.iter().filter(|(_, input)| !input.trim().is_empty()) {
         if let Some(block) = blocks.get_mut(index) {
-            // What was cut cannot be sent as an object.
+            // A truncated input cannot be sent as an object.
             block.insert("input".to_owned(), serde_json::from_str(input).unwrap_or_else(|_| json!({})));
         }
     }

@@ -1,4 +1,4 @@
-//! Answers of Bedrock's Converse API; streamed ones are frames of lengths, headers and payloads.
+//! Answers of Bedrock's Converse API. Streamed ones consist of frames with lengths, headers and payloads.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::text;
 
-/// The content blocks of an answer.
+/// Returns the content blocks of an answer.
 pub(crate) fn blocks(body: &[u8]) -> Vec<Value> {
     if let Ok(answer) = serde_json::from_slice::<Value>(body) {
         let content = answer.pointer("/output/message/content").and_then(Value::as_array).cloned().unwrap_or_default();
@@ -49,7 +49,7 @@ pub(crate) fn blocks(body: &[u8]) -> Vec<Value> {
     blocks.into_values().map(Value::Object).collect()
 }
 
-/// Answers say of calls that they are such; requests know that type of the provider's own tools alone.
+/// Removes the type of calls. Answers contain it for all calls; requests allow it only for the provider's own tools.
 fn drop_type(block: &mut Map<String, Value>) {
     if let Some(Value::Object(call)) = block.get_mut("toolUse")
         && call.get("type").is_some_and(|kind| kind == "tool_use")
@@ -58,7 +58,7 @@ fn drop_type(block: &mut Map<String, Value>) {
     }
 }
 
-/// The payloads of the frames: two lengths and a checksum, headers, payload, a checksum.
+/// Returns the payloads of the frames. A frame has two lengths and a checksum, headers, the payload, and a checksum.
 pub(super) fn payloads(mut body: &[u8]) -> Vec<Value> {
     let mut payloads = Vec::new();
     let length = |bytes: &[u8], at: usize| {

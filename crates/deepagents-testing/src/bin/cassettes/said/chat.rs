@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{events, text};
 
-/// What an answer of Chat Completions says.
+/// The content of an answer.
 #[derive(Debug, Default)]
 pub(crate) struct Chat {
     pub(crate) content: String,
@@ -15,7 +15,7 @@ pub(crate) struct Chat {
     pub(crate) calls: Vec<Call>,
 }
 
-/// A tool call, its arguments as text.
+/// A tool call, with its arguments as text.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
     pub(crate) id: String,
@@ -23,7 +23,7 @@ pub(crate) struct Call {
     pub(crate) args: String,
 }
 
-/// Adds up the first choice of an answer, or reads a message of a request the same way.
+/// Assembles the first choice of an answer.
 pub(crate) fn answer(body: &[u8]) -> Chat {
     let (mut said, mut calls) = (Chat::default(), BTreeMap::new());
     for event in events(body) {
@@ -40,7 +40,7 @@ pub(crate) fn answer(body: &[u8]) -> Chat {
     said
 }
 
-/// A message of a request.
+/// Reads a message of a request in the same way.
 pub(crate) fn message(message: &Value) -> Chat {
     let (mut said, mut calls) = (Chat::default(), BTreeMap::new());
     add(&mut said, &mut calls, message, true);
@@ -65,7 +65,7 @@ fn add(said: &mut Chat, calls: &mut BTreeMap<u64, Call>, message: &Value, whole:
     let fields = ["reasoning_content", "reasoning"].map(|key| text(message, key));
     said.reasoning.push_str(fields.into_iter().find(|field| !field.is_empty()).unwrap_or_default());
     let list = message.get("tool_calls").and_then(Value::as_array);
-    // The predecessor of tool calls: one a message, without an id.
+    // The predecessor of tool calls: one per message, without an id.
     if let (Some(function), None) = (message.get("function_call").filter(|function| function.is_object()), list) {
         let entry = calls.entry(0).or_default();
         entry.name.push_str(text(function, "name"));

@@ -1,10 +1,10 @@
-//! Answers of Gemini's API.
+//! Answers of the Gemini API.
 
 use serde_json::{Map, Value};
 
 use super::events;
 
-/// The parts of the answer, pieces of a text joined; a part with a signature stands alone.
+/// Returns the parts of the answer, joining chunks of text. A part with a signature is kept separate.
 pub(crate) fn parts(body: &[u8]) -> Vec<Value> {
     let mut parts: Vec<Map<String, Value>> = Vec::new();
     for event in events(body) {
@@ -17,7 +17,7 @@ pub(crate) fn parts(body: &[u8]) -> Vec<Value> {
                 {
                     super::append(last, "text", more);
                 }
-                // An empty text says nothing.
+                // An empty text has no content.
                 (_, Some("")) if plain(&part) => {}
                 _ => parts.push(part),
             }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{events, text};
 
-/// The steps, in order.
+/// Returns the steps, in order.
 pub(crate) fn steps(body: &[u8]) -> Vec<Value> {
     let mut steps: BTreeMap<u64, Map<String, Value>> = BTreeMap::new();
     let mut arguments: BTreeMap<u64, String> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What a model said according to the recording, folded by plain rules that share nothing with the clients.
+//! What a model said according to the recording, assembled by simple code that shares nothing with the clients.
 
 pub(crate) mod anthropic;
 pub(crate) mod bedrock;
@@ -12,7 +12,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value};
 
-/// The events of a recorded body: the one object or the list of a plain answer, or the data of a streamed one.
+/// Returns the events of a recorded body: the object or list of a plain answer, or the data of a streamed one.
 pub(crate) fn events(body: &[u8]) -> Vec<Value> {
     if body.first() == Some(&0) {
         let chunks = bedrock::payloads(body).into_iter();
@@ -31,7 +31,7 @@ pub(crate) fn events(body: &[u8]) -> Vec<Value> {
         let lines: Vec<&str> = event.lines().filter_map(|line| line.strip_prefix("data:")).collect();
         match serde_json::from_str(&lines.join("\n")) {
             Ok(value) => events.push(value),
-            // Some servers leave out the line between two events.
+            // Some servers omit the blank line between two events.
             Err(_) => events.extend(lines.iter().filter_map(|line| serde_json::from_str::<Value>(line.trim()).ok())),
         }
     }

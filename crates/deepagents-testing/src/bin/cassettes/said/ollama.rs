@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::text;
 
-/// What an answer says, or a message of a request.
+/// The content of an answer or of a message in a request.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Message {
     pub(crate) content: String,
@@ -13,7 +13,7 @@ pub(crate) struct Message {
     pub(crate) calls: Vec<(String, String, Value)>,
 }
 
-/// Adds up the lines of an answer.
+/// Assembles the lines of an answer.
 pub(crate) fn answer(body: &[u8]) -> Message {
     let mut said = Message::default();
     for line in String::from_utf8_lossy(body).lines() {
@@ -25,7 +25,7 @@ pub(crate) fn answer(body: &[u8]) -> Message {
     said
 }
 
-/// A message of a request.
+/// Reads a message of a request.
 pub(crate) fn message(message: &Value) -> Message {
     let mut said = Message::default();
     said.add(message);

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{events, text};
 
-/// The output items, in order.
+/// Returns the output items, in order.
 pub(crate) fn items(body: &[u8]) -> Vec<Value> {
     let mut done: BTreeMap<u64, Value> = BTreeMap::new();
     let mut whole = Vec::new();

@@ -1,4 +1,4 @@
-//! The agents of a plan, as the library makes them.
+//! The agents of a plan, built with the library.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use super::notes::{Note, Notes};
 use super::plan::{FilesIn, MAIN, Operation, Plan};
 use super::script::{Piece, Tag, View, report, task};
 
-/// What every request costs.
+/// The usage of each request.
 pub(crate) const USAGE: Usage = Usage { input: 100, output: 10, cache_read: 0, cache_write: 0, reasoning: 0 };
 
-/// What agents are made of beside their plan.
+/// What agents are built from.
 #[derive(Clone)]
 pub(crate) struct Parts {
     pub(crate) plan: Arc<Plan>,
@@ -37,7 +37,7 @@ pub(crate) struct Parts {
     pub(crate) moments: Arc<Moments>,
 }
 
-/// The files of a thread.
+/// Returns the backend for the files of a thread.
 pub(crate) fn backend(files: FilesIn, folder: &Path, thread: &str, store: Arc<dyn Store>) -> Result<Arc<dyn Backend>> {
     Ok(match files {
         FilesIn::State => Arc::new(StateBackend::new()),
@@ -51,7 +51,7 @@ pub(crate) fn backend(files: FilesIn, folder: &Path, thread: &str, store: Arc<dy
 }
 
 impl Parts {
-    /// The main agent with all below it.
+    /// Builds the main agent with all agents below it.
     pub(crate) fn main(&self) -> Result<DeepAgent> {
         Ok(self.builder(MAIN)?.journal(self.journal.clone()).build()?)
     }
@@ -120,7 +120,7 @@ impl Parts {
     }
 }
 
-/// The call that an operation is.
+/// Returns the tool call for an operation.
 fn call(plan: &Plan, operation: &Operation, tag: &Tag) -> (&'static str, Value) {
     let args = match operation {
         Operation::Write { path, text } => json!({"file_path": path, "content": text}),
@@ -162,7 +162,7 @@ fn pieces(message: &Message) -> Vec<Piece> {
     }
 }
 
-/// Keeps the main agent until those in the background have ended, so that all is done when it ends.
+/// Keeps the main agent running until its background agents have ended, so that nothing is left when it ends.
 struct WaitsForTasks;
 
 impl Middleware for WaitsForTasks {
@@ -173,15 +173,15 @@ impl Middleware for WaitsForTasks {
     async fn after_agent(&self, cx: &Context) -> deepagents::Result<HookOutput> {
         let mut left = false;
         for task in cx.background().list().await? {
-            // What became of it is told by the library, whose hooks come after this one: what an earlier process left has
-            // not been gone on with in a run that begins here, behind its last answer.
+            // The library's own hooks, which run after this one, report finished tasks. In a run that starts behind the
+            // last answer, the tasks left by an earlier process have not been resumed yet.
             left |= matches!(task.outcome().await, Err(BackgroundError::NotRunning { .. }));
         }
         Ok(if left { HookOutput::go(JumpTo::Model) } else { HookOutput::next() })
     }
 }
 
-/// A tool whose calls leave a line behind, as the tag in their arguments says.
+/// A tool that records each of its calls as a note, under the tag in the arguments.
 struct NotedTool {
     operation: Operation,
     parts: Parts,

@@ -1,4 +1,4 @@
-//! What must be true after every kill and at the end.
+//! What must hold after every kill and at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,14 @@ use super::notes::Note;
 use super::plan::{AgentPlan, MAIN, Operation, Plan};
 use super::script::{Tag, is_unknown, report};
 
-/// What is known of one run over its kills.
+/// What is known of a run across its kills.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// Results that the log had, and how often their calls had taken effect when it had them first.
+    /// Results seen in the log, and how often their calls had taken effect when first seen there.
     finished: BTreeMap<String, (String, usize)>,
 }
 
-/// The keys that each call took effect under.
+/// Returns the keys under which each call took effect.
 fn effects(notes: &[Note]) -> BTreeMap<&str, Vec<&str>> {
     let mut effects: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for note in notes {
@@ -30,7 +30,7 @@ fn effects(notes: &[Note]) -> BTreeMap<&str, Vec<&str>> {
 }
 
 impl Known {
-    /// Looks at what a process has left: calls that finished stay so, and none was made that must not have been.
+    /// Checks what a process has left: finished calls stay finished, and no forbidden call was made.
     pub(crate) fn check(&mut self, plan: &Plan, log: &Log, notes: &[Note]) -> Result<()> {
         let effects = effects(notes);
         for tag in effects.keys() {
@@ -57,7 +57,7 @@ impl Known {
     }
 }
 
-/// Looks at what the run came to.
+/// Checks the final state of the run.
 pub(crate) fn check_end(plan: &Plan, log: &Log, notes: &[Note], messages: &Messages) -> Result<()> {
     deepagents_models::scripted::check_history(messages)?;
     ensure!(
@@ -128,9 +128,9 @@ fn operation<'a>(plan: &'a Plan, tag: &str) -> Result<&'a Operation> {
     operation.with_context(|| format!("the plan has no call {tag}"))
 }
 
-/// No agent goes back: once an answer of it is stored, it is not asked for again, in whichever process.
+/// Checks that no agent goes back: once an answer is stored, no process requests it again.
 fn check_order(plan: &Plan, notes: &[Note]) -> Result<()> {
-    // How many answers of an agent are surely stored.
+    // The number of answers of an agent that are certainly stored.
     let mut stored: BTreeMap<String, usize> = BTreeMap::new();
     let mut asked: BTreeSet<(&str, usize, bool)> = BTreeSet::new();
     let mut decided = false;
@@ -150,11 +150,11 @@ fn check_order(plan: &Plan, notes: &[Note]) -> Result<()> {
             }
             Note::Model { agent, after, summary, .. } => {
                 let shown = after.map_or(0, |answer| answer + 1);
-                // What has ended in the background is told to the main agent as it comes.
+                // The main agent is called again when background results arrive.
                 let told = agent == MAIN && plan.has_background();
                 let twice = !asked.insert((agent, shown, *summary)) && !told;
                 ensure!(!twice, "{agent} was asked twice after {shown} answers by one process");
-                // A summary is of what came first.
+                // A summary covers earlier answers.
                 if !summary {
                     let answers = stored.entry(agent.clone()).or_default();
                     ensure!(shown >= *answers, "{agent} had given {answers} answers and was asked as after {shown}");
@@ -166,7 +166,7 @@ fn check_order(plan: &Plan, notes: &[Note]) -> Result<()> {
     Ok(())
 }
 
-/// The results that agents were shown, by tag; each the same whenever it was shown.
+/// Returns the results that agents were shown, by tag, and checks that each was always the same.
 fn shown(notes: &[Note]) -> Result<BTreeMap<&str, &str>> {
     let mut shown: BTreeMap<&str, &str> = BTreeMap::new();
     for note in notes {
@@ -179,7 +179,7 @@ fn shown(notes: &[Note]) -> Result<BTreeMap<&str, &str>> {
     Ok(shown)
 }
 
-/// What was spent is no less than what stored answers cost, and no more than all that was asked for.
+/// Checks that the recorded spending is at least the cost of the stored answers and at most that of all requests.
 fn check_spending(log: &Log, notes: &[Note]) -> Result<()> {
     let spent = log.spent.context("the log does not say what was spent")?;
     let mut answers: BTreeSet<(&str, Option<usize>)> = BTreeSet::new();

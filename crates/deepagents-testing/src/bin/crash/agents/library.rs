@@ -1,4 +1,4 @@
-//! The library as what is killed: processes of this program.
+//! The library as the subject: processes of this program are killed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

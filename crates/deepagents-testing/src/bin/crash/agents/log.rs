@@ -1,5 +1,5 @@
-//! What a log holds of the calls and the spending of all agents, read off the JSON of its records: how the records of a
-//! sub-agent are kept inside of others does not matter.
+//! The calls and spending of all agents according to a log. This reads the JSON of the records, so it does not depend
+//! on how records of sub-agents are nested.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,21 +7,21 @@ use anyhow::{Context, Result, ensure};
 use deepagents_core::journal::{Journal, ThreadQuery};
 use serde_json::Value;
 
-/// What is known from a log.
+/// The content of a log.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    /// Calls that began, by tag.
+    /// Started calls, by tag.
     pub(crate) started: BTreeSet<String>,
     /// Results, by tag.
     pub(crate) finished: BTreeMap<String, String>,
-    /// How often a call was in flight when a process went on with what an earlier one had left. The log alone knows it:
-    /// what a process wrote last may get there after it was killed.
+    /// How often a call was in flight when a process resumed the work of an earlier one. Only the log knows this,
+    /// because the last write of a process may arrive after it was killed.
     pub(crate) in_doubt: BTreeMap<String, usize>,
-    /// What the main agent and all below it have spent, as the last step has it.
+    /// The spending of the main agent and all below it, according to the last step.
     pub(crate) spent: Option<Spending>,
 }
 
-/// What was spent, as far as it is compared.
+/// The compared part of the spending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spending {
     pub(crate) model_calls: u64,
@@ -35,14 +35,14 @@ impl Log {
         ensure!(entries.len() as u64 == end, "the log has {} records and ends at {end}", entries.len());
         let records = entries.iter().map(|entry| serde_json::to_value(&entry.record));
         let mut log = Self::of_records(&records.collect::<Result<Vec<_>, _>>()?)?;
-        // Those of agents in the background are logs of their own.
+        // Background agents have logs of their own.
         for child in journal.threads().list(&ThreadQuery::default().parent(thread)).await? {
             log.add(Box::pin(Self::read(journal, &child.id)).await?);
         }
         Ok(log)
     }
 
-    /// That of a thread as `threads export` prints it.
+    /// Reads a thread exported by `threads export`.
     pub(crate) fn exported(document: &Value) -> Result<Self> {
         let entries = document.get("records").and_then(Value::as_array).context("an export without records")?;
         let records: Vec<Value> = entries.iter().filter_map(|entry| entry.get("record")).cloned().collect();
@@ -66,7 +66,7 @@ impl Log {
         Ok(log)
     }
 
-    /// Adds the log of an agent in the background.
+    /// Adds the log of a background agent.
     fn add(&mut self, child: Self) {
         self.started.extend(child.started);
         self.finished.extend(child.finished);
@@ -91,7 +91,7 @@ impl Log {
                 let before = self.finished.insert(tag.clone(), message.to_string());
                 ensure!(before.is_none(), "call {tag} has two results in the log");
             }
-            // What these change and decide is of no interest, and no record is inside of it.
+            // These contain no calls and no nested records.
             Some("update" | "state_updated" | "step") => {}
             _ => {
                 let Value::Object(fields) = record else { return Ok(()) };

@@ -1,5 +1,5 @@
-//! Runs of deep agents with sub-agents, killed at random moments and resumed: what had finished at any depth is not made
-//! again and not lost, and no agent begins from the start.
+//! Runs of deep agents with sub-agents, killed at random points and resumed. Finished work at any depth is neither
+//! repeated nor lost, and no agent starts over.
 
 mod cast;
 mod check;
@@ -30,21 +30,21 @@ use program::Program;
 pub(crate) use scenario::Scenario;
 use trial::{Subject, Trial, Undisturbed, measure};
 
-/// Processes that are killed at the same time.
+/// Number of trials in parallel.
 const AT_ONCE: usize = 2;
 
-/// What is to be tried.
+/// What to try.
 pub(crate) struct Attack {
     pub(crate) scenarios: Vec<Scenario>,
-    /// Kills of each scenario, at least.
+    /// Minimum number of kills per scenario.
     pub(crate) kills: u32,
-    /// One trial of each scenario, with this seed.
+    /// Seed of a single trial per scenario.
     pub(crate) seed: Option<u64>,
-    /// Hears of each failure.
+    /// Called for each failure.
     pub(crate) report: fn(&str),
 }
 
-/// What came of the trials of a scenario.
+/// The results of a scenario's trials.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) trials: u32,
@@ -54,14 +54,14 @@ pub(crate) struct Tally {
 
 pub(crate) type Tallies = BTreeMap<Scenario, Tally>;
 
-/// What the trials share.
+/// State shared by the trials.
 #[derive(Default)]
 struct Board {
     tallies: Mutex<Tallies>,
     undisturbed: Mutex<BTreeMap<(Scenario, usize), Undisturbed>>,
 }
 
-/// One trial among others.
+/// The parameters of a trial.
 struct Draw {
     worker: usize,
     scenario: Scenario,
@@ -75,7 +75,7 @@ impl Attack {
         let folder = folder.join("agents");
         std::fs::create_dir_all(&folder)?;
         self.run(|Draw { worker, scenario, size, name }| {
-            // Two processes on one database would wait for each other.
+            // Two processes on one database would block each other.
             Ok(Library::new(place.of_worker(worker), folder.clone(), scenario, size, name))
         })
         .await
@@ -87,7 +87,7 @@ impl Attack {
         self.run(|Draw { scenario, size, name, .. }| Program::new(&program, &folder.join(name), scenario, size)).await
     }
 
-    /// Tries, tells of each failure, and gives what came of it by scenario.
+    /// Runs trials, reports each failure, and returns the results by scenario.
     async fn run<S: Subject>(&self, subject: impl Fn(Draw) -> Result<S>) -> Result<Tallies> {
         let tallies = self.scenarios.iter().map(|scenario| (*scenario, Tally::default())).collect();
         let board = Board { tallies: Mutex::new(tallies), ..Board::default() };
@@ -101,7 +101,7 @@ impl Attack {
             let mut rng = Rng::with_seed(seed);
             let (size, name) = (rng.usize(0..Scenario::SIZES), scenario.as_str());
             let subject = |kind: &str| {
-                // Nothing that a script could take for the tag of a call.
+                // The name contains nothing that a script could mistake for the tag of a call.
                 let name = format!("{name}_{}_{worker}_{seed}{kind}", std::process::id());
                 subject(Draw { worker, scenario, size, name })
             };
@@ -128,7 +128,7 @@ impl Attack {
         Ok(())
     }
 
-    /// The scenario that was tried least, unless all were tried enough.
+    /// Returns the scenario with the fewest trials, or `None` if all have had enough.
     fn next(&self, board: &Board) -> Option<Scenario> {
         let mut tallies = lock(&board.tallies);
         let enough = |tally: &Tally| match self.seed {

@@ -1,4 +1,4 @@
-//! Moments of a process at which it can be made to die.
+//! Points at which a process can kill itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use deepagents_core::journal::{Appended, JournalError};
 use deepagents_testing::watched::Watch;
 use rustix::process::{Signal, getpid, kill_process};
 
-/// Counts what happens in a process, and ends it without notice at one of these moments: such a death can be repeated.
+/// Counts the points that a process passes, and kills the process at a given one, so that the crash is reproducible.
 #[derive(Debug, Default)]
 pub(crate) struct Moments {
     passed: AtomicU64,
@@ -16,7 +16,7 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// Moments of which this one is the last.
+    /// Creates a counter that kills the process at the point `last`, counted from 0.
     pub(crate) fn until(last: Option<u64>) -> Arc<Self> {
         Arc::new(Self { passed: AtomicU64::new(0), last })
     }
@@ -24,7 +24,7 @@ impl Moments {
     pub(crate) fn pass(&self) {
         if Some(self.passed.fetch_add(1, Ordering::Relaxed)) == self.last {
             let _ = kill_process(getpid(), Signal::KILL);
-            // The signal may take a moment; nothing more may happen in it.
+            // The signal may be delivered late; nothing more must happen until then.
             std::process::abort();
         }
     }
@@ -34,7 +34,7 @@ impl Moments {
     }
 }
 
-/// Appends to a log are two moments each, before and after; the end of a snapshot is one.
+/// Passes a point before and after each append to a log, and one after each snapshot.
 pub(crate) struct Appends(pub(crate) Arc<Moments>);
 
 impl Watch for Appends {

@@ -1,4 +1,4 @@
-//! What processes leave behind, whatever becomes of them: lines in a file that is only appended to.
+//! Notes that processes leave behind when they are killed: lines in an append-only file.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -8,30 +8,30 @@ use std::path::Path;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-/// A line.
+/// A note.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Note {
-    /// A model was asked.
+    /// A model was called.
     Model {
         agent: String,
-        /// The last answer that the agent was shown, if any.
+        /// The last answer in the agent's conversation, if any.
         after: Option<usize>,
-        /// The results of that answer, by tag.
+        /// The results of that answer's calls, by tag.
         results: BTreeMap<String, String>,
-        /// Whether a summary was asked for.
+        /// Whether a summary was requested.
         summary: bool,
     },
-    /// A call took effect outside.
+    /// A call had its external effect.
     Effect { tag: String, key: String },
-    /// A run waits for decisions about these calls.
+    /// The run waits for decisions on these calls.
     Interrupted { tools: Vec<String> },
-    /// Decisions about all of them are given.
+    /// Decisions on all of them were made.
     Decided,
     /// A process was killed.
     Killed,
 }
 
-/// The file.
+/// The file of notes.
 pub(crate) struct Notes(File);
 
 impl Notes {
@@ -39,13 +39,13 @@ impl Notes {
         Ok(Self(OpenOptions::new().append(true).create(true).open(path)?))
     }
 
-    /// Adds a line. One write of a line is whole or absent, also when the process is killed.
+    /// Appends a note. A line is written completely or not at all, even if the process is killed.
     pub(crate) fn add(&self, note: &Note) -> Result<()> {
         (&self.0).write_all(format!("{}\n", serde_json::to_string(note)?).as_bytes())?;
         Ok(())
     }
 
-    /// Adds a line that outlives the machine as well, as what takes effect outside does.
+    /// Appends a note that also survives a crash of the machine, as external effects do.
     pub(crate) fn add_synced(&self, note: &Note) -> Result<()> {
         self.add(note)?;
         Ok(self.0.sync_data()?)

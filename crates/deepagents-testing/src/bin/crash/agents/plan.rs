@@ -2,53 +2,53 @@
 
 use super::script::{Tag, report};
 
-/// The agents of a scenario, the main one first.
+/// The agents of a scenario, the main agent first.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) agents: Vec<AgentPlan>,
     pub(crate) files: FilesIn,
     /// Whether conversations are compacted after a few messages.
     pub(crate) compacts: bool,
-    /// Whether what takes effect outside is a line in a file, and looking is reading it.
+    /// Whether an external effect is a line in a file, and looking means reading it.
     pub(crate) in_files: bool,
 }
 
-/// One agent. Several agents may be of one kind: they differ by their task alone.
+/// An agent. Agents of the same kind differ only by their task.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentPlan {
     pub(crate) name: &'static str,
     pub(crate) kind: &'static str,
-    /// The kind of agent that delegates to it; none for the main one.
+    /// The kind of agent that delegates to it, or `None` for the main agent.
     pub(crate) above: Option<&'static str>,
     pub(crate) turns: Vec<Vec<Operation>>,
 }
 
-/// One call of a turn.
+/// A call in a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
-    /// Something outside is done that must not be done twice.
+    /// An external effect that must not be repeated.
     Send,
-    /// Something outside is done that may be done twice under the same key.
+    /// An external effect that may be repeated under the same key.
     Put,
-    /// Something is looked at.
+    /// A read without an effect.
     Look,
-    /// Something that a person approves before it is done.
+    /// An effect that a person approves first.
     Pay,
-    /// Something that a person rejects.
+    /// An effect that a person rejects.
     Steal,
-    /// A file is made.
+    /// Creates a file.
     Write { path: String, text: String },
-    /// A part of a file is replaced.
+    /// Replaces a part of a file.
     Edit { path: String, old: String, new: String },
-    /// A file is read, to see whether a change of it took effect.
+    /// Reads a file, to see whether a change took effect.
     Read { path: String },
-    /// Another agent is given its task.
+    /// Delegates to another agent.
     Delegate(&'static str),
-    /// Another agent is given its task, and nobody waits for it.
+    /// Starts a background agent.
     Start(&'static str),
 }
 
-/// Where files are.
+/// Where files are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FilesIn {
     #[default]
@@ -61,7 +61,7 @@ pub(crate) enum FilesIn {
 pub(crate) const MAIN: &str = "main";
 
 impl Plan {
-    /// The main agent alone.
+    /// Creates a plan for the main agent alone.
     pub(crate) fn new(turns: Vec<Vec<Operation>>) -> Self {
         let main = AgentPlan { name: MAIN, kind: MAIN, above: None, turns };
         Self { agents: vec![main], files: FilesIn::default(), compacts: false, in_files: false }
@@ -77,13 +77,13 @@ impl Plan {
         self
     }
 
-    /// The same work with the tools for files.
+    /// Converts the plan to the file tools.
     pub(crate) fn in_files(mut self) -> Self {
         self.in_files = true;
         self
     }
 
-    /// The result of a call that is done, where there is only one.
+    /// Returns the result of a completed call, if there is only one possible result.
     pub(crate) fn result(&self, operation: &Operation, tag: &Tag) -> Option<String> {
         match operation {
             Operation::Delegate(name) => Some(report(name)),
@@ -92,7 +92,7 @@ impl Plan {
         }
     }
 
-    /// Whether a call that is done leaves a line.
+    /// Whether a completed call leaves a note.
     pub(crate) fn is_noted(&self, operation: &Operation) -> bool {
         operation.is_noted() && !(self.in_files && *operation == Operation::Look)
     }
@@ -101,7 +101,7 @@ impl Plan {
         self.agents.iter().find(|agent| agent.name == name)
     }
 
-    /// The kinds below a kind, each once.
+    /// Returns the distinct kinds below a kind.
     pub(crate) fn kinds_below(&self, above: &str) -> Vec<&'static str> {
         let mut kinds: Vec<&'static str> = Vec::new();
         for agent in self.agents.iter().filter(|agent| agent.above == Some(above)) {
@@ -112,13 +112,13 @@ impl Plan {
         kinds
     }
 
-    /// Whether agents work in the background.
+    /// Whether there are background agents.
     pub(crate) fn has_background(&self) -> bool {
         let mut operations = self.agents.iter().flat_map(|agent| agent.turns.iter().flatten());
         operations.any(|operation| matches!(operation, Operation::Start(_)))
     }
 
-    /// All paths that agents write.
+    /// Returns all paths that agents write.
     pub(crate) fn paths(&self) -> Vec<&str> {
         let operations = self.agents.iter().flat_map(|agent| agent.turns.iter().flatten());
         let mut paths: Vec<&str> = operations.filter_map(Operation::path).collect();
@@ -148,7 +148,7 @@ impl Operation {
         matches!(self, Self::Send | Self::Put | Self::Look | Self::Pay | Self::Steal)
     }
 
-    /// Whether a resumed run may do it again.
+    /// Whether a resumed run may repeat it.
     pub(crate) fn is_repeatable(&self) -> bool {
         matches!(self, Self::Put | Self::Look)
     }

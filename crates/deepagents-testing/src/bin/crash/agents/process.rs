@@ -1,4 +1,4 @@
-//! The process that is killed: it goes on with a thread as far as it comes.
+//! The process that is killed. It works on a thread until it ends or is killed.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use super::scenario::Scenario;
 use super::script::task;
 use crate::database::Place;
 
-/// More than any scenario asks for; a budget makes what is spent part of the log.
+/// More than any scenario needs. With a budget, the log records what was spent.
 const MODEL_CALLS: u64 = 10_000;
 const LEASE: Duration = Duration::from_secs(30);
 
-/// What a process is to do, as its argument.
+/// The task of a process, passed as its argument.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     /// See [`Place::argument`].
@@ -31,19 +31,19 @@ pub(crate) struct Order {
     pub(crate) thread: String,
     pub(crate) scenario: String,
     pub(crate) size: usize,
-    /// The moment at which it dies, if it does so by itself.
+    /// The point at which it kills itself, if any.
     pub(crate) last: Option<u64>,
-    /// Whether it decides what waits for a decision.
+    /// Whether it decides pending interrupts.
     pub(crate) decides: bool,
 }
 
-/// How a process ended that was not killed, as its output.
+/// How a process ended that was not killed. Printed as its output.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Ended {
     /// Whether the run waits for decisions.
     pub(crate) waits: bool,
     pub(crate) moments: u64,
-    /// How long the work itself took, in seconds.
+    /// Duration of the work itself in seconds.
     pub(crate) work: f64,
 }
 
@@ -52,7 +52,7 @@ impl Order {
         self.folder.join(format!("{}.notes", self.thread))
     }
 
-    /// What its agents are made of.
+    /// Opens the parts of its agents.
     pub(crate) async fn parts(&self) -> Result<Parts> {
         let scenario = Scenario::parse(&self.scenario).with_context(|| format!("no scenario `{}`", self.scenario))?;
         let (plan, moments) = (Arc::new(scenario.plan(self.size)), Moments::until(self.last));
@@ -66,7 +66,8 @@ impl Order {
         })
     }
 
-    /// The process that had them is dead, so that nobody needs to wait for the end of its leases.
+    /// Takes over the background tasks. The process that owned them is dead, so there is no need to wait for its leases
+    /// to expire.
     async fn take_tasks_over(&self, parts: &Parts) -> Result<()> {
         for task in parts.journal.threads().list(&ThreadQuery::default().parent(self.thread.as_str())).await? {
             if task.owner.is_some() {

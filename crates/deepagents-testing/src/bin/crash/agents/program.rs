@@ -1,5 +1,5 @@
-//! The program itself as what is killed: `deepagents run` and `deepagents run --resume`, with a scripted model server.
-//! What it has kept is judged by what `deepagents threads` tells.
+//! The program as the subject: `deepagents run` and `deepagents run --resume` are killed, with a scripted model server.
+//! What was stored is checked with `deepagents threads`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,13 +26,13 @@ use super::server::Server;
 use super::threads::ThreadsCommand;
 use super::trial::{Exit, HANGS, Kill, Measured, Subject};
 
-/// What the program says when nobody is left to decide.
+/// The program's message when nobody is left to decide.
 const WAITS: &str = "the input ended before";
 
-/// The sub-agent that the program has without being told of it.
+/// The sub-agent that the program has built in.
 const BUILT_IN: &str = "general-purpose";
 
-/// Runs of the program in a directory of their own.
+/// Runs of the program in their own directory.
 pub(crate) struct Program {
     program: PathBuf,
     folder: PathBuf,
@@ -40,7 +40,7 @@ pub(crate) struct Program {
     asks: bool,
     threads: ThreadsCommand,
     server: Option<Server>,
-    /// How many lines of each agent's file were seen.
+    /// Number of lines already read from each agent's file.
     seen: BTreeMap<&'static str, usize>,
 }
 
@@ -75,7 +75,7 @@ impl Program {
         Ok(Arc::new(Sqlite::open(self.folder.join("threads.db")).await?))
     }
 
-    /// The thread, once there is one.
+    /// Returns the thread, once it exists.
     async fn thread(&self) -> Result<Option<ThreadInfo>> {
         let mut threads = self.journal().await?.threads().list(&ThreadQuery::default()).await?;
         ensure!(threads.len() < 2, "there are {} threads", threads.len());
@@ -102,7 +102,7 @@ impl Program {
         Ok(command)
     }
 
-    /// The lines that agents have written since this was called last.
+    /// Returns the lines that agents have written since the last call.
     fn effects(&mut self) -> Result<Vec<Note>> {
         let mut notes = Vec::new();
         for agent in &self.plan.agents {
@@ -117,7 +117,7 @@ impl Program {
     }
 }
 
-/// The file that defines a sub-agent, with those below it.
+/// Returns the definition file of a sub-agent, including those below it.
 fn definition(plan: &Plan, kind: &str) -> String {
     format!(
         "---\ndescription: {}\nagents: {}\n---\n{}\n",
@@ -127,7 +127,7 @@ fn definition(plan: &Plan, kind: &str) -> String {
     )
 }
 
-/// The sub-agents below a kind, at all depths.
+/// Returns the sub-agents below a kind, at all depths.
 fn below(plan: &Plan, kind: &str) -> Vec<Value> {
     let described = |kind: &str| json!({"name": kind, "description": description(kind), "prompt": prompt(kind), "agents": below(plan, kind)});
     plan.kinds_below(kind).into_iter().map(described).collect()
@@ -148,7 +148,7 @@ impl Subject for Program {
 
     async fn process(&mut self, kill: Kill, decides: bool) -> Result<Exit> {
         if self.thread().await?.is_some_and(|thread| thread.status == RunStatus::Ended) {
-            // It was killed when nothing was left to do.
+            // The process was killed after its work was complete.
             return Ok(Exit::Ended(Measured::default()));
         }
         let mut command = self.command().await?;
@@ -161,7 +161,7 @@ impl Subject for Program {
             .spawn()
             .context("the program could not be started")?;
         if let (Some(mut input), true) = (child.stdin.take(), decides) {
-            // A process that has ended reads nothing.
+            // The process may have ended already.
             let _ = input.write_all("y\n".repeat(1_000).as_bytes()).await;
         }
         let limit = if let Kill::After(time) = kill { time } else { HANGS };
@@ -205,10 +205,10 @@ impl Subject for Program {
         let (log, shown) = (self.threads.export(&thread.id).await?, self.threads.show(&thread.id).await?);
         let missing = log.finished.keys().find(|tag| !shown.results.contains(*tag));
         ensure!(missing.is_none(), "call {missing:?} has a result, and `threads show` does not show it");
-        // Any agent reads the conversation of a thread.
+        // Any agent can read the conversation of a thread.
         let reader = Agent::builder(ScriptedModel::new([])).journal(journal).build()?;
         let messages = reader.state(&thread.id).await?.messages().clone();
-        // A change whose outcome is unknown is not made again, so that files may differ from those of another run.
+        // Changes with an unknown outcome are not repeated, so the files may differ from those of another run.
         Ok((messages, BTreeMap::new()))
     }
 
@@ -218,7 +218,7 @@ impl Subject for Program {
 }
 
 impl Scenario {
-    /// What the program's agents do in a scenario, if it has it: each looks at its file before it adds a line.
+    /// Returns the program's plan for a scenario, if it has one. Each agent reads its file before it adds a line.
     fn program_plan(self, size: usize) -> Option<Plan> {
         use Operation::{Delegate, Look, Send};
         let work = |lines: usize| vec![[vec![Look], vec![Send]]; lines].concat();

@@ -1,30 +1,30 @@
-//! The scenarios. One more is a variant, its name and its plan.
+//! The scenarios. To add one, add a variant, its name and its plan.
 
 use super::plan::{FilesIn, MAIN, Operation, Plan};
 use Operation::{Delegate, Look, Pay, Put, Send, Start, Steal};
 
-/// A kind of work that is killed.
+/// A kind of work to be killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scenario {
-    /// The main agent alone: with calls, with files and decisions, with compaction.
+    /// The main agent alone: with calls, with files and decisions, or with compaction.
     Main,
     /// One sub-agent.
     Child,
-    /// Several in one turn, two of them of one kind.
+    /// Several sub-agents in one turn, two of them of the same kind.
     Parallel,
-    /// Two deep.
+    /// Sub-agents two levels deep.
     Nested,
-    /// Sub-agents change files in the state.
+    /// Sub-agents that change files in the state.
     StateFiles,
-    /// Sub-agents change files on disk.
+    /// Sub-agents that change files on disk.
     DiskFiles,
-    /// Sub-agents change files in a store.
+    /// Sub-agents that change files in a store.
     StoreFiles,
-    /// The main agent's conversation and its sub-agent's are compacted.
+    /// The conversations of the main agent and its sub-agent are compacted.
     Compaction,
-    /// Sub-agents wait for a person, two of them at once.
+    /// Sub-agents that wait for a person, two of them at once.
     Approval,
-    /// Two agents work in the background, and one that is waited for beside them.
+    /// Two background agents, and a sub-agent that is waited for.
     Background,
 }
 
@@ -42,10 +42,10 @@ impl Scenario {
         Self::Background,
     ];
 
-    /// Those that the program has as well.
+    /// Scenarios that the program has as well.
     pub(crate) const OF_PROGRAM: [Self; 5] = [Self::Main, Self::Child, Self::Parallel, Self::Nested, Self::Approval];
 
-    /// How many plans a scenario has.
+    /// Number of plans per scenario.
     pub(crate) const SIZES: usize = 3;
 
     pub(crate) fn as_str(self) -> &'static str {
@@ -67,7 +67,7 @@ impl Scenario {
         Self::ALL.into_iter().find(|scenario| scenario.as_str() == name)
     }
 
-    /// What its agents do; a greater size is more of it, or something else.
+    /// Returns what its agents do. A larger size means more work, or a variant.
     pub(crate) fn plan(self, size: usize) -> Plan {
         let n = size + 2;
         match self {
@@ -118,7 +118,7 @@ fn work(turns: usize) -> Vec<Vec<Operation>> {
     kinds.into_iter().cycle().take(turns).collect()
 }
 
-/// The main agent with all that sub-agents do as well, in turn.
+/// A main agent that does in turn everything that sub-agents do.
 fn alone(size: usize) -> Plan {
     match size {
         0 => Plan::new([work(4), vec![vec![Send; 3]]].concat()),
@@ -131,7 +131,7 @@ fn alone(size: usize) -> Plan {
     }
 }
 
-/// A file that is made and changed so often, with something outside done in between.
+/// Creates a file and changes it the given number of times, with external effects in between.
 fn changes(path: &str, times: usize) -> Vec<Vec<Operation>> {
     let text = |version: usize| format!("{path} in version {version}");
     let mut turns = vec![vec![Operation::write(path, format!("{}\nand more\n", text(0)))]];

@@ -1,12 +1,12 @@
-//! The model's part: what an agent does next, worked out from what it is shown and nothing else.
+//! The model's part: an agent's next step, derived only from what it is shown.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::plan::{Operation, Plan};
 
-/// Names a call in its provider id: whose it is, the how manieth answer of that agent made it, and which operation of
-/// the plan it is.
+/// Identifies a call in its provider id: the agent, the number of its answer that made the call, and the operation of
+/// the plan.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tag {
     pub(crate) agent: String,
@@ -30,7 +30,7 @@ impl Tag {
         parts.next().is_none().then_some(tag)
     }
 
-    /// The operation of the plan.
+    /// Returns the operation in the plan.
     pub(crate) fn operation<'a>(&self, plan: &'a Plan) -> Option<&'a Operation> {
         plan.find(&self.agent)?.turns.get(self.turn)?.get(self.at)
     }
@@ -47,23 +47,23 @@ pub(crate) enum Piece {
 #[derive(Debug, Default)]
 pub(crate) struct View {
     pub(crate) agent: String,
-    /// The last call that the conversation speaks of.
+    /// The last call in the conversation.
     pub(crate) last: Option<Tag>,
     /// The calls of the last answer: tool and result.
     pub(crate) calls: BTreeMap<Tag, (String, String)>,
 }
 
-/// How an agent is told who it is.
+/// Returns the task text that tells an agent who it is.
 pub(crate) fn task(agent: &str) -> String {
     format!("agent={agent}; Do your part.")
 }
 
-/// What an agent says at its end.
+/// Returns the final answer of an agent.
 pub(crate) fn report(agent: &str) -> String {
     format!("{agent} is done.")
 }
 
-/// Whether a result says that nobody knows whether the call took effect.
+/// Whether a result says that it is unknown whether the call took effect.
 pub(crate) fn is_unknown(text: &str) -> bool {
     text.contains("whether it took effect is unknown")
 }
@@ -80,7 +80,7 @@ impl View {
                         let name = text.split("agent=").nth(1).and_then(|rest| rest.split(';').next());
                         view.agent = name.unwrap_or_default().to_owned();
                     }
-                    // A summary speaks of calls that are no longer shown.
+                    // A summary mentions calls that are no longer shown.
                     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
                     tags.extend(words.filter_map(Tag::parse));
                 }
@@ -109,12 +109,13 @@ impl View {
         view
     }
 
-    /// The calls of the next answer; none at the end.
+    /// Returns the calls of the next answer, or none at the end.
     pub(crate) fn next(&self, plan: &Plan) -> Vec<(Tag, Operation)> {
         let Some(agent) = plan.find(&self.agent) else { return Vec::new() };
         let answer = self.last.as_ref().map_or(0, |tag| tag.answer + 1);
         let again = |tag: &Tag, operation: Operation| (Tag { answer, ..tag.clone() }, operation);
-        // A change of a file whose outcome is unknown is looked into and then made again: it changes nothing twice.
+        // After a file change with an unknown outcome, the agent reads the file and then repeats the change, which is
+        // idempotent.
         let unknown = self.calls.iter().filter(|(_, (_, text))| is_unknown(text));
         let reads: Vec<_> = unknown
             .filter_map(|(tag, _)| {

@@ -14,20 +14,20 @@ use super::notes::Note;
 use super::plan::{Operation, Plan};
 use super::script::{Piece, Tag, View, report, task};
 
-/// The server; it ends when this is dropped.
+/// The server, which stops when dropped.
 pub(crate) struct Server {
     address: String,
     seen: Arc<Mutex<Seen>>,
     serving: JoinHandle<()>,
 }
 
-/// What has come in.
+/// The requests received.
 #[derive(Debug, Default)]
 struct Seen {
     notes: Vec<Note>,
-    /// The process that may ask; what one asked that was killed may come in later.
+    /// The process whose requests count. Requests of a killed process may still arrive later.
     process: usize,
-    /// When that process asked first.
+    /// When that process sent its first request.
     first: Option<Instant>,
 }
 
@@ -40,14 +40,14 @@ impl Server {
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (plan, seen) = (plan.clone(), shared.clone());
-                // Whoever asks may be killed before it has its answer.
+                // The client may be killed before it has its answer.
                 tokio::spawn(async move { drop(serve(stream, &plan, &seen).await) });
             }
         });
         Ok(Self { address, seen, serving })
     }
 
-    /// Where the next process asks.
+    /// Returns the URL for the next process.
     pub(crate) fn next_process(&self) -> String {
         let mut seen = lock(&self.seen);
         seen.process += 1;
@@ -55,7 +55,7 @@ impl Server {
         format!("{}/{}/v1", self.address, seen.process)
     }
 
-    /// Adds to what came in, and lets the present process ask no more.
+    /// Adds notes, and ignores further requests of the current process.
     pub(crate) fn add(&self, notes: impl IntoIterator<Item = Note>) {
         let mut seen = lock(&self.seen);
         seen.process += 1;
@@ -66,7 +66,7 @@ impl Server {
         lock(&self.seen).notes.clone()
     }
 
-    /// When the present process asked first.
+    /// Returns when the current process sent its first request.
     pub(crate) fn first(&self) -> Option<Instant> {
         lock(&self.seen).first
     }
@@ -131,7 +131,7 @@ fn pieces(message: &Value) -> Vec<Piece> {
     }
 }
 
-/// A text, or the texts of a list of parts.
+/// Returns a text, or the concatenated texts of a list of parts.
 fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -164,7 +164,7 @@ fn answer(plan: &Plan, view: &View) -> String {
     format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n{events}data: [DONE]\n\n")
 }
 
-/// The call that an operation is: every agent has a file of its own, and what it does outside is a line in it.
+/// Returns the tool call for an operation. Each agent has its own file, and an external effect is a line in it.
 fn call(plan: &Plan, operation: &Operation, tag: &Tag) -> (&'static str, Value) {
     let path = format!("/{}.md", tag.agent);
     match operation {

@@ -1,4 +1,4 @@
-//! What the program tells of a thread: `deepagents threads export` and `threads show`.
+//! What the program reports about a thread: `deepagents threads export` and `threads show`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::log::Log;
 /// The program with its threads.
 pub(crate) struct ThreadsCommand {
     pub(crate) program: PathBuf,
-    /// Where its home and its database are.
+    /// The folder with its home and its database.
     pub(crate) folder: PathBuf,
 }
 
@@ -35,12 +35,12 @@ impl ThreadsCommand {
         serde_json::from_slice(&output.stdout).with_context(|| format!("`threads {}` gives no JSON", args.join(" ")))
     }
 
-    /// The log of a thread.
+    /// Returns the log of a thread.
     pub(crate) async fn export(&self, thread: &str) -> Result<Log> {
         Log::exported(&self.json(&["export", thread]).await?)
     }
 
-    /// The conversations of a thread: that of the main agent, and that of each sub-agent by its path.
+    /// Returns the conversations of a thread: that of the main agent, and that of each sub-agent by its path.
     pub(crate) async fn show(&self, thread: &str) -> Result<Shown> {
         let main = self.json(&["show", thread, "--json"]).await?;
         let mut shown = Shown::default();

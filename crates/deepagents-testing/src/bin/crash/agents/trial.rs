@@ -13,40 +13,40 @@ use super::log::Log;
 use super::notes::Note;
 use super::plan::Plan;
 
-/// Kills of one trial, at least and at most.
+/// Minimum and maximum number of kills in a trial.
 const KILLS: RangeInclusive<u32> = 3..=8;
-/// More than a process needs in any circumstances.
+/// Longer than any process needs.
 pub(crate) const HANGS: Duration = Duration::from_secs(60);
 
-/// What is killed in a trial: processes that go on with one thread.
+/// The subject of a trial: processes that work on one thread.
 pub(crate) trait Subject {
-    /// What its agents do.
+    /// Returns what its agents do.
     fn plan(&self) -> Plan;
 
-    /// Starts a process and kills it or waits for its end. `decides` says whether what waits for a decision gets one.
+    /// Starts a process and kills it or waits for its end. `decides` says whether pending interrupts are decided.
     async fn process(&mut self, kill: Kill, decides: bool) -> Result<Exit>;
 
-    /// What the processes so far have left.
+    /// Returns what the processes have left so far.
     async fn evidence(&mut self) -> Result<(Log, Vec<Note>)>;
 
-    /// What the main agent was told and said, and the files, once the run has ended.
+    /// Returns the main agent's conversation and the files, once the run has ended.
     async fn end(&mut self) -> Result<(Messages, BTreeMap<String, String>)>;
 
-    /// Leaves nothing behind, so that the thousandth trial is as quick as the first.
+    /// Removes everything, so that later trials do not become slower.
     async fn forget(&mut self) -> Result<()>;
 }
 
 /// When a process is killed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kill {
-    /// By itself.
+    /// The process kills itself at a point.
     AtMoment(u64),
-    /// From outside.
+    /// The process is killed from outside.
     After(Duration),
     Never,
 }
 
-/// What became of a process.
+/// How a process ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Exit {
     Killed,
@@ -55,17 +55,17 @@ pub(crate) enum Exit {
     Ended(Measured),
 }
 
-/// What a process took.
+/// Measurements of a process.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Measured {
-    /// Moments at which it could have died by itself, if it can.
+    /// Number of points at which it could kill itself, or 0 if it cannot.
     pub(crate) moments: u64,
-    /// From the start of the process to that of the work.
+    /// Time from the start of the process to the start of its work.
     pub(crate) start: Duration,
     pub(crate) work: Duration,
 }
 
-/// What a run without kills is like.
+/// A run without kills.
 #[derive(Clone, Debug)]
 pub(crate) struct Undisturbed {
     measured: Measured,
@@ -80,7 +80,7 @@ pub(crate) struct Trial<S> {
     pub(crate) kills: u32,
 }
 
-/// Runs to the end without a kill.
+/// Measures a run without kills.
 pub(crate) async fn measure(mut subject: impl Subject) -> Result<Undisturbed> {
     let Exit::Ended(measured) = subject.process(Kill::Never, true).await? else { bail!("it did not come to its end") };
     let files = subject.end().await?.1;
@@ -93,7 +93,7 @@ impl<S: Subject> Trial<S> {
         Self { subject, rng, known: Known::default(), kills: 0 }
     }
 
-    /// Kills and resumes until the run ends, and looks at what it came to.
+    /// Kills and resumes until the run ends, and checks the result.
     pub(crate) async fn run(&mut self, undisturbed: &Undisturbed) -> Result<()> {
         let planned = self.rng.u32(KILLS);
         let mut waits = false;
@@ -125,9 +125,9 @@ impl<S: Subject> Trial<S> {
         Ok(())
     }
 
-    /// Half of the kills are at moments that can be found again, half of them just happen.
+    /// Chooses a kill. If possible, half of the kills are at reproducible points; the others are at random times.
     fn draw(&mut self, planned: u32, Measured { moments, start, work }: &Measured) -> Kill {
-        // On the average, processes that are killed come as far as to leave something to the last one.
+        // The intervals are chosen such that, on average, some work is left for the last process.
         if *moments > 0 && self.rng.bool() {
             return Kill::AtMoment(self.rng.u64(0..=moments * 3 / 2 / u64::from(planned)));
         }
