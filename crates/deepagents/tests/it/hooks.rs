@@ -528,7 +528,7 @@ async fn a_hook_keeps_a_conversation_from_being_compacted() {
             json!([{"matcher": "compact", "hooks": [{"type": "command", "command": "echo 'Read the notes again.'"}]}]);
         let summary = |request: &deepagents::ModelRequest| request.tools.is_empty();
         let model = ScriptedModel::rules()
-            .when(summary, [Turn::text("A summary."), Turn::text("Another summary.")])
+            .when(summary, ["One.", "Two.", "Three."].map(Turn::text))
             .always(Turn::text("An answer of some length, so that there is something to compact."))
             .build();
         let options = SummarizationOptions::default().trigger(Trigger::messages(6)).keep(Size::Messages(2));
@@ -542,6 +542,7 @@ async fn a_hook_keeps_a_conversation_from_being_compacted() {
         assert_eq!(state.messages().iter().any(|message| message.text() == "Read the notes again."), compacted);
         if compacted {
             assert_eq!(place.inputs("compacting")[0]["trigger"], "auto");
+            run(&agent, RunInput::new("One more question").thread("t")).await;
             agent.compact("t").await.unwrap();
             assert_eq!(place.inputs("compacting").last().unwrap()["trigger"], "manual");
         }
