@@ -32,7 +32,7 @@ pub struct OtelConfig {
     pub ignored: Vec<String>,
 }
 
-/// Reports a variable with an invalid value.
+/// Reports an invalid value of a variable, or an invalid `traceparent`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the messages say what the fields are")]

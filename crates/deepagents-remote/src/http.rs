@@ -16,7 +16,7 @@ use crate::error::RemoteError;
 
 /// Time limit for establishing a connection.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Time limit for a response that is not a stream, and between its chunks.
+/// Time limit for the headers of a response, and for each chunk of one that is not a stream.
 const ANSWER: Duration = Duration::from_secs(60);
 /// How long a stream may be silent before it is reopened. Servers send something about every 15 seconds.
 const SILENCE: Duration = Duration::from_secs(90);

@@ -51,7 +51,7 @@ impl<'a> Progress<'a> {
     pub(crate) fn of_round(scope: &'a ChildScope, round: usize) -> Self {
         let known =
             scope.recorded(KEY).and_then(|value| serde_json::from_value::<Charged>(value).ok()).unwrap_or_default();
-        // Usage is charged before it is recorded here, so either count may be ahead.
+        // Under a budget, usage is durable before it is recorded here, so either count may be ahead.
         let charged = most(known.charged, scope.spent().usage);
         let (mark, skip) = match known.round == round {
             true => (Charged { charged, ..known }, known.done),

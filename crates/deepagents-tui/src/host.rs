@@ -76,11 +76,11 @@ pub trait Host: Send + Sync + 'static {
     /// Returns the user's editor, as a command.
     fn editor(&self) -> String;
 
-    /// Returns the definitions of the directory that the user has not decided about yet. They are read anew, as an
-    /// agent may have written some in the meantime.
+    /// Returns the [definitions](Offered) in the directory that the user has not decided about yet. They are read anew,
+    /// as an agent may have written some in the meantime.
     fn offered(&self) -> BoxFuture<'_, Result<Vec<Offered>, String>>;
 
-    /// Approves definitions of the directory: those named, for this session, or all of them permanently. The agent has
+    /// Approves definitions in the directory: those named, for this session, or all of them permanently. The agent has
     /// to be rebuilt afterwards.
     fn agree<'a>(&'a self, names: Option<&'a [String]>) -> BoxFuture<'a, Result<(), String>>;
 
@@ -216,7 +216,7 @@ pub struct Connection {
     pub remembered: Vec<RememberedRule>,
     /// Commands defined by files, if they may be used.
     pub commands: Vec<CommandFile>,
-    /// Definitions of the directory that the user has not approved yet; the agent is built without them.
+    /// Definitions in the directory that the user has not approved yet; the agent is built without them.
     pub offered: Vec<Offered>,
     /// Notices for the user.
     pub notes: Vec<String>,

@@ -4,7 +4,7 @@
 //! - State transitions are one pure function of state and event. Anything that waits is a task that ends with an event.
 //! - A run is accessed through its handle and its thread only.
 //! - Finished parts are written once, above a live area of a few rows in which only changed cells are rewritten. Text
-//!   from models, tools and files, and file names, reach the terminal as text and never as control sequences.
+//!   from models, tools and files, including file names, reaches the terminal as text and never as control sequences.
 
 mod app;
 mod duration;

@@ -168,7 +168,8 @@ impl Policy {
         self.with(|inner| inner.mode = mode);
     }
 
-    /// Sets whether commands are sandboxed. Without a sandbox, commands need approval in every mode that runs them.
+    /// Sets whether commands are sandboxed. Without a sandbox, commands need approval in auto mode too, unless a rule
+    /// allows them.
     pub fn set_confined(&self, confined: bool) {
         self.with(|inner| inner.confined = confined);
     }

@@ -250,7 +250,7 @@ fn of_user(own: &UserTheme) -> (Theme, Vec<String>) {
 }
 
 impl Theme {
-    /// Makes every character of a text visible, for text that the user decides on.
+    /// Makes deceptive and hidden characters visible, in a text that the user decides on.
     pub(crate) fn exact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.ascii { exact_ascii(text) } else { exact(text) }
     }

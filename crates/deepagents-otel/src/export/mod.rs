@@ -91,7 +91,7 @@ pub struct ExportConfig {
     pub file: Option<LineFile>,
     /// Attributes of the process, such as `service.name`.
     pub resource: Vec<(String, String)>,
-    /// The longest time between two exports of spans.
+    /// How long spans wait for a batch to fill.
     pub schedule_delay: Duration,
     /// Maximum number of queued spans; further ones are dropped.
     pub max_queue: usize,
@@ -255,7 +255,7 @@ impl Exporter {
     }
 }
 
-/// The longest time between two writes of spans to a file.
+/// How long spans wait to be written to a file.
 const FILE_DELAY: Duration = Duration::from_millis(200);
 
 impl Drop for Exporter {

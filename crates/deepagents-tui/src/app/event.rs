@@ -73,7 +73,7 @@ pub(crate) enum Event {
     Notice { text: String, bad: bool },
     /// The edited text, after the editor was closed.
     EditorClosed(Result<String, String>),
-    /// Definitions or servers of the directory need the user's approval.
+    /// Definitions or servers in the directory need the user's approval.
     Trust { of: Trusted, title: String, body: String },
 }
 
@@ -166,9 +166,9 @@ pub(crate) enum Effect {
     Allow(Rule),
     /// Allows calls in this directory permanently.
     Remember(RememberedRule),
-    /// Approves or declines definitions or servers of the directory.
+    /// Approves or declines definitions or servers in the directory.
     Trust { of: Trusted, agreed: bool },
-    /// Rings the bell, or shows a notification.
+    /// Notifies the user by the bell, the terminal or the user's command.
     Notify(String),
     /// Notifies hooks that a long run is over and the agent waits for the user.
     Idle,
@@ -294,7 +294,7 @@ pub(crate) struct Connected {
     pub(crate) skills: Vec<(String, String)>,
     /// Commands defined by files.
     pub(crate) commands: Vec<CommandFile>,
-    /// Definitions of the directory that are not approved yet.
+    /// Definitions in the directory that are not approved yet.
     pub(crate) offered: Vec<crate::host::Offered>,
     /// Notices for the user.
     pub(crate) notes: Vec<String>,

@@ -22,7 +22,7 @@ pub(crate) enum Source {
     Together(Vec<PendingApproval>),
     /// The preview of the selected entry of this list.
     Preview(Arc<Picker>),
-    /// Definitions or servers of the directory that need approval.
+    /// Definitions or servers in the directory that need approval.
     Trust(Box<TrustQuestion>),
 }
 

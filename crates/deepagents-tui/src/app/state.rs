@@ -62,7 +62,7 @@ pub(crate) enum Overlay {
     Trust(TrustQuestion),
 }
 
-/// The question whether to trust definitions or servers of the directory.
+/// The question whether to trust definitions or servers in the directory.
 #[derive(Clone, Debug)]
 pub(crate) struct TrustQuestion {
     pub(crate) of: Trusted,

@@ -22,7 +22,7 @@ pub(crate) struct Editor {
     /// Whether the last key typed a character or killed text, as the next key may continue that.
     pub(super) typing: bool,
     pub(super) killing: bool,
-    /// The text and cursor before each change, and those before each undo.
+    /// The text and cursor before each undo, and those before each change.
     undone: Vec<(String, usize)>,
     done: Vec<(String, usize)>,
     /// Whether changes are grouped into one.

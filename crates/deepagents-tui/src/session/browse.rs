@@ -157,7 +157,7 @@ impl Session {
         lines.join("\n")
     }
 
-    /// Approves or declines definitions or servers of the directory.
+    /// Approves or declines definitions or servers in the directory.
     pub(super) fn trust(&self, of: Trusted, agreed: bool) {
         let this = self.clone();
         self.spawn(async move {
@@ -187,7 +187,7 @@ impl Session {
         });
     }
 
-    /// Returns the definitions of the directory that are not approved yet, as a question to the user.
+    /// Returns the definitions in the directory that are not approved yet, as a question to the user.
     async fn offers(&self) -> Result<Event, String> {
         let offered = self.host.offered().await?;
         if offered.is_empty() {
