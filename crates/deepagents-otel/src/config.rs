@@ -1,14 +1,14 @@
-//! The standard variables of OpenTelemetry.
+//! Configuration by the standard environment variables of OpenTelemetry.
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use crate::{Content, Endpoint, ExportConfig, Protocol, Sampler, Temporality, TraceOptions};
 
-/// Gives the values of variables; the program that owns the environment reads it.
+/// Looks up a variable. The program owns the environment and reads it.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// What the standard variables ask for.
+/// The configuration that the standard variables describe.
 ///
 /// ```
 /// use deepagents_otel::OtelConfig;
@@ -24,40 +24,40 @@ pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct OtelConfig {
-    /// Where spans and metrics go, and when.
+    /// The destinations of spans and metrics, and the export schedule.
     pub export: ExportConfig,
-    /// What spans hold.
+    /// The contents of spans.
     pub options: TraceOptions,
-    /// Variables that ask for what there is not here, in words for a person; nothing else comes of them.
+    /// Messages about variables that ask for unsupported features. They have no other effect.
     pub ignored: Vec<String>,
 }
 
-/// Why a variable cannot be followed.
+/// Reports an invalid value of a variable, or an invalid `traceparent`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum ConfigError {
-    /// A variable has a value that it cannot have.
+    /// A variable has an invalid value.
     #[error("the variable {variable} cannot be `{value}`: {expected}")]
     Value { variable: String, value: String, expected: &'static str },
-    /// A `traceparent` that is none.
+    /// The text is not a valid `traceparent`.
     #[error("`{value}` is no traceparent; it is written as 00-TRACE-SPAN-FLAGS, in lower-case hexadecimal")]
     TraceParent { value: String },
 }
 
-/// What a duration or a number must be.
+/// The expectation for a duration or a number.
 const NUMBER: &str = "write a whole number";
-/// The address that receivers of HTTP have.
+/// The default address of HTTP receivers.
 const HTTP: &str = "http://localhost:4318";
-/// The address that receivers of gRPC have.
+/// The default address of gRPC receivers.
 const GRPC: &str = "http://localhost:4317";
 
 impl OtelConfig {
-    /// Reads the variables; none where they ask for nothing: neither an address nor an exporter is named, or
-    /// `OTEL_SDK_DISABLED` is true. Where all that is asked for is [`ignored`](Self::ignored), there is no receiver.
+    /// Reads the variables. Returns `None` if they name neither an endpoint nor an exporter, or if `OTEL_SDK_DISABLED`
+    /// is true. If everything they ask for is [`ignored`](Self::ignored), the configuration has no endpoint.
     ///
     /// # Errors
-    /// When a variable has a value that it cannot have.
+    /// Returns an error if a variable has an invalid value.
     pub fn from_variables(variables: Variables<'_>) -> Result<Option<Self>, ConfigError> {
         let env = Env(variables);
         if env.flag("OTEL_SDK_DISABLED") {
@@ -88,10 +88,11 @@ impl OtelConfig {
         Ok(Some(Self { export, options: Self::options(variables)?, ignored }))
     }
 
-    /// What spans hold and how traces come together, whether or not anything is exported over the network.
+    /// Reads the contents of spans and how traces are connected, whether or not anything is exported over the network.
     ///
     /// # Errors
-    /// When a variable has a value that it cannot have. A `TRACEPARENT` that is none is passed over, as the standard asks.
+    /// Returns an error if a variable has an invalid value. An invalid `TRACEPARENT` is ignored, as the standard
+    /// requires.
     pub fn options(variables: Variables<'_>) -> Result<TraceOptions, ConfigError> {
         let env = Env(variables);
         let propagators = env.get("OTEL_PROPAGATORS");
@@ -107,7 +108,7 @@ impl OtelConfig {
             content: content.then(Content::default),
             sampler: env.sampler()?,
             parent,
-            // It is the default to read; to send it to models' servers is asked for.
+            // Reading the parent is the default; sending it to model servers has to be requested.
             propagate: propagators.as_deref().is_some_and(listed),
             ..TraceOptions::default()
         })
@@ -117,7 +118,7 @@ impl OtelConfig {
 struct Env<'a>(Variables<'a>);
 
 impl Env<'_> {
-    /// The value of a variable; an empty one is not set.
+    /// Returns the value of a variable. An empty one counts as unset.
     fn get(&self, name: &str) -> Option<String> {
         (self.0)(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
     }
@@ -135,13 +136,13 @@ impl Env<'_> {
         Ok(self.number(name)?.map_or(default, Duration::from_millis))
     }
 
-    /// A variable of a signal, or the one for all.
+    /// Returns a variable of a signal, or the one for all signals.
     fn of_signal(&self, signal: &str, name: &str) -> Option<String> {
         self.get(&format!("OTEL_EXPORTER_OTLP_{signal}_{name}"))
             .or_else(|| self.get(&format!("OTEL_EXPORTER_OTLP_{name}")))
     }
 
-    /// The receiver of a signal, if it is to be exported.
+    /// Returns the endpoint of a signal, if it is to be exported.
     fn endpoint(&self, signal: &str, path: &str, ignored: &mut Vec<String>) -> Result<Option<Endpoint>, ConfigError> {
         let exporter = format!("OTEL_{signal}_EXPORTER");
         let exporters = self.get(&exporter);
@@ -176,7 +177,7 @@ impl Env<'_> {
                 format!("{}/v1/{path}", base.trim_end_matches('/'))
             }
         };
-        // An address without a scheme is usual for gRPC.
+        // Addresses for gRPC often have no scheme.
         let url = if url.contains("://") { url } else { format!("http://{url}") };
         let mut headers = self.pairs("OTEL_EXPORTER_OTLP_HEADERS")?;
         for (name, value) in self.pairs(&format!("OTEL_EXPORTER_OTLP_{signal}_HEADERS"))? {
@@ -186,7 +187,8 @@ impl Env<'_> {
         Ok(Some(Endpoint { headers, ..Endpoint::new(protocol, url) }))
     }
 
-    /// A list as `name=value,name=value`, with percent signs. A value may be secret, so an error does not show it.
+    /// Parses a list of the form `name=value,name=value`, with percent-encoding. Values may be secret, so errors do not
+    /// contain them.
     fn pairs(&self, variable: &str) -> Result<Vec<(String, String)>, ConfigError> {
         let list = self.get(variable).unwrap_or_default();
         let decoded = |text: &str| percent_encoding::percent_decode_str(text.trim()).decode_utf8_lossy().into_owned();
@@ -233,7 +235,7 @@ impl Env<'_> {
         let value = self.get(variable).unwrap_or_default();
         match value.to_lowercase().as_str() {
             "" | "cumulative" => Ok(Temporality::Cumulative),
-            // Both differ in kinds of metrics that are not here.
+            // The two differ only for instruments that are not used here.
             "delta" | "lowmemory" => Ok(Temporality::Delta),
             _ => Err(wrong(variable, &value, "write cumulative, delta or lowmemory")),
         }
@@ -244,7 +246,7 @@ fn wrong(variable: &str, value: &str, expected: &'static str) -> ConfigError {
     ConfigError::Value { variable: variable.to_owned(), value: value.to_owned(), expected }
 }
 
-/// An address as it is named: one of HTTP has a scheme.
+/// Checks an address: for HTTP, it must have a scheme.
 fn address(variable: &str, value: String, protocol: Protocol) -> Result<String, ConfigError> {
     if protocol == Protocol::Grpc || value.starts_with("http://") || value.starts_with("https://") {
         return Ok(value);

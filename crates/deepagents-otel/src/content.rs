@@ -1,4 +1,4 @@
-//! What was said, as attributes: only where an application asks for it.
+//! Message content as attributes, which is opt-in.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use crate::conventions as names;
 use crate::fit;
 
-/// Replaces a text before it becomes part of a span, or leaves it out. It is given the name of the attribute.
+/// Replaces a text before it becomes part of a span, or omits it. The first argument is the name of the attribute.
 pub type Redaction = Arc<dyn Fn(&'static str, String) -> Option<String> + Send + Sync>;
 
-/// How much of what was said becomes part of spans: the conversation, the system prompt, tools, answers, arguments and
-/// results of calls, and errors in words. Keys are never among it; what people and files say is, so a receiver is to be trusted with it.
+/// Adds content to spans: the conversation, the system prompt, tools, answers, arguments and results of calls, and
+/// error messages. API keys are never included, but the contents of messages and files are, so the receiver must be
+/// trusted.
 ///
 /// ```
 /// use deepagents_otel::Content;
@@ -30,7 +31,7 @@ pub struct Content {
     redaction: Option<Redaction>,
 }
 
-/// Bytes of an attribute.
+/// Maximum bytes of an attribute.
 const LIMIT: usize = 64 * 1024;
 /// How many long messages fit into an attribute.
 const SHARE: usize = 4;
@@ -48,8 +49,8 @@ impl fmt::Debug for Content {
 }
 
 impl Content {
-    /// So many bytes of an attribute at most, 64 KiB by default. Of conversations the latest messages stay, and what is JSON
-    /// stays JSON: texts within it are cut.
+    /// Sets the maximum bytes of an attribute; 64 KiB by default. The latest messages of a conversation are kept. JSON
+    /// remains valid JSON, as texts within it are cut.
     #[must_use]
     pub fn limit(mut self, bytes: usize) -> Self {
         self.limit = bytes;
@@ -66,7 +67,7 @@ impl Content {
         self
     }
 
-    /// What is cut is not what the function looks for, so it sees all of it.
+    /// Redacts the whole text, before it is cut, so that the function can find what it looks for.
     fn redacted(&self, name: &'static str, text: String) -> Option<String> {
         match &self.redaction {
             Some(redaction) => redaction(name, text),
@@ -78,7 +79,7 @@ impl Content {
         Some((name, fit::text(self.redacted(name, text.to_owned())?, self.limit)))
     }
 
-    /// An error in words.
+    /// Returns an error message as content.
     pub(crate) fn error(&self, text: &str) -> Option<String> {
         self.text(names::REASON, text).map(|(_, text)| text)
     }
@@ -87,7 +88,7 @@ impl Content {
         self.list(name, value, self.limit)
     }
 
-    /// A value as JSON; where it is too long, items of a list have so many bytes at most.
+    /// Returns a value as JSON. If it is too long, each item of a list is cut to `item` bytes.
     fn list(&self, name: &'static str, value: &Value, item: usize) -> Option<(&'static str, String)> {
         let text = self.redacted(name, value.to_string())?;
         if text.len() <= self.limit {
@@ -99,15 +100,15 @@ impl Content {
                 fit::value(Value::Array(items), self.limit).to_string()
             }
             Ok(value) => fit::value(value, self.limit).to_string(),
-            // The function has made something else of it.
+            // The redaction did not return JSON.
             Err(_) => fit::text(text, self.limit),
         };
         Some((name, text))
     }
 
-    /// The conversation, the system prompt and the tools.
+    /// Returns the conversation, the system prompt and the tools.
     pub(crate) fn request(&self, request: &ModelRequest) -> Vec<(&'static str, String)> {
-        // A long message is cut, so that those before it, the task among them, find room.
+        // A long message is cut to make room for those before it, including the task.
         let share = self.limit / SHARE;
         let (mut messages, mut left) = (Vec::new(), self.limit);
         for message in request.messages.iter().rev() {
@@ -127,7 +128,7 @@ impl Content {
         messages.into_iter().chain(system).chain(tools).collect()
     }
 
-    /// A model's answer.
+    /// Returns a model's answer.
     pub(crate) fn answer(&self, answer: Answer, finish: &str) -> Option<(&'static str, String)> {
         let mut parts = Vec::new();
         if !answer.text.is_empty() {
@@ -142,7 +143,7 @@ impl Content {
     }
 }
 
-/// A model's answer as its pieces come.
+/// A model's answer, assembled from its pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     text: String,
@@ -163,7 +164,7 @@ impl Answer {
     }
 }
 
-/// A message in the form of the conventions.
+/// Converts a message to the format of the conventions.
 fn said_by(message: &Message) -> Value {
     let role = match message {
         Message::Assistant(_) => "assistant",
@@ -179,13 +180,13 @@ fn said_by(message: &Message) -> Value {
         Block::ToolCall(call) => {
             Some(json!({"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.args}))
         }
-        // Media are large, and reasoning is for its provider.
+        // Media are large, and reasoning is meant for its provider.
         _ => None,
     };
     json!({"role": role, "parts": message.content().iter().filter_map(part).collect::<Vec<_>>()})
 }
 
-/// A tool in the form of the conventions.
+/// Converts a tool to the format of the conventions.
 fn defined(tool: &ToolSpec) -> Value {
     json!({"type": "function", "name": tool.name, "description": tool.description, "parameters": &*tool.schema})
 }

@@ -1,12 +1,12 @@
-//! Values and texts that fit into attributes.
+//! Cuts values and texts to the size of an attribute.
 
 use serde_json::Value;
 
-/// What follows a text that was cut within a value.
+/// Appended to a text that was cut within a value.
 const MORE: &str = "…";
 
-/// A value whose JSON has so many bytes at most: its longest texts are cut, so that it can be read as what it is. One of very
-/// many small parts becomes the beginning of its JSON, as a text.
+/// Cuts a value so that its JSON has at most `limit` bytes. Its longest texts are cut first, which keeps its structure.
+/// If it has too many small parts for that, the result is the beginning of its JSON, as a string.
 pub(crate) fn value(value: Value, limit: usize) -> Value {
     let mut fitted = value;
     let (mut most, mut length) = (limit, json_length(&fitted));
@@ -29,7 +29,7 @@ pub(crate) fn value(value: Value, limit: usize) -> Value {
     }
 }
 
-/// The beginning of a text, whole letters.
+/// Cuts a text to at most `limit` bytes, on a character boundary.
 pub(crate) fn text(mut text: String, limit: usize) -> String {
     if text.len() > limit {
         let end = (0..=limit).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
@@ -42,7 +42,7 @@ fn json_length(value: &Value) -> usize {
     value.to_string().len()
 }
 
-/// Cuts texts in a value that are longer than so many bytes.
+/// Cuts each text in a value to `most` bytes.
 fn shorten(value: &mut Value, most: usize) {
     match value {
         Value::String(long) if long.len() > most + MORE.len() => {

@@ -1,4 +1,4 @@
-//! The identities of traces and spans, and how they travel between processes.
+//! The ids of traces and spans, and their propagation between processes.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -6,15 +6,15 @@ use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 
-/// Names a trace.
+/// The id of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceId(pub [u8; 16]);
 
-/// Names a span within its trace.
+/// The id of a span within its trace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpanId(pub [u8; 8]);
 
-/// What a span is known by in other processes: the `traceparent` of W3C Trace Context.
+/// The identity of a span in other processes: the `traceparent` of W3C Trace Context.
 ///
 /// ```
 /// use deepagents_otel::SpanContext;
@@ -30,12 +30,13 @@ pub struct SpanContext {
     pub trace: TraceId,
     /// The span.
     pub span: SpanId,
-    /// Whether the trace is recorded.
+    /// Whether the trace is sampled.
     pub sampled: bool,
 }
 
 impl TraceId {
-    /// The trace of a run that no other process is the parent of: another process that goes on with the run finds the same.
+    /// Returns the trace of a run that has no parent in another process. Every process that resumes the run derives the
+    /// same id.
     pub fn of_run(thread: Option<&str>, run: &str) -> Self {
         let digest = digest(&["trace", thread.unwrap_or_default(), run]);
         let mut id = [0; 16];
@@ -45,7 +46,7 @@ impl TraceId {
 }
 
 impl SpanId {
-    /// The span of a process' part of a run.
+    /// Returns the span of a process' part of a run.
     pub fn of_run(thread: Option<&str>, run: &str, attempt: u32) -> Self {
         let digest = digest(&["span", thread.unwrap_or_default(), run, &attempt.to_string()]);
         let mut id = [0; 8];
@@ -53,7 +54,7 @@ impl SpanId {
         Self(id)
     }
 
-    /// A span below this one, told from others by what it is about.
+    /// Derives the id of a span below this one from what distinguishes it.
     pub(crate) fn below(self, about: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         (self, about).hash(&mut hasher);
@@ -105,7 +106,7 @@ impl fmt::Display for SpanContext {
     }
 }
 
-/// Reads so many bytes of lower-case hexadecimal, which are not all zero.
+/// Parses N bytes of lower-case hexadecimal that are not all zero.
 fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut digits = text.bytes().map(|digit| match digit {
         b'0'..=b'9' => Some(digit - b'0'),
@@ -128,7 +129,7 @@ impl FromStr for SpanContext {
             let (version, trace, span) = (parts.next()?, parts.next()?, parts.next()?);
             let flags = parts.next()?;
             let plain = |text: &str| text.len() == 2 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-            // Versions to come may have more parts at their end.
+            // Future versions may append fields.
             let fits = plain(version) && version != "ff" && (version != "00" || parts.next().is_none());
             let flags = u8::from_str_radix(flags, 16).ok().filter(|_| plain(flags) && fits)?;
             Some(Self { trace: TraceId(bytes(trace)?), span: SpanId(bytes(span)?), sampled: flags & 1 == 1 })

@@ -1,9 +1,11 @@
-//! Traces and metrics of agents, after OpenTelemetry's conventions for generative AI.
+//! Traces and metrics of agents, following OpenTelemetry's semantic conventions for generative AI.
 //!
-//! A [`Tracer`] watches runs through the events that every subscriber sees. An agent's run is a span `invoke_agent`, a
-//! request to a model `chat`, a call of a tool `execute_tool`; a sub-agent is a child of the call that started it, and a run
-//! that goes on with an earlier one links to it. What was said is not part of spans unless it is [asked for](Content).
-//! Spans and the metrics made of them are exported over OTLP: HTTP with protobuf or JSON, gRPC, or lines of JSON in a file.
+//! A [`Tracer`] observes runs through the events that every subscriber gets. A run of an agent is an `invoke_agent`
+//! span, a model request a `chat` span and a tool call an `execute_tool` span. A sub-agent is a child of the call that
+//! started it, and a run that resumes an earlier one links to it.
+//!
+//! Content is not part of spans unless it is [requested](Content). Spans, and the metrics derived from them, are
+//! exported over OTLP: HTTP with protobuf or JSON, gRPC, or JSON lines in a file.
 //!
 //! ```
 //! use deepagents_otel::{ExportConfig, TraceOptions, Tracer};
@@ -20,12 +22,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! No run waits for an exporter. Finished spans go into a queue of bounded length; what does not fit, and what a receiver
-//! does not take in time, is dropped and counted. Spans exist when they have ended, so a process that is killed leaves
-//! those that had not out.
+//! No run waits for an exporter. Finished spans go into a bounded queue. Spans that do not fit, or that a receiver does
+//! not accept in time, are dropped and counted. Spans are created when they end, so a killed process loses its open
+//! ones.
 //!
-//! [`TraceBuilder`] makes spans of any events, those of a [log](deepagents_core::agent::ThreadAccess::events) among them,
-//! and needs no exporter.
+//! [`TraceBuilder`] builds spans from any events, including those of a
+//! [log](deepagents_core::agent::ThreadAccess::events), without an exporter.
 
 mod builder;
 mod config;

@@ -1,4 +1,4 @@
-//! Measurements of spans, summed up as histograms until they are exported.
+//! Measurements of spans, aggregated into histograms until they are exported.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::span::seconds;
 use crate::{ModelName, Operation, Span, conventions as names};
 
-/// Series that are kept apart; what comes beyond them is summed up in one of each instrument.
+/// Maximum number of series. Further ones are aggregated into one overflow series per instrument.
 const SERIES: usize = 2_000;
 
-/// Bounds of histograms of tokens.
+/// Bucket bounds for tokens.
 const TOKENS: &[f64] = &[
     1.0,
     4.0,
@@ -27,10 +27,10 @@ const TOKENS: &[f64] = &[
     16_777_216.0,
     67_108_864.0,
 ];
-/// Bounds of histograms of seconds.
+/// Bucket bounds for seconds.
 const SECONDS: &[f64] = &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 
-/// What is measured.
+/// An instrument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Instrument {
     TokenUsage,
@@ -68,7 +68,7 @@ impl Instrument {
     }
 }
 
-/// What tells the series of an instrument apart.
+/// The labels that distinguish the series of an instrument.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Labels {
     model: Option<Arc<ModelName>>,
@@ -80,7 +80,7 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    /// Attributes by the names of the conventions; whether it is the series of all that came too many is told apart.
+    /// Returns the attributes by their names in the conventions, without the overflow mark.
     pub(crate) fn attributes(&self, instrument: Instrument) -> Vec<(&'static str, &str)> {
         let mut all = vec![(names::OPERATION_NAME, instrument.operation())];
         if let Some(model) = &self.model {
@@ -105,7 +105,7 @@ pub(crate) struct Histogram {
     pub(crate) sum: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
-    /// One more than bounds.
+    /// The counts per bucket, one more than there are bounds.
     pub(crate) buckets: Vec<u64>,
 }
 
@@ -129,14 +129,15 @@ impl Histogram {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Metrics {
     pub(crate) series: BTreeMap<(Instrument, Labels), Histogram>,
-    /// When the first measurement was made, or the last were handed out, in nanoseconds since 1970.
+    /// When the first measurement started or, after [`take`](Self::take), when the last one taken ended; in nanoseconds
+    /// since 1970.
     pub(crate) since: Option<u64>,
-    /// When the last was made.
+    /// When the last measured span ended.
     pub(crate) last: u64,
 }
 
 impl Metrics {
-    /// Measures a span.
+    /// Records a span.
     pub(crate) fn record(&mut self, span: &Span) {
         self.since.get_or_insert(span.start);
         self.last = self.last.max(span.end);
@@ -176,7 +177,7 @@ impl Metrics {
         self.series.entry(key).or_insert_with(|| Histogram::new(bounds)).record(value, bounds);
     }
 
-    /// Hands out what was measured and begins anew.
+    /// Takes the measurements and starts over.
     pub(crate) fn take(&mut self) -> Self {
         let taken = std::mem::take(self);
         self.since = taken.since.map(|_| taken.last);

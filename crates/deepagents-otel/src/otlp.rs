@@ -1,4 +1,4 @@
-//! Spans and metrics as messages of OTLP.
+//! Converts spans and metrics to OTLP messages.
 
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
@@ -11,12 +11,12 @@ use opentelemetry_proto::tonic::trace::v1 as trace;
 use crate::metrics::{Histogram, Instrument, Labels, Metrics};
 use crate::{AttributeValue, DiscardedAttempt, Operation, Span, SpanContext, SpanKind, Temporality, conventions};
 
-/// What a series has that stands for all beyond those kept apart.
+/// The attribute of the overflow series.
 const OVERFLOW: &str = "otel.metric.overflow";
-/// Whether a parent or a linked span may be in another process is not told.
+/// The flag of sampled spans. The flags for remote parents and links are not set.
 const SAMPLED: u32 = 1;
 
-/// The process that all is about.
+/// Builds the resource, which describes the process.
 pub(crate) fn resource(attributes: &[(String, String)]) -> Resource {
     let attributes = attributes.iter().map(|(name, value)| key_value(name, Value::StringValue(value.clone())));
     Resource { attributes: attributes.collect(), ..Resource::default() }
@@ -30,7 +30,7 @@ fn scope() -> InstrumentationScope {
     }
 }
 
-/// A request that exports spans.
+/// Builds a request that exports spans.
 pub(crate) fn spans(resource: &Resource, spans: &[Span]) -> ExportTraceServiceRequest {
     let scope_spans = trace::ScopeSpans {
         scope: Some(scope()),
@@ -119,7 +119,7 @@ fn key_value(name: &str, value: Value) -> KeyValue {
     KeyValue { key: name.to_owned(), value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
 }
 
-/// A request that exports metrics, and how many spans were dropped.
+/// Builds a request that exports metrics and the number of dropped spans.
 pub(crate) fn metrics(
     resource: &Resource,
     measured: &Metrics,
@@ -146,7 +146,7 @@ pub(crate) fn metrics(
             }
         }
     }
-    // The count is of the exporter's whole life.
+    // This count covers the exporter's whole lifetime.
     let sum = metrics::Sum {
         data_points: vec![metrics::NumberDataPoint {
             start_time_unix_nano: start,

@@ -1,4 +1,4 @@
-//! Spans as data: what they are about, and the attributes that the conventions give them.
+//! Spans as data, with their attributes in the conventions.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,73 +9,73 @@ use deepagents_core::model::ModelServer;
 use crate::conventions as names;
 use crate::{SpanContext, SpanId};
 
-/// A part of a run that has ended.
+/// A finished span of a run.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Span {
     /// Its identity.
     pub context: SpanContext,
-    /// The span that it is a part of, here or in another process.
+    /// The parent span, in this or another process.
     pub parent: Option<SpanId>,
-    /// The span of the process that began what this one goes on with.
+    /// The span of the previous process' part of the run that this one resumes.
     pub link: Option<SpanContext>,
-    /// When it began, in nanoseconds since 1970.
+    /// The start, in nanoseconds since 1970.
     pub start: u64,
-    /// When it ended, in nanoseconds since 1970.
+    /// The end, in nanoseconds since 1970.
     pub end: u64,
-    /// The agent.
+    /// The agent's name.
     pub agent: Arc<str>,
-    /// Its path, empty for the main one.
+    /// The agent's path, empty for the main agent.
     pub path: Arc<[String]>,
     /// The thread.
     pub thread: Option<Arc<str>>,
-    /// What was done.
+    /// The operation.
     pub operation: Operation,
-    /// Why it failed, if it did.
+    /// The error, if it failed.
     pub error: Option<SpanError>,
-    /// What was said, where that was asked for: attributes and their texts.
+    /// The content, if requested: attributes and their texts.
     pub content: Vec<(&'static str, String)>,
 }
 
-/// What was done.
+/// The operation of a span.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Operation {
-    /// A process' part of a run of the main agent, or of a sub-agent.
+    /// A process' part of a run of the main agent, or a run of a sub-agent.
     InvokeAgent {
-        /// What the agent is for; none where the log or the events alone are known.
+        /// The agent's description; `None` if only the log or the events are available.
         description: Option<Arc<str>>,
-        /// The run.
+        /// The id of the run.
         run: Arc<str>,
-        /// Which process works on it, counted from 0.
+        /// The number of the process that works on it, from 0.
         attempt: u32,
-        /// The model that it asked last.
+        /// The model of its last request.
         model: Option<Arc<ModelName>>,
         /// Tokens of the agent and those below it.
         usage: Usage,
-        /// Why it ended, in a stable word; none if that is not known.
+        /// Why it ended, as a stable name, if known.
         finish: Option<Cow<'static, str>>,
     },
-    /// A request to a model, tries that failed included.
+    /// A model request, including failed attempts.
     Chat {
-        /// The model; none where the log alone is known.
+        /// The model; `None` if only the log is available.
         model: Option<Arc<ModelName>>,
         /// The id of the answer in the thread.
         message: String,
         /// Tokens.
         usage: Usage,
-        /// Why the model stopped, in a stable word.
+        /// Why the model stopped, as a stable name.
         finish: Option<Cow<'static, str>>,
         /// Nanoseconds until the first piece of the answer.
         first_chunk: Option<u64>,
-        /// What the request asked for.
+        /// The settings of the request.
         settings: Option<Box<RequestSettings>>,
-        /// What the answer says of itself; none where the log or the events alone are known.
+        /// The answer's metadata; `None` if only the log or the events are available.
         response: Option<Box<ResponseInfo>>,
-        /// Tries that failed.
+        /// Failed attempts.
         discarded: Vec<DiscardedAttempt>,
     },
-    /// A call of a tool.
+    /// A tool call.
     ExecuteTool {
         /// The tool.
         tool: Arc<str>,
@@ -87,48 +87,48 @@ pub enum Operation {
 /// The name of a model.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModelName {
-    /// Who serves it, by the name that the conventions have.
+    /// The provider, by its name in the conventions.
     pub provider: Arc<str>,
-    /// The model, as its provider knows it.
+    /// The model, by its provider's name for it.
     pub model: Arc<str>,
 }
 
 impl ModelName {
-    /// Reads `provider:model`.
+    /// Parses `provider:model`.
     pub fn new(name: &str) -> Self {
         let (provider, model) = name.split_once(':').unwrap_or(("_OTHER", name));
         Self { provider: names::provider_name(provider).into(), model: model.into() }
     }
 }
 
-/// What a request asked for.
+/// The settings of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestSettings {
-    /// Tokens the answer may hold.
+    /// The maximum number of tokens of the answer.
     pub max_tokens: Option<u64>,
-    /// Randomness.
+    /// The sampling temperature.
     pub temperature: Option<f64>,
-    /// Nucleus sampling.
+    /// The top-p of nucleus sampling.
     pub top_p: Option<f64>,
-    /// Texts that end the answer.
+    /// Sequences that end the answer.
     pub stop: Vec<String>,
-    /// What randomness begins with.
+    /// The seed of sampling.
     pub seed: Option<i64>,
-    /// The server that was asked.
+    /// The server that the request was sent to.
     pub server: Option<ModelServer>,
 }
 
-/// What an answer says of itself.
+/// The metadata of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResponseInfo {
-    /// The provider's id of it.
+    /// The provider's id of the answer.
     pub id: Option<String>,
-    /// The model that gave it, where that is known to be another than was asked, as with fallbacks.
+    /// The model that answered, if it is known to differ from the requested one, as with fallbacks.
     pub model: Option<String>,
 }
 
 impl ResponseInfo {
-    /// Of an answer as its model has given it; none where that says nothing.
+    /// Returns the metadata of an answer, or `None` if it has none.
     pub(crate) fn of(answer: &AssistantMessage, asked: Option<&ModelName>) -> Option<Box<Self>> {
         let id = Some(answer.id.clone()).filter(|id| !id.is_empty());
         let model = answer.origin.as_ref().map(|origin| origin.model.clone());
@@ -137,32 +137,32 @@ impl ResponseInfo {
     }
 }
 
-/// A try of a request that failed and was made again.
+/// A failed attempt of a request that was retried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscardedAttempt {
-    /// When, in nanoseconds since 1970.
+    /// When it failed, in nanoseconds since 1970.
     pub at: u64,
-    /// The pause before the next try, in milliseconds.
+    /// The delay before the next attempt, in milliseconds.
     pub retry_after_ms: u64,
-    /// Why, where content was asked for.
+    /// Why it failed, if content was requested.
     pub reason: Option<String>,
 }
 
-/// Why a span failed.
+/// The error of a span.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanError {
-    /// A stable word for the class of the error.
+    /// The stable name of the error's class.
     pub kind: Cow<'static, str>,
-    /// The error in words, where content was asked for.
+    /// The error message, if content was requested.
     pub message: Option<String>,
 }
 
-/// On which side of a border a span is.
+/// The kind of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
-    /// Within this process.
+    /// Internal to this process.
     Internal,
-    /// It asks another process.
+    /// A request to another process.
     Client,
 }
 
@@ -174,14 +174,14 @@ pub enum AttributeValue<'a> {
     Text(&'a str),
     /// Texts.
     Texts(Vec<&'a str>),
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A number.
+    /// A floating-point number.
     Double(f64),
 }
 
 impl Span {
-    /// The span's name: `invoke_agent NAME`, `chat MODEL`, `execute_tool TOOL`.
+    /// Returns the span's name: `invoke_agent NAME`, `chat MODEL`, `execute_tool TOOL`.
     pub fn name(&self) -> String {
         let about: &str = match &self.operation {
             Operation::InvokeAgent { .. } => &self.agent,
@@ -192,7 +192,7 @@ impl Span {
         format!("{} {about}", self.operation.name())
     }
 
-    /// On which side of a border it is.
+    /// Returns the kind of the span.
     pub fn kind(&self) -> SpanKind {
         match self.operation {
             Operation::Chat { .. } => SpanKind::Client,
@@ -200,13 +200,13 @@ impl Span {
         }
     }
 
-    /// How long it took, in seconds.
+    /// Returns the duration in seconds.
     #[allow(clippy::cast_precision_loss, reason = "a difference of times is far below 2^53 microseconds")]
     pub fn seconds(&self) -> f64 {
         self.end.saturating_sub(self.start) as f64 / 1e9
     }
 
-    /// Its attributes by the names of the [conventions](crate::conventions), content included.
+    /// Returns the attributes by their names in the [conventions](crate::conventions), including content.
     pub fn attributes(&self) -> Vec<(&'static str, AttributeValue<'_>)> {
         use AttributeValue::{Double, Int, Text, Texts};
         let mut all = Vec::with_capacity(16);
@@ -269,7 +269,7 @@ impl Span {
 }
 
 impl Operation {
-    /// Its name in the conventions.
+    /// Returns the operation's name in the conventions.
     pub fn name(&self) -> &'static str {
         match self {
             Self::InvokeAgent { .. } => names::operation::INVOKE_AGENT,
@@ -294,7 +294,7 @@ fn usage_attributes(all: &mut Vec<(&'static str, AttributeValue<'_>)>, usage: Us
         (names::USAGE_CACHE_WRITE, usage.cache_write),
         (names::USAGE_REASONING, usage.reasoning),
     ];
-    // A provider that tells no tokens has not counted none.
+    // A zero means that the provider reports no such count.
     let told = counts.into_iter().filter(|(_, count)| *count > 0);
     all.extend(told.map(|(name, count)| (name, AttributeValue::Int(int(count)))));
 }

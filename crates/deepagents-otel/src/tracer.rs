@@ -1,4 +1,4 @@
-//! Watching runs.
+//! Observes runs.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,17 +22,17 @@ use crate::{
     TraceBuilder, TraceId,
 };
 
-/// Which traces are exported. Metrics are of all.
+/// Decides which traces are exported. Metrics cover all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Sampler {
-    /// All.
+    /// Exports all traces.
     #[default]
     AlwaysOn,
-    /// None.
+    /// Exports no traces.
     AlwaysOff,
-    /// Those whose ids are in this part of all, from 0 to 1, as other processes decide too.
+    /// Exports this share of traces, from 0 to 1. The trace id decides, so other processes make the same decision.
     Ratio(f64),
-    /// What the caller's `traceparent` says; without one as the ratio says.
+    /// Follows the caller's `traceparent`. Without one, exports this share of traces.
     ParentBased(f64),
 }
 
@@ -52,21 +52,21 @@ impl Sampler {
     }
 }
 
-/// What spans hold, and how traces of several processes come together.
+/// The contents of spans, and how the traces of several processes are connected.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct TraceOptions {
-    /// What was said becomes part of spans; it does not by default.
+    /// Adds content to spans; off by default.
     pub content: Option<Content>,
-    /// Which traces are exported.
+    /// Decides which traces are exported.
     pub sampler: Sampler,
-    /// The span of another process that runs are parts of: its `traceparent`.
+    /// The parent span of runs, in another process: its `traceparent`.
     pub parent: Option<SpanContext>,
-    /// The trace that the part of a run was in which an earlier process had, if that process had a caller's trace.
+    /// The trace of an earlier process' part of the run, if that process used its caller's trace.
     pub previous_trace: Option<TraceId>,
-    /// Whether servers of models are told the trace, with the header `traceparent`.
+    /// Whether the trace is sent to model servers, in the header `traceparent`.
     pub propagate: bool,
-    /// The clock of the agents, if they have one of their own.
+    /// The clock of the agents, if it is not the system clock.
     pub clock: Option<Arc<dyn Clock>>,
 }
 
@@ -81,7 +81,7 @@ impl fmt::Debug for TraceOptions {
     }
 }
 
-/// Makes spans and metrics of runs, and exports them. Clones share one exporter.
+/// Creates and exports the spans and metrics of runs. Clones share one exporter.
 ///
 /// See the [crate](crate) for an example.
 #[derive(Clone)]
@@ -100,16 +100,17 @@ impl fmt::Debug for Tracer {
 }
 
 impl Tracer {
-    /// Begins to export, in tasks of the runtime that it is called on.
+    /// Creates a tracer and starts its exporter on the current runtime.
     ///
     /// # Errors
-    /// When there is no runtime, or an address or a header cannot be used. A receiver that is not there is no error.
+    /// Returns an error if there is no runtime, or an address or a header is invalid. An unreachable receiver is not an
+    /// error.
     pub fn new(export: ExportConfig, options: TraceOptions) -> Result<Self, ExportError> {
         let clock = options.clock.clone().unwrap_or_else(|| Arc::new(SystemClock));
         Ok(Self(Arc::new(Inner { exporter: Exporter::start(export)?, options, clock })))
     }
 
-    /// An observer for a run and whatever goes on with it, to be given to [`RunInput::observer`].
+    /// Creates an observer for a run and the runs that resume it. Pass it to [`RunInput::observer`].
     pub fn observer(&self) -> Arc<RunTrace> {
         let options = &self.0.options;
         let mut builder = TraceBuilder::default();
@@ -125,18 +126,18 @@ impl Tracer {
         Arc::new(RunTrace { tracer: self.clone(), builder: Mutex::new(builder), asides: AtomicU64::new(0) })
     }
 
-    /// An input whose run is traced.
+    /// Adds an observer to an input.
     pub fn observe(&self, input: impl Into<RunInput>) -> RunInput {
         input.into().observer(self.observer())
     }
 
-    /// What became of spans so far.
+    /// Returns the outcome of exporting spans so far.
     pub fn report(&self) -> ExportReport {
         self.0.exporter.report()
     }
 
-    /// Exports what waits, within a time, and ends; what is not exported then is counted as dropped. Spans that end later
-    /// are too.
+    /// Exports the queued spans within a time limit, then stops. Spans not exported by then, and spans that end later,
+    /// count as dropped.
     pub async fn shutdown(&self, within: Duration) -> ExportReport {
         self.0.exporter.shutdown(within).await
     }
@@ -150,12 +151,12 @@ impl Tracer {
     }
 }
 
-/// Makes spans of a run as it goes on: a [`RunObserver`]. Dropping it ends those that are under way.
+/// The [`RunObserver`] that creates the spans of a run. Dropping it ends the open spans.
 #[derive(Debug)]
 pub struct RunTrace {
     tracer: Tracer,
     builder: Mutex<TraceBuilder>,
-    /// Counts requests beside the conversation.
+    /// The number of requests outside the conversation.
     asides: AtomicU64,
 }
 
@@ -164,19 +165,19 @@ impl RunTrace {
         self.builder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the spans that are under way, when no event will.
+    /// Ends the open spans. Call this when no further event arrives.
     pub fn finish(&self) {
         let mut spans = Vec::new();
         self.builder().finish(&mut spans);
         self.tracer.export(spans);
     }
 
-    /// The span of the run's main agent that is under way, for whatever else is to be a part of it.
+    /// Returns the span of the run's main agent while it is open, as a parent for other spans.
     pub fn context(&self) -> Option<SpanContext> {
         self.builder().context()
     }
 
-    /// A request beside the conversation, such as for a summary: events do not tell of it, so it is watched here.
+    /// Observes a request outside the conversation, such as for a summary, which no event reports.
     fn aside(
         self: Arc<Self>,
         call: ModelCall,
@@ -236,7 +237,7 @@ impl RunObserver for RunTrace {
         }
         drop(builder);
         let answer = model.stream(request).inspect(move |event| {
-            // Most of what comes is a piece of the answer, of which events tell.
+            // Events report the pieces of the answer, which are most of the stream.
             if matches!(event, Err(_) | Ok(ModelEvent::Retry { .. } | ModelEvent::Finished(_))) {
                 self.builder().response(&call.path, event);
             }

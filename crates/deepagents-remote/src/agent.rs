@@ -1,4 +1,4 @@
-//! A remote agent, whatever its server speaks.
+//! Remote agents, independent of the protocol.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::error::RemoteError;
 use crate::http::Http;
 use crate::langgraph::LangGraph;
 
-/// An agent of another server.
+/// An agent on another server.
 ///
 /// ```
 /// use deepagents_core::tool::{ToolContext, ToolError, ToolOutput};
@@ -44,19 +44,20 @@ enum Server {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RemoteTask {
-    /// What is to be done, in words.
+    /// The task, in natural language.
     pub description: String,
-    /// Names the conversation over there; work under the same name goes on with it. Each call has its own unless said.
+    /// The name of the remote conversation. Work with the same name continues the conversation. By default, each call
+    /// has its own.
     pub conversation: Option<String>,
 }
 
 impl RemoteTask {
-    /// Work in a conversation of its own.
+    /// Creates a task in a conversation of its own.
     pub fn new(description: impl Into<String>) -> Self {
         Self { description: description.into(), conversation: None }
     }
 
-    /// Work that belongs to a conversation. What runs over there for it is ended first.
+    /// Sets the conversation. A run still active in it is cancelled first.
     #[must_use]
     pub fn conversation(mut self, name: impl Into<String>) -> Self {
         self.conversation = Some(name.into());
@@ -64,23 +65,23 @@ impl RemoteTask {
     }
 }
 
-/// Work under way, as the protocols see it.
+/// A piece of work in progress, as the protocols see it.
 pub(crate) struct Work<'a> {
     pub(crate) description: &'a str,
-    /// The conversation's id over there.
+    /// The remote conversation's id.
     pub(crate) conversation: String,
-    /// Whether there may be more in the conversation than this work.
+    /// Whether the conversation may contain other work.
     pub(crate) goes_on: bool,
-    /// The key of the call: the same if it is made again.
+    /// The key of the call, which is the same if the call is made again.
     pub(crate) key: String,
     pub(crate) scope: &'a ChildScope,
 }
 
-/// Why work stopped without a result.
+/// Reports why work stopped without a result.
 pub(crate) enum WorkError {
-    /// Something is wrong over there, or with the way there.
+    /// A problem of the server or the connection.
     Remote(RemoteError),
-    /// Something is wrong here: a question waits, a budget is spent, the log cannot be written.
+    /// A local reason: a question is pending, a budget is exhausted, or the log cannot be written.
     Here(ToolError),
 }
 
@@ -97,10 +98,10 @@ impl From<ToolError> for WorkError {
 }
 
 impl RemoteAgent {
-    /// An agent under a name, which its events carry.
+    /// Creates an agent with a name that its events carry.
     ///
     /// # Errors
-    /// [`RemoteError::Config`] when no HTTP client can be made.
+    /// Returns [`RemoteError::Config`] if the HTTP client cannot be created.
     pub fn new(name: impl Into<Arc<str>>, config: RemoteConfig) -> Result<Self, RemoteError> {
         let http = Http::new(&config)?;
         let server = match config.protocol {
@@ -112,22 +113,21 @@ impl RemoteAgent {
         Ok(Self { name: name.into(), config: Arc::new(config), server: Arc::new(server) })
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it is.
+    /// Returns the configuration.
     pub fn config(&self) -> &RemoteConfig {
         &self.config
     }
 
-    /// Does a piece of work over there, as part of a tool call. What goes wrong over there is a result that is an error, in
-    /// words for the model.
+    /// Does a piece of work as part of a tool call. A remote failure is an error result with a message for the model.
     ///
     /// # Errors
-    /// [`ToolError::Interrupted`] while a question of it waits for an answer, and what ends the run here: see
-    /// [`ChildScope`].
+    /// Returns [`ToolError::Interrupted`] while one of its questions is pending, and any error that ends the local run:
+    /// see [`ChildScope`].
     pub async fn run(&self, task: RemoteTask, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let scope = cx.child_scope("task", self.name.to_string()).await?;
         let named = task.conversation.clone().unwrap_or_else(|| cx.key());
@@ -139,12 +139,12 @@ impl RemoteAgent {
             key: cx.key(),
             scope: &scope,
         };
-        // Boxed: it is large, and lives in every call of the tool that delegates.
+        // Boxed because it is large and part of every call of the delegating tool.
         let ended = Box::pin(self.within(&work)).await;
         self.conclude(ended, &scope).await
     }
 
-    /// The work, until it is cancelled or its time is up: what runs over there is cancelled then.
+    /// Does the work until it is cancelled or its deadline passes; then the remote run is cancelled.
     async fn within(&self, work: &Work<'_>) -> Ended {
         let limit = self.config.deadline;
         let deadline = async {
@@ -172,7 +172,7 @@ impl RemoteAgent {
                 Ended::Remote(RemoteError::Deadline { host, limit: limit.unwrap_or_default() })
             }
         };
-        // A log that cannot be written says nothing against the run over there: the next process goes on with it.
+        // If only the local log cannot be written, the remote run is kept, and the next process resumes it.
         let is_unwanted = match &ended {
             Ended::Cancelled | Ended::Remote(RemoteError::Deadline { .. } | RemoteError::UnknownStatus { .. }) => true,
             Ended::Here(error) => !matches!(error, ToolError::Interrupted(_) | ToolError::Fatal(_)),
@@ -224,7 +224,7 @@ enum Ended {
     Here(ToolError),
 }
 
-/// The budget that an error speaks of.
+/// Returns the exhausted budget that an error reports.
 fn spent(error: &deepagents_core::error::BoxError) -> Option<FinishReason> {
     match error.downcast_ref::<Error>()? {
         Error::BudgetExhausted(stop) => Some(stop.clone()),

@@ -1,4 +1,4 @@
-//! Where a remote agent is, and how it is called.
+//! The address of a remote agent, and how it is called.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RemoteError;
 
-/// How long a server that does not answer is tried.
+/// The default time limit for reaching a server.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a server speaks.
+/// The protocol of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Protocol {
-    /// The API of LangGraph's server, which `deepagents serve` has too; the Agent Protocol is a part of it.
+    /// The API of the LangGraph server, which `deepagents serve` also has; it includes the Agent Protocol.
     #[default]
     LangGraph,
-    /// Agent2Agent, version 0.3, JSON-RPC over HTTP.
+    /// Agent2Agent, versions 0.3 and 1.0, JSON-RPC over HTTP.
     A2a,
 }
 
-/// Where a remote agent is, and how it is called.
+/// The address of a remote agent, and how it is called.
 ///
 /// ```
 /// use std::time::Duration;
@@ -50,11 +50,12 @@ fn refused(why: impl Into<String>) -> RemoteError {
 }
 
 impl RemoteConfig {
-    /// An agent of a server: its address, what it speaks, and which of its agents. An A2A server whose address is that of
-    /// one agent needs no name.
+    /// Creates a configuration from the address of a server, its protocol, and the name of one of its agents. An A2A
+    /// server whose address is that of a single agent needs no name.
     ///
     /// # Errors
-    /// [`RemoteError::Config`] when the address is none of HTTP, holds a name and password, or the agent's name is missing.
+    /// Returns [`RemoteError::Config`] if the address is not an HTTP address, or contains credentials, a query or a
+    /// fragment, or if a LangGraph agent has no name.
     pub fn new(url: &str, protocol: Protocol, assistant: Option<&str>) -> Result<Self, RemoteError> {
         let mut parsed = Url::parse(url.trim()).map_err(|error| refused(format!("`url` is no address: {error}")))?;
         if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
@@ -78,27 +79,28 @@ impl RemoteConfig {
         Ok(Self { url: parsed, assistant, protocol, headers, patience: PATIENCE, deadline: None })
     }
 
-    /// An agent of a LangGraph server, of `deepagents serve`, or of an Agent Protocol server: the address of the server,
-    /// and the graph or the id of the assistant.
+    /// Creates a configuration for an agent of a LangGraph server, of `deepagents serve`, or of an Agent Protocol
+    /// server, from the address of the server, and the graph or the assistant's id.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// See [`new`](Self::new).
     pub fn langgraph(url: &str, assistant: &str) -> Result<Self, RemoteError> {
         Self::new(url, Protocol::LangGraph, Some(assistant))
     }
 
-    /// An A2A agent: the address where its card is, below `.well-known/agent-card.json`, or that of its JSON-RPC endpoint.
+    /// Creates a configuration for an A2A agent from the address below which its card is, at
+    /// `.well-known/agent-card.json`, or from that of its JSON-RPC endpoint.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// See [`new`](Self::new).
     pub fn a2a(url: &str) -> Result<Self, RemoteError> {
         Self::new(url, Protocol::A2a, None)
     }
 
-    /// Sends a header with every request, to this server alone.
+    /// Adds a header that is sent with every request to this server, and to no other.
     ///
     /// # Errors
-    /// [`RemoteError::Config`] when it cannot be sent; the value is not part of the text.
+    /// Returns [`RemoteError::Config`] if the header is invalid. The error does not contain the value.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, RemoteError> {
         let header: HeaderName = name.parse().map_err(|_| refused(format!("`{name}` is no name of a header")))?;
         let mut value = HeaderValue::from_str(value)
@@ -108,21 +110,22 @@ impl RemoteConfig {
         Ok(self)
     }
 
-    /// How long a server is tried that cannot be reached or says that it cannot work now; 60 seconds unless said.
+    /// Sets how long to retry a server that is unreachable or temporarily unavailable; 60 seconds by default.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// How long a piece of work may take, in this process; not limited unless said. The run over there is cancelled then.
+    /// Sets a time limit for a piece of work in this process; unlimited by default. When it passes, the remote run is
+    /// cancelled.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// The server's scheme, host and port.
+    /// Returns the server's scheme, host and port.
     pub fn origin(&self) -> String {
         self.url.origin().ascii_serialization()
     }

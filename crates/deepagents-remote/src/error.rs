@@ -1,22 +1,22 @@
-//! What goes wrong with a remote agent.
+//! Errors of remote agents.
 
 use std::time::Duration;
 
-/// Why a remote agent came to no result. None of the texts holds a header or the query of an address.
+/// Reports why a remote agent returned no result. No message contains headers or the query of an address.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteError {
-    /// The configuration cannot be used.
+    /// The configuration is invalid.
     #[error("the remote agent cannot be used: {0}")]
     Config(String),
-    /// The server could not be reached, or answered that it cannot work, for as long as was waited.
+    /// The server was unreachable or unavailable until the time limit.
     #[error("{host} does not answer ({reason}); it was tried for {} seconds", waited.as_secs())]
     Unreachable {
         /// The server.
         host: String,
-        /// What the last try came to.
+        /// The failure of the last attempt.
         reason: String,
-        /// How long it was tried.
+        /// How long it was retried.
         waited: Duration,
     },
     /// The server refused a request.
@@ -24,24 +24,24 @@ pub enum RemoteError {
     Refused {
         /// The server.
         host: String,
-        /// What was asked for.
+        /// What was requested.
         what: &'static str,
-        /// The status.
+        /// The HTTP status.
         status: u16,
-        /// What the server says of it, cut.
+        /// The server's explanation, truncated.
         detail: String,
     },
-    /// The server answered something that the protocol does not have.
+    /// The server's response violates the protocol.
     #[error("{host} answered {what} with something else than the protocol says: {reason}")]
     Answer {
         /// The server.
         host: String,
-        /// What was asked for.
+        /// What was requested.
         what: &'static str,
-        /// What is wrong with it.
+        /// The violation.
         reason: String,
     },
-    /// Whether the work was begun is not known, and it cannot be found out; it is not begun a second time.
+    /// It is unknown whether the work was started, and the server cannot tell. The work is not started again.
     #[error(
         "the process ended while the work was being handed to {host}, which does not say whether it was begun; it is not begun again"
     )]
@@ -49,36 +49,36 @@ pub enum RemoteError {
         /// The server.
         host: String,
     },
-    /// The work stands over there in a way that the protocol does not know; it is cancelled.
+    /// The task is in a state that the protocol does not define, so it was cancelled.
     #[error("{host} says that its task is in the state `{status}`, which is none of the protocol's; it was cancelled")]
     UnknownStatus {
         /// The server.
         host: String,
-        /// Its word, cut; empty where it has none.
+        /// The name of the state, truncated; empty if there is none.
         status: String,
     },
-    /// The run failed over there.
+    /// The remote run failed.
     #[error("the run failed at {host}: {reason}")]
     Failed {
         /// The server.
         host: String,
-        /// What the server says.
+        /// The server's explanation.
         reason: String,
     },
-    /// The run was ended over there, by somebody else.
+    /// The remote run was ended by somebody else.
     #[error("the run was ended at {host}: {reason}")]
     Ended {
         /// The server.
         host: String,
-        /// How.
+        /// How it ended.
         reason: String,
     },
-    /// Its time was up.
+    /// The deadline passed.
     #[error("{host} was not done within {} seconds; the run there was cancelled", limit.as_secs())]
     Deadline {
         /// The server.
         host: String,
-        /// How long it was given.
+        /// The time limit.
         limit: Duration,
     },
 }

@@ -1,4 +1,4 @@
-//! Requests to one server: its headers, bounds on what it answers, and patience with it.
+//! Requests to one server, with its headers, limits on responses, and retries.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use tokio::time::Instant;
 use crate::config::RemoteConfig;
 use crate::error::RemoteError;
 
-/// How long a connection may take to be made.
+/// Time limit for establishing a connection.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How long an answer that is no stream may take.
+/// Time limit for the headers of a response, and for each chunk of one that is not a stream.
 const ANSWER: Duration = Duration::from_secs(60);
-/// How long a stream may be silent before it is opened anew; servers send something every 15 seconds or so.
+/// How long a stream may be silent before it is reopened. Servers send something about every 15 seconds.
 const SILENCE: Duration = Duration::from_secs(90);
-/// Bytes that an answer may have.
+/// Maximum bytes of a response.
 const MAX_ANSWER: usize = 64 << 20;
-/// Characters of what a server says of an error.
+/// Maximum characters of a server's error message.
 const MAX_DETAIL: usize = 300;
-/// Redirects that are followed for one request.
+/// Maximum number of redirects per request.
 const REDIRECTS: usize = 5;
-/// The first wait between two tries, and the longest.
+/// The first and the longest delay between two attempts.
 const WAITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
 
-/// A server.
+/// The HTTP client for a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Http {
     client: reqwest::Client,
@@ -39,17 +39,18 @@ pub(crate) struct Http {
     pub(crate) patience: Duration,
 }
 
-/// Why one try came to nothing.
+/// The failure of a single attempt.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Nobody there, or not now: the request can be made again. Whether it was carried out is not known.
+    /// The server is unreachable or temporarily unavailable, so the request can be retried. It is unknown whether it
+    /// was carried out.
     Away { reason: String, after: Option<Duration> },
-    /// An answer that will not change.
+    /// A definitive response.
     Final(RemoteError),
 }
 
 impl Failure {
-    /// The status with which a request was refused.
+    /// Returns the status with which a request was refused.
     pub(crate) fn status(&self) -> Option<u16> {
         match self {
             Self::Final(RemoteError::Refused { status, .. }) => Some(*status),
@@ -70,19 +71,19 @@ impl Http {
         })
     }
 
-    /// The same, with one more header.
+    /// Returns a copy with an additional header.
     pub(crate) fn with_header(&self, name: &'static str, value: &'static str) -> Self {
         let mut headers = self.headers.clone();
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         Self { headers, ..self.clone() }
     }
 
-    /// An address below that of the server.
+    /// Resolves a path below the server's address.
     pub(crate) fn url(&self, path: &str) -> Result<Url, RemoteError> {
         self.base.join(path).map_err(|error| RemoteError::Config(error.to_string()))
     }
 
-    /// The server's own address, without a slash at its end.
+    /// Returns the server's own address, without a trailing slash.
     pub(crate) fn base(&self) -> Url {
         let mut base = self.base.clone();
         let path = base.path().trim_end_matches('/').to_owned();
@@ -90,12 +91,12 @@ impl Http {
         base
     }
 
-    /// That something was answered which the protocol does not have.
+    /// Creates the error for a response that violates the protocol.
     pub(crate) fn unreadable(&self, what: &'static str, reason: &dyn Display) -> RemoteError {
         RemoteError::Answer { host: self.host.clone(), what, reason: reason.to_string() }
     }
 
-    /// One request; its answer's head has come.
+    /// Sends a request and returns when the response's headers arrive.
     async fn send(
         &self,
         what: &'static str,
@@ -131,7 +132,7 @@ impl Http {
         Err(Failure::Final(RemoteError::Refused { host, what, status: status.as_u16(), detail }))
     }
 
-    /// The whole text of an answer.
+    /// Reads the whole text of a response.
     async fn text(&self, what: &'static str, mut response: Response) -> Result<String, Failure> {
         let mut bytes = Vec::new();
         loop {
@@ -148,7 +149,7 @@ impl Http {
         }
     }
 
-    /// One request that is answered with JSON; an empty answer is null.
+    /// Sends a request that returns JSON. An empty response is null.
     pub(crate) async fn json(
         &self,
         what: &'static str,
@@ -164,7 +165,7 @@ impl Http {
         serde_json::from_str(&text).map_err(|error| Failure::Final(self.unreadable(what, &error)))
     }
 
-    /// A request that may be made again, until it is answered or patience ends.
+    /// Sends a request that is safe to repeat, with retries until the time limit.
     pub(crate) async fn steady(
         &self,
         what: &'static str,
@@ -201,22 +202,22 @@ impl Http {
         Ok(EventBody { response: Some(response), whole: None })
     }
 
-    /// Counts how often something was tried, and waits in between.
+    /// Starts a sequence of attempts.
     pub(crate) fn tries(&self) -> Tries<'_> {
         Tries { http: self, since: Instant::now(), wait: WAITS.0 }
     }
 }
 
-/// A body that comes piece by piece.
+/// A streamed body.
 #[derive(Debug)]
 pub(crate) struct EventBody {
     response: Option<Response>,
-    /// The whole text of an answer that is no stream.
+    /// The whole text of a response that is not a stream.
     pub(crate) whole: Option<String>,
 }
 
 impl EventBody {
-    /// The next bytes; none at the end, be it one that was meant or not.
+    /// Returns the next bytes, or `None` if the stream ended, broke or fell silent.
     pub(crate) async fn next(&mut self) -> Option<Vec<u8>> {
         let response = self.response.as_mut()?;
         match tokio::time::timeout(SILENCE, response.chunk()).await {
@@ -226,7 +227,7 @@ impl EventBody {
     }
 }
 
-/// Tries of one thing.
+/// A sequence of attempts.
 #[derive(Debug)]
 pub(crate) struct Tries<'a> {
     http: &'a Http,
@@ -235,7 +236,7 @@ pub(crate) struct Tries<'a> {
 }
 
 impl Tries<'_> {
-    /// Waits for the next try, unless that would be of no use.
+    /// Waits before the next attempt. Returns an error if retrying is no use or the time limit would pass.
     pub(crate) async fn again(&mut self, failure: Failure) -> Result<(), RemoteError> {
         let (reason, after) = match failure {
             Failure::Final(error) => return Err(error),
@@ -252,13 +253,13 @@ impl Tries<'_> {
         Ok(())
     }
 
-    /// Something went well: patience begins anew.
+    /// Restarts the time limit after a success.
     pub(crate) fn progressed(&mut self) {
         (self.since, self.wait) = (Instant::now(), WAITS.0);
     }
 }
 
-/// What is wrong with a request, without its address, which may hold what is nobody's business.
+/// Describes the failure of a request, without its address, which may contain secrets.
 fn reason(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut words = vec![error.to_string()];
@@ -273,7 +274,7 @@ fn reason(error: reqwest::Error) -> String {
     cut(&words.join(": "))
 }
 
-/// What a server says of an error, in one line.
+/// Returns a server's error message in one line.
 fn detail(text: &str) -> String {
     let read: Option<Value> = serde_json::from_str(text).ok();
     let said = read.as_ref().and_then(|value| {
@@ -287,7 +288,7 @@ fn detail(text: &str) -> String {
     }
 }
 
-/// The beginning of a text, in one line.
+/// Returns the beginning of a text in one line.
 pub(crate) fn cut(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MAX_DETAIL) {
@@ -296,8 +297,8 @@ pub(crate) fn cut(text: &str) -> String {
     }
 }
 
-/// An HTTP client with the certificates that the system trusts. A redirect is followed on the same origin alone, and where
-/// it keeps the request as it is: another host must not get the headers.
+/// Builds an HTTP client that trusts the system's certificates. Redirects are followed only within the same origin, and
+/// only if they preserve the request, because another host must not get the headers.
 fn client() -> Result<reqwest::Client, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider)

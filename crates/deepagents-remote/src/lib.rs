@@ -1,16 +1,15 @@
-//! Agents of other servers, to delegate to: behind the LangGraph API or the Agent Protocol, which is a part of it, and
-//! behind A2A.
+//! Remote agents to delegate to, over the LangGraph API, which includes the Agent Protocol, and over A2A.
 //!
 //! A [`RemoteAgent`] does a piece of work in the [scope](deepagents_core::agent::ChildScope) of a tool call, as a local
-//! sub-agent does: what happens over there are events below the call, what is spent is charged to the budgets above,
-//! questions are asked of our person and the answers handed back, and cancelling the call cancels the run over there.
+//! sub-agent does. Remote events appear below the call, usage is charged to the budgets above it, questions go to the
+//! local user and the answers back, and cancelling the call cancels the remote run.
 //!
-//! What is begun over there is in the log of our thread before it is begun: a call that is made again after a crash finds
-//! its run and reads on where it was, so nothing is done twice. A stream that was cut is read on from its last event. A
-//! server that cannot be reached for as long as the [patience](RemoteConfig::patience) lasts is one error.
+//! The local thread's log records a remote run before it is started. A call that is made again after a crash finds its
+//! run and resumes reading it, so nothing is done twice. An interrupted stream resumes after its last event. If a
+//! server cannot be reached within the [time limit](RemoteConfig::patience), the call returns a single error.
 //!
-//! Secrets: headers are sent to the configured origin alone, redirects to others are not followed, and neither headers nor
-//! queries of addresses are part of any error or `Debug` text.
+//! Headers are sent only to the configured origin, and redirects to other origins are not followed. Neither headers nor
+//! the queries of addresses appear in errors or `Debug` output.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! How far we have read of a run: which of its messages were passed on, and what was charged for them.
+//! The progress of reading a run: the forwarded messages, and the usage charged for them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,38 +8,38 @@ use deepagents_core::tool::ToolError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The key in our log.
+/// The key in the local log.
 const KEY: &str = "progress";
 
-/// How far an earlier process had come with a run of the work, as our log has it.
+/// The progress of an earlier process with a run of the work, as recorded in the local log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct Charged {
     /// The run's number within the work.
     round: usize,
-    /// Messages of it that were complete and passed on.
+    /// The number of complete messages that were forwarded.
     done: usize,
-    /// What was spent before the run began.
+    /// The usage before the run started.
     before: Usage,
-    /// What was charged so far.
+    /// The usage charged so far.
     charged: Usage,
 }
 
-/// The reading of one run.
+/// The progress of reading one run.
 pub(crate) struct Progress<'a> {
     scope: &'a ChildScope,
     mark: Charged,
-    /// Messages that an earlier process had passed on: they are counted and not passed on again.
+    /// The number of messages that an earlier process forwarded. They are counted, but not forwarded again.
     skip: usize,
-    /// Messages that were complete, by their ids.
+    /// The ids of complete messages.
     done: HashSet<String>,
-    /// Answers of which something was passed on.
+    /// The ids of answers of which a part was forwarded.
     begun: HashSet<String>,
-    /// What each answer has cost.
+    /// The usage of each answer.
     spent: HashMap<String, Usage>,
 }
 
-/// Where in the tree of the remote agent something happened: its path, and the name of the agent there.
+/// Where an event happened in the remote tree of agents: the path, and the agent's name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) path: &'a [String],
@@ -47,11 +47,11 @@ pub(crate) struct Place<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// Goes on where an earlier process was, if that was in the same run.
+    /// Continues where an earlier process stopped, if that was in the same run.
     pub(crate) fn of_round(scope: &'a ChildScope, round: usize) -> Self {
         let known =
             scope.recorded(KEY).and_then(|value| serde_json::from_value::<Charged>(value).ok()).unwrap_or_default();
-        // What is limited is counted before it is noted here, so either may be ahead.
+        // Under a budget, usage is durable before it is recorded here, so either count may be ahead.
         let charged = most(known.charged, scope.spent().usage);
         let (mark, skip) = match known.round == round {
             true => (Charged { charged, ..known }, known.done),
@@ -60,7 +60,7 @@ impl<'a> Progress<'a> {
         Self { scope, mark, skip, done: HashSet::new(), begun: HashSet::new(), spent: HashMap::new() }
     }
 
-    /// Whether nothing of the work was read, by this process or an earlier one.
+    /// Returns whether no process has read anything of the work yet.
     pub(crate) fn is_unread(&self) -> bool {
         self.mark.round == 0 && self.done.is_empty() && self.skip == 0
     }
@@ -75,7 +75,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// More of an answer; its first piece is the request to a model.
+    /// Forwards a piece of an answer. The first piece counts as a model call.
     pub(crate) fn piece(&mut self, place: Place<'_>, id: &str, event: ChildEvent) -> Result<(), ToolError> {
         if self.done.contains(id) {
             return Ok(());
@@ -87,12 +87,12 @@ impl<'a> Progress<'a> {
         Ok(())
     }
 
-    /// Something that belongs to no message.
+    /// Forwards an event that belongs to no message.
     pub(crate) fn custom(&self, place: Place<'_>, name: &str, data: Value) {
         self.emit(place, ChildEvent::Custom { name: name.to_owned(), data });
     }
 
-    /// A message that is complete, as the state over there has it. One that was read before is passed over.
+    /// Forwards a complete message in the form of the remote state, unless it was read before.
     pub(crate) async fn message(&mut self, place: Place<'_>, message: &Value) -> Result<(), ToolError> {
         let field = |key: &str| message.get(key).and_then(Value::as_str).unwrap_or_default();
         let (id, kind) = (field("id"), field("type"));
@@ -128,7 +128,8 @@ impl<'a> Progress<'a> {
         Ok(())
     }
 
-    /// Charges what the run has spent by now: what its messages say, or what the end of it says if that is more.
+    /// Charges the usage of the run so far: that of its messages or, if larger, `total`, which the end of the run
+    /// reports.
     pub(crate) async fn settle(&mut self, total: Usage) -> Result<(), ToolError> {
         let own = self.spent.values().fold(self.mark.before, |sum, usage| plus(sum, *usage));
         let total = most(own, total);
@@ -152,7 +153,7 @@ fn each(a: Usage, b: Usage, f: impl Fn(u64, u64) -> u64) -> Usage {
     }
 }
 
-/// The sum of two.
+/// Returns the sum of two usages.
 pub(crate) fn plus(a: Usage, b: Usage) -> Usage {
     each(a, b, u64::saturating_add)
 }
@@ -165,7 +166,7 @@ pub(crate) fn most(a: Usage, b: Usage) -> Usage {
     each(a, b, u64::max)
 }
 
-/// The tokens of a message as its state has them.
+/// Returns the token usage of a message in the remote state.
 pub(crate) fn usage_of(message: &Value) -> Usage {
     let Some(usage) = message.get("usage_metadata").filter(|usage| usage.is_object()) else { return Usage::default() };
     let number = |value: &Value, key: &str| value.get(key).and_then(Value::as_u64).unwrap_or(0);
@@ -179,7 +180,7 @@ pub(crate) fn usage_of(message: &Value) -> Usage {
     }
 }
 
-/// The text of a message's content, be it a text or a list of blocks.
+/// Returns the text of a message's content, which is a string or a list of blocks.
 pub(crate) fn text_of(message: &Value) -> String {
     match message.get("content") {
         Some(Value::String(text)) => text.clone(),
@@ -195,7 +196,7 @@ fn block_text(block: &Value) -> Option<&str> {
     })
 }
 
-/// The reasoning in a message or a piece of one.
+/// Returns the reasoning in a message or a piece of one.
 pub(crate) fn reasoning_of(message: &Value) -> String {
     let beside = message.get("additional_kwargs").and_then(|more| more.get("reasoning_content")?.as_str());
     if let Some(text) = beside {

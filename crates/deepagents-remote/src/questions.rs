@@ -1,28 +1,28 @@
-//! Questions of a remote agent, for our person, and the answers as the server wants them.
+//! Questions of a remote agent to the local user, and the answers in the server's format.
 
 use deepagents_core::agent::ChildScope;
 use deepagents_core::interrupt::{ActionRequest, Decision, DecisionKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// Questions that one pause may hold.
+/// Maximum number of questions in one interrupt.
 const MAX_QUESTIONS: usize = 100;
-/// The name of what is asked where it is about no tool.
+/// The tool name of a question that is not about a tool.
 const NO_TOOL: &str = "question";
 
-/// A pause of a run, as it is kept in our log until it is answered.
+/// An interrupt of a remote run, as recorded in the local log until it is answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RemoteInterrupt {
-    /// Its id over there, where there is one.
+    /// Its remote id, if it has one.
     #[serde(default)]
     pub(crate) id: Option<String>,
-    /// What is asked, in order.
+    /// The questions, in order.
     pub(crate) asked: Vec<RemoteAction>,
-    /// Whether the answer is a list of decisions about calls, or one text.
+    /// Whether the answer is a list of decisions on calls, rather than one text.
     pub(crate) decisions: bool,
 }
 
-/// One question.
+/// A question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RemoteAction {
     tool: String,
@@ -32,7 +32,7 @@ pub(crate) struct RemoteAction {
 }
 
 impl RemoteAction {
-    /// A question in words, to be answered in words.
+    /// Creates a question that is answered with a text.
     pub(crate) fn words(text: impl Into<String>) -> Self {
         let text = text.into();
         let args = json!({"question": text});
@@ -57,7 +57,7 @@ impl RemoteAction {
     }
 }
 
-/// The pauses of a thread: an object of lists by tasks, or one list.
+/// Parses the interrupts of a thread: an object with a list per task, or one list.
 pub(crate) fn read_pauses(interrupts: &Value) -> Vec<RemoteInterrupt> {
     let lists: Vec<&Value> = match interrupts {
         Value::Object(by_task) => by_task.values().filter_map(Value::as_array).flatten().collect(),
@@ -90,7 +90,7 @@ fn read_pause(id: Option<String>, value: &Value, room: usize) -> RemoteInterrupt
     let one = |(at, request): (usize, &Value)| {
         let tool = text(request, "name").or_else(|| text(request, "action")).unwrap_or_else(|| NO_TOOL.to_owned());
         let named = |config: &&Value| text(config, "action_name").as_deref() == Some(&tool);
-        // In order, unless the names say otherwise.
+        // The order decides, unless the names differ.
         let config = configs.get(at).filter(named).or_else(|| configs.iter().find(named));
         let allowed = config.and_then(|config| config.get("allowed_decisions")).and_then(Value::as_array);
         let allowed: Vec<DecisionKind> = match allowed {
@@ -103,7 +103,7 @@ fn read_pause(id: Option<String>, value: &Value, room: usize) -> RemoteInterrupt
     RemoteInterrupt { id, asked: requests.iter().enumerate().take(room).map(one).collect(), decisions: true }
 }
 
-/// Asks our person all of it at once, and gives the answers, those of each pause together.
+/// Asks the local user all questions at once. Returns the answers grouped by interrupt.
 pub(crate) async fn ask(
     scope: &ChildScope,
     pauses: &[RemoteInterrupt],
@@ -113,7 +113,7 @@ pub(crate) async fn ask(
     Ok(pauses.iter().map(|pause| decisions.by_ref().take(pause.asked.len()).collect()).collect())
 }
 
-/// What a run is resumed with.
+/// Returns the value that resumes a run.
 pub(crate) fn resume_value(pauses: &[RemoteInterrupt], answers: &[Vec<Decision>]) -> Value {
     let one = |pause: &RemoteInterrupt, answers: &[Decision]| match pause.decisions {
         true => json!({"decisions": answers}),
@@ -130,7 +130,7 @@ pub(crate) fn resume_value(pauses: &[RemoteInterrupt], answers: &[Vec<Decision>]
     }
 }
 
-/// An answer in words.
+/// Returns an answer as text.
 pub(crate) fn words(decision: &Decision) -> String {
     match decision {
         Decision::Respond { message } => message.clone(),

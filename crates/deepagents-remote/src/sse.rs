@@ -1,9 +1,9 @@
-//! Reading `text/event-stream`.
+//! A parser for `text/event-stream`.
 
-/// Bytes that one event may have.
+/// Maximum bytes of an event.
 const MAX_EVENT: usize = 32 << 20;
 
-/// An event as it was sent.
+/// An event as received.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SseEvent {
     pub(crate) name: String,
@@ -11,23 +11,23 @@ pub(crate) struct SseEvent {
     pub(crate) id: Option<String>,
 }
 
-/// Takes bytes as they come, and gives events when they are complete.
+/// Parses bytes as they arrive, and returns complete events.
 #[derive(Debug, Default)]
 pub(crate) struct SseReader {
     line: Vec<u8>,
     event: SseEvent,
     has_data: bool,
-    /// Whether the last byte was a carriage return, so that a line feed belongs to it.
+    /// Whether the last byte was a carriage return, so that a following line feed belongs to it.
     after_return: bool,
 }
 
-/// An event is longer than any that is meant.
+/// Reports an event that exceeds the maximum size.
 #[derive(Debug, thiserror::Error)]
 #[error("an event has more than {MAX_EVENT} bytes")]
 pub(crate) struct TooLong;
 
 impl SseReader {
-    /// The events that these bytes complete.
+    /// Returns the events that these bytes complete.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Vec<SseEvent>, TooLong> {
         let mut out = Vec::new();
         for &byte in bytes {

@@ -1,8 +1,8 @@
-//! Spans of time as people read them.
+//! Durations formatted for people.
 
 use std::time::Duration;
 
-/// `12 s`, `3m 05s`, `1h 02m`.
+/// Formats a duration as `12 s`, `3m 05s` or `1h 02m`.
 pub(crate) fn show(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {

@@ -1,4 +1,4 @@
-//! The screens without a terminal: for tests, and for pictures of them.
+//! The interface without a terminal, for tests and screenshots.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,8 +16,8 @@ use crate::screens::begin;
 use crate::session::Session;
 use crate::view::{self, Printer};
 
-/// The screens as a person would see them, driven by keys that a program presses. What is under way is real: runs, threads,
-/// files. Time is that of the machine, unless it is told that some has [passed](Self::pass).
+/// The interface as a user would see it, driven by simulated key presses. Runs, threads and files are real. The clock
+/// is the machine's, plus what [`pass`](Self::pass) adds.
 ///
 /// ```no_run
 /// # async fn f(host: std::sync::Arc<dyn deepagents_tui::Host>, options: deepagents_tui::Options)
@@ -32,7 +32,7 @@ use crate::view::{self, Printer};
 /// ```
 #[derive(Debug)]
 pub struct Headless {
-    /// How far the time of the screens is ahead.
+    /// How far the interface's clock is ahead of the machine's.
     ahead: Duration,
     app: App,
     session: Session,
@@ -45,11 +45,11 @@ pub struct Headless {
     quit: bool,
 }
 
-/// How long something is waited for.
+/// Time limit for each wait.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Headless {
-    /// Begins on a screen of this size.
+    /// Starts the interface on a screen of this size.
     pub fn new(host: &Arc<dyn Host>, policy: Policy, options: Options, columns: u16, rows: u16) -> Self {
         let (app, session, events) = begin(host, policy, options, (columns.max(1), rows.max(1)));
         let picture = Buffer::default();
@@ -61,16 +61,17 @@ impl Headless {
         screens
     }
 
-    /// Takes an event of the terminal.
+    /// Handles a terminal event.
     pub async fn event(&mut self, event: TerminalEvent) {
         self.take(Event::Terminal(event));
         self.catch_up().await;
     }
 
-    /// Presses keys by their names: `enter`, `esc`, `tab`, `shift-tab`, `up`, `ctrl-o`, `alt-b`, `y`, …
+    /// Presses keys given by name, separated by spaces: `enter`, `esc`, `tab`, `shift-tab`, `up`, `ctrl-o`, `alt-b`,
+    /// `y`, …
     ///
     /// # Errors
-    /// When one of them is none; then nothing is pressed.
+    /// Returns an error if one of the names is not a key; then no key is pressed.
     pub async fn press(&mut self, keys: &str) -> Result<(), KeyError> {
         let keys = keys.split_whitespace().map(key_named).collect::<Result<Vec<_>, _>>()?;
         for key in keys {
@@ -79,36 +80,36 @@ impl Headless {
         Ok(())
     }
 
-    /// Types a text, key by key.
+    /// Types a text, one key at a time.
     pub async fn type_text(&mut self, text: &str) {
         for c in text.chars() {
             self.event(TerminalEvent::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::NONE))).await;
         }
     }
 
-    /// Lets the screens believe that so much time has passed.
+    /// Advances the interface's clock.
     pub fn pass(&mut self, time: Duration) {
         self.ahead += time;
         self.take(Event::Tick);
         self.draw();
     }
 
-    /// Changes the size of the screen.
+    /// Resizes the screen.
     pub async fn resize(&mut self, columns: u16, rows: u16) {
         self.event(TerminalEvent::Resize(columns, rows)).await;
     }
 
-    /// Waits until these words are there; returns whether they came.
+    /// Waits until the text appears anywhere. Returns whether it did.
     pub async fn wait_for(&mut self, words: &str) -> bool {
         self.wait_until(|screens| screens.text().contains(words)).await
     }
 
-    /// Waits until these words are in the live area; returns whether they came.
+    /// Waits until the text appears in the live area. Returns whether it did.
     pub async fn wait_until_live(&mut self, words: &str) -> bool {
         self.wait_until(|screens| screens.live().join("\n").contains(words)).await
     }
 
-    /// Waits until nothing is under way; returns whether it came to that.
+    /// Waits until no work is in progress. Returns whether that state was reached.
     pub async fn wait_idle(&mut self) -> bool {
         self.wait_until(|screens| !screens.app.is_busy()).await
     }
@@ -130,14 +131,14 @@ impl Headless {
         }
     }
 
-    /// Everything that can be read: what has scrolled by, and the live area or what covers it.
+    /// Returns all visible text: the scrollback, and the live area or the overlay that covers it.
     pub fn text(&self) -> String {
         let mut lines = self.scrollback.clone();
         lines.extend(self.live());
         lines.join("\n")
     }
 
-    /// The rows of the live area, or of what covers the screen.
+    /// Returns the rows of the live area, or of the overlay that covers the screen.
     pub fn live(&self) -> Vec<String> {
         let area = self.picture.area;
         (0..area.height)
@@ -149,22 +150,22 @@ impl Headless {
             .collect()
     }
 
-    /// Where the cursor is in the live area.
+    /// Returns the position of the cursor in the live area.
     pub fn cursor(&self) -> Option<(u16, u16)> {
         self.cursor
     }
 
-    /// What was put on the clipboard, and what notifications said.
+    /// Returns the texts copied to the clipboard and the notifications sent, in order.
     pub fn sent(&self) -> &[String] {
         &self.sent
     }
 
-    /// Whether the person has left.
+    /// Returns whether the user has quit.
     pub fn has_ended(&self) -> bool {
         self.quit
     }
 
-    /// The thread that is open.
+    /// Returns the id of the open thread.
     pub fn thread(&self) -> Option<String> {
         self.session.thread()
     }
@@ -190,14 +191,14 @@ impl Headless {
                     self.sent.push(text);
                 }
                 Effect::Suspend => {}
-                // There is no terminal for an editor.
+                // There is no terminal to run an editor in.
                 Effect::Edit(text) => self.take(Event::EditorClosed(Ok(text))),
                 other => self.session.effect(other),
             }
         }
     }
 
-    /// Takes what is there and draws.
+    /// Handles all pending events, then draws.
     async fn catch_up(&mut self) {
         tokio::task::yield_now().await;
         while let Ok(event) = self.events.try_recv() {

@@ -1,4 +1,4 @@
-//! What the screens need of the program around them.
+//! What the interface needs from the program around it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,89 +16,92 @@ use serde_json::{Map, Value};
 
 use crate::policy::{Mode, Policy};
 
-/// The program that the screens are a part of: it makes agents and knows where things are kept.
+/// The program that embeds the interface: it builds agents and knows where data is stored.
 ///
-/// Errors are sentences for the person at the terminal.
+/// Errors are sentences for the user.
 pub trait Host: Send + Sync + 'static {
-    /// Makes an agent with a model, as the command line names it; without a name with the one that the program was
-    /// started with. It is bound by the policy.
+    /// Builds an agent that follows `policy`. `model` is a name as on the command line; `None` is the model that the
+    /// program was started with.
     fn connect<'a>(&'a self, model: Option<&'a str>, policy: &'a Policy) -> BoxFuture<'a, Result<Connection, String>>;
 
-    /// The models that can be chosen by name, with their prices and windows, those of servers on this machine among them. Where
-    /// the program was given the address of a server: the model in use, and what else that server has.
+    /// Returns the models that can be chosen by name, with their prices and context windows, including those of servers
+    /// on this machine. If the program was given a server address, returns the current model and the others of that
+    /// server.
     fn models(&self) -> BoxFuture<'_, Vec<(String, String)>>;
 
-    /// Has the model think more or less from the next agent on; nothing for the model's own way.
+    /// Sets the reasoning effort of the model from the next agent on; `None` is the model's default.
     ///
     /// # Errors
-    /// Where nobody knows how its provider is told.
+    /// Returns an error if it is not known how to set the effort with the model's provider.
     fn set_effort(&self, effort: Option<Effort>) -> Result<(), String>;
 
-    /// The providers whose keys may be given, with a remark on each.
+    /// Returns the providers that the user can enter a key for, each with a remark.
     fn providers(&self) -> Vec<(String, String)>;
 
-    /// Keeps the key of a provider, and says the name of a model of it.
+    /// Saves the key of a provider and returns the name of one of its models.
     fn save_key<'a>(&'a self, provider: &'a str, key: &'a str) -> BoxFuture<'a, Result<String, String>>;
 
-    /// A page of the program.
+    /// Returns the text of a page.
     fn page(&self, page: Page) -> BoxFuture<'_, Result<String, String>>;
 
-    /// An id for a new thread.
+    /// Returns an id for a new thread.
     fn new_thread<'a>(&'a self, journal: &'a dyn Journal) -> BoxFuture<'a, Result<String, String>>;
 
-    /// The full id of a thread that is named by the beginning of it.
+    /// Finds a thread by its id or a prefix of it.
     fn find_thread<'a>(&'a self, journal: &'a dyn Journal, given: &'a str)
     -> BoxFuture<'a, Result<ThreadInfo, String>>;
 
-    /// What threads of this directory say of themselves when they are worked on in a mode: the directory, the process, the
-    /// model and how decisions are made.
+    /// Returns the metadata that threads of this directory record when they are used in `mode`: the directory, the
+    /// process, the model and how approvals are decided.
     fn metadata(&self, mode: Mode) -> Map<String, Value>;
 
-    /// The mode that a thread was worked on in last, where it notes that.
+    /// Returns the mode in which a thread was last used, if it records one.
     fn mode_of(&self, thread: &ThreadInfo) -> Option<Mode>;
 
-    /// Gives a copy of a thread what was recorded of the files of the other.
+    /// Gives a copied thread the recorded file versions of the original.
     fn adopt<'a>(&'a self, connection: &'a Connection, thread: &'a str) -> BoxFuture<'a, Result<(), String>>;
 
-    /// Has a process of its own go on with a thread, once nobody else works on it.
+    /// Starts a separate process that resumes a thread once nobody else works on it.
     ///
     /// # Errors
-    /// When none can be started.
+    /// Returns an error if the process cannot be started.
     fn detach(&self, thread: &str, mode: Mode) -> Result<(), String>;
 
-    /// Whether the process that owns a thread is gone, so that its lease need not run out.
+    /// Returns whether the process that owns a thread has exited, so that its lease need not expire first.
     fn is_gone(&self, thread: &ThreadInfo) -> bool;
 
-    /// What a failed run says to the person.
+    /// Returns the message shown for a failed run.
     fn explain_failure(&self, error: &RunError) -> String;
 
-    /// The person's editor, as a command.
+    /// Returns the user's editor, as a command.
     fn editor(&self) -> String;
 
-    /// What the directory brings now and nobody has decided about: an agent may have written it since it was made.
+    /// Returns the [definitions](Offered) in the directory that the user has not decided about yet. They are read anew,
+    /// as an agent may have written some in the meantime.
     fn offered(&self) -> BoxFuture<'_, Result<Vec<Offered>, String>>;
 
-    /// Agrees to what the directory brings: to these for this session, or to all of it from now on. The agent is to be made
-    /// anew then.
+    /// Approves definitions in the directory: those named, for this session, or all of them permanently. The agent has
+    /// to be rebuilt afterwards.
     fn agree<'a>(&'a self, names: Option<&'a [String]>) -> BoxFuture<'a, Result<(), String>>;
 
-    /// Keeps a rule for the directory, so that calls that it covers are not asked about again.
+    /// Saves a rule for the directory, so that the calls it covers no longer need approval.
     ///
     /// # Errors
-    /// When it cannot be kept.
+    /// Returns an error if the rule cannot be saved.
     fn remember<'a>(&'a self, rule: &'a RememberedRule) -> BoxFuture<'a, Result<(), String>>;
 
-    /// The servers of tools and how they are, as text.
+    /// Returns the MCP servers and their state, as text.
     fn servers(&self) -> BoxFuture<'_, Servers>;
 
-    /// The tools that these servers have, by name, with what they are for. A server that does not answer soon has none.
+    /// Returns the names and descriptions of the servers' tools. A server that does not answer in time contributes
+    /// none.
     fn server_tools(&self) -> BoxFuture<'_, Vec<(String, String)>>;
 
-    /// Lets servers that the directory defines be started, or not.
+    /// Sets whether servers that the directory defines may be started.
     fn trust_servers(&self, trusted: bool) -> BoxFuture<'_, Result<(), String>>;
 }
 
-/// How much a model thinks before it answers.
+/// The reasoning effort of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the words say it")]
 pub enum Effort {
@@ -108,10 +111,10 @@ pub enum Effort {
 }
 
 impl Effort {
-    /// All there are.
+    /// All efforts.
     pub const ALL: [Self; 3] = [Self::Low, Self::Medium, Self::High];
 
-    /// The word for it.
+    /// Returns the effort's name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Low => "low",
@@ -120,41 +123,41 @@ impl Effort {
         }
     }
 
-    /// The effort that a word means.
+    /// Returns the effort of this name.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|effort| effort.as_str() == word)
     }
 }
 
-/// What the program says of itself.
+/// A page of information about the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
-    /// The settings, with where each comes from.
+    /// The settings and where each comes from.
     Config,
-    /// What this machine has.
+    /// A check of this machine's setup.
     Doctor,
-    /// What was always allowed, in this directory.
+    /// The rules that are always allowed in this directory.
     Permissions,
-    /// What a report of a mistake should hold.
+    /// The data to include in a bug report.
     Bug,
 }
 
-/// A command that a Markdown file defines: its text is the message, with what was typed behind the name in its place.
+/// A command defined by a Markdown file. Its text is sent as the message, with the arguments inserted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandFile {
     /// Its name, without the slash.
     pub name: String,
-    /// What it takes, in a word or two.
+    /// A hint about its arguments, in a word or two.
     pub args: String,
-    /// What it is for.
+    /// Its description.
     pub about: String,
-    /// The message. `$ARGUMENTS` stands for what was typed, `$1` to `$9` for its words, which quotes and `\` keep together as
-    /// in a shell; where neither is in it, what was typed comes behind it.
+    /// The message. `$ARGUMENTS` stands for all arguments, `$1` to `$9` for single ones, which may be quoted or escaped
+    /// with `\` as in a shell. If the text has no placeholder, the arguments are appended.
     pub text: String,
 }
 
 impl CommandFile {
-    /// The message that the command makes of what was typed behind its name.
+    /// Returns the message for the arguments typed after the command's name.
     ///
     /// ```
     /// use deepagents_tui::CommandFile;
@@ -169,14 +172,14 @@ impl CommandFile {
     }
 }
 
-/// Servers of tools.
+/// The state of the MCP servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Servers {
-    /// They are as the text says.
+    /// The servers and their state, as text.
     Listed(String),
-    /// The directory defines some that nobody has allowed yet: their commands.
+    /// The directory defines servers that nobody has approved yet. Holds their commands.
     Untrusted(String),
-    /// Tools say something else than when somebody allowed them, and are left out: what they say now.
+    /// Tools have changed since they were approved, so they are left out. Holds their present definitions.
     Changed(String),
 }
 
@@ -185,88 +188,90 @@ pub enum Servers {
 pub struct Connection {
     /// The agent.
     pub agent: DeepAgent,
-    /// Its threads.
+    /// The journal with its threads.
     pub journal: Arc<dyn Journal>,
-    /// Its files.
+    /// Its file backend.
     pub files: LocalBackend,
-    /// What runs before the person is asked, and when a thread is left; those of runs are the agent's own.
+    /// Hooks that run before the user is asked and when a thread is closed. The agent runs the hooks of its runs
+    /// itself.
     pub hooks: Option<HookRunner>,
-    /// Its model, as people name it.
+    /// The display name of its model.
     pub model: String,
-    /// Why there is no model, where there is none: threads are shown, and nothing is run.
+    /// The reason if there is no model. Threads can still be viewed, but nothing can run.
     pub missing: Option<String>,
-    /// Tokens that a request may hold, where that is known.
+    /// The size of the context window in tokens, if known.
     pub window: Option<u64>,
-    /// What the model's tokens cost, where that is known.
+    /// The price of the model's tokens, if known.
     pub price: Option<Price>,
-    /// What the models of sub-agents may cost.
+    /// The prices of the models that sub-agents may use.
     pub catalogue: Catalogue,
-    /// Whether commands are confined, in a few words.
+    /// A short description of how commands are sandboxed.
     pub sandbox: String,
-    /// What they reach.
+    /// What commands can access.
     pub reach: CommandReach,
-    /// Whether they share a shell: what one means depends on those before it, so no rule says what it does.
+    /// Whether commands share a shell. The effect of a command then depends on the ones before it, so no rule can cover
+    /// it.
     pub shares_shell: bool,
-    /// What was always allowed in the directory, as far as it holds here.
+    /// The rules that are always allowed in this directory, as far as they apply here.
     pub remembered: Vec<RememberedRule>,
-    /// Commands that files define, as far as they may be used.
+    /// Commands defined by files, if they may be used.
     pub commands: Vec<CommandFile>,
-    /// What the directory brings and nobody has agreed to yet; the agent is made without it.
+    /// Definitions in the directory that the user has not approved yet; the agent is built without them.
     pub offered: Vec<Offered>,
-    /// What the person should know.
+    /// Notices for the user.
     pub notes: Vec<String>,
 }
 
-/// A skill, a sub-agent, notes, a command or settings that a directory brings and nobody has agreed to yet.
+/// A skill, sub-agent, memory file, command or settings file of the directory that the user has not approved yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offered {
-    /// What it is, in a word.
+    /// Its kind, in a word.
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// What it is for, as it says itself.
+    /// Its own description.
     pub about: String,
-    /// Everything that it says.
+    /// Its full text.
     pub text: String,
 }
 
-/// How the screens begin.
+/// The options that the interface starts with.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The program's version.
     pub version: String,
-    /// The model, as the command line or the environment names it.
+    /// The model, as named on the command line or in the environment.
     pub model: String,
-    /// The directory.
+    /// The working directory.
     pub root: PathBuf,
-    /// The user's home directory, for shorter paths.
+    /// The user's home directory, for displaying shorter paths.
     pub home: Option<PathBuf>,
-    /// The mode to begin in.
+    /// The initial mode.
     pub mode: crate::Mode,
-    /// The thread to begin with.
+    /// The thread to open first.
     pub begin: Begin,
-    /// Whether colours are wanted.
+    /// Whether to use colours.
     pub colour: bool,
-    /// How the person wants the screens to be.
+    /// The user's preferences.
     pub preferences: crate::Preferences,
-    /// Whether the person has no key for a model yet and is asked for one.
+    /// Whether the user has no model key yet and is asked for one.
     pub onboarding: bool,
     /// The file of the input history.
     pub history: Option<PathBuf>,
-    /// Whether there are commands for debugging.
+    /// Whether debugging commands are available.
     pub debug: bool,
-    /// The shell of the person's own commands.
+    /// The shell for commands that the user runs.
     pub shell: String,
 }
 
-/// The thread to begin with.
+/// The thread to open first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// A new one.
+    /// A new thread.
     New,
-    /// The one that changed last in the directory.
+    /// The thread of the directory that changed last.
     Continue,
-    /// The one of this id, or of the only id that begins so.
+    /// The thread with this id, or the only one whose id begins with it.
     Resume(String),
 }
 

@@ -1,4 +1,4 @@
-//! Keys that were chosen for actions, and what keys are called.
+//! Custom key bindings and the display names of keys.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::preferences::{chosen_key, key_named};
 
-/// What a key may be chosen for.
+/// An action that a key can be bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     Newline,
@@ -22,7 +22,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// All of them with their names and their usual keys.
+    /// All actions with their names and default keys.
     const ALL: [(Self, &str, &str); 10] = [
         (Self::Newline, "newline", "ctrl-j"),
         (Self::Stop, "stop", "esc"),
@@ -37,17 +37,17 @@ impl Action {
     ];
 }
 
-/// Which keys stand for which others.
+/// The custom key bindings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyMap {
-    /// The usual key that a pressed one stands for; nothing where it stands for nothing any more.
+    /// The default key that a pressed key stands for; `None` if the pressed key has lost its meaning.
     map: HashMap<(KeyCode, KeyModifiers), Option<KeyEvent>>,
-    /// The keys that were chosen, in order.
+    /// The chosen keys, in order.
     chosen: Vec<(Action, String)>,
 }
 
 impl KeyMap {
-    /// The map for these choices; what is no action or no key is told and passed over.
+    /// Builds the map from the user's choices. Skips unknown actions and keys, and returns a message for each.
     pub(crate) fn new(choices: &[(String, String)]) -> (Self, Vec<String>) {
         let (mut map, mut problems) = (HashMap::new(), Vec::new());
         let (mut keys, mut chosen) = (Vec::new(), Vec::new());
@@ -74,9 +74,9 @@ impl KeyMap {
         (Self { map, chosen }, problems)
     }
 
-    /// What a pressed key means; nothing where its meaning has gone to another.
+    /// Returns the default key that a pressed key stands for, or `None` if its meaning has moved to another key.
     pub(crate) fn translate(&self, key: KeyEvent) -> Option<KeyEvent> {
-        // Shift+Tab comes with and without its modifier.
+        // Terminals report Shift+Tab with or without the modifier.
         let modifiers = if key.code == KeyCode::BackTab { KeyModifiers::SHIFT } else { key.modifiers };
         match self.map.get(&(key.code, modifiers)) {
             Some(meant) => meant.map(|meant| KeyEvent { kind: key.kind, ..meant }),
@@ -84,8 +84,8 @@ impl KeyMap {
         }
     }
 
-    /// The first key of an action, as people write it. In lists and panels, where its usual key means something else, it is
-    /// the name of what is pressed for that too.
+    /// Returns the display name of an action's first key. The default key has another meaning in lists and panels; this
+    /// key stands for it there too.
     pub(crate) fn name(&self, action: Action) -> String {
         if let Some((_, key)) = self.chosen.iter().find(|(chosen, _)| *chosen == action) {
             return written(key);
@@ -94,14 +94,14 @@ impl KeyMap {
         let is_free = key_named(usual).is_ok_and(|key| !self.map.contains_key(&(key.code, key.modifiers)));
         match action {
             _ if is_free => written(usual),
-            // It stops in any case.
+            // Ctrl+C always works.
             Action::Stop => "Ctrl+C".to_owned(),
             _ => "no key".to_owned(),
         }
     }
 }
 
-/// The name of a key as people write it.
+/// Returns the display name of a key.
 fn written(name: &str) -> String {
     let (mut out, mut rest) = (String::new(), name);
     for (prefix, modifier) in [("ctrl-", "Ctrl+"), ("alt-", "Alt+"), ("shift-", "Shift+")] {

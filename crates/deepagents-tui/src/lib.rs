@@ -1,10 +1,10 @@
-//! The interactive screens: a conversation with an agent at the end of the terminal's own scrollback.
+//! A terminal interface for conversations with an agent. It draws below the terminal's own scrollback.
 //!
-//! - [`run`] shows them until the person leaves. What it needs of the program around it is a [`Host`].
-//! - The state and what events make of it are one pure function; everything that waits is a task that ends with an event.
-//! - A run is reached through its handle and its thread alone.
-//! - Finished parts are written once, above a live area of a few rows, of which only the cells that change are written.
-//!   What a model, a tool, a file or its name says reaches the terminal as text and never as a control sequence.
+//! - [`run`] shows the interface until the user quits. A [`Host`] provides what it needs from the program around it.
+//! - State transitions are one pure function of state and event. Anything that waits is a task that ends with an event.
+//! - A run is accessed through its handle and its thread only.
+//! - Finished parts are written once, above a live area of a few rows in which only changed cells are rewritten. Text
+//!   from models, tools and files, including file names, reaches the terminal as text and never as control sequences.
 
 mod app;
 mod duration;

@@ -1,4 +1,4 @@
-//! What a person is asked about: the mode, and what was allowed for the rest of the session.
+//! Decides which calls need approval: the mode, and the rules allowed for the rest of the session.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -11,20 +11,20 @@ use deepagents::{
 };
 use serde_json::Value;
 
-/// What happens before a call that changes something.
+/// How calls that change something are handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// The person is asked.
+    /// The user is asked to approve them.
     #[default]
     Ask,
-    /// It is made; a command only where it is confined.
+    /// They run without approval, except commands that are not sandboxed.
     Auto,
-    /// It is refused: the agent reads and plans.
+    /// They are refused: the agent can only read and plan.
     Plan,
 }
 
 impl Mode {
-    /// The word on the screen and on the command line.
+    /// Returns the name used on the screen and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ask => "ask",
@@ -33,7 +33,7 @@ impl Mode {
         }
     }
 
-    /// The one after it.
+    /// Returns the next mode in the cycle.
     #[must_use]
     pub fn next(self) -> Self {
         match self {
@@ -44,14 +44,15 @@ impl Mode {
     }
 }
 
-/// Calls that are made without a question for the rest of a session.
+/// A rule for calls that need no approval for the rest of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// All calls of a tool.
     Tool(String),
-    /// Simple calls of a program, or of its sub-command: no other program, redirection or substitution in the command.
+    /// Simple commands of a program or of its sub-command: those without another program, a redirection or a
+    /// substitution.
     Program(String),
-    /// This command.
+    /// Exactly this command.
     Command(String),
 }
 
@@ -67,24 +68,24 @@ impl std::fmt::Display for Rule {
 
 /// The tool that runs commands.
 const EXECUTE: &str = "execute";
-/// Tools that change something outside of the conversation.
+/// Tools with effects outside of the conversation.
 const CHANGES: [&str; 5] = ["write_file", "edit_file", "apply_patch", "delete", EXECUTE];
-/// Tools that change the conversation alone, or delegate to agents that are bound alike.
+/// Tools that change only the conversation, or delegate to agents that follow the same policy.
 const HARMLESS: [&str; 6] =
     ["write_todos", "read_todos", "task", "compact_conversation", "check_async_task", "list_async_tasks"];
-/// Characters that make more of a command than one call with plain arguments.
+/// Characters that make a command more than one call with plain arguments.
 const SPECIAL: [char; 13] = [';', '&', '|', '<', '>', '$', '`', '\n', '\r', '(', ')', '{', '}'];
 
-/// What divides the words of a command.
+/// Characters that separate the words of a command.
 const BLANKS: [char; 2] = [' ', '\t'];
 
-/// The program, with its sub-command, of a command that is one plain call; nothing for any other, and for programs that run
-/// what they are told.
+/// Returns the program, with its sub-command, of a command that is a single plain call. Returns `None` for any other
+/// command, and for programs that run their arguments.
 fn simple_program(command: &str) -> Option<String> {
     if command.contains(SPECIAL) || command.contains('\\') || command.chars().any(|c| c.is_control() && c != '\t') {
         return None;
     }
-    // A shell divides words at these two alone: other white space is a part of a word, and looks like none.
+    // A shell splits words at these two only. Other white space is part of a word but does not look like it.
     if command.chars().any(|c| c.is_whitespace() && !BLANKS.contains(&c)) {
         return None;
     }
@@ -92,7 +93,7 @@ fn simple_program(command: &str) -> Option<String> {
 }
 
 impl Rule {
-    /// The narrow rule that a call is an example of.
+    /// Returns the narrowest rule that covers a call.
     pub fn for_call(tool: &str, args: &Value) -> Self {
         if tool != EXECUTE {
             return Self::Tool(tool.to_owned());
@@ -104,7 +105,7 @@ impl Rule {
         }
     }
 
-    /// Whether a call may be made by it.
+    /// Returns whether the rule covers a call.
     pub fn covers(&self, tool: &str, args: &Value) -> bool {
         let command = || args.get("command").and_then(Value::as_str).unwrap_or_default();
         match self {
@@ -119,12 +120,11 @@ impl Rule {
 struct Inner {
     mode: Mode,
     rules: Vec<Rule>,
-    /// Whether commands are confined.
+    /// Whether commands are sandboxed.
     confined: bool,
 }
 
-/// The mode and the rules, shared by the screens, which change them, and the agent, which is bound by them from its next
-/// call on.
+/// The mode and the rules. The interface changes them, and the agent follows the change from its next call on.
 ///
 /// ```
 /// use deepagents::DeepAgent;
@@ -143,7 +143,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A policy that begins in a mode.
+    /// Creates a policy with this mode and no rules.
     pub fn new(mode: Mode) -> Self {
         let policy = Self::default();
         policy.set_mode(mode);
@@ -158,22 +158,23 @@ impl Policy {
         look(&self.inner.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The present mode.
+    /// Returns the current mode.
     pub fn mode(&self) -> Mode {
         self.read(|inner| inner.mode)
     }
 
-    /// Changes the mode, for the calls that follow.
+    /// Sets the mode for subsequent calls.
     pub fn set_mode(&self, mode: Mode) {
         self.with(|inner| inner.mode = mode);
     }
 
-    /// Says whether commands are confined: those that are not are asked about in every mode.
+    /// Sets whether commands are sandboxed. Without a sandbox, commands need approval in auto mode too, unless a rule
+    /// allows them.
     pub fn set_confined(&self, confined: bool) {
         self.with(|inner| inner.confined = confined);
     }
 
-    /// Asks no more about some calls.
+    /// Allows the calls that a rule covers without approval.
     pub fn allow(&self, rule: Rule) {
         self.with(|inner| {
             if !inner.rules.contains(&rule) {
@@ -182,27 +183,27 @@ impl Policy {
         });
     }
 
-    /// The calls that are made without a question.
+    /// Returns the rules that allow calls without approval.
     pub fn rules(&self) -> Vec<Rule> {
         self.read(|inner| inner.rules.clone())
     }
 
-    /// Asks about all calls again.
+    /// Removes all rules, so that all calls need approval again.
     pub fn forget_rules(&self) {
         self.with(|inner| inner.rules.clear());
     }
 
-    /// Whether a call waits for the person.
+    /// Returns whether a call needs the user's approval.
     pub fn asks(&self, tool: &str, args: &Value) -> bool {
         self.read(|inner| match inner.mode {
-            // What plans is refused what changes something, without a question.
+            // Plan mode refuses changes without asking.
             Mode::Plan => false,
             Mode::Auto if tool != EXECUTE || inner.confined => false,
             Mode::Ask | Mode::Auto => !inner.rules.iter().any(|rule| rule.covers(tool, args)),
         })
     }
 
-    /// What lets a call that changes something be made without a question, in words.
+    /// Returns the rule or mode that lets a call with effects run without approval, as text.
     fn allows(&self, tool: &str, args: &Value) -> Option<String> {
         let mode = self.mode();
         if !CHANGES.contains(&tool) || mode == Mode::Plan || self.asks(tool, args) {
@@ -212,8 +213,8 @@ impl Policy {
         Some(rule.filter(|_| mode == Mode::Ask).unwrap_or_else(|| format!("the mode {}", mode.as_str())))
     }
 
-    /// Binds an agent and its sub-agents: a person is asked about calls of the standard tools that change something, and about
-    /// calls of these others that do more than read; in the mode [`Mode::Plan`] such calls are refused.
+    /// Applies the policy to an agent and its sub-agents. Calls of the standard tools that change something need
+    /// approval, as do calls of the tools in `others` that do more than read. In [`Mode::Plan`] such calls are refused.
     pub fn bind(&self, builder: DeepAgentBuilder, others: &[String]) -> DeepAgentBuilder {
         builder.interrupt_on(self.interrupts(others)).shared_middleware(self.clone())
     }
@@ -234,7 +235,7 @@ impl Policy {
         })
     }
 
-    /// The mode as the rule that asks.
+    /// Names the mode as the rule behind a request for approval.
     fn named(&self) -> impl Fn(&ToolCall, &Context) -> Option<String> + Send + Sync + 'static {
         let policy = self.clone();
         move |_, _| {
@@ -245,7 +246,7 @@ impl Policy {
         }
     }
 
-    /// Whether a tool may be called while the agent plans.
+    /// Returns whether a tool may be called in plan mode.
     fn may_plan(name: &str, tool: Option<&Arc<dyn DynTool>>, args: &Value) -> bool {
         if CHANGES.contains(&name) {
             return false;
@@ -254,7 +255,7 @@ impl Policy {
     }
 }
 
-/// What the model is told while it plans.
+/// The system prompt for plan mode.
 const PLANNING: &str = "You are in plan mode: change nothing and run nothing. Read what you need, then lay out a plan of \
                         what you would do, and stop: the person approves it or says what to change.";
 

@@ -1,56 +1,56 @@
-//! How a person wants the screens to be.
+//! The user's preferences for the interface.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::terminal::{Colours, Graphics};
 
-/// How a person wants the screens to be. The default is that of somebody who has said nothing.
+/// The user's preferences for the interface. The default is used for anything not configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preferences {
-    /// The name of a theme.
+    /// The name of the theme.
     pub theme: String,
-    /// The person's own themes.
+    /// The user's own themes.
     pub themes: Vec<UserTheme>,
-    /// Whether the terminal shows more than ASCII.
+    /// Whether the terminal can show characters beyond ASCII.
     pub unicode: bool,
-    /// How many colours the terminal shows.
+    /// The colours that the terminal supports.
     pub colours: Colours,
-    /// Words in the place of marks, and nothing that moves.
+    /// Whether to show words instead of symbols, and no animations.
     pub screen_reader: bool,
-    /// How the terminal takes pictures; nothing where it takes none: they are described then.
+    /// The graphics protocol of the terminal. With `None`, images are described in words.
     pub images: Option<Graphics>,
-    /// Messages are edited with the keys of vi.
+    /// Whether messages are edited with vi key bindings.
     pub vi: bool,
-    /// Whether the window's title says what goes on.
+    /// Whether the window title shows the current state.
     pub title: bool,
-    /// Whether the taskbar shows that something goes on.
+    /// Whether the taskbar shows progress.
     pub progress: bool,
-    /// Keys by the actions that they are for, where they are others than usual; see [`check_key`] for their names.
+    /// Custom key bindings as pairs of action and key. See [`check_key`] for the names of keys.
     pub keys: Vec<(String, String)>,
-    /// A command whose first line is shown below the input.
+    /// A command whose first output line is shown below the input.
     pub status_line: Option<String>,
-    /// How the person is told that the agent waits or is done.
+    /// How the user is notified when the agent waits or is done.
     pub notifications: Notifications,
 }
 
-/// How a person is told that the agent waits or is done.
+/// How the user is notified when the agent waits or is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notifications {
-    /// By the terminal's bell.
+    /// The terminal bell.
     pub bell: bool,
-    /// By the terminal's own notifications (OSC 9).
+    /// The terminal's own notifications (OSC 9).
     pub terminal: bool,
-    /// By a command that reads `{"event", "message", "thread", "directory"}` as JSON.
+    /// A command that gets `{"event", "message", "thread", "directory"}` as JSON on stdin.
     pub command: Option<String>,
 }
 
-/// A person's own theme.
+/// A theme defined by the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserTheme {
     /// Its name.
     pub name: String,
-    /// Colours by what they are for, such as `accent`, as `#rrggbb`, a number up to 255 or a name such as `lightblue`; with
-    /// `base` the theme that has the others.
+    /// Pairs of a role, such as `accent`, and its colour: `#rrggbb`, a number up to 255 or a name such as `lightblue`.
+    /// The role `base` names the theme that provides the other colours.
     pub colours: Vec<(String, String)>,
 }
 
@@ -73,7 +73,7 @@ impl Default for Preferences {
     }
 }
 
-/// Why a key is none, or none that may be chosen.
+/// Reports a name that is not a key, or a key that cannot be bound.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` {why}")]
 pub struct KeyError {
@@ -81,20 +81,20 @@ pub struct KeyError {
     why: &'static str,
 }
 
-/// What is no key.
+/// The message for a name that is not a key.
 const NO_KEY: &str = "is no key: write it as in ctrl-o, alt-enter, f5, shift-tab or esc";
 
-/// Checks the name of a key: `ctrl-`, `alt-` and `shift-` before a letter, or before `enter`, `esc`, `tab`, `up`, `down`,
-/// `left`, `right`, `home`, `end`, `pgup`, `pgdn`, `backspace`, `delete`, `space`, `f1` to `f12`.
+/// Checks the name of a key: `ctrl-`, `alt-` and `shift-` before a letter, or before `enter`, `esc`, `tab`, `up`,
+/// `down`, `left`, `right`, `home`, `end`, `pgup`, `pgdn`, `backspace`, `delete`, `space`, `f1` to `f12`.
 ///
 /// # Errors
-/// When it is none, or none that may be chosen: messages are typed with it, Ctrl+C stops whatever goes on, and some no
-/// terminal sends.
+/// Returns an error if the name is not a key, or the key cannot be bound: because it types text or sends the message,
+/// is Ctrl+C, which always interrupts, or is not sent by terminals.
 pub fn check_key(name: &str) -> Result<(), KeyError> {
     chosen_key(name).map(drop)
 }
 
-/// The key of a name, where it may be chosen for an action.
+/// Parses the name of a key that can be bound to an action.
 pub(crate) fn chosen_key(name: &str) -> Result<KeyEvent, KeyError> {
     let key = key_named(name)?;
     let (control, alt) = (key.modifiers.contains(KeyModifiers::CONTROL), key.modifiers.contains(KeyModifiers::ALT));
@@ -103,7 +103,7 @@ pub(crate) fn chosen_key(name: &str) -> Result<KeyEvent, KeyError> {
         KeyCode::Enter if key.modifiers.is_empty() => "sends the message",
         KeyCode::Char('c') if control && !alt => "stops what is under way, or quits",
         KeyCode::Char(_) if !control && !alt => "is typed: put ctrl- or alt- before it",
-        // Terminals send Ctrl with a letter as one byte, which is that of Tab, Enter and Esc for three of them.
+        // Terminals send Ctrl with a letter as one byte, which for some letters is that of Tab, Enter or Esc.
         KeyCode::Char('i' | 'm') if control => "is sent by terminals as Tab and Enter are",
         KeyCode::Char(c) if control && (shift || !(c.is_ascii_lowercase() || matches!(c, '4'..='7' | ' '))) => {
             "is not sent by terminals"
@@ -113,7 +113,7 @@ pub(crate) fn chosen_key(name: &str) -> Result<KeyEvent, KeyError> {
     Err(KeyError { name: name.to_owned(), why })
 }
 
-/// The key of a name.
+/// Parses the name of a key.
 pub(crate) fn key_named(name: &str) -> Result<KeyEvent, KeyError> {
     let (mut modifiers, mut rest) = (KeyModifiers::NONE, name);
     for (prefix, modifier) in

@@ -1,4 +1,4 @@
-//! Colours by what they mean.
+//! Colours by meaning.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -9,13 +9,13 @@ use crate::preferences::{Preferences, UserTheme};
 use crate::terminal::Colours;
 use crate::text::{exact, exact_ascii};
 
-/// The look of everything that is shown.
+/// The styles of everything that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each field is the style of what it is called after")]
 pub(crate) struct Theme {
-    /// Words stand in the place of marks, for who listens.
+    /// Whether words replace symbols, for screen readers.
     pub(crate) spoken: bool,
-    /// Whether ASCII alone is shown.
+    /// Whether only ASCII is shown.
     pub(crate) ascii: bool,
     pub(crate) dim: Style,
     pub(crate) bold: Style,
@@ -39,7 +39,7 @@ pub(crate) struct Theme {
     pub(crate) selected: Style,
 }
 
-/// A theme with its name.
+/// A theme and its name.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedTheme {
     pub(crate) name: String,
@@ -47,7 +47,7 @@ pub(crate) struct NamedTheme {
     pub(crate) theme: Theme,
 }
 
-/// The themes there are, and which of them is in use.
+/// The available themes and the name of the current one.
 #[derive(Clone, Debug)]
 pub(crate) struct Themes {
     pub(crate) all: Vec<NamedTheme>,
@@ -55,7 +55,7 @@ pub(crate) struct Themes {
 }
 
 impl Themes {
-    /// The themes for a person, with the one to begin with; what is wrong with the person's own is told.
+    /// Returns the available themes, the initial theme, and messages about errors in the user's own themes.
     pub(crate) fn new(preferences: &Preferences, colour: bool) -> (Self, Theme, Vec<String>) {
         let mut problems = Vec::new();
         let named = |(name, about): &(&str, &str)| NamedTheme {
@@ -84,7 +84,7 @@ impl Themes {
         (themes, theme.unwrap_or_else(Theme::plain), problems)
     }
 
-    /// Takes the theme of a name into use.
+    /// Switches to the theme of this name.
     pub(crate) fn choose(&mut self, name: &str) -> Option<Theme> {
         let found = self.all.iter().find(|known| known.name == name)?.theme;
         name.clone_into(&mut self.present);
@@ -92,12 +92,12 @@ impl Themes {
     }
 }
 
-/// The names of the themes that are always there.
+/// Returns the names of the built-in themes.
 pub fn theme_names() -> [&'static str; NAMES.len()] {
     NAMES.map(|(name, _)| name)
 }
 
-/// The themes that are always there, with what they are for.
+/// The built-in themes and what they are for.
 const NAMES: [(&str, &str); 6] = [
     ("dark", "for dark backgrounds"),
     ("light", "for light backgrounds"),
@@ -107,7 +107,7 @@ const NAMES: [(&str, &str); 6] = [
     ("plain", "no colours"),
 ];
 
-/// The colours that a theme is made of.
+/// The colours of a theme.
 #[derive(Clone, Copy)]
 struct Palette {
     dim: Color,
@@ -196,7 +196,7 @@ impl Palette {
         })
     }
 
-    /// The colour of a name, to be changed.
+    /// Returns the colour of this role for modification.
     fn field(&mut self, name: &str) -> Option<&mut Color> {
         Some(match name {
             "dim" => &mut self.dim,
@@ -215,7 +215,7 @@ impl Palette {
     }
 }
 
-/// One of the themes that are always there.
+/// Returns the built-in theme of this name.
 fn built_in(name: &str) -> Option<Theme> {
     if name == "plain" {
         return Some(Theme::plain());
@@ -231,7 +231,7 @@ fn built_in(name: &str) -> Option<Theme> {
     Some(theme)
 }
 
-/// A person's own theme, as far as it can be understood, and what cannot.
+/// Builds a user's theme from its valid entries. Returns a message for each invalid one.
 fn of_user(own: &UserTheme) -> (Theme, Vec<String>) {
     let mut problems = Vec::new();
     let base = own.colours.iter().find(|(field, _)| field == "base").map_or("dark", |(_, base)| base.as_str());
@@ -250,7 +250,7 @@ fn of_user(own: &UserTheme) -> (Theme, Vec<String>) {
 }
 
 impl Theme {
-    /// A text that a person decides about, each character as what it is.
+    /// Makes deceptive and hidden characters visible, in a text that the user decides on.
     pub(crate) fn exact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.ascii { exact_ascii(text) } else { exact(text) }
     }
@@ -283,7 +283,7 @@ impl Theme {
         }
     }
 
-    /// With the colours that a terminal has, in the place of those that it lacks.
+    /// Replaces colours that the terminal lacks by the nearest that it has.
     fn show_in(&mut self, colours: Colours) {
         for style in [
             &mut self.dim,
@@ -312,7 +312,7 @@ impl Theme {
         }
     }
 
-    /// Without colours: weight alone tells things apart.
+    /// The theme without colours, which uses text attributes only.
     pub(crate) fn plain() -> Self {
         let none = Style::new();
         let bold = none.add_modifier(Modifier::BOLD);

@@ -1,14 +1,14 @@
-//! The window's title, and the progress that a taskbar shows.
+//! The window title, and the progress shown in the taskbar.
 
 use crate::app::App;
 use crate::preferences::Preferences;
 
-/// Has the terminal remember its title.
+/// Makes the terminal save its title.
 pub(crate) const PUSH: &[u8] = b"\x1b[22;2t";
-/// Has it show that one again.
+/// Makes the terminal restore the saved title.
 const POP: &[u8] = b"\x1b[23;2t";
 
-/// What goes on, as far as a title says it.
+/// The state shown in the title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Idle,
@@ -28,7 +28,7 @@ impl State {
     }
 }
 
-/// The title: what goes on, and where. Nothing that a model has said is in it.
+/// Returns the title: the state and the directory. It contains no text from the model.
 pub(crate) fn text(app: &App, state: State) -> String {
     let place = app.session.directory.rsplit('/').find(|part| !part.is_empty()).unwrap_or("/");
     let place: String = place.chars().filter(|c| !c.is_control()).take(60).collect();
@@ -39,14 +39,14 @@ pub(crate) fn text(app: &App, state: State) -> String {
     }
 }
 
-/// What makes the terminal show it.
+/// Returns the control sequence that sets the title and the progress.
 pub(crate) fn sequence(title: &str, state: State, preferences: &Preferences) -> Vec<u8> {
     let mut out = Vec::new();
     if preferences.title {
         out.extend_from_slice(format!("\x1b]2;{title}\x07").as_bytes());
     }
     if preferences.progress {
-        // 3 is progress of an unknown end, 4 one that pauses.
+        // 3 means progress without a known end, 4 paused progress.
         let progress = match state {
             State::Idle => "0",
             State::Busy => "3",
@@ -57,7 +57,7 @@ pub(crate) fn sequence(title: &str, state: State, preferences: &Preferences) -> 
     out
 }
 
-/// What puts the terminal back.
+/// Returns the control sequence that restores the title and clears the progress.
 pub(crate) fn pop(progress: bool) -> Vec<u8> {
     let mut out = POP.to_vec();
     if progress {

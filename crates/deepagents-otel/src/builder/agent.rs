@@ -1,4 +1,4 @@
-//! An agent at work: what it asks its model, and the calls that it makes.
+//! The open spans of an agent: its model requests and its tool calls.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -12,36 +12,36 @@ use super::words;
 use crate::content::{Answer, Content};
 use crate::{DiscardedAttempt, ModelName, Operation, RequestSettings, ResponseInfo, SpanError, SpanId, conventions};
 
-/// The class of an error of a request, where events alone are known.
+/// The error class of a request when only events are available.
 const MODEL_ERROR: &str = "model_error";
 
-/// An agent whose run is under way.
+/// A running agent.
 #[derive(Debug)]
 pub(super) struct OpenAgent {
     pub(super) name: Arc<str>,
-    /// What it is for.
+    /// The agent's description.
     pub(super) description: Option<Arc<str>>,
     pub(super) path: Arc<[String]>,
     pub(super) id: SpanId,
     pub(super) parent: Option<SpanId>,
     pub(super) start: u64,
     pub(super) model: Option<Arc<ModelName>>,
-    /// The name that the model was read from.
+    /// The name that `model` was parsed from.
     model_text: String,
     /// Tokens of its own requests, and of the agents below it that have ended.
     pub(super) usage: Usage,
-    /// Tokens of its own and of the agents below it, as it told when it ended.
+    /// Tokens of the agent and of those below it, as reported when it ended.
     pub(super) usage_told: Option<Usage>,
     pub(super) finish: Option<Cow<'static, str>>,
     pub(super) chat: Option<OpenChat>,
     tools: HashMap<(u32, u32), OpenTool>,
-    /// Calls that have begun, turn and number.
+    /// The turns and indices of calls that have started.
     calls: HashSet<(u32, u32)>,
-    /// When the last of what it did ended.
+    /// When its last operation ended.
     last: u64,
 }
 
-/// A request that is under way.
+/// A model request in flight.
 #[derive(Debug)]
 pub(super) struct OpenChat {
     pub(super) id: SpanId,
@@ -51,15 +51,15 @@ pub(super) struct OpenChat {
     settings: Option<Box<RequestSettings>>,
     discarded: Vec<DiscardedAttempt>,
     response: Option<Box<ResponseInfo>>,
-    /// Whether the last try failed and nothing has come since.
+    /// Whether the last attempt failed and no output has arrived since.
     failing: bool,
-    /// The class of the error of the last try that failed, where that is known.
+    /// The error class of the last failed attempt, if known.
     error: Option<&'static str>,
     content: Vec<(&'static str, String)>,
     answer: Answer,
 }
 
-/// A call that is under way.
+/// A tool call in flight.
 #[derive(Debug)]
 pub(super) struct OpenTool {
     id: SpanId,
@@ -69,7 +69,7 @@ pub(super) struct OpenTool {
     content: Vec<(&'static str, String)>,
 }
 
-/// What an agent has done.
+/// A finished operation of an agent.
 pub(super) struct Done {
     pub(super) id: SpanId,
     pub(super) start: u64,
@@ -100,7 +100,7 @@ impl OpenAgent {
         }
     }
 
-    /// The span of the call that a sub-agent is named after: `LABEL:TURN.INDEX`.
+    /// Returns the span of the call that a sub-agent is named after: `LABEL:TURN.INDEX`.
     pub(super) fn call_named(&self, segment: &str) -> Option<SpanId> {
         let (_, call) = segment.rsplit_once(':')?;
         let (turn, index) = call.split_once('.')?;
@@ -112,7 +112,7 @@ impl OpenAgent {
         self.id.below(("call", call))
     }
 
-    /// Takes in what it does; gives what has ended with it.
+    /// Handles an event of the agent. Returns the operation that it ends, if any.
     pub(super) fn event(&mut self, kind: &EventKind, now: u64, content: Option<&Content>) -> Option<Done> {
         match kind {
             EventKind::ModelStarted { model, turn, attempt, .. } => {
@@ -166,7 +166,7 @@ impl OpenAgent {
             EventKind::ToolFinished { call, id, name, error, text } => {
                 let key = OpenTool::key(call);
                 let span = self.call_id(key);
-                // One that another process began is known by its end alone.
+                // If another process started the call, only its end is known.
                 let new = || OpenTool {
                     id: span,
                     start: now,
@@ -185,12 +185,12 @@ impl OpenAgent {
         None
     }
 
-    /// The request before, of which no try succeeded.
+    /// Ends the previous request, if all of its attempts failed.
     fn failed_chat(&mut self) -> Option<Done> {
         self.chat.take().map(OpenChat::failed)
     }
 
-    /// Ends what is under way.
+    /// Ends all open operations.
     pub(super) fn close(&mut self, now: u64) -> Vec<Done> {
         let mut tools: Vec<_> = self.tools.drain().collect();
         tools.sort_by_key(|(call, _)| *call);
@@ -224,7 +224,7 @@ impl OpenChat {
             temperature: asked.temperature,
             top_p: asked.top_p,
             stop: asked.stop.clone(),
-            // No setting of ours: those who want it give it to their provider.
+            // Requests have no seed setting of their own; users pass it among the provider's extra fields.
             seed: asked.extra.get("seed").and_then(serde_json::Value::as_i64),
             server,
         };
@@ -232,17 +232,17 @@ impl OpenChat {
         self.content = content.map(|content| content.request(request)).unwrap_or_default();
     }
 
-    /// A try has failed.
+    /// Records the error of a failed attempt.
     pub(super) fn fails(&mut self, error: &ModelError) {
         self.error = Some(error.kind());
     }
 
-    /// The model has given its answer.
+    /// Records the model's answer.
     pub(super) fn answers(&mut self, answer: &AssistantMessage) {
         self.response = ResponseInfo::of(answer, self.model.as_deref());
     }
 
-    /// A piece of the answer has come.
+    /// Records the arrival of a piece of the answer.
     fn piece(&mut self, now: u64) {
         self.failing = false;
         if self.first_chunk.is_none() {
@@ -270,7 +270,7 @@ impl OpenChat {
         self.done(now, message.to_owned(), usage, Some(stop), None)
     }
 
-    /// No try succeeded; it ended with the last one.
+    /// Ends a request of which no attempt succeeded, at the time of the last one.
     fn failed(mut self) -> Done {
         let last = self.discarded.pop();
         let (end, message) = last.map_or((self.start, None), |last| (last.at, last.reason));
@@ -278,7 +278,7 @@ impl OpenChat {
         self.done(end, String::new(), Usage::default(), None, Some(error))
     }
 
-    /// The agent ended before the answer did.
+    /// Ends a request whose agent ended first.
     fn cut_off(self, now: u64) -> Done {
         let error = SpanError { kind: "cancelled".into(), message: None };
         self.done(now, String::new(), Usage::default(), None, Some(error))

@@ -1,4 +1,4 @@
-//! Spans of events.
+//! Builds spans from events.
 
 mod agent;
 mod run;
@@ -16,11 +16,11 @@ use crate::{Operation, Span, SpanContext, SpanError, TraceId};
 use agent::OpenTool;
 use run::OpenRun;
 
-/// Makes spans of the events of a run and of those that go on with it, in whatever process.
+/// Builds spans from the events of a run and of the runs that resume it, in any process.
 ///
-/// It waits for nothing and opens nothing; what it holds grows with what is under way, and with the number of calls of a run.
-/// Events of a live run and those of a log give the same spans, but for what a log does not hold: models, and when a model
-/// was asked, for which the end of what came before is taken.
+/// It does no I/O. Its memory grows with the open spans and the number of calls of a run. The events of a live run and
+/// those of a log give the same spans, except for what a log lacks: the models, and the start of model requests, for
+/// which the end of the preceding operation is used.
 ///
 /// ```
 /// use deepagents_core::event::Event;
@@ -40,40 +40,40 @@ use run::OpenRun;
 /// ```
 #[derive(Debug, Default)]
 pub struct TraceBuilder {
-    /// The span of another process that runs are parts of.
+    /// The parent span of runs, in another process.
     parent: Option<SpanContext>,
-    /// The trace of the process that began the run, if it was not made of the run's id.
+    /// The trace of the process that started the run, if it is not derived from the run's id.
     previous: Option<TraceId>,
     content: Option<Content>,
     run: Option<OpenRun>,
-    /// The last run that began here, and its span.
+    /// The id of the last run that started here, and its span.
     last: Option<(Arc<str>, SpanContext)>,
 }
 
 impl TraceBuilder {
-    /// Runs are parts of a span of another process.
+    /// Sets a span of another process as the parent of runs.
     #[must_use]
     pub fn with_parent(mut self, parent: SpanContext) -> Self {
         self.parent = Some(parent);
         self
     }
 
-    /// The part of the run that an earlier process had was in this trace: that of its caller, in place of the trace that
-    /// is made of the run's id.
+    /// Sets the trace of an earlier process' part of the run, if that process used its caller's trace rather than the
+    /// one derived from the run's id.
     #[must_use]
     pub fn with_previous_trace(mut self, trace: TraceId) -> Self {
         self.previous = Some(trace);
         self
     }
 
-    /// Spans have what was said.
+    /// Adds content to spans.
     #[must_use]
     pub fn with_content(mut self, content: Content) -> Self {
         self.content = Some(content);
         self
     }
 
-    /// Takes an event in, and gives the spans that have ended with it, children before those they are parts of.
+    /// Handles an event. Appends the spans that it ends to `ended`, children before their parents.
     pub fn event(&mut self, event: &Event, ended: &mut Vec<Span>) {
         let now = nanos(event.at);
         match &event.kind {
@@ -103,15 +103,15 @@ impl TraceBuilder {
         }
     }
 
-    /// Takes in what an agent that is at work is for.
+    /// Records the description of a running agent.
     pub fn describe(&mut self, path: &Arc<[String]>, description: Option<&Arc<str>>) {
         if let Some(agent) = self.run.as_mut().and_then(|run| run.agent(path)) {
             agent.description = description.cloned();
         }
     }
 
-    /// Takes in what a model is asked, after the event that says so: what the request asks for, what is said in it, and which
-    /// server it is sent to.
+    /// Records a model request: its settings, its content and the server it is sent to. Call this after the event that
+    /// reports the request.
     pub fn request(&mut self, path: &Arc<[String]>, request: &ModelRequest, server: Option<ModelServer>) {
         let content = self.content.as_ref();
         if let Some(chat) = self.run.as_mut().and_then(|run| run.chat(path)) {
@@ -119,7 +119,8 @@ impl TraceBuilder {
         }
     }
 
-    /// Takes in what a model answers, before the event that says so: why a try failed, and what an answer says of itself.
+    /// Records a response of a model: why an attempt failed, and an answer's own metadata. Call this before the event
+    /// that reports the response.
     pub fn response(&mut self, path: &Arc<[String]>, event: &Result<ModelEvent, ModelError>) {
         let Some(chat) = self.run.as_mut().and_then(|run| run.chat(path)) else { return };
         match event {
@@ -129,17 +130,17 @@ impl TraceBuilder {
         }
     }
 
-    /// The span of the request that an agent's model is answering, for servers of models that take part in the trace.
+    /// Returns the span of an agent's model request in flight, for propagation to the model's server.
     pub fn open_chat(&self, path: &Arc<[String]>) -> Option<SpanContext> {
         self.run.as_ref()?.open_chat(path)
     }
 
-    /// The span of the main agent of the run that is under way.
+    /// Returns the span of the current run's main agent.
     pub fn context(&self) -> Option<SpanContext> {
         self.run.as_ref().map(OpenRun::root)
     }
 
-    /// A span for a request beside the conversation of an agent, which events do not tell of.
+    /// Builds the span of a request outside an agent's conversation, which no event reports.
     pub(crate) fn aside(
         &self,
         path: &Arc<[String]>,
@@ -152,7 +153,7 @@ impl TraceBuilder {
         Some(Span { error, ..self.run.as_ref()?.aside(path, number, operation, times)? })
     }
 
-    /// Ends what is under way, when no event will: its process or its handle is gone.
+    /// Ends all open spans. Call this when no further event arrives, because the run's process or handle is gone.
     pub fn finish(&mut self, ended: &mut Vec<Span>) {
         if let Some(mut run) = self.run.take() {
             let error = SpanError { kind: "unfinished".into(), message: None };
@@ -171,12 +172,13 @@ impl TraceBuilder {
     }
 }
 
-/// Nanoseconds since 1970.
+/// Returns nanoseconds since 1970.
 pub(crate) fn nanos(at: Timestamp) -> u64 {
     u64::try_from(at.as_nanosecond()).unwrap_or(0)
 }
 
-/// Tokens of an agent and those below it: as it told when it ended, unless that is of its own requests alone, as in a log.
+/// Returns the tokens of an agent and those below it. The reported number counts, unless it covers only the agent's own
+/// requests, as in a log.
 fn sum(told: Option<Usage>, counted: Usage) -> Usage {
     told.filter(|told| told.total() >= counted.total()).unwrap_or(counted)
 }

@@ -1,4 +1,4 @@
-//! A run that is under way.
+//! A running run.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ pub(super) struct OpenRun {
     parent: Option<SpanId>,
     link: Option<SpanContext>,
     start: u64,
-    /// When something happened last.
+    /// The time of the last event.
     pub(super) last: u64,
     agents: HashMap<Arc<[String]>, OpenAgent>,
 }
@@ -50,7 +50,8 @@ impl OpenRun {
         self.link = Some(earlier);
     }
 
-    /// Where the part before this one is, whose trace was another process' or was made of the run's id.
+    /// Returns the span of the previous part of the run. Its trace is that of its caller, if given, or derived from the
+    /// run's id.
     pub(super) fn earlier(&self, trace: Option<TraceId>) -> SpanContext {
         let thread = self.thread.as_deref();
         let trace = trace.unwrap_or_else(|| TraceId::of_run(thread, &self.run));
@@ -87,7 +88,7 @@ impl OpenRun {
         Some(Span { start, ..self.span(agent, id, agent.id, end, operation) })
     }
 
-    /// What an agent of the run does.
+    /// Handles an event of an agent of the run.
     pub(super) fn agent_event(&mut self, event: &Event, now: u64, content: Option<&Content>, ended: &mut Vec<Span>) {
         match &event.kind {
             EventKind::AgentStarted { name } => self.agent_started(&event.path, name, now, ended),
@@ -101,7 +102,7 @@ impl OpenRun {
                 self.agent_ended(&event.path, now, None, None, Some(error), ended);
             }
             kind => {
-                // A log does not tell that the main agent began, nor its name.
+                // A log does not record the start and the name of the main agent.
                 if event.path.is_empty() && !self.agents.contains_key(&event.path) {
                     self.agent_started(&event.path, "", self.start, ended);
                 }
@@ -114,7 +115,7 @@ impl OpenRun {
     }
 
     fn agent_started(&mut self, path: &Arc<[String]>, name: &str, now: u64, ended: &mut Vec<Span>) {
-        // One that goes on after a decision is told to begin once more.
+        // An agent that resumes after a decision reports its start again.
         if self.agents.contains_key(path) {
             self.agent_ended(path, now, None, None, None, ended);
         }
@@ -131,7 +132,7 @@ impl OpenRun {
         self.agents.insert(path.clone(), OpenAgent::new(name, path.clone(), id, parent, start));
     }
 
-    /// Ends the span of an agent, those below it and what it was doing.
+    /// Ends the span of an agent, with its open operations.
     fn agent_ended(
         &mut self,
         path: &Arc<[String]>,
@@ -179,7 +180,7 @@ impl OpenRun {
         let mut below: Vec<_> = self.agents.keys().filter(|path| !path.is_empty()).cloned().collect();
         below.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         for path in below {
-            // One in the background may go on; how it ends is told by a run that takes it over.
+            // A background agent may continue; a run that takes it over reports its end.
             self.agent_ended(&path, now, None, None, error.clone(), ended);
         }
         let main: Arc<[String]> = Arc::from([]);
@@ -198,7 +199,7 @@ impl OpenRun {
         ended.push(Span { start: self.start, parent: self.parent, link: self.link, error, ..span });
     }
 
-    /// Ends what an agent was doing.
+    /// Ends the open operations of an agent.
     fn close(&self, agent: &mut OpenAgent, now: u64, ended: &mut Vec<Span>) {
         for done in agent.close(now) {
             let span = self.span(agent, done.id, agent.id, now, done.operation);

@@ -1,11 +1,11 @@
-//! Words for how things end.
+//! Names of finish reasons.
 
 use std::borrow::Cow;
 
 use deepagents_core::model::StopReason;
 use deepagents_core::run::FinishReason;
 
-/// Why an agent ended, by the word that its JSON has.
+/// Returns the name of a finish reason, as in its JSON.
 pub(super) fn finish(reason: &FinishReason) -> Cow<'static, str> {
     match serde_json::to_value(reason) {
         Ok(serde_json::Value::String(word)) => word.into(),
@@ -13,7 +13,7 @@ pub(super) fn finish(reason: &FinishReason) -> Cow<'static, str> {
     }
 }
 
-/// The class of the error, where the end of a run is one for whoever asked for it.
+/// Returns the error class of a finish reason that is an error for the caller.
 pub(super) fn failure(reason: &FinishReason) -> Option<Cow<'static, str>> {
     match reason {
         FinishReason::Cancelled => Some("cancelled".into()),
@@ -23,7 +23,7 @@ pub(super) fn failure(reason: &FinishReason) -> Option<Cow<'static, str>> {
     }
 }
 
-/// Why a model stopped, by the words of the conventions.
+/// Returns the name that the conventions give a stop reason.
 pub(super) fn stop(reason: &StopReason) -> Cow<'static, str> {
     match reason {
         StopReason::End | StopReason::StopSequence => "stop".into(),

@@ -10,10 +10,10 @@ use rustls_platform_verifier::BuilderVerifierExt;
 
 use super::{Endpoint, ExportError, Protocol};
 
-/// How long a connection may take to be made.
+/// Time limit for establishing a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// The address of a receiver.
+/// Parses the address of a receiver.
 pub(super) fn address(endpoint: &Endpoint) -> Result<Url, ExportError> {
     let bad = |reason: String| ExportError::BadUrl { url: endpoint.url.clone(), reason };
     let url = Url::parse(&endpoint.url).map_err(|error| bad(error.to_string()))?;
@@ -23,7 +23,7 @@ pub(super) fn address(endpoint: &Endpoint) -> Result<Url, ExportError> {
     Ok(url)
 }
 
-/// The headers of each request.
+/// Returns the headers of each request.
 pub(super) fn headers(endpoint: &Endpoint, content_type: &'static str) -> Result<HeaderMap, ExportError> {
     let mut headers = HeaderMap::new();
     headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -37,7 +37,7 @@ pub(super) fn headers(endpoint: &Endpoint, content_type: &'static str) -> Result
     Ok(headers)
 }
 
-/// A client that follows no redirect, which would carry keys to another host.
+/// Builds a client that follows no redirects, which would send credentials to another host.
 pub(super) fn client(endpoint: &Endpoint, url: &Url) -> Result<Client, ExportError> {
     let failed = |error: &dyn std::fmt::Display| ExportError::Client(error.to_string());
     let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
@@ -66,12 +66,12 @@ pub(super) fn client(endpoint: &Endpoint, url: &Url) -> Result<Client, ExportErr
     builder.build().map_err(|error| failed(&error))
 }
 
-/// Where a receiver is, in words: of its address what is not secret.
+/// Returns the origin of an address, without parts that may be secret.
 pub(super) fn place(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// What went wrong below HTTP, in words, without what may be secret in the address.
+/// Converts an error below HTTP, without parts of the address that may be secret.
 pub(super) fn transport(error: reqwest::Error) -> ExportError {
     let at = error.url().map(place);
     let error = error.without_url();

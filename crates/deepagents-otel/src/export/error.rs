@@ -1,40 +1,40 @@
-//! Why spans and metrics cannot be sent.
+//! Export errors.
 
 use std::time::Duration;
 
-/// Why an exporter could not be made, or an export failed.
+/// Reports why an exporter could not be created, or why an export failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum ExportError {
-    /// Tasks need a runtime.
+    /// There is no tokio runtime to run the export tasks.
     #[error("exporting needs a tokio runtime; make the tracer within one")]
     NoRuntime,
-    /// The address is none.
+    /// The address is invalid.
     #[error("`{url}` is not an address of a receiver of traces: {reason}; write it as http://localhost:4318/v1/traces")]
     BadUrl { url: String, reason: String },
-    /// A header that cannot be sent; its value may be secret.
+    /// A header is invalid. The value may be secret, so it is not included.
     #[error("the header `{name}` cannot be sent: its name or value holds characters that headers may not hold")]
     BadHeader { name: String },
-    /// The HTTP client could not be made.
+    /// The HTTP client could not be created.
     #[error("the HTTP client for traces could not be made: {0}")]
     Client(String),
-    /// The receiver cannot be reached, or the connection broke.
+    /// The receiver could not be reached, or the connection broke.
     #[error("the receiver of traces cannot be reached: {0}")]
     Transport(String),
-    /// The receiver answered that it did not take it.
+    /// The receiver rejected the request.
     #[error("the receiver of traces refused them: {reason}")]
     Refused { reason: String, retryable: bool, retry_after: Option<Duration> },
-    /// It took too long.
+    /// The export timed out.
     #[error("the receiver of traces did not answer within {0:?}")]
     Timeout(Duration),
-    /// The file cannot be written.
+    /// The file could not be written.
     #[error("the file of traces cannot be written: {0}")]
     File(#[source] std::io::Error),
 }
 
 impl ExportError {
-    /// Whether the same may be sent again.
+    /// Returns whether the same request may be retried.
     pub(super) fn is_retryable(&self) -> bool {
         match self {
             Self::Transport(_) => true,

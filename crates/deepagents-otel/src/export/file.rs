@@ -1,4 +1,4 @@
-//! A file of lines of JSON.
+//! A file of JSON lines.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -8,17 +8,17 @@ use bytes::Bytes;
 
 use super::ExportError;
 
-/// A file of lines, or whatever else takes bytes. It is written on a thread that may wait.
+/// A destination for lines: a file or any other writer. Writes run on the blocking thread pool.
 #[derive(Clone)]
 pub struct LineFile(Arc<Mutex<Box<dyn Write + Send>>>);
 
 impl LineFile {
-    /// Writes to this.
+    /// Creates a destination from a writer.
     pub fn new(file: impl Write + Send + 'static) -> Self {
         Self(Arc::new(Mutex::new(Box::new(file))))
     }
 
-    /// Writes a line, and hands it to the system.
+    /// Writes a line and flushes the writer.
     pub(super) async fn write(&self, line: Bytes) -> Result<(), ExportError> {
         let file = self.0.clone();
         let write = move || {

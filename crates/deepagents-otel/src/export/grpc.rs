@@ -1,4 +1,5 @@
-//! OTLP over gRPC: one unary call, which is an HTTP/2 request with a length before the message and a status after it.
+//! OTLP over gRPC: a unary call, which is an HTTP/2 request with a length prefix before the message and a status in the
+//! trailers.
 
 use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, HeaderValue};
@@ -10,12 +11,12 @@ use super::http::refused;
 use super::transport::{Body, Signal};
 use super::{Endpoint, ExportError};
 
-/// Bytes of an answer that are read.
+/// Maximum bytes of a response.
 const ANSWER: usize = 64 * 1024;
-/// Bytes before a message: whether it is compressed, and its length.
+/// Bytes before a message: the compression flag and the length.
 const PREFIX: usize = 5;
 
-/// A receiver that is called.
+/// A gRPC receiver.
 pub(super) struct Grpc {
     client: Client,
     traces: Url,
@@ -67,7 +68,7 @@ impl Grpc {
                 Err(other) => trailers = other.into_trailers().ok(),
             }
         }
-        // A call that fails at once has its status with the headers.
+        // A call that fails immediately has its status in the headers.
         let status = trailers.as_ref().and_then(status).or_else(|| status(&head.headers));
         match status {
             Some((0, _)) => Ok(refused(answer.get(PREFIX..).unwrap_or_default(), body.signal, false)),
@@ -80,7 +81,7 @@ impl Grpc {
     }
 }
 
-/// The code of a status, and its message as it is shown after the code.
+/// Returns the code of a status, and its message formatted to follow the code.
 fn status(headers: &HeaderMap) -> Option<(u32, String)> {
     let code = headers.get("grpc-status")?.to_str().ok()?.parse().ok()?;
     let words = headers.get("grpc-message").and_then(|words| words.to_str().ok()).unwrap_or_default();
@@ -88,7 +89,8 @@ fn status(headers: &HeaderMap) -> Option<(u32, String)> {
     Some((code, if words.is_empty() { words } else { format!(": {words}") }))
 }
 
-/// Cancelled, deadline exceeded, resource exhausted, aborted, out of range, unavailable, data loss.
+/// Returns whether a status can be retried: cancelled, deadline exceeded, resource exhausted, aborted, out of range,
+/// unavailable, data loss.
 fn is_retryable(code: u32) -> bool {
     matches!(code, 1 | 4 | 8 | 10 | 11 | 14 | 15)
 }

@@ -13,12 +13,12 @@ use super::client::{address, client, headers, place, transport};
 use super::transport::{Body, Signal};
 use super::{Endpoint, ExportError, Protocol};
 
-/// Bytes of an answer that are read.
+/// Maximum bytes of a response.
 const ANSWER: usize = 64 * 1024;
-/// Letters of an answer that an error shows.
+/// Maximum characters of a response in an error.
 const SHOWN: usize = 200;
 
-/// A receiver that is posted to.
+/// An HTTP receiver.
 pub(super) struct Http {
     client: Client,
     url: Url,
@@ -69,7 +69,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-/// The beginning of an answer; the rest is left to the connection, which is closed then.
+/// Reads the beginning of a response. If it is longer than the maximum, the connection is dropped with the rest.
 async fn read(response: Response) -> Result<Vec<u8>, ExportError> {
     let (mut answer, mut pieces) = (Vec::new(), response.bytes_stream());
     while let Some(piece) = pieces.next().await {
@@ -82,7 +82,7 @@ async fn read(response: Response) -> Result<Vec<u8>, ExportError> {
     Ok(answer)
 }
 
-/// How much the receiver refused, though it took the rest. An answer that cannot be read refuses nothing.
+/// Returns how many items the receiver rejected although it accepted the others. An unreadable response counts as zero.
 pub(super) fn refused(answer: &[u8], signal: Signal, json: bool) -> u64 {
     let count = match signal {
         Signal::Traces => {

@@ -1,4 +1,4 @@
-//! Sending spans and metrics away, without anybody waiting for it.
+//! Exports spans and metrics in the background.
 
 mod client;
 mod error;
@@ -26,7 +26,7 @@ use queue::Queue;
 use transport::Transport;
 use worker::Worker;
 
-/// How a receiver is spoken to.
+/// The protocol of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP with protobuf bodies.
@@ -38,31 +38,31 @@ pub enum Protocol {
     Grpc,
 }
 
-/// Whether metrics are of all time or of the time since the last ones.
+/// The period that exported metrics cover.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Temporality {
-    /// Since the exporter began.
+    /// Since the exporter was created.
     #[default]
     Cumulative,
-    /// Since the last export. What is lost on the way is lost.
+    /// Since the last export. If an export fails, its measurements are lost.
     Delta,
 }
 
-/// A receiver of OTLP.
+/// An OTLP receiver.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// How it is spoken to.
+    /// Its protocol.
     pub protocol: Protocol,
-    /// Its address: of HTTP with the path, such as `http://localhost:4318/v1/traces`, of gRPC without one.
+    /// Its address: for HTTP with the path, such as `http://localhost:4318/v1/traces`, for gRPC without one.
     pub url: String,
-    /// Headers of each request, keys among them.
+    /// Headers of each request, including credentials.
     pub headers: Vec<(String, String)>,
-    /// The address of a proxy, if there is one.
+    /// The address of a proxy, if any.
     pub proxy: Option<String>,
 }
 
 impl Endpoint {
-    /// A receiver without headers.
+    /// Creates an endpoint without headers.
     pub fn new(protocol: Protocol, url: impl Into<String>) -> Self {
         Self { protocol, url: url.into(), headers: Vec::new(), proxy: None }
     }
@@ -70,7 +70,7 @@ impl Endpoint {
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Values of headers are keys.
+        // Values of headers may be credentials.
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
         f.debug_struct("Endpoint")
             .field("protocol", &self.protocol)
@@ -80,28 +80,28 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Where spans and metrics go, and when.
+/// The destinations of spans and metrics, and the export schedule.
 #[derive(Debug)]
 pub struct ExportConfig {
     /// The receiver of spans.
     pub traces: Option<Endpoint>,
     /// The receiver of metrics.
     pub metrics: Option<Endpoint>,
-    /// A file of lines of JSON, for spans.
+    /// A file that spans are written to as JSON lines.
     pub file: Option<LineFile>,
-    /// What is said of the process, such as `service.name`.
+    /// Attributes of the process, such as `service.name`.
     pub resource: Vec<(String, String)>,
-    /// How long spans wait for others.
+    /// How long spans wait for a batch to fill.
     pub schedule_delay: Duration,
-    /// Spans that wait at most; what comes beyond them is dropped.
+    /// Maximum number of queued spans; further ones are dropped.
     pub max_queue: usize,
-    /// Spans of one request.
+    /// Maximum number of spans per request.
     pub max_batch: usize,
-    /// The time between two exports of metrics.
+    /// The interval between two exports of metrics.
     pub metric_interval: Duration,
-    /// How long an export may take, tries that fail included; zero is no limit, as the standard has it.
+    /// Time limit for an export, including retries. Zero means no limit, as in the standard.
     pub timeout: Duration,
-    /// Whether metrics are of all time.
+    /// The period that exported metrics cover.
     pub temporality: Temporality,
 }
 
@@ -123,7 +123,7 @@ impl Default for ExportConfig {
 }
 
 impl ExportConfig {
-    /// Writes spans to a file: each line is what one request would hold, as JSON.
+    /// Writes spans to a file. Each line is the contents of one request, as JSON.
     #[must_use]
     pub fn file(mut self, file: impl Write + Send + 'static) -> Self {
         self.file = Some(LineFile::new(file));
@@ -131,30 +131,30 @@ impl ExportConfig {
     }
 }
 
-/// What became of spans.
+/// The outcome of exporting spans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExportReport {
-    /// Spans that a receiver took, or a file; counted once for each.
+    /// Spans delivered, counted once per destination.
     pub exported: u64,
-    /// Spans that were lost on the way to any of them.
+    /// Spans dropped, counted once per destination.
     pub dropped: u64,
-    /// Why the last of them were, or why metrics were.
+    /// The last error of spans, or else of metrics.
     pub last_error: Option<String>,
 }
 
-/// Sends spans and metrics away in a task of its own.
+/// Exports spans and metrics in background tasks.
 pub(crate) struct Exporter {
     queues: Vec<Arc<Queue>>,
     metrics: Option<Arc<Mutex<Metrics>>>,
     closing: CancellationToken,
     workers: Mutex<Vec<JoinHandle<()>>>,
-    /// Why metrics were lost.
+    /// The error of the last export of metrics, if it failed.
     metric_error: Arc<Mutex<Option<String>>>,
 }
 
 impl Exporter {
-    /// Begins, on the runtime that it is called on.
+    /// Starts the exporter on the current runtime.
     pub(crate) fn start(config: ExportConfig) -> Result<Self, ExportError> {
         let runtime = Handle::try_current().map_err(|_| ExportError::NoRuntime)?;
         let closing = CancellationToken::new();
@@ -179,7 +179,7 @@ impl Exporter {
             workers.push(runtime.spawn(worker.run()));
         }
         if let Some(file) = config.file {
-            // A process that is killed loses what had not been written.
+            // If the process is killed, unwritten spans are lost, so the delay is short.
             let (queue, worker) = worker(Transport::File(file), FILE_DELAY.min(config.schedule_delay));
             queues.push(queue);
             workers.push(runtime.spawn(worker.run()));
@@ -207,7 +207,7 @@ impl Exporter {
         Ok(Self { queues, metrics, closing, workers: Mutex::new(workers), metric_error })
     }
 
-    /// Takes spans; whether they are exported besides being measured is up to the sampler.
+    /// Records metrics of spans, and queues the spans for export if they are sampled.
     pub(crate) fn take(&self, spans: Vec<Span>, sampled: bool) {
         if spans.is_empty() {
             return;
@@ -225,7 +225,7 @@ impl Exporter {
         }
     }
 
-    /// Sends what waits, within a time, and ends.
+    /// Exports the queued spans within a time limit, then stops.
     pub(crate) async fn shutdown(&self, within: Duration) -> ExportReport {
         self.closing.cancel();
         let workers = std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
@@ -233,7 +233,7 @@ impl Exporter {
         for mut worker in workers {
             if tokio::time::timeout_at(until, &mut worker).await.is_err() {
                 worker.abort();
-                // Aborted is a task that has been dropped, with what it held.
+                // Waiting for an aborted task ensures that it has been dropped.
                 let _ = worker.await;
             }
         }

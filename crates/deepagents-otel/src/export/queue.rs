@@ -1,4 +1,4 @@
-//! Spans that wait to be exported: so many and no more.
+//! The bounded queue of spans to export.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,28 +7,28 @@ use tokio::sync::Notify;
 
 use crate::Span;
 
-/// Spans that wait, and what became of those before.
+/// The queued spans, and counts of those exported and dropped.
 #[derive(Debug)]
 pub(super) struct Queue {
     limit: usize,
     batch: usize,
-    /// Who takes the spans, in words.
+    /// A description of the destination.
     receiver: String,
     inner: Mutex<Inner>,
-    /// A batch is complete.
+    /// Notified when a batch is complete.
     pub(super) full: Notify,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     waiting: VecDeque<Span>,
-    /// Taken to be exported, and neither exported nor dropped yet.
+    /// Spans in flight: taken, but neither exported nor dropped yet.
     under_way: u64,
     exported: u64,
     dropped: u64,
     closed: bool,
     error: Option<String>,
-    /// Why the last try failed to send what is under way.
+    /// Why the last attempt to send the spans in flight failed.
     failing: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl Queue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts spans to the end; those for which there is no room are counted as dropped.
+    /// Appends spans. Those for which there is no room are dropped and counted.
     pub(super) fn push(&self, spans: Vec<Span>) {
         let mut inner = self.lock();
         let before = inner.waiting.len();
@@ -56,7 +56,7 @@ impl Queue {
         }
     }
 
-    /// The next spans; none where nothing waits.
+    /// Takes the next batch, which is empty if no spans are queued.
     pub(super) fn take(&self) -> Vec<Span> {
         let mut inner = self.lock();
         let count = self.batch.min(inner.waiting.len());
@@ -64,12 +64,12 @@ impl Queue {
         inner.waiting.drain(..count).collect()
     }
 
-    /// Notes why a try failed that is followed by another one.
+    /// Records why an attempt failed that will be retried.
     pub(super) fn fails(&self, why: String) {
         self.lock().failing = Some(why);
     }
 
-    /// Counts what became of the spans that were taken; some may have been refused though the rest was exported.
+    /// Counts the outcome of the spans in flight. The receiver may have rejected some of them.
     pub(super) fn settle(&self, result: Result<u64, String>) {
         let mut inner = self.lock();
         let taken = std::mem::take(&mut inner.under_way);
@@ -90,7 +90,7 @@ impl Queue {
         }
     }
 
-    /// Counts what is left as dropped, and takes nothing any more.
+    /// Counts the remaining spans as dropped and closes the queue.
     pub(super) fn close(&self) {
         let mut inner = self.lock();
         inner.closed = true;
@@ -103,7 +103,7 @@ impl Queue {
         }
     }
 
-    /// How many were exported and dropped, and why the last of these.
+    /// Returns the numbers of exported and dropped spans, and the last error.
     pub(super) fn counts(&self) -> (u64, u64, Option<String>) {
         let inner = self.lock();
         (inner.exported, inner.dropped, inner.error.clone())

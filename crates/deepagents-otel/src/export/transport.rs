@@ -1,4 +1,4 @@
-//! The ways to a receiver.
+//! Transports to a destination.
 
 use bytes::Bytes;
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
@@ -10,26 +10,26 @@ use super::grpc::Grpc;
 use super::http::Http;
 use super::{Endpoint, ExportError, Protocol};
 
-/// What one request exports.
+/// The contents of a request.
 pub(super) enum Batch {
     Traces(ExportTraceServiceRequest),
     Metrics(ExportMetricsServiceRequest),
 }
 
-/// A batch as it is sent, and what it is.
+/// An encoded batch and its signal.
 pub(super) struct Body {
     pub(super) bytes: Bytes,
     pub(super) signal: Signal,
 }
 
-/// What is exported.
+/// The kind of data exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Signal {
     Traces,
     Metrics,
 }
 
-/// A way to a receiver.
+/// A transport to a destination.
 pub(super) enum Transport {
     Http(Http),
     Grpc(Grpc),
@@ -37,7 +37,7 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    /// Checks an address and its headers. Nothing is connected yet.
+    /// Creates a transport. Checks the address and the headers, but does not connect yet.
     pub(super) fn open(endpoint: &Endpoint) -> Result<Self, ExportError> {
         Ok(match endpoint.protocol {
             Protocol::HttpProtobuf | Protocol::HttpJson => Self::Http(Http::new(endpoint)?),
@@ -45,7 +45,7 @@ impl Transport {
         })
     }
 
-    /// What is at the other end, in words.
+    /// Describes the destination.
     pub(super) fn receiver(&self) -> String {
         match self {
             Self::Http(http) => format!("the receiver of traces at {}", http.place()),
@@ -69,7 +69,7 @@ impl Transport {
         Body { bytes: bytes.into(), signal }
     }
 
-    /// Sends a batch; says how many spans or measurements of it the receiver refused.
+    /// Sends a batch. Returns how many of its spans or measurements the receiver rejected.
     pub(super) async fn send(&mut self, body: &Body) -> Result<u64, ExportError> {
         match self {
             Self::Http(http) => http.send(body).await,

@@ -1,4 +1,4 @@
-//! The tasks that export.
+//! The export tasks.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,14 +13,14 @@ use super::{ExportError, Temporality};
 use crate::metrics::Metrics;
 use crate::otlp;
 
-/// The pause after the first try that fails; it doubles with each.
+/// The delay after the first failed attempt; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// The longest pause.
+/// The longest delay between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// The longest that a receiver is waited for that names a time.
+/// The longest `Retry-After` that is honoured.
 const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
 
-/// Tries of the end to reach a receiver.
+/// Maximum number of attempts to reach a receiver while shutting down.
 const TRIES_AT_END: u32 = 2;
 
 /// Exports the spans of a queue.
@@ -34,7 +34,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Exports until it is to end, and then what is left.
+    /// Exports until it is closed, then exports the remaining spans.
     pub(super) async fn run(mut self) {
         loop {
             let ends = tokio::select! {
@@ -105,9 +105,9 @@ impl MetricWorker {
     }
 }
 
-/// Sends once, and again where that may help, as long as there is time; says how much the receiver refused of it. `fails` is
-/// told of each try that is followed by another one. At the end a receiver that cannot be reached is tried once more alone:
-/// the program waits for it.
+/// Sends a batch, retrying retryable errors within `timeout`. Returns how many items the receiver rejected. Calls
+/// `fails` for each attempt that will be retried. While shutting down, an unreachable receiver is tried at most twice,
+/// because the program is waiting.
 async fn send(
     transport: &mut Transport,
     batch: Batch,
@@ -131,9 +131,9 @@ async fn send(
             Ok(refused) => return Ok(refused),
             Err(error) => error,
         };
-        // Up to a half more, so that processes do not come back together.
+        // Jitter of up to half the delay keeps processes from retrying in step.
         let spread = pause.mul_f64(fastrand::f64() / 2.0);
-        // A receiver may name any time.
+        // A receiver may ask for any delay, so it is capped.
         let again = Instant::now() + error.retry_after().map_or(pause + spread, |after| after.min(LONGEST_WAIT));
         let is_given_up = tries_at_end >= TRIES_AT_END && matches!(error, ExportError::Transport(_));
         if !error.is_retryable() || is_given_up || until.is_some_and(|until| again >= until) {

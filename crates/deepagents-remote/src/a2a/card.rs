@@ -1,4 +1,4 @@
-//! What an agent says of itself.
+//! Agent cards.
 
 use reqwest::{Method, Url};
 use serde_json::Value;
@@ -8,24 +8,24 @@ use super::version::Version;
 use crate::error::RemoteError;
 use crate::http::Http;
 
-/// What is read of an agent's card.
+/// The parts of an agent's card that are used.
 #[derive(Clone, Debug)]
 pub(super) struct Card {
-    /// Requests to it, which say the version where it wants that.
+    /// The client for the agent, with the version header if the version requires it.
     pub(super) http: Http,
-    /// Where its requests go.
+    /// The address of its JSON-RPC endpoint.
     pub(super) endpoint: Url,
     pub(super) version: Version,
-    /// What its address wants to be told with every request.
+    /// The tenant to include in every request.
     pub(super) tenant: Option<String>,
-    /// Whether it gives events as a stream.
+    /// Whether the agent supports streams of events.
     pub(super) streaming: bool,
-    /// Whether it takes a message of one id once, however often it is sent.
+    /// Whether the agent accepts a message id at most once, however often it is sent.
     pub(super) takes_once: bool,
 }
 
 impl Card {
-    /// Reads the card of an agent. Where there is none, the address itself is taken for that of its requests.
+    /// Fetches the card of an agent. If there is none, the address itself is used as the endpoint.
     pub(super) async fn fetch(http: &Http, assistant: Option<&str>) -> Result<Self, RemoteError> {
         let mut place = http.url(".well-known/agent-card.json")?;
         if let Some(assistant) = assistant {
@@ -53,7 +53,7 @@ impl Card {
         let more = ["additionalInterfaces", "supportedInterfaces"];
         let more = more.iter().filter_map(|key| card.get(key)?.as_array()).flatten();
         let own = Some(card).filter(|card| card.get("url").is_some());
-        // Of several the newest version; the agent's own order decides among those of one version.
+        // Prefers the newest version; among interfaces of one version, the card's order decides.
         let known = own.into_iter().chain(more).filter_map(ours);
         let newest = known.reduce(|best, one| if one.0 == Version::V1_0 && best.0 != one.0 { one } else { best });
         let Some((version, url, tenant)) = newest else {
@@ -62,7 +62,7 @@ impl Card {
         let endpoint =
             Url::parse(&url).or_else(|_| http.url(&url)).map_err(|error| http.unreadable("its card", &error))?;
         if endpoint.origin() != http.base().origin() {
-            // The headers are for the host that was named, and for nobody whom that one names.
+            // The headers must only be sent to the configured host, not to one that it names.
             let other = endpoint.origin().ascii_serialization();
             return Err(RemoteError::Config(format!(
                 "the card of {} sends requests to {other}; if that is meant, give that address",

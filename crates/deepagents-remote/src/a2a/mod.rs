@@ -1,8 +1,8 @@
-//! Agent2Agent, versions 0.3 and 1.0: JSON-RPC over HTTP, with events as a stream where the agent has them.
+//! Agent2Agent, versions 0.3 and 1.0: JSON-RPC over HTTP, with a stream of events if the agent supports it.
 //!
-//! A piece of work is a task over there. The protocol has no way to find a task whose id was never received, so a message is
-//! noted before it is sent: what is in doubt after a crash is sent again to agents that say that they take a message once
-//! (the extension [`ONCE`], which `deepagents serve` has), and is an error for others.
+//! A piece of work is a remote task. The protocol has no way to find a task whose id was never received, so the log
+//! records a message before it is sent. After a crash, a message in doubt is sent again to agents that accept a message
+//! at most once (the extension [`ONCE`], which `deepagents serve` supports). For other agents, it is an error.
 
 mod card;
 mod rpc;
@@ -28,7 +28,7 @@ use card::Card;
 use task::{Part, State, View};
 use version::Operation;
 
-/// The extension of agents that take a message of one id once, however often it is sent.
+/// The extension of agents that accept a message id at most once, however often it is sent.
 pub(crate) const ONCE: &str = "urn:deepagents:a2a:message-once";
 
 const PAUSES: &str = "pauses";
@@ -45,12 +45,12 @@ pub(crate) struct A2a {
     card: OnceCell<Card>,
 }
 
-/// What our log has of the task.
+/// The task, as recorded in the local log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct KnownTask {
     id: String,
     context: String,
-    /// Messages of ours that it has received.
+    /// The number of messages that the task has received.
     received: usize,
 }
 
@@ -63,7 +63,7 @@ impl A2a {
         self.card.get_or_try_init(|| Card::fetch(&self.http, self.assistant.as_deref())).await
     }
 
-    /// Does the work, and gives what the agent came to.
+    /// Does the work and returns the agent's result.
     pub(crate) async fn work(&self, work: &Work<'_>) -> Result<String, WorkError> {
         let scope = work.scope;
         let mut pauses: Vec<Vec<RemoteInterrupt>> = read(scope.recorded(PAUSES)).unwrap_or_default();
@@ -98,7 +98,7 @@ impl A2a {
         Ok(Part::Text(words.join("\n")))
     }
 
-    /// Sends the message of a round, unless it was received, and reads what comes back at once.
+    /// Sends the message of a round, unless it was received already, and reads the immediate response.
     async fn deliver(&self, work: &Work<'_>, round: usize, part: &Part, view: &mut View) -> Result<(), WorkError> {
         let scope = work.scope;
         let known: Option<KnownTask> = read(scope.recorded(TASK));
@@ -119,7 +119,7 @@ impl A2a {
         loop {
             if in_doubt && !card.takes_once {
                 match &known {
-                    // It asks no more, or something else: then it has the answer.
+                    // If the task no longer asks, or asks something else, it has received the answer.
                     Some(known) if self.has_moved(work, known, view).await? => {
                         return self.note(work, view, round).await;
                     }
@@ -131,7 +131,7 @@ impl A2a {
             match self.send(card, &message, work, view).await {
                 Ok(()) => return self.note(work, view, round).await,
                 Err(WorkError::Here(error)) => return Err(error.into()),
-                // Something was received, so it has begun.
+                // The response contains a task, so the task has started.
                 Err(_) if view.id.is_some() => return self.note(work, view, round).await,
                 Err(WorkError::Remote(RemoteError::Unreachable { reason, .. })) => {
                     in_doubt = true;
@@ -151,14 +151,14 @@ impl A2a {
         Ok(())
     }
 
-    /// Whether a task is past the question that it was last seen with.
+    /// Returns whether a task has moved past the question last recorded for it.
     async fn has_moved(&self, work: &Work<'_>, known: &KnownTask, view: &mut View) -> Result<bool, WorkError> {
         let asked: Vec<Vec<RemoteInterrupt>> = read(work.scope.recorded(PAUSES)).unwrap_or_default();
         self.refresh(work, known, view).await?;
         Ok(!matches!(view.state, State::Asks) || asked.last() != Some(&view.pauses()))
     }
 
-    /// One try to send: as a stream where the agent has those.
+    /// Sends a message once, as a stream if the agent supports it.
     async fn send(&self, card: &Card, message: &Value, work: &Work<'_>, view: &mut View) -> Result<(), WorkError> {
         let params = card.version.sent(message);
         if !card.streaming {
@@ -169,7 +169,7 @@ impl A2a {
         self.read_stream(card, Operation::SendAndStream, params, work, view).await
     }
 
-    /// Reads a stream to its end, or to where the task needs something else.
+    /// Reads a stream to its end, or until the task ends or asks.
     async fn read_stream(
         &self,
         card: &Card,
@@ -191,7 +191,7 @@ impl A2a {
             for event in events {
                 view.take(&rpc::read(card, operation, &event.data).map_err(once)?, work.scope);
                 if view.id.is_some() && read::<KnownTask>(work.scope.recorded(TASK)).is_none() {
-                    // From here on the task can be found again.
+                    // With its id recorded, the task can be found again.
                     self.note(work, view, 0).await?;
                 }
             }
@@ -202,13 +202,13 @@ impl A2a {
         Ok(())
     }
 
-    /// Waits until the task has ended or asks, over as many connections as it takes.
+    /// Waits until the task ends or asks, reconnecting as needed.
     async fn follow(&self, work: &Work<'_>, view: &mut View) -> Result<(), WorkError> {
         let card = self.card().await?;
         let (mut tries, mut wait, mut resubscribes) = (self.http.tries(), POLLS.0, card.streaming);
         loop {
             let Some(known) = read::<KnownTask>(work.scope.recorded(TASK)) else {
-                // It answered with words instead of a task.
+                // The agent answered with a message instead of a task.
                 return Ok(());
             };
             if view.state.is_open() || !view.is_whole {
@@ -225,7 +225,7 @@ impl A2a {
             let params = card.version.task(&known.id, &known.context);
             match self.read_stream(card, Operation::Subscribe, params, work, view).await {
                 Ok(()) => {
-                    // The server is there, whatever its stream is good for.
+                    // The server responds, even if its stream ends early.
                     tries.progressed();
                     if view.state.is_open() {
                         tokio::time::sleep(wait).await;
@@ -242,7 +242,7 @@ impl A2a {
         }
     }
 
-    /// Asks how the task stands.
+    /// Fetches the current state of the task.
     async fn refresh(&self, work: &Work<'_>, known: &KnownTask, view: &mut View) -> Result<(), WorkError> {
         let card = self.card().await?;
         let params = card.version.task(&known.id, &known.context);
@@ -259,7 +259,7 @@ impl A2a {
         }
     }
 
-    /// Charges what the task says that it has spent.
+    /// Charges the usage that the task reports.
     async fn settle(&self, work: &Work<'_>, view: &View) -> Result<(), WorkError> {
         let usage = view.metadata.as_ref().map(|metadata| usage_of(&json!({"usage_metadata": metadata.get("usage")})));
         let total = usage.unwrap_or_default();
@@ -273,25 +273,25 @@ impl A2a {
         Ok(())
     }
 
-    /// Ends what an earlier call of the conversation has begun, as far as the agent can.
+    /// Cancels the task of an earlier call in the conversation, if the agent supports that.
     async fn cancel_earlier(&self, work: &Work<'_>) {
         let Ok(card) = self.card().await else { return };
         if !card.takes_once {
             return;
         }
-        // Where there is nothing to cancel, that is what it says.
+        // If there is nothing to cancel, the agent returns an error, which is ignored.
         let params = card.version.task(&work.conversation, &work.conversation);
         let _ = rpc::call(card, Operation::Cancel, params).await;
     }
 
-    /// Ends the task. What cannot be reached in time is left.
+    /// Cancels the task. Gives up if the agent cannot be reached in time.
     pub(crate) async fn cancel(&self, work: &Work<'_>) {
         let ended = async {
             let card = self.card().await.ok()?;
             let known: Option<KnownTask> = read(work.scope.recorded(TASK));
             let id = match known {
                 Some(known) => known.id,
-                // Where the answer to the message has not come, it is sent once more to learn which task it began.
+                // If the response to the message has not arrived, the message is sent again to learn the task's id.
                 None if card.takes_once && work.scope.recorded(SENDING).is_some() => {
                     let part = Part::Text(work.description.to_owned());
                     let message = task::message(card.version, work, 0, &part, None);
@@ -302,17 +302,17 @@ impl A2a {
             };
             rpc::call(card, Operation::Cancel, card.version.task(&id, &work.conversation)).await.ok()
         };
-        // It is ended or cannot be: there is nobody left to be told.
+        // Nobody is left to receive an error.
         let _ = tokio::time::timeout(CANCEL, ended).await;
     }
 }
 
-/// The id of a message: the same whenever the same is sent.
+/// Returns the id of a message, which is the same each time the message is sent.
 fn message_id(work: &Work<'_>, round: usize) -> String {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{}#{round}", work.key).as_bytes()).to_string()
 }
 
-/// A failure of one try, which others decide about.
+/// Converts the failure of a single attempt; the caller decides whether to retry.
 fn once(failure: Failure) -> WorkError {
     WorkError::Remote(match failure {
         Failure::Final(error) => error,

@@ -14,7 +14,7 @@ fn request(card: &Card, method: &str, mut params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-/// A request that is answered with one result.
+/// Sends a request with a single result.
 pub(super) async fn call(card: &Card, operation: Operation, params: Value) -> Result<Value, Failure> {
     let method = card.version.method(operation);
     let body = request(card, method, params);
@@ -22,14 +22,14 @@ pub(super) async fn call(card: &Card, operation: Operation, params: Value) -> Re
     result(&card.http, method, answer)
 }
 
-/// A request that is answered with a stream of results.
+/// Sends a request with a stream of results.
 pub(super) async fn stream(card: &Card, operation: Operation, params: Value) -> Result<EventBody, Failure> {
     let method = card.version.method(operation);
     let body = request(card, method, params);
     card.http.stream(method, Method::POST, card.endpoint.clone(), Some(&body), None).await
 }
 
-/// The result in one answer of a stream.
+/// Parses a result of a stream.
 pub(super) fn read(card: &Card, operation: Operation, text: &str) -> Result<Value, Failure> {
     let (http, method) = (&card.http, card.version.method(operation));
     let answer = serde_json::from_str(text).map_err(|error| Failure::Final(http.unreadable(method, &error)))?;
@@ -42,7 +42,7 @@ fn result(http: &Http, method: &'static str, mut answer: Value) -> Result<Value,
         let code = error.get("code").and_then(Value::as_i64).unwrap_or_default();
         let reason = format!("{code} {}", cut(message));
         return Err(match code {
-            // An error inside of the server may pass.
+            // An internal error of the server may be temporary.
             -32603 => Failure::Away { reason, after: None },
             _ => Failure::Final(http.unreadable(method, &reason)),
         });

@@ -1,4 +1,4 @@
-//! A task as we have seen it so far.
+//! The known state of a remote task.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use crate::agent::Work;
 use crate::error::RemoteError;
 use crate::questions::{RemoteAction, RemoteInterrupt, read_pauses};
 
-/// Artifacts of a task whose texts are kept.
+/// Maximum number of artifacts whose texts are kept.
 const MAX_ARTIFACTS: usize = 1_000;
 
-/// What we say.
+/// The content of a message to the agent.
 pub(super) enum Part {
     Text(String),
     Data(Value),
 }
 
-/// A message of ours.
+/// Builds a message to the agent.
 pub(super) fn message(version: Version, work: &Work<'_>, round: usize, part: &Part, task: Option<&str>) -> Value {
     let (kind, part) = match part {
         Part::Text(text) => ("text", json!(text)),
@@ -33,7 +33,7 @@ pub(super) fn message(version: Version, work: &Work<'_>, round: usize, part: &Pa
     message
 }
 
-/// How a task stands.
+/// The state of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
     #[default]
@@ -44,7 +44,7 @@ pub(super) enum State {
     Failed,
     Cancelled,
     Rejected,
-    /// A word that the protocol does not have, or none: nobody knows whether it will ever end.
+    /// A state that the protocol does not define, or none. It may never end.
     Unknown,
 }
 
@@ -67,32 +67,32 @@ impl State {
     }
 }
 
-/// A task as we have seen it so far.
+/// The known state of a remote task.
 #[derive(Default)]
 pub(super) struct View {
     pub(super) id: Option<String>,
     pub(super) context: Option<String>,
     pub(super) state: State,
-    /// The state in the agent's own word.
+    /// The agent's own name of the state.
     word: String,
     /// The message that came with the state.
     said: Value,
-    /// What its artifacts hold, in order of their ids' first appearance.
+    /// The ids and texts of its artifacts, in order of first appearance.
     artifacts: BTreeMap<usize, (String, String)>,
-    /// The last words of the agent in the history.
+    /// The agent's last message in the history.
     spoken: Option<String>,
     pub(super) metadata: Option<Value>,
-    /// Whether it was read as a whole since it was last changed.
+    /// Whether the task was read in full since it last changed.
     pub(super) is_whole: bool,
 }
 
 impl View {
-    /// Something is said to the task: what it asked is past.
+    /// Resets the state before a message is sent, which settles what the task asked.
     pub(super) fn begin_round(&mut self) {
         (self.state, self.said, self.is_whole) = (State::Open, Value::Null, false);
     }
 
-    /// Takes in a result: a task, a message, or an event of a stream.
+    /// Handles a result: a task, a message, or an event of a stream.
     pub(super) fn take(&mut self, result: &Value, scope: &ChildScope) {
         let (kind, result) = opened(result);
         let word = |key: &str| result.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -144,7 +144,7 @@ impl View {
         }
     }
 
-    /// More of an artifact, or all of it: what is new of it is passed on.
+    /// Stores an artifact or appends to it, and forwards the new text.
     fn artifact(&mut self, artifact: &Value, append: bool, scope: &ChildScope) {
         let id = artifact.get("artifactId").and_then(Value::as_str).unwrap_or_default();
         let text = content_of(artifact);
@@ -167,7 +167,7 @@ impl View {
         }
     }
 
-    /// What the task came to: its artifacts, or what was said last.
+    /// Returns the result of the task: its artifacts, or else its last message.
     pub(super) fn result(&self) -> String {
         let artifacts: Vec<&str> =
             self.artifacts.values().map(|(_, text)| text.trim_end()).filter(|text| !text.is_empty()).collect();
@@ -178,7 +178,7 @@ impl View {
         if said.is_empty() { self.spoken.clone().unwrap_or_default() } else { said }
     }
 
-    /// What it asks.
+    /// Returns the questions that the task asks.
     pub(super) fn pauses(&self) -> Vec<RemoteInterrupt> {
         let parts = self.said.get("parts").and_then(Value::as_array).into_iter().flatten();
         let given = parts.filter_map(|part| part.get("data")?.get("interrupts")).map(read_pauses);
@@ -191,7 +191,7 @@ impl View {
         vec![RemoteInterrupt { id: None, asked: vec![RemoteAction::words(text)], decisions: false }]
     }
 
-    /// Why there is no result.
+    /// Returns the error of a task without a result.
     pub(super) fn error(&self, host: &str) -> RemoteError {
         let (host, said) = (host.to_owned(), text_of(&self.said));
         let or = |text: &str| if said.is_empty() { text.to_owned() } else { crate::http::cut(&said) };
@@ -207,7 +207,7 @@ impl View {
     }
 }
 
-/// What a model reads of an artifact: texts, data as JSON, and which files there are. Files are not fetched.
+/// Returns what the model sees of an artifact: texts, data as JSON, and a line per file. Files are not downloaded.
 fn content_of(artifact: &Value) -> String {
     let parts = artifact.get("parts").and_then(Value::as_array).into_iter().flatten();
     let one = |part: &Value| match (part.get("text"), part.get("data"), file_of(part)) {
@@ -219,23 +219,24 @@ fn content_of(artifact: &Value) -> String {
     parts.filter_map(one).collect::<Vec<_>>().join("\n")
 }
 
-/// What says which file a part is: in version 1.0 the part itself.
+/// Returns the object that describes a part's file; in version 1.0, the part itself.
 fn file_of(part: &Value) -> Option<&Value> {
     part.get("file").or_else(|| part.get("url").or_else(|| part.get("raw")).map(|_| part))
 }
 
-/// A line about a file, so that nobody takes it for missing: where it is, or that its bytes were left there.
+/// Returns a line about a file, so that it does not seem to be missing: its address, or a remark that its content was
+/// not downloaded.
 fn file_line(file: &Value) -> String {
     let word = |key: &str| file.get(key).and_then(Value::as_str);
     let name = word("name").or_else(|| word("filename")).map_or_else(|| "without a name".to_owned(), crate::http::cut);
-    // An address that is cut leads nowhere.
+    // A truncated address would be useless.
     match word("uri").or_else(|| word("url")) {
         Some(uri) => format!("[file {name}: {uri}]"),
         None => format!("[file {name}: its content was not taken over]"),
     }
 }
 
-/// The text of a message's parts.
+/// Returns the text of a message's parts.
 fn text_of(holder: &Value) -> String {
     let parts = holder.get("parts").and_then(Value::as_array).into_iter().flatten();
     let texts: Vec<&str> = parts.filter_map(|part| part.get("text")?.as_str()).collect();

@@ -1,15 +1,15 @@
-//! What versions 0.3 and 1.0 of the protocol call the same things.
+//! The differences between versions 0.3 and 1.0 of the protocol.
 
 use serde_json::{Value, json};
 
-/// The version in which an agent is spoken to.
+/// The protocol version of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
     V0_3,
     V1_0,
 }
 
-/// What is asked of an agent.
+/// A request to an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Send,
@@ -20,7 +20,7 @@ pub(super) enum Operation {
 }
 
 impl Version {
-    /// The version that an interface of a card names; none of ours if it is neither.
+    /// Returns the version that an interface of a card names, or `None` if it is not supported.
     pub(super) fn named(version: Option<&str>) -> Option<Self> {
         match version {
             None => Some(Self::V0_3),
@@ -30,7 +30,7 @@ impl Version {
         }
     }
 
-    /// The method of an operation.
+    /// Returns the method of an operation.
     pub(super) fn method(self, operation: Operation) -> &'static str {
         match (self, operation) {
             (Self::V0_3, Operation::Send) => "message/send",
@@ -46,7 +46,7 @@ impl Version {
         }
     }
 
-    /// How a message is sent that is not waited for.
+    /// Returns the parameters that send a message without waiting for the task to end.
     pub(super) fn sent(self, message: &Value) -> Value {
         let modes = json!(["text/plain", "application/json"]);
         match self {
@@ -59,7 +59,7 @@ impl Version {
         }
     }
 
-    /// Which task is meant.
+    /// Returns the parameters that identify a task.
     pub(super) fn task(self, id: &str, context: &str) -> Value {
         match self {
             Self::V0_3 => json!({"id": id, "contextId": context}),
@@ -67,7 +67,7 @@ impl Version {
         }
     }
 
-    /// A part of a message, of this kind, and the message around it.
+    /// Builds a message with one part of this kind.
     pub(super) fn message(self, kind: &str, part: &Value, id: &str, context: &str) -> Value {
         match self {
             Self::V0_3 => json!({
@@ -81,7 +81,7 @@ impl Version {
     }
 }
 
-/// What a result is.
+/// The kind of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Task,
@@ -90,7 +90,8 @@ pub(super) enum Kind {
     ArtifactUpdate,
 }
 
-/// What a result is and holds: version 0.3 says it in the result, 1.0 around it. A task may stand by itself in both.
+/// Returns the kind of a result and its contents. Version 0.3 has the kind inside the result, version 1.0 around it. In
+/// both, a task may come without a kind.
 pub(super) fn opened(result: &Value) -> (Kind, &Value) {
     match result.get("kind").and_then(Value::as_str) {
         Some("message") => return (Kind::Message, result),
@@ -110,7 +111,7 @@ pub(super) fn opened(result: &Value) -> (Kind, &Value) {
     inside.unwrap_or((Kind::Task, result))
 }
 
-/// The state of a task in the words of version 0.3, such as `input-required`.
+/// Returns the state of a task in the spelling of version 0.3, such as `input-required`.
 pub(super) fn state(word: &str) -> String {
     match word.strip_prefix("TASK_STATE_") {
         Some(word) => word.to_ascii_lowercase().replace('_', "-"),
@@ -118,7 +119,7 @@ pub(super) fn state(word: &str) -> String {
     }
 }
 
-/// Whether a message is the agent's.
+/// Returns whether a message is from the agent.
 pub(super) fn is_agents(message: &Value) -> bool {
     message.get("role").and_then(Value::as_str).is_some_and(|role| matches!(role, "agent" | "ROLE_AGENT"))
 }

@@ -1,4 +1,4 @@
-//! The requests.
+//! The requests of the LangGraph API.
 
 use reqwest::{Method, Url};
 use serde_json::{Value, json};
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use crate::error::RemoteError;
 use crate::http::{EventBody, Failure, Http};
 
-/// Runs of a thread that are looked through for one of ours.
+/// Maximum number of a thread's runs searched for a run of ours.
 const LISTED: usize = 100;
-/// Where a run carries the key of the call that began it.
+/// The metadata key under which a run records the key of the call that started it.
 const KEY: &str = "deepagents_call";
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RunStatus(pub(super) String);
 
@@ -25,7 +25,7 @@ impl RunStatus {
     }
 }
 
-/// The requests to one agent of one server.
+/// The requests to one agent of a server.
 pub(super) struct Api {
     pub(super) http: Http,
     assistant: String,
@@ -40,18 +40,18 @@ impl Api {
         self.http.url(path)
     }
 
-    /// Makes a thread, unless there is one.
+    /// Creates a thread, unless it exists.
     pub(super) async fn make_thread(&self, thread: &str, key: &str) -> Result<(), RemoteError> {
         let body = json!({"thread_id": thread, "if_exists": "do_nothing", "metadata": {KEY: key}});
         let made = self.http.steady("a thread", Method::POST, self.at("threads")?, Some(&body)).await;
         match made {
-            // Servers that do not know `if_exists` say so when it is there.
+            // Servers that do not support `if_exists` return 409 if the thread exists.
             Ok(_) | Err(RemoteError::Refused { status: 409, .. }) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Begins a run. The thread has one at a time, so that the same run cannot be begun twice.
+    /// Starts a run. A thread has one run at a time, so that the same run cannot be started twice.
     pub(super) async fn create_run(&self, thread: &str, key: &str, input: &Value) -> Result<String, Failure> {
         let mut body = json!({
             "assistant_id": self.assistant, "metadata": {KEY: key}, "multitask_strategy": "reject",
@@ -78,10 +78,10 @@ impl Api {
         }
     }
 
-    /// The run that carries a key, if it was begun.
+    /// Returns the run with this key, if it was started.
     pub(super) async fn find_run(&self, thread: &str, key: &str) -> Result<Option<String>, RemoteError> {
         let runs = match self.runs(thread).await {
-            // A server that has no such list cannot say whether it was begun.
+            // A server without this list cannot tell whether the run was started.
             Err(RemoteError::Refused { status: 404 | 405 | 501, .. }) => {
                 return Err(RemoteError::InDoubt { host: self.http.host.clone() });
             }
@@ -91,7 +91,7 @@ impl Api {
         Ok(runs.iter().find(carries).and_then(id_of))
     }
 
-    /// Ends what runs on a thread, and waits until it has.
+    /// Cancels the active runs of a thread and waits for them to end.
     pub(super) async fn end_open_runs(&self, thread: &str) -> Result<(), RemoteError> {
         let runs = match self.runs(thread).await {
             Err(RemoteError::Refused { status: 404 | 405 | 501, .. }) => return Ok(()),
@@ -100,7 +100,7 @@ impl Api {
         for run in runs.iter().filter(|run| status_of(run).is_open()).filter_map(id_of) {
             let url = self.at(&format!("threads/{thread}/runs/{run}/cancel?wait=1&action=interrupt"))?;
             match self.http.steady("to cancel a run", Method::POST, url, Some(&json!({}))).await {
-                // It has ended meanwhile.
+                // The run has ended in the meantime.
                 Ok(_) | Err(RemoteError::Refused { status: 404 | 409, .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -118,26 +118,26 @@ impl Api {
         Ok(status_of(&self.http.steady("its run", Method::GET, url, None).await?))
     }
 
-    /// The thread with its values and what waits.
+    /// Returns the thread with its values and interrupts.
     pub(super) async fn thread(&self, thread: &str) -> Result<Value, RemoteError> {
         self.http.steady("its thread", Method::GET, self.at(&format!("threads/{thread}"))?, None).await
     }
 
-    /// Why a run failed, if the server says so.
+    /// Returns why a run failed, if the server reports it.
     pub(super) async fn run_error(&self, thread: &str, run: &str) -> Option<String> {
         let url = self.at(&format!("threads/{thread}/runs/{run}/join")).ok()?;
         let values = self.http.steady("its run", Method::GET, url, None).await.ok()?;
         super::events::error_text(values.get("__error__")?)
     }
 
-    /// Opens the stream of a run behind an event.
+    /// Opens the stream of a run after an event.
     pub(super) async fn open_stream(&self, thread: &str, run: &str, last: &str) -> Result<EventBody, Failure> {
         let url = self.at(&format!("threads/{thread}/runs/{run}/stream")).map_err(Failure::Final)?;
         self.http.stream("the stream", Method::GET, url, None, Some(last)).await
     }
 }
 
-/// The id of a run, where it can be part of an address.
+/// Returns the id of a run, if it is safe in a URL path.
 fn id_of(run: &Value) -> Option<String> {
     let id = run.get("run_id").and_then(Value::as_str)?;
     let is_plain =

@@ -1,4 +1,4 @@
-//! The events of a run as its stream has them.
+//! The events in the stream of a run.
 
 use deepagents_core::agent::ChildEvent;
 use serde_json::Value;
@@ -7,13 +7,13 @@ use crate::agent::WorkError;
 use crate::http::cut;
 use crate::progress::{Place, Progress, reasoning_of, text_of};
 
-/// How deep below the remote agent events are passed on; deeper ones are shown at this depth.
+/// The maximum depth below the remote agent at which events are forwarded; deeper ones appear at this depth.
 const DEEPEST: usize = 16;
 
-/// Passes on what a stream says.
+/// Forwards the events of a stream.
 pub(super) struct Events<'p, 'a> {
     progress: &'p mut Progress<'a>,
-    /// The error that the run ended with, if it told one.
+    /// The error with which the run ended, if the stream reported one.
     pub(super) error: Option<String>,
 }
 
@@ -22,8 +22,8 @@ impl<'p, 'a> Events<'p, 'a> {
         Self { progress, error: None }
     }
 
-    /// One event: its name, with the namespace of a sub-agent behind bars, and its data. What cannot be read is passed over,
-    /// as events of kinds that are not known are.
+    /// Handles an event: its name, followed by a sub-agent's namespace separated by bars, and its data. Unreadable
+    /// events and unknown kinds are ignored.
     pub(super) async fn take(&mut self, name: &str, data: &str) -> Result<(), WorkError> {
         let Ok(data) = serde_json::from_str::<Value>(data) else { return Ok(()) };
         let mut parts = name.split('|');
@@ -39,7 +39,7 @@ impl<'p, 'a> Events<'p, 'a> {
         Ok(())
     }
 
-    /// A piece of an answer with what is known of it.
+    /// Handles a piece of an answer with its metadata.
     fn piece(&mut self, path: &[String], data: &Value) -> Result<(), WorkError> {
         let Some(chunk) = data.get(0) else { return Ok(()) };
         let field = |key: &str| chunk.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -58,7 +58,7 @@ impl<'p, 'a> Events<'p, 'a> {
         Ok(())
     }
 
-    /// What a step has changed, by nodes: the messages in it are complete.
+    /// Handles the updates of a step, by node. The messages in them are complete.
     async fn update(&mut self, path: &[String], data: &Value) -> Result<(), WorkError> {
         let nodes = data.as_object().into_iter().flatten().filter(|(node, _)| !node.starts_with("__"));
         for (_, delta) in nodes {
@@ -87,7 +87,7 @@ fn named<'a>(path: &'a [String], name: Option<&'a str>) -> &'a str {
     name.or_else(|| path.last().map(String::as_str)).unwrap_or_default()
 }
 
-/// What an error says: `{"error", "message"}`, or a text.
+/// Returns the text of an error: `{"error", "message"}`, or a string.
 pub(super) fn error_text(error: &Value) -> Option<String> {
     let text = |key: &str| error.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     match (text("error"), text("message")) {

@@ -1,9 +1,9 @@
-//! The LangGraph API, and the Agent Protocol, which is a part of it.
+//! The LangGraph API, which includes the Agent Protocol.
 //!
-//! A piece of work is a thread over there whose id follows from the call, and a run on it for the task and for each round of
-//! answers. A run carries the key of the call and its number in its metadata: one that was begun by a process that ended is
-//! found again by it. Its events are read from the stream of the run, from the start where another process had begun to; a
-//! server without such streams is asked how the run stands.
+//! A piece of work is a remote thread, whose id is derived from the call, with one run for the task and one for each
+//! round of answers. The metadata of a run contains the key of the call and the number of the round, so that a run
+//! started by a process that has ended can be found again. Events are read from the stream of the run; another process
+//! reads the stream from its start. A server without such streams is polled for the status of the run.
 
 mod api;
 mod events;
@@ -24,23 +24,23 @@ use api::Api;
 use events::Events;
 use outcome::RunResult;
 
-/// The key in our log of what waits for answers, round by round.
+/// The key in the local log of the questions of each round.
 const PAUSES: &str = "pauses";
-/// The key in our log of the run that is under way.
+/// The key in the local log of the current run.
 const RUN: &str = "run";
-/// The key in our log of the run that is about to be begun.
+/// The key in the local log of the run that is about to be started.
 const BEGINNING: &str = "beginning";
-/// How long the server is given to take a cancellation: the call has three seconds in all.
+/// Time limit for a cancellation, as the call has three seconds in total.
 const CANCEL: Duration = Duration::from_secs(2);
-/// How often a server without streams is asked, at first and at last.
+/// The first and the longest interval for polling a server without streams.
 const POLLS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
-/// A server of this kind, and which of its agents is meant.
+/// An agent of a LangGraph server.
 pub(crate) struct LangGraph {
     api: Api,
 }
 
-/// A run as our log has it.
+/// A run, as recorded in the local log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct KnownRun {
     round: usize,
@@ -52,12 +52,12 @@ impl LangGraph {
         Self { api: Api::new(http, assistant) }
     }
 
-    /// Does the work, and gives what the agent said last.
+    /// Does the work and returns the agent's last message.
     pub(crate) async fn work(&self, work: &Work<'_>) -> Result<String, WorkError> {
         let (scope, thread) = (work.scope, work.conversation.clone());
         let mut pauses: Vec<Vec<RemoteInterrupt>> = read(scope.recorded(PAUSES)).unwrap_or_default();
         let mut input = json!({"input": {"messages": [{"role": "user", "content": work.description}]}});
-        // The questions of earlier rounds have their answers; the last one may still be without.
+        // The questions of earlier rounds are answered; those of the last may still be pending.
         for asked in &pauses {
             let answers = questions::ask(scope, asked).await?;
             input = json!({"command": {"resume": questions::resume_value(asked, &answers)}});
@@ -82,7 +82,7 @@ impl LangGraph {
         }
     }
 
-    /// The run of a round: the one that was begun already, or a new one. It is noted before it is begun.
+    /// Returns the run of a round: the one already started, or a new one. The log records it before it is started.
     async fn begin(&self, work: &Work<'_>, thread: &str, round: usize, input: Value) -> Result<String, WorkError> {
         let scope = work.scope;
         if let Some(known) = read::<KnownRun>(scope.recorded(RUN)).filter(|known| known.round == round) {
@@ -103,7 +103,7 @@ impl LangGraph {
             }
             match self.api.create_run(thread, &key, &input).await {
                 Ok(run) => break run,
-                // What was asked before may have come in meanwhile: then that is the run which the thread is busy with.
+                // An earlier request may have arrived in the meantime; then the thread is busy with its run.
                 Err(failure) if failure.status() == Some(409) => {
                     in_doubt = true;
                     tries.again(Failure::Away { reason: "the thread is busy".to_owned(), after: None }).await?;
@@ -118,8 +118,8 @@ impl LangGraph {
         Ok(run)
     }
 
-    /// Reads the events of a run until it has ended, over as many connections as it takes. Gives the error that it ended
-    /// with, if it told one.
+    /// Reads the events of a run until it ends, reconnecting as needed. Returns the error that the stream reported, if
+    /// any.
     async fn follow(&self, thread: &str, run: &str, progress: &mut Progress<'_>) -> Result<Option<String>, WorkError> {
         let mut events = Events::new(progress);
         let mut last: Option<String> = None;
@@ -141,7 +141,7 @@ impl LangGraph {
                     if !self.api.run_status(thread, run).await?.is_open() {
                         return Ok(events.error);
                     }
-                    // The server is there, whatever its stream is good for.
+                    // The server responds, even if its stream ends early.
                     tries.progressed();
                     tokio::time::sleep(wait).await;
                     wait = (wait * 2).min(POLLS.1);
@@ -155,7 +155,7 @@ impl LangGraph {
         }
     }
 
-    /// Waits for the end of a run of a server that has no streams to read again.
+    /// Waits for the end of a run on a server without resumable streams.
     async fn poll(&self, thread: &str, run: &str) -> Result<(), RemoteError> {
         let mut wait = POLLS.0;
         while self.api.run_status(thread, run).await?.is_open() {
@@ -182,18 +182,18 @@ impl LangGraph {
         Ok(outcome::run_result(&self.api.http.host, &status, &state, failed)?)
     }
 
-    /// Ends what runs for the work. What cannot be reached in time is left.
+    /// Cancels the run of the work. Gives up if the server cannot be reached in time.
     pub(crate) async fn cancel(&self, work: &Work<'_>) {
         let thread = work.conversation.as_str();
         let ended = async {
             let run = self.current(work, thread).await?;
             self.api.cancel_run(thread, &run).await
         };
-        // It is ended or cannot be: there is nobody left to be told.
+        // Nobody is left to receive an error.
         let _ = tokio::time::timeout(CANCEL, ended).await;
     }
 
-    /// The run that is under way, also where the answer to the request for it has not come: then it may be about to begin.
+    /// Returns the current run. If the response to its creation has not arrived, waits for the run to appear.
     async fn current(&self, work: &Work<'_>, thread: &str) -> Result<String, RemoteError> {
         let known: Option<KnownRun> = read(work.scope.recorded(RUN));
         let beginning: Option<String> = read(work.scope.recorded(BEGINNING));

@@ -1,4 +1,4 @@
-//! How a thread stands after a run.
+//! The state of a thread after a run.
 
 use deepagents_core::message::Usage;
 use serde_json::Value;
@@ -9,16 +9,16 @@ use crate::error::RemoteError;
 use crate::progress::{Place, Progress, plus, text_of, usage_of};
 use crate::questions::{RemoteInterrupt, read_pauses};
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub(super) enum RunResult {
-    /// The agent has ended with these words.
+    /// The agent has ended with this answer.
     Done(String),
-    /// It waits for answers.
+    /// The run waits for answers.
     Waits(Vec<RemoteInterrupt>),
 }
 
-/// The messages of the last turn: those behind the last word of a person.
+/// Returns the messages of the last turn, which follow the last user message.
 fn turn(state: &Value) -> &[Value] {
     let messages = state.get("values").and_then(|values| values.get("messages")?.as_array());
     let messages = messages.map(Vec::as_slice).unwrap_or_default();
@@ -35,7 +35,8 @@ fn is_answer(message: &&Value) -> bool {
     matches!(kind_of(message), "ai" | "assistant" | "AIMessage")
 }
 
-/// Charges what the state says was spent, where the stream said less, and passes on what it has not shown.
+/// Charges the usage in the state if it exceeds what the stream reported. Forwards the messages if none were read from
+/// the stream.
 pub(super) async fn account(state: &Value, progress: &mut Progress<'_>) -> Result<(), WorkError> {
     let total = turn(state).iter().filter(is_answer).fold(Usage::default(), |sum, one| plus(sum, usage_of(one)));
     if progress.is_unread() {
@@ -76,7 +77,7 @@ pub(super) fn run_result(
     }
 }
 
-/// The answer in a shape, or else the last thing the agent said.
+/// Returns the structured response, or else the agent's last message with text.
 fn result(state: &Value) -> String {
     let shaped = state.get("values").and_then(|values| values.get("structured_response")).filter(|it| !it.is_null());
     if let Some(shaped) = shaped {

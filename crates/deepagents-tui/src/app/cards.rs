@@ -1,4 +1,4 @@
-//! What the program says of itself: help, costs, colours, the clipboard.
+//! Information about the program itself: help, themes, effort, the clipboard.
 
 use super::App;
 use super::Overlay;
@@ -52,7 +52,7 @@ impl App {
         }
     }
 
-    /// Uses a theme, or shows those there are.
+    /// Switches to a theme, or lists the themes.
     pub(super) fn theme(&mut self, name: &str) {
         if let Some(theme) = self.themes.choose(name) {
             self.theme = theme;
@@ -73,7 +73,7 @@ impl App {
         self.overlay = Overlay::Picker(Picker::new(Choices { of: ListOf::Themes, rows }));
     }
 
-    /// Lets the person choose how much the model thinks.
+    /// Lists the reasoning efforts to choose from.
     pub(super) fn efforts(&mut self) {
         let present = self.effort.map_or("off", crate::host::Effort::as_str);
         let row = |(word, about): &(&str, &str)| {

@@ -1,10 +1,10 @@
-//! The commands that begin with a slash.
+//! The slash commands.
 
 use deepagents::slash::Slash;
 
 use crate::key_map::Action;
 
-/// A command: its name, its argument, what it does.
+/// A command: its name, its arguments and its description.
 #[derive(Debug)]
 pub(crate) struct CommandInfo {
     pub(crate) name: &'static str,
@@ -16,7 +16,7 @@ const fn command(name: &'static str, args: &'static str, about: &'static str) ->
     CommandInfo { name, args, about }
 }
 
-/// All of them, in the order of the menu.
+/// All commands, in the order of the menu.
 pub(crate) const COMMANDS: &[CommandInfo] = &[
     command("help", "", "commands and keys"),
     command("model", "[NAME]", "the model in use, or another one"),
@@ -63,7 +63,7 @@ pub(crate) const COMMANDS: &[CommandInfo] = &[
     command("quit", "", "end; the thread stays"),
 ];
 
-/// The keys, and what they do: the action of a key that may be chosen, keys beside it, in words.
+/// The keys and their descriptions: the action whose key can be rebound, other keys, the text.
 pub(crate) const KEYS: [(Option<Action>, &str, &str); 21] = [
     (None, "Enter", "send; while the agent works: tell it before its next step"),
     (Some(Action::Newline), "Alt+Enter", "begin a new line"),
@@ -92,19 +92,19 @@ pub(crate) const KEYS: [(Option<Action>, &str, &str); 21] = [
     ),
 ];
 
-/// What begins with a slash, taken apart.
+/// A parsed slash command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parsed<'a> {
-    /// A command and its argument.
+    /// A built-in command and its argument.
     Command(&'a str, &'a str),
     /// A skill, and the text that names it.
     Skill(&'a str, Slash<'a>),
-    /// No command of the program's own, with what is behind it: a file may define it.
+    /// A name that is not built in, and its argument. A file may define the command.
     Other(&'a str, &'a str),
 }
 
-/// Whether what was typed is a command, as its first line says: the lines below it are words for the command. Those of one
-/// that takes none make a message of it, and so does a first word that is no name.
+/// Returns whether the input is a command. The first line decides; further lines are part of the argument. Input with
+/// several lines is a message if the built-in command takes no argument, or if the first word is not a valid name.
 pub(crate) fn is_command(typed: &str) -> bool {
     let is_line = !typed.contains('\n');
     let is_name = |name: &str| name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | ':' | '.'));
@@ -118,7 +118,7 @@ pub(crate) fn is_command(typed: &str) -> bool {
     }
 }
 
-/// Takes what begins with a slash apart, be it a line or have more of them been put into it. A path is nothing of the kind.
+/// Parses input that begins with a slash, on one line or several. Returns `None` for a path.
 pub(crate) fn words(text: &str) -> Option<Parsed<'_>> {
     let typed = Slash::parse(text)?;
     if let Some(skill) = typed.skill() {
@@ -129,12 +129,12 @@ pub(crate) fn words(text: &str) -> Option<Parsed<'_>> {
     Some(if known { Parsed::Command(name, args) } else { Parsed::Other(name, args) })
 }
 
-/// Whether the program has a command of this name itself.
+/// Returns whether this is the name of a built-in command.
 pub(crate) fn is_known(name: &str) -> bool {
     COMMANDS.iter().any(|command| command.name == name)
 }
 
-/// The known name that a mistyped one is nearest to.
+/// Returns the built-in command whose name is most similar to a mistyped one.
 pub(crate) fn nearest(name: &str) -> Option<&'static str> {
     let distance = |known: &str| {
         let mut letters: Vec<char> = known.chars().collect();

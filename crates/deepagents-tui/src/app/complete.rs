@@ -1,11 +1,11 @@
-//! The menu that belongs to what is typed.
+//! The completion menu.
 
 use super::App;
 use super::event::Effect;
 use super::menu::{Menu, MenuKind};
 
 impl App {
-    /// Brings the menu up to date with the input.
+    /// Updates the menu after a change of the input.
     pub(super) fn complete(&mut self) -> Vec<Effect> {
         if self.editor.text() == self.closed && !self.closed.is_empty() {
             return Vec::new();
@@ -24,7 +24,7 @@ impl App {
         Vec::new()
     }
 
-    /// Files were found for a word of the input; it may be another one by now.
+    /// Shows the files found for a query, unless the input has changed in the meantime.
     pub(super) fn files_found(&mut self, query: &str, found: Vec<String>) {
         let Some((start, name)) = self.editor.file_before() else { return };
         if name == query && self.editor.text() != self.closed {
@@ -32,7 +32,7 @@ impl App {
         }
     }
 
-    /// Takes the selected completion over.
+    /// Inserts the selected completion.
     pub(super) fn take_completion(&mut self) {
         let Some(menu) = self.menu.take() else { return };
         let Some(row) = menu.current() else { return };
@@ -40,7 +40,7 @@ impl App {
         self.close_menu();
     }
 
-    /// Takes the selected completion over to go on typing: behind a command come its arguments.
+    /// Inserts the selected completion so that typing can continue: a space follows a command, for its arguments.
     pub(super) fn take_completion_and_go_on(&mut self) {
         let is_command = self.menu.as_ref().is_some_and(|menu| menu.kind == MenuKind::Command);
         self.take_completion();

@@ -1,4 +1,5 @@
-//! What was decided before all questions of a turn were, kept with the thread: whoever opens it is not asked again.
+//! Decisions made while other questions of the turn are open. They are saved with the thread, so that opening it does
+//! not ask again.
 
 use deepagents::core::env::Timestamp;
 use deepagents::{ActionRequest, Decision, DecisionRecord};
@@ -7,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::event::{Effect, PendingApproval};
 use super::{App, Work};
 
-/// A decision, and the question that it is about.
+/// A decision and the question that it answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct KeptDecision {
     id: String,
-    /// When it was asked: a call that is made once more after going back is asked about again.
+    /// When the question was asked. After a rewind, the same call is asked about again.
     asked_at: String,
     pub(crate) decided: DecisionRecord,
 }
@@ -21,7 +22,7 @@ impl KeptDecision {
         Self { id: request.id.clone(), asked_at: request.asked_at.clone(), decided: decided.clone() }
     }
 
-    /// Whether it decides about this question, now.
+    /// Returns whether this decision answers the question and is still valid.
     fn decides(&self, request: &ActionRequest) -> bool {
         self.id == request.id
             && self.asked_at == request.asked_at
@@ -39,21 +40,21 @@ impl KeptDecision {
 }
 
 impl App {
-    /// Has what was decided kept with the thread until the run is told.
+    /// Saves the decisions with the thread until the run gets them.
     pub(super) fn keep_decided(&mut self) -> Vec<Effect> {
         let decided: Vec<KeptDecision> = self.questions.decided().iter().map(KeptDecision::of).collect();
         if decided == self.kept_decided.1 {
             return Vec::new();
         }
-        // What is decided on no more is so on the thread where it was asked.
+        // Decisions are removed from the thread on which they were made.
         let before = self.kept_decided.0.take();
         let thread = if decided.is_empty() { before } else { self.session.thread.clone() };
         self.kept_decided = (thread.clone(), decided.clone());
         thread.map(|thread| Effect::KeepDecided { thread, decided }).into_iter().collect()
     }
 
-    /// Asks what a thread waits for; nothing runs meanwhile. What was decided before is not asked again, as long as
-    /// something is left to ask: nothing goes on because a thread is opened.
+    /// Shows the questions that a thread waits for while nothing runs. Earlier decisions are not asked for again,
+    /// unless they would answer every question: opening a thread must not resume its run.
     pub(super) fn questions_wait(&mut self, questions: Vec<PendingApproval>, decided: &[KeptDecision]) {
         let before = |question: &PendingApproval| decided.iter().find(|kept| kept.decides(&question.request));
         let is_left = questions.iter().any(|question| before(question).is_none());

@@ -1,4 +1,4 @@
-//! What the screens are told, and what they want done.
+//! The events that the interface receives and the effects that it requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,182 +12,182 @@ use super::transcript::{AgentWork, Item, Picture};
 use crate::host::{CommandFile, Effort, Page};
 use crate::policy::{Mode, Rule};
 
-/// Something happened.
+/// An event that the interface handles.
 #[derive(Debug)]
 pub(crate) enum Event {
-    /// A key, a paste, a size.
+    /// A key press, a paste or a new size.
     Terminal(crossterm::event::Event),
-    /// Time went by.
+    /// A clock tick.
     Tick,
-    /// What was to be seen is on the screen.
+    /// The last frame has been drawn.
     Drawn,
-    /// The agent is there, or why it is not.
+    /// The agent was built, or why not.
     Connected(Result<Box<Connected>, String>),
-    /// The run under way.
+    /// An event of the foreground run.
     Run(Box<RunEvent>),
-    /// A call waits for a decision.
+    /// A call needs approval.
     ApprovalRequested(Box<PendingApproval>),
     /// The run ended.
     RunEnded(Box<RunEnd>),
-    /// The run goes on in the background, on a thread of this id and title.
+    /// The run on this thread moved to the background.
     SentBack { thread: String },
-    /// A run in the background ended, or waits; in words.
+    /// A background run ended or waits for a decision, described by `what`.
     BackgroundEnded { thread: String, what: String, waits: bool },
     /// A thread was opened.
     Opened(Result<Box<Opened>, String>),
-    /// Another program has gone on with the open thread.
+    /// Another program has changed the open thread.
     Watched(Box<Opened>),
-    /// Others have gone on with the open thread before a message that is just being sent; nothing where they have deleted it.
+    /// Others have changed the open thread before a message that is being sent. `None` if they have deleted it.
     Overtaken(Option<Box<Opened>>),
-    /// Something to choose from.
+    /// A list to choose from.
     Choose(Result<Choices, String>),
-    /// The same list after a change, for those who still look at it.
+    /// The updated list, if it is still open.
     Refreshed(Choices),
-    /// What is known of something that may be chosen, by its key.
+    /// The preview of a list entry, by its key.
     Previewed { of: ListOf, key: String, items: Vec<Item> },
-    /// The line below the input.
+    /// The status line.
     StatusLine(String),
-    /// The key was kept; the model to use now.
+    /// The provider's key was saved. Holds the model to use now.
     KeySaved(Result<String, String>),
-    /// The model is told to think so much from now on, or it cannot be.
+    /// The reasoning effort was set, or why not.
     EffortSet(Result<Option<Effort>, String>),
-    /// Files for a completion.
+    /// The files that match a completion's query.
     Files { query: String, found: Vec<String> },
-    /// The person's own command says something.
+    /// Output of the user's shell command.
     ShellOutput(String),
-    /// It ended.
+    /// The user's shell command ended.
     ShellEnded { code: Option<i32> },
-    /// The conversation was compacted, or could not be.
+    /// The conversation was compacted, or why not.
     Compacted(Result<String, String>),
-    /// What an answer of a sub-agent has cost.
+    /// The cost of a sub-agent's answer.
     Cost { path: Vec<String>, dollars: f64 },
-    /// What the run was told and has not taken is taken back.
+    /// The messages taken back from the run, which had not received them yet.
     Retracted(Vec<String>),
-    /// What a sub-agent has said and done.
+    /// The transcript of a sub-agent.
     Transcript { title: String, items: Vec<Item> },
-    /// What a command of the person came to.
+    /// The result of a slash command.
     Card { title: String, body: String },
-    /// Pictures that are sent along, or are in results.
+    /// Images sent with a message or contained in tool results.
     Pictures(Vec<Picture>),
-    /// A note, and whether it is about something that went wrong.
+    /// A notice; `bad` if it reports a problem.
     Notice { text: String, bad: bool },
-    /// The text that an editor left.
+    /// The edited text, after the editor was closed.
     EditorClosed(Result<String, String>),
-    /// What the directory brings waits to be allowed.
+    /// Definitions or servers in the directory need the user's approval.
     Trust { of: Trusted, title: String, body: String },
 }
 
-/// Something is to be done.
+/// An effect that the interface requests.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Effect {
-    /// Begins a run.
+    /// Starts a run.
     Submit {
         text: String,
         context: Vec<String>,
         skills: Vec<String>,
-        /// What was decided about calls of the turn before, which were left.
+        /// Decisions on calls of the previous turn whose questions were left.
         decided: Vec<(ActionRequest, DecisionRecord)>,
     },
-    /// Tells the run something.
+    /// Sends the run a message.
     Steer(String),
-    /// Keeps with a thread what waits to be told on it.
+    /// Saves the waiting messages with their thread.
     KeepWaiting { thread: String, texts: Vec<String> },
-    /// Keeps with a thread what was decided before all of its questions were.
+    /// Saves the decisions with their thread while other questions are open.
     KeepDecided { thread: String, decided: Vec<KeptDecision> },
-    /// Takes back what the run was told and has not taken.
+    /// Takes back the messages that the run has not received yet.
     Retract,
-    /// Ends the run.
+    /// Cancels the run.
     Cancel,
-    /// Goes on with a run that waits.
+    /// Resumes a run with these decisions.
     Answer(Vec<(String, DecisionRecord)>),
-    /// Goes on with what was left unfinished.
+    /// Resumes an unfinished run.
     Resume,
-    /// Goes on with what another program works on, which loses the thread.
+    /// Resumes a run of another program here; that program loses the thread.
     TakeOver,
-    /// Lets the run go on in the background.
+    /// Moves the run to the background.
     SendBack,
-    /// Runs a command of the person.
+    /// Runs a shell command of the user.
     Shell(String),
-    /// Ends it.
+    /// Stops the shell command.
     StopShell,
-    /// Runs a command of the person beside the run.
+    /// Runs a shell command of the user beside the run.
     ShellBeside(String),
-    /// Ends it.
+    /// Stops the shell command beside the run.
     StopBeside,
-    /// Fetches what there is to choose from.
+    /// Loads a list to choose from.
     List(ListOf),
     /// Opens a thread.
     Open(String),
-    /// Begins a new thread with the next message.
+    /// Starts a new thread with the next message.
     NewThread,
-    /// Goes back in the conversation, in its files, or in both.
+    /// Rewinds the conversation, its files, or both.
     Rewind { position: u64, text: String, scope: RewindScope },
-    /// Goes back to before the last message, with the files.
+    /// Rewinds to before the last message, with the files.
     Undo,
-    /// Takes the last undo back.
+    /// Reverts the last undo.
     Redo,
-    /// Looks at something that may be chosen.
+    /// Loads the preview of a list entry.
     Preview { of: ListOf, key: String },
     /// Deletes a thread.
     DeleteThread(String),
-    /// Reads what a sub-agent has said and done.
+    /// Loads the transcript of a sub-agent.
     OpenSubAgent { key: String, title: String },
-    /// Gives a thread another title.
+    /// Renames a thread.
     RenameThread { id: String, title: String },
     /// Copies a thread and opens the copy.
     ForkThread(String),
-    /// How much the model is to think; nothing for its own way.
+    /// Sets the reasoning effort; `None` is the model's default.
     SetEffort(Option<Effort>),
-    /// Asks again about everything.
+    /// Removes all rules of the session.
     ForgetRules,
-    /// Keeps the key of a provider, and uses a model of it.
+    /// Saves the key of a provider and switches to one of its models.
     SaveKey { provider: String, key: Secret },
-    /// Ends the screens, to show the demonstration.
+    /// Quits to show the demonstration.
     Demo,
-    /// Has the person's command make the line below the input.
+    /// Runs the user's command for the status line.
     StatusLine(String),
     /// Compacts the conversation.
     Compact,
-    /// Uses another model.
+    /// Switches to another model.
     Connect(String),
-    /// Shows something that has to be asked for.
+    /// Shows information that has to be loaded.
     Show(Subject),
-    /// Writes the conversation to a file below the root.
+    /// Exports the conversation to a file below the root.
     Export { file: String, text: String },
-    /// Puts a text on the clipboard.
+    /// Copies a text to the clipboard.
     Copy(String),
-    /// Edits a text with the person's editor.
+    /// Opens a text in the user's editor.
     Edit(String),
-    /// Looks for files.
+    /// Searches for files.
     FindFiles(String),
-    /// Asks before calls as this mode says.
+    /// Sets the mode.
     SetMode(Mode),
-    /// Asks no more about some calls, in this session.
+    /// Allows calls for the rest of the session.
     Allow(Rule),
-    /// Asks no more about them in this directory.
+    /// Allows calls in this directory permanently.
     Remember(RememberedRule),
-    /// Agrees to what the directory brings, or not.
+    /// Approves or declines definitions or servers in the directory.
     Trust { of: Trusted, agreed: bool },
-    /// Rings, and says so to a terminal that shows notifications.
+    /// Notifies the user by the bell, the terminal or the user's command.
     Notify(String),
-    /// Tells hooks that a long run is over and the person may go on.
+    /// Notifies hooks that a long run is over and the agent waits for the user.
     Idle,
-    /// Gives the terminal back until the person returns.
+    /// Stops the program until the user resumes it.
     Suspend,
-    /// Ends the program.
+    /// Quits the program.
     Quit,
 }
 
-/// What a directory brings.
+/// What the user is asked to trust in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trusted {
-    /// Servers of tools, which are commands.
+    /// MCP servers, which run commands.
     Servers,
-    /// Sub-agents, skills and notes.
+    /// Sub-agents, skills, memory files and other definitions.
     Definitions,
 }
 
-/// What there is to choose from.
+/// The kinds of lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListOf {
     Threads,
@@ -195,12 +195,12 @@ pub(crate) enum ListOf {
     Models,
     Efforts,
     Themes,
-    /// Those whose key may be given.
+    /// The providers that accept a key.
     Providers,
     SubAgents,
 }
 
-/// A text that is not printed by accident.
+/// A text that `Debug` does not print.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Secret(pub(crate) String);
 
@@ -210,23 +210,23 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// What goes back.
+/// What a rewind applies to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RewindScope {
     /// The conversation, and the files that the agent has changed since.
     #[default]
     Both,
-    /// The conversation; files stay as they are.
+    /// The conversation only.
     Conversation,
-    /// The files; the conversation stays as it is.
+    /// The files only.
     Files,
 }
 
 impl RewindScope {
-    /// All there are, the usual one first.
+    /// All scopes, the default first.
     pub(crate) const ALL: [Self; 3] = [Self::Both, Self::Conversation, Self::Files];
 
-    /// The one after it, or before it; the ends stay.
+    /// Returns the next or the previous scope, stopping at the ends.
     #[must_use]
     pub(crate) fn step(self, down: bool) -> Self {
         match (self, down) {
@@ -237,16 +237,16 @@ impl RewindScope {
     }
 }
 
-/// What is shown on request.
+/// Information shown on request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
-    /// What fills the window; the tokens of the last request and its answer.
+    /// The contents of the context window. `used` is the number of tokens of the last request and its answer.
     Context {
         used: u64,
     },
-    /// What the thread has cost.
+    /// The cost of the thread.
     Cost,
-    /// A page of the program around.
+    /// A page of the host program.
     Page(Page),
     Tools,
     Agents,
@@ -259,56 +259,56 @@ pub(crate) enum Subject {
     Offers,
 }
 
-/// Things to choose from, the one to begin with first.
+/// A list to choose from. The first entry is selected initially.
 #[derive(Clone, Debug)]
 pub(crate) struct Choices {
     pub(crate) of: ListOf,
     pub(crate) rows: Vec<Choice>,
 }
 
-/// One of them.
+/// An entry of a list.
 #[derive(Clone, Debug)]
 pub(crate) struct Choice {
-    /// What is chosen by it: an id, a name, a position.
+    /// The id, name or position that identifies it.
     pub(crate) key: String,
     pub(crate) label: String,
     pub(crate) detail: String,
 }
 
-/// An agent that can be asked.
+/// The facts about an agent that was built.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connected {
-    /// The model as people name it.
+    /// The display name of the model.
     pub(crate) model: String,
-    /// Tokens that its requests may hold, where that is known.
+    /// The size of the context window in tokens, if known.
     pub(crate) window: Option<u64>,
     pub(crate) price: Option<deepagents::core::model::Price>,
-    /// Whether commands are confined, in words.
+    /// A description of the sandbox for commands.
     pub(crate) sandbox: String,
     pub(crate) reach: CommandReach,
-    /// Whether they share a shell.
+    /// Whether commands share a shell.
     pub(crate) shares_shell: bool,
-    /// What was always allowed in this directory.
+    /// The rules that are always allowed in this directory.
     pub(crate) remembered: Vec<RememberedRule>,
-    /// The skills there are, for completion.
+    /// The skills, for completion.
     pub(crate) skills: Vec<(String, String)>,
-    /// Commands that files define.
+    /// Commands defined by files.
     pub(crate) commands: Vec<CommandFile>,
-    /// What the directory brings and nobody has agreed to yet.
+    /// Definitions in the directory that are not approved yet.
     pub(crate) offered: Vec<crate::host::Offered>,
-    /// What the person should know.
+    /// Notices for the user.
     pub(crate) notes: Vec<String>,
 }
 
-/// A call that waits, and what it would change.
+/// A call that needs a decision, and what it would change.
 #[derive(Clone, Debug)]
 pub(crate) struct PendingApproval {
     pub(crate) request: ActionRequest,
-    /// The text of the file that it is about, where there is one.
+    /// The text of the file that it would change, if there is one.
     pub(crate) file: Option<String>,
-    /// Its tool, where it is one of the main agent's own.
+    /// The tool's specification, if the main agent makes the call.
     pub(crate) tool: Option<Arc<ToolSpec>>,
-    /// What the sub-agent was given to do whose call it is, where the conversation says so.
+    /// The task of the sub-agent that makes the call, if the conversation contains it.
     pub(crate) task: Option<String>,
 }
 
@@ -316,31 +316,31 @@ pub(crate) struct PendingApproval {
 #[derive(Clone, Debug)]
 pub(crate) struct RunEnd {
     pub(crate) stop: Result<FinishReason, String>,
-    /// What it waits for.
+    /// The pending questions.
     pub(crate) questions: Vec<PendingApproval>,
-    /// The last answer, for a reader that missed pieces of it.
+    /// The last answer, in case the receiver lagged and missed pieces of it.
     pub(crate) text: String,
-    /// The message that it was to begin with, where it did not begin.
+    /// The message of a run that did not start.
     pub(crate) unsent: Option<String>,
 }
 
-/// A thread as it is.
+/// The present state of a thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Opened {
     pub(crate) thread: Option<String>,
     pub(crate) items: Vec<Item>,
     pub(crate) questions: Vec<PendingApproval>,
-    /// What was decided before about some of them.
+    /// Earlier decisions on some of the questions.
     pub(crate) decided: Vec<KeptDecision>,
-    /// What is said about its last run, where that did not end.
+    /// A notice about a last run that did not end.
     pub(crate) note: Option<String>,
-    /// Whether its last turn was one of the mode in which plans are laid out, and came to its end.
+    /// Whether the last turn ended in plan mode.
     pub(crate) planned: bool,
-    /// What stands in the input then.
+    /// The text to put into the input.
     pub(crate) input: Option<String>,
-    /// Sub-agents that wait within what is asked, by their paths.
+    /// Sub-agents with a pending question, by path.
     pub(crate) agents: BTreeMap<Vec<String>, AgentWork>,
-    /// What waited to be told when the program that had it was killed.
+    /// Messages that were waiting when the owning program was killed.
     pub(crate) waiting: Vec<String>,
     pub(crate) todos: Vec<deepagents::channels::Todo>,
     /// Tokens of all answers.
@@ -350,7 +350,7 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Leaves calls to the questions about them: what waits for a decision is shown there, and has no result.
+    /// Removes calls that need a decision from the items, as their questions show them.
     pub(crate) fn hide_asked(&mut self) {
         for question in self.questions.iter().filter(|question| question.request.call.path.is_empty()) {
             let request = &question.request;

@@ -1,4 +1,4 @@
-//! The conversation as a file: Markdown, JSON, HTML.
+//! Exports the conversation as Markdown, JSON or HTML.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::transcript::{AgentWork, Call, Item};
 
-/// What a file of the conversation is written in.
+/// The format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Markdown,
@@ -14,7 +14,7 @@ enum Format {
     Html,
 }
 
-/// The file that is meant by what was typed, and what is written to it. A word that is a format alone has a name for itself.
+/// Returns the file name and the contents of an export. If only a format is given, the name is a default.
 pub(super) fn export(given: &str, title: &str, items: &[Item]) -> (String, String) {
     let file = match given {
         "" | "md" | "markdown" => "conversation.md".to_owned(),
@@ -36,7 +36,7 @@ pub(super) fn export(given: &str, title: &str, items: &[Item]) -> (String, Strin
     (file, text)
 }
 
-/// The conversation as Markdown.
+/// Renders the conversation as Markdown.
 fn markdown(items: &[Item]) -> String {
     let mut out = String::new();
     for item in items {
@@ -64,7 +64,7 @@ fn markdown(items: &[Item]) -> String {
     out
 }
 
-/// A text between fences that are longer than any in it.
+/// Fences a text with more backticks than it contains in a row.
 fn fenced(text: &str) -> String {
     if text.trim().is_empty() {
         return String::new();
@@ -74,7 +74,7 @@ fn fenced(text: &str) -> String {
     format!("{fence}\n{}\n{fence}\n\n", text.trim_end())
 }
 
-/// The conversation as JSON: `{"v": 1, "title", "items": [{"type", …}]}`.
+/// Renders the conversation as JSON: `{"v": 1, "title", "items": [{"type", …}]}`.
 fn to_json(title: &str, items: &[Item]) -> String {
     let items: Vec<Value> = items.iter().filter_map(item_json).collect();
     format!("{:#}\n", json!({"v": 1, "title": title, "items": items}))
@@ -108,7 +108,7 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;mar
     pre,.t{white-space:pre-wrap;overflow-wrap:anywhere}pre{background:#8881;padding:.6rem;border-radius:.4rem}\
     .u{border-left:.3rem solid #47a;padding-left:.8rem;font-weight:600}details{margin:.6rem 0}.f{color:#b31d28}";
 
-/// The conversation as one HTML file that loads nothing. Texts are text in it, whatever they hold.
+/// Renders the conversation as one HTML file that loads nothing. All texts are escaped.
 fn html(title: &str, items: &[Item]) -> String {
     let mut out = format!(
         "<!doctype html>\n<html><head><meta charset=\"utf-8\"><title>{}</title><style>{STYLE}</style></head><body>\n<h1>{}</h1>\n",

@@ -1,4 +1,4 @@
-//! Answering what the agent, a tool or a server asks: a text, one of several, some of several, field by field.
+//! Forms for questions from the agent, a tool or a server: free text, single or multiple choice, or several fields.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use deepagents::{ActionRequest, AnswerForm, FieldKind, FieldOption, FormField};
@@ -6,74 +6,74 @@ use serde_json::{Map, Value, json};
 
 use crate::input::Editor;
 
-/// What is chosen to answer in other words than those of the choices.
+/// The option to answer in other words than those offered.
 pub(crate) const OWN_WORDS: &str = "something else, in your own words";
 
-/// A form, and the field that is filled in now.
+/// A form and its current field.
 #[derive(Clone, Debug)]
 pub(crate) struct Form {
     answer: AnswerKind,
     fields: Vec<Field>,
     at: usize,
-    /// Whether something was chosen or marked.
+    /// Whether the user has moved the selection or marked an option.
     is_touched: bool,
 }
 
-/// What is made of the fields.
+/// How the answer is built from the fields.
 #[derive(Clone, Debug)]
 enum AnswerKind {
     /// The text of the only field.
     Words,
-    /// The words or numbers of what is chosen in the first field; the text of the second where it is own words.
+    /// The choice in the first field, or the text of the second if the user answers in other words.
     Choices(AnswerForm),
-    /// An object of the fields that are filled in.
+    /// An object of the completed fields.
     Object,
 }
 
-/// A field.
+/// A field of a form.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
-    /// Its name in the answer, and for people.
+    /// Its name in the answer, and its label.
     name: String,
     pub(crate) title: String,
-    /// Whether it has to be filled in.
+    /// Whether it must be completed.
     required: bool,
     pub(crate) input: FieldInput,
 }
 
-/// What can be filled in.
+/// The input of a field.
 #[derive(Clone, Debug)]
 pub(crate) enum FieldInput {
-    /// A text, or a number.
+    /// A text or a number.
     Text { editor: Editor, number: bool },
-    /// One of these.
+    /// A single choice.
     Choice { options: Vec<Choosable>, selected: usize },
-    /// Some of these.
+    /// A multiple choice.
     Several { options: Vec<Choosable>, chosen: Vec<bool>, selected: usize },
 }
 
-/// An option: its value in the answer, and its words.
+/// An option: its value in the answer, and its label.
 #[derive(Clone, Debug)]
 pub(crate) struct Choosable {
     value: Value,
     pub(crate) label: String,
 }
 
-/// What a key came to.
+/// The result of a key press.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Filled {
-    /// It was taken.
+    /// The key was handled.
     Taken,
-    /// Back to the question.
+    /// The user leaves the form.
     Left,
-    /// Everything is filled in.
+    /// The form is complete. Holds the answer.
     Done(String),
-    /// What was filled in does not do.
+    /// The input is invalid. Holds the reason.
     Wrong(String),
 }
 
 impl Form {
-    /// The form for a question, which is one for a text where the question has none.
+    /// Builds the form for a question. A question without a form gets a text field.
     pub(crate) fn of(request: &ActionRequest) -> Self {
         match &request.form {
             Some(AnswerForm::Fields { fields }) if !fields.is_empty() => Self {
@@ -102,7 +102,7 @@ impl Form {
         }
     }
 
-    /// The field that is filled in now, its number and how many there are.
+    /// Returns the current field, its number and the number of fields.
     pub(crate) fn current(&self) -> Option<(&Field, usize, usize)> {
         let count = match self.answer {
             AnswerKind::Choices(_) => 1,
@@ -111,12 +111,13 @@ impl Form {
         Some((self.fields.get(self.at)?, self.at + 1, count))
     }
 
-    /// Whether one of the answers that a question offers is chosen now.
+    /// Returns whether the user is choosing one of the offered answers.
     pub(crate) fn is_choosing(&self) -> bool {
         self.at == 0 && matches!(self.answer, AnswerKind::Choices(_))
     }
 
-    /// Whether own words are what is marked among these answers: what is typed or pasted then begins them.
+    /// Returns whether the option for an answer in other words is selected. Text typed or pasted then begins that
+    /// answer.
     pub(crate) fn is_own_marked(&self) -> bool {
         let last = |options: &[Choosable], selected: usize| selected + 1 == options.len();
         self.is_choosing()
@@ -128,7 +129,7 @@ impl Form {
             }
     }
 
-    /// Goes to the field for own words.
+    /// Moves to the field for an answer in other words.
     fn begin_own_words(&mut self) {
         if let Some(Field { input: FieldInput::Several { chosen, .. }, .. }) = self.fields.first_mut()
             && let Some(own) = chosen.last_mut()
@@ -138,7 +139,8 @@ impl Form {
         self.at = 1;
     }
 
-    /// Whether a key chooses among these answers. Enter sends what stands in the input, unless something was chosen.
+    /// Returns whether a key chooses among the offered answers. Enter sends the text in the input instead, unless the
+    /// form has been touched.
     pub(crate) fn chooses(&self, key: KeyEvent, input_is_empty: bool) -> bool {
         let several = matches!(self.fields.first().map(|field| &field.input), Some(FieldInput::Several { .. }));
         match key.code {
@@ -146,27 +148,28 @@ impl Form {
             _ if !key.modifiers.is_empty() => false,
             KeyCode::Up | KeyCode::Down => true,
             KeyCode::Enter => input_is_empty || self.is_touched,
-            // A blank is no message that is begun.
+            // A message does not begin with a space.
             KeyCode::Char(' ') => several || input_is_empty,
             KeyCode::Char(c) => c.is_ascii_digit() || matches!(c, 'j' | 'k'),
             _ => false,
         }
     }
 
-    /// Whether a letter is the first one of own words. Where several may be taken, a blank takes what is marked.
+    /// Returns whether a character begins an answer in other words. In a multiple choice, Space marks the selected
+    /// option instead.
     fn writes_own_words(&self, c: char, key: KeyEvent) -> bool {
         let several = matches!(self.fields.first().map(|field| &field.input), Some(FieldInput::Several { .. }));
         let plain = key.modifiers.difference(KeyModifiers::SHIFT).is_empty();
         plain && self.is_own_marked() && (c != ' ' || !several)
     }
 
-    /// Whether a text is written in the present field, or begins own words.
+    /// Returns whether the current field accepts text, or text begins an answer in other words.
     pub(crate) fn takes_text(&self) -> bool {
         let input = self.fields.get(self.at).map(|field| &field.input);
         self.is_own_marked() || matches!(input, Some(FieldInput::Text { .. }))
     }
 
-    /// The text that is written in the present field.
+    /// Returns the editor of the current field.
     pub(crate) fn written(&mut self) -> Option<&mut Editor> {
         match self.fields.get_mut(self.at) {
             Some(Field { input: FieldInput::Text { editor, .. }, .. }) => Some(editor),
@@ -174,7 +177,7 @@ impl Form {
         }
     }
 
-    /// Text for the present field.
+    /// Pastes text into the current field.
     pub(crate) fn paste(&mut self, text: &str) {
         if self.is_own_marked() {
             self.begin_own_words();
@@ -199,7 +202,7 @@ impl Form {
         if key.code == KeyCode::Enter && key.modifiers.is_empty() {
             return self.go_on();
         }
-        // Where one is taken it is the one that is marked.
+        // In a single choice, the selected option is the answer.
         if key.code == KeyCode::Char(' ') && matches!(field.input, FieldInput::Choice { .. }) {
             return Filled::Taken;
         }
@@ -220,7 +223,7 @@ impl Form {
         Filled::Taken
     }
 
-    /// To the next field, or to the answer.
+    /// Moves to the next field, or completes the form.
     fn go_on(&mut self) -> Filled {
         if let Some(Err(problem)) = self.fields.get(self.at).map(Field::value) {
             return Filled::Wrong(problem);
@@ -249,7 +252,7 @@ impl Form {
         Filled::Done(self.answer())
     }
 
-    /// The answer: the text, or an object of the fields that are filled in.
+    /// Returns the answer: the text, or an object of the completed fields.
     fn answer(&self) -> String {
         let value = |field: &Field| field.value().ok().flatten();
         if let AnswerKind::Object = self.answer {
@@ -305,7 +308,7 @@ impl From<&FormField> for Field {
                 FieldInput::Several { options: choosable(options), chosen, selected: 0 }
             }
             FieldKind::Text { default } => text(default.clone(), false),
-            // A kind that this version does not know is a text.
+            // Kinds that this version does not know become text fields.
             _ => text(None, false),
         };
         Self { name: field.name.clone(), title: field.label(), required: field.required, input }
@@ -313,13 +316,13 @@ impl From<&FormField> for Field {
 }
 
 impl Field {
-    /// A field for words, with what people call it where that says something.
+    /// Creates a text field, with a label that may be empty.
     fn words(title: &str) -> Self {
         let input = FieldInput::Text { editor: Editor::default(), number: false };
         Self { name: String::new(), title: title.to_owned(), required: true, input }
     }
 
-    /// The places of what is chosen.
+    /// Returns the indices of the chosen options.
     fn chosen(&self) -> Vec<usize> {
         match &self.input {
             FieldInput::Text { .. } => Vec::new(),
@@ -330,7 +333,7 @@ impl Field {
         }
     }
 
-    /// What is filled in; nothing where it is left out.
+    /// Returns the value, or `None` if an optional field is empty.
     fn value(&self) -> Result<Option<Value>, String> {
         match &self.input {
             FieldInput::Text { editor, .. } if editor.text().trim().is_empty() => match self.required {

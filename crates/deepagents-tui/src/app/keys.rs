@@ -1,4 +1,4 @@
-//! What keys mean.
+//! Key handling.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::question_keys::Pressed;
 use super::{App, Overlay, QueuedMessage, TWICE, TrustQuestion, Work};
 use crate::input::Took;
 
-/// A key with Control.
+/// Returns the character of a key pressed with Ctrl.
 pub(super) fn control(key: KeyEvent) -> Option<char> {
     match key.code {
         KeyCode::Char(c) if key.modifiers.contains(KeyModifiers::CONTROL) => Some(c),
@@ -67,7 +67,7 @@ impl App {
         vec![Effect::SetMode(mode)]
     }
 
-    /// Clears, stops, or ends the program.
+    /// Clears the input, stops the current work or quits.
     fn control_c(&mut self, again: bool) -> Vec<Effect> {
         match std::mem::take(&mut self.overlay) {
             Overlay::None => {}
@@ -133,7 +133,7 @@ impl App {
         let mut by = |app: &Self, lines: isize| app.scroll(&mut pager, lines);
         match (key.code, control(key)) {
             (KeyCode::Esc | KeyCode::Char('q'), None) | (_, Some('o')) => {
-                // Back to what was to be read.
+                // Returns to the question or list that it belongs to.
                 self.overlay = match pager.source {
                     Source::Trust(question) => Overlay::Trust(*question),
                     Source::Preview(picker) => Overlay::Picker(Arc::unwrap_or_clone(picker)),
@@ -141,7 +141,7 @@ impl App {
                 };
                 return Vec::new();
             }
-            // What decides about a question decides here too.
+            // The keys that answer a question work here too.
             (KeyCode::Char('y' | 'n' | 'a' | 'p' | 'e' | 'f') | KeyCode::Tab, None) if is_question => {
                 return self.question_key(key, Pressed::WhereRead).unwrap_or_default();
             }
@@ -193,7 +193,7 @@ impl App {
     fn trust_key(&mut self, key: KeyEvent, question: TrustQuestion) -> Vec<Effect> {
         let of = question.of;
         match (key.code, control(key)) {
-            // Nothing is agreed to before it is on the screen.
+            // Nothing can be approved before it is on the screen.
             (KeyCode::Char('y'), None) if question.shown => return vec![Effect::Trust { of, agreed: true }],
             (KeyCode::Char('n'), None) | (KeyCode::Esc, _) => return vec![Effect::Trust { of, agreed: false }],
             (KeyCode::PageUp | KeyCode::PageDown, _) | (_, Some('o')) => {
@@ -220,7 +220,7 @@ impl App {
                     return None;
                 }
                 self.take_completion();
-                // A command that is whole now is meant; a file is a part of a message.
+                // Enter sends a completed command; a completed file is part of a message.
                 return if complete || kind == MenuKind::Command { None } else { Some(Vec::new()) };
             }
             _ => return None,
@@ -232,7 +232,7 @@ impl App {
         if std::mem::take(&mut self.came_back) && key.code == KeyCode::Char('/') && control(key).is_none() {
             self.editor.set("");
         }
-        // What the screen says of the key holds, whatever mode of editing an empty input is in.
+        // The screen says that this key stops the work, so it does in each mode of an empty input.
         let stops = key.code == KeyCode::Esc && self.editor.is_empty() && (self.is_busy() || self.beside.is_some());
         if let Some(vi) = self.vi.as_mut().filter(|_| !stops) {
             match vi.key(key, &mut self.editor) {
@@ -285,7 +285,7 @@ impl App {
         Vec::new()
     }
 
-    /// The line above, or what waits, or an earlier input.
+    /// Moves to the line above, takes back waiting messages or recalls an earlier input.
     fn older(&mut self) -> Vec<Effect> {
         if self.editor.is_empty() && !self.waiting.is_empty() {
             return self.fetch_waiting();
@@ -301,7 +301,7 @@ impl App {
         Vec::new()
     }
 
-    /// The line below, or a later input.
+    /// Moves to the line below or recalls a later input.
     fn newer(&mut self) -> Vec<Effect> {
         if !self.editor.down()
             && let Some(text) = self.history.newer().map(str::to_owned)
@@ -311,7 +311,7 @@ impl App {
         Vec::new()
     }
 
-    /// What waits comes back to be changed.
+    /// Takes waiting messages back into the input.
     fn fetch_waiting(&mut self) -> Vec<Effect> {
         if self.waiting.iter().any(|waiting| waiting.told) {
             return vec![Effect::Retract];
@@ -320,7 +320,7 @@ impl App {
         Vec::new()
     }
 
-    /// Keeps a message for after the run.
+    /// Queues a message until the run ends.
     fn queue(&mut self) -> Vec<Effect> {
         let text = self.editor.take();
         self.history.add(&text);
@@ -337,7 +337,7 @@ impl App {
                 picker.narrow(|filter| filter.push_str(&text));
             }
             (Overlay::Secret { editor, .. }, _) => editor.insert(text.trim()),
-            // Where an answer is chosen it goes into the input.
+            // While an answer is being chosen, the text goes into the input.
             (Overlay::None, Asking::Respond(form)) if asked && form.takes_text() => form.paste(text),
             (Overlay::None, Asking::Reason(editor) | Asking::Change(editor)) if asked => {
                 editor.paste(text);

@@ -1,4 +1,4 @@
-//! What is under way.
+//! The state of the current run.
 
 mod agents;
 
@@ -14,17 +14,17 @@ use crate::text::shorten;
 
 pub(crate) use agents::LiveAgent;
 
-/// Bytes of a command's output that are kept while it runs.
+/// Maximum bytes of a command's output that are kept while it runs.
 const OUTPUT: usize = 16 * 1024;
-/// Characters of why a try failed that are shown.
+/// Maximum characters of the reason for a failed attempt.
 const REASON: usize = 300;
 
-/// A call that has begun.
+/// A running call.
 #[derive(Clone, Debug)]
 pub(crate) struct RunningCall {
     pub(crate) call: Call,
     pub(crate) since: Instant,
-    /// What came of it, until the calls before it have ended too.
+    /// Its result, until the calls before it have ended too.
     pub(crate) done: Option<Item>,
 }
 
@@ -34,18 +34,18 @@ impl RunningCall {
     }
 }
 
-/// A request that failed is made again.
+/// A pending retry of a failed request.
 #[derive(Clone, Debug)]
 pub(crate) struct Retry {
     at: Instant,
-    /// Why the last try failed.
+    /// Why the last attempt failed.
     reason: String,
-    /// Whether the provider has asked for the pause.
+    /// Whether the provider requested the delay.
     requested: bool,
 }
 
 impl Retry {
-    /// That of an event, unless the model does not try again.
+    /// Returns the retry that an event announces. Returns `None` if the model gives up.
     fn of(kind: &EventKind, now: Instant) -> Option<Self> {
         match kind {
             EventKind::AttemptDiscarded { reason, retry_after_ms, requested, again: true, .. } => Some(Self {
@@ -57,7 +57,7 @@ impl Retry {
         }
     }
 
-    /// What is waited for, how long from now on, and why.
+    /// Describes the retry, the remaining delay and the reason.
     pub(crate) fn words(&self, now: Instant) -> String {
         let left = duration::show(self.at.saturating_duration_since(now));
         let reason = shorten(&self.reason, REASON);
@@ -69,28 +69,28 @@ impl Retry {
     }
 }
 
-/// What a run does now.
+/// The state of the current run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Live {
-    /// The answer that comes.
+    /// The answer so far.
     pub(crate) answer: String,
-    /// The thought that comes.
+    /// The thought so far.
     pub(crate) thinking: String,
-    /// Calls that have begun.
+    /// Running calls.
     pub(crate) calls: BTreeMap<CallId, RunningCall>,
-    /// Sub-agents by their paths.
+    /// Sub-agents by path.
     pub(crate) agents: BTreeMap<Vec<String>, LiveAgent>,
-    /// What sub-agents had done that go on once something is decided.
+    /// Earlier work of sub-agents that continue after a decision, by path.
     pub(crate) earlier: BTreeMap<Vec<String>, AgentWork>,
-    /// What is waited for, in words.
+    /// A description of the current activity.
     pub(crate) activity: String,
-    /// The next try of a failed request.
+    /// The pending retry of a failed request.
     pub(crate) retry: Option<Retry>,
-    /// The last reason that was told.
+    /// The last reason that was shown.
     told: String,
-    /// Whether pieces of answers were missed.
+    /// Whether events were missed because the receiver lagged.
     pub(crate) lagged: bool,
-    /// Whether the person has ended the run, so that calls end where they are.
+    /// Whether the user has interrupted the run, so that its calls are cut off.
     pub(crate) interrupted: bool,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Live {
 #[derive(Debug, Default)]
 pub(crate) struct Added {
     pub(crate) items: Vec<Item>,
-    /// Whether what was shown of the present answer is void.
+    /// Whether the displayed part of the current answer is discarded.
     pub(crate) discarded: bool,
 }
 
@@ -109,12 +109,12 @@ impl Added {
 }
 
 impl Live {
-    /// Nothing yet, with sub-agents that have done something before.
+    /// Creates the initial state, with the earlier work of sub-agents.
     pub(crate) fn going_on(earlier: BTreeMap<Vec<String>, AgentWork>) -> Self {
         Self { earlier, ..Self::default() }
     }
 
-    /// Takes an event in.
+    /// Handles an event.
     pub(crate) fn event(&mut self, event: &Event, now: Instant) -> Added {
         if event.path.is_empty() { self.main(event, now) } else { self.below(event, now) }
     }
@@ -130,7 +130,7 @@ impl Live {
                 self.retry = None;
                 "answering".clone_into(&mut self.activity);
                 self.answer.push_str(text);
-                // The thought is finished once the answer begins.
+                // The thought ends when the answer begins.
                 let thinking = std::mem::take(&mut self.thinking);
                 if !thinking.trim().is_empty() {
                     return Added::items(vec![Item::Thinking(thinking)]);
@@ -151,7 +151,7 @@ impl Live {
                 let discarded = !self.answer.is_empty();
                 (self.answer, self.thinking) = (String::new(), String::new());
                 if !again {
-                    // What ended the run is told with its end.
+                    // The end of the run reports this error.
                     self.retry = None;
                     return Added { items: Vec::new(), discarded };
                 }
@@ -199,7 +199,8 @@ impl Live {
         }
     }
 
-    /// What can be shown once a call has ended: it waits for the calls of its turn before it, and those after it for it.
+    /// Records a finished call. Returns the items that can be shown: a call is held back until the earlier calls of its
+    /// turn have ended.
     fn in_order(&mut self, id: &CallId, item: Item, now: Instant) -> Vec<Item> {
         let done = RunningCall { done: Some(item), ..RunningCall::new(Call::default(), now) };
         self.calls.insert(id.clone(), done);
@@ -214,19 +215,19 @@ impl Live {
         items
     }
 
-    /// What waits for calls that have not ended, in order.
+    /// Takes the finished calls that wait for unfinished ones, in order.
     pub(crate) fn held_back(&mut self) -> Vec<Item> {
         let held = self.calls.extract_if(.., |_, running| running.done.is_some());
         held.filter_map(|(_, running)| running.done).collect()
     }
 
-    /// What a call came to; where it was interrupted also all that is known of what it had put out until then.
+    /// Returns the result of a call. If it was interrupted, the result includes all known output.
     fn result(&self, id: &CallId, text: &str, failed: bool) -> String {
         let shown = self.calls.get(id).map(|running| running.call.result.trim_end()).unwrap_or_default();
         if !self.interrupted || !failed || shown.is_empty() {
             return text.to_owned();
         }
-        // The end of it, below a line that says why the call ended, is what the model is told.
+        // The model gets the last part of the output, below a line that says why the call ended.
         let (head, told) = text.split_once('\n').unwrap_or((text, ""));
         let last = shown.lines().next_back().unwrap_or_default();
         match shown.ends_with(told.trim_end()) {
@@ -236,7 +237,7 @@ impl Live {
         }
     }
 
-    /// The present thought and answer, finished.
+    /// Takes the current thought and answer as finished.
     pub(crate) fn finish_answer(&mut self) -> Vec<Item> {
         let (thinking, answer) = (std::mem::take(&mut self.thinking), std::mem::take(&mut self.answer));
         let mut items = Vec::new();
@@ -249,7 +250,7 @@ impl Live {
         items
     }
 
-    /// Everything that is left when a run has ended: what was begun and came to nothing.
+    /// Takes everything left when a run has ended. Unfinished calls count as failed.
     pub(crate) fn finish(&mut self) -> Vec<Item> {
         let mut items = self.finish_answer();
         let calls = std::mem::take(&mut self.calls);

@@ -1,18 +1,18 @@
-//! Completions below the input.
+//! The completions shown below the input.
 
 use super::commands::{COMMANDS, is_known};
 use crate::host::CommandFile;
 
-/// Rows of it that are shown.
+/// Maximum number of rows shown.
 pub(crate) const ROWS: usize = 8;
 
-/// What can be taken over, and which of it would be.
+/// The completions and the selected one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Menu {
     pub(crate) kind: MenuKind,
     pub(crate) rows: Vec<MenuRow>,
     pub(crate) selected: usize,
-    /// Where in the input the word begins that it completes.
+    /// The position in the input where the word to complete begins.
     pub(crate) start: usize,
 }
 
@@ -23,7 +23,7 @@ pub(crate) enum MenuKind {
     File,
 }
 
-/// A completion and what it is.
+/// A completion and its description.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MenuRow {
     pub(crate) text: String,
@@ -31,7 +31,7 @@ pub(crate) struct MenuRow {
 }
 
 impl Menu {
-    /// The commands that a text may become; nothing where it is none or no command fits.
+    /// Returns the commands that complete a text. Returns `None` if the text is not a command or no command matches.
     pub(crate) fn commands(text: &str, files: &[CommandFile], skills: &[(String, String)]) -> Option<Self> {
         let typed = text.strip_prefix('/')?;
         if typed.contains(char::is_whitespace) {
@@ -49,15 +49,15 @@ impl Menu {
         (!rows.is_empty()).then_some(Self { kind: MenuKind::Command, rows, selected: 0, start: 0 })
     }
 
-    /// Files for the word that begins at a place of the input.
+    /// Returns file completions for the word that begins at this position of the input.
     pub(crate) fn files(found: Vec<String>, start: usize) -> Option<Self> {
         let rows: Vec<MenuRow> =
             found.into_iter().map(|file| MenuRow { text: mention(&file), detail: String::new() }).collect();
         (!rows.is_empty()).then_some(Self { kind: MenuKind::File, rows, selected: 0, start })
     }
 
-    /// Without the files that no longer fit what is typed: what fits instead is still being looked for, and what is taken
-    /// over meanwhile has to be one that fits.
+    /// Removes the files that no longer match the query. Until the new search ends, only a matching file must be
+    /// selectable.
     pub(crate) fn narrowed(mut self, query: &str) -> Option<Self> {
         self.rows.retain(|row| {
             let mut text = row.text.chars().flat_map(char::to_lowercase);
@@ -81,14 +81,14 @@ impl Menu {
         };
     }
 
-    /// The rows that are shown, the selected one among them, and the number of the first.
+    /// Returns the visible rows, which include the selected one, and the index of the first.
     pub(crate) fn visible(&self, rows: usize) -> (usize, &[MenuRow]) {
         let first = self.selected.saturating_sub(rows.saturating_sub(1));
         (first, self.rows.get(first..(first + rows).min(self.rows.len())).unwrap_or_default())
     }
 }
 
-/// A file as it stands in a message: in quotes where blanks are in its name.
+/// Returns a file as mentioned in a message: quoted if its name contains white space.
 fn mention(file: &str) -> String {
     if file.contains(char::is_whitespace) {
         format!("@\"{}\"", file.replace('\\', "\\\\").replace('"', "\\\""))

@@ -1,4 +1,4 @@
-//! What the person says: it is sent at once, waits for what is under way, or comes back into the input.
+//! Messages of the user: they are sent at once, wait for the current work, or return to the input.
 
 use super::event::Effect;
 use super::pending;
@@ -6,32 +6,32 @@ use super::state::{App, Work};
 use super::transcript::Item;
 use crate::policy::Mode;
 
-/// What the agent is told for a plan that was approved.
+/// The message sent to carry out an approved plan.
 const CARRY_OUT: &str = "Carry out the plan.";
 
-/// A message that the run has not taken yet.
+/// A message that the run has not received yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueuedMessage {
     pub(crate) text: String,
-    /// Whether the run was told; another one waits for its end.
+    /// Whether it was sent to the run; otherwise it waits for the end of the run.
     pub(crate) told: bool,
 }
 
 impl QueuedMessage {
-    /// For after what is under way.
+    /// Creates a message that waits for the end of the current work.
     pub(crate) fn until_the_end(text: String) -> Self {
         Self { text, told: false }
     }
 }
 
-/// A plan that was laid out in the mode for that.
+/// A plan made in plan mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(super) shown: bool,
 }
 
 impl App {
-    /// Sends a message: begins a run, or tells the one under way.
+    /// Sends a message: starts a run, or steers the current one.
     pub(super) fn send(&mut self, text: String, skills: Vec<String>) -> Vec<Effect> {
         let plan = self.plan.take();
         if self.work == Work::Run {
@@ -43,7 +43,7 @@ impl App {
             return Vec::new();
         }
         if self.without_model {
-            // What was typed is kept until it can be sent.
+            // The text stays in the input until it can be sent.
             self.editor.set(text);
             self.choose_provider();
             return Vec::new();
@@ -56,8 +56,7 @@ impl App {
         vec![Effect::Submit { text, context, skills, decided }]
     }
 
-    /// Carries out the plan that is on the screen: what changes something is asked about, unless another mode was chosen
-    /// since.
+    /// Carries out the plan on the screen. Changes need approval, unless the user has chosen another mode since.
     pub(super) fn carry_out(&mut self) -> Vec<Effect> {
         let typing = self.typed.is_some_and(|last| self.now.saturating_duration_since(last) < pending::PAUSE);
         if !self.plan.is_some_and(|plan| plan.shown) || typing || self.is_busy() {
@@ -69,19 +68,19 @@ impl App {
         effects
     }
 
-    /// Sends what was typed while something else than a run was under way.
+    /// Sends the messages typed while other work was in progress.
     pub(super) fn next_waiting(&mut self) -> Vec<Effect> {
         if self.waiting.is_empty() {
             return Vec::new();
         }
         let text = joined(std::mem::take(&mut self.waiting), "\n\n");
-        // The next request has the model that was chosen before it.
+        // The next request uses the model chosen before it.
         let mut effects = self.use_next_model();
         effects.extend(self.send(text, Vec::new()));
         effects
     }
 
-    /// Has what waits kept with its thread, so that a program that is killed has not lost it.
+    /// Saves the waiting messages with their thread, so that they survive if the program is killed.
     pub(super) fn keep_waiting(&mut self) -> Vec<Effect> {
         let thread = &self.session.thread;
         let is_moved = !self.kept.1.is_empty() && self.kept.0 != *thread;
@@ -94,7 +93,7 @@ impl App {
             effects.push(Effect::KeepWaiting { thread, texts: Vec::new() });
         }
         self.kept = (None, Vec::new());
-        // A thread that has no id yet has it soon.
+        // A new thread gets its id soon.
         if let Some(thread) = thread.clone() {
             let texts: Vec<String> = self.waiting.iter().map(|waiting| waiting.text.clone()).collect();
             self.kept = (Some(thread.clone()), texts.clone());
@@ -103,7 +102,7 @@ impl App {
         effects
     }
 
-    /// Messages that nobody has taken go back into the input.
+    /// Returns messages that were not received to the input.
     pub(super) fn give_back(&mut self) {
         if self.waiting.is_empty() {
             return;
@@ -112,7 +111,7 @@ impl App {
         self.edit_again(texts);
     }
 
-    /// Messages that were taken back from the run go into the input, with those that it was not told yet.
+    /// Returns the messages retracted from the run to the input, with those not sent to it yet.
     pub(super) fn take_back(&mut self, retracted: &[String]) {
         let of_run = |waiting: &QueuedMessage| waiting.told && !retracted.contains(&waiting.text);
         let (taken, back) = std::mem::take(&mut self.waiting).into_iter().partition(of_run);
@@ -120,7 +119,7 @@ impl App {
         self.edit_again(back);
     }
 
-    /// Puts messages before what is in the input.
+    /// Puts messages before the text in the input.
     pub(super) fn edit_again(&mut self, mut messages: Vec<QueuedMessage>) {
         let typed = self.editor.take();
         if !typed.is_empty() {
@@ -130,7 +129,7 @@ impl App {
     }
 }
 
-/// Messages as one.
+/// Joins messages into one.
 pub(super) fn joined(waiting: Vec<QueuedMessage>, between: &str) -> String {
     waiting.into_iter().map(|waiting| waiting.text).collect::<Vec<_>>().join(between)
 }

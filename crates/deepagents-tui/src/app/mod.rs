@@ -1,7 +1,7 @@
-//! The state of the screens, and what events make of it.
+//! The state of the interface and its reaction to events.
 //!
-//! [`App::update`] is all there is of behaviour: it takes an [`Event`], changes the state and returns the [`Effect`]s that
-//! somebody else carries out. It waits for nothing and opens nothing, so it is tested as it is.
+//! [`App::update`] holds all behaviour: it takes an [`Event`], changes the state and returns the [`Effect`]s for the
+//! caller to carry out. It does no I/O and never waits, so tests call it directly.
 
 mod cards;
 pub(crate) mod commands;
@@ -39,11 +39,11 @@ use pager::{Pager, Source};
 pub(crate) use state::{App, Overlay, SessionInfo, ShellRun, TrustQuestion, Work};
 use transcript::{Item, forget_pictures};
 
-/// How long a second Ctrl+C counts as one.
+/// The interval in which a second Ctrl+C quits.
 const TWICE: Duration = Duration::from_secs(2);
 
 impl App {
-    /// Takes an event in, at the time [`now`](Self::now).
+    /// Handles an event at the time [`now`](Self::now).
     pub(crate) fn update(&mut self, event: Event) -> Vec<Effect> {
         if self.hint_ends.is_some_and(|end| end <= self.now) {
             self.drop_hint();
@@ -62,7 +62,7 @@ impl App {
         effects
     }
 
-    /// How things stand, as JSON for the person's command.
+    /// Returns the status as JSON for the user's status line command.
     fn status(&self) -> String {
         let connected = self.session.connected.as_ref();
         let cost = connected.and_then(|connected| connected.price).map(|price| price.cost(self.session.usage));
@@ -203,7 +203,7 @@ impl App {
         }
     }
 
-    /// The person's editor was closed: its text goes where it came from.
+    /// Takes over the text from the user's editor.
     fn edited(&mut self, edited: Result<String, String>) {
         let of_answer = std::mem::take(&mut self.edits_answer);
         match edited {
@@ -247,7 +247,7 @@ impl App {
         self.session.problem = None;
         self.without_model = false;
         self.session.connected = Some(connected);
-        // What is being typed may be one of its commands.
+        // The text being typed may be the beginning of one of the agent's commands.
         if self.editor.text().starts_with('/') && !self.editor.text().contains('@') {
             drop(self.complete());
         }
@@ -263,7 +263,7 @@ impl App {
         (self.stopping, self.waits) = (false, false);
     }
 
-    /// What a command of the person came to is shown, and told with the next message.
+    /// Shows the result of a shell command. A shared one goes to the model with the next message.
     fn shell_done(&mut self, run: ShellRun, code: Option<i32>) {
         let ShellRun { command, output, shared } = run;
         if shared {

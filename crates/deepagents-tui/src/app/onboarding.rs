@@ -1,4 +1,4 @@
-//! The first start: the key of a provider, or the demonstration.
+//! The first start: the user enters a provider's key, or sees the demonstration.
 
 use crossterm::event::{KeyCode, KeyEvent};
 
@@ -7,20 +7,20 @@ use super::picker::Picker;
 use super::{App, Overlay};
 use crate::input::Editor;
 
-/// What is chosen by somebody who wants to see the demonstration.
+/// The key of the entry for the demonstration.
 const DEMO: &str = "demo";
-/// What is chosen by somebody whose model runs on this machine.
+/// The key of the entry for a model on this machine.
 const LOCAL: &str = "local";
 
 impl App {
-    /// Lets the person choose whose key is given.
+    /// Lists the providers that accept a key.
     pub(crate) fn choose_provider(&mut self) {
         let row = |key: &str, label: &str, detail: &str| Choice {
             key: key.to_owned(),
             label: label.to_owned(),
             detail: detail.to_owned(),
         };
-        // What needs no key stands first: the list is longer than many screens.
+        // Entries that need no key come first, as the list may be longer than the screen.
         let mut rows = vec![
             row(LOCAL, "a model on this machine", "Ollama, llama.cpp or vLLM; no key"),
             row(DEMO, "none: show me the demonstration", "a real agent, a script in the place of the model"),
@@ -29,7 +29,7 @@ impl App {
         self.overlay = Overlay::Picker(Picker::new(Choices { of: ListOf::Providers, rows }));
     }
 
-    /// Lets the person give the key of a provider that they name, or choose one.
+    /// Asks for the key of the named provider, or lists the providers.
     pub(super) fn auth(&mut self, name: &str) {
         if self.providers.iter().any(|(known, _)| known == name) {
             self.overlay = Overlay::Secret { provider: name.to_owned(), editor: Editor::default() };
@@ -71,7 +71,7 @@ impl App {
         Vec::new()
     }
 
-    /// How to go on, for somebody who gives no key now.
+    /// Tells a user who enters no key how to continue.
     pub(super) fn without_key(&mut self) {
         if self.session.connected.is_none() {
             self.note("there is no model yet: /auth gives a key, /model NAME uses a model, /quit ends", false);

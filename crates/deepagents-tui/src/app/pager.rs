@@ -1,4 +1,4 @@
-//! Reading everything whole.
+//! The full-screen pager.
 
 use std::sync::Arc;
 
@@ -9,47 +9,47 @@ use super::picker::Picker;
 use super::state::TrustQuestion;
 use super::transcript::Item;
 
-/// What is read.
+/// The contents of a pager.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    /// The conversation, nothing folded.
+    /// The whole conversation, nothing folded.
     Conversation,
-    /// What somebody else has said and done, such as a sub-agent.
+    /// A transcript, such as that of a sub-agent.
     Items { title: String, items: Arc<Vec<Item>> },
-    /// A call that waits for a decision.
+    /// A call that needs a decision.
     Approval(Box<PendingApproval>),
-    /// Calls that are decided about together.
+    /// Calls that are decided on together.
     Together(Vec<PendingApproval>),
-    /// What is known of something that may be chosen in this list.
+    /// The preview of the selected entry of this list.
     Preview(Arc<Picker>),
-    /// What a directory brings and nobody has agreed to yet.
+    /// Definitions or servers in the directory that need approval.
     Trust(Box<TrustQuestion>),
 }
 
-/// A view that scrolls. It stands on a line of one of its parts, so that only what is seen has to be laid out.
+/// A scrolling view. Its position is a line of a part, so that only visible parts are laid out.
 #[derive(Clone, Debug)]
 pub(crate) struct Pager {
     pub(crate) source: Source,
-    /// The part and the line of it in the first row.
+    /// The part, and its line, in the first row.
     pub(crate) top: (usize, usize),
-    /// Rows that it had when it was last shown.
+    /// The number of rows when it was last drawn.
     pub(crate) room: usize,
-    /// Whether the end is shown, wherever that is.
+    /// Whether it stays at the end.
     pub(crate) at_end: bool,
 }
 
 impl Pager {
-    /// Begins at the end of the conversation.
+    /// Creates a pager at the end of the conversation.
     pub(crate) fn conversation() -> Self {
         Self { source: Source::Conversation, top: (0, 0), room: 0, at_end: true }
     }
 
-    /// Begins at the first line.
+    /// Creates a pager at the first line.
     pub(crate) fn of(source: Source) -> Self {
         Self { source, top: (0, 0), room: 0, at_end: false }
     }
 
-    /// The lines that are seen in so many rows: `part` lays out one of `parts` parts.
+    /// Returns the lines visible in `rows` rows. `part` lays out one of `parts` parts.
     pub(crate) fn view(
         &mut self,
         rows: usize,
@@ -69,7 +69,7 @@ impl Pager {
                 break;
             }
         }
-        // What is shown never ends above the last row, if there is more above it.
+        // The contents do not end above the last row if there is more to show above.
         if lines.len() < rows && self.top != (0, 0) && !self.at_end {
             self.at_end = true;
             return self.view(rows, parts, part);
@@ -79,7 +79,7 @@ impl Pager {
         lines
     }
 
-    /// Scrolls by so many lines, up where that is negative.
+    /// Scrolls by `by` lines, up if negative.
     pub(crate) fn scroll(&mut self, by: isize, parts: usize, part: impl Fn(usize) -> Vec<Line<'static>>) {
         if by < 0 {
             self.top = back(parts, by.unsigned_abs(), &part, self.top);
@@ -104,7 +104,7 @@ impl Pager {
     }
 }
 
-/// The place so many lines before another.
+/// Returns the position `lines` lines before another.
 fn back(
     parts: usize,
     lines: usize,

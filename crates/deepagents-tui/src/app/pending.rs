@@ -1,4 +1,4 @@
-//! Calls that wait for the person.
+//! Pending questions: calls that need a decision of the user.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -14,48 +14,48 @@ use super::transcript::text_arg;
 use crate::input::Editor;
 use crate::policy::Rule;
 
-/// Who types when a question comes up has to pause so long before a key is an answer.
+/// How long a user who was typing when a question came up must pause before a key counts as an answer.
 pub(super) const PAUSE: Duration = Duration::from_millis(700);
 
-/// What the keys at a question do.
+/// What the keys do at a question.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Asking {
     /// They decide.
     #[default]
     Decide,
-    /// They write why not.
+    /// They type the reason for a rejection.
     Reason(Editor),
-    /// They change the call.
+    /// They edit the call.
     Change(Editor),
-    /// They say whether this rule is kept for the directory.
+    /// They confirm that this rule is saved for the directory.
     Remember(RememberedRule),
-    /// They answer in the place of the call.
+    /// They type or choose an answer that replaces the call's result.
     Respond(Form),
 }
 
-/// Questions in their order, and what was decided about those before.
+/// The open questions in order, and the decisions on earlier ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Questions {
     open: VecDeque<PendingApproval>,
     decided: Vec<(ActionRequest, DecisionRecord)>,
     pub(crate) asking: Asking,
-    /// Whether the first one has been on the screen.
+    /// Whether the current question has been on the screen.
     shown: bool,
-    /// When the person typed last as the question came up.
+    /// When the user last typed, if that was before the question came up.
     typing: Option<Instant>,
-    /// What stood in the input when the first one came on the screen.
+    /// The text in the input when the current question came on the screen.
     before: String,
-    /// What was wrong with the last answer.
+    /// Why the last answer was invalid.
     pub(crate) problem: Option<String>,
 }
 
 impl Questions {
-    /// The question that is to be answered now.
+    /// Returns the question to answer now.
     pub(crate) fn current(&self) -> Option<&PendingApproval> {
         self.open.front()
     }
 
-    /// The number of the current one, and of all.
+    /// Returns the number of the current question and the total.
     pub(crate) fn position(&self) -> (usize, usize) {
         (self.decided.len() + 1, self.decided.len() + self.open.len())
     }
@@ -64,7 +64,7 @@ impl Questions {
         self.open.is_empty()
     }
 
-    /// One more; nothing where it is known.
+    /// Adds a question. Returns `false` if it is already known.
     pub(crate) fn ask(&mut self, question: PendingApproval, typing: Option<Instant>) -> bool {
         if self.knows(&question.request.id) {
             return false;
@@ -81,7 +81,7 @@ impl Questions {
         self.ask_plainly();
     }
 
-    /// Back to what the keys do at first. Of answers to choose from one is marked then, before a key is pressed.
+    /// Returns to the initial keys of the question. If it offers answers, one of them is selected.
     pub(crate) fn ask_plainly(&mut self) {
         self.problem = None;
         self.asking = match self.current() {
@@ -90,12 +90,12 @@ impl Questions {
         };
     }
 
-    /// Whether something is asked that has not been on the screen yet.
+    /// Returns whether there is a question that has not been on the screen yet.
     pub(crate) fn is_unseen(&self) -> bool {
         !self.open.is_empty() && !self.shown
     }
 
-    /// What is open has been on the screen, with this in the input.
+    /// Marks the current question as shown, with `typed` in the input.
     pub(crate) fn drawn(&mut self, typed: &str) {
         if self.is_unseen() {
             typed.clone_into(&mut self.before);
@@ -103,12 +103,13 @@ impl Questions {
         }
     }
 
-    /// Whether this in the input was begun since the current one is on the screen.
+    /// Returns whether the text in the input was begun after the current question appeared.
     pub(crate) fn sees_begun(&self, typed: &str) -> bool {
         self.shown && self.typing.is_none() && !typed.trim().is_empty() && typed != self.before
     }
 
-    /// Whether a key is an answer now, and not the rest of what the person was typing; this stands in the input.
+    /// Returns whether a key is an answer now, and not the continuation of what the user was typing. `typed` is the
+    /// text in the input.
     pub(crate) fn takes_keys(&mut self, now: Instant, typed: &str) -> bool {
         if !self.shown {
             return false;
@@ -119,7 +120,7 @@ impl Questions {
                 false
             }
             Some(_) => {
-                // What was typed to its end is no message that was begun at the question.
+                // Text finished after the question appeared does not count as begun at it.
                 typed.clone_into(&mut self.before);
                 self.typing = None;
                 true
@@ -128,16 +129,16 @@ impl Questions {
         }
     }
 
-    /// Decides about the current one.
+    /// Decides on the current question.
     pub(crate) fn decide(&mut self, decision: Decision) {
         if let Some(question) = self.open.pop_front() {
             self.decided.push((question.request, decision.into()));
         }
-        // The next one has to be seen first, too.
+        // The next question must be shown before it can be answered.
         self.begin(None);
     }
 
-    /// The calls that yes or no can be said to together, the current one first; none where it is one alone.
+    /// Returns the calls that can be approved or rejected together, the current one first. Empty if there is only one.
     pub(crate) fn together(&self) -> Vec<PendingApproval> {
         let both = [DecisionKind::Approve, DecisionKind::Reject];
         let decides = |one: &&PendingApproval| both.iter().all(|kind| one.request.allowed.contains(kind));
@@ -145,7 +146,7 @@ impl Questions {
         if calls.len() > 1 && self.current().is_some_and(|current| decides(&current)) { calls } else { Vec::new() }
     }
 
-    /// Decides alike about those of these that are still open.
+    /// Makes the same decision on those of the calls that are still open.
     pub(crate) fn decide_together(&mut self, calls: &[PendingApproval], decision: &Decision) {
         let meant = |open: &PendingApproval| calls.iter().any(|call| call.request.id == open.request.id);
         let (meant, open): (VecDeque<PendingApproval>, VecDeque<PendingApproval>) =
@@ -155,8 +156,8 @@ impl Questions {
         self.begin(None);
     }
 
-    /// Decides about the current one and all others that a rule covers and that are asked for the same reason. What a call
-    /// asks by itself, such as before it changes what steers the agent, is asked each time.
+    /// Approves the current call, and all others that the rule covers and that are asked for the same reason. A
+    /// question that a call asks by itself, such as before it changes files that steer the agent, is asked each time.
     pub(crate) fn allow(&mut self, rule: &Rule) {
         let reason = self.current().and_then(|question| question.request.rule.clone());
         self.decide(Decision::Approve);
@@ -174,7 +175,7 @@ impl Questions {
         self.decided.extend(covered.into_iter().map(|question| (question.request, decided.clone())));
     }
 
-    /// Decides about the current one and all others that a rule for the directory covers.
+    /// Approves the current call and all others that a rule for the directory covers.
     pub(crate) fn remember(&mut self, rule: &RememberedRule) {
         self.decide(Decision::Approve);
         let (covered, open): (VecDeque<PendingApproval>, VecDeque<PendingApproval>) = std::mem::take(&mut self.open)
@@ -187,33 +188,33 @@ impl Questions {
         }
     }
 
-    /// A rule for the directory decides about a call, before anybody is asked.
+    /// Approves a call by a rule for the directory, without asking the user.
     pub(crate) fn decide_by(&mut self, question: PendingApproval, rule: &RememberedRule) {
         let author = DecisionAuthor::RememberedRule { text: rule.to_string() };
         self.decided.push((question.request, DecisionRecord::new(Decision::Approve, author)));
     }
 
-    /// What was decided about a call before the thread was opened.
+    /// Records a decision made before the thread was opened.
     pub(crate) fn decide_before(&mut self, question: PendingApproval, decided: DecisionRecord) {
         self.decided.push((question.request, decided));
     }
 
-    /// What was decided so far.
+    /// Returns the decisions so far.
     pub(crate) fn decided(&self) -> &[(ActionRequest, DecisionRecord)] {
         &self.decided
     }
 
-    /// Whether a call has been decided about, or is asked about.
+    /// Returns whether a question is open or has been decided.
     pub(crate) fn knows(&self, id: &str) -> bool {
         self.open.iter().any(|open| open.request.id == id) || self.decided.iter().any(|(other, _)| other.id == id)
     }
 
-    /// What was decided, once nothing is open; all is forgotten then.
+    /// Takes the decisions once no question is open.
     pub(crate) fn answers(&mut self) -> Option<Vec<(String, DecisionRecord)>> {
         (self.open.is_empty() && !self.decided.is_empty()).then(|| by_id(std::mem::take(&mut self.decided)))
     }
 
-    /// The tools of what is open, and what was decided about the others; all is forgotten then.
+    /// Takes the tools of the open questions, and the decisions on the others. Removes all questions.
     pub(crate) fn leave(&mut self) -> (Vec<String>, Vec<(ActionRequest, DecisionRecord)>) {
         let Self { open, decided, .. } = std::mem::take(self);
         (open.into_iter().map(|question| question.request.tool).collect(), decided)
@@ -223,37 +224,37 @@ impl Questions {
         *self = Self::default();
     }
 
-    /// Whether the current question may be decided so.
+    /// Returns whether the current question allows this kind of decision.
     pub(crate) fn allows(&self, kind: DecisionKind) -> bool {
         self.current().is_some_and(|question| question.request.allowed.contains(&kind))
     }
 
-    /// The rule that an `always` at the current question makes for the session; none where it is no question of yes or no
-    /// about a call.
+    /// Returns the session rule that `always` creates at the current question. Returns `None` if it is not a yes-or-no
+    /// question about a call.
     pub(crate) fn rule(&self) -> Option<Rule> {
         self.about_call().map(|request| Rule::for_call(&request.tool, &request.args))
     }
 
-    /// The rule that it makes for the directory: as narrow as the call is.
+    /// Returns the rule for the directory that it creates, as narrow as the call.
     pub(crate) fn lasting_rule(&self, reach: &CommandReach) -> Option<RememberedRule> {
         let request = self.about_call().filter(|request| request.is_gate())?;
         Some(RememberedRule::covering(request).within(reach))
     }
 
-    /// The current question, where it is one of yes or no about a call.
+    /// Returns the current question if it is a yes-or-no question about a call.
     fn about_call(&self) -> Option<&ActionRequest> {
         let request = &self.current()?.request;
         let asks_itself = !request.text.is_empty() && !request.allowed.contains(&DecisionKind::Edit);
         (request.allowed.contains(&DecisionKind::Approve) && !asks_itself).then_some(request)
     }
 
-    /// Whether the current question wants words, and nothing else.
+    /// Returns whether the current question accepts only a text.
     pub(crate) fn wants_words(&self) -> bool {
         let is_open = self.current().is_some_and(|question| question.request.form.is_none());
         is_open && self.allows(DecisionKind::Respond) && !self.allows(DecisionKind::Approve)
     }
 
-    /// The text that is written at the question now: a reason, a changed call, a field.
+    /// Returns the editor in use at the question: for a reason, an edited call or a field.
     pub(crate) fn written(&mut self) -> Option<&mut Editor> {
         match &mut self.asking {
             Asking::Reason(editor) | Asking::Change(editor) => Some(editor),
@@ -262,12 +263,12 @@ impl Questions {
         }
     }
 
-    /// Whether the current question has answers to choose from.
+    /// Returns whether the current question offers answers to choose from.
     pub(crate) fn has_choices(&self) -> bool {
         self.current().is_some_and(|question| matches!(question.request.form, Some(AnswerForm::Choices { .. })))
     }
 
-    /// The text that is edited in place of the current call: the command, or the arguments.
+    /// Returns the text to edit in place of the current call: the command or the arguments.
     pub(crate) fn editable(&self) -> Option<String> {
         let request = &self.current()?.request;
         Some(if is_command(&request.tool) {
@@ -277,7 +278,7 @@ impl Questions {
         })
     }
 
-    /// The decision that an edited text makes.
+    /// Returns the decision that an edited text makes.
     pub(crate) fn edited(&self, text: &str) -> Result<Decision, String> {
         let pending = self.current().ok_or("nothing waits any more")?;
         let request = &pending.request;
@@ -302,7 +303,7 @@ impl Questions {
     }
 }
 
-/// Decisions as a run takes them.
+/// Returns the decisions in the form that a run takes.
 pub(super) fn by_id(decided: Vec<(ActionRequest, DecisionRecord)>) -> Vec<(String, DecisionRecord)> {
     decided.into_iter().map(|(request, decision)| (request.id, decision)).collect()
 }

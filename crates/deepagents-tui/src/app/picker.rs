@@ -6,29 +6,29 @@ use super::event::{Choice, Choices, ListOf, RewindScope};
 use super::transcript::Item;
 use crate::input::Editor;
 
-/// A list, what is typed to narrow it, and what is selected.
+/// A list, its filter and its selection.
 #[derive(Clone, Debug)]
 pub(crate) struct Picker {
     pub(crate) of: ListOf,
     rows: Vec<Choice>,
     pub(crate) filter: String,
     pub(crate) selected: usize,
-    /// A question about the selected one, such as whether files go back too.
+    /// A question about the selected entry, such as what to rewind.
     pub(crate) stage: Stage,
-    /// What is known of one of them, by its key.
+    /// The preview of an entry, by its key.
     preview: Option<(String, Arc<Vec<Item>>)>,
 }
 
-/// How far the choice is.
+/// The stage of the choice.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Stage {
     #[default]
     Choose,
-    /// What goes back.
+    /// Confirms a rewind with this scope.
     Confirm(RewindScope),
-    /// Whether a thread is deleted.
+    /// Confirms the deletion of a thread.
     Delete,
-    /// What a thread is called.
+    /// Edits the title of a thread.
     Rename(Editor),
 }
 
@@ -57,7 +57,7 @@ impl Picker {
         }
     }
 
-    /// The rows that the filter lets through: those whose names fit, then those whose details do.
+    /// Returns the rows that match the filter: first by name, then by details.
     pub(crate) fn rows(&self) -> Vec<&Choice> {
         let words = self.filter.to_lowercase();
         let all_in = |texts: &[&str]| {
@@ -73,7 +73,7 @@ impl Picker {
         self.rows().get(self.selected).map(|row| (*row).clone())
     }
 
-    /// The row above or below; from the first to the last and back, as completions do.
+    /// Moves the selection up or down. Wraps around, as in completions.
     pub(crate) fn turn(&mut self, down: bool) {
         let last = self.rows().len().saturating_sub(1);
         self.selected = match (down, self.selected) {
@@ -84,7 +84,7 @@ impl Picker {
         };
     }
 
-    /// So many rows up or down, and no further than the ends.
+    /// Moves the selection by `by` rows, stopping at the ends.
     pub(crate) fn step(&mut self, by: isize) {
         let last = self.rows().len().saturating_sub(1);
         self.selected = self.selected.saturating_add_signed(by).min(last);
@@ -95,7 +95,7 @@ impl Picker {
         self.selected = 0;
     }
 
-    /// The same list after a change; what was selected stays so where it is still there.
+    /// Replaces the entries and keeps the selected one selected, if it is still there.
     pub(super) fn refresh(&mut self, choices: Choices) {
         if self.of != choices.of {
             return;
@@ -107,7 +107,7 @@ impl Picker {
         self.selected = again.unwrap_or(self.selected).min(self.rows().len().saturating_sub(1));
     }
 
-    /// What is to be looked at: the selected one, where that has more to show than its row and is not known yet.
+    /// Returns the selected entry if it has a preview that is not loaded yet.
     pub(super) fn wants_preview(&self) -> Option<(ListOf, String)> {
         let wanted = match (self.of, &self.stage) {
             (ListOf::Threads, Stage::Choose) | (ListOf::Checkpoints, Stage::Confirm(_)) => self.current()?.key,
@@ -123,7 +123,7 @@ impl Picker {
         }
     }
 
-    /// What is known of the selected one.
+    /// Returns the preview of the selected entry.
     pub(crate) fn preview(&self) -> &[Item] {
         let key = self.current().map(|choice| choice.key);
         match &self.preview {

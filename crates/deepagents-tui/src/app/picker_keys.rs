@@ -1,4 +1,4 @@
-//! Lists to choose from: how one opens, and what keys mean in it.
+//! Lists to choose from: opening them, and their keys.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{App, Overlay, Work};
 use crate::input::Editor;
 
 impl Picker {
-    /// Whether letters narrow the list.
+    /// Returns whether typed characters filter the list.
     pub(super) fn takes_letters(&self) -> bool {
         matches!(self.stage, Stage::Choose)
     }
@@ -37,7 +37,7 @@ impl App {
         self.preview()
     }
 
-    /// Asks for a look at what is selected, where there is one.
+    /// Requests the preview of the selected entry, if it has one.
     pub(super) fn preview(&self) -> Vec<Effect> {
         let Overlay::Picker(picker) = &self.overlay else { return Vec::new() };
         picker.wants_preview().map(|(of, key)| Effect::Preview { of, key }).into_iter().collect()

@@ -1,4 +1,4 @@
-//! What keys mean at a question.
+//! Key handling at a question.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use deepagents::remembered::RememberedRule;
@@ -13,24 +13,24 @@ use super::{App, Overlay};
 use crate::input::Editor;
 use crate::policy::Rule;
 
-/// Where a key was pressed that may decide.
+/// Where a key that may decide was pressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pressed {
-    /// At the input, which it may belong to.
+    /// At the input, which the key may belong to.
     AtInput,
-    /// In the view that shows the whole question, where nothing else is typed.
+    /// In the pager that shows the whole question, where no text is typed.
     WhereRead,
 }
 
 impl App {
-    /// Whether a message has been begun since the question came up: what is typed goes on with it then.
+    /// Returns whether the user began a message after the question appeared, so that keys continue the message.
     pub(crate) fn is_writing(&self) -> bool {
         self.questions.sees_begun(self.editor.text())
     }
 
-    /// A key at a question; nothing where it belongs to the input.
+    /// Handles a key at a question. Returns `None` if it belongs to the input.
     pub(super) fn question_key(&mut self, key: KeyEvent, pressed: Pressed) -> Option<Vec<Effect>> {
-        // What does not choose among the answers is a key as at any question, or goes into the input.
+        // Keys that do not choose an answer work as at any question, or go into the input.
         if let Asking::Respond(form) = &self.questions.asking
             && form.is_choosing()
         {
@@ -113,7 +113,7 @@ impl App {
         {
             return None;
         }
-        // A message that was begun meanwhile is gone on with, whatever its letters would decide.
+        // A key continues a message begun in the meantime, even if it could decide.
         if pressed == Pressed::AtInput && self.is_writing() {
             return (key.code == KeyCode::Esc && self.menu.is_none()).then(|| self.stop());
         }
@@ -121,12 +121,12 @@ impl App {
         let (approves, responds) = (allows(DecisionKind::Approve), allows(DecisionKind::Respond));
         let (rejects, edits) = (allows(DecisionKind::Reject), allows(DecisionKind::Edit));
         let effects = match key.code {
-            // Whoever is asked for words begins to write them: a `no` is an answer here.
+            // At a question for a text, typing begins the answer: `no` is a text here.
             KeyCode::Char(_) if self.questions.wants_words() => {
                 self.respond();
                 return self.question_key(key, pressed);
             }
-            // What only words answer is answered with a form.
+            // Questions that only a text answers get a form.
             KeyCode::Char('r' | 'R') if responds && !self.questions.has_choices() => {
                 self.respond();
                 Vec::new()
@@ -139,7 +139,7 @@ impl App {
             KeyCode::Char('n' | 'N' | 'f' | 'F') | KeyCode::Tab if !rejects => return None,
             KeyCode::Char('e' | 'E') if !edits => return None,
             KeyCode::Char('y' | 'Y') => self.decide(Decision::Approve),
-            // What stands in the input is sent by Enter, and nothing else is decided by that.
+            // Enter sends the text in the input, and decides nothing then.
             KeyCode::Enter if self.editor.is_blank() => self.decide(Decision::Approve),
             KeyCode::Char('n' | 'N') => self.decide(Decision::Reject { message: None }),
             KeyCode::Char('a' | 'A') => {
@@ -178,7 +178,7 @@ impl App {
         Some(effects)
     }
 
-    /// A key at the question whether a rule is kept for good.
+    /// Handles a key at the question whether to save a rule for the directory.
     fn keep_key(&mut self, key: KeyEvent, rule: RememberedRule) -> Option<Vec<Effect>> {
         let plain = key.modifiers.difference(KeyModifiers::SHIFT).is_empty();
         match key.code {
@@ -193,7 +193,7 @@ impl App {
                 return Some(effects);
             }
             KeyCode::Char('n' | 'N') | KeyCode::Esc => self.questions.ask_plainly(),
-            // Another letter goes on with a message that began with a `p`.
+            // Another letter continues a message that begins with `p`.
             KeyCode::Char(_) if plain && self.editor.is_empty() => {
                 self.questions.ask_plainly();
                 self.editor.insert("p");
@@ -204,18 +204,17 @@ impl App {
         Some(Vec::new())
     }
 
-    /// The rule for the session that the current question can become.
+    /// Returns the session rule that the current question can create.
     pub(crate) fn session_rule(&self) -> Option<Rule> {
         self.questions.rule().filter(|_| self.lasts())
     }
 
-    /// The rule for the directory that the current question can become.
+    /// Returns the rule for the directory that the current question can create.
     pub(crate) fn lasting_rule(&self) -> Option<RememberedRule> {
         self.questions.lasting_rule(&self.session.connected.as_ref()?.reach).filter(|_| self.lasts())
     }
 
-    /// Whether the current question is about something that means the same later. A command in a shell that others were run
-    /// in does not.
+    /// Returns whether the call has the same meaning later. A command in a shared shell has not.
     fn lasts(&self) -> bool {
         let shares_shell = self.session.connected.as_ref().is_some_and(|connected| connected.shares_shell);
         !shares_shell || !self.questions.current().is_some_and(|question| is_command(&question.request.tool))

@@ -1,4 +1,4 @@
-//! What the run does, and how it ends.
+//! Events of the run, and its end.
 
 use deepagents::channels::Todos;
 use deepagents::core::run::interrupted_words;
@@ -62,7 +62,7 @@ impl App {
         }
     }
 
-    /// A call waits for a decision.
+    /// Handles a call that needs a decision.
     pub(super) fn asked(&mut self, question: PendingApproval) -> Vec<Effect> {
         let remembered = self.session.connected.iter().flat_map(|connected| &connected.remembered);
         let is_about_call = question.request.is_gate() && question.request.allowed.contains(&DecisionKind::Approve);
@@ -74,7 +74,7 @@ impl App {
             }
             return self.answer_if_decided();
         }
-        // What was typed and is still in the input may go on.
+        // The user may still be typing the text in the input.
         let typing = self.typed.filter(|_| !self.editor.is_empty());
         let text = format!("{} waits for your decision", question.request.tool);
         if self.questions.ask(question, typing) {
@@ -116,7 +116,7 @@ impl App {
         let mut effects = Vec::new();
         let comes_back = end.unsent.is_some() && self.editor.is_empty();
         if let Some(text) = end.unsent {
-            // What did not begin can be tried again, and is no part of the thread.
+            // A message whose run did not start can be sent again, and is not part of the thread.
             let shown = self.items.iter_mut().rfind(|item| matches!(item, Item::User(shown) if *shown == text));
             if let Some(item) = shown {
                 *item = Item::Note { text: format!("not sent: {}", shorten(&text, 200)), bad: false };
@@ -146,7 +146,7 @@ impl App {
                 self.give_back();
             }
         }
-        // A command may be what it takes before it can be sent.
+        // The user may have to enter a command before the message can be sent.
         self.came_back |= comes_back && !self.editor.is_empty();
         effects.append(&mut self.after);
         if long && !self.is_busy() {
@@ -155,8 +155,8 @@ impl App {
         effects
     }
 
-    /// Whether the turn laid out a plan, or another one for that before it: it looked at something, or names several steps. A
-    /// mere answer is none that an empty input should carry out.
+    /// Returns whether the turn made or revised a plan: it used tools or lists several steps. Enter on an empty input
+    /// must not carry out a mere answer.
     pub(super) fn lays_out_plan(&self) -> bool {
         let turn = self.items.iter().rev().take_while(|item| !matches!(item, Item::User(_)));
         let names_steps = |text: &str| text.lines().filter(|line| is_step(line)).count() > 1;
@@ -168,7 +168,7 @@ impl App {
             })
     }
 
-    /// Goes on with the run once it waits and everything is decided.
+    /// Resumes the run once it waits and all questions are decided.
     pub(super) fn answer_if_decided(&mut self) -> Vec<Effect> {
         if !self.waits || !self.questions.is_empty() {
             return Vec::new();
@@ -182,7 +182,7 @@ impl App {
         }
     }
 
-    /// Ends what was begun last: a command of the person beside the run, then the run. At a question it is the question.
+    /// Stops what was started last: a shell command beside the run, then the run. At a question, leaves the question.
     pub(super) fn interrupt(&mut self) -> Vec<Effect> {
         if self.beside.is_some() && self.questions.is_empty() {
             return vec![Effect::StopBeside];
@@ -190,11 +190,11 @@ impl App {
         self.stop()
     }
 
-    /// Ends what is under way.
+    /// Stops the current work.
     pub(super) fn stop(&mut self) -> Vec<Effect> {
         match &self.work {
             Work::Run if self.waits => {
-                // Nothing runs: the questions stay with the thread, unanswered.
+                // Nothing runs: the questions remain open on the thread.
                 let items = self.live.finish();
                 self.items.extend(items);
                 let (open, decided) = self.questions.leave();
@@ -226,7 +226,7 @@ impl App {
     }
 }
 
-/// Whether a line of Markdown is an item of a list.
+/// Returns whether a line of Markdown is a list item.
 fn is_step(line: &str) -> bool {
     let line = line.trim_start();
     let numbered = line.trim_start_matches(|c: char| c.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! What Enter does: commands of the program, commands of the shell, messages.
+//! Handles Enter: slash commands, shell commands, messages.
 
 use super::commands::{Parsed, is_command, nearest, words};
 use super::event::{Effect, ListOf, Subject};
@@ -10,19 +10,19 @@ use crate::host::{Effort, Page};
 use crate::key_map::Action;
 use crate::policy::Mode;
 
-/// What `/init` asks for.
+/// The prompt of `/init`.
 const INIT: &str = "Look at this directory and write /AGENTS.md: what it is, how it is laid out, how it is built, tested \
                     and run, and the conventions that somebody who works here has to know. Keep it under 60 lines; if the \
                     file is there, improve it.";
 
-/// What `/remember` asks for, before what is to be noted.
+/// The prompt of `/remember`, before the text to note.
 const REMEMBER: &str =
     "Note this for later conversations in /AGENTS.md, short, where it belongs, and change nothing else of it:";
 
 impl App {
-    /// Sends or does what stands in the input.
+    /// Sends the input, or runs it as a command.
     pub(super) fn enter(&mut self) -> Vec<Effect> {
-        // A placeholder stands for text, whatever that begins with.
+        // The placeholder of a paste is text, whatever the paste begins with.
         let is_command = is_command(self.editor.text().trim_end());
         let is_shell = self.editor.text().starts_with('!');
         let text = self.editor.take();
@@ -83,7 +83,7 @@ impl App {
         self.send(message, vec![name.to_owned()])
     }
 
-    /// A command that a file defines.
+    /// Runs a command defined by a file.
     fn file_command(&mut self, name: &str, args: &str) -> Vec<Effect> {
         let connected = self.session.connected.as_ref();
         let found = connected.and_then(|connected| connected.commands.iter().find(|command| command.name == name));
@@ -227,7 +227,7 @@ impl App {
         Vec::new()
     }
 
-    /// Does something that needs the run to have ended; ends it first.
+    /// Requests an effect that needs the current work to end, and stops that work first.
     fn when_idle(&mut self, effect: Effect) -> Vec<Effect> {
         if let Work::Nothing = self.work {
             return vec![effect];
@@ -237,7 +237,7 @@ impl App {
         self.stop()
     }
 
-    /// Has the run go on in the background.
+    /// Moves the run to the background.
     pub(super) fn send_back(&mut self) -> Vec<Effect> {
         if self.work == Work::Run && !self.waits && !self.stopping {
             return vec![Effect::SendBack];
@@ -247,7 +247,7 @@ impl App {
     }
 
     pub(super) fn use_model(&mut self, name: &str) -> Vec<Effect> {
-        // A run that waits for a decision asks its model nothing before that.
+        // A run that waits for a decision makes no model call before it.
         if self.is_busy() && !self.waits {
             self.note(format!("model: {name}, once the turn has ended"), false);
             self.next_model = Some(name.to_owned());
@@ -259,7 +259,7 @@ impl App {
         vec![Effect::Connect(name.to_owned())]
     }
 
-    /// Uses the model that was chosen while something was under way.
+    /// Switches to the model chosen while other work was in progress.
     pub(super) fn use_next_model(&mut self) -> Vec<Effect> {
         if self.is_busy() && !self.waits {
             return Vec::new();

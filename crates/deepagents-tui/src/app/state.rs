@@ -1,4 +1,4 @@
-//! Everything that is shown, and everything that keys can mean.
+//! The state of the interface.
 
 use std::time::Instant;
 
@@ -20,20 +20,20 @@ use crate::key_map::{Action, KeyMap};
 use crate::policy::Mode;
 use crate::theme::{Theme, Themes};
 
-/// What is under way.
+/// The work in progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Work {
     #[default]
     Nothing,
     /// A run.
     Run,
-    /// A command of the person.
+    /// A shell command of the user.
     Shell(ShellRun),
-    /// Something that has to be waited for, in words.
+    /// Other work, with its description.
     Other(&'static str),
 }
 
-/// A command of the person, as far as it has said something; whether the model is to see it.
+/// A shell command of the user, its output so far, and whether the model gets to see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ShellRun {
     pub(crate) command: String,
@@ -48,21 +48,21 @@ pub(crate) enum Overlay {
     None,
     Picker(Picker),
     Pager(Pager),
-    /// Searching the history: the words, and how many matches are passed over.
+    /// The history search: the search text, and the number of matches to skip.
     Search {
         words: String,
         skip: usize,
     },
-    /// Typing the key of a provider.
+    /// Input of a provider's key.
     Secret {
         provider: String,
         editor: Editor,
     },
-    /// A question of the program itself that `y` and `n` answer.
+    /// A question of the program itself, answered with `y` or `n`.
     Trust(TrustQuestion),
 }
 
-/// Whether what a directory brings is agreed to.
+/// The question whether to trust definitions or servers in the directory.
 #[derive(Clone, Debug)]
 pub(crate) struct TrustQuestion {
     pub(crate) of: Trusted,
@@ -72,7 +72,7 @@ pub(crate) struct TrustQuestion {
     pub(crate) shown: bool,
 }
 
-/// What a screen says of the session.
+/// The facts shown about the session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SessionInfo {
     pub(crate) version: String,
@@ -88,7 +88,7 @@ pub(crate) struct SessionInfo {
     pub(crate) context: u64,
 }
 
-/// Everything that is shown, and everything that keys can mean.
+/// The state of the interface.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) now: Instant,
@@ -96,18 +96,18 @@ pub(crate) struct App {
     pub(crate) theme: Theme,
     pub(crate) themes: Themes,
     pub(crate) keys: KeyMap,
-    /// Where a person is who edits as in vi.
+    /// The state of vi editing, if the user has enabled it.
     pub(crate) vi: Option<Vi>,
-    /// The providers whose keys may be given.
+    /// The providers that accept a key.
     pub(crate) providers: Vec<(String, String)>,
-    /// Whether no model was chosen yet, so that nothing can be sent.
+    /// Whether no model has been chosen yet, so that nothing can be sent.
     pub(crate) without_model: bool,
-    /// Whether a command of the person makes a line below the input, what it was told last, and the line.
+    /// Whether the user has a status line command, the status that it got last, and its output.
     pub(crate) has_status_command: bool,
     pub(super) told_status: String,
     pub(crate) status_line: String,
     pub(crate) mode: Mode,
-    /// How much the model was told to think.
+    /// The reasoning effort.
     pub(crate) effort: Option<Effort>,
     pub(crate) session: SessionInfo,
     pub(crate) editor: Editor,
@@ -115,69 +115,69 @@ pub(crate) struct App {
     pub(crate) items: Vec<Item>,
     pub(crate) live: Live,
     pub(crate) work: Work,
-    /// Since when something is under way.
+    /// When the current work began.
     pub(crate) since: Instant,
-    /// What the conversation had spent then.
+    /// The conversation's usage at that time.
     pub(crate) spent_before: Usage,
     pub(crate) todos: Vec<Todo>,
-    /// Threads whose runs go on in the background.
+    /// Threads with a background run.
     pub(crate) background: Vec<String>,
-    /// Messages that the run has not taken yet.
+    /// Messages that the run has not received yet.
     pub(crate) waiting: Vec<QueuedMessage>,
-    /// What of them is kept, and with which thread.
+    /// Those of them that are saved, and the thread that they are saved with.
     pub(super) kept: (Option<String>, Vec<String>),
-    /// What was decided that is kept with a thread, and with which.
+    /// The saved decisions, and the thread that they are saved with.
     pub(super) kept_decided: (Option<String>, Vec<KeptDecision>),
     pub(crate) questions: Questions,
-    /// A plan that Enter carries out, once it has been on the screen.
+    /// A plan that Enter carries out once it has been on the screen.
     pub(crate) plan: Option<Plan>,
-    /// Whether the present turn answers what was said about a plan.
+    /// Whether the current turn revises a plan.
     pub(super) revises_plan: bool,
     pub(crate) overlay: Overlay,
     pub(crate) menu: Option<Menu>,
-    /// The input for which a menu was closed.
+    /// The input for which the menu was closed.
     pub(super) closed: String,
-    /// What was decided when questions were left before all of them were, for the next message.
+    /// Decisions made before the user left the questions, for the next message.
     pub(super) left: Vec<(ActionRequest, DecisionRecord)>,
-    /// A command of the person that runs beside the run.
+    /// A shell command that runs beside the run.
     pub(crate) beside: Option<ShellRun>,
-    /// What the person's commands said, for the next message.
+    /// Output of the user's shell commands, for the next message.
     pub(super) context: Vec<String>,
-    /// A remark that goes away with the next key, and after a while where it holds no longer.
+    /// A hint that disappears with the next key press, or at `hint_ends`.
     pub(crate) hint: Option<String>,
     pub(super) hint_ends: Option<Instant>,
-    /// When Ctrl+C was pressed last with nothing to stop.
+    /// When Ctrl+C was last pressed with nothing to stop.
     pub(super) last_interrupt: Option<Instant>,
-    /// When something was typed last.
+    /// When the user last typed.
     pub(super) typed: Option<Instant>,
-    /// What is done once the run has ended.
+    /// Effects to request once the run has ended.
     pub(super) after: Vec<Effect>,
-    /// How much of the conversation there was when it was asked to go on.
+    /// The number of items when the user asked to resume.
     pub(super) resumed_at: Option<usize>,
-    /// Whether what is in the input was put there by going back, or was not sent: a command takes its place.
+    /// Whether the text in the input comes from a rewind or was not sent. Typing a slash replaces it.
     pub(super) came_back: bool,
-    /// The model to use then.
+    /// The model to switch to when the current work has ended.
     pub(super) next_model: Option<String>,
-    /// Whether the run is being ended.
+    /// Whether the run is being stopped.
     pub(crate) stopping: bool,
     /// Whether the run has ended and waits for decisions.
     pub(super) waits: bool,
-    /// Whether what was printed is to be printed anew.
+    /// Whether everything must be printed again.
     pub(crate) repaint: bool,
-    /// Whether another conversation has taken the place of the one that was printed.
+    /// Whether another conversation has replaced the printed one.
     pub(crate) reopened: bool,
-    /// Whether the person's debugging commands are there.
+    /// Whether debugging commands are available.
     pub(crate) debug: bool,
-    /// Whether the run goes on with what the person has decided, and not with a message.
+    /// Whether the run was resumed with decisions and not with a message.
     pub(super) goes_on: bool,
-    /// Whether what is in the person's editor is what they write at a question.
+    /// Whether the user's editor holds the text for a question.
     pub(super) edits_answer: bool,
-    /// Where the search in the history began.
+    /// The text in the input before the history search.
     pub(super) before_search: String,
 }
 
 impl App {
-    /// An empty conversation.
+    /// Creates the state of an empty conversation.
     pub(crate) fn new(
         size: (u16, u16),
         (themes, theme): (Themes, Theme),
@@ -252,22 +252,22 @@ impl App {
         self.work != Work::Nothing
     }
 
-    /// What is said where something cannot be done meanwhile.
+    /// Returns the notice for something that is not possible while work is in progress.
     pub(super) fn stop_first(&self) -> String {
         format!("stop what is under way first ({})", self.keys.name(Action::Stop))
     }
 
-    /// Whether something moves without an event: a clock, a spinner.
+    /// Returns whether the display changes without an event, such as by a clock or a spinner.
     pub(crate) fn is_moving(&self) -> bool {
         self.is_busy() && !self.waits && !self.theme.spoken
     }
 
-    /// When the screens change by themselves next, if nothing moves on them.
+    /// Returns when the display next changes by itself, apart from animations.
     pub(crate) fn wakes(&self) -> Option<Instant> {
         self.hint_ends
     }
 
-    /// Whether the question that is to be answered now is on the screen, and not covered by something else.
+    /// Returns whether the current question is visible, and not covered by something else.
     pub(crate) fn shows_question(&self) -> bool {
         let Some(question) = self.questions.current() else { return false };
         match &self.overlay {

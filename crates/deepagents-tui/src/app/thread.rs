@@ -1,4 +1,4 @@
-//! The thread that is shown: another one takes its place, and other programs go on with it.
+//! The displayed thread: replaced by another one, or changed by other programs.
 
 use super::event::{Effect, Opened};
 use super::live::Live;
@@ -7,7 +7,7 @@ use super::state::{App, Work};
 use super::transcript::Item;
 
 impl App {
-    /// The run goes on in the background, and a new conversation can begin.
+    /// Handles the move of the run to the background, so that a new conversation can begin.
     pub(super) fn sent_back(&mut self, thread: String) -> Vec<Effect> {
         let short: String = thread.chars().take(8).collect();
         self.background.push(thread);
@@ -17,18 +17,18 @@ impl App {
             format!("it goes on in the background: /resume {short} shows it, as does `deepagents attach {short}`"),
             false,
         );
-        // What it has not taken yet was told to it, or comes back.
+        // Messages that the run has not received yet return to the input.
         if !waiting.is_empty() && self.editor.is_empty() {
             self.editor.set(joined(waiting, "\n"));
         }
         effects
     }
 
-    /// A thread takes the place of what was shown.
+    /// Displays another thread.
     pub(super) fn opened(&mut self, opened: Opened) -> Vec<Effect> {
         self.idle();
         self.live = Live::going_on(opened.agents);
-        // What was said by the program itself before the first thread is no reason to clear the screen, and stays: it is printed.
+        // Notices shown before the first thread remain, as they are no reason to clear the screen.
         if self.items.iter().skip(1).any(|item| !matches!(item, Item::Note { .. })) {
             self.repaint = true;
             self.items.truncate(1);
@@ -41,11 +41,11 @@ impl App {
         self.questions.clear();
         self.left.clear();
         self.waiting.clear();
-        // A plan that nobody has carried out is offered again, unless the person is about to say something.
+        // A plan that was not carried out is offered again, unless the user is about to send something.
         let is_open = opened.planned && opened.waiting.is_empty() && opened.input.is_none();
         self.revises_plan = false;
         self.plan = (is_open && self.lays_out_plan()).then(Plan::default);
-        // Why nothing can be run is still so.
+        // The reason why nothing can run still applies.
         if let Some(problem) = self.session.problem.clone() {
             self.note(problem, true);
         }
@@ -64,12 +64,12 @@ impl App {
         Vec::new()
     }
 
-    /// Another program has gone on with the thread: what it added is shown.
+    /// Displays what another program has added to the thread.
     pub(super) fn watched(&mut self, opened: Opened) {
         if self.session.thread != opened.thread {
             return;
         }
-        // What waits here was decided there.
+        // The other program has made the decision that is pending here.
         if self.waits {
             let is_open = |id: &str| opened.questions.iter().any(|question| question.request.id == id);
             if self.questions.current().is_some_and(|question| !is_open(&question.request.id)) {
@@ -83,7 +83,7 @@ impl App {
             self.idle();
         }
         if self.is_busy() {
-            // A message was sent before this was taken in.
+            // A message was sent before this event arrived.
             if self.work == Work::Run && !self.goes_on && matches!(self.items.last(), Some(Item::User(_))) {
                 self.overtaken(Some(opened));
             }
@@ -109,8 +109,8 @@ impl App {
         self.questions_wait(opened.questions, &[]);
     }
 
-    /// Others went on with the thread, or have deleted it, before the message that is just being sent: it stands behind what
-    /// they have left.
+    /// Handles changes by others, or a deletion of the thread, before a message that is being sent: the message comes
+    /// after them.
     pub(super) fn overtaken(&mut self, opened: Option<Opened>) {
         let sent = self.items.iter().rposition(|item| matches!(item, Item::User(_))).unwrap_or(self.items.len());
         let before = self.items.get(..sent).unwrap_or_default();
@@ -128,7 +128,7 @@ impl App {
         if items.is_empty() {
             return;
         }
-        // What is printed stands in another order now.
+        // The printed items change their order.
         (self.repaint, self.reopened) = (true, note.is_some());
         self.items.splice(from.min(sent)..sent, items);
         self.todos = opened.todos;
@@ -137,7 +137,7 @@ impl App {
     }
 }
 
-/// What of a thread is behind what is shown of it; remarks of the program count as nothing.
+/// Returns the items of a thread after those that are displayed. Notices of the program do not count.
 fn beyond(shown: &[Item], thread: Vec<Item>) -> Vec<Item> {
     let mut known = shown.iter().filter(|item| item.is_of_thread()).count();
     let is_known = |item: &Item| match (item.is_of_thread(), known.checked_sub(1)) {
@@ -150,8 +150,8 @@ fn beyond(shown: &[Item], thread: Vec<Item>) -> Vec<Item> {
     thread.into_iter().skip_while(is_known).collect()
 }
 
-/// Whether messages that are shown are not of the thread any more. One that has lost its beginning to a summary has not gone
-/// back.
+/// Returns whether the displayed messages are no longer part of the thread. A thread whose beginning was summarised has
+/// not been rewound.
 fn went_back(shown: &[Item], thread: &[Item]) -> bool {
     let said = |items: &[Item]| -> Vec<String> {
         let said = items.iter().filter_map(|item| match item {

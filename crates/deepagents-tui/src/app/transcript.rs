@@ -1,4 +1,4 @@
-//! What has been said and done, as it is shown.
+//! The displayed parts of a conversation.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,42 +10,42 @@ use serde_json::Value;
 
 use crate::session::images::described;
 
-/// What is said behind an answer that a person has interrupted.
+/// The notice after an answer that the user has interrupted.
 const INTERRUPTED: &str = "interrupted";
-/// Pictures whose bytes are kept.
+/// Maximum number of images whose data is kept.
 const PICTURES: usize = 8;
 
-/// One finished part of the conversation.
+/// A finished part of the conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Item {
-    /// The program's own head.
+    /// The program's banner.
     Head { lines: Vec<String> },
-    /// A person's words.
+    /// A message of the user.
     User(String),
-    /// An answer, Markdown.
+    /// An answer, in Markdown.
     Answer(String),
-    /// What the model thought.
+    /// A thought of the model.
     Thinking(String),
     /// A tool call and its result.
     Call(Call),
-    /// How a file would change.
+    /// A change of a file.
     FileDiff { title: String, old: String, new: String },
-    /// A picture in a message or a result.
+    /// An image in a message or a result.
     Picture(Picture),
     /// The work of a sub-agent.
     Agent(AgentWork),
-    /// A command of the person.
+    /// A shell command of the user.
     Shell { command: String, output: String, code: Option<i32>, shared: bool },
-    /// The plan.
+    /// The to-do list.
     Todos(Vec<Todo>),
-    /// The program says something.
+    /// A notice of the program.
     Note { text: String, bad: bool },
-    /// What a command of the person came to: a title and lines.
+    /// The result of a slash command: a title and lines.
     Card { title: String, body: String },
 }
 
 impl Item {
-    /// Whether it is one of the messages of the thread, and not the program's own.
+    /// Returns whether this is a message of the thread, and not the program's own.
     pub(crate) fn is_of_thread(&self) -> bool {
         matches!(
             self,
@@ -61,26 +61,26 @@ pub(crate) struct Call {
     pub(crate) args: Value,
     pub(crate) result: String,
     pub(crate) failed: bool,
-    /// The text of the file before, where it was read.
+    /// The text of the file before the change, if it was read.
     pub(crate) file: Option<String>,
 }
 
-/// A picture in a message or a result.
+/// An image in a message or a result.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Picture {
-    /// What it is, in words.
+    /// Its description.
     pub(crate) about: String,
-    /// Its bytes as base64, as whoever sent it wrote them, while they are kept.
+    /// Its data in base64, as received, while it is kept.
     pub(crate) data: Option<Arc<str>>,
 }
 
 impl Picture {
-    /// One that the person sends along.
+    /// Creates the picture of an image that the user sends.
     pub(crate) fn sent(media: &Media) -> Self {
         Self { about: format!("with the image {}", described(media)), ..Self::of_result(media) }
     }
 
-    /// One in the result of a call.
+    /// Creates the picture of an image in a tool result.
     fn of_result(media: &Media) -> Self {
         let data = match &media.source {
             MediaSource::Base64(data) => Some(data.as_str().into()),
@@ -90,7 +90,7 @@ impl Picture {
     }
 }
 
-/// The pictures in a result.
+/// Returns the images in a result.
 pub(crate) fn pictures_of(content: &[Block]) -> impl Iterator<Item = Picture> {
     images(content).map(Picture::of_result)
 }
@@ -102,13 +102,13 @@ fn images(content: &[Block]) -> impl Iterator<Item = &Media> {
     })
 }
 
-/// Lets go of the bytes of all but the last pictures.
+/// Drops the data of all but the last images.
 pub(crate) fn forget_pictures(items: &mut [Item]) {
     let pictures = items.iter_mut().rev().filter_map(|item| match item {
         Item::Picture(picture) => Some(picture),
         _ => None,
     });
-    // Those before one that is forgotten are forgotten already.
+    // The data of earlier images has been dropped already.
     for picture in pictures.skip(PICTURES) {
         if picture.data.take().is_none() {
             break;
@@ -116,7 +116,7 @@ pub(crate) fn forget_pictures(items: &mut [Item]) {
     }
 }
 
-/// What a sub-agent did.
+/// The work of a sub-agent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct AgentWork {
     pub(crate) name: String,
@@ -126,29 +126,29 @@ pub(crate) struct AgentWork {
     pub(crate) failed: bool,
     pub(crate) calls: usize,
     pub(crate) tokens: u64,
-    /// What they have cost, as far as that is known.
+    /// The cost, as far as it is known.
     pub(crate) dollars: f64,
     pub(crate) elapsed: Option<Duration>,
     /// Whether the call that runs it has no result yet.
     pub(crate) is_open: bool,
 }
 
-/// The parts that the messages of a thread are shown as.
+/// Converts the messages of a thread to items.
 pub(crate) fn items_of<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<Item> {
     laid_out(messages).0
 }
 
-/// The same as far as it will not change: without the first call that waits for its result, and what is behind it.
+/// Like [`items_of`], but stops before the first call without a result, as the items from there on will change.
 pub(crate) fn settled_items_of<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<Item> {
     let (mut items, open) = laid_out(messages);
     items.truncate(open.unwrap_or(usize::MAX));
     items
 }
 
-/// What is shown of messages, and where among it the first call is that has no result.
+/// Converts messages to items. Also returns the index of the first call without a result.
 fn laid_out<'a>(messages: impl Iterator<Item = &'a Message>) -> (Vec<Item>, Option<usize>) {
     let mut items: Vec<Item> = Vec::new();
-    // Calls by their ids that wait for their results.
+    // The ids and item indices of calls without a result.
     let mut open: Vec<(String, usize)> = Vec::new();
     for message in messages {
         match message {
@@ -217,7 +217,7 @@ fn laid_out<'a>(messages: impl Iterator<Item = &'a Message>) -> (Vec<Item>, Opti
     (items, open.into_iter().map(|(_, at)| at).min())
 }
 
-/// A text among the arguments of a call; empty where there is none.
+/// Returns a text argument of a call, or an empty string if there is none.
 pub(crate) fn text_arg<'a>(args: &'a Value, name: &str) -> &'a str {
     args.get(name).and_then(Value::as_str).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! A text of several lines that is edited: the text, the cursor, and what was cut.
+//! A multi-line text editor: the text, the cursor and the kill buffer.
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -7,30 +7,30 @@ use super::pastes::{Pastes, foreign, is_letter};
 /// A paste of more lines or bytes than this is shown as a placeholder.
 const LINES: usize = 8;
 const BYTES: usize = 1_000;
-/// Changes that can be taken back.
+/// Maximum number of changes that can be undone.
 const CHANGES: usize = 100;
 
-/// The text, the cursor in it, and what its placeholders stand for.
+/// The text, the cursor, and the pastes behind placeholders.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Editor {
-    /// A paste that is shown as a placeholder is one letter of it.
+    /// The text. Each paste shown as a placeholder is one character of it.
     pub(super) text: String,
-    /// In bytes, between two graphemes.
+    /// A byte offset on a grapheme boundary.
     pub(super) cursor: usize,
     pub(super) pastes: Pastes,
     killed: String,
-    /// Whether the last key typed a letter, and whether it cut something: what comes next may belong to it.
+    /// Whether the last key typed a character or killed text, as the next key may continue that.
     pub(super) typing: bool,
     pub(super) killing: bool,
-    /// What the text was before each change, and what it was before changes were taken back, with the cursor.
+    /// The text and cursor before each undo, and those before each change.
     undone: Vec<(String, usize)>,
     done: Vec<(String, usize)>,
-    /// Whether changes are one until somebody says that it is over.
+    /// Whether changes are grouped into one.
     together: bool,
 }
 
 impl Editor {
-    /// The text as it is edited, in which a placeholder is one letter.
+    /// Returns the text as edited, in which a placeholder is one character.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -39,17 +39,17 @@ impl Editor {
         self.text.is_empty()
     }
 
-    /// Whether there is nothing but blanks, which nobody sees.
+    /// Returns whether the text is empty or white space.
     pub(crate) fn is_blank(&self) -> bool {
         self.text.trim().is_empty()
     }
 
-    /// Edits another text.
+    /// Replaces the text.
     pub(crate) fn set(&mut self, text: impl AsRef<str>) {
         self.put_in_place(foreign(text.as_ref()).into_owned());
     }
 
-    /// Edits a [`text`](Self::text) of before again, with its placeholders.
+    /// Restores an earlier [`text`](Self::text) with its placeholders.
     pub(crate) fn restore(&mut self, text: &str) {
         self.put_in_place(self.pastes.known(text));
     }
@@ -70,16 +70,16 @@ impl Editor {
         self.done.clear();
         self.undone.clear();
         self.together = false;
-        // What was cut can be put into the next text.
+        // The kill buffer can be inserted into the next text.
         self.pastes.keep_those_in(&self.killed);
     }
 
-    /// The text with what its placeholders stand for.
+    /// Returns the text with its placeholders expanded.
     pub(crate) fn expanded(&self) -> String {
         self.pastes.expand(&self.text)
     }
 
-    /// The text, and an empty input after it.
+    /// Returns the expanded text and clears the input.
     pub(crate) fn take(&mut self) -> String {
         let text = self.expanded();
         self.clear();
@@ -92,7 +92,7 @@ impl Editor {
         self.add(&foreign(text));
     }
 
-    /// Takes a paste in: without control characters, and as a placeholder where it is long.
+    /// Inserts a paste without control characters; a long one becomes a placeholder.
     pub(crate) fn paste(&mut self, text: &str) {
         let plain = text.replace("\r\n", "\n").replace('\r', "\n");
         let plain: String = plain.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect();
@@ -116,12 +116,12 @@ impl Editor {
         self.cursor += text.len();
     }
 
-    /// What comes next begins something of its own.
+    /// Makes the next key start a new change.
     pub(super) fn settle(&mut self) {
         (self.typing, self.killing) = (false, false);
     }
 
-    /// Notes the text as it is before a change.
+    /// Records the text before a change.
     pub(super) fn keep(&mut self) {
         if self.together {
             return;
@@ -133,7 +133,7 @@ impl Editor {
         }
     }
 
-    /// What is changed from now on is one change.
+    /// Starts a group of changes that is undone as one.
     pub(super) fn begin_change(&mut self) {
         self.keep();
         self.together = true;
@@ -143,11 +143,11 @@ impl Editor {
         self.together = false;
     }
 
-    /// Takes the last change back.
+    /// Undoes the last change.
     pub(super) fn undo(&mut self) {
         let now = (self.text.clone(), self.cursor);
         while let Some((text, cursor)) = self.done.pop() {
-            // What changed nothing was no change.
+            // Skips entries that changed nothing.
             if text != now.0 {
                 self.undone.push(now);
                 (self.text, self.cursor) = (text, cursor);
@@ -156,14 +156,14 @@ impl Editor {
         }
     }
 
-    /// Makes the change again that was taken back last.
+    /// Redoes the last undone change.
     pub(super) fn redo(&mut self) {
         if let Some((text, cursor)) = self.undone.pop() {
             self.done.push((std::mem::replace(&mut self.text, text), std::mem::replace(&mut self.cursor, cursor)));
         }
     }
 
-    /// What is before the cursor.
+    /// Returns the text before the cursor.
     pub(crate) fn before(&self) -> &str {
         self.text.get(..self.cursor).unwrap_or_default()
     }
@@ -172,7 +172,7 @@ impl Editor {
         self.text.get(self.cursor..).unwrap_or_default()
     }
 
-    /// The word that the cursor stands at the end of, from its first byte on.
+    /// Returns the word that ends at the cursor, and its position.
     pub(crate) fn word_before(&self) -> (usize, &str) {
         let start = self.before().rfind(char::is_whitespace).map_or(0, |at| {
             at + self.before().get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
@@ -180,7 +180,7 @@ impl Editor {
         (start, self.text.get(start..self.cursor).unwrap_or_default())
     }
 
-    /// The name of a file behind `@` that the cursor stands at the end of, which a quote holds together, and where the `@` is.
+    /// Returns the file name after `@` that ends at the cursor, and the position of the `@`. The name may be quoted.
     pub(crate) fn file_before(&self) -> Option<(usize, &str)> {
         let (start, word) = self.word_before();
         let quoted = || {
@@ -191,7 +191,7 @@ impl Editor {
         word.strip_prefix('@').filter(|name| !name.starts_with('"')).map(|name| (start, name)).or_else(quoted)
     }
 
-    /// Puts something in the place of the text from a byte to the cursor.
+    /// Replaces the text from a position to the cursor.
     pub(crate) fn replace_from(&mut self, start: usize, with: &str) {
         self.keep();
         self.settle();
@@ -207,7 +207,8 @@ impl Editor {
         self.text.drain(from..to).collect()
     }
 
-    /// Takes a part out, to be put elsewhere; more of it where the key before did so too.
+    /// Moves a part of the text to the kill buffer. `more` adds to the buffer, because the previous key killed text
+    /// too.
     pub(super) fn kill(&mut self, from: usize, to: usize, more: bool) {
         let backwards = from < self.cursor;
         let removed = self.remove(from, to);
@@ -247,7 +248,7 @@ impl Editor {
         self.text.len() - skipped.trim_start_matches(is_letter).len()
     }
 
-    /// Where the word before the cursor begins that blanks end.
+    /// Returns the start of the word before the cursor, where words are separated by white space.
     pub(super) fn blank_left(&self) -> usize {
         let trimmed = self.before().trim_end();
         trimmed
@@ -270,22 +271,22 @@ impl Editor {
         self.cursor == self.line_start()
     }
 
-    /// The place behind the letter at a place.
+    /// Returns the position after the grapheme at a position.
     pub(super) fn after_letter(&self, at: usize) -> usize {
         at + self.text.get(at..).unwrap_or_default().graphemes(true).next().map_or(0, str::len)
     }
 
-    /// Copies a text, to be put elsewhere.
+    /// Copies a text to the kill buffer.
     pub(super) fn yank(&mut self, text: String) {
         self.killed = text;
     }
 
-    /// What was cut or copied last.
+    /// Returns the kill buffer.
     pub(super) fn killed(&self) -> &str {
         &self.killed
     }
 
-    /// Inserts what was cut or copied last.
+    /// Inserts the kill buffer.
     pub(super) fn put(&mut self) {
         let killed = self.pastes.known(&self.killed);
         self.add(&killed);

@@ -1,4 +1,4 @@
-//! What was typed before, across starts.
+//! The input history, which persists across starts.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -7,18 +7,18 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of the file that are read at the start.
+/// Maximum bytes read from the file at the start.
 const READ: u64 = 256 * 1024;
-/// The file is written anew, with its newest half, when it has come to this size.
+/// The size of the file from which on it is rewritten with its newer half.
 const MOST: u64 = 4 * 1024 * 1024;
 
-/// Earlier inputs, the newest last, and which of them the person looks at.
+/// Earlier inputs, newest last, and the one being viewed.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     file: Option<PathBuf>,
     entries: Vec<String>,
     at: Option<usize>,
-    /// What was in the input before the person went back.
+    /// The input before the user went back in the history.
     draft: String,
 }
 
@@ -28,20 +28,20 @@ struct Entry {
 }
 
 impl History {
-    /// The history in a file. One that cannot be read is empty.
+    /// Opens the history in a file. An unreadable file counts as empty.
     pub(crate) fn open(file: Option<PathBuf>) -> Self {
         let entries = file.as_ref().map(read).unwrap_or_default();
         Self { file, entries, ..Self::default() }
     }
 
-    /// Keeps an input; a repetition of the last one is not kept twice.
+    /// Adds an input, unless it repeats the last one.
     pub(crate) fn add(&mut self, text: &str) {
         self.at = None;
         if text.trim().is_empty() || self.entries.last().is_some_and(|last| last == text) {
             return;
         }
         self.entries.push(text.to_owned());
-        // A history that cannot be written is one for this start.
+        // A history that cannot be written lasts until the program ends.
         let _ = self.append(text);
     }
 
@@ -61,12 +61,12 @@ impl History {
                 })?;
             return fs::write(file, kept);
         }
-        // Lines of programs that write at the same time stay whole: each is one write at the end. What was typed is nobody
-        // else's business.
+        // Each line is appended with a single write, so that concurrent programs do not mix their lines. Only the user
+        // may read the file.
         OpenOptions::new().create(true).append(true).mode(0o600).open(file)?.write_all(&line)
     }
 
-    /// The entry before the one that is looked at.
+    /// Returns the entry before the one being viewed.
     pub(crate) fn older(&mut self, present: &str) -> Option<&str> {
         let at = match self.at {
             None => {
@@ -80,7 +80,7 @@ impl History {
         self.entries.get(at).map(String::as_str)
     }
 
-    /// The entry after the one that is looked at, and at last what was there before; nothing where none is looked at.
+    /// Returns the entry after the one being viewed, and finally the draft. Returns `None` if no entry is being viewed.
     pub(crate) fn newer(&mut self) -> Option<&str> {
         let at = self.at? + 1;
         if at < self.entries.len() {
@@ -91,17 +91,17 @@ impl History {
         Some(&self.draft)
     }
 
-    /// Whether an entry is looked at.
+    /// Returns whether an entry is being viewed.
     pub(crate) fn is_open(&self) -> bool {
         self.at.is_some()
     }
 
-    /// Looks at none any more.
+    /// Stops viewing entries.
     pub(crate) fn leave(&mut self) {
         self.at = None;
     }
 
-    /// The newest entry with these words, passing over so many.
+    /// Returns the newest entry that contains the text, after skipping `skip` matches.
     pub(crate) fn search(&self, words: &str, skip: usize) -> Option<&str> {
         let words = words.to_lowercase();
         let mut seen: Vec<&str> = Vec::new();

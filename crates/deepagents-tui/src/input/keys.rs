@@ -1,4 +1,4 @@
-//! The keys of a shell.
+//! The default key bindings, which are those of a shell.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use unicode_segmentation::UnicodeSegmentation;
@@ -6,7 +6,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::Editor;
 use super::pastes::is_paste;
 
-/// What becomes of the letters of a word.
+/// How the case of a word is changed.
 #[derive(Clone, Copy)]
 enum Case {
     Upper,
@@ -15,7 +15,7 @@ enum Case {
 }
 
 impl Editor {
-    /// Takes a key; says whether it is one that edits.
+    /// Handles a key. Returns whether it is an editing key.
     pub(crate) fn key(&mut self, key: KeyEvent) -> bool {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let alt = key.modifiers.contains(KeyModifiers::ALT);
@@ -36,13 +36,13 @@ impl Editor {
             KeyCode::Char('f') if control => self.cursor = self.right(),
             KeyCode::Left => self.cursor = self.left(),
             KeyCode::Right => self.cursor = self.right(),
-            // Terminals send Ctrl+_ and Ctrl+/ as the same byte, which is read as Ctrl+7.
+            // Terminals send the same byte for Ctrl+_ and Ctrl+/; it is reported as Ctrl+7.
             KeyCode::Char('_' | '7' | '/') if control => self.undo(),
             KeyCode::Char(c) if !control && !alt && !c.is_control() => {
                 if is_paste(c) {
                     return true;
                 }
-                // What was typed at a stretch is taken back word by word.
+                // Continuous typing is undone word by word.
                 if !typing || c.is_whitespace() {
                     self.keep();
                 }
@@ -54,7 +54,7 @@ impl Editor {
         true
     }
 
-    /// Takes a key that changes more than a letter.
+    /// Handles keys that kill text.
     fn changes(&mut self, key: KeyEvent, (control, alt): (bool, bool), killing: bool) -> bool {
         let here = self.cursor;
         let (from, to) = match key.code {
@@ -64,7 +64,7 @@ impl Editor {
             KeyCode::Char('u') if control => (self.line_start(), here),
             KeyCode::Char('k') if control => {
                 let end = self.line_end();
-                // At the end of a line its end is taken away.
+                // At the end of a line, joins the next line.
                 (here, if end == here { self.right() } else { end })
             }
             _ => return self.changes_letters(key, (control, alt)),
@@ -103,7 +103,7 @@ impl Editor {
         self.remove(self.cursor, self.right());
     }
 
-    /// The letter before the cursor goes behind the one at it; at the end of a line the last two change places.
+    /// Moves the grapheme before the cursor past the one at it. At the end of a line, swaps the last two.
     fn transpose(&mut self) {
         let at = if self.cursor == self.line_end() { self.left() } else { self.cursor };
         let line = self.text.get(self.line_start()..at).unwrap_or_default();

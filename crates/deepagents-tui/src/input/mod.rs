@@ -1,4 +1,4 @@
-//! What a person types.
+//! The user's text input.
 
 mod editor;
 mod history;

@@ -1,25 +1,25 @@
-//! Long pastes, each of which is one letter of the text that is drawn as a label.
+//! Long pastes. Each is one character of the text and is drawn as a label.
 
 use std::borrow::Cow;
 
 use crate::text::count;
 
-/// The letters that stand for pastes: the end of the last private plane, where no font has signs of its own. They are taken
-/// out of all that is typed, pasted or read.
+/// The characters for pastes: the end of the last private use plane, where fonts have no glyphs. They are removed from
+/// all other input.
 const FIRST: u32 = 0x10_f000;
 const LAST: u32 = 0x10_fffd;
 
-/// Whether a letter stands for a paste.
+/// Returns whether a character stands for a paste.
 pub(super) fn is_paste(c: char) -> bool {
     (FIRST..=LAST).contains(&u32::from(c))
 }
 
-/// Whether a letter is part of a word; a paste is a word, or a part of one.
+/// Returns whether a character is part of a word. A paste is.
 pub(super) fn is_letter(c: char) -> bool {
     c.is_alphanumeric() || is_paste(c)
 }
 
-/// A text without letters that would be taken for pastes.
+/// Removes characters that would stand for pastes.
 pub(super) fn foreign(text: &str) -> Cow<'_, str> {
     if text.contains(is_paste) { text.replace(is_paste, "").into() } else { text.into() }
 }
@@ -32,16 +32,16 @@ struct Paste {
     text: String,
 }
 
-/// What the letters of a text stand for.
+/// The pastes that characters of the text stand for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pastes {
     all: Vec<Paste>,
-    /// Counts them, so that a letter is not used again soon.
+    /// The offset of the next character to use, so that one is not reused soon.
     made: u32,
 }
 
 impl Pastes {
-    /// Keeps a paste; returns the letter for it, as long as there is one.
+    /// Stores a paste and returns its character. Returns `None` if all are in use.
     pub(super) fn add(&mut self, text: String) -> Option<char> {
         let mut free = (0..=LAST - FIRST).filter_map(|at| {
             let mark = char::from_u32(FIRST + (self.made + at) % (LAST - FIRST + 1))?;
@@ -61,12 +61,12 @@ impl Pastes {
         self.all.iter().find(|paste| paste.mark == mark)
     }
 
-    /// What a letter is drawn as, where it stands for a paste.
+    /// Returns the label of a paste's character.
     pub(super) fn label(&self, c: char) -> Option<&str> {
         if is_paste(c) { self.find(c).map(|paste| paste.label.as_str()) } else { None }
     }
 
-    /// A text with the pastes in it.
+    /// Returns a text with its pastes expanded.
     pub(super) fn expand(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         for c in text.chars() {
@@ -78,12 +78,12 @@ impl Pastes {
         out
     }
 
-    /// A text without letters that stand for nothing any more.
+    /// Removes characters whose paste no longer exists.
     pub(super) fn known(&self, text: &str) -> String {
         text.chars().filter(|c| !is_paste(*c) || self.find(*c).is_some()).collect()
     }
 
-    /// Forgets what a text does not refer to.
+    /// Removes the pastes that a text does not contain.
     pub(super) fn keep_those_in(&mut self, text: &str) {
         self.all.retain(|paste| text.contains(paste.mark));
     }

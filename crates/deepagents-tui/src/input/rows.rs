@@ -1,18 +1,18 @@
-//! A text as it stands in rows, and moving between them.
+//! The layout of the text in rows, and vertical cursor movement.
 
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::Editor;
 use crate::text::{visible, width};
 
-/// A row of the text as it is shown.
+/// A displayed row of the text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) text: String,
 }
 
 impl Editor {
-    /// Moves to the line above; says whether there is one.
+    /// Moves to the line above. Returns whether there is one.
     pub(crate) fn up(&mut self) -> bool {
         self.settle();
         let start = self.line_start();
@@ -26,7 +26,7 @@ impl Editor {
         true
     }
 
-    /// Moves to the line below; says whether there is one.
+    /// Moves to the line below. Returns whether there is one.
     pub(crate) fn down(&mut self) -> bool {
         self.settle();
         let end = self.line_end();
@@ -56,7 +56,7 @@ impl Editor {
         at
     }
 
-    /// What a grapheme is shown as: pieces of which none is broken over two rows.
+    /// Returns the displayed form of a grapheme, in pieces that are not split across rows.
     fn shown(&self, grapheme: &str) -> Vec<String> {
         if grapheme == "\t" {
             return vec!["    ".to_owned()];
@@ -67,7 +67,7 @@ impl Editor {
         label.chars().map(String::from).collect()
     }
 
-    /// The rows of the text in so many columns, and where the cursor is among them.
+    /// Returns the rows of the text at this width, and the cursor's column and row.
     pub(crate) fn rows(&self, columns: usize) -> (Vec<Row>, (usize, usize)) {
         let columns = columns.max(2);
         let (mut rows, mut row, mut used, mut cursor) = (Vec::new(), String::new(), 0, (0, 0));

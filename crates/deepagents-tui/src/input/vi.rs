@@ -1,78 +1,78 @@
-//! The keys of vi.
+//! The vi key bindings.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::Editor;
 use super::vi_places::{Span, find, line_at, lines, motion, object, words_to};
 
-/// What keys do to the text.
+/// The vi mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ViMode {
-    /// Letters are inserted.
+    /// Keys insert text.
     #[default]
     Insert,
-    /// They move and change.
+    /// Keys are commands.
     Normal,
 }
 
-/// Whether a key was one of vi's, and what the editor cannot do about it.
+/// The result of a key press.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Took {
     Nothing,
     Key,
-    /// There is no line above, or none below: an earlier or a later message is meant.
+    /// There is no line above, or below: the caller recalls an earlier, or a later, message.
     Older,
     Newer,
 }
 
-/// An operator that waits for what it is done to, and how often.
+/// An operator that waits for its motion, and its count.
 type Change = (char, usize);
 
-/// What the next letter belongs to.
+/// What the next character belongs to.
 #[derive(Clone, Copy, Debug)]
 enum Pending {
     Change(Change),
-    /// A command that takes a letter, and the operator before it.
+    /// A command that takes a character, and the operator before it.
     Letter(char, Option<Change>),
-    /// A command that is not there: its letter is none of its own.
+    /// An unsupported command, whose character is ignored.
     Unknown,
 }
 
-/// Where somebody is who edits as in vi.
+/// The state of vi editing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Vi {
     pub(crate) mode: ViMode,
     pending: Option<Pending>,
     count: Option<usize>,
-    /// The last search in a line: how, and for which letter.
+    /// The last search in a line: its command and character.
     searched: Option<(char, char)>,
-    /// What is inserted more than once.
+    /// An insertion to repeat.
     repeated: Option<Repeated>,
-    /// What was cut or copied last, where that was whole lines.
+    /// The last text cut or copied, if it was whole lines.
     whole_lines: Option<String>,
 }
 
-/// An insertion that is made more than once.
+/// An insertion with a count.
 #[derive(Clone, Copy, Debug)]
 struct Repeated {
-    /// Where it began, and how long the text was then.
+    /// Its start, and the length of the text at that time.
     from: usize,
     length: usize,
     times: usize,
-    /// Whether each has a line of its own.
+    /// Whether each repetition gets its own line.
     lines: bool,
 }
 
-/// A command is not done more often.
+/// Maximum count of a command.
 const MOST: usize = 1_000;
 
 impl Vi {
-    /// Takes a key. In insert mode only Esc is one of vi's.
+    /// Handles a key. In insert mode, only Esc has a vi meaning.
     pub(crate) fn key(&mut self, key: KeyEvent, editor: &mut Editor) -> Took {
         let plain = key.modifiers.difference(KeyModifiers::SHIFT).is_empty();
         if self.mode == ViMode::Insert {
             if key.code != KeyCode::Esc || !plain {
-                // All that is inserted is taken back at once.
+                // An insertion is undone as one change.
                 editor.begin_change();
                 return Took::Nothing;
             }
@@ -96,24 +96,24 @@ impl Vi {
                 if waited && key.code == KeyCode::Esc { Took::Key } else { Took::Nothing }
             }
         };
-        // The cursor stands on a letter, and not behind the last one.
+        // In normal mode, the cursor is on a character, not after the last one.
         if self.mode == ViMode::Normal && editor.cursor() == editor.line_end() && !editor.at_line_start() {
             editor.cursor_to(editor.left());
         }
         took
     }
 
-    /// The message was sent: the next one begins with inserting.
+    /// Returns to insert mode after a message was sent.
     pub(crate) fn reset(&mut self) {
         (self.mode, self.pending, self.count) = (ViMode::Insert, None, None);
         self.repeated = None;
     }
 
-    /// Inserts what was inserted once more, as often as the count before the command said.
+    /// Repeats the insertion according to its count.
     fn repeat(&mut self, editor: &mut Editor) {
         let Some(Repeated { from, length, times, lines }) = self.repeated.take() else { return };
         let mut inserted = editor.text().get(from..editor.cursor()).unwrap_or_default().to_owned();
-        // What was deleted or moved over meanwhile is no plain insertion.
+        // Editing or moving in the meantime makes it more than a plain insertion.
         if length + inserted.len() == editor.text().len() {
             if lines {
                 inserted.insert(0, '\n');
@@ -170,7 +170,7 @@ impl Vi {
         match c {
             'j' | 'k' => {
                 let mut step = || if c == 'j' { editor.down() } else { editor.up() };
-                // Where there are not as many lines the last one is meant.
+                // With fewer lines than the count, the cursor moves to the last one.
                 let moved = (0..times).take_while(|_| step()).count();
                 if moved == 0 {
                     return if c == 'j' { Took::Newer } else { Took::Older };
@@ -230,7 +230,7 @@ impl Vi {
         self.mode = ViMode::Insert;
     }
 
-    /// Puts what was cut or copied behind the cursor, or before it; whole lines below, or above.
+    /// Inserts the last cut or copied text after or before the cursor; whole lines go below or above.
     fn put(&mut self, behind: bool, times: usize, editor: &mut Editor) {
         editor.keep();
         if self.whole_lines.as_deref() == Some(editor.killed()) {
@@ -258,7 +258,7 @@ impl Vi {
         }
     }
 
-    /// A command that takes a letter, with it.
+    /// Executes a command with its character.
     fn with_letter(&mut self, command: char, c: char, operator: Option<Change>, editor: &mut Editor) {
         let counted = self.count.is_some() || operator.is_some_and(|(_, before)| before > 1);
         let times = self.times().saturating_mul(operator.map_or(1, |(_, times)| times)).min(MOST);
@@ -297,7 +297,7 @@ impl Vi {
         }
     }
 
-    /// Where the last search in a line leads once more, or the other way.
+    /// Repeats the last search in a line, in the same or the opposite direction.
     fn search_again(&self, c: char, times: usize, editor: &Editor) -> Option<usize> {
         let (how, letter) = self.searched?;
         let other = if how.is_lowercase() { how.to_ascii_uppercase() } else { how.to_ascii_lowercase() };
@@ -328,15 +328,15 @@ impl Vi {
                 Some(lines(editor, here.min(to), here.max(to)))
             }
             ';' | ',' => self.search_again(c, times, editor).map(|to| Span::to_found(here, to, editor)),
-            // `cw` leaves the blanks behind the word.
+            // `cw` leaves the white space after the word.
             'w' if operator == 'c' => motion('e', times, editor).map(|to| Span::to_found(here, to, editor)),
             'e' => motion('e', times, editor).map(|to| Span::to_found(here, to, editor)),
-            // `cW` leaves the blanks behind the word too.
+            // `cW` leaves the white space after the word too.
             'W' if operator == 'c' => words_to(c, times, editor).map(|to| {
                 let word = editor.text().get(here..to).unwrap_or_default().trim_end();
                 Span::letters(here, if word.is_empty() { to } else { here + word.len() })
             }),
-            // The last word of a line is cut without the end of the line.
+            // Cutting the last word of a line leaves the line break.
             'w' | 'W' => words_to(c, times, editor).map(|to| Span::letters(here, to)),
             _ => motion(c, times, editor).map(|to| Span::letters(here.min(to), here.max(to))),
         };
@@ -346,11 +346,11 @@ impl Vi {
         self.done_to(operator, span, editor);
     }
 
-    /// Does to a part what the operator says.
+    /// Applies an operator to a span.
     fn done_to(&mut self, operator: char, span: Option<Span>, editor: &mut Editor) {
         let Some(Span { from, to, lines }) = span else { return };
         let text = editor.text().get(from..to).unwrap_or_default().to_owned();
-        // What cuts nothing leaves what was cut before.
+        // Cutting nothing leaves the kill buffer unchanged.
         if lines || !text.is_empty() {
             self.whole_lines = lines.then(|| text.clone());
             editor.yank(text);
@@ -370,7 +370,7 @@ impl Vi {
             _ => {
                 editor.keep();
                 let (mut from, mut to) = (from, to);
-                // Whole lines go with an end of a line: their own, or that before them.
+                // Whole lines are removed with a line break: their own, or the one before them.
                 if lines && to < editor.text().len() {
                     to += 1;
                 } else if lines {
@@ -385,7 +385,7 @@ impl Vi {
     }
 }
 
-/// Joins so many of the lines below to the present one.
+/// Joins the next `times` lines to the current one.
 fn join_lines(times: usize, editor: &mut Editor) {
     editor.keep();
     for _ in 0..times {
@@ -399,7 +399,7 @@ fn join_lines(times: usize, editor: &mut Editor) {
     }
 }
 
-/// Puts something in the place of so many letters of the line; the cursor goes behind them.
+/// Replaces characters of the line. The cursor ends up after them.
 fn change_letters(times: usize, editor: &mut Editor, change: impl Fn(&str) -> String) {
     editor.keep();
     for _ in 0..times {

@@ -1,16 +1,16 @@
-//! Where the motions of vi lead, and what its text objects are.
+//! The motions and text objects of vi.
 
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::Editor;
 use super::pastes::is_letter;
 
-/// A part of the text.
+/// A span of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// Whether it is whole lines, without the end of the last.
+    /// Whether it is whole lines, without the last line break.
     pub(super) lines: bool,
 }
 
@@ -19,13 +19,13 @@ impl Span {
         Self { from, to, lines: false }
     }
 
-    /// From the cursor to a letter, with it if it is ahead.
+    /// Returns the span from the cursor to a character. The character is included if it is ahead.
     pub(super) fn to_found(here: usize, to: usize, editor: &Editor) -> Self {
         if to < here { Self::letters(to, here) } else { Self::letters(here, editor.after_letter(to)) }
     }
 }
 
-/// The whole lines between two places.
+/// Returns the whole lines between two positions.
 pub(super) fn lines(editor: &Editor, from: usize, to: usize) -> Span {
     let text = editor.text();
     let from = text.get(..from).unwrap_or_default().rfind('\n').map_or(0, |at| at + 1);
@@ -33,17 +33,17 @@ pub(super) fn lines(editor: &Editor, from: usize, to: usize) -> Span {
     Span { from, to, lines: true }
 }
 
-/// Where a line of this number begins, or the last one.
+/// Returns the start of the line with this number, or of the last line.
 pub(super) fn line_at(editor: &Editor, number: usize) -> usize {
     let starts = std::iter::once(0).chain(editor.text().match_indices('\n').map(|(at, _)| at + 1));
     starts.take(number.max(1)).last().unwrap_or(0)
 }
 
-/// Where a motion leads that is made so often; nothing for what is none.
+/// Returns the target of a motion with a count, or `None` if the character is not a motion.
 pub(super) fn motion(c: char, times: usize, editor: &mut Editor) -> Option<usize> {
     let here = editor.cursor();
     if c == '$' {
-        // The end of a line below, or of the last one.
+        // With a count, the end of a line below, or of the last one.
         let ends = editor.text().get(here..)?.match_indices('\n').map(|(at, _)| here + at);
         return Some(ends.chain([editor.text().len()]).take(times.max(1)).last().unwrap_or(here));
     }
@@ -82,7 +82,7 @@ fn step(c: char, editor: &Editor) -> Option<usize> {
     })
 }
 
-/// Where so many words end that are cut or copied: the last one goes without the end of its line.
+/// Returns the end of the words to cut or copy. The last one excludes its line break.
 pub(super) fn words_to(c: char, times: usize, editor: &mut Editor) -> Option<usize> {
     let here = editor.cursor();
     let last = motion(c, times.saturating_sub(1), editor)?;
@@ -92,12 +92,12 @@ pub(super) fn words_to(c: char, times: usize, editor: &mut Editor) -> Option<usi
     to.map(|to| if last < end { to.min(end) } else { to })
 }
 
-/// A letter that is neither a blank nor part of a word.
+/// Returns whether a character is neither white space nor part of a word.
 fn is_mark(c: char) -> bool {
     !is_letter(c) && !c.is_whitespace()
 }
 
-/// Where the next word begins.
+/// Returns the start of the next word.
 fn next_word(editor: &Editor) -> usize {
     let after = editor.after();
     let rest = after.trim_start_matches(is_letter);
@@ -105,14 +105,14 @@ fn next_word(editor: &Editor) -> usize {
     editor.text().len() - rest.trim_start().len()
 }
 
-/// Where the word begins that the cursor is in, or the one before.
+/// Returns the start of the current word, or of the previous one.
 fn word_start(editor: &Editor) -> usize {
     let before = editor.before().trim_end();
     let word = before.trim_end_matches(is_letter);
     if word.len() < before.len() { word.len() } else { before.trim_end_matches(is_mark).len() }
 }
 
-/// The last letter of the word, or of the next one where the cursor is at an end.
+/// Returns the last character of the current word, or of the next one if the cursor is at an end.
 fn word_end(editor: &Editor) -> usize {
     let start = editor.right();
     let after = editor.text().get(start..).unwrap_or_default();
@@ -125,7 +125,7 @@ fn word_end(editor: &Editor) -> usize {
     start + blanks + length - last
 }
 
-/// A letter in the line, ahead of the cursor or behind it, or the place next to it.
+/// Finds a character in the line, ahead of or behind the cursor. The commands `t` and `T` stop next to it.
 pub(super) fn find(editor: &Editor, how: char, letter: char, times: usize) -> Option<usize> {
     let here = editor.cursor();
     let nth = times.saturating_sub(1);
@@ -144,7 +144,7 @@ pub(super) fn find(editor: &Editor, how: char, letter: char, times: usize) -> Op
     Some(if how == 'F' { at } else { at + letter.len_utf8() })
 }
 
-/// What a letter names around the cursor, with what surrounds it or without; of words so many.
+/// Returns the text object that a character names, with or without what surrounds it. The count applies to words.
 pub(super) fn object(whole: bool, c: char, times: usize, editor: &mut Editor) -> Option<Span> {
     match c {
         'w' => words(whole, times, editor),
@@ -157,15 +157,15 @@ pub(super) fn object(whole: bool, c: char, times: usize, editor: &mut Editor) ->
     }
 }
 
-/// So many words; without what surrounds them blanks count as one.
+/// Returns `times` words. Without what surrounds them, white space counts as a word.
 fn words(whole: bool, times: usize, editor: &mut Editor) -> Option<Span> {
     let here = editor.cursor();
     let mut all = word(whole, editor)?;
     for _ in 1..times {
         editor.cursor_to(all.to);
-        // The line has no more of them.
+        // The line has no more words.
         let Some(next) = word(whole, editor).filter(|next| next.to > all.to) else { break };
-        // Where no blanks are behind the last one, those before the first go along.
+        // If no white space follows the last word, the white space before the first is included.
         if next.from < all.to {
             editor.cursor_to(all.from);
             let line = editor.text().get(editor.line_start()..all.from)?;
@@ -189,7 +189,7 @@ fn word(whole: bool, editor: &Editor) -> Option<Span> {
     let mut rest = after.trim_start_matches(same);
     if whole {
         let blanks = rest.trim_start();
-        // Where no blanks are behind the word, those before it go along.
+        // If no white space follows the word, the white space before it is included.
         if blanks.len() == rest.len() {
             from = line.get(..from)?.trim_end().len();
         }

@@ -1,4 +1,4 @@
-//! The terminal is given to others for a while: to the shell, and to an editor.
+//! Hands the terminal over to the shell or to an editor for a while.
 
 use std::io::{self, Write};
 use std::process::ExitStatus;
@@ -16,7 +16,7 @@ impl Screens {
         self.output.written_if_busy().await;
     }
 
-    /// Gives the terminal to the shell until the person comes back.
+    /// Stops the program and returns the terminal to the shell until the user resumes it.
     pub(super) fn suspend(&mut self, modes: &mut Modes, surface: &mut Surface) -> Result<(), TuiError> {
         let alternate = surface.is_alternate();
         self.app.overlay = Overlay::None;
@@ -29,7 +29,7 @@ impl Screens {
         }
         modes.suspend(alternate)?;
         self.input.suspend();
-        // The signal that cannot be caught: the one that was is taken already.
+        // SIGSTOP, because SIGTSTP has a handler that has already run.
         let stopped = kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
         stopped.map_err(io::Error::from)?;
         modes.resume()?;
@@ -39,7 +39,7 @@ impl Screens {
         Ok(())
     }
 
-    /// Lets the person write a text with an editor.
+    /// Lets the user edit a text in an external editor.
     pub(super) async fn edit(
         &mut self,
         text: String,
@@ -60,7 +60,7 @@ impl Screens {
         prepared.and_then(|()| modes.suspend(false)).map_err(|error| error.to_string())?;
         self.input.suspend();
         let editor = self.host.editor();
-        // A command with arguments, as the variables may hold.
+        // The editor setting may contain arguments.
         let mut command = Command::new("sh");
         command.arg("-c").arg(format!("{}{editor} \"$1\"", in_place(&editor))).arg("editor").arg(&path);
         let status = at_editor(command).await;
@@ -78,7 +78,8 @@ impl Screens {
     }
 }
 
-/// Runs an editor to its end. A signal that ends the program ends it too: the loop takes the same signal up then.
+/// Runs an editor until it exits. A signal that terminates the program also terminates the editor; the main loop then
+/// receives the same signal.
 async fn at_editor(mut command: Command) -> io::Result<ExitStatus> {
     let (mut terminate, mut hangup) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
     let mut editor = command.spawn()?;
@@ -97,18 +98,19 @@ async fn at_editor(mut command: Command) -> io::Result<ExitStatus> {
     }
 }
 
-/// Has the shell become the editor where that is one command, so that a signal for the one ends the other.
+/// Makes the shell replace itself with the editor if the setting is a single command, so that a signal to the shell's
+/// process reaches the editor.
 fn in_place(editor: &str) -> &'static str {
     let sets_variable = editor.split_whitespace().next().is_some_and(|word| word.contains('='));
     let is_more = editor.contains([';', '|', '&', '<', '>', '(', '\n']);
     if sets_variable || is_more { "" } else { "exec " }
 }
 
-/// Asks an editor to end.
+/// Sends SIGTERM to an editor.
 fn end_editor(editor: &Child) {
     let pid = editor.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     if let Some(pid) = pid {
-        // One that has ended by now need not be asked.
+        // The editor may already have exited.
         let _ = kill_process(pid, rustix::process::Signal::TERM);
     }
 }

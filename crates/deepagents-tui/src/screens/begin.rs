@@ -1,4 +1,4 @@
-//! The state and the session that screens begin with.
+//! The initial state and session of the interface.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::policy::Policy;
 use crate::session::Session;
 use crate::theme::Themes;
 
-/// The state and the session that screens begin with; the agent is being made.
+/// Creates the initial state and session. The agent is built in the background.
 pub(crate) fn begin(
     host: &Arc<dyn Host>,
     policy: Policy,
@@ -45,7 +45,7 @@ pub(crate) fn begin(
     let session = Session::new(host.clone(), policy, to, (options.root, options.home), options.shell, preferences);
     if options.onboarding {
         app.without_model = true;
-        // Who goes on with a thread sees that first; a provider is asked for once something is said.
+        // A user who resumes a thread sees the thread first and is asked for a provider when sending a message.
         if options.begin == Begin::New {
             app.choose_provider();
         }
@@ -59,7 +59,7 @@ pub(crate) fn begin(
     (app, session, events)
 }
 
-/// A path as people write it, below their home with a tilde.
+/// Returns a path for display, with the home directory shortened to a tilde.
 fn short_path(path: &Path, home: Option<&Path>) -> String {
     match home.and_then(|home| path.strip_prefix(home).ok()) {
         Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),

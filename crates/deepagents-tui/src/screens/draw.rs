@@ -11,13 +11,14 @@ use crate::terminal::{Canvas, Graphics, Surface, cell};
 use crate::title;
 use crate::view::{self, Printed};
 
-/// The shortest time between two frames that no key asked for.
+/// The minimum interval between two frames that no key press caused.
 pub(super) const FRAME: Duration = Duration::from_millis(16);
-/// How long a size has to stay before it is drawn for.
+/// How long the size must be stable before a frame is drawn for it.
 const SETTLED: Duration = Duration::from_millis(150);
 
 impl Screens {
-    /// Makes the next frame, unless the last one is still being written or came a moment ago, or the size is being changed.
+    /// Draws the next frame, unless the last one is still being written or was drawn a moment ago, or the terminal is
+    /// being resized.
     pub(super) fn draw(&mut self, surface: &mut Surface) {
         if self.until_settled().is_some() {
             return;
@@ -60,13 +61,13 @@ impl Screens {
         }
     }
 
-    /// How long it is until the size counts as settled, where it was changed a moment ago: what is drawn for a size that the
-    /// terminal has no more wraps, and is in the scrollback then.
+    /// Returns the time until the size counts as stable, if it changed a moment ago. A frame for an outdated size would
+    /// wrap and leave its remains in the scrollback.
     pub(super) fn until_settled(&self) -> Option<Duration> {
         self.resized?.checked_add(SETTLED)?.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
     }
 
-    /// Says in the title what goes on, where that has changed.
+    /// Updates the title if it has changed.
     fn show_title(&mut self, surface: &mut Surface) {
         let preferences = &self.preferences;
         if !preferences.title && !preferences.progress {
@@ -80,7 +81,7 @@ impl Screens {
         }
     }
 
-    /// Tells the person that the agent waits or is done.
+    /// Notifies the user that the agent waits or is done.
     pub(super) fn notify(&mut self, text: &str, surface: &mut Surface) {
         let wanted = &self.preferences.notifications;
         if wanted.bell {
@@ -94,7 +95,8 @@ impl Screens {
     }
 }
 
-/// Writes lines above the live area, with their pictures where the terminal draws them; says whether there were any.
+/// Writes lines above the live area, with their images if the terminal can draw them. Returns whether an image was
+/// drawn.
 fn print(surface: &mut Surface, printed: &Printed, images: Option<Graphics>) -> bool {
     let (mut from, mut drawn) = (0, false);
     for (at, picture) in images.iter().flat_map(|_| &printed.pictures) {

@@ -1,4 +1,4 @@
-//! The loop: what comes in, what is done about it, what is drawn.
+//! The main loop: receive events, update the state, draw.
 
 mod away;
 mod begin;
@@ -28,36 +28,37 @@ use crate::view::Printer;
 pub(crate) use begin::begin;
 use wake::{Signals, Woken};
 
-/// So long the word is waited for that a question was written, before a key is taken for something else.
+/// Time limit for confirming that a question was written, before a key press is taken for something other than its
+/// answer.
 const WRITTEN: Duration = Duration::from_millis(50);
-/// How long a run may take to end when the program does.
+/// Time limit for a run to end when the program quits.
 const LEAVE: Duration = Duration::from_millis(1_500);
 
-/// How the screens ended.
+/// How the interface ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Why.
+    /// The reason.
     pub end: End,
-    /// Runs that processes of their own go on with, or why there is none for one.
+    /// The number of runs handed over to separate processes, or why one could not be.
     pub handed_over: Result<usize, String>,
-    /// The thread that was open, if one was begun and there is a terminal to say so on.
+    /// The open thread, if one was started and the terminal is still there.
     pub thread: Option<String>,
 }
 
-/// Why the screens ended.
+/// Why the interface ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The person left.
+    /// The user quit.
     Quit,
-    /// The person wants to see the demonstration.
+    /// The user asked for the demonstration.
     Demo,
-    /// A signal of this number.
+    /// The program received this signal.
     Signal(i32),
-    /// A mistake of the program, in words.
+    /// The program panicked, with this message.
     Panic(String),
 }
 
-/// Why there are no screens.
+/// Reports why the interface cannot be shown.
 #[derive(Debug, thiserror::Error)]
 pub enum TuiError {
     /// The terminal cannot be used.
@@ -65,11 +66,11 @@ pub enum TuiError {
     Terminal(#[from] io::Error),
 }
 
-/// Shows the screens until the person leaves, or a signal or a mistake ends them; the terminal is whole again then. To be
-/// awaited on the main thread of a runtime of several.
+/// Shows the interface until the user quits, or a signal or a panic ends it. The terminal is restored in each case.
+/// Await this on the main thread of a multi-threaded runtime.
 ///
 /// # Errors
-/// When the terminal cannot be used.
+/// Returns an error if the terminal cannot be used.
 pub async fn run(host: Arc<dyn Host>, policy: Policy, options: Options) -> Result<Ended, TuiError> {
     let mut modes = Modes::enter()?;
     let (columns, rows) = size();
@@ -84,8 +85,8 @@ pub async fn run(host: Arc<dyn Host>, policy: Policy, options: Options) -> Resul
         Ok(end) => end?,
         Err(_) => End::Panic(last_panic().unwrap_or_else(|| "for an unknown reason".to_owned())),
     };
-    // What is being written is let out first: a frame must not come after the terminal is restored. A terminal that takes
-    // nothing any more is left alone: whoever wrote to it would never come back.
+    // Let the frame in flight finish, as no frame may follow the restored terminal. If the terminal accepts no more
+    // output, leave it alone: a write to it would block forever.
     let is_stuck = tokio::time::timeout(LEAVE, screens.output.written_if_busy()).await.is_err();
     if is_stuck {
         modes.abandon();
@@ -98,11 +99,11 @@ pub async fn run(host: Arc<dyn Host>, policy: Policy, options: Options) -> Resul
     let frame = surface.take();
     {
         let mut out = io::stdout().lock();
-        // A terminal that is gone need not be tidy.
+        // If the terminal is gone, there is nothing to restore.
         let _ = out.write_all(&frame).and_then(|()| out.flush());
     }
     let _ = modes.suspend(false);
-    // What takes longer is lost, as by a crash.
+    // Anything slower is lost, as in a crash.
     let _ = tokio::time::timeout(LEAVE, screens.session.keep_all()).await;
     screens.session.end().await;
     let thread = screens.session.thread();
@@ -110,7 +111,7 @@ pub async fn run(host: Arc<dyn Host>, policy: Policy, options: Options) -> Resul
     Ok(Ended { end, handed_over, thread })
 }
 
-/// Everything that the loop needs.
+/// The state of the main loop.
 struct Screens {
     app: App,
     printer: Printer,
@@ -119,19 +120,19 @@ struct Screens {
     events: mpsc::UnboundedReceiver<Event>,
     output: Output,
     input: Input,
-    /// Whether something has changed since the last frame, and whether a key has.
+    /// Whether anything has changed since the last frame, and whether a key press caused it.
     dirty: bool,
     urgent: bool,
     drawn: Instant,
-    /// When the size was changed last, where nothing was drawn for it yet.
+    /// When the size last changed, if no frame has been drawn for it yet.
     resized: Option<Instant>,
     quit: bool,
-    /// Whether the demonstration is to be shown then.
+    /// Whether to show the demonstration after quitting.
     demo: bool,
     preferences: Preferences,
-    /// Whether a picture was drawn.
+    /// Whether an image has been drawn.
     pictured: bool,
-    /// What the window's title says.
+    /// The current window title.
     title: String,
 }
 
@@ -175,7 +176,7 @@ impl Screens {
                     if matches!(event, TerminalEvent::Resize(..)) {
                         self.resized = Some(Instant::now());
                     }
-                    // Whoever answers what was just written may be quicker than the word that it was.
+                    // The user may answer a question before the write that showed it is confirmed.
                     if self.app.questions.is_unseen()
                         && self.output.is_busy()
                         && let Ok(written) = tokio::time::timeout(WRITTEN, self.output.written()).await
@@ -258,13 +259,13 @@ impl Screens {
             self.session.stop_background();
             self.end_run().await;
         } else {
-            // Nobody has ended the task: it is gone on with later.
+            // The user has not cancelled the task, so it can be resumed later.
             self.session.leave_runs(LEAVE).await;
         }
         Ok(End::Signal(number))
     }
 
-    /// Ends the run, so that its thread says that it was ended, or the command of the person.
+    /// Cancels the run, so that its thread records the cancellation, or the user's shell command.
     async fn end_run(&mut self) {
         if !self.session.is_running() && !matches!(self.app.work, Work::Shell(_)) {
             return;
@@ -277,7 +278,7 @@ impl Screens {
                 }
             }
         };
-        // What takes longer is cut off, as by a crash: the thread can be gone on with.
+        // Anything slower is cut off, as in a crash; the thread can be resumed.
         let _ = tokio::time::timeout(LEAVE, ended).await;
     }
 }

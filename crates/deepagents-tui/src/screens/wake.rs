@@ -1,4 +1,4 @@
-//! What the loop waits for.
+//! What the main loop waits for.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use super::Screens;
 use super::draw::FRAME;
 use crate::app::event::Event;
 
-/// How often a clock moves.
+/// The interval at which clocks are updated.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The signals that end the program or send it to sleep.
+/// The signals that terminate, stop and continue the program.
 pub(super) struct Signals {
     terminate: Signal,
     hangup: Signal,
@@ -34,7 +34,7 @@ impl Signals {
     }
 }
 
-/// What woke the loop.
+/// What woke the main loop.
 pub(super) enum Woken {
     Written(io::Result<()>),
     Terminal(Option<io::Result<TerminalEvent>>),

@@ -1,4 +1,4 @@
-//! Runs that go on while the person does something else, and threads that other programs go on with.
+//! Background runs, and threads that other programs work on.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use super::threads::{WORKED_ON, of_state, of_state_so_far};
 use crate::app::event::{Event, Opened};
 use crate::host::Connection;
 
-/// How often a thread is looked at for what is no event.
+/// How often a thread is polled for changes that emit no event.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A run that goes on in the background.
+/// A run in the background.
 pub(super) struct Background {
     pub(super) thread: String,
     run: RunHandle,
     job: CancellationToken,
 }
 
-/// Whether what is there already is shown too: something may have happened while nobody followed.
+/// Whether to show the present state first, as something may have happened while nobody followed the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LookFirst {
     Yes,
@@ -31,7 +31,7 @@ pub(super) enum LookFirst {
 }
 
 impl Session {
-    /// Lets the run go on, and begins something new.
+    /// Moves the run to the background, so that a new conversation can begin.
     pub(super) fn send_back(&self) {
         let sent = self.with(|state| {
             let (run, thread) = (state.run.take()?, state.thread.take()?);
@@ -48,7 +48,7 @@ impl Session {
         });
     }
 
-    /// Tells the run in the background that works on the open thread, if one does.
+    /// Sends the text to the background run on the open thread. Returns `false` if there is none, or it has ended.
     pub(super) fn tell_background(&self, text: &str) -> bool {
         let told = self.with(|state| {
             let thread = state.thread.clone()?;
@@ -73,7 +73,7 @@ impl Session {
         true
     }
 
-    /// A run in the background came to its end.
+    /// Removes a background run that has ended, and returns the event that reports it.
     pub(super) fn background_ended(&self, thread: String, result: Result<Outcome, Box<RunError>>) -> Event {
         self.with(|state| state.background.retain(|background| background.thread != thread));
         let short: String = thread.chars().take(8).collect();
@@ -86,8 +86,8 @@ impl Session {
         Event::BackgroundEnded { thread, what, waits }
     }
 
-    /// Has a process of its own go on with each run that is in the background, for the program is about to end. Returns how
-    /// many there are, or why one cannot.
+    /// Hands each background run over to a separate process, because the program is about to end. Returns the number of
+    /// runs, or why one cannot be handed over.
     pub(crate) fn hand_over(&self) -> Result<usize, String> {
         let background = self.with(|state| std::mem::take(&mut state.background));
         let count = background.len();
@@ -98,12 +98,12 @@ impl Session {
         Ok(count)
     }
 
-    /// Stops all runs where anybody can go on with them, as the program is about to end. One that takes longer is left where it
-    /// is, as by a crash.
+    /// Suspends all runs so that any process can resume them, because the program is about to end. A run that takes
+    /// longer than `patience` is abandoned, as in a crash.
     pub(crate) async fn leave_runs(&self, patience: Duration) {
         let runs = self.with(|state| {
             if state.run.is_none() {
-                // What has not begun is not begun any more.
+                // Keeps a run that has not started yet from starting.
                 state.job.cancel();
             }
             let background = std::mem::take(&mut state.background).into_iter().map(|background| background.run);
@@ -112,14 +112,14 @@ impl Session {
         join_all(runs.iter().map(|run| run.suspend_within(patience))).await;
     }
 
-    /// Ends the runs in the background, as the program ends and nobody goes on with them.
+    /// Cancels the background runs, because the program is about to end and nobody resumes them.
     pub(crate) fn stop_background(&self) {
         for background in self.with(|state| std::mem::take(&mut state.background)) {
             background.job.cancel();
         }
     }
 
-    /// Follows the open thread again after something that did not become a run.
+    /// Follows the open thread again after work that did not become a run.
     pub(super) fn follow_again(&self) {
         let connection = self.slot.borrow().as_ref().and_then(|made| made.as_ref().ok().cloned());
         if let (Some(connection), Some(thread)) = (connection, self.thread()) {
@@ -127,7 +127,7 @@ impl Session {
         }
     }
 
-    /// Tells what others have made of the open thread since it was shown last, before something more is said on it.
+    /// Shows what others have added to the open thread since it was last shown, before a message is sent on it.
     pub(super) async fn catch_up(&self, connection: &Connection) -> Result<(), String> {
         let Some((thread, end)) = self.with(|state| state.shown.clone()) else { return Ok(()) };
         if self.thread().as_ref() != Some(&thread) {
@@ -151,7 +151,7 @@ impl Session {
         Ok(())
     }
 
-    /// Shows what others do with the open thread from now on, step by step.
+    /// Follows the open thread, showing each step of other programs.
     pub(super) fn follow(&self, connection: &Connection, thread: String, look: LookFirst) {
         let ticket = self.with(|state| {
             state.follower += 1;
@@ -168,7 +168,7 @@ impl Session {
                 });
             };
             shown(info.end);
-            // That another program works on it is said once.
+            // The notice that another program works on the thread is shown once.
             let (from, mut is_said) = (info.end, is_owned(&this, &info));
             let mut events = std::pin::pin!(connection.agent.threads().ok()?.watch(&thread, from));
             let mut end = from;
@@ -189,7 +189,7 @@ impl Session {
                     return None;
                 }
                 let Some(event) = event else {
-                    // Whoever goes back tells no event: the log is longer, and nothing runs.
+                    // A rewind emits no event: it shows as a longer log while no run is active.
                     let info = connection.journal.threads().get(&thread).await.ok()??;
                     let is_longer = std::mem::replace(&mut end, info.end) < info.end;
                     if is_longer && info.owner.is_none() {
@@ -209,7 +209,7 @@ impl Session {
                 if !event.path.is_empty() || !(began || is_step || ended) {
                     continue;
                 }
-                // Before the state is read, so that what comes between is told once more and not left out.
+                // Read before the state, so that records added in between are shown twice rather than not at all.
                 let seen = connection.journal.threads().get(&thread).await.ok()??.end;
                 let state = connection.agent.state(&thread).await.ok()?;
                 let waits = matches!(event.kind, EventKind::RunFinished { stop: FinishReason::Interrupted, .. });

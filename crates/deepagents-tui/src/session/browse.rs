@@ -1,4 +1,4 @@
-//! What is shown on request: tools, sub-agents, skills, servers, notes.
+//! Information shown on request: tools, sub-agents, skills, servers, memory files.
 
 use deepagents::channels::{AgentsMetadata, MemoryContents, SkillsMetadata};
 use deepagents::middleware::subagents::GENERAL_PURPOSE;
@@ -9,7 +9,7 @@ use crate::app::event::{Event, Subject, Trusted};
 use crate::host::{Connection, Offered, Page, Servers};
 use crate::text::shorten;
 
-/// The middlewares that load skills and sub-agents from files; the latter looks at the skills.
+/// The middlewares that load skills and sub-agents from files. `SubAgents` depends on the skills.
 const SKILLS: &str = "Skills";
 const AGENTS: &str = "SubAgents";
 
@@ -84,7 +84,7 @@ impl Session {
         let line = |name: &str, about: &str| format!("{name:<20} {}", first_sentence(about));
         let own = connection.agent.tools();
         let mut lines: Vec<String> = own.iter().map(|tool| line(&tool.name, &tool.description)).collect();
-        // An agent knows those of servers once it runs.
+        // An agent learns the servers' tools only when it runs.
         let served = self.host.server_tools().await;
         let others = served.iter().filter(|(name, _)| !own.iter().any(|tool| *name == *tool.name));
         lines.extend(others.map(|(name, about)| line(name, about)));
@@ -157,7 +157,7 @@ impl Session {
         lines.join("\n")
     }
 
-    /// Agrees to what the directory brings, or leaves it out.
+    /// Approves or declines definitions or servers in the directory.
     pub(super) fn trust(&self, of: Trusted, agreed: bool) {
         let this = self.clone();
         self.spawn(async move {
@@ -170,12 +170,12 @@ impl Session {
             };
             match done {
                 Ok(()) if agreed => {
-                    // The agent is made anew, with what was agreed to.
+                    // The agent is rebuilt with what was approved.
                     this.connect(None);
                     match of {
                         Trusted::Servers => this.page(Subject::Servers).await.ok(),
                         Trusted::Definitions => {
-                            // The screens and the model are as the settings said when the program was started.
+                            // Settings of the interface and the model are read only when the program starts.
                             let later = if has_settings { "; settings from the next start" } else { "" };
                             Some(Event::Notice { text: format!("in use from now on{later}"), bad: false })
                         }
@@ -187,7 +187,7 @@ impl Session {
         });
     }
 
-    /// What the directory brings and nobody has agreed to yet.
+    /// Returns the definitions in the directory that are not approved yet, as a question to the user.
     async fn offers(&self) -> Result<Event, String> {
         let offered = self.host.offered().await?;
         if offered.is_empty() {
@@ -205,16 +205,16 @@ impl Session {
     }
 }
 
-/// The skills of an agent, by name, with what they are for.
+/// Returns the names and descriptions of an agent's skills.
 pub(super) async fn skills(connection: &Connection) -> Vec<(String, String)> {
-    // What is wrong with skills is said by /skills.
+    // `/skills` reports problems with skills.
     let Ok(state) = connection.agent.load_state(&[SKILLS]).await else { return Vec::new() };
     let catalogue = state.get::<SkillsMetadata>().cloned().flatten();
     let skills = catalogue.into_iter().flat_map(|catalogue| catalogue.skills);
     skills.map(|skill| (skill.name, skill.description)).collect()
 }
 
-/// Lines about what of a kind the directory brings and is not in use.
+/// Returns a line for each definition of this kind that is not approved yet.
 fn not_agreed(offered: &[Offered], kind: &str) -> Vec<String> {
     let of_kind = offered.iter().filter(|offered| offered.kind == kind);
     let line = |offered: &Offered| {
@@ -223,7 +223,7 @@ fn not_agreed(offered: &[Offered], kind: &str) -> Vec<String> {
     of_kind.map(line).collect()
 }
 
-/// The question whether servers that the directory defines may be started.
+/// Builds the question whether the directory's servers may be started.
 fn trust(title: &str, body: String) -> Event {
     Event::Trust { of: Trusted::Servers, title: title.to_owned(), body }
 }

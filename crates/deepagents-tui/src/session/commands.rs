@@ -1,4 +1,4 @@
-//! The person's own commands for the line below the input and for notifications.
+//! The user's commands for the status line and for notifications.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use super::Session;
 use super::process::{self, Group};
 use crate::app::event::Event;
 
-/// How long such a command may take.
+/// Time limit for such a command.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long what it prints may take once it has ended.
+/// Time limit for the remaining output once the command has exited.
 const REST: Duration = Duration::from_millis(200);
-/// Characters of the line, and bytes that are read for it.
+/// Maximum characters of the status line, and maximum bytes read for it.
 const LINE: usize = 300;
 const READ: u64 = 64 * 1024;
 
 impl Session {
-    /// Has the line below the input made. One command runs at a time: what changes meanwhile is told to the next one.
+    /// Updates the status line. One command runs at a time; it runs again if the status changes meanwhile.
     pub(super) fn status_line(&self, status: String) {
         let Some(command) = self.status_command.clone() else { return };
         let runs = self.with(|state| {
@@ -47,7 +47,7 @@ impl Session {
         });
     }
 
-    /// Tells the person's command that the agent waits or is done.
+    /// Runs the user's notification command.
     pub(crate) fn notify(&self, message: &str) {
         let Some(command) = self.notify_command.clone() else { return };
         let told = json!({
@@ -63,8 +63,8 @@ impl Session {
         });
     }
 
-    /// Runs a command of the person in the root, with a text on its stdin. Its first line is taken as it comes. One that takes
-    /// too long is ended with all that it has started.
+    /// Runs a command of the user in the root with `input` on stdin, and passes on its first line as soon as it is
+    /// complete. On timeout, the command is killed with all processes it has started.
     async fn run_with(&self, text: &str, input: &str, first: impl Fn(&str)) -> Result<(), String> {
         let mut command = process::command(&self.shell, text, &self.root);
         let mut child = command.stdin(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
@@ -72,7 +72,7 @@ impl Session {
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let told = async {
             if let Some(mut stdin) = stdin {
-                // A command that does not read need not be told.
+                // The command may ignore its input.
                 let _ = stdin.write_all(input.as_bytes()).await;
             }
         };
@@ -80,7 +80,7 @@ impl Session {
         let reading = async {
             let Some(stdout) = stdout else { return };
             let mut stdout = BufReader::new(stdout.take(READ));
-            // What cannot be read is as far as it came.
+            // After a read error, the bytes read so far are used.
             let _ = stdout.read_until(b'\n', &mut line).await;
             is_shown = line.ends_with(b"\n");
             if is_shown {
@@ -99,7 +99,7 @@ impl Session {
                 }
             };
             if !is_read {
-                // What it has left running may hold its output open for as long as it likes.
+                // Processes left in the background may hold the output open indefinitely.
                 let _ = tokio::time::timeout(REST, reading).await;
             }
             status

@@ -1,4 +1,4 @@
-//! What fills the model's window.
+//! The contents of the model's context window.
 
 use deepagents::State;
 use deepagents::channels::MemoryContents;
@@ -7,22 +7,22 @@ use deepagents::core::message::{Author, Block, Message};
 use super::Session;
 use crate::text::grouped;
 
-/// Cells of the bar.
+/// Width of the bar in cells.
 const CELLS: u64 = 40;
-/// What each part is drawn with, in the order of the parts.
+/// The fill character of each part, in order.
 const FILLS: [char; 6] = ['█', '▓', '▒', '░', '▞', '▪'];
-/// What is free.
+/// The character for free space.
 const FREE: char = '·';
 
-/// A part of what a request holds, with about how many tokens.
+/// A part of the request and its estimated tokens.
 struct Part {
     name: &'static str,
     tokens: u64,
 }
 
 impl Session {
-    /// What fills the window as a bar, with a line for each part. The sum is that of the last request and its answer, where
-    /// one was made; how it is shared out among the parts is an estimate.
+    /// Describes the contents of the context window: a bar, and a line for each part. The total is measured from the
+    /// last request and its answer, if there was one. The shares of the parts are estimates.
     pub(super) async fn context(&self, used: u64) -> Result<String, String> {
         let connection = self.connection().await?;
         let explained = connection.agent.explain();
@@ -47,7 +47,7 @@ impl Session {
     }
 }
 
-/// About how many tokens texts of these lengths have.
+/// Estimates the number of tokens of texts of these lengths.
 fn estimate_all(lengths: impl Iterator<Item = usize>) -> u64 {
     lengths.map(|length| u64::try_from(length.div_ceil(4)).unwrap_or(u64::MAX)).sum()
 }
@@ -75,7 +75,7 @@ fn of_messages<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<Part> {
     ]
 }
 
-/// Makes the parts as large together as what was measured, if something was.
+/// Scales the parts so that they add up to the measured total, if there is one.
 fn fit(parts: &mut [Part], used: u64) {
     let sum: u64 = parts.iter().map(|part| part.tokens).sum();
     if used == 0 || sum == 0 {
@@ -96,7 +96,7 @@ fn drawn(parts: &[Part], used: u64, window: Option<u64>) -> String {
     let (mut so_far, mut cells) = (0_u64, 0);
     for (part, fill) in parts.iter().zip(FILLS) {
         so_far = so_far.saturating_add(part.tokens);
-        // Cells are counted from the sum so far, so that what is rounded away does not add up.
+        // Cells are computed from the running total, so that rounding errors do not add up.
         let end = (u128::from(so_far) * u128::from(CELLS) / u128::from(whole)).min(u128::from(CELLS));
         let end = u64::try_from(end).unwrap_or(CELLS);
         bar.extend((cells..end).map(|_| fill));

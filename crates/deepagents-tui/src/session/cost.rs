@@ -1,4 +1,4 @@
-//! What a thread has cost.
+//! The cost of a thread.
 
 use deepagents::Usage;
 use deepagents::core::journal::ThreadUsage;
@@ -9,11 +9,11 @@ use super::run::price_of;
 use crate::host::Connection;
 use crate::text::grouped;
 
-/// Agents in the background that are counted.
+/// Maximum number of background agents that are counted.
 const MOST: usize = 200;
 
 impl Session {
-    /// What the open thread has used by its log, with sub-agents and with what was undone, and what that costs.
+    /// Returns the token usage that the open thread's log records, with sub-agents and undone turns, and its cost.
     pub(super) async fn cost(&self) -> Result<String, String> {
         let connection = self.connection().await?;
         let mut used = Vec::new();
@@ -23,7 +23,7 @@ impl Session {
         Ok(told(&connection, &used))
     }
 
-    /// The open thread and those of its agents in the background.
+    /// Returns the open thread and those of its background agents.
     async fn counted_threads(&self, connection: &Connection) -> Result<Vec<String>, String> {
         let Some(thread) = self.thread() else { return Ok(Vec::new()) };
         let tasks = connection.agent.background(&thread).await.map_err(|error| error.to_string())?;
@@ -33,7 +33,7 @@ impl Session {
         Ok(threads)
     }
 
-    /// What a thread has used; of one that was counted before only what has come since is read.
+    /// Returns the usage of a thread. If it was counted before, only newer records are read.
     async fn count(&self, connection: &Connection, thread: &str) -> Result<ThreadUsage, String> {
         let before = self.with(|state| state.counted.get(thread).cloned()).unwrap_or_default();
         let threads = connection.agent.threads().map_err(|error| error.to_string())?;
@@ -62,7 +62,7 @@ fn told(connection: &Connection, used: &[ThreadUsage]) -> String {
     };
     for thread in used {
         thread.models().for_each(|(model, spent)| add(model, spent));
-        // Judges and summaries are asked of the model of the conversation, unless they were given one of their own.
+        // Judges and summaries use the conversation's model, unless they were given their own.
         add("", thread.beside());
     }
     if usage == Usage::default() && connection.price.is_none() {
@@ -84,7 +84,7 @@ fn told(connection: &Connection, used: &[ThreadUsage]) -> String {
     body
 }
 
-/// What the tokens of a model cost, which answers name with its provider; without a name it is the one in use.
+/// Returns the price of a model. Assistant messages name it with its provider; an empty name is the current model.
 fn price(connection: &Connection, model: &str) -> Option<Price> {
     let name = model.split_once(':').map_or(model, |(_, name)| name);
     let is_present = model.is_empty() || connection.model == model || connection.model == name;

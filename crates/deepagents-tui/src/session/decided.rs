@@ -1,4 +1,4 @@
-//! What a person had decided when they left the questions: the model is told so with the next message.
+//! Decisions made before the user left the questions: the model learns of them with the next message.
 
 use deepagents::{ActionRequest, DecisionRecord, Message, left_decisions};
 
@@ -6,7 +6,8 @@ use super::Session;
 use crate::host::Connection;
 
 impl Session {
-    /// The results of calls that were decided about, and remarks on those that are no calls of the last answer.
+    /// Returns tool results for the calls that were decided on, and remarks for decisions on calls outside the last
+    /// answer.
     pub(super) async fn told_of(
         &self,
         connection: &Connection,

@@ -1,4 +1,4 @@
-//! The conversation as a file of the directory.
+//! Exports the conversation to a file of the directory.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::Session;
 
-/// Why a conversation is not in the file that was named.
+/// Reports why a conversation was not exported to the file.
 #[derive(Debug, thiserror::Error)]
 enum ExportError {
     #[error("`{0}` is not below the directory; name a file that is")]
@@ -21,7 +21,7 @@ enum ExportError {
 }
 
 impl Session {
-    /// Writes the conversation to a file below the root, which is new or was made so by these screens.
+    /// Writes the conversation to a file below the root. The file must be new, or an earlier export of this session.
     pub(super) fn export(&self, file: String, text: String) {
         let this = self.clone();
         self.spawn(async move {
@@ -46,7 +46,7 @@ fn write(root: &Path, file: &str, text: &str, own: &BTreeSet<PathBuf>) -> Result
     let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(ExportError::Outside(file.to_owned()));
     };
-    // Links lead elsewhere: where the directory really is decides, and it is looked at before anything is made in it.
+    // Symbolic links may lead outside, so the real path decides. It is checked before any directory is created.
     let root = root.canonicalize().map_err(failed)?;
     let known = directory.ancestors().find(|known| known.symlink_metadata().is_ok()).unwrap_or(directory);
     if !known.canonicalize().map_err(failed)?.starts_with(&root) {
@@ -59,10 +59,10 @@ fn write(root: &Path, file: &str, text: &str, own: &BTreeSet<PathBuf>) -> Result
     }
     let path = directory.join(name);
     if own.contains(&path) {
-        // What stands there now may be a link: that goes, and not what it leads to.
+        // The file may have become a symbolic link: this removes the link, not its target.
         std::fs::remove_file(&path).or_else(ignore_missing).map_err(failed)?;
     }
-    // A file that is there is somebody's, and a link may lead out of the directory: neither is written to.
+    // An existing file belongs to somebody else, and a symbolic link may lead outside; neither is written to.
     let made = OpenOptions::new().write(true).create_new(true).open(&path);
     let mut made = match made {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -78,7 +78,7 @@ fn ignore_missing(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
-/// A path below the root, as it is written.
+/// Resolves a path below the root, without following symbolic links.
 fn below(root: &Path, file: &str) -> Result<PathBuf, ExportError> {
     if file == "~" || file.starts_with("~/") {
         return Err(ExportError::Home(file.to_owned()));

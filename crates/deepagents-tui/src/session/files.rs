@@ -1,4 +1,4 @@
-//! Files below the root, for completion.
+//! Finds files below the root for completion.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,20 +12,20 @@ use nucleo_matcher::{Config, Matcher};
 use super::Session;
 use crate::app::event::Event;
 
-/// How long a list of files is used before the directory is looked at again.
+/// How long a file list is used before the directory is walked again.
 const FRESH: Duration = Duration::from_secs(5);
-/// Files of a directory that are known at most.
+/// Maximum number of files in the list.
 const FILES: usize = 200_000;
-/// Files that are offered.
+/// Maximum number of completions.
 const OFFERED: usize = 50;
 
-/// The files below a root, as they were when it was looked at last.
+/// The files below a root, as of the last walk.
 pub(super) struct FileIndex {
     root: PathBuf,
     list: Mutex<Option<(Instant, Arc<Vec<String>>)>>,
-    /// Only the newest query is answered.
+    /// The number and text of the newest query; older ones are not answered.
     newest: Mutex<(u64, String)>,
-    /// Whether somebody looks at the directory.
+    /// Whether a task is walking the directory.
     is_walking: AtomicBool,
 }
 
@@ -38,20 +38,20 @@ impl FileIndex {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The files that are known, and whether that is old.
+    /// Returns the file list and whether it is stale.
     fn known(&self) -> Option<(Arc<Vec<String>>, bool)> {
         let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         list.as_ref().map(|(at, files)| (files.clone(), at.elapsed() >= FRESH))
     }
 
-    /// Looks at the directory, unless somebody does.
+    /// Walks the directory. Returns `None` if another task is doing so.
     fn look(&self) -> Option<Arc<Vec<String>>> {
         if self.is_walking.swap(true, Ordering::AcqRel) {
             return None;
         }
         let mut files = self.walk(self.root.ancestors().any(|directory| directory.join(".git").exists()));
         if files.is_empty() {
-            // The directory may be one that git ignores itself.
+            // The root itself may be ignored by git.
             files = self.walk(false);
         }
         let files = Arc::new(files);
@@ -60,7 +60,7 @@ impl FileIndex {
         Some(files)
     }
 
-    /// In a repository, what its files above the root ignore is ignored too; elsewhere what is above is nobody's business.
+    /// Lists the files. In a repository, ignore files above the root apply too; elsewhere they do not.
     fn walk(&self, in_repository: bool) -> Vec<String> {
         let mut files = Vec::new();
         let walk = WalkBuilder::new(&self.root)
@@ -73,7 +73,7 @@ impl FileIndex {
             let Some(path) = entry.path().strip_prefix(&self.root).ok().and_then(|path| path.to_str()) else {
                 continue;
             };
-            // A name that holds control characters cannot be written in a message.
+            // A message cannot contain a name with control characters.
             if path.chars().any(char::is_control) {
                 continue;
             }
@@ -93,14 +93,14 @@ impl FileIndex {
         let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
         let pattern = Pattern::new(query, CaseMatching::Smart, Normalization::Smart, AtomKind::Fuzzy);
         let mut found = pattern.match_list(files.iter().map(String::as_str), &mut matcher);
-        // Of two that fit alike the shorter one is meant.
+        // Of equally good matches, the shorter one comes first.
         found.sort_by(|(a, x), (b, y)| y.cmp(x).then_with(|| a.len().cmp(&b.len())).then_with(|| a.cmp(b)));
         found.into_iter().take(OFFERED).map(|(file, _)| file.to_owned()).collect()
     }
 }
 
 impl Session {
-    /// Answers from what is known; where that is old, the directory is looked at behind it.
+    /// Answers from the file list. If that is stale, walks the directory and answers again if the result differs.
     pub(super) fn find_files(&self, query: String) {
         let (files, events) = (self.files.clone(), self.events.clone());
         let number = {

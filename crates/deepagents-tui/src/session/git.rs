@@ -1,7 +1,7 @@
-//! What git says about the directory.
+//! Changes in the directory, as git reports them.
 //!
-//! Git runs programs that a repository names, and the repository may be the work of an agent or of somebody else. So it is
-//! asked in a way in which it runs none.
+//! Git runs programs that a repository configures, and an agent or a stranger may have written that configuration. Git
+//! is therefore called so that it runs none of them.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -10,19 +10,19 @@ use tokio::process::Command;
 
 use crate::text::shorten;
 
-/// Bytes of a change that is shown.
+/// Maximum bytes of a diff that are shown.
 const DIFF: usize = 256 * 1024;
 
-/// Settings that are switched off whatever the repository says: programs that are told of changes, and hooks.
+/// Settings that are always disabled: the file system monitor and hooks.
 const OFF: [&str; 2] = ["core.fsmonitor=false", "core.hooksPath=/dev/null"];
-/// What a filter of files runs. Git takes an empty text for none.
+/// The filter settings that name a command. Git treats an empty value as no command.
 const FILTER: [&str; 3] = ["clean", "smudge", "process"];
 
-/// Changes since the last commit, and the files that git does not know.
+/// Returns the changes since the last commit, and the untracked files.
 pub(super) async fn diff(root: &Path) -> Result<String, String> {
     let off = filters_off(root).await?;
-    // Files as they are in the directory, without what filters would make of them. A repository in this one has settings
-    // of its own, and may name other programs in them.
+    // Compares files as they are on disk, without filters. Submodules are ignored, as their own configuration may name
+    // other programs.
     let args = ["diff", "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all", "HEAD"];
     let mut text = git(root, &off, &args).await?;
     let fresh = git(root, &off, &["ls-files", "--others", "--exclude-standard"]).await?;
@@ -33,9 +33,9 @@ pub(super) async fn diff(root: &Path) -> Result<String, String> {
     Ok(if text.trim().is_empty() { "nothing has changed".to_owned() } else { text })
 }
 
-/// Settings by which none of the filters that are configured runs anything.
+/// Returns settings that disable all configured filters.
 async fn filters_off(root: &Path) -> Result<Vec<String>, String> {
-    // To list the configuration runs nothing. Names of filters are of any letters, and ends of lines may be among them.
+    // Listing the configuration runs no program. Filter names may contain any characters, including line breaks.
     let names = run(root, &[], &["config", "--list", "--name-only", "-z"]).await?;
     let mut off = Vec::new();
     for name in names.split('\0') {
@@ -54,7 +54,7 @@ async fn filters_off(root: &Path) -> Result<Vec<String>, String> {
     Ok(off)
 }
 
-/// What git prints, as much of it as is shown.
+/// Returns git's output, cut to the maximum that is shown.
 async fn git(root: &Path, settings: &[String], args: &[&str]) -> Result<String, String> {
     let mut text = run(root, settings, args).await?;
     text.truncate(text.floor_char_boundary(DIFF));
@@ -67,7 +67,7 @@ async fn run(root: &Path, settings: &[String], args: &[&str]) -> Result<String, 
     for setting in OFF.into_iter().chain(settings.iter().map(String::as_str)) {
         command.args(["-c", setting]);
     }
-    // A repository may leave objects with another, which is asked for them by a program.
+    // A repository may keep objects in a remote, from which git would fetch them by running a program.
     command.env("GIT_ALLOW_PROTOCOL", "none").env("GIT_NO_LAZY_FETCH", "1").env("GIT_OPTIONAL_LOCKS", "0");
     let output = command.args(args).current_dir(root).stdin(Stdio::null()).output().await;
     let output = output.map_err(|error| format!("git cannot be run: {error}"))?;

@@ -1,4 +1,4 @@
-//! Hooks, where the screens do what they are about: before the person is asked, and when a thread is left.
+//! Hooks that the interface runs: before the user is asked, and when a thread is closed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use deepagents::{ActionRequest, DecisionAuthor, DecisionRecord};
 use super::Session;
 use crate::host::Connection;
 
-/// How long hooks may take when the program ends.
+/// Time limit for hooks when the program ends.
 const END: Duration = Duration::from_secs(10);
 
-/// Whether there are hooks that may decide in the person's place.
+/// Returns whether any hook may decide on the user's behalf.
 pub(super) fn decides(connection: &Connection) -> bool {
     let runner = connection.hooks.as_ref();
     runner.is_some_and(|runner| runner.hooks().iter().any(|hook| hook.event() == HookEvent::PermissionRequest))
 }
 
 impl Session {
-    /// What hooks decide about calls that they have not seen yet.
+    /// Returns the hooks' decisions on calls that they have not seen yet.
     pub(super) async fn decided_by_hooks(
         &self,
         connection: &Connection,
@@ -36,36 +36,36 @@ impl Session {
         decided
     }
 
-    /// Says that the person is asked.
+    /// Notifies hooks that the user is asked.
     pub(super) fn asked(&self, connection: &Connection, question: &ActionRequest) {
         if let (Some(runner), Some(thread)) = (&connection.hooks, self.thread()) {
             tokio::spawn(runner.question(&thread, question));
         }
     }
 
-    /// Says that the person may go on.
+    /// Notifies hooks that the agent is done and waits for the user.
     pub(super) fn idle(&self) {
         if let Some((runner, thread)) = self.hooks_of_thread() {
             tokio::spawn(runner.notification(&thread, "the agent is done and waits for you", "idle_prompt"));
         }
     }
 
-    /// Says that the open thread is left.
+    /// Notifies hooks that the open thread is being closed.
     pub(super) fn leave(&self, reason: &str) {
         if let Some((runner, thread)) = self.hooks_of_thread() {
             tokio::spawn(runner.session_end(&thread, reason));
         }
     }
 
-    /// Says that the program is done with the open thread, and waits until hooks are through with that.
+    /// Notifies hooks that the program is done with the open thread, and waits for them to finish.
     pub(crate) async fn end(&self) {
         if let Some((runner, thread)) = self.hooks_of_thread() {
-            // The person has left and waits for the shell.
+            // The user has quit and waits for the shell prompt.
             let _ = tokio::time::timeout(END, runner.session_end(&thread, "prompt_input_exit")).await;
         }
     }
 
-    /// The hooks, where there are some, and the thread, where one is open. An agent that is being made has none yet.
+    /// Returns the hooks and the open thread, if there are both. An agent that is still being built has no hooks.
     fn hooks_of_thread(&self) -> Option<(HookRunner, String)> {
         let thread = self.thread()?;
         let connection = self.slot.borrow();

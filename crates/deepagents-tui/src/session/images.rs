@@ -1,4 +1,4 @@
-//! Images that a message names: sent along with it.
+//! Attaches the images that a message names.
 
 use std::path::Path;
 
@@ -12,23 +12,23 @@ use crate::app::transcript::Picture;
 use crate::host::Connection;
 use crate::text::grouped;
 
-/// Bytes of an image, and images of a message.
+/// Maximum bytes of an image, and maximum images per message.
 const MOST: u64 = 20 << 20;
 const IMAGES: usize = 10;
-/// Paths that are looked for, and blanks in one.
+/// Maximum number of paths that are looked up, and of words in a path with spaces.
 const NAMED: usize = 40;
 const PARTS: usize = 12;
-/// How names of files of images end.
+/// File extensions of images.
 const ENDINGS: [&str; 5] = ["png", "jpg", "jpeg", "gif", "webp"];
-/// How a path begins that is known as one.
+/// Prefixes by which a path is recognised.
 const BEGINNINGS: [&str; 5] = ["/", "~/", "./", "../", "file://"];
-/// What surrounds a path in a sentence.
+/// Characters that may enclose or follow a path in a sentence.
 const OPENING: [char; 7] = ['(', '[', '{', '<', '`', '"', '\''];
 const CLOSING: [char; 13] = [')', ']', '}', '>', '`', '"', '\'', ',', ';', ':', '.', '?', '!'];
 
 impl Session {
-    /// The message of a text, with the images whose files it names: by a path, after `@`, or as a terminal writes what is
-    /// dropped on it.
+    /// Builds the message for a text and attaches the images that it names: by a path, after `@`, or as a terminal
+    /// writes files dropped on it.
     pub(super) async fn message(&self, connection: &Connection, text: String) -> Message {
         let named = named_images(&text);
         if named.is_empty() {
@@ -56,7 +56,7 @@ impl Session {
     }
 }
 
-/// The paths in a text that end as those of images do, as far as can be told: which of them are there is not looked at.
+/// Returns the paths in a text that have the extension of an image. Does not check whether they exist.
 fn named_images(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for word in words(text).into_iter().chain(with_blanks(text)) {
@@ -80,7 +80,7 @@ fn is_image(path: &str) -> bool {
     ENDINGS.contains(&ending.to_ascii_lowercase().as_str())
 }
 
-/// The words of a text as a shell would take them apart: a backslash or quotes keep a blank in a word.
+/// Splits a text into words as a shell does: quotes or a backslash keep a space in a word.
 fn words(text: &str) -> Vec<String> {
     let (mut all, mut word, mut quote) = (Vec::new(), String::new(), None);
     let mut letters = text.chars();
@@ -88,7 +88,7 @@ fn words(text: &str) -> Vec<String> {
         match (c, quote) {
             ('\\', _) => word.extend(letters.next()),
             (c, Some(end)) if c == end => quote = None,
-            // A quote that nothing closes is none.
+            // An unclosed quote is an ordinary character.
             ('"' | '\'' | '`', None) if word.chars().all(opens) && letters.clone().any(|other| other == c) => {
                 quote = Some(c);
             }
@@ -101,12 +101,12 @@ fn words(text: &str) -> Vec<String> {
     all
 }
 
-/// What may stand before a quote in a word.
+/// Returns whether a character may precede a quote in a word.
 fn opens(c: char) -> bool {
     c == '@' || OPENING.contains(&c)
 }
 
-/// Paths with blanks that nothing keeps together, as they are pasted: from where a path begins to the next end of one.
+/// Returns pasted paths with unescaped spaces: from the prefix of a path to the first extension of an image.
 fn with_blanks(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for line in text.lines() {
@@ -123,7 +123,7 @@ fn with_blanks(text: &str) -> Vec<String> {
                 parts
                     .map(|part| part.trim_end_matches(CLOSING))
                     .find(|part| is_image(part))
-                    // Where blanks are kept together otherwise, it is one of the words.
+                    // A path with escaped spaces is found among the words.
                     .filter(|part| !part.contains('\\'))
                     .map(str::to_owned),
             );
@@ -132,7 +132,7 @@ fn with_blanks(text: &str) -> Vec<String> {
     found
 }
 
-/// A path out of an address, in which what an address cannot hold is written as `%20`.
+/// Decodes the percent-encoding of a URL's path.
 fn decoded(path: &str) -> String {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.bytes();
@@ -150,7 +150,7 @@ fn decoded(path: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The images of those files that are there.
+/// Reads those of the named images that exist.
 fn read_all(root: &Path, home: Option<&Path>, named: &[String]) -> Vec<Result<Media, String>> {
     let place = |name: &String| match (name.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => home.join(rest),
@@ -159,7 +159,7 @@ fn read_all(root: &Path, home: Option<&Path>, named: &[String]) -> Vec<Result<Me
     named.iter().filter_map(|name| read(&place(name), name).transpose()).take(IMAGES).collect()
 }
 
-/// An image; nothing where there is no such file, which is then a word like any other.
+/// Reads an image. Returns `None` if there is no such file, so that the name is an ordinary word.
 fn read(file: &Path, name: &str) -> Result<Option<Media>, String> {
     let Ok(about) = std::fs::metadata(file) else { return Ok(None) };
     if !about.is_file() {
@@ -182,7 +182,7 @@ fn read(file: &Path, name: &str) -> Result<Option<Media>, String> {
     }))
 }
 
-/// An image in words: its name, what it is, how large.
+/// Describes an image by its name, type and size.
 pub(crate) fn described(media: &Media) -> String {
     let name = media.name.as_deref().unwrap_or("without a name");
     match &media.source {

@@ -1,6 +1,6 @@
-//! Carrying out what the screens want done: runs, threads, commands.
+//! Carries out the effects that the interface asks for: runs, threads, commands.
 //!
-//! Each effect is a task that says with an [`Event`] what came of it; nothing here is waited for by the screens.
+//! Each effect is a task that reports its result with an [`Event`]. The interface never waits for one.
 
 mod background;
 mod browse;
@@ -41,10 +41,10 @@ use background::Background;
 use files::FileIndex;
 use waiting::KeptWithThread;
 
-/// The agent, once it is there.
+/// The agent, once it is built.
 type Slot = watch::Sender<Option<Result<Connection, String>>>;
 
-/// What several tasks share.
+/// The state shared by the tasks.
 #[derive(Clone)]
 pub(crate) struct Session {
     host: Arc<dyn Host>,
@@ -54,48 +54,48 @@ pub(crate) struct Session {
     root: PathBuf,
     home: Option<PathBuf>,
     shell: String,
-    /// The person's own commands for the line below the input and for notifications.
+    /// The user's commands for the status line and for notifications.
     status_command: Option<String>,
     notify_command: Option<String>,
     state: Arc<Mutex<Shared>>,
     files: Arc<FileIndex>,
 }
 
-/// What changes.
+/// The mutable state.
 #[derive(Default)]
 struct Shared {
     thread: Option<String>,
     run: Option<RunHandle>,
-    /// Counts the runs of these screens; only the events of the present one are shown.
+    /// The number of the foreground run. Events of earlier runs are not shown.
     present: u64,
-    /// Runs that go on in the background.
+    /// The runs in the background.
     background: Vec<Background>,
-    /// Counts those who follow the open thread; only the last one goes on.
+    /// The number of the task that follows the open thread. Earlier ones stop.
     follower: u64,
-    /// The thread that is followed, and where its log ended when it was shown last.
+    /// The followed thread, and the end of its log when it was last shown.
     shown: Option<(String, u64)>,
-    /// What the run is to be told once it is there.
+    /// Messages for a run that has not started yet.
     early: Vec<String>,
-    /// What is to be kept with threads of what the person has said, and whether that is being done.
+    /// User input to be saved with threads, whether saving is in progress, and the task that saves.
     kept: BTreeMap<String, KeptWithThread>,
     keeps: bool,
     keeper: Option<JoinHandle<()>>,
-    /// Where the thread was before it went back by `/undo`, the last one last.
+    /// The thread's positions before each `/undo`, latest last.
     undone: Vec<u64>,
-    /// What was counted of the open thread and of those below it.
+    /// The counted usage of the open thread and of its background agents.
     counted: HashMap<String, ThreadUsage>,
-    /// Files that conversations were written to.
+    /// Files that conversations were exported to.
     exported: BTreeSet<PathBuf>,
-    /// What the command for the line below the input is to be told next, and whether it runs.
+    /// The next status for the status line command, and whether that command runs.
     status: Option<String>,
     status_runs: bool,
-    /// Ends what is under way.
+    /// Cancels the current job.
     job: CancellationToken,
-    /// Ends the command of the person that runs beside it.
+    /// Cancels the shell command that runs beside the current job.
     beside: CancellationToken,
-    /// Counts the agents that were asked for; only the last one is used.
+    /// The number of the last requested agent; earlier ones are discarded.
     asked_for: u64,
-    /// Makes the last agent that was asked for.
+    /// The task that builds the last requested agent.
     connecting: Option<JoinHandle<()>>,
 }
 
@@ -126,7 +126,7 @@ impl Session {
     }
 
     fn tell(&self, event: Event) {
-        // Screens that are gone need not be told.
+        // The interface may be gone already.
         let _ = self.events.send(event);
     }
 
@@ -138,7 +138,7 @@ impl Session {
         self.tell(Event::Notice { text, bad });
     }
 
-    /// Does something that ends with an event.
+    /// Spawns a task that may end with an event.
     fn spawn(&self, work: impl Future<Output = Option<Event>> + Send + 'static) {
         let events = self.events.clone();
         tokio::spawn(async move {
@@ -148,14 +148,14 @@ impl Session {
         });
     }
 
-    /// The agent, as soon as it is there.
+    /// Waits for the agent.
     async fn connection(&self) -> Result<Connection, String> {
         let mut slot = self.slot.subscribe();
         let connected = slot.wait_for(Option::is_some).await.map_err(|_| "the program ends".to_owned())?;
         connected.clone().unwrap_or_else(|| Err("the agent is not there".to_owned()))
     }
 
-    /// The agent, as soon as it is there, with a model.
+    /// Waits for the agent. Returns an error if it has no model.
     async fn ready(&self) -> Result<Connection, String> {
         let connection = self.connection().await?;
         match &connection.missing {
@@ -164,17 +164,17 @@ impl Session {
         }
     }
 
-    /// Makes the agent, with another model if one is named.
+    /// Builds the agent, with another model if one is named.
     pub(crate) fn connect(&self, model: Option<String>) {
         self.slot.send_replace(None);
         let this = self.clone();
         self.with(|state| {
             state.asked_for += 1;
             let (number, earlier) = (state.asked_for, state.connecting.take());
-            // One after the other, so that what the host keeps of the model is that of the last one.
+            // Agents are built one after the other, so that the model state of the host is that of the last one.
             state.connecting = Some(tokio::spawn(async move {
                 if let Some(earlier) = earlier {
-                    // One that panicked made nothing.
+                    // A task that panicked has built nothing.
                     let _ = earlier.await;
                 }
                 let made = this.host.connect(model.as_deref(), &this.policy).await;
@@ -187,7 +187,7 @@ impl Session {
         });
     }
 
-    /// What is under way ends; what begins next has a token of its own.
+    /// Starts a new job with its own cancellation token. Events of the previous run are no longer shown.
     fn new_job(&self) -> CancellationToken {
         self.with(|state| {
             state.job = CancellationToken::new();
@@ -198,30 +198,30 @@ impl Session {
         })
     }
 
-    /// The thread that is open.
+    /// Returns the open thread.
     pub(crate) fn thread(&self) -> Option<String> {
         self.with(|state| state.thread.clone())
     }
 
-    /// Whether a run is under way.
+    /// Returns whether a run is in progress.
     pub(crate) fn is_running(&self) -> bool {
         self.with(|state| state.run.is_some())
     }
 
-    /// Ends what is under way.
+    /// Cancels the current job.
     pub(crate) fn cancel(&self) {
         self.with(|state| state.job.cancel());
     }
 
     fn steer(&self, text: String) {
         self.with(|state| match &state.run {
-            // A run that does not take it any more leaves it to the next one.
+            // If the run no longer accepts the message, the next run gets it.
             Some(run) => drop(run.steer(text)),
             None => state.early.push(text),
         });
     }
 
-    /// What the run has not taken goes back to the person.
+    /// Returns messages that the run has not received yet to the user.
     fn retract(&self) {
         let texts = self.with(|state| match &state.run {
             Some(run) => run.retract().iter().map(deepagents::Message::text).collect(),
@@ -239,7 +239,7 @@ impl Session {
         });
     }
 
-    /// Carries out what does not need the terminal.
+    /// Carries out an effect that does not need the terminal.
     pub(crate) fn effect(&self, effect: Effect) {
         match effect {
             Effect::Submit { text, context, skills, decided } => self.submit(text, context, skills, decided),
@@ -260,7 +260,7 @@ impl Session {
             Effect::List(ListOf::Models) => self.list_models(),
             Effect::List(ListOf::SubAgents) => self.list_sub_agents(),
             Effect::OpenSubAgent { key, title } => self.open_sub_agent(key, title),
-            // These are known without asking.
+            // The interface knows these lists already.
             Effect::List(ListOf::Efforts | ListOf::Themes | ListOf::Providers) => {}
             Effect::SaveKey { provider, key } => self.save_key(provider, key),
             Effect::StatusLine(status) => self.status_line(status),
@@ -294,7 +294,7 @@ impl Session {
     }
 }
 
-/// What the screens are told of an agent.
+/// Returns what the interface needs to know about an agent.
 async fn connected(made: &Result<Connection, String>) -> Result<Box<Connected>, String> {
     match made {
         Ok(Connection { missing: Some(problem), .. }) | Err(problem) => Err(problem.clone()),

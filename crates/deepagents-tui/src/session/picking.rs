@@ -1,4 +1,4 @@
-//! What can be chosen, what is known of it, and what is done with threads of a list.
+//! Lists to choose from, previews of their entries, and operations on threads.
 
 use deepagents::core::message::Author;
 use deepagents::core::run::interrupted_words;
@@ -12,7 +12,7 @@ use crate::app::transcript::Item;
 use crate::host::{Begin, Effort};
 use crate::text::shorten;
 
-/// Characters of an answer that a preview shows.
+/// Maximum characters of an answer in a preview.
 const ANSWER: usize = 400;
 
 impl Session {
@@ -25,7 +25,7 @@ impl Session {
         });
     }
 
-    /// Has the agent made anew, with a model that thinks so much.
+    /// Sets the reasoning effort and rebuilds the agent.
     pub(super) fn set_effort(&self, effort: Option<Effort>) {
         let set = self.host.set_effort(effort).map(|()| effort);
         if set.is_ok() {
@@ -34,13 +34,13 @@ impl Session {
         self.tell(Event::EffortSet(set));
     }
 
-    /// Keeps the key of a provider.
+    /// Saves the key of a provider.
     pub(super) fn save_key(&self, provider: String, key: Secret) {
         let this = self.clone();
         self.spawn(async move { Some(Event::KeySaved(this.host.save_key(&provider, &key.0).await)) });
     }
 
-    /// Looks at what is selected in a list.
+    /// Loads the preview of the selected entry.
     pub(super) fn preview(&self, of: ListOf, key: String) {
         let this = self.clone();
         self.spawn(async move {
@@ -56,7 +56,7 @@ impl Session {
         });
     }
 
-    /// What was said last on a thread.
+    /// Returns the last message and the last answer of a thread.
     async fn thread_preview(&self, id: &str) -> Result<Vec<Item>, String> {
         let connection = self.connection().await?;
         let state = connection.agent.state(id).await.map_err(|error| error.to_string())?;
@@ -122,7 +122,7 @@ impl Session {
         }
     }
 
-    /// Copies a thread, and opens the copy.
+    /// Copies a thread and opens the copy.
     pub(super) fn fork_thread(&self, id: String) {
         let this = self.clone();
         self.spawn(async move { Some(Event::Opened(this.forked(&id).await.map(Box::new))) });
@@ -142,7 +142,7 @@ impl Session {
         Ok(opened)
     }
 
-    /// The conversation of the open thread, as it is now.
+    /// Returns the conversation of the open thread as it is now.
     pub(super) async fn present(
         &self,
         connection: &crate::host::Connection,

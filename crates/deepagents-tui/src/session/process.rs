@@ -1,4 +1,4 @@
-//! Processes of the person's commands.
+//! Processes of the user's commands.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -8,13 +8,13 @@ use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
 
-/// What starts a program in a session of its own.
+/// The program that starts another one in a new session.
 static SETSID: LazyLock<Option<&'static str>> = LazyLock::new(|| {
     ["/usr/bin/setsid", "/bin/setsid"].into_iter().find(|path| access(*path, Access::EXEC_OK).is_ok())
 });
 
-/// A command for the person's shell. It has no terminal where the system can see to that: what it wrote to one would stand in
-/// the middle of the screens, and what it read would be what is typed there.
+/// Builds a command for the user's shell. Where possible, it runs without a controlling terminal: otherwise it could
+/// write over the interface and read what is typed there.
 pub(super) fn command(shell: &str, text: &str, directory: &Path) -> Command {
     let mut command = match *SETSID {
         Some(setsid) => {
@@ -33,7 +33,7 @@ pub(super) fn command(shell: &str, text: &str, directory: &Path) -> Command {
     command
 }
 
-/// The processes that a command has started. They end when this is dropped, unless they are let go.
+/// The process group of a command. It is killed on drop, unless released.
 #[derive(Debug)]
 pub(super) struct Group(Option<Pid>);
 
@@ -42,7 +42,7 @@ impl Group {
         Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
     }
 
-    /// What still runs goes on, as it does in a shell.
+    /// Releases the group: processes that still run continue, as in a shell.
     pub(super) fn let_go(mut self) {
         self.0 = None;
     }
@@ -51,7 +51,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(group) = self.0.take() {
-            // A group that is gone has ended.
+            // The group may have exited already.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }

@@ -1,4 +1,4 @@
-//! Going back in a thread, with or without its files.
+//! Rewinds a thread, with or without its files.
 
 use deepagents::core::agent::RewindPlan;
 use deepagents::core::journal::{Checkpoint, CheckpointSource};
@@ -15,23 +15,23 @@ use crate::app::transcript::Item;
 use crate::host::Connection;
 use crate::text::{count, shorten};
 
-/// Checkpoints that are looked through for messages.
+/// Maximum number of checkpoints searched for messages.
 const CHECKPOINTS: usize = 2_000;
-/// Messages that can be gone back to.
+/// Maximum number of messages to rewind to.
 const MESSAGES: usize = 40;
 
-/// What becomes of a file.
+/// What happens to a file.
 const REMOVED: &str = "removed";
 const BROUGHT_BACK: &str = "brought back";
 const PUT_BACK: &str = "put back";
 
-/// Bytes of a file whose difference is shown.
+/// Maximum bytes of a file whose diff is shown.
 const SHOWN: u64 = 256 << 10;
 
-/// What going back came to.
+/// The result of a rewind.
 struct Back {
     notes: Vec<String>,
-    /// Where the thread was.
+    /// The position of the thread before the rewind.
     left: u64,
 }
 
@@ -41,15 +41,15 @@ impl Session {
         self.spawn(async move { Some(Event::Choose(this.checkpoints(MESSAGES).await)) });
     }
 
-    /// The messages that can be gone back to, newest first, each with the position before it.
+    /// Returns the messages that can be rewound to, newest first, each with the position before it.
     async fn checkpoints(&self, most: usize) -> Result<Choices, String> {
         let mut rows = Vec::new();
         let Some(thread) = self.thread() else { return Ok(Choices { of: ListOf::Checkpoints, rows }) };
         let connection = self.connection().await?;
         let history = connection.agent.history(&thread, None, CHECKPOINTS).await.map_err(|error| error.to_string())?;
-        // A parent may be the end of the log as an undo left it, which is behind its last checkpoint.
+        // A parent may be the end of a log that an undo left, which lies after the last checkpoint.
         let at = |position: u64| history.iter().find(|checkpoint| checkpoint.position <= position);
-        // The branch that the thread is on, from its end back: others were left by going back.
+        // Walks the thread's current branch from its end; rewinds have left other branches.
         let mut next = history.first();
         while let Some(checkpoint) = next {
             next = checkpoint.parent.and_then(at);
@@ -69,7 +69,7 @@ impl Session {
             let back = async {
                 let connection = this.connection().await?;
                 let back = this.go_back(&connection, position, scope).await?;
-                // What is gone back to by hand is no undo that a redo would take back.
+                // A manual rewind cannot be redone.
                 this.with(|state| state.undone.clear());
                 let text = if scope == RewindScope::Files { String::new() } else { text };
                 this.after(&connection, "went back", back.notes, text).await
@@ -78,7 +78,7 @@ impl Session {
         });
     }
 
-    /// Goes back to before the last message, with the files.
+    /// Rewinds to before the last message, with the files.
     pub(super) fn undo(&self) {
         let this = self.clone();
         self.spawn(async move {
@@ -94,7 +94,7 @@ impl Session {
         });
     }
 
-    /// Goes to where the thread was before the last undo.
+    /// Returns to the position before the last undo.
     pub(super) fn redo(&self) {
         let this = self.clone();
         self.spawn(async move {
@@ -117,7 +117,7 @@ impl Session {
             RewindScope::Both => {
                 let back = Rewind::new(agent, &connection.files, thread.as_str(), position);
                 let plan = match back.plan().await {
-                    // Where nothing is recorded there are no files to go back with.
+                    // If no file versions are recorded, there are no files to rewind.
                     Err(RewindError::Files(RestoreError::NotRecorded)) => {
                         let left = end(connection, &thread).await?;
                         agent.rewind(&thread, position).await.map_err(|error| error.to_string())?;
@@ -142,7 +142,7 @@ impl Session {
         }
     }
 
-    /// Puts the files back to how they were at a position; the conversation goes on from where it is.
+    /// Restores the files as of a position. The conversation continues from where it is.
     async fn files_back(&self, connection: &Connection, thread: &str, position: u64) -> Result<Back, String> {
         let (agent, files) = (&connection.agent, &connection.files);
         let target = agent.state_at(thread, position).await.map_err(|error| error.to_string())?;
@@ -172,7 +172,7 @@ impl Session {
         Ok(opened)
     }
 
-    /// What going back to a position would do to files.
+    /// Returns what a rewind to a position would do to files.
     pub(super) async fn rewind_preview(&self, position: u64) -> Result<Vec<Item>, String> {
         let connection = self.connection().await?;
         let thread = self.thread().ok_or("there is no thread")?;
@@ -188,9 +188,9 @@ fn note(text: String) -> Item {
     Item::Note { text, bad: false }
 }
 
-/// A plan as a person reads it: of texts what would be taken out and put in.
+/// Describes a restore plan, with diffs of text files.
 async fn planned(files: &LocalBackend, plan: &RestorePlan) -> Vec<Item> {
-    // What does not become as it was comes first: there may be no room for all.
+    // Files that stay as they are come first, as there may be no room for all.
     let kept = plan
         .conflicts
         .iter()
@@ -210,7 +210,7 @@ async fn planned(files: &LocalBackend, plan: &RestorePlan) -> Vec<Item> {
     items
 }
 
-/// What a change does to its file.
+/// Returns the word for what happens to a file.
 fn verb(change: &FileChange) -> &'static str {
     match (&change.now, &change.to) {
         (_, FileVersion::Absent) => REMOVED,
@@ -219,7 +219,7 @@ fn verb(change: &FileChange) -> &'static str {
     }
 }
 
-/// The texts of a file now and as it would be; nothing where one of them is no text, too long to be read, or not kept.
+/// Returns the present and the restored text of a file. Returns `None` if either is not text, too long or not recorded.
 async fn difference(files: &LocalBackend, change: &FileChange) -> Option<(String, String)> {
     let old = match &change.now {
         FileVersion::Absent => String::new(),
@@ -239,7 +239,7 @@ async fn difference(files: &LocalBackend, change: &FileChange) -> Option<(String
     Some((old, new))
 }
 
-/// What became of files, in words.
+/// Describes what happened to files.
 fn files_told(plan: &RestorePlan, restored: &[VPath], skipped: &[VPath]) -> Vec<String> {
     let names = |paths: &[VPath]| paths.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let done = |path: &VPath| plan.changes.iter().find(|change| change.path == *path).map_or(PUT_BACK, verb);
@@ -256,13 +256,13 @@ fn files_told(plan: &RestorePlan, restored: &[VPath], skipped: &[VPath]) -> Vec<
     notes
 }
 
-/// Where a thread's log ends.
+/// Returns the end of a thread's log.
 async fn end(connection: &Connection, thread: &str) -> Result<u64, String> {
     let info = connection.journal.threads().get(thread).await.map_err(|error| error.to_string())?;
     Ok(info.map_or(0, |info| info.end))
 }
 
-/// The message that a checkpoint begins with, and the position before it.
+/// Returns the user message of a checkpoint, and the position before it.
 async fn message_before(
     connection: &Connection,
     thread: &str,

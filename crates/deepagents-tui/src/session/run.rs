@@ -1,4 +1,4 @@
-//! Runs: from a message to the end, with the questions between.
+//! Runs, from a message to the end, with the approvals in between.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -26,15 +26,15 @@ use crate::app::transcript::{Picture, pictures_of};
 use crate::host::Connection;
 use crate::text::shorten;
 
-/// Bytes of a file that a question shows the change of.
+/// Maximum bytes of a file for which a pending approval shows the change.
 const PREVIEW: u64 = 1 << 20;
-/// What is said to who decides after somebody else has.
+/// Shown when a decision arrives after somebody else has decided.
 pub(crate) const ANSWERED: &str = "what was asked here was answered in the other window; your answer came too late";
-/// Characters of the first message that a thread is called by.
+/// Maximum characters of a thread's title, which is taken from its first message.
 const TITLE: usize = 80;
 
 impl Session {
-    /// Begins a run with a message.
+    /// Starts a run with a message.
     pub(super) fn submit(
         &self,
         text: String,
@@ -46,7 +46,7 @@ impl Session {
             return;
         }
         let (this, job) = (self.clone(), self.new_job());
-        // What was undone is gone for good once something else is said.
+        // Sending a message makes undone turns impossible to redo.
         self.with(|state| state.undone.clear());
         let unsent = text.clone();
         self.spawn(async move {
@@ -54,7 +54,7 @@ impl Session {
                 let mut connection = this.ready().await?;
                 let is_offered = |skill: &String| connection.offered.iter().any(|offered| offered.name == *skill);
                 if skills.iter().any(is_offered) {
-                    // Who uses a skill by its name agrees to it, for this session.
+                    // Using a skill by name approves it for this session.
                     this.host.agree(Some(&skills)).await?;
                     this.connect(None);
                     connection = this.ready().await?;
@@ -77,7 +77,7 @@ impl Session {
         });
     }
 
-    /// Goes on with a run that waits for these answers, or was left unfinished.
+    /// Resumes a run that waits for these decisions or was left unfinished.
     pub(super) fn resume(&self, answers: Vec<(String, DecisionRecord)>, by_force: bool) {
         let (this, job) = (self.clone(), self.new_job());
         self.spawn(async move {
@@ -97,7 +97,7 @@ impl Session {
         });
     }
 
-    /// Runs what comes of a beginning, unless it is cancelled before.
+    /// Drives the run that `begun` prepares, unless it is cancelled first.
     async fn drive_when(
         &self,
         begun: impl Future<Output = Result<(RunInput, Map<String, Value>, Connection), String>> + Send,
@@ -116,14 +116,15 @@ impl Session {
         None
     }
 
-    /// The open thread, where it belongs to another process that lives.
+    /// Returns the open thread if another live process owns it.
     async fn owned(&self, connection: &Connection) -> Result<Option<String>, String> {
         let Some(thread) = self.thread() else { return Ok(None) };
         let info = connection.journal.threads().get(&thread).await.map_err(|error| error.to_string())?;
         Ok(info.is_some_and(|info| is_owned(self, &info)).then_some(thread))
     }
 
-    /// The thread of a message and what it is to note; a new one is given its name.
+    /// Returns the thread for a message, and the metadata that it shall record. Creates and titles a new thread if none
+    /// is open.
     async fn begin_thread(&self, connection: &Connection, text: &str) -> Result<(String, Map<String, Value>), String> {
         let mut metadata = self.noted_now();
         metadata.insert("model".to_owned(), json!(connection.model));
@@ -131,7 +132,7 @@ impl Session {
             Some(thread) => thread,
             None => {
                 let id = self.host.new_thread(&*connection.journal).await?;
-                // What is hidden in the message is hidden in its name too.
+                // What the agent redacts in the message is redacted in the title too.
                 let hidden = connection.agent.receive_text(text).map_err(|error| error.to_string())?;
                 metadata.insert("title".to_owned(), json!(shorten(&hidden, TITLE)));
                 self.with(|state| state.thread = Some(id.clone()));
@@ -142,12 +143,12 @@ impl Session {
         Ok((thread, note))
     }
 
-    /// What a thread notes that is worked on here, as things are now.
+    /// Returns the metadata that a thread used here records, as of now.
     pub(super) fn noted_now(&self) -> Map<String, Value> {
         self.host.metadata(self.policy.mode())
     }
 
-    /// What a thread is to note once it is this process'.
+    /// Returns the metadata for a thread to record once this process owns it.
     async fn noted(
         &self,
         connection: &Connection,
@@ -155,13 +156,13 @@ impl Session {
         metadata: Map<String, Value>,
     ) -> Result<Map<String, Value>, String> {
         let threads = connection.journal.threads();
-        // A thread stays that of the directory where it was begun.
+        // A thread keeps the directory in which it was started.
         let known = threads.get(thread).await.map_err(|error| error.to_string())?;
         let has_root = known.is_some_and(|info| info.metadata.contains_key("root"));
         Ok(metadata.into_iter().filter(|(key, _)| !has_root || key != "root").collect())
     }
 
-    /// Runs to the end, and says what happens on the way.
+    /// Drives a run to its end, forwarding its events.
     async fn drive(
         &self,
         connection: &Connection,
@@ -194,12 +195,12 @@ impl Session {
         }
     }
 
-    /// Whether a run is the one in front.
+    /// Returns whether a run is in the foreground.
     fn is_present(&self, number: u64) -> bool {
         self.with(|state| state.present == number)
     }
 
-    /// One run to its end, and whether it was cancelled.
+    /// Runs once to the end or an interrupt. Returns the outcome and whether the run was cancelled.
     async fn drive_once(
         &self,
         connection: &Connection,
@@ -217,7 +218,7 @@ impl Session {
         });
         let mut cancelled = false;
         let mut finished = BTreeSet::new();
-        // The models of sub-agents, by their paths.
+        // The models of sub-agents by path.
         let mut models: HashMap<Vec<String>, String> = HashMap::new();
         loop {
             let event = tokio::select! {
@@ -233,7 +234,7 @@ impl Session {
             if !self.is_present(number) {
                 continue;
             }
-            // Where hooks may decide in the person's place, they are asked first.
+            // Hooks that may decide on the user's behalf are asked first.
             if let EventKind::ActionRequested { question } = &event.kind
                 && !decides(connection)
             {
@@ -243,7 +244,7 @@ impl Session {
                 EventKind::ToolFinished { id, error: false, .. } if event.path.is_empty() => {
                     finished.insert(id.clone());
                 }
-                // The results of a turn have joined the conversation when the model is asked about them.
+                // A turn's tool results are in the state once the next model call starts.
                 EventKind::ModelStarted { .. } if event.path.is_empty() && !finished.is_empty() => {
                     let pictures = pictures(&run.handle().snapshot().await.state, &std::mem::take(&mut finished));
                     if !pictures.is_empty() {
@@ -270,7 +271,7 @@ impl Session {
         }
         let result = run.outcome().await;
         self.with(|state| {
-            // One that was sent to the background is not the one in front any more.
+            // A run that was sent to the background is no longer in the foreground.
             if state.present == number {
                 state.run = None;
             }
@@ -278,11 +279,11 @@ impl Session {
         (result, cancelled)
     }
 
-    /// How a run ended, with the questions that are the person's.
+    /// Reports how a run ended, with the pending approvals for the user.
     async fn ended(&self, connection: &Connection, result: Result<Outcome, Box<RunError>>, cancelled: bool) -> Event {
         let is_late = result.as_ref().is_err_and(|error| is_answered(&error.error));
         if let Some(thread) = self.thread() {
-            // What the other window has made of it has not been shown.
+            // What the other window did to the thread has not been shown yet.
             self.follow(connection, thread, if is_late { LookFirst::Yes } else { LookFirst::No });
         }
         let mut end = match result {
@@ -301,7 +302,7 @@ impl Session {
                 unsent: None,
             },
         };
-        // What fails because it is ended was ended.
+        // A failure caused by the cancellation counts as a cancellation.
         if cancelled && end.stop.is_err() {
             end.stop = Ok(FinishReason::Cancelled);
         }
@@ -309,15 +310,15 @@ impl Session {
     }
 }
 
-/// Whether a decision comes too late, as another program has taken one.
+/// Returns whether a decision came too late because another program has decided.
 fn is_answered(error: &Error) -> bool {
     matches!(error, Error::Answer(DecisionError::Unknown { .. } | DecisionError::Answered { .. }))
 }
 
-/// The pictures in the results of these calls, which are the last of the conversation.
+/// Returns the images in the results of these calls, which are the last results of the conversation.
 fn pictures(state: &State, calls: &BTreeSet<String>) -> Vec<Picture> {
     let is_result = |message: &&Arc<Message>| matches!(***message, Message::Tool(_));
-    // What was said meanwhile stands behind them.
+    // Messages sent in the meantime come after the results.
     let recent = state.messages().iter().rev().skip_while(|message| !is_result(message)).take_while(is_result);
     let mut results: Vec<&ToolMessage> = recent
         .filter_map(|message| match &**message {
@@ -329,12 +330,12 @@ fn pictures(state: &State, calls: &BTreeSet<String>) -> Vec<Picture> {
     results.into_iter().flat_map(|result| pictures_of(&result.content)).collect()
 }
 
-/// The end of a run that did not begin.
+/// Builds the end event of a run that did not start.
 fn not_begun(stop: Result<FinishReason, String>, unsent: Option<String>) -> Event {
     Event::RunEnded(Box::new(RunEnd { stop, questions: Vec::new(), text: String::new(), unsent }))
 }
 
-/// A question with the text of the file that it is about.
+/// Builds a pending approval, with the contents of the file that the call would change.
 pub(super) async fn preview(connection: &Connection, request: ActionRequest) -> PendingApproval {
     let path = matches!(request.tool.as_str(), "write_file" | "edit_file")
         .then(|| request.args.get("file_path").and_then(Value::as_str))
@@ -350,7 +351,7 @@ pub(super) async fn preview(connection: &Connection, request: ActionRequest) -> 
     PendingApproval { tool: tool.filter(|_| request.agent.is_none()), request, file, task: None }
 }
 
-/// Whether another program works on a thread.
+/// Returns whether another program works on a thread.
 pub(super) fn is_owned(this: &Session, info: &ThreadInfo) -> bool {
     info.owner.is_some() && !this.host.is_gone(info)
 }
@@ -360,7 +361,7 @@ const _: fn() = || {
     assert_send::<Arc<Session>>();
 };
 
-/// What the tokens of a model cost, which events name with its provider.
+/// Returns the price of a model, which events name with its provider.
 pub(super) fn price_of(catalogue: &Catalogue, model: &str) -> Option<Price> {
     let name = model.split_once(':').map_or(model, |(_, name)| name);
     catalogue.lookup(name)?.price

@@ -1,4 +1,4 @@
-//! Commands of the person.
+//! Shell commands of the user.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use super::Session;
 use super::process::{self, Group};
 use crate::app::event::Event;
 
-/// Bytes of output that are kept.
+/// Maximum bytes of output that are kept.
 const OUTPUT: usize = 256 * 1024;
-/// How long the rest of its output may take once a command has ended.
+/// Time limit for the remaining output once a command has exited.
 const REST: Duration = Duration::from_millis(200);
 
 impl Session {
-    /// Runs a command of the person in the root: with the person's own shell and environment, as if typed there.
+    /// Runs a command in the root with the user's own shell and environment.
     pub(super) fn shell(&self, command: String) {
         let (this, job) = (self.clone(), self.new_job());
         self.spawn(async move {
@@ -26,7 +26,7 @@ impl Session {
         });
     }
 
-    /// The same beside what is under way, which goes on.
+    /// Runs a command beside the current work, which continues.
     pub(super) fn shell_beside(&self, command: String) {
         let (this, job) = (self.clone(), CancellationToken::new());
         self.with(|state| state.beside = job.clone());
@@ -67,7 +67,7 @@ impl Session {
             }
         };
         group.let_go();
-        // What it has left running may hold its output open for as long as it likes.
+        // Processes left in the background may hold the output open indefinitely.
         if !is_read && tokio::time::timeout(REST, reading).await.is_err() {
             self.tell(Event::ShellOutput("[what it started goes on, and its output is not shown]\n".to_owned()));
         }
@@ -96,14 +96,14 @@ impl Session {
     }
 }
 
-/// Text that comes in pieces, whose borders may be within a character.
+/// Decodes text from chunks that may split a character.
 #[derive(Debug, Default)]
 struct Pieces {
     unfinished: Vec<u8>,
 }
 
 impl Pieces {
-    /// The text of a piece, as far as its characters are whole.
+    /// Returns the text of a chunk, up to its last complete character.
     fn next(&mut self, piece: &[u8]) -> String {
         let mut bytes = std::mem::take(&mut self.unfinished);
         bytes.extend_from_slice(piece);
@@ -112,7 +112,7 @@ impl Pieces {
         while let Some(chunk) = chunks.next() {
             text.push_str(chunk.valid());
             let (invalid, is_last) = (chunk.invalid(), chunks.peek().is_none());
-            // What is no character yet may be one with the next piece.
+            // The next chunk may complete the character.
             match std::str::from_utf8(invalid) {
                 Err(error) if is_last && error.error_len().is_none() => self.unfinished.extend_from_slice(invalid),
                 Err(_) => text.push(char::REPLACEMENT_CHARACTER),
@@ -122,7 +122,7 @@ impl Pieces {
         text
     }
 
-    /// What is left at the end.
+    /// Returns the remainder at the end.
     fn rest(self) -> String {
         String::from_utf8_lossy(&self.unfinished).into_owned()
     }

@@ -1,4 +1,4 @@
-//! Threads: opening them, going back in them, compacting them.
+//! Opens, lists and compacts threads.
 
 use deepagents::channels::Todos;
 use deepagents::core::interrupt::ActionRequests;
@@ -14,10 +14,10 @@ use crate::app::transcript::{items_of, settled_items_of, text_arg};
 use crate::host::{Begin, Connection};
 use crate::policy::Mode;
 
-/// What is said while another program goes on with the thread.
+/// Shown while another program works on the thread.
 pub(super) const WORKED_ON: &str =
     "another program works on this thread; it is shown as it goes on, and /takeover goes on with it here";
-/// Threads that are listed.
+/// Maximum number of threads in the list.
 const THREADS: usize = 200;
 
 impl Session {
@@ -95,7 +95,7 @@ impl Session {
         Ok(opened)
     }
 
-    /// What of a thread waits for a decision.
+    /// Returns the pending approvals of a thread.
     pub(super) async fn open_questions(&self, connection: &Connection, state: &State) -> Vec<PendingApproval> {
         let mut questions = Vec::new();
         let asked = state.get::<ActionRequests>().into_iter().flat_map(|asked| asked.values());
@@ -106,7 +106,7 @@ impl Session {
         questions
     }
 
-    /// What is said about a run that did not end.
+    /// Returns the notice for a run that has not ended.
     fn unfinished(&self, _connection: &Connection, info: &ThreadInfo, state: &State) -> Option<String> {
         if self.with(|state| state.background.iter().any(|background| background.thread == info.id)) {
             return Some(
@@ -155,17 +155,17 @@ impl Session {
     }
 }
 
-/// A thread's conversation as it is shown.
+/// Converts a thread's state for display.
 pub(super) fn of_state(state: &State) -> Opened {
     Opened { items: items_of(state.messages().iter().map(|message| &**message)), ..facts_of(state) }
 }
 
-/// The same while somebody else goes on with it: a call is shown once it has its result.
+/// Like [`of_state`], but for a thread that somebody else works on: a call is shown only once it has its result.
 pub(super) fn of_state_so_far(state: &State) -> Opened {
     Opened { items: settled_items_of(state.messages().iter().map(|message| &**message)), ..facts_of(state) }
 }
 
-/// What is said of a thread beside its conversation.
+/// Returns what is shown of a thread besides its conversation.
 fn facts_of(state: &State) -> Opened {
     let mut usage = Usage::default();
     let mut context = 0;
@@ -178,7 +178,8 @@ fn facts_of(state: &State) -> Opened {
     Opened { todos: state.get::<Todos>().cloned().unwrap_or_default(), usage, context, ..Opened::default() }
 }
 
-/// What the sub-agent was given to do whose call is asked about, as the open call of the conversation says that runs it.
+/// Returns the task of the sub-agent whose call needs approval, from the open call in the conversation that runs that
+/// sub-agent.
 fn task_of(state: &State, request: &ActionRequest) -> Option<String> {
     let place = request.call.path.first()?.rsplit('.').next()?.parse().ok()?;
     let messages = state.messages();
@@ -192,7 +193,7 @@ fn task_of(state: &State, request: &ActionRequest) -> Option<String> {
     Some(text_arg(&call.args, "description").to_owned()).filter(|task| !task.is_empty())
 }
 
-/// Calls of the last answer that have no result, as people read them.
+/// Returns the titles of the last answer's calls that have no result.
 fn open_calls(state: &State) -> Vec<String> {
     let messages = state.messages();
     let Some(at) = messages.last_assistant() else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! The sub-agents of a conversation: which there are, and what each has said and done.
+//! The sub-agents of a conversation and their transcripts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,20 +13,20 @@ use crate::app::transcript::{AgentWork, Item, items_of};
 use crate::host::Connection;
 use crate::text::shorten;
 
-/// Sub-agents that are listed.
+/// Maximum number of sub-agents in the list.
 const MOST: usize = 200;
-/// Sub-agents whose work is read when a conversation is opened.
+/// Maximum number of sub-agents whose work is read when a conversation is opened.
 const FILLED: usize = 20;
-/// Records that are read for that, as a conversation is to open at once: each of them takes the log once. Those that wait
-/// within a question are read in any case.
+/// Maximum number of records read for that, so that a conversation opens without delay: each sub-agent requires one
+/// pass over the log. Sub-agents with a pending interrupt are always read.
 const READ: u64 = 40_000;
 
-/// What a sub-agent is found by.
+/// Identifies a sub-agent.
 #[derive(Serialize, Deserialize)]
 enum Key {
-    /// Its place below the agent of the conversation.
+    /// Its path below the conversation's agent.
     Path(Vec<String>),
-    /// The thread of one in the background.
+    /// The thread of a background sub-agent.
     Thread(String),
 }
 
@@ -51,7 +51,7 @@ impl Session {
         self.spawn(async move { Some(Event::Choose(this.sub_agents().await)) });
     }
 
-    /// The sub-agents as a tree: each below the one that it works for, in order of their beginning.
+    /// Returns the sub-agents as a tree, each below its parent agent, in order of their start.
     async fn sub_agents(&self) -> Result<Choices, String> {
         let mut rows = Vec::new();
         if let Some(thread) = self.thread() {
@@ -66,7 +66,7 @@ impl Session {
                 let state = connection.agent.sub_agent_state(&thread, &info.path).await;
                 let task = state.ok().and_then(|state| Some(state.messages().get(0)?.text())).unwrap_or_default();
                 let detail = match info.status {
-                    // The conversation has gone on without an answer.
+                    // The conversation continued without a decision.
                     RunStatus::Interrupted if !asked(&info.path) => "left without a decision",
                     status => status_word(status),
                 };
@@ -77,7 +77,7 @@ impl Session {
                     detail: detail.to_owned(),
                 });
             }
-            // Those that nobody waits for have threads of their own.
+            // Background sub-agents have threads of their own.
             let tasks = connection.agent.background(&thread).await.map_err(|error| error.to_string())?;
             for task in tasks.into_iter().take(MOST) {
                 let state = connection.agent.state(&task.thread).await;
@@ -92,8 +92,8 @@ impl Session {
         Ok(Choices { of: ListOf::SubAgents, rows })
     }
 
-    /// Gives the sub-agents of a conversation what they have done. Those that wait within a question go on once it is answered,
-    /// and are left to that.
+    /// Fills in the work of a conversation's sub-agents. Those with a pending interrupt move from the items to
+    /// `agents`, where their work continues after the decision.
     pub(super) async fn fill_sub_agents(&self, connection: &Connection, opened: &mut Opened, end: LogPosition) {
         let Some(thread) = opened.thread.clone() else { return };
         let most = opened.items.iter().filter(|item| matches!(item, Item::Agent(_))).count().min(FILLED);
@@ -101,7 +101,7 @@ impl Session {
             return;
         }
         let most = usize::try_from(READ / end.max(1)).unwrap_or(usize::MAX).min(most);
-        // What cannot be read is told by /tree.
+        // `/tree` reports read errors.
         let Ok(found) = connection.agent.sub_agents(&thread).await else { return };
         let asking: BTreeSet<Vec<String>> = opened
             .questions
@@ -109,7 +109,7 @@ impl Session {
             .filter_map(|question| question.request.call.path.get(..1).map(<[String]>::to_vec))
             .collect();
         let mut filled = BTreeSet::new();
-        // The last ones first: a conversation that was compacted has lost its beginning.
+        // Latest first, because a compacted conversation has lost its beginning.
         let own = found.into_iter().rev().filter(|info| info.path.len() == 1).enumerate();
         for (_, info) in own.filter(|(at, info)| *at < most || asking.contains(&info.path)) {
             let Ok(state) = connection.agent.sub_agent_state(&thread, &info.path).await else { continue };
@@ -126,7 +126,7 @@ impl Session {
             }
             let mut work = work.clone();
             work.calls = work.calls.saturating_sub(1);
-            // The call that is asked about has not been made.
+            // The call that needs approval has not run yet.
             work.items.retain(|item| !is_asked(item, &opened.questions));
             opened.agents.insert(info.path, work);
         }
@@ -137,7 +137,7 @@ impl Session {
         opened.items.retain(|item| !waits(item));
     }
 
-    /// Reads what a sub-agent has said and done.
+    /// Shows the transcript of a sub-agent.
     pub(super) fn open_sub_agent(&self, key: String, title: String) {
         let this = self.clone();
         self.spawn(async move {
@@ -160,14 +160,14 @@ impl Session {
     }
 }
 
-/// Whether a call is one that is asked about, and has no result.
+/// Returns whether an item is a call that needs approval and has no result.
 fn is_asked(item: &Item, questions: &[PendingApproval]) -> bool {
     let Item::Call(call) = item else { return false };
     let is_it = |question: &PendingApproval| question.request.tool == call.name && question.request.args == call.args;
     call.result.is_empty() && !call.failed && questions.iter().any(is_it)
 }
 
-/// What a sub-agent has done, as its own records say, and what it was given to do.
+/// Returns the work that a sub-agent's own records describe, and its task.
 fn work_of(state: &State) -> (AgentWork, String) {
     let messages = state.messages();
     let task = messages.get(0).map(|message| message.text()).unwrap_or_default();
@@ -178,7 +178,7 @@ fn work_of(state: &State) -> (AgentWork, String) {
     (AgentWork { items, calls, tokens, ..AgentWork::default() }, task)
 }
 
-/// In the order of a tree.
+/// Sorts sub-agents in tree order.
 fn as_tree(mut all: Vec<SubAgentInfo>) -> Vec<SubAgentInfo> {
     let starts: BTreeMap<Vec<String>, u64> = all.iter().map(|info| (info.path.clone(), info.start)).collect();
     all.sort_by_cached_key(|info| {

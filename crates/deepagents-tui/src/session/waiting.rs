@@ -1,4 +1,4 @@
-//! What a person has said and no run was told yet, kept with its thread: a program that is killed has not lost it.
+//! Saves user input that no run has received yet with its thread, so that it survives if the program is killed.
 
 use deepagents::core::journal::ThreadInfo;
 use serde_json::{Map, Value, json};
@@ -8,11 +8,11 @@ use super::run::is_owned;
 use crate::app::decided::KeptDecision;
 use crate::host::Connection;
 
-/// Where messages that wait stand in the metadata of a thread, and decisions.
+/// The metadata keys for waiting messages and for decisions.
 const WAITING: &str = "waiting_messages";
 const DECIDED: &str = "waiting_decisions";
 
-/// What is to be kept with a thread, where it has changed.
+/// The input to save with a thread, where it has changed.
 #[derive(Default)]
 pub(super) struct KeptWithThread {
     waiting: Option<Vec<String>>,
@@ -20,17 +20,17 @@ pub(super) struct KeptWithThread {
 }
 
 impl Session {
-    /// Keeps what waits on a thread.
+    /// Saves the messages that wait on a thread.
     pub(super) fn keep_waiting(&self, thread: String, texts: Vec<String>) {
         self.keep_with(thread, |kept| kept.waiting = Some(texts));
     }
 
-    /// Keeps what was decided on a thread while something is left to decide.
+    /// Saves the decisions made on a thread while others are pending.
     pub(super) fn keep_decided(&self, thread: String, decided: Vec<KeptDecision>) {
         self.keep_with(thread, |kept| kept.decided = Some(decided));
     }
 
-    /// Keeps something with a thread, one change after the other.
+    /// Queues input to be saved with a thread. Changes are saved one after the other.
     fn keep_with(&self, thread: String, change: impl FnOnce(&mut KeptWithThread)) {
         let runs = self.with(|state| {
             change(state.kept.entry(thread).or_default());
@@ -50,17 +50,17 @@ impl Session {
         let this = self.clone();
         let keeper = tokio::spawn(async move {
             while let Some((thread, kept)) = next() {
-                // What cannot be kept is still shown, and is lost with the program alone.
+                // Input that cannot be saved is still shown; it is lost only if the program ends.
                 let _ = this.keep(&thread, kept).await;
             }
         });
         self.with(|state| state.keeper = Some(keeper));
     }
 
-    /// Waits until all is kept, as the program is about to end.
+    /// Waits until everything is saved, because the program is about to end.
     pub(crate) async fn keep_all(&self) {
         if let Some(keeper) = self.with(|state| state.keeper.take()) {
-            // One that panicked has kept nothing.
+            // A task that panicked has saved nothing.
             let _ = keeper.await;
         }
     }
@@ -68,11 +68,11 @@ impl Session {
     async fn keep(&self, thread: &str, kept: KeptWithThread) -> Result<(), String> {
         let connection = self.connection().await?;
         let threads = connection.journal.threads();
-        // A thread that was deleted is not begun again.
+        // A deleted thread is not created again.
         let known = threads.get(thread).await.map_err(|error| error.to_string())?;
         let Some(info) = known else { return Ok(()) };
         let decided = kept.decided.map(|decided| unhidden(&connection, decided));
-        // What the agent hides is not kept as it was typed; what it blocks is not kept at all.
+        // Messages are saved with the agent's redactions applied; messages that the agent blocks are not saved.
         let received = |text: String| connection.agent.receive_text(text).ok();
         let waiting = kept.waiting.map(|texts| texts.into_iter().filter_map(received).collect::<Vec<_>>());
         let lists = [(WAITING, waiting.map(|texts| json!(texts))), (DECIDED, decided.map(|list| json!(list)))];
@@ -90,7 +90,7 @@ impl Session {
         threads.set_metadata(thread, changes).await.map_err(|error| error.to_string())
     }
 
-    /// What waited on a thread that is opened; it is the person's again.
+    /// Takes the messages that waited on a thread that is being opened; they return to the user.
     pub(super) fn waited(&self, info: &ThreadInfo) -> Vec<String> {
         let kept = self.kept_with(info, WAITING);
         let texts: Vec<String> = kept.filter_map(Value::as_str).map(str::to_owned).collect();
@@ -100,13 +100,13 @@ impl Session {
         texts
     }
 
-    /// What was decided on a thread that is opened, before all of its questions were.
+    /// Returns the decisions made on a thread before it was opened, while others were pending.
     pub(super) fn decided_before(&self, info: &ThreadInfo) -> Vec<KeptDecision> {
-        // What a later version has decided is asked about again.
+        // A decision in the format of a later version is ignored, so the user is asked again.
         self.kept_with(info, DECIDED).filter_map(|kept| serde_json::from_value(kept.clone()).ok()).collect()
     }
 
-    /// What is kept with a thread that nobody works on.
+    /// Returns the input saved with a thread that no one works on.
     fn kept_with<'a>(&self, info: &'a ThreadInfo, key: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
         let is_here = self.with(|state| state.background.iter().any(|background| background.thread == info.id));
         let kept = info.metadata.get(key).and_then(Value::as_array).filter(|_| !is_here && !is_owned(self, info));
@@ -114,7 +114,7 @@ impl Session {
     }
 }
 
-/// Those decisions that hold nothing that the agent hides: words are hidden by the run that takes them.
+/// Keeps the decisions that contain nothing the agent redacts. Only the run that takes a decision may redact it.
 fn unhidden(connection: &Connection, mut decided: Vec<KeptDecision>) -> Vec<KeptDecision> {
     decided.retain(|kept| {
         let said = json!(kept.decided.decision).to_string();

@@ -1,44 +1,44 @@
-//! Pictures, in the protocols of the terminals that draw them.
+//! Images, in the graphics protocols of terminals.
 //!
-//! What is written is made of the bytes of a picture alone: they are decoded, looked at and encoded anew, so that nothing
-//! in them reaches the terminal as another sequence.
+//! The output is made from the image's bytes only. They are decoded, checked and encoded again, so that they cannot
+//! contain other control sequences.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::sixel;
 
-/// How a terminal takes pictures.
+/// The graphics protocol of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Graphics {
-    /// The protocol of kitty, in which PNG is drawn.
+    /// The kitty graphics protocol; draws PNG.
     Kitty,
-    /// The inline images of iTerm2, in which PNG, JPEG and GIF are drawn.
+    /// The inline images of iTerm2; draws PNG, JPEG and GIF.
     Iterm2,
-    /// Sixels, as which PNG is drawn.
+    /// Sixel graphics; draws PNG.
     Sixel,
 }
 
-/// Bytes of a picture that is drawn; a larger one would hold up the screen.
+/// Maximum bytes of an image to draw; a larger one would block the screen.
 const LARGEST: usize = 4 << 20;
-/// Pixels of a side of it.
+/// Maximum pixels per side.
 const SIDE: u32 = 16_384;
-/// Rows that it takes.
+/// Maximum rows that it takes.
 const ROWS: u16 = 16;
-/// Bytes of a piece of kitty's protocol.
+/// Bytes per chunk of the kitty protocol.
 const CHUNK: usize = 4_096;
-/// How PNG begins.
+/// The signature of PNG.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-/// A picture that is ready to be written where it is to be seen; the cursor may be anywhere then.
+/// An image ready to be written at its position. Writing it leaves the cursor anywhere.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Drawing {
     pub(crate) rows: u16,
     pub(crate) sequence: Vec<u8>,
 }
 
-/// Where a picture is drawn: cells that are free, and pixels of a cell.
+/// The room for an image: free cells, and the pixels of a cell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Canvas {
     pub(crate) columns: u16,
@@ -47,7 +47,8 @@ pub(crate) struct Canvas {
 }
 
 impl Graphics {
-    /// What takes pictures off the screen before it is drawn anew, where they do not go with the cells below them.
+    /// Returns the sequence that removes images before the screen is redrawn, if erasing the cells does not remove
+    /// them.
     pub(crate) fn erase(self) -> &'static [u8] {
         match self {
             Self::Kitty => b"\x1b_Ga=d,d=a,q=2\x1b\\",
@@ -55,7 +56,8 @@ impl Graphics {
         }
     }
 
-    /// Draws a picture that is given as base64, no larger than it is; nothing where the terminal cannot or it has no room.
+    /// Draws an image given as base64, no larger than its size. Returns `None` if the terminal cannot draw it, or there
+    /// is no room.
     pub(crate) fn draw(self, base64: &str, canvas: Canvas) -> Option<Drawing> {
         if base64.len() / 4 * 3 > LARGEST {
             return None;
@@ -82,7 +84,7 @@ impl Graphics {
     }
 }
 
-/// In pieces; the terminal answers nothing and leaves the cursor where it is.
+/// Encodes an image in chunks. The terminal sends no reply and does not move the cursor.
 fn kitty(data: &str, columns: u16, rows: u16) -> Vec<u8> {
     let mut out = Vec::with_capacity(data.len() + data.len() / CHUNK * 16 + 64);
     let pieces = data.as_bytes().chunks(CHUNK);
@@ -101,7 +103,7 @@ fn kitty(data: &str, columns: u16, rows: u16) -> Vec<u8> {
 }
 
 impl Canvas {
-    /// The columns and rows of a picture of so many pixels, made smaller where it does not fit.
+    /// Returns the columns and rows of an image, scaled down if it does not fit.
     fn cells(self, (width, height): (u32, u32)) -> Option<(u16, u16)> {
         let (columns, rows) = (u32::from(self.columns), u32::from(self.rows.min(ROWS)));
         let (across, down) = (u32::from(self.cell.0.max(1)), u32::from(self.cell.1.max(1)));
@@ -110,7 +112,7 @@ impl Canvas {
         }
         let (width, height) = (u64::from(width), u64::from(height));
         let (most_across, most_down) = (u64::from(columns * across), u64::from(rows * down));
-        // The scale is the smaller of the two, and never more than one; as fractions, so that nothing is lost.
+        // The scale is the smaller of the two and at most one, as a fraction to avoid rounding.
         let (part, whole) = if width * most_down > height * most_across {
             (most_across.min(width), width)
         } else {
@@ -124,7 +126,8 @@ impl Canvas {
     }
 }
 
-/// Pixels across and down, as the picture says itself; nothing where it is none of a kind that is drawn.
+/// Returns the width and height that an image declares. Returns `None` if its format is not supported, or a side is out
+/// of range.
 fn dimensions(bytes: &[u8]) -> Option<(u32, u32)> {
     let little = |at: usize| Some(u32::from(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?)));
     let size = match bytes {
@@ -140,7 +143,7 @@ fn dimensions(bytes: &[u8]) -> Option<(u32, u32)> {
     (fits(size.0) && fits(size.1)).then_some(size)
 }
 
-/// The size in the first frame of a JPEG.
+/// Returns the size in the first frame header of a JPEG.
 fn jpeg(bytes: &[u8]) -> Option<(u32, u32)> {
     let mut rest = bytes.get(2..)?;
     loop {

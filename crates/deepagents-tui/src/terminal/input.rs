@@ -1,4 +1,4 @@
-//! What comes from the terminal.
+//! Input from the terminal.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,18 +8,18 @@ use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyM
 use futures_util::StreamExt;
 use tokio::time::Instant;
 
-/// The letters of an answer follow each other as quickly as this.
+/// The maximum pause between two characters of a reply.
 const QUICK: Duration = Duration::from_millis(30);
-/// Letters of an answer; what is longer is none.
+/// Maximum characters of a reply.
 const LONGEST: usize = 4_096;
 
-/// Keys, pastes and sizes as they come. While it is suspended nothing is read, so that another program can be at the
+/// The stream of keys, pastes and sizes. While suspended, it reads nothing, so that another program can use the
 /// terminal.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     stream: Option<EventStream>,
     answers: Answers,
-    /// When what is held back counts as typed.
+    /// When the held events count as typed.
     until: Option<Instant>,
 }
 
@@ -36,7 +36,7 @@ impl Input {
         self.stream = Some(EventStream::new());
     }
 
-    /// The next event; nothing once the terminal is gone. Never while suspended.
+    /// Returns the next event, or `None` once the terminal is gone. Pends forever while suspended.
     pub(crate) async fn next(&mut self) -> Option<io::Result<Event>> {
         loop {
             if let Some(event) = self.answers.typed.pop_front() {
@@ -63,8 +63,8 @@ impl Input {
     }
 }
 
-/// Tells what a person types from what a terminal answers late to a question that another program has asked: the sequences
-/// OSC, DCS, PM and APC come as Alt with a letter, and what is in them as letters.
+/// Separates what the user types from late replies of the terminal to queries of another program. The sequences OSC,
+/// DCS, PM and APC arrive as Alt with a character, followed by their contents as characters.
 #[derive(Debug, Default)]
 struct Answers {
     held: Vec<Event>,
@@ -76,7 +76,7 @@ impl Answers {
         !self.held.is_empty()
     }
 
-    /// What is held back was typed.
+    /// Treats the held events as typed.
     fn give_up(&mut self) {
         self.typed.extend(self.held.drain(..));
     }
@@ -97,7 +97,7 @@ impl Answers {
             }
             return;
         }
-        // BEL, and ESC with a backslash.
+        // The terminators: BEL, or ESC with a backslash.
         if (control && c == 'g') || (alt && c == '\\') {
             self.held.clear();
             return;
@@ -136,11 +136,11 @@ mod tests {
             assert_eq!(given(&mut answers, all), [], "{begin}");
         }
         assert_eq!(given(&mut answers, plain("hi")), plain("hi"));
-        // A key with Alt that nothing follows at once.
+        // Alt with a key, not followed by others in time.
         assert_eq!(given(&mut answers, [key(']', KeyModifiers::ALT)]), []);
         answers.give_up();
         assert_eq!(given(&mut answers, plain("x")), [vec![key(']', KeyModifiers::ALT)], plain("x")].concat());
-        // What is no answer after all.
+        // A sequence that turns out not to be a reply.
         let all = [key('^', KeyModifiers::ALT), key('a', KeyModifiers::NONE), key('c', KeyModifiers::CONTROL)];
         assert_eq!(given(&mut answers, all.clone()), all);
     }

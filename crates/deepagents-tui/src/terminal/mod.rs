@@ -1,4 +1,4 @@
-//! The terminal: its modes, what is written to it, and what comes from it.
+//! The terminal: its modes, its output and its input.
 
 mod graphics;
 mod input;

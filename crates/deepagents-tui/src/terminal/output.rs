@@ -1,4 +1,4 @@
-//! Writing without waiting: a terminal that takes its time holds up nothing but its own picture.
+//! Non-blocking output: a slow terminal delays only its own frames.
 
 use std::io::{self, Write};
 use std::sync::mpsc;
@@ -6,8 +6,8 @@ use std::thread;
 
 use tokio::sync::mpsc as asynchronous;
 
-/// Writes frames on a thread of its own, one at a time: while one is under way the next is not yet made, so that a slow
-/// terminal is shown fewer frames and none that is out of date.
+/// Writes frames on its own thread, one at a time. The next frame is made only after the previous one was written, so
+/// that a slow terminal shows fewer frames but no outdated ones.
 #[derive(Debug)]
 pub(crate) struct Output {
     frames: mpsc::Sender<Vec<u8>>,
@@ -32,27 +32,27 @@ impl Output {
         Self { frames, done, busy: false }
     }
 
-    /// Whether a frame is being written.
+    /// Returns whether a frame is in flight.
     pub(crate) fn is_busy(&self) -> bool {
         self.busy
     }
 
-    /// Begins to write a frame.
+    /// Starts to write a frame.
     pub(crate) fn write(&mut self, frame: Vec<u8>) {
         if !frame.is_empty() {
             self.busy = self.frames.send(frame).is_ok();
         }
     }
 
-    /// Waits until the frame is written, if there is one.
+    /// Waits until the frame in flight is written, if there is one.
     pub(crate) async fn written_if_busy(&mut self) {
         if self.busy {
-            // What cannot be written is found out by the next frame.
+            // The next frame reports write errors.
             let _ = self.written().await;
         }
     }
 
-    /// Waits until the frame is written; for ever where there is none.
+    /// Waits until the frame in flight is written. Pends forever if there is none.
     pub(crate) async fn written(&mut self) -> io::Result<()> {
         if !self.busy {
             return std::future::pending().await;

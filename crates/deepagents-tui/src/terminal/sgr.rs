@@ -1,21 +1,21 @@
-//! Styles as the terminal understands them.
+//! Styles as SGR sequences.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// How many colours a terminal shows.
+/// The colours that a terminal supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Colours {
-    /// Sixteen.
+    /// 16 colours.
     Sixteen,
-    /// 256: a cube of six steps for each of red, green and blue, and greys.
+    /// 256 colours: a cube with six steps each of red, green and blue, and greys.
     Indexed,
-    /// All that 24 bits can say.
+    /// All 24-bit colours.
     #[default]
     All,
 }
 
-/// Red, green and blue of the first sixteen as most terminals show them.
+/// The first 16 colours as most terminals show them.
 const SIXTEEN: [[u8; 3]; 16] = [
     [0, 0, 0],
     [170, 0, 0],
@@ -34,11 +34,11 @@ const SIXTEEN: [[u8; 3]; 16] = [
     [85, 255, 255],
     [255, 255, 255],
 ];
-/// The steps of the cube.
+/// The steps of the colour cube.
 const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
 
 impl Colours {
-    /// The colour that is shown for one.
+    /// Returns the supported colour that is nearest.
     pub(crate) fn nearest(self, color: Color) -> Color {
         match (self, color) {
             (Self::Indexed, Color::Rgb(r, g, b)) => Color::Indexed(indexed([r, g, b])),
@@ -53,7 +53,7 @@ fn distance(one: [u8; 3], other: [u8; 3]) -> u32 {
     one.iter().zip(other).map(|(one, other)| u32::from(one.abs_diff(other)).pow(2)).sum()
 }
 
-/// What an index from 16 on is shown as.
+/// Returns the colour of an index from 16 on.
 fn of_index(index: u8) -> [u8; 3] {
     if index >= 232 {
         return [8 + (index - 232) * 10; 3];
@@ -71,7 +71,7 @@ fn sixteen(rgb: [u8; 3]) -> Color {
     Color::Indexed(nearest.map_or(7, |(index, _)| index))
 }
 
-/// The sequence that sets a style, whatever was set before. Colours are left out where none are wanted.
+/// Writes the sequence that sets a style, regardless of the previous one. Without `colour`, colours are omitted.
 pub(super) fn sgr(style: Style, colour: bool, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\x1b[0");
     let modifiers = [
@@ -102,7 +102,7 @@ fn paint(color: Option<Color>, base: u8, out: &mut Vec<u8>) {
             out.extend_from_slice(format!(";{};2;{r};{g};{b}", base + 8).as_bytes());
             return;
         }
-        // The first sixteen have numbers of their own, which all terminals know.
+        // The first 16 colours have codes of their own, which all terminals support.
         Some(Color::Indexed(index @ 0..8)) => index,
         Some(Color::Indexed(index @ 8..16)) => 52 + index,
         Some(Color::Indexed(index)) => {

@@ -1,23 +1,24 @@
-//! Pictures as sixels: rows of six points, one colour after the other.
+//! Images as sixels: bands of six pixel rows, one colour after the other.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
 
-/// Points of a picture that is decoded; a larger one would hold up the screen.
+/// Maximum pixels of an image to decode; a larger one would block the screen.
 const POINTS: usize = 4 << 20;
-/// Levels of red, green and blue, less one: a cube of 216 colours, which every such terminal has room for.
+/// The highest level of red, green and blue: a cube of 216 colours, which every sixel terminal supports.
 const LEVELS: u32 = 5;
-/// Which of sixteen neighbours is brighter, so that from afar there are more colours than there are.
+/// The matrix for ordered dithering, which simulates more colours.
 const DITHER: [[u32; 4]; 4] = [[0, 8, 2, 10], [12, 4, 14, 6], [3, 11, 1, 9], [15, 7, 13, 5]];
 
-/// Points by rows, as red, green, blue and how far they hide what is behind them.
+/// Pixels in row order, as red, green, blue and alpha.
 struct Bitmap {
     width: usize,
     height: usize,
     points: Vec<[u8; 4]>,
 }
 
-/// What draws a PNG within so many points, across and down; nothing where it cannot be decoded.
+/// Returns the sequence that draws a PNG within this width and height in pixels. Returns `None` if it cannot be
+/// decoded.
 pub(super) fn sequence(png: &[u8], most: (usize, usize)) -> Option<Vec<u8>> {
     let bitmap = Bitmap::decode(png)?;
     let (across, down) = most;
@@ -49,7 +50,7 @@ impl Bitmap {
         (points.len() == width * height && width > 0 && height > 0).then_some(Self { width, height, points })
     }
 
-    /// The same in fewer points, each of which is the mean of those that it stands for.
+    /// Scales the bitmap down. Each pixel is the mean of those that it replaces.
     fn scaled(&self, width: usize, height: usize) -> Self {
         let mut points = Vec::with_capacity(width * height);
         for y in 0..height {
@@ -79,7 +80,7 @@ impl Bitmap {
             if number > 0 {
                 out.push('-');
             }
-            // The points of each colour in the band: a bit for each of the six rows, column by column.
+            // The pixels of each colour in the band: for each column, a bit per row.
             let mut colours: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
             for (at, point) in band.iter().enumerate() {
                 let (x, y) = (at % self.width, at / self.width);
@@ -106,7 +107,7 @@ impl Bitmap {
     }
 }
 
-/// The colour of a point at this place; none where what is behind it is seen.
+/// Returns the dithered colour of a pixel, or `None` if it is transparent.
 fn colour([red, green, blue, alpha]: [u8; 4], x: usize, y: usize) -> Option<u32> {
     let dither = DITHER.get(y % 4).and_then(|row| row.get(x % 4)).copied().unwrap_or(0) * 16 + 8;
     let level = |sample: u8| (u32::from(sample) * LEVELS + dither) / 255;
@@ -126,7 +127,7 @@ mod tests {
         bytes
     }
 
-    /// What comes behind the colours.
+    /// Returns what follows the colour definitions.
     fn bands(sequence: &[u8]) -> String {
         let text = String::from_utf8(sequence.to_vec()).unwrap();
         let (_, rest) = text.split_once("#215;2;100;100;100").unwrap();

@@ -1,8 +1,8 @@
-//! Drawing at the end of the terminal's own scrollback.
+//! Draws at the end of the terminal's own scrollback.
 //!
-//! Finished lines are written above a live area and are the terminal's from then on. The live area is the last rows of
-//! what was written; it is redrawn by moving relative to its own first row, so nothing depends on where on the screen it
-//! stands, and by writing the cells alone that have changed.
+//! Finished lines are written above a live area and belong to the terminal from then on. The live area is the last rows
+//! of the output. It is redrawn with movements relative to its first row, so its position on the screen does not
+//! matter, and only changed cells are written.
 
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
@@ -14,17 +14,17 @@ use super::graphics::Drawing;
 use super::sgr::sgr;
 use crate::text::ascii;
 
-/// What the terminal shows, and what has to be written to make it show something else.
+/// What the terminal shows, and the pending output.
 #[derive(Debug)]
 pub(crate) struct Surface {
     columns: u16,
     rows: u16,
     colour: bool,
-    /// Whether more than ASCII is shown.
+    /// Whether characters beyond ASCII are shown.
     unicode: bool,
-    /// The live area as it is shown.
+    /// The live area as displayed.
     shown: Buffer,
-    /// Where the cursor is, relative to the first row of the live area.
+    /// The cursor's position relative to the first row of the live area.
     at: (u16, u16),
     cursor: bool,
     style: Option<Style>,
@@ -33,7 +33,7 @@ pub(crate) struct Surface {
 }
 
 impl Surface {
-    /// A terminal of this size whose cursor stands in an empty line.
+    /// Creates a surface for a terminal of this size whose cursor is on an empty line.
     pub(crate) fn new(columns: u16, rows: u16, colour: bool, unicode: bool) -> Self {
         Self {
             columns,
@@ -57,14 +57,14 @@ impl Surface {
         self.alternate
     }
 
-    /// What is to be written since it was taken last, as one picture.
+    /// Takes the pending output as one frame.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         if self.out.is_empty() {
             return Vec::new();
         }
         self.reset_style();
         let mut frame = Vec::with_capacity(self.out.len() + 16);
-        // A short change needs no mark of its beginning and end.
+        // A short update needs no synchronised output.
         let whole = self.out.len() > 256;
         if whole {
             frame.extend_from_slice(b"\x1b[?2026h");
@@ -76,12 +76,12 @@ impl Surface {
         frame
     }
 
-    /// Writes lines above the live area; they are never touched again.
+    /// Writes lines above the live area. They are final.
     pub(crate) fn commit(&mut self, lines: &[Line<'_>]) {
         let height = self.shown.area.height;
         let room = usize::from(self.room());
         if room == 0 {
-            // No row is free: the lines take the place of the live area, which is drawn below them anew.
+            // No row is free: the lines replace the live area, which is redrawn below them.
             self.move_to(0, 0);
             self.reset_style();
             self.out.extend_from_slice(b"\x1b[J");
@@ -94,7 +94,7 @@ impl Surface {
         }
         for part in lines.chunks(room) {
             let count = u16::try_from(part.len()).unwrap_or(u16::MAX);
-            // Room is made by scrolling all, and the live area is moved down again into it.
+            // Scrolls to make room, and moves the live area down into it.
             self.move_to(0, height.saturating_sub(1));
             self.reset_style();
             for _ in 0..count {
@@ -110,8 +110,7 @@ impl Surface {
         }
     }
 
-    /// Takes away the rows of the live area from this one on, so that what is committed next scrolls no more away than it has
-    /// to.
+    /// Removes the rows of the live area from `height` on, so that the next commit scrolls no further than necessary.
     pub(crate) fn shrink(&mut self, height: u16) {
         if height < self.shown.area.height {
             self.move_to(0, height);
@@ -121,26 +120,26 @@ impl Surface {
         }
     }
 
-    /// Rows above the live area.
+    /// Returns the number of rows above the live area.
     pub(crate) fn room(&self) -> u16 {
         self.rows.saturating_sub(self.shown.area.height)
     }
 
-    /// Shows a picture above the live area, where it is never touched again.
+    /// Draws an image above the live area. It is final.
     pub(crate) fn picture(&mut self, drawing: &Drawing) {
         if drawing.rows == 0 || drawing.rows > self.room() {
             return;
         }
         self.commit(&vec![Line::default(); usize::from(drawing.rows)]);
         self.move_to(0, 0);
-        // Terminals differ on where a picture leaves the cursor.
+        // Terminals disagree on where an image leaves the cursor.
         self.out.extend_from_slice(b"\x1b7");
         self.csi(drawing.rows, b'A');
         self.out.extend_from_slice(&drawing.sequence);
         self.out.extend_from_slice(b"\x1b8");
     }
 
-    /// Shows the live area, with the cursor where it is wanted.
+    /// Draws the live area and places the cursor.
     pub(crate) fn draw(&mut self, next: &Buffer, cursor: Option<(u16, u16)>) {
         let (before, after) = (self.shown.area.height, next.area.height);
         if after > before {
@@ -158,7 +157,7 @@ impl Surface {
             shown.diff(next).into_iter().map(|(x, y, cell)| (x, y, cell.clone())).collect();
         let mut changes = changes.into_iter().peekable();
         while let Some((x, y, cell)) = changes.next() {
-            // The rest of a row that becomes blank is erased at once.
+            // A row that is blank from here on is erased at once.
             if cell == Cell::EMPTY && is_blank(next, x, y) {
                 while changes.peek().is_some_and(|(_, row, _)| *row == y) {
                     changes.next();
@@ -176,7 +175,8 @@ impl Surface {
                 self.out.extend_from_slice(ascii(cell.symbol()).as_bytes());
             }
             let width = u16::try_from(crate::text::width(cell.symbol())).unwrap_or(1);
-            // How wide several characters are that are one sign, terminals do not agree: what comes next is placed anew.
+            // Terminals disagree on the width of a grapheme with several characters, so the next one is positioned
+            // explicitly.
             let is_sure = cell.symbol().chars().nth(1).is_none();
             self.at.0 = if is_sure { x.saturating_add(width.max(1)) } else { u16::MAX };
         }
@@ -197,7 +197,7 @@ impl Surface {
         }
     }
 
-    /// Begins with an empty screen; what is in the scrollback stays there.
+    /// Clears the screen. The scrollback remains.
     pub(crate) fn clear(&mut self, columns: u16, rows: u16) {
         (self.columns, self.rows) = (columns, rows);
         self.reset_style();
@@ -206,7 +206,7 @@ impl Surface {
         self.at = (0, 0);
     }
 
-    /// Goes to the alternate screen, or comes back to what was shown before. What is drawn then is drawn anew.
+    /// Enters or leaves the alternate screen. The next frame is drawn in full.
     pub(crate) fn switch(&mut self, alternate: bool) {
         if self.alternate == alternate {
             return;
@@ -214,7 +214,7 @@ impl Surface {
         self.alternate = alternate;
         self.reset_style();
         if alternate {
-            // Where the live area ends is where the cursor waits.
+            // The saved cursor is in the first row of the live area.
             self.move_to(0, 0);
             self.out.extend_from_slice(b"\x1b[?1049h\x1b[H\x1b[J");
         } else {
@@ -224,7 +224,7 @@ impl Surface {
         self.at = (0, 0);
     }
 
-    /// Takes the live area away and leaves the cursor in its first row, for whatever writes next.
+    /// Erases the live area and leaves the cursor in its first row, for the next program.
     pub(crate) fn leave(&mut self) {
         if self.alternate {
             self.switch(false);
@@ -236,13 +236,13 @@ impl Surface {
         self.shown = Buffer::empty(Rect::new(0, 0, self.columns, 1));
     }
 
-    /// Sends something that shows nothing: a title, the clipboard.
+    /// Sends a sequence that displays nothing, such as a title or clipboard data.
     pub(crate) fn send(&mut self, sequence: &[u8]) {
         self.out.extend_from_slice(sequence);
     }
 
     fn line(&mut self, line: &Line<'_>) {
-        // The column that comes next, and whether the terminal may take another one for it.
+        // The next column, and whether the terminal is sure to agree.
         let (mut column, mut is_sure) = (0, true);
         for span in &line.spans {
             self.set_style(line.style.patch(span.style));
@@ -284,7 +284,7 @@ impl Surface {
         if x == 0 && (from_x != 0 || from_x >= self.columns) {
             self.out.push(b'\r');
         } else if x != from_x {
-            // The column is told whole: in the last one terminals differ on where the cursor is.
+            // An absolute column, because terminals disagree on where the cursor is after the last one.
             self.csi(x + 1, b'G');
         }
         self.at = (x, y);
@@ -307,7 +307,7 @@ fn is_plain(style: Style) -> bool {
     no(style.fg) && no(style.bg) && style.add_modifier.is_empty()
 }
 
-/// Whether nothing stands in a row from a column on.
+/// Returns whether a row is blank from a column on.
 fn is_blank(buffer: &Buffer, x: u16, y: u16) -> bool {
     (x..buffer.area.width).all(|x| buffer.cell((x, y)).is_none_or(|cell| *cell == Cell::EMPTY))
 }

@@ -1,11 +1,11 @@
-//! Text for terminals that show ASCII alone.
+//! Text for terminals that show only ASCII.
 
 use std::borrow::Cow;
 
 use unicode_width::UnicodeWidthChar;
 
-/// The text with every other character in the place of one that a terminal of ASCII has, as wide as it was: marks of the
-/// screens by marks, all else by question marks.
+/// Replaces each non-ASCII character without changing the width: the interface's symbols by similar characters, all
+/// others by question marks.
 pub(crate) fn ascii(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Borrowed(text);

@@ -1,12 +1,12 @@
-//! Nothing that a model, a tool, a file or a server says reaches the terminal as a control sequence.
+//! Keeps text from models, tools, files and servers from reaching the terminal as control sequences.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use deepagents::escape::is_hidden;
 
-/// Text with control characters as pictures of themselves, and what orders or hides text written out. Ends of lines
-/// and tabs stay; what joins letters and emoji stays.
+/// Replaces control characters by visible symbols, and writes out characters that reorder or hide text. Line breaks,
+/// tabs, and joiners within letters and emoji remain.
 ///
 /// ```
 /// use deepagents_tui::text::visible;
@@ -18,8 +18,8 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     rewrite(text, |c| is_control(c) || reorders(c))
 }
 
-/// As [`visible`], but every character that is not what it looks like is written out: joiners, selectors and blanks
-/// that are no plain blank. For text that a person decides about.
+/// Like [`visible`], but also writes out every other character that is not what it looks like: joiners, variation
+/// selectors and unusual white space. For text that the user decides on.
 ///
 /// ```
 /// use deepagents_tui::text::exact;
@@ -29,7 +29,8 @@ pub fn exact(text: &str) -> Cow<'_, str> {
     rewrite(text, |c| is_control(c) || reorders(c) || is_deceptive(c) || (!c.is_ascii() && is_hidden(c)))
 }
 
-/// As [`exact`], for terminals that show ASCII alone: every other character is written out, so that none stands for another.
+/// Like [`exact`], for terminals that show only ASCII: writes out every other character, so that different texts stay
+/// different.
 pub(crate) fn exact_ascii(text: &str) -> Cow<'_, str> {
     let bad = |c: char| is_control(c) || !c.is_ascii();
     if !text.contains(bad) {
@@ -39,7 +40,7 @@ pub(crate) fn exact_ascii(text: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(text.len() * 2);
     for c in text.chars() {
         if bad(c) {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(out, "<U+{:04X}>", u32::from(c));
         } else {
             out.push(c);
@@ -58,11 +59,11 @@ fn rewrite(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
         if !bad(c) {
             out.push(c);
         } else if c == '\r' && chars.peek() == Some(&'\n') {
-            // The end of a line as some systems write it.
+            // Drop the `\r` of a CRLF.
         } else if let Some(picture) = picture(c) {
             out.push(picture);
         } else {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(out, "<U+{:04X}>", u32::from(c));
         }
     }
@@ -73,7 +74,7 @@ fn is_control(c: char) -> bool {
     c.is_control() && c != '\n' && c != '\t'
 }
 
-/// Characters that change the order of others, take no room, or end a line in some terminals.
+/// Returns whether a character reorders others, has no width, or ends a line in some terminals.
 fn reorders(c: char) -> bool {
     matches!(
         c,
@@ -90,7 +91,7 @@ fn is_deceptive(c: char) -> bool {
     ) || (c.is_whitespace() && !matches!(c, ' ' | '\n' | '\t'))
 }
 
-/// The picture of a control character of ASCII.
+/// Returns the symbol of an ASCII control character.
 fn picture(c: char) -> Option<char> {
     match u32::from(c) {
         code @ 0..0x20 => char::from_u32(0x2400 + code),

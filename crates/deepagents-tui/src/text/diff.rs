@@ -1,18 +1,18 @@
-//! What changes in a text, line by line and word by word.
+//! Diffs of texts, by line and by word.
 
 use ratatui::text::{Line, Span};
 use similar::{Algorithm, ChangeTag, TextDiff};
 
 use crate::theme::Theme;
 
-/// Lines that stay and are shown around a change.
+/// Unchanged lines shown around a change.
 const CONTEXT: usize = 2;
-/// Characters that begin something.
+/// Opening quotes and brackets.
 const OPENING: [char; 7] = ['"', '\'', '`', '(', '[', '{', '<'];
-/// Time that finding the smallest difference may take; a larger one is shown after it.
+/// Time limit for the search for a minimal diff; after it, a larger one is shown.
 const TIME: std::time::Duration = std::time::Duration::from_millis(40);
 
-/// What makes one text of another. Lines have numbers where the texts are whole files.
+/// Renders the diff of two texts. If they are `whole` files, lines are numbered.
 pub(crate) fn diff_lines(old: &str, new: &str, whole: bool, theme: Theme) -> Vec<Line<'static>> {
     let diff = TextDiff::configure().algorithm(Algorithm::Patience).timeout(TIME).diff_lines(old, new);
     let mut out = Vec::new();
@@ -48,13 +48,13 @@ pub(crate) fn diff_lines(old: &str, new: &str, whole: bool, theme: Theme) -> Vec
     out
 }
 
-/// Whether a line of a difference is one that stays.
+/// Returns whether a line of a diff is unchanged.
 pub(crate) fn is_context(line: &Line<'_>) -> bool {
     line.spans.get(1).is_some_and(|mark| mark.content == " ")
 }
 
-/// Marks that begin behind an opening quote or bracket and end with the next one begin and end before them: what was put in
-/// is `"a", ` and not `a", "`.
+/// Shifts a mark that starts after an opening quote or bracket and ends with the next one, so that it starts and ends
+/// before them: the insertion is `"a", ` and not `a", "`.
 fn shift_to_opening(pieces: &mut [(bool, String)]) {
     for at in 1..pieces.len().saturating_sub(1) {
         let Some([(false, before), (true, marked), (false, after)]) = pieces.get_mut(at - 1..=at + 1) else { continue };
@@ -68,7 +68,7 @@ fn shift_to_opening(pieces: &mut [(bool, String)]) {
     }
 }
 
-/// An edit of a file as it comes to stand: with the lines around it where the file's text is known.
+/// Renders an edit of a file, with surrounding lines if the text of the file is known.
 pub(crate) fn edit_diff(file: Option<&str>, old: &str, new: &str, all: bool, theme: Theme) -> Vec<Line<'static>> {
     match file.filter(|text| !old.is_empty() && text.contains(old)) {
         Some(text) => {
@@ -79,12 +79,12 @@ pub(crate) fn edit_diff(file: Option<&str>, old: &str, new: &str, all: bool, the
     }
 }
 
-/// A file that was not there before.
+/// Renders a new file.
 pub(crate) fn new_file(text: &str, theme: Theme) -> Vec<Line<'static>> {
     diff_lines("", &ended(text), true, theme)
 }
 
-/// With an end of its last line, so that a missing one is no difference.
+/// Adds a final line break, so that a missing one is no difference.
 fn ended(text: &str) -> String {
     if text.is_empty() || text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") }
 }

@@ -1,14 +1,14 @@
-//! Colours in code.
+//! Syntax highlighting.
 //!
-//! A lexer that knows strings, comments, numbers and the words of common languages: it takes no time to load and no
-//! memory, which grammars of editors take tens of milliseconds and megabytes for.
+//! A lexer that knows strings, comments, numbers and the keywords of common languages. It needs no start-up time and no
+//! memory, whereas editor grammars need tens of milliseconds and megabytes.
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::theme::Theme;
 
-/// How a family of languages writes comments, and its words.
+/// The comment syntax and keywords of a family of languages.
 struct Syntax {
     line_comments: &'static [&'static str],
     block_comment: Option<(&'static str, &'static str)>,
@@ -143,7 +143,7 @@ fn syntax(language: &str) -> Option<Syntax> {
     }
 }
 
-/// The lines of a piece of code.
+/// Highlights the lines of a piece of code.
 pub(super) fn highlight(code: &str, language: &str, theme: Theme) -> Vec<Line<'static>> {
     let language = language.split([' ', ',', '{']).next().unwrap_or_default();
     if matches!(language, "diff" | "patch") {
@@ -219,12 +219,12 @@ fn is_sql(syntax: &Syntax, known: &str, word: &str) -> bool {
     std::ptr::eq(syntax.words, SQL) && known.eq_ignore_ascii_case(word)
 }
 
-/// Bytes of the characters at the beginning that are of a kind.
+/// Returns the length in bytes of the leading characters of a kind.
 fn run(text: &str, kind: impl Fn(char) -> bool) -> usize {
     text.find(|c| !kind(c)).unwrap_or(text.len())
 }
 
-/// Bytes of a string with its quotes; to the end of the line where it is not closed.
+/// Returns the length in bytes of a string with its quotes. An unclosed string extends to the end of the line.
 fn string_length(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -1,4 +1,4 @@
-//! Markdown as a terminal shows it.
+//! Renders Markdown for the terminal.
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use ratatui::style::{Modifier, Style};
@@ -12,7 +12,7 @@ fn options() -> Options {
     Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
 }
 
-/// The lines of a Markdown text. Control characters in it are shown, never sent.
+/// Renders a Markdown text. Control characters in it are made visible.
 pub(crate) fn markdown(text: &str, columns: usize, theme: Theme) -> Vec<Line<'static>> {
     let text = visible(text);
     let mut page = Page::new(columns, theme);
@@ -22,8 +22,8 @@ pub(crate) fn markdown(text: &str, columns: usize, theme: Theme) -> Vec<Line<'st
     page.end()
 }
 
-/// Where the last block of a Markdown text begins, and whether it is a table. What stands before is not changed by what
-/// still comes. What the last line is shows at its end alone: a `|` may become a row of the table above it.
+/// Returns the start of the last block of a Markdown text, and whether it is a table. Further text does not change what
+/// precedes it. The last line counts only once it is complete, as a `|` may become a row of the table above it.
 pub(crate) fn last_block(text: &str) -> (usize, bool) {
     let text = text.rsplit_once('\n').map_or("", |(complete, _)| complete);
     let (mut depth, mut last) = (0_usize, (0, false));
@@ -43,16 +43,16 @@ pub(crate) fn last_block(text: &str) -> (usize, bool) {
     last
 }
 
-/// A list that is open: its next number, if it has numbers.
+/// An open list: its next number, if it is numbered.
 type List = Option<u64>;
 
 struct Page {
     columns: usize,
     theme: Theme,
     out: Vec<Line<'static>>,
-    /// What stands before each line: marks of quotes, room of lists.
+    /// The prefix of each line: quote marks and list indents.
     prefix: Vec<&'static str>,
-    /// What stands before the first line of an item, once.
+    /// The marker of an item, for its first line.
     marker: Option<String>,
     lists: Vec<List>,
     styles: Vec<Style>,
@@ -60,7 +60,7 @@ struct Page {
     code: Option<(String, String)>,
     table: Option<Table>,
     link: Option<(String, usize)>,
-    /// Whether a blank line is due before the next block.
+    /// Whether a blank line precedes the next block.
     gap: bool,
 }
 
@@ -270,7 +270,7 @@ impl Page {
                 self.styles.pop();
                 if let Some((url, from)) = self.link.take() {
                     let shown: String = self.spans.iter().skip(from).map(|span| &*span.content).collect();
-                    // Where a link leads is always said: its words may say something else.
+                    // The target of a link is always shown, as its text may name another.
                     if !url.is_empty() && shown != url && url.strip_prefix("mailto:") != Some(&shown) {
                         self.styled(&format!(" ({url})"), self.theme.dim);
                     }
@@ -284,7 +284,7 @@ impl Page {
         self.shown_prefix().iter().map(|part| part.chars().count()).sum()
     }
 
-    /// The marks before a line: where they are deep the innermost, as far as half of the columns hold them.
+    /// Returns the prefix to show. If it is deep, these are the innermost marks that fit into half of the columns.
     fn shown_prefix(&self) -> &[&'static str] {
         let mut width = 0;
         let fits = |part: &&&'static str| {
@@ -295,7 +295,7 @@ impl Page {
         self.prefix.get(self.prefix.len() - shown..).unwrap_or_default()
     }
 
-    /// A blank line between blocks.
+    /// Adds a blank line between blocks.
     fn space(&mut self) {
         self.flush();
         if std::mem::take(&mut self.gap) && !self.out.is_empty() {
@@ -312,7 +312,7 @@ impl Page {
         }
     }
 
-    /// Adds a line below the marks that are open.
+    /// Adds a line with the current prefix.
     fn push(&mut self, line: &Line<'static>, words: bool) {
         let room = self.columns.saturating_sub(self.indent_width()).max(2);
         let lines = if words { wrap(line, room, "") } else { hard_wrap(line, room, "") };

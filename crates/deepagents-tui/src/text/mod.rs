@@ -1,4 +1,4 @@
-//! Text that is safe and pleasant to show: cleaned, wrapped, Markdown, code, diffs.
+//! Text for display: escaping, wrapping, Markdown, code, diffs.
 
 mod ascii;
 mod clean;
@@ -17,7 +17,7 @@ pub(crate) use wrap::{clip, hard_wrap, width, wrap};
 
 use unicode_segmentation::UnicodeSegmentation;
 
-/// The beginning of a text up to so many graphemes, with an ellipsis where something is left out.
+/// Returns the first non-empty line, cut to `most` graphemes, with an ellipsis if cut.
 pub(crate) fn shorten(text: &str, most: usize) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let mut graphemes = line.graphemes(true);
@@ -25,7 +25,7 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
     if graphemes.next().is_some() { format!("{head}…") } else { head }
 }
 
-/// A number with its thousands apart.
+/// Formats a number with thousands separators.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -38,7 +38,7 @@ pub fn grouped(number: u64) -> String {
     out
 }
 
-/// `1 line`, `2 lines`.
+/// Formats a number with a noun: `1 line`, `2 lines`.
 pub fn count(number: u64, one: &str) -> String {
     format!("{} {one}{}", grouped(number), if number == 1 { "" } else { "s" })
 }

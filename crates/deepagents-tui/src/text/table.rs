@@ -1,4 +1,4 @@
-//! Tables whose columns stand below each other.
+//! Tables with aligned columns.
 
 use pulldown_cmark::Alignment;
 use ratatui::style::Style;
@@ -7,10 +7,10 @@ use ratatui::text::{Line, Span};
 use super::{width, wrap};
 use crate::theme::Theme;
 
-/// Columns that a column of a table has at least, where there is room.
+/// Minimum width of a column, if there is room.
 const LEAST: usize = 4;
 
-/// A table that is being read.
+/// A table that is being parsed.
 pub(super) struct Table {
     rows: Vec<Vec<Vec<Span<'static>>>>,
     alignments: Vec<Alignment>,
@@ -37,7 +37,7 @@ impl Table {
         }
     }
 
-    /// The lines, in so many columns. Cells are wrapped where they do not fit.
+    /// Renders the table within `room` columns. Cells that do not fit are wrapped.
     pub(super) fn lines(&self, room: usize, theme: Theme) -> Vec<Line<'static>> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         if columns == 0 {
@@ -48,7 +48,7 @@ impl Table {
         }
         let free = room.saturating_sub((columns - 1) * 3);
         let widths = self.widths(columns, free);
-        // Side by side they would be broken by the end of the screen.
+        // Side by side, the columns would not fit on the screen.
         if widths.iter().sum::<usize>() > free {
             return self.spoken_lines(room);
         }
@@ -94,10 +94,10 @@ impl Table {
         out
     }
 
-    /// The rows for who listens, and for where there are more columns than fit: each cell behind the head of its column.
+    /// Renders rows for screen readers, and for tables that are too wide: each cell after the heading of its column.
     fn spoken_lines(&self, room: usize) -> Vec<Line<'static>> {
         let mut rows = self.rows.iter();
-        // A head without rows is all that there is to hear.
+        // A heading without rows is read as a row.
         let heads = if self.rows.len() > 1 { rows.next().cloned().unwrap_or_default() } else { Vec::new() };
         let of_row = |row: &Vec<Vec<Span<'static>>>| {
             let mut spans = Vec::new();
@@ -116,7 +116,7 @@ impl Table {
         rows.flat_map(of_row).collect()
     }
 
-    /// How wide the columns are: as wide as their content, or less of the widest ones.
+    /// Returns the widths of the columns: those of their contents, with the widest reduced to fit.
     fn widths(&self, columns: usize, room: usize) -> Vec<usize> {
         let mut widths = vec![1; columns];
         for row in &self.rows {

@@ -1,14 +1,14 @@
-//! Lines that fit.
+//! Line wrapping.
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// Columns that a tab takes at most.
+/// Maximum columns of a tab.
 const TAB: usize = 4;
 
-/// Columns of a text.
+/// Returns the width of a text in columns.
 pub(crate) fn width(text: &str) -> usize {
     text.graphemes(true).map(|grapheme| grapheme_width(grapheme, 0)).sum()
 }
@@ -17,7 +17,7 @@ fn grapheme_width(grapheme: &str, column: usize) -> usize {
     if grapheme == "\t" { TAB - column % TAB } else { grapheme.width().min(2) }
 }
 
-/// Something with a style and a width that is not divided.
+/// A grapheme with its style and width.
 #[derive(Clone)]
 struct Cell<'a> {
     text: &'a str,
@@ -25,20 +25,19 @@ struct Cell<'a> {
     style: Style,
 }
 
-/// Breaks a line at blanks, and within words that are longer than a line. `indent` stands before every line but the
-/// first.
+/// Wraps a line at spaces, and within words that are longer than a line. `indent` precedes each line but the first.
 pub(crate) fn wrap(line: &Line<'_>, columns: usize, indent: &str) -> Vec<Line<'static>> {
     layout(line, columns, indent, true)
 }
 
-/// Breaks a line where its columns end, as code is shown.
+/// Breaks a line at the last column, for code.
 pub(crate) fn hard_wrap(line: &Line<'_>, columns: usize, indent: &str) -> Vec<Line<'static>> {
     layout(line, columns, indent, false)
 }
 
 fn layout(line: &Line<'_>, columns: usize, indent: &str, words: bool) -> Vec<Line<'static>> {
     let columns = columns.max(2);
-    // An indent that leaves no room for words is no help.
+    // An indent that leaves too little room is omitted.
     let indent = if width(indent) * 2 > columns { "" } else { indent };
     let indent_width = width(indent);
     let mut cells: Vec<Cell<'_>> = Vec::new();
@@ -58,7 +57,7 @@ fn layout(line: &Line<'_>, columns: usize, indent: &str, words: bool) -> Vec<Lin
             out.push(build(cells.get(from..end).unwrap_or_default(), if out.is_empty() { "" } else { indent }));
             from = end;
             if words {
-                // The blank that a line is broken at is not shown.
+                // The space at a line break is not shown.
                 while cells.get(from).is_some_and(|cell| cell.text == " ") {
                     from += 1;
                 }
@@ -98,7 +97,7 @@ fn build(cells: &[Cell<'_>], indent: &str) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The beginning of a line, with an ellipsis where something is left out.
+/// Cuts a line to fit, with an ellipsis if cut.
 pub(crate) fn clip(line: &Line<'_>, columns: usize) -> Line<'static> {
     let total: usize = line.spans.iter().map(|span| width(&span.content)).sum();
     if total <= columns {

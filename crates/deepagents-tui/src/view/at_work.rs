@@ -1,4 +1,4 @@
-//! What is at work: the command of the person, calls and sub-agents.
+//! Work in progress: the user's shell command, calls and sub-agents.
 
 use deepagents::channels::TodoStatus;
 use ratatui::text::{Line, Span};
@@ -10,10 +10,10 @@ use crate::duration;
 use crate::key_map::Action;
 use crate::text::{clip, count, grouped, shorten, visible};
 
-/// Lines of a command's output that are shown while it runs.
+/// Lines of output shown while a command runs.
 const OUTPUT: usize = 4;
 
-/// Calls, sub-agents and the plan.
+/// Renders calls, sub-agents, the latest thought and the to-do list.
 pub(super) fn activity(app: &App, columns: usize, rows: usize) -> Vec<Line<'static>> {
     if !(app.is_busy() || app.beside.is_some()) || rows == 0 {
         return Vec::new();
@@ -27,7 +27,7 @@ pub(super) fn activity(app: &App, columns: usize, rows: usize) -> Vec<Line<'stat
     }
     lines.truncate(rows);
     let room = rows - lines.len();
-    // A plan that is carried out has nothing more to say; /todos shows it.
+    // A completed to-do list is not shown; `/todos` shows it.
     let has_open = app.todos.iter().any(|todo| todo.status != TodoStatus::Completed);
     if has_open && room > 0 {
         lines.extend(todo_lines(&app.todos, room.min(8), columns, theme));
@@ -35,7 +35,7 @@ pub(super) fn activity(app: &App, columns: usize, rows: usize) -> Vec<Line<'stat
     lines
 }
 
-/// The command of the person, calls and sub-agents, with the last of their output or all that is kept of it.
+/// Renders the user's shell command, calls and sub-agents, with the end of their output or all that is kept of it.
 pub(super) fn at_work(app: &App, columns: usize, detail: Detail<'_>) -> Vec<Line<'static>> {
     let output = |text: &str, most: usize| match detail {
         Detail::Brief(_) => last_lines(text, most, columns, app),
@@ -51,7 +51,7 @@ pub(super) fn at_work(app: &App, columns: usize, detail: Detail<'_>) -> Vec<Line
         lines.extend(output(&run.output, OUTPUT * 2));
     }
     let open: Vec<_> = app.live.calls.iter().filter(|(call, _)| call.path.is_empty()).collect();
-    // What waits for a decision is shown by the question.
+    // The question shows the call that it is about.
     let asked = app.questions.current().map(|question| &question.request.call);
     for (call, running) in &open {
         if Some(*call) == asked {
@@ -85,7 +85,7 @@ fn running_call(app: &App, running: &RunningCall, depth: usize, columns: usize) 
     clip(&Line::from(spans), columns)
 }
 
-/// A sub-agent, what it does now, and those below it.
+/// Renders a sub-agent, its current activity and the sub-agents below it.
 fn agent(app: &App, path: &[String], running: &RunningCall, depth: usize, columns: usize) -> Vec<Line<'static>> {
     let Some(agent_at_work) = app.live.agents.get(path) else {
         return vec![running_call(app, running, depth, columns)];
@@ -118,7 +118,7 @@ fn agent(app: &App, path: &[String], running: &RunningCall, depth: usize, column
         }
     }
     if quiet {
-        // What it did last, where it does nothing but think.
+        // Without a running call, show a retry, the current answer or the last call.
         let words = agent_at_work.words();
         let last = match &agent_at_work.retry {
             Some(retry) => retry.words(app.now),

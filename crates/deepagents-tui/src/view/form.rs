@@ -1,4 +1,4 @@
-//! A form that a question is answered with.
+//! Renders the form for a question.
 
 use ratatui::text::{Line, Span};
 
@@ -8,10 +8,10 @@ use crate::app::form::{FieldInput, Form};
 use crate::key_map::Action;
 use crate::text::{clip, visible, wrap};
 
-/// Options that are shown at once.
+/// Maximum number of options shown at once.
 const OPTIONS: usize = 9;
 
-/// The present field in so many rows, and where the cursor is in it.
+/// Renders the current field within `rows` rows. Returns the position of the cursor in it.
 pub(super) fn form(
     app: &App,
     form: &Form,
@@ -23,7 +23,7 @@ pub(super) fn form(
     let Some((field, number, count)) = form.current() else { return (Vec::new(), None) };
     let place = if count > 1 { format!(" ({number} of {count})") } else { String::new() };
     let title = format!("{}{place}", visible(&field.title));
-    // What is asked stands above; only fields have names.
+    // The question is shown above; only fields have titles.
     let title = (!title.is_empty()).then(|| clip(&Line::from(Span::styled(title, theme.bold)), columns));
     let mut lines: Vec<Line<'static>> = title.into_iter().collect();
     let (options, selected, chosen, hint) = match &field.input {
@@ -63,7 +63,7 @@ pub(super) fn form(
         let number = if form.is_choosing() { format!("{}. ", at + 1) } else { String::new() };
         let label = format!("{mark}{number}{}", option.label);
         if at == selected {
-            // The one that is chosen is read whole.
+            // The selected option is shown in full.
             let whole = Line::from(vec![
                 Span::styled("❯ ", theme.selected),
                 Span::styled(visible(&label).into_owned(), theme.selected),

@@ -1,4 +1,4 @@
-//! Finished parts of the conversation, folded or whole.
+//! Renders finished parts of the conversation, folded or in full.
 
 use deepagents::channels::{Todo, TodoStatus};
 use deepagents::middleware::filesystem::exit_failure;
@@ -11,36 +11,36 @@ use crate::duration;
 use crate::text::{count, edit_diff, grouped, hard_wrap, markdown, new_file, shorten, visible, wrap};
 use crate::theme::Theme;
 
-/// Whether long parts are shown whole.
+/// Whether long parts are shown in full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detail<'a> {
-    /// A part of them, with how much is left out and the key that shows it.
+    /// Folded, with the amount left out and the key that shows it.
     Brief(&'a str),
-    /// All of it.
+    /// In full.
     Full,
 }
 
-/// Lines of a result that are shown folded: of its begin and of its end.
+/// Lines shown of a folded result, at its start and at its end.
 const HEAD: usize = 3;
 const TAIL: usize = 3;
-/// Lines of a change that are shown folded.
+/// Lines shown of a folded change.
 const CHANGE: usize = 16;
-/// Lines of a person's message that are shown folded.
+/// Lines shown of a folded user message.
 const MESSAGE: usize = 12;
-/// Lines of a sub-agent's answer that are shown folded.
+/// Lines shown of a sub-agent's folded answer.
 const ANSWER: usize = 3;
 
-/// Lines of the title of a call.
+/// Maximum lines of a call's title.
 const TITLE_LINES: usize = 4;
-/// Letters of an argument in the title of a call, and of what a sub-agent is to do.
+/// Maximum characters of an argument in a call's title, and of a sub-agent's task.
 const TITLE: usize = 200;
 const TASK: usize = 300;
 
-/// Arguments that say best what a call is about.
+/// The arguments that describe a call best, in order.
 const TELLING: [&str; 9] =
     ["command", "file_path", "path", "pattern", "query", "url", "description", "name", "content"];
 
-/// A call in a line.
+/// Describes a call in one line.
 pub(crate) fn call_title(name: &str, args: &Value) -> String {
     if name == "write_todos" {
         let items = args.get("todos").and_then(Value::as_array).map_or(0, Vec::len);
@@ -50,19 +50,19 @@ pub(crate) fn call_title(name: &str, args: &Value) -> String {
     format!("{} {arg}", visible(name)).trim_end().to_owned()
 }
 
-/// The argument that says best what a call is about.
+/// Returns the argument that describes a call best.
 fn telling(args: &Value) -> &str {
     let named = TELLING.iter().find_map(|key| args.get(key)?.as_str());
     named.or_else(|| args.as_object()?.values().find_map(Value::as_str)).unwrap_or_default()
 }
 
-/// A text in one line, its ends of lines as marks.
+/// Joins the lines of a text into one, with marks between them.
 fn in_a_line(text: &str, most: usize) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     shorten(&visible(&lines.join(" ⏎ ")), most)
 }
 
-/// A text of which a title of so many letters shows a part, whole where all is shown.
+/// Renders the text that a title of `most` characters shows only in part: in full, or as the number of its lines.
 fn rest_of_title(text: &str, most: usize, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
     let text = text.trim();
     let is_whole = text.lines().count() <= 1 && text.graphemes(true).count() <= most;
@@ -77,7 +77,7 @@ fn rest_of_title(text: &str, most: usize, columns: usize, theme: Theme, fold: De
     indented(&text.lines().flat_map(line).collect::<Vec<_>>())
 }
 
-/// The lines of a part.
+/// Renders a part of the conversation.
 pub(crate) fn item_lines(item: &Item, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
     let columns = columns.max(2);
     match item {
@@ -139,7 +139,7 @@ fn dim(text: &str, theme: Theme) -> Line<'static> {
     Line::from(Span::styled(text.to_owned(), theme.dim))
 }
 
-/// Lines of text behind a mark.
+/// Renders lines of text after a mark.
 fn prefixed(
     text: &str,
     mark: &'static str,
@@ -186,12 +186,12 @@ fn thinking(text: &str, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<L
     )]
 }
 
-/// Lines of output, which are broken where their columns end.
+/// Renders output, broken at the last column.
 fn folded(text: &str, columns: usize, theme: Theme, fold: Detail<'_>, head: usize, tail: usize) -> Vec<Line<'static>> {
     laid_out(hard_wrap, text, columns, theme, fold, (head, tail))
 }
 
-/// The same for words, which stay whole.
+/// Renders text, wrapped at words.
 fn folded_words(
     text: &str,
     columns: usize,
@@ -203,7 +203,7 @@ fn folded_words(
     laid_out(wrap, text, columns, theme, fold, (head, tail))
 }
 
-/// Lines that are laid out, with what is left out told in the middle.
+/// Renders lines; if folded, the amount left out is shown in the middle.
 fn laid_out(
     broken: fn(&Line<'_>, usize, &str) -> Vec<Line<'static>>,
     text: &str,
@@ -242,7 +242,7 @@ fn indented(lines: &[Line<'static>]) -> Vec<Line<'static>> {
     lines.iter().map(indent).collect()
 }
 
-/// The head of a call: a mark and its title.
+/// Renders the head of a call: a mark and its title.
 fn titled(
     name: &str,
     rest: &str,
@@ -287,7 +287,7 @@ fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Detail<'_>) -> Ve
         "edit_file" | "write_file" => lines.extend(change(call, columns, theme, fold)),
         "write_todos" | "read_todos" if fold != Detail::Full => {}
         "read_file" | "ls" | "glob" | "grep" if fold != Detail::Full => {
-            // What is no text has none; an image is described below.
+            // Binary data has no lines; an image is rendered as its own part.
             if !call.result.is_empty() {
                 let found = count(call.result.lines().count() as u64, "line");
                 lines.push(dim(&format!("  {found}"), theme));
@@ -298,7 +298,7 @@ fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Detail<'_>) -> Ve
     lines
 }
 
-/// What a call changed in a file.
+/// Renders the change of a file by a call.
 fn change(call: &Call, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
     let lines = change_lines(call, theme);
     let room = columns.saturating_sub(2).max(2);
@@ -313,7 +313,7 @@ fn change(call: &Call, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Li
     shown
 }
 
-/// The change that a call of a file tool makes.
+/// Renders the diff of a file tool's call.
 pub(crate) fn change_lines(call: &Call, theme: Theme) -> Vec<Line<'static>> {
     match call.name.as_str() {
         "edit_file" => {
@@ -366,10 +366,10 @@ fn agent(work: &AgentWork, columns: usize, theme: Theme, fold: Detail<'_>) -> Ve
     lines
 }
 
-/// The plan, at most so many lines of it: what is done gives way first.
+/// Renders the to-do list in at most `most` lines. Completed items are left out first.
 pub(crate) fn todo_lines(todos: &[Todo], most: usize, columns: usize, theme: Theme) -> Vec<Line<'static>> {
     let first = todos.iter().position(|todo| todo.status != TodoStatus::Completed).unwrap_or(0);
-    // Where not all of it is in sight, the last line says how much more there is.
+    // If not all items fit, the last line says how many are hidden.
     let (all, is_cut) = (most, todos.len() > most && most > 2);
     let most = if is_cut { all - 1 } else { all };
     let from = if todos.len() <= most { 0 } else { first.min(todos.len() - most) };

@@ -1,4 +1,4 @@
-//! The live area: what is under way, the input, and how things stand.
+//! The live area: work in progress, the input and the status.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -14,20 +14,21 @@ use crate::app::{App, Overlay, QueuedMessage};
 use crate::policy::Mode;
 use crate::text::{clip, markdown, shorten, visible};
 
-/// Rows that the input takes at most.
+/// Maximum rows of the input.
 const INPUT: usize = 10;
 
-/// The answer that comes and the calls that are under way, whole.
+/// Renders the current answer and the running calls in full.
 pub(super) fn under_way(app: &App, columns: usize) -> Vec<Line<'static>> {
     let mut lines = markdown(app.live.answer.trim(), columns, app.theme);
     lines.extend(at_work(app, columns, Detail::Full));
     lines
 }
 
-/// The picture of the live area and where the cursor is in it. Parts give way where there is little room, the input last.
+/// Draws the live area and returns the position of the cursor. If there is little room, parts are left out, the input
+/// last.
 pub(crate) fn live(app: &App, printer: &Printer) -> (Buffer, Option<(u16, u16)>) {
     let (columns, rows) = (usize::from(app.size.0), usize::from(app.size.1));
-    // A row stays for what scrolls by, but where there is hardly one.
+    // One row remains for the scrollback, unless there are hardly any.
     let most = if rows > 3 { rows - 1 } else { rows };
     let footer = (rows > 2).then(|| footer(app, columns));
     let covered = !app.questions.is_empty() && !app.shows_question();
@@ -43,14 +44,14 @@ pub(crate) fn live(app: &App, printer: &Printer) -> (Buffer, Option<(u16, u16)>)
     let asks = panel.as_ref().is_some_and(|panel| panel.cursor.is_some());
     let replaces = !matches!(app.overlay, Overlay::None | Overlay::Search { .. });
     let most_input = if panel.is_some() { room / 3 } else { room };
-    // Where a list is chosen from, or a reason is written, there is no other input.
+    // A panel with its own cursor, or a list, replaces the input.
     let input = if asks || (replaces && panel.is_some()) {
         None
     } else {
         Some(input(app, columns, most_input.clamp(1, INPUT)))
     };
     let input_rows = input.as_ref().map_or(0, |input| input.lines.len());
-    // A question has its keys however much is typed.
+    // A question keeps its keys visible however long the input is.
     let panel = if input_rows > 1 { self::panel(app, columns, room.saturating_sub(input_rows).max(1)) } else { panel };
     room = room.saturating_sub(input_rows);
     let mut panel = panel.unwrap_or_default();
@@ -67,7 +68,7 @@ pub(crate) fn live(app: &App, printer: &Printer) -> (Buffer, Option<(u16, u16)>)
     room -= above.len();
     let mut activity = activity(app, columns, room);
     room -= activity.len();
-    // Who listens is read an answer once, when a part of it is whole.
+    // A screen reader gets each part of an answer once, when it is complete.
     let tail = if app.theme.spoken { 0 } else { room.min(rows / 2 + 1) };
     let mut lines = printer.tail(app, tail);
     let apart = room - lines.len() > 0 && rows > 8;
@@ -90,7 +91,7 @@ pub(crate) fn live(app: &App, printer: &Printer) -> (Buffer, Option<(u16, u16)>)
     paint(&lines, cursor, columns)
 }
 
-/// The cells of lines.
+/// Draws lines into a buffer.
 pub(super) fn paint(
     lines: &[Line<'static>],
     cursor: Option<(usize, usize)>,
@@ -115,7 +116,7 @@ fn panel(app: &App, columns: usize, rows: usize) -> Option<Panel> {
     }
 }
 
-/// The input.
+/// Renders the input.
 fn input(app: &App, columns: usize, rows: usize) -> Panel {
     let theme = app.theme;
     let lead = match &app.overlay {
@@ -140,7 +141,7 @@ fn input(app: &App, columns: usize, rows: usize) -> Panel {
     Panel { lines: lines.collect(), cursor: Some((indent + x, y - first)) }
 }
 
-/// What an empty input is for.
+/// Returns the placeholder of an empty input.
 fn placeholder(app: &App) -> &'static str {
     match (&app.plan, app.mode) {
         (Some(_), Mode::Auto) => "Enter carries out the plan · or say what to change",
@@ -149,7 +150,7 @@ fn placeholder(app: &App) -> &'static str {
     }
 }
 
-/// Messages that the run has not taken yet.
+/// Renders the messages that the run has not received yet.
 fn waiting(app: &App, columns: usize, rows: usize) -> Vec<Line<'static>> {
     let line = |waiting: &QueuedMessage| {
         let text = shorten(&visible(&waiting.text), columns.saturating_sub(12));

@@ -1,4 +1,4 @@
-//! What the state looks like.
+//! Renders the state.
 
 mod at_work;
 mod form;
@@ -22,20 +22,20 @@ use crate::app::App;
 use crate::app::pager::Source;
 use crate::app::transcript::Item;
 
-/// What is to be seen without anything over it.
+/// A frame without an overlay.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) printed: Printed,
     pub(crate) live: Buffer,
-    /// Where the cursor is in the live area.
+    /// The position of the cursor in the live area.
     pub(crate) cursor: Option<(u16, u16)>,
 }
 
-/// What is printed now and the live area below it; on an empty screen as much as it has room for.
+/// Renders the next lines to print, and the live area below them. On an empty screen, prints as much as fits.
 pub(crate) fn frame(app: &mut App, printer: &mut Printer, is_anew: bool) -> Frame {
     let rows = usize::from(app.size.1);
     let mut printed = printer.next(app, rows / 2);
-    // What is printed for the first time now is in no scrollback yet.
+    // Lines printed for the first time are not in the scrollback yet.
     let new = printed.lines.len();
     if is_anew {
         printed = printer.restart(app, rows);
@@ -48,7 +48,7 @@ pub(crate) fn frame(app: &mut App, printer: &mut Printer, is_anew: bool) -> Fram
     Frame { printed, live, cursor }
 }
 
-/// How many parts something has that is read whole, and how one of them is laid out.
+/// Returns the number of parts that a pager shows, and a function that lays out one of them.
 pub(crate) fn parts<'a>(
     app: &'a App,
     source: &'a Source,

@@ -1,4 +1,4 @@
-//! Inputs, rows and menus, and questions of the program itself.
+//! Inputs, rows, menus, and questions of the program itself.
 
 use ratatui::text::{Line, Span};
 
@@ -10,14 +10,14 @@ use crate::key_map::Action;
 use crate::text::{clip, count, hard_wrap, shorten, visible, width, wrap};
 use crate::theme::Theme;
 
-/// Lines, and where the cursor stands among them, if it does.
+/// Lines, and the position of the cursor in them, if it is there.
 #[derive(Debug, Default)]
 pub(crate) struct Panel {
     pub(crate) lines: Vec<Line<'static>>,
     pub(crate) cursor: Option<(usize, usize)>,
 }
 
-/// An input with words before it and a hint below.
+/// Renders an input with a label before it and a hint below.
 pub(super) fn input_line(
     editor: &Editor,
     lead: &'static str,
@@ -36,7 +36,7 @@ pub(super) fn input_line(
             Line::from(vec![lead, Span::raw(row.text)])
         })
         .collect();
-    // The end is what is being written.
+    // The lines around the cursor remain visible.
     let most = 8;
     let cut = lines.len().saturating_sub(most).min(y);
     lines.drain(..cut);
@@ -55,7 +55,7 @@ pub(super) fn row(selected: bool, label: &str, detail: &str, columns: usize, the
     clip(&Line::from(spans), columns)
 }
 
-/// Typing a key, of which nothing but its length is seen.
+/// Renders the input of a provider's key, which shows only its length.
 pub(super) fn secret(app: &App, provider: &str, editor: &Editor, columns: usize) -> Panel {
     let theme = app.theme;
     let title = format!("The key of {} (it is kept in a file that only you can read)", visible(provider));
@@ -71,9 +71,9 @@ pub(super) fn secret(app: &App, provider: &str, editor: &Editor, columns: usize)
     Panel { lines, cursor: Some((5 + shown, 1)) }
 }
 
-/// Completions.
+/// Renders completions.
 pub(crate) fn menu(menu: &Menu, columns: usize, rows: usize, theme: Theme) -> Vec<Line<'static>> {
-    // The last row says how much more there is, where there is more.
+    // If not all rows fit, the last one says how many are hidden.
     let hidden = menu.rows.len() > rows && rows > 2;
     let (first, shown) = menu.visible(if hidden { rows - 1 } else { rows });
     let widest = shown.iter().map(|row| crate::text::width(&row.text)).max().unwrap_or(0);
@@ -87,7 +87,7 @@ pub(crate) fn menu(menu: &Menu, columns: usize, rows: usize, theme: Theme) -> Ve
     lines.chain(more).collect()
 }
 
-/// A question of the program itself, in at most so many rows: its keys and what it is about are always there.
+/// Renders a question of the program itself in at most `rows` rows. Its keys and its subject are always visible.
 pub(crate) fn trust(app: &App, question: &TrustQuestion, columns: usize, rows: usize) -> Panel {
     let theme = app.theme;
     let mut lines = trust_title(question, columns, theme);
@@ -106,7 +106,7 @@ pub(crate) fn trust(app: &App, question: &TrustQuestion, columns: usize, rows: u
     Panel { lines, cursor: None }
 }
 
-/// All of it, without its keys.
+/// Renders the question in full, without its keys.
 pub(super) fn whole_trust(question: &TrustQuestion, columns: usize, theme: Theme) -> Vec<Line<'static>> {
     let mut lines = trust_title(question, columns, theme);
     lines.extend(trust_body(question, columns, theme));
@@ -119,11 +119,11 @@ fn trust_title(question: &TrustQuestion, columns: usize, theme: Theme) -> Vec<Li
 
 fn trust_body(question: &TrustQuestion, columns: usize, theme: Theme) -> Vec<Line<'static>> {
     let body = theme.exact(&question.body);
-    // What a long line goes on with looks like no other entry.
+    // The indent sets continued lines apart from other entries.
     body.lines().flat_map(|line| hard_wrap(&Line::from(format!("  {line}")), columns, "      ")).collect()
 }
 
-/// Its keys in one row, and how many lines there is no room for.
+/// Renders its keys in one row, with the number of hidden lines.
 pub(super) fn trust_keys(app: &App, more: usize, columns: usize) -> Line<'static> {
     let (theme, all) = (app.theme, app.keys.name(Action::Details));
     let told = if more > 0 { format!(" {}", count(more as u64, "more line")) } else { String::new() };

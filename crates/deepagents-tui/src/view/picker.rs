@@ -1,4 +1,4 @@
-//! A list to choose from, and what is known of the selected one.
+//! Renders a list to choose from, and the preview of the selected entry.
 
 use ratatui::text::{Line, Span};
 
@@ -10,14 +10,14 @@ use crate::app::picker::{Picker, Stage};
 use crate::key_map::Action;
 use crate::text::{clip, visible};
 
-/// Rows of a preview.
+/// Maximum rows of a preview.
 const PREVIEW: usize = 6;
-/// Columns of a line that is shown in part.
+/// Columns for laying out a line that is then clipped.
 const LINE: usize = 200;
-/// Rows from which on a question about what goes back has a head.
+/// Minimum rows for a heading above the question about a rewind.
 const TIGHT: usize = 9;
 
-/// A list, or the question about the selected one, in so many rows.
+/// Renders a list, or the question about the selected entry, in `rows` rows.
 pub(super) fn picker(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
     let theme = app.theme;
     let mut lines = vec![Line::from(Span::styled(picker.title(), theme.heading))];
@@ -28,7 +28,7 @@ pub(super) fn picker(app: &App, picker: &Picker, columns: usize, rows: usize) ->
         Stage::Confirm(scope) => {
             let is_tight = rows < TIGHT;
             if is_tight {
-                // What becomes of files is worth more than what was chosen just now.
+                // The effect on files matters more than the selection just made.
                 lines.clear();
             } else {
                 lines.push(clip(&Line::from(format!("  before “{}”", visible(&selected()))), columns));
@@ -95,7 +95,7 @@ fn list(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
     let first = picker.selected.saturating_sub(room.saturating_sub(1));
     let shown = || all.iter().enumerate().skip(first).take(room);
     let width = |label: &str| crate::text::width(&visible(label));
-    // Details stand below each other, unless long labels leave no room for that.
+    // Details are aligned, unless long labels leave no room.
     let widest = shown().map(|(_, choice)| width(&choice.label)).max().unwrap_or(0).min(columns / 2);
     for (at, choice) in shown() {
         let detail = if picker.of == ListOf::Checkpoints { "" } else { &choice.detail };
@@ -108,27 +108,27 @@ fn list(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
     lines.extend(known);
     let esc = app.keys.name(Action::Stop);
     let keys = match picker.of {
-        // What stands for Ctrl+R and Ctrl+D does so here too.
+        // Custom keys for Ctrl+R and Ctrl+D work here too.
         ListOf::Threads => {
             let (rename, delete) = (app.keys.name(Action::Search), app.keys.name(Action::Quit));
             format!("Enter opens · letters narrow · {rename} rename · Ctrl+F fork · {delete} delete · {esc}")
         }
         _ => format!("Enter chooses · letters narrow · {esc} leaves"),
     };
-    // Where not all of it is in sight, it says so.
+    // If not all entries fit, show the position.
     let place = if all.len() > room { format!("{} of {} · ", picker.selected + 1, all.len()) } else { String::new() };
     lines.push(clip(&Line::from(Span::styled(format!("{place}{keys}"), theme.dim)), columns));
     Panel { lines, cursor }
 }
 
-/// The beginning of what is known of the selected one, in one row.
+/// Renders the first line of the selected entry's preview.
 fn first_of_preview(app: &App, picker: &Picker, columns: usize) -> Option<Line<'static>> {
     let first = picker.preview().first()?;
     let lines = item_lines(first, columns.max(LINE), app.theme, Detail::Full);
     lines.first().map(|line| clip(line, columns))
 }
 
-/// What is known of the selected one, in at most so many rows.
+/// Renders the preview of the selected entry in at most `rows` rows.
 fn preview(app: &App, picker: &Picker, columns: usize, rows: usize) -> Vec<Line<'static>> {
     let items = picker.preview();
     if items.is_empty() || rows < 2 {

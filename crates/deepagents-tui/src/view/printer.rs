@@ -1,4 +1,4 @@
-//! What of the conversation goes into the scrollback, and when.
+//! Decides what part of the conversation is printed to the scrollback, and when.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use crate::app::transcript::{Item, Picture};
 use crate::key_map::Action;
 use crate::text::{last_block, markdown};
 
-/// Lines of a conversation that are printed when it is opened.
+/// Maximum lines printed when a conversation is opened.
 const BACKLOG: usize = 400;
-/// Rows that a picture may well take.
+/// Rows that an image typically takes.
 const PICTURE: usize = 8;
 
-/// What is printed: lines, and pictures by the number of lines before them.
+/// The output to print: lines, and images by the number of lines before them.
 #[derive(Debug, Default)]
 pub(crate) struct Printed {
     pub(crate) lines: Vec<Line<'static>>,
-    /// Pictures as base64.
+    /// Images in base64.
     pub(crate) pictures: Vec<(usize, Arc<str>)>,
 }
 
 impl Printed {
-    /// Leaves out what would scroll away above so many rows: the terminal has it in its scrollback.
+    /// Drops all but the last `rows` lines: the terminal has the others in its scrollback.
     pub(crate) fn keep_last(&mut self, rows: usize) {
         let hidden = self.lines.len().saturating_sub(rows);
         self.lines.drain(..hidden);
@@ -38,21 +38,21 @@ impl Printed {
     }
 }
 
-/// How far the conversation is printed.
+/// How much of the conversation has been printed.
 #[derive(Debug, Default)]
 pub(crate) struct Printer {
-    /// Finished parts that are printed.
+    /// The number of finished parts that have been printed.
     items: usize,
-    /// Whether a part of the answer that comes is printed.
+    /// Whether part of the current answer has been printed.
     begun: bool,
-    /// Bytes of that answer whose blocks are printed.
+    /// Bytes of the current answer whose blocks have been printed.
     block: usize,
-    /// Lines of the block after those that are printed.
+    /// Lines of the next block that have been printed.
     lines: usize,
 }
 
 impl Printer {
-    /// The lines to be printed now. The rest of the answer that comes is left to the live area: at most `room` lines.
+    /// Returns the lines to print now. The rest of the current answer, at most `room` lines, is left to the live area.
     pub(crate) fn next(&mut self, app: &App, room: usize) -> Printed {
         let columns = usize::from(app.size.0);
         let Printed { lines: mut out, mut pictures } = Printed::default();
@@ -75,7 +75,7 @@ impl Printer {
         }
         self.items = app.items.len();
         if app.live.answer.trim().is_empty() {
-            // Nothing was kept of an answer that came to nothing.
+            // An answer that was discarded leaves nothing to continue.
             (self.begun, self.block, self.lines) = (false, 0, 0);
         } else {
             self.stable(app, columns, room, &mut out);
@@ -83,7 +83,7 @@ impl Printer {
         Printed { lines: out, pictures }
     }
 
-    /// Begins anew on an empty screen of so many rows.
+    /// Starts over on an empty screen of `rows` rows.
     pub(crate) fn restart(&mut self, app: &App, rows: usize) -> Printed {
         *self = Self::default();
         let most = if app.reopened { BACKLOG } else { rows };
@@ -93,13 +93,13 @@ impl Printer {
         let before = lines.len();
         let next = self.next(app, rows);
         lines.extend(next.lines);
-        // Of the pictures those are drawn anew that may still be seen.
+        // Only images that may still be visible are drawn again.
         let unseen = next.pictures.len().saturating_sub((rows / PICTURE).max(1));
         let pictures = next.pictures.into_iter().skip(unseen);
         Printed { lines, pictures: pictures.map(|(at, picture)| (before + at, picture)).collect() }
     }
 
-    /// The first part that is printed where there is more than is printed at once.
+    /// Returns the first part to print, if there are more than can be printed at once.
     fn skip_backlog(&self, app: &App, most: usize, out: &mut Vec<Line<'static>>) -> usize {
         let columns = usize::from(app.size.0);
         let key = app.keys.name(Action::Details);
@@ -116,7 +116,7 @@ impl Printer {
         at
     }
 
-    /// What has come of the answer and does not change any more.
+    /// Prints the part of the current answer that no longer changes.
     fn stable(&mut self, app: &App, columns: usize, room: usize, out: &mut Vec<Line<'static>>) {
         let text = app.live.answer.as_str();
         let open = text.get(self.block..).unwrap_or_default();
@@ -128,10 +128,11 @@ impl Printer {
             out.extend(lines);
             self.block += start;
             self.lines = 0;
-            // Blocks stand apart.
+            // Blocks are separated by blank lines.
             self.begun = true;
         }
-        // A long block is printed as it grows, but for its last lines; a table's columns are not known before its end.
+        // A long block is printed as it grows, except for its last lines. The columns of a table are known only at its
+        // end.
         let open = text.get(self.block..).unwrap_or_default();
         if !is_table {
             let lines = markdown(open.trim_end(), columns, app.theme);
@@ -148,7 +149,7 @@ impl Printer {
         }
     }
 
-    /// The blank line before the answer.
+    /// Adds the blank line before the answer.
     fn lead(&mut self, app: &App, out: &mut Vec<Line<'static>>) {
         if !self.begun {
             self.begun = true;
@@ -158,19 +159,19 @@ impl Printer {
         }
     }
 
-    /// Lines of blocks that are finished, less those that are printed.
+    /// Renders finished blocks, without the lines already printed.
     fn block_lines(&self, text: &str, columns: usize, app: &App) -> Vec<Line<'static>> {
         let lines = markdown(text.trim_end(), columns, app.theme);
         let gap = self.lines == 0 && self.block > 0 && !lines.is_empty();
         gap.then(Line::default).into_iter().chain(lines.into_iter().skip(self.lines)).collect()
     }
 
-    /// What is left of an answer of which a part is printed.
+    /// Renders the rest of an answer that has been printed in part.
     fn rest(&self, text: &str, columns: usize, app: &App) -> Vec<Line<'static>> {
         self.block_lines(text.get(self.block..).unwrap_or_default(), columns, app)
     }
 
-    /// The part of the answer that is not printed, in so many rows: its end.
+    /// Renders the end of the unprinted part of the answer in `rows` rows.
     pub(crate) fn tail(&self, app: &App, rows: usize) -> Vec<Line<'static>> {
         let text = app.live.answer.trim_end();
         if text.is_empty() || rows == 0 {
@@ -186,7 +187,8 @@ impl Printer {
     }
 }
 
-/// Whether two parts stand apart: not below the first, and not among calls or remarks.
+/// Returns whether a blank line separates two parts. There is none before the first part, among calls and thoughts,
+/// among notices, or before an image.
 fn has_gap(before: Option<&Item>, item: &Item) -> bool {
     let is_work = |item: &Item| matches!(item, Item::Call(_) | Item::Agent(_) | Item::Thinking(_));
     let is_note = |item: &Item| matches!(item, Item::Note { .. });

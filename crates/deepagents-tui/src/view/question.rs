@@ -1,4 +1,4 @@
-//! Calls that wait for the person.
+//! Renders calls that need a decision.
 
 use deepagents::escape::escaped;
 use deepagents::remembered::RememberedRule;
@@ -16,18 +16,18 @@ use crate::key_map::Action;
 use crate::text::{clip, count, hard_wrap, is_context, shorten, visible, width, wrap};
 use crate::theme::Theme;
 
-/// The tool with which the agent asks.
+/// The tool with which the agent asks the user.
 const ASK_USER: &str = "ask_user";
-/// Characters of a command that is shown once more.
+/// Maximum characters of a command that is repeated in a rule.
 const LONG_RULE: usize = 60;
-/// Characters of what a sub-agent was given to do.
+/// Maximum characters of a sub-agent's task.
 const TASK: usize = 100;
 /// The tool that runs commands.
 const EXECUTE: &str = "execute";
-/// Rows of what is asked that come before what the keys do in words.
+/// Rows of the call that take precedence over the descriptions of the keys.
 const BODY: usize = 3;
 
-/// Everything that a call would do. Where it is not read whole, lines that stay around a change have one row each.
+/// Renders everything that a call would do. Unless it `is_whole`, unchanged lines around a change take one row each.
 fn question_body(question: &PendingApproval, columns: usize, theme: Theme, is_whole: bool) -> Vec<Line<'static>> {
     let request = &question.request;
     let room = columns.saturating_sub(2).max(2);
@@ -58,7 +58,7 @@ fn question_body(question: &PendingApproval, columns: usize, theme: Theme, is_wh
         }
         _ => {
             let mut lines = Vec::new();
-            // What a tool or its server asks by itself is the question; the call is what it is about.
+            // A question that a tool or its server asks comes first, then the call that it is about.
             if !request.allowed.contains(&DecisionKind::Edit) {
                 lines.extend(asked_lines(request, theme));
             }
@@ -84,7 +84,7 @@ fn question_body(question: &PendingApproval, columns: usize, theme: Theme, is_wh
     leads.chain(raw).flat_map(laid_out).map(indented).collect()
 }
 
-/// Which rule asks.
+/// Renders the rule that requires the decision.
 fn rule_lines(request: &ActionRequest, columns: usize, theme: Theme) -> Vec<Line<'static>> {
     let Some(rule) = &request.rule else { return Vec::new() };
     let line = Line::from(Span::styled(format!("asked by {}", theme.exact(&escaped(rule))), theme.dim));
@@ -97,10 +97,10 @@ fn indented(line: Line<'static>) -> Line<'static> {
     Line::from(spans)
 }
 
-/// What is asked, without what a form shows.
+/// Renders the question, without the part that a form shows.
 fn asked_lines(request: &ActionRequest, theme: Theme) -> Vec<Line<'static>> {
     let text = match &request.form {
-        // The words before the answers that can be chosen.
+        // The text before the list of choices.
         Some(AnswerForm::Choices { .. }) => request.text.split("\n1. ").next().unwrap_or_default(),
         Some(AnswerForm::Fields { .. }) => {
             request.text.split("\nRespond with a JSON object").next().unwrap_or_default()
@@ -110,14 +110,14 @@ fn asked_lines(request: &ActionRequest, theme: Theme) -> Vec<Line<'static>> {
     theme.exact(text).lines().map(|line| Line::from(Span::styled(line.to_owned(), theme.bold))).collect()
 }
 
-/// The answers that can be chosen, with the numbers that choose them.
+/// Renders the answers to choose from, with their numbers.
 fn choice_lines(request: &ActionRequest, columns: usize) -> Vec<Line<'static>> {
     let Some(AnswerForm::Choices { choices, .. }) = &request.form else { return Vec::new() };
     let line = |(number, choice): (usize, &String)| Line::from(format!("  {number}. {}", visible(choice)));
     (1..).zip(choices).flat_map(|choice| wrap(&line(choice), columns, "     ")).collect()
 }
 
-/// Everything that is asked, with the answers that can be chosen.
+/// Renders the whole question, with the answers to choose from.
 pub(crate) fn whole_question(question: &PendingApproval, columns: usize, theme: Theme) -> Vec<Line<'static>> {
     let mut lines = question_body(question, columns, theme, true);
     lines.extend(rule_lines(&question.request, columns, theme));
@@ -129,7 +129,7 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// What is asked, in a line or two.
+/// Renders the title of a question.
 pub(crate) fn question_title(
     app: &App,
     question: &PendingApproval,
@@ -157,7 +157,7 @@ pub(crate) fn question_title(
         let agent = app.live.agents.get(&request.call.path).map(|agent| agent.work.name.clone());
         let agent = request.agent.clone().or(agent);
         let agent = agent.filter(|name| !name.is_empty()).unwrap_or_else(|| "a sub-agent".to_owned());
-        // Several of a kind may be at work.
+        // Several sub-agents of a kind may be running.
         let task = app.live.task_at(&request.call.path).or(question.task.as_deref()).unwrap_or_default();
         let task = shorten(task, TASK);
         let given = if task.is_empty() { String::new() } else { format!(" for “{}”", visible(&task)) };
@@ -172,7 +172,7 @@ pub(crate) fn question_title(
     wrap(&Line::from(spans), columns, "  ")
 }
 
-/// A call that waits, in at most so many rows: what is asked and the keys are always there.
+/// Renders the current question in at most `rows` rows. The question and its keys are always visible.
 pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
     let Some(question) = app.questions.current() else { return Panel::default() };
     let theme = app.theme;
@@ -194,7 +194,7 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
         Asking::Remember(rule) => (keeping(rule, columns, theme), None),
     };
     let mut body = question_body(question, columns, theme, false);
-    // A form that is filled in shows them itself.
+    // A form shows the choices itself.
     if matches!(app.questions.asking, Asking::Decide) {
         body.extend(choice_lines(&question.request, columns));
     }
@@ -208,11 +208,11 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
                     foot = vec![short_keys(app, columns)];
                 }
             }
-            // The last row of an input says what Enter does.
+            // The last row of an input is the hint about its keys.
             Asking::Reason(_) | Asking::Change(_) => drop(foot.pop()),
             Asking::Respond(_) | Asking::Remember(_) => {}
         }
-        // A command says itself that it is one; a change needs the name of its file.
+        // A command is recognisable without a title; a change needs the name of its file.
         if rows < foot.len() + 2 && question.request.tool == EXECUTE {
             title.clear();
         }
@@ -226,7 +226,7 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
     let total = body.len();
     let mut lines = title;
     match (room, lines.pop()) {
-        // There is one row for both.
+        // The title and the body share one row.
         (0, Some(last)) if total > 0 => lines.push(counted(&last, total, columns, theme)),
         (_, last) => lines.extend(last),
     }
@@ -245,7 +245,7 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
     Panel { lines, cursor }
 }
 
-/// A line that stands for so many, as much of it as there is room for.
+/// Renders a line that stands for `total` lines, clipped to fit.
 pub(super) fn counted(line: &Line<'static>, total: usize, columns: usize, theme: Theme) -> Line<'static> {
     let told = format!(" … {}", count(total as u64, "line"));
     let mut line = clip(line, columns.saturating_sub(width(&told)));
@@ -253,7 +253,7 @@ pub(super) fn counted(line: &Line<'static>, total: usize, columns: usize, theme:
     line
 }
 
-/// The question whether a rule is kept for good, which is shown as it would be kept.
+/// Renders the question whether to save a rule, which is shown as it would be saved.
 fn keeping(rule: &RememberedRule, columns: usize, theme: Theme) -> Vec<Line<'static>> {
     let rule = theme.exact(&rule.to_string()).into_owned();
     let asked = Line::from(vec![
@@ -267,7 +267,7 @@ fn keeping(rule: &RememberedRule, columns: usize, theme: Theme) -> Vec<Line<'sta
     lines
 }
 
-/// The keys that a question takes now, with what they do.
+/// Returns the keys available at the question, with their descriptions.
 fn offered_keys(app: &App) -> Vec<(String, String)> {
     let always = app.session_rule().map(|rule| format!("always {}", app.theme.exact(&rule.to_string())));
     let lasting =
@@ -279,7 +279,7 @@ fn offered_keys(app: &App) -> Vec<(String, String)> {
     let esc = app.keys.name(Action::Stop);
     let all = [
         ("y", is_offered(approves, "yes")),
-        // Words are what is wanted where yes is no answer.
+        // At a question for a text, the user types the answer.
         ("type", is_offered(words, "your answer")),
         (
             "r",
@@ -296,7 +296,7 @@ fn offered_keys(app: &App) -> Vec<(String, String)> {
     all.into_iter().filter_map(|(key, what)| Some((key.to_owned(), what?))).collect()
 }
 
-/// The same without what the rules cover, where there is little room.
+/// Returns the keys without a description of the rules, for little room.
 fn brief_keys(app: &App) -> Vec<(String, String)> {
     let brief = |(key, what): (String, String)| match key.as_str() {
         "a" => (key, "always".to_owned()),
@@ -306,7 +306,7 @@ fn brief_keys(app: &App) -> Vec<(String, String)> {
     offered_keys(app).into_iter().map(brief).collect()
 }
 
-/// The keys of a question.
+/// Renders the keys of a question.
 pub(crate) fn keys(app: &App) -> Line<'static> {
     joined_keys(app, offered_keys(app))
 }
@@ -327,7 +327,7 @@ fn joined_keys(app: &App, keys: Vec<(String, String)>) -> Line<'static> {
     Line::from(spans)
 }
 
-/// The keys alone, in one row: those that can be done without give way.
+/// Renders only the keys, in one row. Dispensable ones are left out first.
 pub(super) fn short_keys(app: &App, columns: usize) -> Line<'static> {
     let offered = offered_keys(app).into_iter().map(|(key, _)| key);
     let mut keys: Vec<String> = offered.chain([app.keys.name(Action::Details)]).collect();
@@ -339,7 +339,7 @@ pub(super) fn short_keys(app: &App, columns: usize) -> Line<'static> {
     clip(&Line::from(Span::styled(keys.join(" "), app.theme.selected)), columns)
 }
 
-/// What a rule for the directory covers, in few words: the call that it was made of is shown above.
+/// Describes briefly what a rule for the directory covers. The call that it was made from is shown above.
 fn lasting_words(rule: &RememberedRule, theme: Theme) -> String {
     let path = rule.args.get("file_path").and_then(Value::as_str).filter(|_| rule.with_others);
     let command = rule.command.as_ref().map(|command| command.commands.join("` or `"));

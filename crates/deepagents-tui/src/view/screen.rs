@@ -1,4 +1,4 @@
-//! The view that covers the screen.
+//! Renders the view that covers the screen.
 
 use ratatui::buffer::Buffer;
 use ratatui::text::{Line, Span};
@@ -12,7 +12,7 @@ use crate::app::{App, Overlay};
 use crate::key_map::Action;
 use crate::text::{clip, visible, wrap};
 
-/// The picture of everything read whole, with its keys in the last rows.
+/// Draws the pager, with its keys in the last rows.
 pub(crate) fn pager(app: &mut App) -> Option<Buffer> {
     let Overlay::Pager(mut pager) = std::mem::take(&mut app.overlay) else { return None };
     let (columns, rows) = (usize::from(app.size.0), usize::from(app.size.1));
@@ -41,7 +41,7 @@ fn foot(app: &App, pager: &Pager, columns: usize, rows: usize) -> Vec<Line<'stat
             ));
             let mut lines = vec![clip(&title, columns)];
             let keys = wrap(&keys(app), columns, "  ");
-            // What is read has half of the screen at least.
+            // The contents have at least half of the screen.
             lines.extend(if keys.len() + 2 > rows / 2 { vec![short_keys(app, columns)] } else { keys });
             lines.push(clip(&scroll, columns));
             lines
@@ -55,7 +55,7 @@ fn foot(app: &App, pager: &Pager, columns: usize, rows: usize) -> Vec<Line<'stat
             }
             vec![clip(&title, columns), clip(&Line::from(keys), columns), clip(&scroll, columns)]
         }
-        // Where there is no room for all of it, its keys stay.
+        // If there is little room, the keys remain.
         Source::Trust(_) => vec![trust_keys(app, 0, columns), clip(&scroll, columns)],
         Source::Preview(picker) => {
             let label = picker.current().map(|choice| choice.label).unwrap_or_default();
@@ -68,7 +68,7 @@ fn foot(app: &App, pager: &Pager, columns: usize, rows: usize) -> Vec<Line<'stat
         }
         Source::Conversation => vec![clip(&scroll, columns)],
     };
-    // The foot of a question that is read is about that one.
+    // The foot of a pager that shows a question already refers to it.
     if !app.questions.is_empty() && !matches!(pager.source, Source::Approval(_) | Source::Together(_)) {
         lines.insert(0, question_waits(app, columns));
     }

@@ -1,4 +1,4 @@
-//! How things stand: what goes on and what it costs, the mode, the model, how full the window is.
+//! The status: current work and its cost, mode, model, context usage.
 
 use ratatui::text::{Line, Span};
 
@@ -8,12 +8,12 @@ use crate::key_map::Action;
 use crate::policy::Mode;
 use crate::text::{clip, grouped, shorten, visible};
 
-/// Columns from which on what the work costs is told beside it.
+/// Minimum columns for showing the cost of the work.
 const ROOM_FOR_COSTS: usize = 60;
-/// Pictures of the clock that shows that something goes on, one each tenth of a second.
+/// The frames of the spinner, which change every tenth of a second.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-/// What goes on, for how long, and how to stop it.
+/// Renders the current work, its duration and the key that stops it.
 pub(super) fn status(app: &App, columns: usize) -> Option<Line<'static>> {
     let theme = app.theme;
     if theme.spoken && app.is_busy() && app.questions.is_empty() {
@@ -51,8 +51,7 @@ pub(super) fn status(app: &App, columns: usize) -> Option<Line<'static>> {
     Some(clip(&Line::from(spans), columns))
 }
 
-/// The tokens that the model has answered with since the work began, an estimate for what comes just now, and what all of
-/// the work has cost.
+/// Describes the output tokens since the work began, with an estimate for the current answer, and the cost of the work.
 fn spent(app: &App) -> String {
     let coming = u64::try_from((app.live.answer.len() + app.live.thinking.len()) / 4).unwrap_or(0);
     let (now, before) = (app.session.usage, app.spent_before);
@@ -67,7 +66,7 @@ fn spent(app: &App) -> String {
     text + &cost.map(|cost| format!(" · ${cost:.4}")).unwrap_or_default()
 }
 
-/// The mode, the model, the directory, how full the window is.
+/// Renders the mode, the model, the directory and the context usage.
 pub(super) fn footer(app: &App, columns: usize) -> Line<'static> {
     let theme = app.theme;
     if let Some(hint) = &app.hint {
@@ -94,7 +93,7 @@ pub(super) fn footer(app: &App, columns: usize) -> Line<'static> {
     clip(&line, columns)
 }
 
-/// The word of the present mode, which is always on the screen.
+/// Renders the current mode, which is always visible.
 pub(super) fn mode(app: &App) -> Span<'static> {
     let style = match app.mode {
         Mode::Ask => app.theme.good,
@@ -104,7 +103,7 @@ pub(super) fn mode(app: &App) -> Span<'static> {
     Span::styled(app.mode.as_str(), style)
 }
 
-/// That something is asked which cannot be seen now.
+/// Renders the notice about a question that is not visible.
 pub(super) fn question_waits(app: &App, columns: usize) -> Line<'static> {
     let what = app.questions.current().map(|question| visible(&question.request.tool).into_owned());
     let text =

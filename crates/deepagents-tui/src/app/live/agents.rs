@@ -1,4 +1,4 @@
-//! Sub-agents that are under way.
+//! Running sub-agents.
 
 use std::time::Instant;
 
@@ -8,22 +8,22 @@ use deepagents::{Event, EventKind};
 use super::super::transcript::{AgentWork, Call, Item, text_arg};
 use super::{Added, Live, Retry, RunningCall};
 
-/// The tool that delegates.
+/// The tool that starts sub-agents.
 const TASK: &str = "task";
 
-/// A sub-agent at work.
+/// A running sub-agent.
 #[derive(Clone, Debug)]
 pub(crate) struct LiveAgent {
     pub(crate) work: AgentWork,
     pub(crate) since: Instant,
-    /// What it says now.
+    /// Its current answer.
     answer: String,
-    /// The next try of a failed request of it.
+    /// The pending retry of its failed request.
     pub(crate) retry: Option<Retry>,
 }
 
 impl Live {
-    /// What a sub-agent does.
+    /// Handles an event of a sub-agent.
     pub(super) fn below(&mut self, event: &Event, now: Instant) -> Added {
         let path = event.path.to_vec();
         if !self.agents.contains_key(&path) {
@@ -57,13 +57,13 @@ impl Live {
         Added::default()
     }
 
-    /// Calls of a sub-agent that end with the one that runs it.
+    /// Takes the unfinished calls of a sub-agent whose own call has ended.
     fn cut_off(&mut self, path: &[String]) -> Vec<Item> {
         let calls = self.calls.extract_if(.., |id, _| id.path == path);
         calls.map(|(_, running)| Item::Call(Call { failed: true, ..running.call })).collect()
     }
 
-    /// A call that has ended, with the work of the sub-agents that it ran.
+    /// Converts a finished call to an item, with the work of the sub-agent that it ran.
     pub(super) fn finished(&mut self, id: &CallId, call: Call, now: Instant) -> Item {
         if call.name != TASK {
             return Item::Call(call);
@@ -85,7 +85,7 @@ impl Live {
         Item::Agent(work)
     }
 
-    /// What a sub-agent was given to do, as the call that runs it says.
+    /// Returns the task of a sub-agent, from the call that runs it.
     fn task_of(&self, path: &[String]) -> String {
         let Some((own, above)) = path.split_last() else { return String::new() };
         let is_it = |call: &CallId| call.path == above && *own == format!("task:{}.{}", call.turn, call.index);
@@ -93,7 +93,7 @@ impl Live {
         call.map(|(_, running)| text_arg(&running.call.args, "description").to_owned()).unwrap_or_default()
     }
 
-    /// What the sub-agent at a place was given to do, or the one above it of which that is known.
+    /// Returns the task of the sub-agent at this path, or of its nearest ancestor with a known task.
     pub(crate) fn task_at(&self, path: &[String]) -> Option<&str> {
         let known = |path: &[String]| {
             let live = self.agents.get(path).map(|agent| &agent.work);
@@ -103,7 +103,7 @@ impl Live {
         (1..=path.len()).rev().find_map(|depth| known(path.get(..depth)?))
     }
 
-    /// An answer of a sub-agent has cost so much.
+    /// Adds the cost of an answer to its sub-agent.
     pub(crate) fn cost(&mut self, path: &[String], dollars: f64) {
         if let Some(agent) = self.agents.get_mut(path) {
             agent.work.dollars += dollars;
@@ -132,7 +132,7 @@ impl LiveAgent {
         }
     }
 
-    /// What it has done, with what it was saying as it ended.
+    /// Returns the work, with an unfinished answer.
     fn finished(mut self) -> AgentWork {
         if !self.answer.trim().is_empty() {
             self.work.items.push(Item::Answer(self.answer));
@@ -140,7 +140,7 @@ impl LiveAgent {
         self.work
     }
 
-    /// The words that it has said last, as far as they are there.
+    /// Returns the last line of the current answer.
     pub(crate) fn words(&self) -> &str {
         self.answer.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What a terminal shows of it.
+//! What a terminal shows of a surface.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use super::*;
 const COLUMNS: u16 = 12;
 const ROWS: u16 = 5;
 
-/// A terminal that shows what a surface writes.
+/// A terminal that shows the output of a surface.
 struct Shown {
     surface: Surface,
     terminal: vt100::Parser,
@@ -20,7 +20,7 @@ impl Shown {
         Self { surface: Surface::new(COLUMNS, ROWS, true, true), terminal, committed: 0 }
     }
 
-    /// So many lines above a live area of so many rows.
+    /// Draws a frame: `lines` new lines above a live area of `height` rows.
     fn frame(&mut self, lines: usize, height: u16) {
         let new: Vec<Line<'_>> =
             (self.committed..self.committed + lines).map(|at| Line::raw(format!("line {at}"))).collect();
@@ -37,13 +37,13 @@ impl Shown {
         self.terminal.process(&self.surface.take());
     }
 
-    /// What is on the screen.
+    /// Returns the lines on the screen.
     fn rows(&self) -> Vec<String> {
         let rows = self.terminal.screen().rows(0, COLUMNS).map(|row| row.trim_end().to_owned());
         rows.filter(|row| !row.is_empty()).collect()
     }
 
-    /// What has scrolled away, and what is on the screen.
+    /// Returns the lines in the scrollback and on the screen.
     fn all(&mut self) -> Vec<String> {
         let screen = self.terminal.screen_mut();
         screen.set_scrollback(usize::MAX);
