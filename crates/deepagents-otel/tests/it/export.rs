@@ -114,7 +114,7 @@ async fn a_receiver_may_name_any_time_to_come_back_and_the_exporter_lives_on() {
         while receiver.received.lock().unwrap().requests == 0 {
             tokio::task::yield_now().await;
         }
-        // Shutdown does not wait for the export interval.
+        // Shutdown does not wait for the delay that the receiver asked for.
         let report = tracer.shutdown(LONG).await;
         assert_eq!((report.exported, report.dropped), (2, 0), "{report:?}");
     }

@@ -1,4 +1,4 @@
-//! A2A in the words of version 1.0; those of 0.3 are tested by the client of our own.
+//! A2A version 1.0. Version 0.3 is tested with our own client.
 
 use deepagents::models::scripted::Turn;
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ async fn a_task_is_sent_answered_read_and_listed() {
     assert_eq!(done["artifacts"][0]["parts"], json!([{"text": "Booked."}]));
     assert_eq!(done["history"][0]["role"], "ROLE_USER");
 
-    // Given in pieces, of files too; the end is a state.
+    // Streamed in pieces, with files too; the last event is a status.
     let mut more = message("m3", "Look at this");
     let file = json!({"raw": "AA==", "filename": "a.png", "mediaType": "image/png"});
     more["message"]["parts"].as_array_mut().unwrap().push(file);

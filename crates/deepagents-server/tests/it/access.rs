@@ -1,4 +1,4 @@
-//! Who calls, and what is theirs.
+//! Authentication, and access to what belongs to others.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Client, Nothing, run, say, server};
 
-/// A server with two users; each says something twice at most.
+/// A server with two users and an administrator. The model has two responses per user.
 async fn two_users() -> (Client, Client, Client, Arc<Mutex<Vec<String>>>) {
     let limits = Limits { runs_at_once: Some(1), ..Limits::default() };
     let tokens = StaticTokens::new()
@@ -142,7 +142,7 @@ async fn nothing_that_the_document_lists_answers_a_stranger_and_all_of_it_is_the
     nothing_answers(&stranger, &ada).await;
 }
 
-/// Asks everything that the document lists as a stranger, and as somebody.
+/// Sends every request in the document, without and with a user's token.
 pub(crate) async fn nothing_answers(stranger: &Client, ada: &Client) {
     let document = ada.get("/openapi.json").await;
     let anything = "00000000-0000-4000-8000-000000000000";
@@ -156,7 +156,7 @@ pub(crate) async fn nothing_answers(stranger: &Client, ada: &Client) {
             let method: Method = method.to_uppercase().parse().unwrap();
             let (status, _) = stranger.send(method.clone(), &place, &json!({})).await;
             assert_eq!(status, StatusCode::UNAUTHORIZED, "{method} {path}");
-            // A feed of a thread that is still to come never ends.
+            // The event stream of a thread that does not exist yet never ends.
             if !path.ends_with("/stream/events") {
                 let (status, answer) = ada.send(method.clone(), &place, &json!({})).await;
                 let missing = status == StatusCode::NOT_FOUND && answer["detail"] == "Not Found";
@@ -168,7 +168,7 @@ pub(crate) async fn nothing_answers(stranger: &Client, ada: &Client) {
     assert!(asked > 50);
 }
 
-/// The answer to a browser that asks whether a page may call.
+/// The response to a browser's CORS preflight request.
 async fn preflight(client: &Client, origin: &str) -> (StatusCode, bool) {
     let request = client.http.request(Method::OPTIONS, format!("{}/threads", client.url));
     let request = request.header("origin", origin).header("access-control-request-method", "POST");

@@ -1,4 +1,4 @@
-//! Pauses, and the answers to them.
+//! Interrupts, and the answers to them.
 
 use deepagents::models::scripted::Turn;
 use reqwest::{Method, StatusCode};
@@ -27,7 +27,7 @@ async fn of_two_answers_to_one_question_the_later_one_says_nothing_of_the_thread
     let client = serve(vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Booked.")]).await;
     let id = client.thread().await;
     client.post(&format!("/threads/{id}/runs/wait"), say("book")).await;
-    // Both are accepted while the question is open.
+    // Both are accepted while the interrupt is pending.
     let answer = json!({"assistant_id": "agent", "after_seconds": 1, "command": {"resume": {"decisions": [{"type": "approve"}]}}});
     let first = client.post(&format!("/threads/{id}/runs"), answer.clone()).await;
     let second = client.post(&format!("/threads/{id}/runs"), answer).await;
@@ -56,7 +56,7 @@ async fn a_conversation_that_is_marked_as_resolved_waits_no_more_and_the_call_is
     assert_eq!(thread["values"]["messages"][2]["status"], "error");
 }
 
-/// A thread that waits with a call, and where its runs are waited for.
+/// A thread with a pending call, and the path to wait for its runs.
 async fn waiting(turns: Vec<Turn>) -> (Client, String, String) {
     let client = serve(turns).await;
     let id = client.thread().await;

@@ -1,4 +1,4 @@
-//! Requests that come at the same moment.
+//! Concurrent requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use crate::hooked::HookedStore;
 use crate::others::holding_agent;
 use crate::support::{Client, agent, roles, run, say};
 
-/// Requests at a time.
+/// Number of concurrent requests.
 const MANY: usize = 16;
 
 type Storage = (Arc<dyn Journal>, Arc<dyn Store>);
@@ -29,7 +29,7 @@ async fn open(folder: &TempDir) -> Storage {
     (database.clone(), database)
 }
 
-/// Two servers on one file, whose agents hold what they do as long as nothing lets it go.
+/// Two servers on one file, whose agents hold their calls until released.
 struct Pair {
     servers: [Client; 2],
     go: Arc<Semaphore>,
@@ -48,7 +48,7 @@ impl Pair {
         Self { servers, go, _folder: folder }
     }
 
-    /// The answers to a request that is made many times at once, of the first servers that there are.
+    /// Sends a request many times concurrently, to the first `servers` servers. Returns the responses.
     async fn ask(&self, servers: usize, path: &str, body: impl Fn(usize) -> Value) -> Vec<(StatusCode, Value)> {
         let servers = &self.servers[..servers];
         many(|n| {
@@ -63,7 +63,7 @@ async fn many<F: Future<Output = (StatusCode, Value)>>(ask: impl Fn(usize) -> F)
     join_all((0..MANY).map(ask)).await
 }
 
-/// The answers that were no refusal; the others refuse with this.
+/// The successful responses. All others must have the status `refusal`.
 fn taken(answers: Vec<(StatusCode, Value)>, refusal: StatusCode) -> Vec<Value> {
     let (taken, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|(status, _)| status.is_success());
     for (status, answer) in refused {
@@ -127,7 +127,7 @@ async fn changes_of_an_assistant_are_all_made_each_as_a_version_of_its_own() {
     assert_eq!(client.get(&path).await["metadata"].as_object().unwrap().len(), MANY);
     let kept = client.post(&format!("{path}/versions"), json!({"limit": 100})).await;
     assert_eq!(kept.as_array().unwrap().len(), MANY + 1);
-    // Of new ones under one id there is one.
+    // Only one of several creations with the same ID succeeds.
     let id = uuid::Uuid::now_v7().to_string();
     let body = |n: usize| json!({"assistant_id": id, "graph_id": "agent", "name": n.to_string()});
     let made = taken(pair.ask(2, "/assistants", body).await, StatusCode::CONFLICT);
@@ -208,7 +208,7 @@ async fn a_client_that_waits_when_the_server_ends_is_given_no_half_of_a_run() {
     begun.acquire().await.unwrap().forget();
     let location = waiting.headers()["location"].to_str().unwrap().to_owned();
     let joining = first.http.get(format!("{}{location}", first.url)).send().await.unwrap();
-    // Its turn does not come any more.
+    // The queued run never starts.
     let queued = first.http.post(format!("{place}/wait")).json(&say("more")).send().await.unwrap();
     end.send(()).unwrap();
     while first.http.get(format!("{}/ok", first.url)).send().await.is_ok() {
@@ -285,7 +285,7 @@ async fn a_run_whose_client_goes_away_as_it_is_accepted_is_there_as_a_whole() {
     while client.get(&format!("{thread}/runs")).await[0]["status"] != "success" {
         tokio::task::yield_now().await;
     }
-    // Nothing keeps the next one from the thread.
+    // Nothing blocks the next run of the thread.
     let mut next = say("again");
     next["multitask_strategy"] = json!("reject");
     assert!(client.send(Method::POST, &format!("{thread}/runs"), &next).await.0.is_success());

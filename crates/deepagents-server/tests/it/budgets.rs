@@ -1,4 +1,4 @@
-//! What callers may spend.
+//! Budgets of callers.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::{City, Client, run, say};
 
-/// Each answer costs a dollar.
+/// Each response costs a dollar.
 fn costly(turn: Turn) -> Turn {
     turn.usage(Usage { output: 1_000_000, ..Usage::default() })
 }

@@ -1,4 +1,4 @@
-//! Clients that are slow, rude or gone, and the end of the server.
+//! Slow, invalid and disconnected clients, and server shutdown.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ async fn heads_that_are_too_long_are_refused_and_others_are_answered_meanwhile()
     let address = client.url.strip_prefix("http://").unwrap();
     let mut long = TcpStream::connect(address).await.unwrap();
     let head = format!("GET /ok HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "y".repeat(200_000));
-    // The server may hang up before it has read all.
+    // The server may close the connection before it has read everything.
     let _ = long.write_all(head.as_bytes()).await;
     let mut answer = Vec::new();
     let _ = long.read_to_end(&mut answer).await;
@@ -67,7 +67,7 @@ async fn heads_that_are_too_long_are_refused_and_others_are_answered_meanwhile()
     let mut answer = vec![0; 12];
     let _ = many.read_exact(&mut answer).await;
     assert_ne!(answer, b"HTTP/1.1 200");
-    // One that never ends its head holds its own connection alone.
+    // A head that never ends blocks only its own connection.
     let mut slow = TcpStream::connect(address).await.unwrap();
     slow.write_all(b"GET /ok HTTP/1.1\r\nhost:").await.unwrap();
     assert_eq!(client.get("/ok").await, json!({"ok": true}));
@@ -127,7 +127,7 @@ async fn a_run_that_is_under_way_when_the_server_ends_is_gone_on_with_and_its_st
     begun.notified().await;
     let run_id = client.get(&format!("/threads/{id}/runs")).await[0]["run_id"].as_str().unwrap().to_owned();
     end.send(()).unwrap();
-    // Once nobody listens the run has been told to stop.
+    // Once the listener is closed, the run has been told to stop.
     while client.http.get(format!("{}/ok", client.url)).send().await.is_ok() {
         tokio::task::yield_now().await;
     }
@@ -148,7 +148,7 @@ async fn a_run_that_is_under_way_when_the_server_ends_is_gone_on_with_and_its_st
     let after = client.events(Method::GET, &format!("{path}/stream"), Some(last), &json!({})).await;
     let joined: Vec<_> = before.iter().chain(&after).cloned().collect();
     assert_eq!(joined, all, "what was read before and after the restart is all of it, once");
-    // After another restart the run is only in the log.
+    // After another restart, the run is only in the log.
     let database = open().await;
     let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
     let third = crate::support::agent(vec![], journal.clone());

@@ -1,4 +1,4 @@
-//! Runs at times that come again.
+//! Cron runs.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -67,7 +67,7 @@ async fn a_time_that_came_while_no_server_ran_is_made_up_for_once() {
     let mut cron = store.get(&place(), id).await.unwrap().unwrap().value;
     cron["next_run_date"] = json!("2026-01-01T05:00:00Z");
     store.put(&place(), id, cron).await.unwrap();
-    // Two servers on one storage find that it is due, and one run is made.
+    // Two servers on one storage notice that it is due, and one run is created.
     let turns = vec![Turn::text("Here.")];
     let second = serve_on(agent(turns, journal.clone()), journal, store).await;
     let runs = loop {
@@ -81,7 +81,7 @@ async fn a_time_that_came_while_no_server_ran_is_made_up_for_once() {
     assert_eq!(runs[0]["metadata"]["cron_id"], id);
 }
 
-/// Where crons are kept, for tests that change what a clock would.
+/// The namespace of crons, for tests that manipulate their times.
 fn place() -> [String; 2] {
     ["deepagents-server", "crons"].map(str::to_owned)
 }
@@ -94,7 +94,7 @@ async fn a_schedule_is_read_in_its_time_zone_and_ends_at_its_end() {
     let made = client.post("/runs/crons", body.clone()).await;
     let path = format!("/runs/crons/{}", made["cron_id"].as_str().unwrap());
     assert!(made["next_run_date"].as_str().unwrap().contains("-01-01T03:45:00"), "{made}");
-    // The days of summer time have other hours in UTC.
+    // Daylight saving time changes the hour in UTC.
     let (_, changed) =
         client.send(Method::PATCH, &path, &json!({"timezone": "Europe/Berlin", "schedule": "30 9 1 7 *"})).await;
     assert!(changed["next_run_date"].as_str().unwrap().contains("-07-01T07:30:00"), "{changed}");
@@ -128,7 +128,7 @@ async fn the_thread_of_a_cron_s_run_is_kept_where_that_is_said_and_gone_where_no
     }
     for id in &ids {
         let mut cron = store.get(&place(), id).await.unwrap().unwrap().value;
-        // It comes for the last time.
+        // Its last run is due.
         cron["next_run_date"] = json!("2026-01-01T05:00:00Z");
         cron["end_time"] = json!("2026-01-02T00:00:00Z");
         store.put(&place(), id, cron).await.unwrap();
@@ -198,7 +198,7 @@ async fn a_cron_that_is_removed_while_its_run_is_made_stays_removed() {
         }
         tokio::task::yield_now().await;
     }
-    // What is planned next is kept after the run is accepted, and before the timer looks again.
+    // The next time is stored after the run is accepted, and before the timer looks again.
     let mut body = say("another");
     body["schedule"] = json!("0 5 1 1 *");
     second.post("/runs/crons", body).await;

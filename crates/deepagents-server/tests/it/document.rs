@@ -1,4 +1,4 @@
-//! The document of what the server can be asked: it is complete, and nothing in it shows a stranger anything.
+//! The OpenAPI document is complete, and no listed operation reveals anything to a stranger.
 #![allow(clippy::disallowed_methods, reason = "the sources of the server itself")]
 
 use std::collections::BTreeSet;
@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 
 use crate::support::{Client, run, say, serve, server};
 
-/// Stands in everything that is hers.
+/// Contained in everything that belongs to Ada.
 const SECRET: &str = "the-secret-of-ada";
 
-/// The texts of all sources below a directory.
+/// The text of all sources below a directory.
 fn sources(dir: &Path) -> String {
     let mut all = String::new();
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -28,7 +28,7 @@ fn sources(dir: &Path) -> String {
     all
 }
 
-/// A path whatever its parts are called.
+/// A path without its parameter names.
 fn shape(path: &str) -> String {
     let part = |part: &str| if part.starts_with('{') { "{}".to_owned() } else { part.to_owned() };
     path.trim_end_matches('/').split('/').map(part).collect::<Vec<_>>().join("/")
@@ -41,13 +41,13 @@ async fn every_route_for_clients_is_in_the_document_and_nothing_else() {
     let text = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
     let routed =
         text.split(".route(").skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next());
-    // What a browser fetches, what says that the server is up, and the document itself.
+    // The pages for browsers, the health check, and the document itself.
     let own = |path: &str| ["/docs", "/ok", "/openapi.json", "/"].contains(&path) || path.starts_with("/page/");
     let routed: BTreeSet<String> = routed.filter(|path| !own(path)).map(shape).collect();
     assert_eq!(routed, listed);
 }
 
-/// Things of hers, by the names that the document has for them.
+/// Objects of Ada, by their parameter names in the document.
 async fn belongings(ada: &Client) -> Map<String, Value> {
     let thread = ada.post("/threads", json!({"metadata": {"topic": SECRET}})).await["thread_id"].clone();
     let id = thread.as_str().unwrap().to_owned();
@@ -74,7 +74,7 @@ async fn belongings(ada: &Client) -> Map<String, Value> {
     all.as_object().unwrap().clone()
 }
 
-/// What is asked of an operation that talks in methods of its own.
+/// A request for an endpoint that multiplexes methods.
 fn method_of(path: &str, known: &Map<String, Value>) -> Option<(&'static str, Value)> {
     match path {
         "/mcp" => Some(("tools/list", json!({}))),

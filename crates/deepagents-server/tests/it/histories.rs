@@ -1,4 +1,4 @@
-//! Pages of the states of a thread: what they say, and what they cost.
+//! Pages of a thread's history: their content and their cost.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::support::{agent, say, serve, serve_on};
 
-/// A journal that counts the entries that it gives, and the claims.
+/// A journal that counts the entries returned and the claims.
 #[derive(Default)]
 struct Counted {
     inner: MemoryJournal,
@@ -95,7 +95,7 @@ async fn a_page_of_a_history_reads_the_log_once_however_many_states_it_has() {
         let page = client.post(&history, body).await;
         (page, journal.entries.load(Ordering::Relaxed))
     };
-    // Twice for the states and what was asked between them, and a little for what was added since.
+    // Two passes, for the states and for the interrupts between them, plus a little for what was added since.
     for body in [json!({"limit": 1000}), json!({"limit": 1000, "metadata": {"source": "loop"}})] {
         let (_, read) = page(body.clone()).await;
         assert!(read <= 3 * end, "{read} of {end} entries for {body}");

@@ -1,4 +1,4 @@
-//! A store in which something happens when it is asked for something.
+//! A store that runs a hook when it is accessed.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,27 +7,27 @@ use deepagents_core::store::{Item, MemoryStore, Namespace, Query, Store, StoreEr
 use futures_core::future::BoxFuture;
 use serde_json::Value;
 
-/// Whether a namespace is one in which it happens.
+/// Whether the hook applies to a namespace.
 type Fits = dyn Fn(&[String]) -> bool + Send;
 
-/// Where it happens, and what.
+/// A hook, and where it applies.
 struct Hook {
     fits: Box<Fits>,
     happens: BoxFuture<'static, ()>,
 }
 
-/// Something happens the first time that it is asked for something in a place.
+/// A store that runs a hook at the first access to a matching namespace.
 #[derive(Default)]
 pub(crate) struct HookedStore {
     inner: MemoryStore,
     hook: Mutex<Option<Hook>>,
     pub(crate) sweeps: AtomicUsize,
-    /// How often the removal of a run is to fail.
+    /// How often removing a run should fail.
     pub(crate) stuck: AtomicUsize,
 }
 
 impl HookedStore {
-    /// Has this happen when something in a namespace that fits is read or written.
+    /// Sets the hook for the first access to a matching namespace.
     pub(crate) fn once(
         &self,
         fits: impl Fn(&[String]) -> bool + Send + 'static,

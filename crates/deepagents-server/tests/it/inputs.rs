@@ -1,4 +1,4 @@
-//! What a run is begun with, in the spellings of other servers' clients.
+//! Run inputs as the clients of other servers write them.
 
 use deepagents::models::scripted::Turn;
 use reqwest::{Method, StatusCode};

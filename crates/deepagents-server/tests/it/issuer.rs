@@ -1,4 +1,4 @@
-//! An issuer of tokens: its documents over HTTP, and what it signs.
+//! A token issuer: its documents over HTTP, and its signatures.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 const AUDIENCE: &str = "deepagents";
 
-/// A key that signs.
+/// A signing key.
 pub(crate) enum Key {
     Ec(EcdsaKeyPair),
     Ed(Ed25519KeyPair),
@@ -42,7 +42,7 @@ impl Key {
         Self::Rsa(RsaKeyPair::from_der(include_bytes!("rsa.der")).unwrap())
     }
 
-    /// The public half, as a set of keys has it.
+    /// The public key as a JWK.
     pub(crate) fn public(&self, id: &str) -> Value {
         match self {
             Self::Ec(key) => {
@@ -80,12 +80,12 @@ impl Key {
         }
     }
 
-    /// A token with these claims.
+    /// Signs a token with these claims.
     pub(crate) fn token(&self, id: &str, claims: &Value) -> String {
         self.token_with(&json!({"alg": self.algorithm(), "kid": id, "typ": "JWT"}), claims)
     }
 
-    /// A token with a head of its own.
+    /// Signs a token with this header.
     pub(crate) fn token_with(&self, header: &Value, claims: &Value) -> String {
         let signed = format!("{}.{}", encode(header.to_string()), encode(claims.to_string()));
         let signature = encode(self.signature(signed.as_bytes()));
@@ -93,7 +93,7 @@ impl Key {
     }
 }
 
-/// An issuer on a port of its own.
+/// An issuer on its own port.
 #[derive(Clone)]
 pub(crate) struct Issuer {
     pub(crate) url: String,
@@ -119,17 +119,17 @@ impl Issuer {
         *self.keys.lock().unwrap() = keys;
     }
 
-    /// Whether it answers with errors from now on.
+    /// Sets whether it responds with errors.
     pub(crate) fn set_away(&self, away: bool) {
         self.away.store(away, Ordering::SeqCst);
     }
 
-    /// How often its keys were asked for.
+    /// How often its keys were fetched.
     pub(crate) fn fetches(&self) -> usize {
         self.fetches.load(Ordering::SeqCst)
     }
 
-    /// What a good token of somebody claims.
+    /// The claims of a valid token.
     pub(crate) fn claims(&self, who: &str) -> Value {
         json!({"iss": self.url, "aud": AUDIENCE, "sub": who, "exp": now() + 600})
     }
@@ -148,7 +148,7 @@ async fn keys_document(State(issuer): State<Issuer>) -> Result<Json<Value>, Stat
     Ok(Json(json!({"keys": keys})))
 }
 
-/// Seconds since 1970.
+/// Seconds since the Unix epoch.
 pub(crate) fn now() -> i64 {
     jiff::Timestamp::now().as_second()
 }

@@ -1,4 +1,4 @@
-//! Tokens that an issuer signs.
+//! JSON Web Tokens.
 
 use std::time::Duration;
 

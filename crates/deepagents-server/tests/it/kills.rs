@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 
 use crate::support::{City, Client, roles, run, say};
 
-/// Where the process that is killed keeps everything; without it that process is not meant.
+/// Environment variable with the data directory. Set only in the child process.
 const FOLDER: &str = "DEEPAGENTS_TEST_SERVER_FOLDER";
 
-/// Notes of a long run.
+/// Number of notes of a long run.
 const LONG: usize = 12;
 
-/// Notes each call of its tool in a file; what begins with `long` is noted several times.
+/// An agent that records each call of its tool in a file. A message that starts with `long` causes several calls.
 pub(crate) fn noting_agent(journal: Arc<dyn Journal>, notes: PathBuf) -> DeepAgent {
     let note = tool_fn("note", "Notes.", move |args: City, _cx| {
         let notes = notes.clone();
@@ -68,7 +68,7 @@ async fn a_server_for_the_tests_that_kill_it() {
     serving.await.unwrap();
 }
 
-/// The process, and a client of it.
+/// Starts the process. Returns it with a client.
 pub(crate) fn start(folder: &Path) -> (Child, Client) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kills::a_server_for_the_tests_that_kill_it", "--ignored", "--nocapture"])
@@ -112,12 +112,12 @@ async fn of_runs_that_were_accepted_before_a_kill_none_is_lost_and_none_is_made_
     assert_eq!(known, Value::from(accepted.len()));
 }
 
-/// How often a server is killed; more where somebody wants to know it better.
+/// How often a server is killed. An environment variable can increase it.
 fn rounds() -> usize {
     std::env::var("DEEPAGENTS_TEST_KILLS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(5)
 }
 
-/// The ids of the events of a stream behind one, until there were so many or it ends.
+/// The event IDs of a stream after one, up to a maximum or the end.
 async fn read(client: &Client, path: &str, last: &str, most: usize) -> Vec<String> {
     let request = client.http.get(format!("{}{path}", client.url)).header("last-event-id", last);
     let (mut ids, mut text) = (Vec::new(), String::new());
@@ -145,7 +145,7 @@ async fn a_stream_that_is_gone_on_with_after_kills_has_no_gap_and_no_repeat_and_
         let thread = client.thread().await;
         let mut body = say(&format!("long {round}"));
         body["stream_resumable"] = json!(true);
-        // Pieces of messages alone are not there any more when a stream is read again.
+        // Message deltas are not repeated when a stream is read again.
         body["stream_mode"] = json!(["values", "updates"]);
         let made = client.post(&format!("/threads/{thread}/runs"), body).await;
         let path = format!("/threads/{thread}/runs/{}", made["run_id"].as_str().unwrap());
@@ -161,7 +161,7 @@ async fn a_stream_that_is_gone_on_with_after_kills_has_no_gap_and_no_repeat_and_
             }
         });
         accepted.extend(futures_util::future::join_all(load).await);
-        // Streams of this round and of those before are read for a while, each from where it was.
+        // Reads the latest three streams for a while, each from its last position.
         for (at, (path, seen)) in streams.iter_mut().rev().take(3).enumerate() {
             let last = seen.last().cloned().unwrap_or_else(|| "-1".to_owned());
             let more = read(&client, &format!("{path}/stream"), &last, 3 + (round * 7 + at * 5) % 23).await;

@@ -1,4 +1,4 @@
-//! The server over HTTP, with a client that knows nothing of it but its wire.
+//! The server over HTTP, with a client that knows only the wire format.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests fail where something is missing")]
 
 mod a2a;

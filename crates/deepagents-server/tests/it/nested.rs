@@ -1,4 +1,4 @@
-//! The routes below a path of another server.
+//! The routes nested below a path of another server.
 
 use axum::Router;
 use deepagents::models::scripted::Turn;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::{Client, say, server};
 
-/// The server below `/agents` of another one, which has a route of its own.
+/// The server nested at `/agents` of another one, which has its own route.
 async fn nested(turns: Vec<Turn>) -> Client {
     let agents = server(turns).router().await.unwrap();
     let router = Router::new().route("/mine", axum::routing::get(|| async { "mine" })).nest("/agents", agents);
@@ -26,7 +26,7 @@ async fn runs_work_below_a_path_and_say_where_they_are_as_official_clients_read_
     let response = client.http.post(url).json(&body).send().await.unwrap();
     let place = response.headers()["location"].to_str().unwrap().to_owned();
     assert!(response.text().await.unwrap().contains("Hello."));
-    // They append it to the address that they were given.
+    // The clients append `location` to their base URL.
     let joined = client.get(&place).await;
     assert_eq!(joined["messages"][1]["content"], "Hello.");
 }

@@ -1,4 +1,4 @@
-//! Two servers on one storage: what one of them works on can be read, ended and gone on with by the other.
+//! Two servers on one storage: each can read, cancel and resume the other's work.
 #![allow(clippy::disallowed_methods, reason = "files that tools leave, and the server that the environment names")]
 
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::support::{City, Client, Nothing, roles, run, say};
 
 type Storage = (Arc<dyn Journal>, Arc<dyn Store>);
 
-/// Where both servers keep everything.
+/// The storage shared by both servers.
 enum Place {
     File(tempfile::TempDir),
     Postgres { url: String, schema: String },
@@ -52,13 +52,13 @@ impl Place {
     }
 }
 
-/// Two servers whose agents hold what they do until it is let go.
+/// Two servers whose agents hold their calls until released.
 struct Pair {
     first: Client,
     second: Client,
-    /// Gets a permit with each call that holds.
+    /// Gets a permit for each held call.
     begun: Arc<Semaphore>,
-    /// Lets as many calls go as it has permits.
+    /// Releases one held call per permit.
     go: Arc<Semaphore>,
 }
 
@@ -69,7 +69,7 @@ impl Pair {
         Self { first, second, begun, go }
     }
 
-    /// A thread on which the first server holds a run: their paths.
+    /// A thread on which the first server holds a run. Returns both paths.
     async fn held(&self) -> (String, String) {
         let place = format!("/threads/{}", self.first.thread().await);
         let mut body = say("hold");
@@ -87,13 +87,13 @@ async fn serve(place: &Place, begun: &Arc<Semaphore>, go: &Arc<Semaphore>) -> Cl
     let agent = holding_agent(journal.clone(), begun.clone(), go.clone());
     let server = Server::new(journal, store).agent("agent", agent).unwrap().lease(Duration::from_secs(2));
     let (client, end, serving) = run(server).await;
-    // They serve until the test ends.
+    // Serves until the test ends.
     std::mem::forget(end);
     drop(serving);
     client
 }
 
-/// Told to hold it holds, told anything else it says so.
+/// Holds if told to, and replies to anything else.
 pub(crate) fn holding_agent(journal: Arc<dyn Journal>, begun: Arc<Semaphore>, go: Arc<Semaphore>) -> DeepAgent {
     holding(journal, begun, go).build().unwrap()
 }
@@ -116,7 +116,7 @@ fn holding(journal: Arc<dyn Journal>, begun: Arc<Semaphore>, go: Arc<Semaphore>)
     DeepAgent::builder().model(model.build()).journal(journal).tool(hold)
 }
 
-/// A process with a number; those before it are gone.
+/// A numbered process. Those with lower numbers are gone.
 struct Numbered(u64);
 
 impl ProcessIdentity for Numbered {
@@ -129,7 +129,7 @@ impl ProcessIdentity for Numbered {
     }
 }
 
-/// The lease of the first server would last for an hour more, as where a clock was set back after its process had ended.
+/// The lease of the first server lasts another hour, as after the clock was set back.
 #[tokio::test]
 async fn a_run_of_a_process_that_is_known_to_be_gone_is_gone_on_with_whatever_its_lease_says() {
     let place = Place::file();
@@ -154,7 +154,7 @@ async fn a_run_of_a_process_that_is_known_to_be_gone_is_gone_on_with_whatever_it
     assert_eq!(second.get(&run).await["status"], "success");
 }
 
-/// Makes a test of both kinds of storage.
+/// Runs a test on both kinds of storage.
 macro_rules! on_both {
     ($($name:ident: $test:path;)*) => {$(
         mod $name {
@@ -222,7 +222,7 @@ async fn waiting_cancelled(place: &Place) {
     let made = pair.first.post(&format!("{thread}/runs"), say("never")).await;
     let waits = format!("{thread}/runs/{}", made["run_id"].as_str().unwrap());
     assert_eq!(pair.second.send(Method::POST, &format!("{waits}/cancel"), &json!({})).await.0, StatusCode::ACCEPTED);
-    // What was asked for is in the database, so it does not matter when the first server sees it.
+    // The request is stored in the database, so it does not matter when the first server sees it.
     pair.second.post(&format!("{held}/cancel?wait=1"), json!({})).await;
     pair.second.get(&format!("{waits}/join")).await;
     assert_eq!(pair.first.get(&waits).await["status"], "interrupted");
@@ -292,7 +292,7 @@ async fn rolled_back(place: &Place) {
     }
 }
 
-/// Whether an event stems from a record, and so is in every stream of the run.
+/// Whether an event is derived from a log record, and is therefore in every stream of the run.
 fn is_of_log((_, id): &(String, String)) -> bool {
     let number: u32 = id.rsplit('-').next().unwrap().parse().unwrap();
     !(1 << 16..1 << 22).contains(&number) && number < (1 << 23) + (1 << 22)
@@ -304,7 +304,7 @@ async fn joined(place: &Place) {
     let (join, stream) = (format!("{held}/join"), format!("{held}/stream"));
     let nothing = json!({});
     let let_go = async {
-        // Both read while the run is held, the second server its log so far.
+        // Both streams are open while the run is held; the second server reads the log so far.
         let steps = json!({"channels": ["tools"]});
         pair.second.thread_events(thread.trim_start_matches("/threads/"), &steps, |_| true).await;
         pair.go.add_permits(1);
@@ -317,7 +317,7 @@ async fn joined(place: &Place) {
     );
     assert_eq!(roles(&values), ["human", "ai", "tool", "ai"]);
     let here: Vec<_> = here.into_iter().filter(is_of_log).collect();
-    // A message is streamed in pieces where it is made, and as a whole elsewhere.
+    // The working server streams messages in pieces, the other as a whole.
     let there: Vec<_> = there.into_iter().filter(is_of_log).filter(|event| here.contains(event)).collect();
     assert_eq!(there, here);
     assert!(here.iter().any(|(name, _)| name == "tasks"));
@@ -345,7 +345,7 @@ async fn deleted(place: &Place) {
     assert_eq!(roles(&values), ["human", "ai"]);
 }
 
-/// The ids of a run with a sub-agent that asks, in the process that worked on it and in one that reads it from the log.
+/// The event IDs of a run with a subagent that interrupts: in the working process, and in one that reads the log.
 #[tokio::test]
 async fn events_of_the_log_have_the_same_ids_live_and_when_they_are_read_again() {
     let place = Place::file();
@@ -369,7 +369,7 @@ async fn events_of_the_log_have_the_same_ids_live_and_when_they_are_read_again()
         let path = format!("{thread}/runs/{}/stream", runs[0]["run_id"].as_str().unwrap());
         let again = second.events(Method::GET, &path, Some("-1"), &json!({})).await;
         let of_log = |events: &[(String, String)]| -> Vec<(String, String)> {
-            // Pieces of messages are given where they are made.
+            // Only the working process streams pieces of messages.
             let others = events.iter().filter(|(name, _)| !name.starts_with("messages"));
             others.filter(|event| is_of_log(event)).cloned().collect()
         };
@@ -384,7 +384,7 @@ async fn events_of_the_log_have_the_same_ids_live_and_when_they_are_read_again()
     }
 }
 
-/// Delegates to one that books, which is asked about.
+/// Delegates to an agent whose bookings require approval.
 fn delegating_agent(journal: Arc<dyn Journal>) -> DeepAgent {
     let book = tool_fn("book", "Books a trip.", |args: City, _cx| async move { Ok(format!("booked {}", args.city)) });
     let asks: InterruptPolicy = serde_json::from_value(json!({"book": true})).unwrap();
@@ -399,7 +399,7 @@ fn delegating_agent(journal: Arc<dyn Journal>) -> DeepAgent {
     builder.sub_agent(SubAgentSpec::new("booker", "Books.")).build().unwrap()
 }
 
-/// See [`crate::kills`]: the first server is a process of its own.
+/// See [`crate::kills`]: the first server is a child process.
 #[tokio::test]
 async fn runs_of_a_server_that_is_killed_are_gone_on_with_by_one_that_was_there_before_they_were_accepted() {
     let folder = tempfile::tempdir().unwrap();
@@ -420,14 +420,14 @@ async fn runs_of_a_server_that_is_killed_are_gone_on_with_by_one_that_was_there_
     once(folder.path());
 }
 
-/// Waits until a run has ended, without asking this server to take it up.
+/// Waits until a run has ended, without making this server take it over.
 async fn ended(client: &Client, path: &str) {
     while ["pending", "running"].contains(&client.get(path).await["status"].as_str().unwrap()) {
         tokio::task::yield_now().await;
     }
 }
 
-/// Each call was made once.
+/// Checks that each call was made once.
 fn once(folder: &Path) {
     let notes = std::fs::read_to_string(folder.join("notes")).unwrap();
     let mut made: Vec<&str> = notes.lines().collect();

@@ -1,4 +1,4 @@
-//! A Postgres that is cut off, silent, or restarted while a server works on it.
+//! A Postgres that is cut off, silent or restarted while a server works on it.
 #![allow(clippy::disallowed_methods, reason = "the server that the environment names, and one of the test's own")]
 
 use std::path::Path;
@@ -21,17 +21,17 @@ use crate::others::holding_agent;
 use crate::storage::{are_unavailable, everything, filled};
 use crate::support::{Client, roles, run, say};
 
-/// How the way to a database is.
+/// The state of the connection to a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
     Open,
-    /// Nothing comes through, and nobody is told.
+    /// No data passes, without an error.
     Silent,
-    /// Connections end, and none are made.
+    /// Connections are closed, and no new ones are accepted.
     Closed,
 }
 
-/// A way to the database that can be cut.
+/// A connection to the database that can be cut.
 struct Line {
     url: String,
     way: watch::Sender<Link>,
@@ -60,7 +60,7 @@ async fn connect(client: TcpStream, server: String, way: watch::Receiver<Link>) 
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
     let mut ends = way.clone();
     let closed = async {
-        // The line lives as long as the test.
+        // The sender lives as long as the test.
         let _ = ends.wait_for(|way| *way == Link::Closed).await;
     };
     let (there, here) = (pass_on(from_client, to_server, &way), pass_on(from_server, to_client, &way));
@@ -71,7 +71,7 @@ async fn connect(client: TcpStream, server: String, way: watch::Receiver<Link>) 
     }
 }
 
-/// What comes is passed on while the way is open, and waits while it is silent.
+/// Passes data on while the connection is open, and holds it while it is silent.
 fn pass_on(
     from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
@@ -97,7 +97,7 @@ fn pass_on(
 const SHORT: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(15);
 
-/// What is under way on a database that goes away, and what came of it when it is there again.
+/// Work in progress when the database becomes unavailable, and its result afterwards.
 struct Outage {
     client: Client,
     go: Arc<Semaphore>,
@@ -109,7 +109,7 @@ struct Outage {
 }
 
 impl Outage {
-    /// A server with a run that is held and one that waits behind it.
+    /// A server with a held run, and another that waits behind it.
     async fn new(url: &str) -> Self {
         Self::with_lease(url, LEASE).await
     }
@@ -123,7 +123,7 @@ impl Outage {
         let (begun, go) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
         let agent = holding_agent(journal.clone(), begun.clone(), go.clone());
         let (client, end, serving) = run(Server::new(journal, store).agent("agent", agent).unwrap().lease(lease)).await;
-        // It serves until the test ends.
+        // Serves until the test ends.
         std::mem::forget(end);
         drop(serving);
         let (thread, writes) = filled(&client).await;
@@ -139,7 +139,7 @@ impl Outage {
         Self { client, go, thread, writes, before, held, waits }
     }
 
-    /// While the database is away: each request is told to come later, and the run goes on meanwhile.
+    /// During the outage: each request gets status 503, and the run continues.
     async fn is_told(&self) {
         self.go.add_permits(1);
         are_unavailable(&self.client, &self.writes).await;
@@ -148,10 +148,10 @@ impl Outage {
         are_unavailable(&self.client, &reads).await;
     }
 
-    /// When it is there again: nothing was half done, and what was accepted is done.
+    /// After the outage: nothing is half done, and accepted runs finish.
     async fn ends(self) {
         for path in [&self.held, &self.waits] {
-            // Connections may still be found broken.
+            // The pool may still return broken connections.
             while self.client.send(Method::GET, &format!("{path}/join"), &json!({})).await.0 != StatusCode::OK {
                 tokio::task::yield_now().await;
             }
@@ -198,7 +198,7 @@ async fn while_a_postgres_is_silent_requests_are_503_and_all_goes_on_by_itself_a
     Box::pin(cut(Link::Silent)).await;
 }
 
-/// The run that is held has lost its thread then, though nobody wished its end.
+/// The held run then loses its thread, although nobody cancelled it.
 #[tokio::test]
 async fn a_postgres_that_is_away_for_longer_than_a_lease_ends_no_run() {
     let Some(url) = url() else { return };
@@ -215,7 +215,7 @@ async fn a_postgres_that_is_away_for_longer_than_a_lease_ends_no_run() {
 
 fn postgres(action: &str, folder: &Path) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.ci/postgres.sh");
-    // A server that goes on running keeps what it was started with, so what it prints goes into a file.
+    // A daemon keeps its inherited descriptors open, so its output goes to a file, not to a pipe.
     let out = folder.with_extension(action);
     let file = std::fs::File::create(&out).unwrap();
     let done = Command::new("bash").arg(script).arg(action).arg(folder).stdout(file).status().unwrap();
@@ -223,7 +223,7 @@ fn postgres(action: &str, folder: &Path) -> String {
     std::fs::read_to_string(out).unwrap().trim().to_owned()
 }
 
-/// A Postgres of its own, which ends with the test.
+/// A separate Postgres, stopped on drop.
 struct Own(std::path::PathBuf);
 
 impl Drop for Own {
@@ -237,7 +237,7 @@ async fn restarted(how: &str) {
         return;
     }
     let place = tempfile::Builder::new().prefix("outage").tempdir().unwrap();
-    // The database's own user goes through it.
+    // The database's user must be able to enter the directory.
     std::fs::set_permissions(place.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let folder = place.path().join("postgres");
     let url = postgres("start", &folder);

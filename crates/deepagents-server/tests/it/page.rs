@@ -1,4 +1,4 @@
-//! The page and how it is served.
+//! The web page and how it is served.
 
 use deepagents_server::{Identity, StaticTokens};
 use reqwest::StatusCode;
@@ -14,7 +14,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     headers.get(name).map_or("", |value| value.to_str().unwrap())
 }
 
-/// The addresses of scripts and styles in a document.
+/// The URLs of scripts and styles in a document.
 fn references(document: &str) -> Vec<String> {
     let addresses = document.split('"').filter(|text| text.starts_with("/page/") || text.ends_with(".svg"));
     addresses.map(str::to_owned).collect()

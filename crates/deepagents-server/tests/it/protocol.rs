@@ -1,4 +1,4 @@
-//! Version 2 of the protocol.
+//! Protocol version 2.
 
 use deepagents::DeepAgent;
 use deepagents::models::scripted::{ScriptedModel, Turn};
@@ -42,7 +42,7 @@ async fn a_thread_is_read_over_its_runs_and_its_numbers_rise() {
         .map(|event| event["params"]["data"]["event"].as_str().unwrap())
         .collect();
     assert_eq!(words, ["running", "tool-started", "tool-finished", "completed", "running", "completed"]);
-    // Whoever has read up to an event reads on right behind it.
+    // A stream resumes directly after any event.
     for at in 0..all.len() - 1 {
         count.set(all[..=at].iter().filter(|event| ends(event)).count());
         let wanted = json!({"channels": ALL, "since": numbers[at]});
@@ -129,7 +129,7 @@ async fn streams_end_when_the_server_does_so_that_clients_reconnect() {
     assert!(ends(reading.await.unwrap().last().unwrap()));
 }
 
-/// A text as the frame of a client, whose mask changes nothing.
+/// A text as a client's WebSocket frame, with a zero mask.
 fn frame(text: &Value) -> Vec<u8> {
     let text = text.to_string().into_bytes();
     let length = u16::try_from(text.len()).unwrap().to_be_bytes();
@@ -137,7 +137,7 @@ fn frame(text: &Value) -> Vec<u8> {
     head.into_iter().chain(text).collect()
 }
 
-/// The text of the next frame of a server.
+/// The text of the server's next WebSocket frame.
 async fn read_frame(socket: &mut TcpStream) -> Value {
     let mut head = [0; 2];
     socket.read_exact(&mut head).await.unwrap();
@@ -151,7 +151,7 @@ async fn read_frame(socket: &mut TcpStream) -> Value {
     serde_json::from_slice(&text).unwrap()
 }
 
-/// A connection to the events of a thread.
+/// A WebSocket connection to the events of a thread.
 async fn connect(client: &Client, thread: &str) -> TcpStream {
     let mut socket = TcpStream::connect(client.url.strip_prefix("http://").unwrap()).await.unwrap();
     let upgrade = format!(
@@ -167,7 +167,7 @@ async fn connect(client: &Client, thread: &str) -> TcpStream {
     socket
 }
 
-/// Sends a command and reads up to its answer; gives the events before it, too.
+/// Sends a command. Returns its response and the events before it.
 async fn command(socket: &mut TcpStream, command: &Value) -> (Value, Vec<Value>) {
     socket.write_all(&frame(command)).await.unwrap();
     let mut events = Vec::new();
@@ -261,7 +261,7 @@ async fn a_websocket_on_which_nothing_happens_is_kept_alive() {
     let id = client.thread().await;
     let mut socket = connect(&client, &id).await;
     assert_eq!((socket.read_u8().await.unwrap(), socket.read_u8().await.unwrap()), (0x89, 0), "a ping without a text");
-    // Who answers it is there.
+    // The pong keeps the connection open.
     socket.write_all(&[0x8a, 0x80, 0, 0, 0, 0]).await.unwrap();
     let subscribe = json!({"id": 2, "method": "subscription.subscribe", "params": {"channels": ["lifecycle"]}});
     socket.write_all(&frame(&subscribe)).await.unwrap();

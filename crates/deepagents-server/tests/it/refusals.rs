@@ -1,4 +1,4 @@
-//! What is refused, with which status, and what is taken although it looks odd.
+//! Refused requests and their status, and unusual requests that are accepted.
 
 use std::sync::Arc;
 
@@ -234,7 +234,7 @@ async fn an_agent_on_another_journal_is_not_served_and_nothing_is_left_of_the_qu
     let served = server(&here).agent("near", agent(vec![], here.clone())).unwrap();
     let error = served.agent("far", agent(vec![], there.clone())).unwrap().start().await.unwrap_err();
     assert!(matches!(&error, ServerError::OtherJournal(name) if name == "far"), "{error}");
-    // Two handles of one journal are one journal.
+    // Two handles of a journal count as the same journal.
     let wrapped: Arc<dyn Journal> = Arc::new(here.clone());
     server(&here).agent("agent", agent(vec![], wrapped)).unwrap().start().await.unwrap();
     for journal in [here, there] {

@@ -1,4 +1,4 @@
-//! What an earlier process had accepted.
+//! Runs that an earlier process had accepted.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ async fn a_run_that_was_accepted_before_a_restart_is_made_after_it() {
     made_after_restart(async |_| {}).await;
 }
 
-/// Earlier versions had no index of the runs that are open.
+/// Earlier versions had no index of open runs.
 #[tokio::test]
 async fn a_run_that_an_earlier_version_accepted_is_made_after_a_restart() {
     made_after_restart(async |store| {
@@ -41,7 +41,7 @@ async fn made_after_restart(between: impl AsyncFnOnce(&dyn Store)) {
     let mut later = say("hi");
     later["after_seconds"] = json!(3600);
     let run = client.post(&format!("/threads/{id}/runs"), later).await["run_id"].as_str().unwrap().to_owned();
-    // The first server is left where it is: its run waits for an hour, and a second one stands for the restart.
+    // The first server keeps running, its run delayed by an hour. The second one simulates the restart.
     let place = ["deepagents-server".to_owned(), "runs".to_owned(), id.clone()];
     let mut record = Store::get(&*database, &place, &run).await.unwrap().unwrap().value;
     record["kwargs"]["after_seconds"] = json!(0);

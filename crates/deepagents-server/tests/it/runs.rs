@@ -93,7 +93,7 @@ async fn several_runs_are_begun_together_or_none_of_them() {
     let wrong = json!([say("third"), {"assistant_id": "nobody"}]);
     let (status, answer) = client.send(Method::POST, "/runs/batch", &wrong).await;
     assert!(status.is_client_error(), "{status} {answer}");
-    // What had begun of it goes back; that is seen a moment later.
+    // Threads created for the batch are removed again, shortly after.
     let gone = async {
         while client.post("/threads/count", json!({})).await != threads {
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! What the official clients do with states, searches and nodes, as the reference answers it.
+//! States, searches and nodes as the official clients use them, compared with the reference server.
 
 use axum::http::{Method, StatusCode};
 use deepagents::models::scripted::Turn;
@@ -81,7 +81,7 @@ async fn a_command_that_only_updates_asks_the_model_nothing_and_one_that_goes_to
     assert_eq!(status, StatusCode::BAD_REQUEST, "{told}");
 }
 
-/// A thread whose call waits for a person.
+/// A thread whose call waits for approval.
 async fn asking(client: &Client) -> (String, String) {
     let id = client.thread().await;
     client.post(&format!("/threads/{id}/runs/wait"), say("book")).await;
@@ -101,7 +101,7 @@ async fn a_state_that_waits_for_a_person_is_changed_as_a_node_or_refused_and_sta
     let (status, told) = client.send(Method::POST, &state, &said).await;
     assert!(status.is_client_error(), "{status} {told}");
     assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "interrupted");
-    // A person has made the call.
+    // A person has made the call by hand.
     let result = json!({"role": "tool", "tool_call_id": call, "name": "book", "content": "done by hand"});
     client.post(&state, json!({"values": {"messages": [result]}, "as_node": "tools"})).await;
     let shown = client.get(&state).await;

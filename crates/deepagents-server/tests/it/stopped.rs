@@ -1,4 +1,4 @@
-//! Threads that were stopped on the way: what is seen of them, how they are changed, and how they go on.
+//! Threads that stopped on the way: how they are shown, changed and resumed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ async fn before_tools(client: &Client) -> (String, Value) {
     (id, state)
 }
 
-/// The state, the thread, and the newest of its history, which must agree.
+/// The state, the thread, and the latest history entry, which must agree.
 async fn seen(client: &Client, id: &str) -> (Value, Value) {
     let state = client.get(&format!("/threads/{id}/state")).await;
     let thread = client.get(&format!("/threads/{id}")).await;
@@ -59,7 +59,7 @@ async fn a_change_at_a_breakpoint_is_seen_at_once_and_gone_on_from() {
     client.post(&place, json!({"values": {"messages": [answer]}})).await;
     let (state, _) = seen(&client, &id).await;
     assert_eq!(state["values"]["messages"][1]["tool_calls"][0]["args"]["path"], "/elsewhere", "{state}");
-    // Nothing is asked, so whatever is answered only tells it to go on.
+    // Nothing is pending, so any resume value only continues the run.
     let resume = json!({"assistant_id": "agent", "command": {"resume": true}});
     let values = client.post(&format!("/threads/{id}/runs/wait"), resume).await;
     assert_eq!(roles(&values), ["human", "ai", "tool", "ai"], "{values}");
@@ -91,7 +91,7 @@ async fn a_breakpoint_is_left_as_the_node_that_a_change_names() {
     assert_eq!(go_on(&client, &id).await["messages"][3]["content"], "Seen by hand.");
 }
 
-/// A server whose agent has a tool that never ends the first times it is called; and what tells that it was called.
+/// A server with a tool whose first `slow` calls never end, and a notification of each call.
 async fn serve_slow(turns: Vec<Turn>, slow: usize) -> (Client, Arc<Notify>) {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let (calls, called) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
@@ -111,7 +111,7 @@ async fn serve_slow(turns: Vec<Turn>, slow: usize) -> (Client, Arc<Notify>) {
     (serve_on(agent, journal, Arc::new(MemoryStore::default())).await, called)
 }
 
-/// Ends the run that is under way, and gives its id.
+/// Cancels the running run. Returns its ID.
 async fn cancel(client: &Client, id: &str) -> String {
     let run = client.get(&format!("/threads/{id}/runs?status=running")).await[0]["run_id"].clone();
     let run = run.as_str().unwrap().to_owned();
@@ -139,7 +139,7 @@ async fn a_run_that_was_cancelled_is_seen_everywhere_as_it_was_and_makes_its_cal
     let joined = client.get(&format!("/threads/{id}/runs/{run}/join")).await;
     assert_eq!(joined["messages"], state["values"]["messages"]);
 
-    // Gone on with and cancelled again it stands where it stood.
+    // Resumed and cancelled again, the thread is in the same state.
     client.post(&format!("/threads/{id}/runs"), json!({"assistant_id": "agent"})).await;
     called.notified().await;
     cancel(&client, &id).await;
@@ -270,7 +270,7 @@ async fn what_a_run_that_was_rolled_back_has_said_is_in_no_state_of_the_thread()
     assert_eq!(client.send(Method::GET, &old, &json!({})).await.0, StatusCode::NOT_FOUND);
     assert_eq!(roles(&seen(&client, &id).await.0["values"]), ["human", "ai"]);
 
-    // Also for the next process, and for what comes next.
+    // The same after a restart, and after a further run.
     let client = served(vec![Turn::text("Once more.")]).await;
     client.post(&format!("/threads/{id}/runs/wait"), say("again")).await;
     let later = client.post(&history, all).await;

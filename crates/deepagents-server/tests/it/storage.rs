@@ -1,4 +1,4 @@
-//! A database that is locked, full or away, and two servers on one.
+//! A database that is locked, full or unavailable, and two servers on one database.
 #![allow(clippy::disallowed_methods, reason = "files that tools leave, and the server that the environment names")]
 
 use std::io::Write;
@@ -25,7 +25,7 @@ async fn open(folder: &Path) -> Arc<Sqlite> {
     Arc::new(Sqlite::options().wait(Duration::from_millis(50)).open(folder.join("server.db")).await.unwrap())
 }
 
-/// Locks the database against writing until it is dropped.
+/// Locks the database against writes until dropped.
 fn lock(folder: &Path) -> Connection {
     let connection = Connection::open(folder.join("server.db")).unwrap();
     connection.busy_timeout(Duration::from_secs(30)).unwrap();
@@ -33,11 +33,11 @@ fn lock(folder: &Path) -> Connection {
     connection
 }
 
-/// A small disk of its own.
+/// A small disk.
 struct Disk(tempfile::TempDir);
 
 impl Disk {
-    /// Mounts one, where this process may.
+    /// Mounts a disk, if this process may.
     fn mount() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let mut mount = Command::new("mount");
@@ -53,7 +53,7 @@ impl Disk {
         self.0.path()
     }
 
-    /// Leaves no room on it, not even in the file to which the database writes first.
+    /// Fills the disk, including the space in the WAL.
     fn fill(&self) {
         let connection = Connection::open(self.path().join("server.db")).unwrap();
         connection.busy_timeout(Duration::from_secs(30)).unwrap();
@@ -74,7 +74,7 @@ impl Drop for Disk {
     }
 }
 
-/// All that a client can see, times of looking aside.
+/// Everything that a client can see, except timestamps.
 pub(crate) async fn everything(client: &Client, thread: &str) -> Value {
     let mut out = json!({});
     for (name, path) in [
@@ -93,8 +93,7 @@ pub(crate) async fn everything(client: &Client, thread: &str) -> Value {
 
 type Request = (Method, String, Value);
 
-/// Has a thread with a run, an assistant, a cron and an item made. Gives the thread, and a request of each kind that would
-/// change something.
+/// Creates a thread with a run, an assistant, a cron and an item. Returns the thread, and a write request of each kind.
 pub(crate) async fn filled(client: &Client) -> (String, Vec<Request>) {
     let thread = client.thread().await;
     let place = format!("/threads/{thread}");
@@ -137,7 +136,7 @@ pub(crate) async fn filled(client: &Client) -> (String, Vec<Request>) {
     (thread, writes)
 }
 
-/// Each of these is told to come again later.
+/// Checks that each request gets status 503 with `retry-after`.
 pub(crate) async fn are_unavailable(client: &Client, requests: &[Request]) {
     for (method, path, body) in requests {
         let request = client.http.request(method.clone(), format!("{}{path}", client.url)).json(body);
@@ -170,7 +169,7 @@ async fn while_the_database_is_locked_each_request_that_writes_is_503_and_nothin
     assert_eq!(roles(&values), ["human", "ai", "human", "ai"]);
 }
 
-/// An agent whose first call says that it has begun, and waits.
+/// An agent whose first call reports that it has started, and waits.
 fn holding_agent(journal: Arc<dyn Journal>, begun: &Arc<Notify>, go: &Arc<Notify>) -> DeepAgent {
     let (begun, go) = (begun.clone(), go.clone());
     let hold = tool_fn("hold", "Waits.", move |_: Nothing, _cx| {
@@ -200,7 +199,7 @@ async fn runs_go_on_when_a_database_that_was_locked_in_their_middle_is_there_aga
     begun.notified().await;
     let locked = lock(folder.path());
     go.notify_one();
-    // Each of them waits for the lock as long as what the run writes does, so the run has met it too.
+    // Each request waits for the lock as long as the run's writes do, so these have failed too by then.
     for _ in 0..20 {
         assert_eq!(client.send(Method::POST, "/threads", &json!({})).await.0, StatusCode::SERVICE_UNAVAILABLE);
     }
@@ -256,7 +255,7 @@ async fn a_run_in_whose_middle_the_disk_was_full_goes_on_when_there_is_room() {
     assert_eq!(roles(&state["values"]), ["human", "ai", "tool", "ai"]);
 }
 
-/// Has two servers work on one database, and looks whether each run was made once.
+/// Runs two servers on one database, and checks that each run was made once.
 async fn two_servers(journal: impl AsyncFn() -> (Arc<dyn Journal>, Arc<dyn Store>)) {
     let folder = tempfile::tempdir().unwrap();
     let serve = async || {
@@ -274,7 +273,7 @@ async fn two_servers(journal: impl AsyncFn() -> (Arc<dyn Journal>, Arc<dyn Store
             accepted.push(format!("/threads/{thread}/runs/{}", made["run_id"].as_str().unwrap()));
         }
     }
-    // It finds runs that wait and runs that are under way.
+    // The second server finds pending and running runs.
     let (second, _other_end, _other_serving) = serve().await;
     for (number, path) in accepted.iter().enumerate() {
         let (one, other) = if number % 2 == 0 { (&first, &second) } else { (&second, &first) };

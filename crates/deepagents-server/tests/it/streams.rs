@@ -1,4 +1,4 @@
-//! What streams of runs and of threads have, by their modes.
+//! The contents of run and thread streams, by mode.
 
 use axum::http::Method;
 use deepagents::models::scripted::{ScriptedModel, Turn};
@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::support::{City, Client, say, serve, serve_on};
 
-/// The data of the events of a run in one mode.
+/// The events of a run in one mode, with their data.
 async fn events(client: &Client, thread: &str, mode: Value, text: &str) -> Vec<(String, Value)> {
     let mut body = say(text);
     body["stream_mode"] = mode;
@@ -64,7 +64,7 @@ async fn events_of_langchain_nest_models_and_tools_in_the_agents_that_use_them()
     let last = &all.last().unwrap().1;
     assert_eq!((&last["event"], &last["run_id"]), (&json!("on_chain_end"), &run["run_id"]));
     assert_eq!(last["data"]["output"]["messages"][3]["content"], "It is one.");
-    // Whatever began has ended.
+    // Everything that started has ended.
     let ids = |kind: &str| {
         let of_kind = all.iter().filter(|(_, data)| data["event"].as_str().is_some_and(|event| event.ends_with(kind)));
         of_kind.map(|(_, data)| data["run_id"].as_str().unwrap().to_owned()).collect::<std::collections::BTreeSet<_>>()
@@ -156,7 +156,7 @@ async fn older_clients_are_shown_an_answer_whole_as_it_grows_and_results_once() 
         let message = &data[0];
         assert!(announced.contains(message["id"].as_str().unwrap()), "{message}");
         assert_eq!(message["type"], if name == "messages/complete" { "tool" } else { "ai" });
-        // Arguments are an object at any moment.
+        // Partial arguments are always an object.
         for call in message["tool_calls"].as_array().into_iter().flatten() {
             assert!(call["args"].is_object() && call["id"].is_string(), "{call}");
             calls += 1;
@@ -170,7 +170,7 @@ async fn older_clients_are_shown_an_answer_whole_as_it_grows_and_results_once() 
     assert_eq!(results.collect::<Vec<_>>(), ["Oslo is one", "One."]);
 }
 
-/// Breaks off once it is told to, and gives its answer with the next try.
+/// A model that breaks off on demand and succeeds at the next attempt.
 struct BreaksOff(Arc<Notify>);
 
 impl ChatModel for BreaksOff {

@@ -24,7 +24,7 @@ pub(crate) struct City {
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Nothing {}
 
-/// An agent that may book, once it was asked about.
+/// An agent that may book after approval.
 pub(crate) fn agent(turns: Vec<Turn>, journal: Arc<dyn Journal>) -> DeepAgent {
     let book = tool_fn("book", "Books a trip.", |args: City, _cx| async move { Ok(format!("booked {}", args.city)) });
     let asks: InterruptPolicy = serde_json::from_value(json!({"book": true})).unwrap();
@@ -39,7 +39,7 @@ pub(crate) struct Client {
     token: Option<String>,
 }
 
-/// Serves an agent whose model says this.
+/// Serves an agent with these model responses.
 pub(crate) async fn serve(turns: Vec<Turn>) -> Client {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     serve_on(agent(turns, journal.clone()), journal, Arc::new(MemoryStore::default())).await
@@ -49,7 +49,7 @@ pub(crate) async fn serve_on(agent: DeepAgent, journal: Arc<dyn Journal>, store:
     run(Server::new(journal, store).agent("agent", agent).unwrap()).await.0
 }
 
-/// A server in memory that is still to be told more.
+/// An in-memory server that can be configured further.
 pub(crate) fn server(turns: Vec<Turn>) -> Server {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let agent = agent(turns, journal.clone());
@@ -63,7 +63,7 @@ pub(crate) async fn run(server: Server) -> (Client, oneshot::Sender<()>, JoinHan
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (end, ended) = oneshot::channel::<()>();
     let until = async move {
-        // Tests that do not end it run it for as long as they take.
+        // Without an explicit end, the server runs as long as the test.
         if ended.await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -73,7 +73,7 @@ pub(crate) async fn run(server: Server) -> (Client, oneshot::Sender<()>, JoinHan
 }
 
 pub(crate) fn http() -> reqwest::Client {
-    // The first of several tests in a process chooses; all choose the same.
+    // The first test in a process installs the provider; all install the same.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::new()
 }
@@ -83,7 +83,7 @@ impl Client {
         Self { url, http: http(), token: None }
     }
 
-    /// The same with a token.
+    /// The same client with a token.
     pub(crate) fn with_token(&self, token: &str) -> Self {
         Self { token: Some(token.to_owned()), ..self.clone() }
     }
@@ -96,7 +96,7 @@ impl Client {
         }
     }
 
-    /// The events of a stream of the protocol's second version, until one is the last that is wanted.
+    /// The events of a protocol version 2 stream, up to the first that `last` accepts.
     pub(crate) async fn thread_events(&self, thread: &str, body: &Value, last: impl Fn(&Value) -> bool) -> Vec<Value> {
         let path = format!("/threads/{thread}/stream/events");
         let response = self.request(Method::POST, &path).json(body).send().await.unwrap();
@@ -124,7 +124,7 @@ impl Client {
         (status, serde_json::from_str(&text).unwrap_or(Value::Null))
     }
 
-    /// An answer as it is, of which one that does not end is none.
+    /// The raw response. A response that breaks off counts as an empty one.
     pub(crate) async fn text_of(&self, method: Method, path: &str, body: &Value) -> (StatusCode, String) {
         let request = self.request(method, path).json(body).timeout(Duration::from_secs(10));
         let response = request.send().await.unwrap();
@@ -148,7 +148,7 @@ impl Client {
         self.http.get(format!("{}/ok", self.url)).header(name, value).send().await.unwrap().status()
     }
 
-    /// What a path is answered: its status, headers, and bytes as they were sent.
+    /// Fetches a path. Returns the status, the headers, and the raw bytes.
     pub(crate) async fn fetch(&self, path: &str, headers: &[(&str, &str)]) -> (StatusCode, HeaderMap, Vec<u8>) {
         let request = self.http.get(format!("{}{path}", self.url));
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
@@ -157,7 +157,7 @@ impl Client {
         (status, headers, response.bytes().await.unwrap().to_vec())
     }
 
-    /// The names and ids of the events of a stream.
+    /// The names and IDs of the events of a stream.
     pub(crate) async fn events(
         &self,
         method: Method,
@@ -177,7 +177,7 @@ impl Client {
         frames.map(|frame| (field(frame, "event:"), field(frame, "id:"))).collect()
     }
 
-    /// The events of a stream that ends, with their data.
+    /// The events of a finite stream, with their data.
     pub(crate) async fn frames(&self, method: Method, path: &str, body: &Value) -> Vec<(String, Value)> {
         let response = self.request(method, path).json(body).send().await.unwrap();
         assert!(response.status().is_success(), "{}", response.status());
@@ -189,14 +189,14 @@ impl Client {
         out
     }
 
-    /// A stream that goes on.
+    /// Follows a stream.
     pub(crate) async fn follow(&self, path: &str) -> Frames {
         let response = self.request(Method::GET, path).send().await.unwrap();
         assert!(response.status().is_success(), "{}", response.status());
         Frames { response, text: String::new() }
     }
 
-    /// The stream of a run that begins.
+    /// Starts a run and follows its stream.
     pub(crate) async fn begin(&self, path: &str, body: &Value) -> Frames {
         let response = self.request(Method::POST, path).json(body).send().await.unwrap();
         assert!(response.status().is_success(), "{}", response.status());
@@ -213,19 +213,19 @@ pub(crate) fn say(text: &str) -> Value {
     json!({"assistant_id": "agent", "input": {"messages": [{"role": "user", "content": text}]}})
 }
 
-/// Who spoke, in order.
+/// The roles of the messages, in order.
 pub(crate) fn roles(values: &Value) -> Vec<String> {
     values["messages"].as_array().unwrap().iter().map(|m| m["type"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The events of a stream, as they come.
+/// The events of a stream, as they arrive.
 pub(crate) struct Frames {
     response: reqwest::Response,
     text: String,
 }
 
 impl Frames {
-    /// The name and the data of the next event; none at the end.
+    /// The name and data of the next event, or `None` at the end.
     pub(crate) async fn read(&mut self) -> Option<(String, Value)> {
         loop {
             if let Some((frame, rest)) = self.text.clone().split_once("\n\n") {

@@ -1,4 +1,4 @@
-//! Tasks and checkpoints of a run as its streams tell them.
+//! Tasks and checkpoints in the streams of a run.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::{City, Client, Nothing, say, serve_on};
 
-/// An agent that counts, breaks, and delegates to one that books, which is asked about.
+/// An agent that counts, fails, and delegates to an agent whose bookings require approval.
 async fn serving(turns: Vec<Turn>) -> Client {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let count = tool_fn("count", "Counts.", |args: City, _cx| async move { Ok(format!("{} is one", args.city)) });
@@ -47,7 +47,7 @@ async fn each_call_is_a_task_with_what_it_is_given_and_what_it_changes() {
         |tasks: &[&Value]| tasks.iter().map(|task| task["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
     assert_eq!(names(&begun), ["model", "tools", "tools", "model"]);
     assert_eq!(begun[0]["input"]["messages"][0]["content"], "go");
-    // The list has ids and times of its own beside what the call says.
+    // The stored list has IDs and times in addition to the arguments.
     let words = |todos: &Value| (todos[0]["content"].clone(), todos[0]["status"].clone());
     assert_eq!(words(&begun[3]["input"]["todos"]), words(&todos), "the model is given the state");
     assert_eq!(begun[1]["triggers"], json!(["__pregel_push"]));
@@ -63,7 +63,7 @@ async fn each_call_is_a_task_with_what_it_is_given_and_what_it_changes() {
         assert!(call["args"].get(args).is_some(), "{call}");
         assert_eq!(end["result"].get("todos").map(words), (name == "write_todos").then(|| words(&todos)));
     }
-    // Results in other streams say which task gave them.
+    // Results in other streams name their task.
     let told = of(&events, "messages").into_iter().find(|message| message[0]["type"] == "tool").unwrap();
     let namespace = told[1]["langgraph_checkpoint_ns"].as_str().unwrap().to_owned();
     assert!(begun.iter().any(|task| namespace == format!("tools:{}", task["id"].as_str().unwrap())), "{namespace}");
@@ -121,7 +121,7 @@ async fn checkpoints_of_a_stream_are_those_of_the_history() {
         let events = streamed(&client, &thread, json!(["checkpoints", "tasks", "debug"]), say(text)).await;
         let own: Vec<Value> = of(&events, "checkpoints").into_iter().cloned().collect();
         assert_eq!((&own[0]["next"], &own[0]["metadata"]["source"]), (&json!(["__start__"]), &json!("input")));
-        // What is next is what begins then.
+        // The tasks in `next` are those that start then.
         let begun: Vec<&Value> = of(&events, "tasks").into_iter().filter(|task| task.get("input").is_some()).collect();
         let next: Vec<&Value> = own[1..].iter().flat_map(|one| one["tasks"].as_array().unwrap()).collect();
         for task in &begun {

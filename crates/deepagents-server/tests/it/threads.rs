@@ -101,7 +101,7 @@ async fn threads_are_found_in_the_order_in_which_their_states_changed() {
         client.post(&format!("/threads/{id}/runs/wait"), say("hi")).await;
         ids.push(json!(id));
     }
-    // What is noted of a thread changes no state.
+    // Changing metadata does not count as a change of state.
     let first = format!("/threads/{}", ids[0].as_str().unwrap());
     client.send(Method::PATCH, &first, &json!({"metadata": {"topic": "x"}})).await;
     let order = async |by: &str, order: &str| -> Vec<Value> {

@@ -12,13 +12,13 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::{http, say, server};
 
-/// Made for `localhost` and 127.0.0.1, for a hundred years, by nobody.
+/// Self-signed for `localhost` and 127.0.0.1, valid for a hundred years.
 const CERTIFICATE: &[u8] = include_bytes!("localhost.der");
 const KEY: &[u8] = include_bytes!("localhost_key.der");
 
-/// A server that speaks TLS; its port.
+/// Starts a TLS server. Returns its port.
 async fn serve(turns: Vec<Turn>) -> u16 {
-    // It chooses who does the cryptography.
+    // Installs the crypto provider.
     let _ = http();
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(KEY));
     let config = ServerConfig::builder().with_no_client_auth();
@@ -30,7 +30,7 @@ async fn serve(turns: Vec<Turn>) -> u16 {
     port
 }
 
-/// A client that trusts this certificate alone.
+/// A client that trusts only this certificate.
 fn client() -> reqwest::Client {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(CERTIFICATE)).unwrap();
@@ -60,7 +60,7 @@ async fn who_does_not_speak_tls_or_does_not_trust_the_certificate_is_not_answere
     let mut plain = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     plain.write_all(b"GET /ok HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
-    // It may be told with a TLS alert, and by nothing else.
+    // At most, the server sends a TLS alert.
     let _ = plain.read_to_end(&mut answer).await;
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
     let config = ClientConfig::builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth();

@@ -1,4 +1,4 @@
-//! Threads that live for a time after they were last used.
+//! Threads that expire some time after their last use.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn place() -> [String; 2] {
     ["deepagents-server", "ttl"].map(str::to_owned)
 }
 
-/// Threads of one server, found by the next one.
+/// Storage that a server leaves to the next one.
 struct World {
     journal: Arc<dyn Journal>,
     store: Arc<dyn Store>,
@@ -25,7 +25,7 @@ impl World {
         Self { journal: Arc::new(MemoryJournal::new()), store: Arc::new(MemoryStore::default()) }
     }
 
-    /// A server, which looks at once for what is over.
+    /// Starts a server, which immediately looks for expired threads.
     async fn server(&self) -> Client {
         let agent = agent(vec![Turn::text("Hello."), Turn::text("Again.")], self.journal.clone());
         serve_on(agent, self.journal.clone(), self.store.clone()).await
@@ -40,7 +40,7 @@ impl World {
         made["thread_id"].as_str().unwrap().to_owned()
     }
 
-    /// Has the time of a thread end then.
+    /// Sets the expiry time of a thread.
     async fn ends(&self, thread: &str, at: Value) {
         let mut kept = self.store.get(&place(), thread).await.unwrap().unwrap().value;
         kept["expires_at"] = at;
@@ -153,7 +153,7 @@ async fn a_thread_with_a_run_that_another_server_is_to_make_does_not_end() {
     for thread in [&thread, &other] {
         world.ends(thread, json!("2026-01-01T00:00:00Z")).await;
     }
-    // With a new cron the second one looks at the times.
+    // A new cron makes the second server look at the times.
     let mut cron = say("hi");
     cron["schedule"] = json!("0 5 1 1 *");
     second.post("/runs/crons", cron).await;

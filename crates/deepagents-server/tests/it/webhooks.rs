@@ -1,4 +1,4 @@
-//! Telling an address that a run has ended.
+//! Webhooks that report the end of a run.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,7 +32,7 @@ async fn take(State(receiver): State<Receiver>, headers: HeaderMap, body: String
     receiver.answers.lock().await.pop().unwrap_or(StatusCode::OK)
 }
 
-/// A receiver that answers so, last first, and then takes everything.
+/// A receiver with these responses, the last one first, and then status 200.
 async fn receiver(answers: Vec<StatusCode>) -> (String, mpsc::UnboundedReceiver<Told>) {
     let (told, received) = mpsc::unbounded_channel();
     let state = Receiver { told, answers: Arc::new(Mutex::new(answers)) };
@@ -43,7 +43,7 @@ async fn receiver(answers: Vec<StatusCode>) -> (String, mpsc::UnboundedReceiver<
     (url, received)
 }
 
-/// The seconds and the bytes of a signature.
+/// The time and the bytes of a signature.
 fn signed(header: &str) -> (&str, Vec<u8>) {
     let (seconds, digits) = header.strip_prefix("t=").and_then(|rest| rest.split_once(",v1=")).unwrap();
     let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2).unwrap(), 16).unwrap();
@@ -93,7 +93,7 @@ async fn an_end_that_could_not_be_kept_at_once_is_told_once() {
     assert!(received.try_recv().is_err());
 }
 
-/// A receiver that answers when it is let, and where its hooks are.
+/// A receiver that responds once released, and its port.
 async fn holding_receiver(go: Arc<Semaphore>) -> (u16, mpsc::UnboundedReceiver<Value>) {
     let (told, received) = mpsc::unbounded_channel();
     let hold = move |body: String| {
@@ -127,7 +127,7 @@ impl World {
         let server = Server::new(self.journal.clone(), self.store.clone()).agent("agent", agent).unwrap();
         let server = server.webhooks(WebhookPolicy::default().allow_loopback()).lease(Duration::from_secs(1));
         let (client, end, serving) = run(server).await;
-        // They serve until the test ends.
+        // Serves until the test ends.
         std::mem::forget(end);
         drop(serving);
         client
@@ -165,7 +165,7 @@ async fn what_a_server_that_is_no_more_had_to_tell_is_told_by_one_that_is_there(
     let world = World::new();
     let (url, mut received) = receiver(vec![]).await;
     let client = world.server().await;
-    // As one leaves it behind that was killed between two tries.
+    // Left by a server that was killed between two attempts.
     let webhooks = ["deepagents-server".to_owned(), "webhooks".to_owned()];
     let what = json!({
         "url": url, "thread_id": uuid::Uuid::now_v7().to_string(), "body": {"run_id": "of another"},
