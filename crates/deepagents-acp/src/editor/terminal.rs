@@ -25,7 +25,8 @@ const OUTPUT: u64 = 1 << 20;
 const KILLED: Duration = Duration::from_secs(2);
 
 /// The commands of a session. In [`Mode::Auto`] they run in the host's own shell, which should be a sandbox. In other
-/// modes they run in the editor's terminal if it has one, with all the rights of the person, who is asked about each.
+/// modes they run in the editor's terminal, with all the rights of the person who approves them, or in the host's own
+/// shell if the editor has no terminal.
 pub(crate) struct SessionShell {
     pub(crate) editor: Editor,
     pub(crate) own: Option<Arc<dyn Shell>>,
@@ -107,7 +108,7 @@ impl SessionShell {
         let exit = stopped.unwrap_or(Exit::Cancelled);
         let killed = async {
             self.editor.kill_terminal(&terminal.id).await;
-            // The last output arrives before the exit status.
+            // Waits for the exit, so that the last output has arrived.
             self.editor.wait_for_exit(&terminal.id).await
         };
         let _ = tokio::time::timeout(KILLED, killed).await;

@@ -151,7 +151,7 @@ impl<H: AgentHost> Server<H> {
         if !cwd.is_absolute() {
             return Err(wire::invalid(format!("the directory `{}` is not absolute", cwd.display())));
         }
-        // The editor compares the paths it gets with its own, so only `..` is resolved.
+        // The editor compares the paths it gets with its own, so links are resolved only if the path contains `..`.
         let cwd = if cwd.components().any(|part| part == Component::ParentDir) { real(&cwd).await } else { cwd };
         let mcp_servers = servers.into_iter().map(|server| self.mcp_server(server)).collect::<Result<Vec<_>, _>>()?;
         let mut names = HashSet::new();

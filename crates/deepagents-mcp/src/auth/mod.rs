@@ -59,10 +59,10 @@ pub enum LoginError {
     /// The browser did not return in time.
     #[error("nobody has logged in within {} minutes; try again", PERSON.as_secs() / 60)]
     Expired,
-    /// The login page is not at `https` or this machine, so no browser is sent there.
+    /// The login page is neither `https` nor on this machine, so no browser is sent there.
     #[error("the server wants the login to be at {0}, and a browser is sent to https alone, or to this machine")]
     Page(String),
-    /// The issuer has no dynamic client registration.
+    /// The issuer does not support dynamic client registration, so the client must be registered by hand.
     #[error(
         "the issuer of tokens registers no clients by itself; register one with it, and say its id as `oauth.clientId`"
     )]

@@ -149,7 +149,8 @@ impl ConfigFile {
     /// Parses a file. A file without servers, or an empty one, is valid.
     ///
     /// # Errors
-    /// Returns an error if the text is not JSON, or the servers are not an object or are under another program's key.
+    /// Returns an error if the text is not JSON, or the servers are not an object or are under a key that other
+    /// programs use.
     pub fn parse(text: &str) -> Result<Self, FileError> {
         // Some editors write a byte order mark.
         let text = text.trim_start_matches('\u{feff}');

@@ -17,7 +17,7 @@ pub struct ToolFilter {
     disabled: GlobSet,
 }
 
-/// A glob is invalid.
+/// An invalid glob.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("`{glob}` is no glob: {reason}")]
 pub struct FilterError {

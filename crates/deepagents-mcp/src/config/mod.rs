@@ -60,12 +60,12 @@ pub struct ServerConfig {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Sampling {
-    /// No. The capability is not declared.
+    /// Not allowed. The capability is not declared.
     #[default]
     Off,
     /// A person is asked each time. If nobody can be asked, the same as `Off`.
     Ask,
-    /// Yes.
+    /// Allowed.
     Allow,
 }
 
