@@ -298,7 +298,7 @@ fn what_may_be_a_denied_command_asks() {
         assert_ne!(mode, Allow, "{command:?}");
     }
     check(&rules, &[("rm x", Allow), ("rm -v x", Allow), ("git status", Allow), ("rm -- -rf", Allow)]);
-    // Similar commands stay as they are.
+    // Commands that only look dangerous are allowed.
     for command in [
         "flock . git status",
         "uv add git push",

@@ -8,7 +8,7 @@ use deepagents_tui::{Mode, Offered};
 use crate::world::{World, say};
 
 impl World {
-    /// Runs git in the directory. Returns whether git is installed.
+    /// Runs git in the directory. Returns whether it succeeded.
     fn git(&self, args: &[&str]) -> bool {
         let mut git = Command::new("git");
         git.args(["-c", "user.name=a", "-c", "user.email=a@example.com"]).args(args).current_dir(self.dir.path());
