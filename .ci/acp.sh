@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Plays an editor that uses the program, and holds each of its messages against the official schema: acp.sh PROGRAM RIG. The
-# schema and what reads it come from npm and PyPI within a minute, and are kept below CI_CACHE.
+# Plays an editor that uses the program, and validates each of its messages against the official schema: acp.sh PROGRAM RIG
+#
+# The schema and its validator come from npm and PyPI, within a minute, and are cached in CI_CACHE.
 set -euo pipefail
 program=$1 rig=$2
 kept=${CI_CACHE:-$HOME/.cache/deepagents-ci}/acp
@@ -28,10 +29,10 @@ rig() {
     "$python" "$rig/acp_rig.py" --schema "$schema" \
         --ours "$program acp --model anthropic:claude-sonnet-4-5 --base-url {base_url}"
 }
-# Some of its checks have limits of time, which a busy machine may miss once.
+# Some checks have time limits, which a busy machine may exceed once.
 rig || rig
 
-# A turn through each of the official SDKs, the editor's side of them. An environment whose making was cut short is made anew.
+# A turn through the editor's side of each official SDK. An incomplete virtual environment is recreated.
 sdk=$kept/sdk/bin/python
 "$sdk" -c 'import acp' 2>/dev/null ||
     timeout 90 sh -c "python3 -m venv --clear '$kept/sdk' && '$kept/sdk/bin/pip' install -q agent-client-protocol==0.12.1" >/dev/null 2>&1 || true

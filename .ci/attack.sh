@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The attack suite as the user that this run is not: as nobody for root, as root for others where they may. Rights differ,
-# and so do the holes. usage: attack.sh TEST-BINARY
+# Runs the attack suite as another user, because other rights open other holes: as nobody if run by root, otherwise as root
+# if sudo permits. Usage: attack.sh TEST-BINARY
 set -euo pipefail
 test=$(readlink -f "${1:?the test binary}")
 cd "$(dirname "$0")/../crates/deepagents-fs"
@@ -18,10 +18,10 @@ fi
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
 chmod 1777 "$home"
-# Where homes are closed, the other user cannot read what was built; it gets a copy, and of the helper as well.
+# The other user may be unable to read the build directory, so it gets copies of the tests and the helper.
 cp "$test" "$home/it"
 helper=$(dirname "$test")/../deepagents-sandbox
-# Not beside the tests: one of them looks what is done without.
+# Not next to the tests, because one of them needs a missing helper.
 mkdir "$home/helper"
 cp "$helper" "$home/helper/deepagents-sandbox"
 chmod 755 "$home/it" "$home/helper" "$home/helper/deepagents-sandbox"
@@ -32,6 +32,6 @@ else
     echo "attack: $name can make no namespaces here, so what needs a sandbox is skipped"
 fi
 echo "attack: as $name"
-# `env` within: who becomes another keeps no variables.
+# `env` runs as the other user, because switching users drops variables.
 "${as[@]}" env HOME="$home" TMPDIR="$home" DEEPAGENTS_TEST_REQUIRE="$require" DEEPAGENTS_TEST_HELPER="$home/helper/deepagents-sandbox" \
     "$home/it" "${modules[@]}"

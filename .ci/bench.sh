@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# Measures the harness against a model server that answers at once: bench.sh [--quick | --reference]
+# Measures the harness against a model server that responds immediately: bench.sh [--quick | --reference]
 #
-# --reference also measures the Python reference on the cases it can do, in the same run. Absolute numbers on a shared
-# machine mean little; the last column, how many times our time the reference takes, is the one to read. After the table
-# come the bars that we set ourselves; exit 1 when one is missed.
+# --reference also measures the Python reference, in the same run and on the cases it supports. Absolute numbers on a
+# shared machine mean little; the last column, the reference's time as a multiple of ours, is the one to read. The table
+# is followed by the limits that we set ourselves. Exits with 1 if one is exceeded.
 #
-# --quick is what CI runs: smaller cases, on the programs in the folder BENCH_PROGRAMS, which need not be optimised, with
-# bars of time and memory made BENCH_SLACK times wider (25). It finds what has become many times slower, or slower with
-# the length of a thread; it compares with nothing. What cannot be measured is told in a line that begins with
-# `bench: NOT`.
+# --quick is what CI runs: smaller cases, on the programs in BENCH_PROGRAMS, which need not be optimised. Limits of time
+# and memory are multiplied by BENCH_SLACK (25). It detects large slowdowns, and costs that grow with the length of a
+# thread; it compares with nothing. Lines that begin with `bench: NOT` report what could not be measured.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export SHARED=${SHARED:-../shared}
@@ -39,7 +38,7 @@ else
     alone=("idle 10000" "watchers 1000" "files")
     journal="journal 1000 2048"
     theirs=("cold" "loop 100" "loop 400" "many 50 10 100")
-    # What is compared is run by both.
+    # Both implementations run the cases to compare.
     [ $reference = no ] || ours+=("loop 100" "many 50 10 100")
     if ! command -v rg >/dev/null && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         { timeout 120 apt-get install -qq ripgrep || { timeout 120 apt-get update -qq && timeout 120 apt-get install -qq ripgrep; }; } >/dev/null 2>&1 || true
@@ -65,10 +64,10 @@ else
     ours=()
 fi
 
-measure() { # PROGRAM... CASE, where the case is words
+measure() { # PROGRAM... CASE, where CASE is split into words
     local case=${*: -1}
     # shellcheck disable=SC2086
-    # A case that missed a bar fails too, but says so in its line; the table tells.
+    # A case that exceeds a limit fails too, but prints its result, which the table shows.
     "${@:1:$#-1}" "${url:--}" $case >"$scratch/result" || [ -s "$scratch/result" ] ||
         { echo "bench: $1 failed on $case" >&2; exit 1; }
     cat "$scratch/result" >>"$scratch/results"

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What a thread costs the reference on SQLite: bench_journal.py N B PATH delta|classic; prints one JSON line.
+"""Measures the cost of a thread in the reference on SQLite: bench_journal.py N B PATH delta|classic; prints one JSON line.
 
-The case is that of `bench journal`: N steps of B bytes of text on a new database, each saved before the next begins.
-`delta` keeps the messages as the reference's agents do, as what each step adds with a snapshot every 50 steps;
-`classic` keeps the whole list with every step.
+The case is the same as in `bench journal`: N steps of B bytes of text on a new database, each saved before the next.
+`delta` stores messages as the reference's agents do: the additions of each step, and a snapshot every 50 steps.
+`classic` stores the whole list with every step.
 """
 import json
 import os
@@ -34,7 +34,7 @@ State = TypedDict("State", {"messages": messages})
 
 
 class Timed(SqliteSaver):
-    """Notes how long it takes to save: the writes of a step, and the checkpoint after them."""
+    """Records the time to save a step: its writes, and the checkpoint after them."""
 
     spent, times = 0.0, []
 

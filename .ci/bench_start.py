@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures how long a program takes from its start to its end: bench_start.py PROGRAM [ARGS]; prints one JSON line."""
+"""Measures the run time of a program, from start to exit: bench_start.py PROGRAM [ARGS]; prints one JSON line."""
 import json
 import os
 import resource

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Prints the results of a benchmark, one JSON object a line, as a table, then the bars; exit 1 when one is missed."""
+"""Prints benchmark results, one JSON object per line, as a table, then the limits; exits with 1 if one is exceeded."""
 import json
 import os
 import sys
 
-# How many times wider bars of time and memory are: 1, or more where the programs are not optimised.
+# Factor for limits of time and memory: 1, or more if the programs are not optimised.
 SLACK = float(os.environ.get("BENCH_SLACK", "1"))
 
-# The most that a figure of a case may be, for optimised programs. Cases that measure against something else bring their
-# own bars.
+# Limits by case and figure, for optimised programs. Cases that compare with something else bring their own limits.
 BARS = {
     "loop 1000": {"cpu": 0.7, "ms_per_last_step": 1.0},
     "many 1000 10 100": {"seconds": 2.0, "rss_mb": 150},
@@ -25,12 +24,12 @@ results = [json.loads(line) for line in sys.stdin if line.strip()]
 
 
 def case(result):
-    """The case in words; where it keeps its files is no part of it."""
+    """The name of the case, without the paths of its files."""
     return " ".join([result["case"], *(arg for arg in map(str, result["args"]) if not arg.startswith("/"))])
 
 
 def steps(result):
-    """Model calls of a case; an `idle` agent makes none."""
+    """The model calls of a case; an `idle` agent makes none."""
     numbers = [int(arg) for arg in result["args"] if str(arg).isdigit()]
     return {"cold": 1, "loop": numbers[0] + 1 if numbers else 0, "fan": numbers[0] + 2 if numbers else 0,
             "journal": numbers[0] if numbers else 0,
@@ -38,7 +37,7 @@ def steps(result):
 
 
 def bars(result):
-    """Name, figure, limit and verdict (true, false or "skipped") of each bar."""
+    """Name, figure, limit and verdict (true, false or "skipped") of each limit."""
     for name, limit in BARS.get(case(result), {}).items():
         yield name, result[name], limit * SLACK, result[name] <= limit * SLACK
     for bar in result.get("bars", []):
@@ -46,7 +45,7 @@ def bars(result):
 
 
 def aligned(rows, left):
-    """Rows of text as lines, with so many columns aligned to the left."""
+    """Prints rows of text as lines, with the first `left` columns aligned to the left."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = [f"{cell:<{width}}" if column < left else f"{cell:>{width}}"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the book in docs/: includes, links, chapters and examples. Builds it too, into docs/book, where there is mdBook
+# Checks the book in docs/: includes, links, chapters and examples. Also builds it into docs/book, if mdBook is installed
 # (`cargo install mdbook --locked`).
 set -euo pipefail
 cd "$(dirname "$0")/.."

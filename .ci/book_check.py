@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks the book without building it: includes, links with their fragments, chapters, examples; exit 1 with what is wrong.
+"""Checks the book without building it: includes, links and their fragments, chapters, examples. Prints problems and exits with 1.
 
-The links of the other documents (README and its neighbours) are checked too.
+Also checks the links of the other documents (README and its neighbours).
 """
 import pathlib
 import re
@@ -14,12 +14,12 @@ problems = []
 
 
 def prose(text):
-    """The text without code, in which nothing is a link or a heading."""
+    """The text without code, which contains no links or headings."""
     return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
 
 
 def fragments(page):
-    """What headings are called in links, by the rules of mdBook and of GitHub, which agree on plain words."""
+    """The link fragments of headings. The rules of mdBook and GitHub agree for plain words."""
     headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), flags=re.M)
     return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 

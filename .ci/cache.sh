@@ -1,14 +1,14 @@
-# To be sourced: chooses where builds go, so that dependencies are built once and not once a run.
+# To be sourced: selects the target directory, so that dependencies are not rebuilt in each run.
 #
-# CI_CACHE names the folder, ~/.cache/deepagents-ci otherwise. Below it there is one target directory for each lock file,
-# compiler and profile; the last two are kept. It holds dependencies only: what is made of this checkout is removed when
-# a run begins and when it ends, for a checkout's files may be older than what another checkout left. A run that finds the
-# directory in use, or no place for it, builds in target/ of the checkout and is merely slower.
+# CI_CACHE is the cache directory, by default ~/.cache/deepagents-ci. It has one target directory per lock file, compiler
+# and profile; the latest two are kept. They hold dependencies only: the artefacts of this workspace are removed at the
+# start and end of a run, because the files of a checkout may be older than what another checkout left. If the
+# directory is in use or cannot be written, the run builds in target/ of the checkout and is only slower.
 
 CI_CACHE=${CI_CACHE:-${XDG_CACHE_HOME:-${HOME:-/nowhere}/.cache}/deepagents-ci}
 cache_place=
 
-# Compiled dependencies: place, size, time of the last change.
+# Lists compiled dependencies: path, size, modification time.
 cache_list() {
     (cd "$cache_place/target" && find . \( -path '*/deps/*' -o -path '*/build/*/out/*' \) -type f \
         \( -name '*.rlib' -o -name '*.rmeta' -o -name '*.so' -o -name '*.a' \) ! -name 'libdeepagents*' \
@@ -23,7 +23,7 @@ cache_open() {
     local key
     key=$({ rustc -vV; cat Cargo.lock; sed -n '/^\[profile/,$p' Cargo.toml; env | LC_ALL=C sort | grep -E '^(CARGO_(PROFILE|ENCODED)|RUSTFLAGS)' || true; } |
         sha256sum | cut -c 1-16)
-    # The lock is beside the directory: it outlives a directory that is removed.
+    # The lock is next to the directory, so that it survives when the directory is removed.
     exec 9>>"$CI_CACHE/$key.lock"
     if ! flock -n 9; then
         exec 9>&-
@@ -43,7 +43,7 @@ cache_open() {
     echo "cache: $cache_place ($(du -sh "$CARGO_TARGET_DIR" | cut -f 1))"
 }
 
-# Leaves dependencies alone, and no more than two target directories of at most 4 GB.
+# Keeps only dependencies, and at most two target directories of at most 4 GB each.
 cache_close() {
     [ -n "$cache_place" ] || return 0
     echo "cache: left for the next run in $cache_place"
@@ -58,7 +58,7 @@ cache_close() {
     local lock
     find "$CI_CACHE" -maxdepth 1 -name '*.lock' -printf '%T@ %p\n' | sort -rn | tail -n +3 | cut -d ' ' -f 2- |
         while read -r lock; do
-            # What is in use stays.
+            # Directories in use are kept.
             (flock -n 8 && rm -rf "${lock%.lock}") 8>>"$lock" || true
         done
     exec 9>&-

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the catalogue of models, crates/deepagents-models/src/catalogue/models.tsv, and prints what changed.
+"""Generates the model catalogue, crates/deepagents-models/src/catalogue/models.tsv, and prints the changes.
 
-The data are those of `litellm` (MIT), whose wheel carries them; `python3 .ci/catalogue.py [FILE]` fetches the newest
-wheel with pip, or reads the JSON given. What a model costs is what its maker takes, since hosts of open weights differ.
+The data come from the wheel of `litellm` (MIT): `python3 .ci/catalogue.py [FILE]` fetches the latest wheel with pip, or
+reads the given JSON file. Prices are those of a model's maker, because hosts of open weights differ.
 """
 
 import json
@@ -15,12 +15,12 @@ import zipfile
 
 TARGET = pathlib.Path(__file__).parent.parent / "crates/deepagents-models/src/catalogue/models.tsv"
 SOURCE = "litellm/model_prices_and_context_window_backup.json"
-# Makers before hosts: the first that lists a name says what is known of it. The others are not read.
+# Makers before hosts: the first that lists a name provides its data. Other providers are ignored.
 PROVIDERS = [
     "openai", "anthropic", "gemini", "xai", "deepseek", "mistral", "moonshot", "zai", "dashscope", "perplexity",
     "cohere_chat", "bedrock_converse", "groq", "cerebras", "together_ai", "fireworks_ai", "nvidia_nim",
 ]
-# Those that host what others made: sizes are read, prices are not.
+# Hosts of other makers' models: their sizes are used, their prices are not.
 HOSTS = {"together_ai", "fireworks_ai", "nvidia_nim"}
 FLAGS = {
     "i": "supports_vision", "p": "supports_pdf_input", "a": "supports_audio_input", "v": "supports_video_input",
@@ -42,7 +42,7 @@ def source():
 
 
 def prices(entry, suffix=""):
-    """US dollars for a million tokens: of the prompt, of the answer, read from a cache, written to one."""
+    """US dollars per million tokens: input, output, cache reads, cache writes."""
     given = [entry.get(kind + suffix) for kind in KINDS]
     if not given[0] or given[1] is None:
         return ""
@@ -61,13 +61,13 @@ def tier(entry):
 def row(entry):
     provider = entry["litellm_provider"]
     flags = "".join(flag for flag, key in FLAGS.items() if entry.get(key))
-    # Claude's older models take a schema as a tool alone.
+    # Claude's older models support schemas only as tools.
     if provider == "anthropic" and not entry.get("supports_native_structured_output"):
         flags = flags.replace("s", "")
     host = provider in HOSTS
     number = lambda key: str(int(float(entry.get(key) or 0)) or "")
     window = number("max_input_tokens")
-    # Of some models of OpenAI the source counts the answer too; those with one price all take the same prompt.
+    # For some OpenAI models the source includes the output; those with a single price all have the same input limit.
     if provider == "openai" and window == "400000" and not tier(entry):
         window = "272000"
     return [
@@ -90,9 +90,9 @@ def rows(data):
                 continue
             found[name] = made
     for name in list(found):
-        # A name without its date is that of some version.
+        # A name without a date is an alias of some version, whose end date is unknown.
         found.setdefault(DATED.sub("", name), found[name][:-1] + [""])
-    # A dated name says nothing new where a name that it begins with says the same.
+    # A dated name is redundant if a prefix of it has the same data.
     same = lambda text: text.replace(".", "-")
     kept = {}
     for name in sorted(found, key=len):
@@ -109,7 +109,7 @@ def main():
     before = {}
     if TARGET.exists():
         before = {line.split("\t")[0]: line for line in TARGET.read_text().splitlines() if not line.startswith("#")}
-    # People still call what the data no longer list.
+    # Keeps models that the source no longer lists, because people still use them.
     for name, line in before.items():
         lines.setdefault(name, line)
     for name in sorted(lines):

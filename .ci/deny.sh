@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# cargo-deny: licences, bans and sources by deny.toml; advisories where their database can be had. The program is taken from
-# the path, or built in the background where it is not there yet: deny.sh start begins that and returns at once; deny.sh run
-# checks, or says why it cannot.
+# Runs cargo-deny: licences, bans and sources by deny.toml, and advisories if their database can be fetched.
+#
+# If cargo-deny is not in PATH, it is built in the background: `deny.sh start` starts the build and returns immediately.
+# `deny.sh run` checks, or prints why it cannot.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . .ci/later.sh
@@ -16,7 +17,7 @@ program() {
 case ${1:-} in
 start) command -v cargo-deny >/dev/null 2>&1 || later_start "$place" bash .ci/deny.sh install ;;
 install)
-    # Not the directory of the run's own build, and one job: this must not be in its way.
+    # A separate target directory and a single job, so as not to slow down the run's own builds.
     CARGO_TARGET_DIR=$place/target cargo install --locked --jobs 1 --root "$place" "cargo-deny@$version"
     rm -rf "$place/target"
     touch "$place/ready"
@@ -24,7 +25,7 @@ install)
 run)
     deny=$(program) || { echo "deny: skipped, cargo-deny is not there: $(later_wait "$place" 1 || true)"; exit 0; }
     "$deny" --locked check --hide-inclusion-graph licenses bans sources
-    # The database is a git repository elsewhere; without it there is nothing to compare with.
+    # The database is a remote git repository; without it, advisories cannot be checked.
     fetched=$CI_CACHE/deny/advisories.log
     if timeout 60 "$deny" fetch db >"$fetched" 2>&1; then
         "$deny" --locked check --disable-fetch --hide-inclusion-graph advisories

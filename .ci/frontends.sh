@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Two front-ends made for LangGraph's server, driven in Chromium against ours as people use them: say, stream, approve.
-#   frontends.sh prepare                    builds them where they are not there yet, in FRONTENDS
-#   frontends.sh [serve-rig] [PICTURES]     drives them, and leaves pictures of each step
-# Says what it skips: without Node, npm's packages, Chromium or the shared folder there is nothing to drive. The continuous run
-# prepares in the background.
+# Drives two front-ends for LangGraph's server in Chromium, against our server: send, stream, approve.
+#   frontends.sh prepare                    builds missing front-ends in FRONTENDS
+#   frontends.sh [serve-rig] [PICTURES]     drives them, and saves a picture of each step
+# Prints what it skips if Node, npm packages, Chromium or the shared directory are missing. CI prepares in the background.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 only=drive
@@ -17,7 +16,7 @@ skip() { echo "frontends: skipped, $*"; exit 0; }
 [ -d "$rig/server/ui" ] || skip "no shared folder"
 command -v node >/dev/null || skip "no Node"
 mkdir -p "$FRONTENDS" "$pictures"
-# Who prepares in the background is waited for.
+# Waits for a preparation in the background.
 exec 8>"$FRONTENDS/lock"
 flock -w 120 8 || skip "they are still being built"
 
@@ -40,7 +39,7 @@ assistant_ui() {
     rm -rf "$FRONTENDS/assistant-ui"
     cp -r "$rig/server/ui/assistant-ui" "$FRONTENDS/assistant-ui"
     cd "$FRONTENDS/assistant-ui"
-    # The page's versions are from one day; a newer core does not go with their store.
+    # The example's pinned store is incompatible with a newer core.
     quiet npm install --no-audit --no-fund --legacy-peer-deps @assistant-ui/core@0.3.18
     quiet npm run build
 }
@@ -56,7 +55,7 @@ chromium=${CHROMIUM:-$(command -v chromium chromium-browser google-chrome 2>/dev
 
 children=()
 trap 'kill "${children[@]}" 2>/dev/null || true' EXIT
-# Starts a program, and waits until its output has a word.
+# Starts a program, and waits until its output contains a word.
 start() {
     local word=$1 log
     shift
@@ -85,7 +84,7 @@ server=${found#listening }
 code=0
 drive() {
     echo "== $1"
-    # A browser may be late by seconds on a busy machine: one more try, which is told.
+    # A browser may be seconds late on a busy machine, so a failure is retried once and reported.
     for again in "" "once more"; do
         [ -z "$again" ] || echo "frontends: $again: $1"
         node "$rig/server/ui/drive.mjs" "$1" "$2" "$server" "$pictures/$1" --modules "$FRONTENDS/driver" --chromium "$chromium" && return

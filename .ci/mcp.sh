@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the program against MCP servers that behave and that misbehave: mcp.sh PROGRAM RIG. The scenarios with the official
-# servers run where npm and pip can fetch them within a minute; they are kept below CI_CACHE.
+# Runs the program against well-behaved and misbehaving MCP servers: mcp.sh PROGRAM RIG
+#
+# Scenarios with the official servers run if npm and pip can fetch these within a minute; they are cached in CI_CACHE.
 set -euo pipefail
 program=$1 rig=$2
 kept=${CI_CACHE:-$HOME/.cache/deepagents-ci}/mcp
@@ -23,7 +24,7 @@ fi
 flags="run --model anthropic:claude-sonnet-4-5 --base-url {base_url} --root {cwd} --no-save [--mcp-config {config}] [{trust}] {args} {task}"
 python3 "$rig/mcp_rig.py" "${options[@]}" --ours "$program $flags"
 
-# The official suite needs Node 22, which npm has, too. `mcp_auth.py` is the person at a login.
+# The official suite needs Node 22, which npm can install. `mcp_auth.py` plays the person at a login.
 modules=$kept/node_modules/@modelcontextprotocol
 if command -v npm >/dev/null; then
     if [ "$(node -p 'parseInt(process.versions.node)' 2>/dev/null || echo 0)" -lt 22 ]; then
@@ -49,7 +50,7 @@ if [ -f "$modules/conformance/dist/index.js" ] && [ "$(node -p 'parseInt(process
     done
     echo "mcp: 9 of 9 scenarios for clients of the official suite"
 
-    # The other way round: what we serve, asked by the official suite and the inspector.
+    # Our own server, tested by the official suite and the inspector.
     served=$(mktemp -d)
     "$program" mcp serve --http 127.0.0.1:0 --root "$served" --model any --base-url http://127.0.0.1:9 --files 2>"$served/log" &
     serving=$!

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Plays the person in the `auth/*` scenarios of the official MCP suite: mcp_auth.py login|run CONFIG PROGRAM [ARGUMENT...]
 
-What a scenario knows of its client (`MCP_CONFORMANCE_CONTEXT`) is written into the server's entry of CONFIG, as a person would.
-`login` then logs in, and `run` runs the task, logs in again where the program says that it has to, and runs it once more."""
+Writes the scenario's client settings (`MCP_CONFORMANCE_CONTEXT`) to the server's entry in CONFIG, as a person would. `login`
+then logs in. `run` runs the task; if the program asks for a login, it logs in and runs the task again."""
 import json, os, re, subprocess, sys, urllib.request
 
 
@@ -46,7 +46,7 @@ def main():
     what, config, program, *arguments = sys.argv[1:]
     described(config)
     if what == "login":
-        # Whoever started this opens the address.
+        # The caller opens the URL.
         sys.exit(subprocess.run([program, "mcp", "login", "conf", "--mcp-config", config]).returncode)
     for last in (False, True):
         done = subprocess.run([program, *arguments], capture_output=True, text=True)

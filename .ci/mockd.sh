@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The model server of the benchmarks, built from the shared folder: mockd.sh start begins that in the background where it
-# is not there yet and returns at once; mockd.sh wait SECONDS prints the program when it is there, and why not when it is
-# not.
+# Provides the model server of the benchmarks, built from the shared directory.
+#
+# `mockd.sh start` builds it in the background if it is missing, and returns immediately. `mockd.sh wait SECONDS` prints the
+# path of the program, or why it is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . .ci/later.sh
@@ -15,7 +16,7 @@ place=$CI_CACHE/mockd/$({ rustc -V; find "$sources" -type f -print0 | sort -z | 
 install() {
     find "$CI_CACHE/mockd" -mindepth 1 -maxdepth 1 -type d -exec rm -rf {} +
     mkdir -p "$place/source"
-    # Built from a copy: the shared folder may be read-only, and cargo writes a lock file beside the manifest.
+    # Built from a copy: the shared directory may be read-only, and cargo writes a lock file next to the manifest.
     cp -r --no-preserve=mode "$sources/." "$place/source"
     cargo build -q --release --manifest-path "$place/source/Cargo.toml" --target-dir "$place/target"
     cp "$place/target/release/mockd" "$place/mockd"

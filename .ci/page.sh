@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The page in a browser: whether what is built is what the sources say, and a test for each thing that a person does there.
+# Tests the web page in a browser: every action of a person, and whether the committed build matches the sources.
 #   page.sh [serve-rig]
-# Says what it skips: without Node, npm's packages or Chromium there is nothing to test with.
+# Prints what it skips if Node, npm packages or Chromium are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export SERVE_RIG=${1:-${CARGO_TARGET_DIR:-$PWD/target}/debug/serve-rig}
@@ -14,7 +14,7 @@ if [ ! -d node_modules/vite ]; then
     timeout 120 npm ci --silent --no-audit --no-fund >/dev/null 2>&1 || skip "npm's packages cannot be had"
 fi
 
-# The compressed forms depend on the version of zlib; what they are made of does not.
+# Compressed files depend on the version of zlib, so only the uncompressed ones are compared.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 PAGE_OUT=$scratch/page timeout 60 npm run --silent build >/dev/null
@@ -33,7 +33,7 @@ timeout 300 node --test-reporter=spec tests/run.mjs | tee "$scratch/tests.txt" |
 if [ "$code" = 124 ] && ! grep -q '✖' "$scratch/tests.txt"; then
     skip "what comes after the first $(grep -c '✔' "$scratch/tests.txt") tests: this machine took more than 300 s"
 fi
-# Under load a browser may be late by seconds: what failed has one more try, alone, and is told.
+# A browser may be seconds late under load, so each failed test is retried once, alone, and reported.
 if [ "$code" != 0 ]; then
     [ "$code" != 124 ] || echo "page: skipped, what comes after the first tests: this machine took more than 300 s"
     code=0

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Starts a Postgres of its own for tests, as an unprivileged user on a free port: postgres.sh start FOLDER prints the
-# URL, postgres.sh stop FOLDER ends it, postgres.sh kill FOLDER ends it without any notice, postgres.sh again FOLDER
-# starts it once more.
+# Runs a separate Postgres for tests, as an unprivileged user on a free port:
+#   postgres.sh start FOLDER    starts it and prints the URL
+#   postgres.sh stop FOLDER     stops it
+#   postgres.sh kill FOLDER     kills it
+#   postgres.sh again FOLDER    restarts it
 #
-# What is missing is installed from Debian's packages when root; otherwise the script says what is missing and fails.
+# As root, missing programs are installed from Debian packages. Otherwise the script names them and fails.
 set -euo pipefail
 action=${1:?start, stop, kill or again}
 folder=${2:?a folder}
@@ -43,18 +45,18 @@ stop)
     exit
     ;;
 kill)
-    # The children end by themselves when they notice; a new server waits for that.
+    # The child processes notice and exit; a new server waits for them.
     kill -KILL "$(head -n 1 "$folder/data/postmaster.pid")"
     exit
     ;;
 esac
 port=$(cat "$folder/port")
 options="-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c max_connections=200"
-# After a kill all files are written out, which are tens of thousands after all tests: together, where it can do that.
+# After a kill, the server syncs all files, tens of thousands after all tests. With syncfs (Postgres 14) it syncs them at once.
 [ "$("$tools/postgres" -V | sed 's/[^0-9]*\([0-9]*\).*/\1/')" -lt 14 ] || options="$options -c recovery_init_sync_method=syncfs"
 is_there() { "$tools/pg_isready" -q -h 127.0.0.1 -p "$port"; }
 for _ in $(seq 50); do
-    # One that was slower than it was waited for is there by now.
+    # A server that exceeded the timeout may be ready by now.
     if as_user "$tools/pg_ctl" -D "$folder/data" -w -t 90 -l "$folder/server.log" -o "$options" start >&2 || is_there; then
         echo "postgres://tests@127.0.0.1:$port/postgres"
         exit

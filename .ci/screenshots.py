@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Pictures and a recording of the screens, from real runs: the program on a pseudo-terminal, with a script in the model's place.
+"""Creates pictures and a recording of the screens from real runs: the program on a pseudo-terminal, with a scripted model.
 
     pip install pyte
     .ci/screenshots.py target/release/deepagents [docs/src/images]
 
-Writes an SVG for each picture and `screens.cast` (asciinema, version 2), a recording of about a minute. Everything but
-the model is real: the files, the commands, the sandbox, the threads.
+Writes an SVG per picture, and `screens.cast` (asciinema, version 2), a recording of about a minute. Everything except the
+model is real: files, commands, sandbox, threads.
 """
 import codecs, copy, fcntl, html, http.server, json, os, pathlib, pty, select, signal, struct, subprocess, sys, tempfile, termios, threading, time
 
@@ -80,7 +80,7 @@ def todos(*marks):
     return call("write_todos", todos=[{"content": text, "status": mark} for text, mark in zip(texts, marks)])
 
 
-# What the model answers: a text, calls, or both; one entry a request, by the first words of the conversation.
+# The model's responses by the first words of the conversation: text, calls, or both, one entry per request.
 SCRIPTS = {
     "why does": [
         ("I will run the tests first.", [todos("in_progress", "pending", "pending"), call("execute", command="python3 test_duration.py")]),
@@ -105,7 +105,7 @@ SCRIPTS = {
 
 
 class Model(http.server.BaseHTTPRequestHandler):
-    """Chat Completions by the scripts, as fast as a quick model."""
+    """Plays the scripts over Chat Completions, at the speed of a fast model."""
 
     def log_message(self, *_):
         pass
@@ -140,7 +140,7 @@ class Model(http.server.BaseHTTPRequestHandler):
 
 
 class Screen(pyte.Screen):
-    """A screen with an alternate one."""
+    """A screen that supports the alternate screen."""
     saved = None
 
     def set_mode(self, *modes, **kw):
@@ -155,7 +155,7 @@ class Screen(pyte.Screen):
 
 
 class Terminal:
-    """The program and the person at it; a recording of it where it is wanted."""
+    """The program and its user, optionally recorded."""
 
     def __init__(self, argv, root, home, record=None):
         self.screen = Screen(COLUMNS, ROWS)
@@ -229,7 +229,7 @@ def svg(screen, title):
             cell, begin, text = row[x], x, ""
             style = lambda c: (c.fg, c.bg, c.bold, c.italics, c.underscore, c.reverse, c.strikethrough)
             while x < COLUMNS and style(row[x]) == style(cell):
-                # The second half of a wide character is empty.
+                # The second cell of a wide character is empty.
                 text += row[x].data
                 x += 1
                 if len(text) and ord(text[-1]) > 0x2E7F:
@@ -306,7 +306,7 @@ def main():
         terminal.send("\r")
         terminal.see("stays")
         time.sleep(1)
-        # Tries in a sandbox need no yes.
+        # Sandboxed commands need no approval in this mode.
         terminal.send("\x1b[Z", 0.8)
         terminal.type("Review it.")
         terminal.send("\r")

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Has the official clients use the server, and compares what they see with what the real one lets them see: server.sh
-# SERVE_RIG RIG MODEL_SERVER. The clients come from PyPI and npm within a minute each, and are kept below CI_CACHE.
+# Runs the official clients against the server, and compares their results with those of the reference server:
+# server.sh SERVE_RIG RIG MODEL_SERVER
+#
+# The clients come from PyPI and npm, within a minute (PyPI) and 90 s (npm), and are cached in CI_CACHE.
 set -euo pipefail
 serve=$1 rig=$2 model=$3
 kept=${CI_CACHE:-$HOME/.cache/deepagents-ci}/server
@@ -9,7 +11,7 @@ scratch=$(mktemp -d)
 children=()
 trap 'kill "${children[@]}" 2>/dev/null || true; rm -rf "$scratch"' EXIT
 
-# Where clients are missing, they are fetched.
+# Fetches missing clients.
 mkdir -p "$kept" "$modules"
 "$python" -c 'import langgraph_sdk, langgraph, httpx, websockets' 2>/dev/null ||
     timeout 60 sh -c "python3 -m venv --clear '$kept/venv' &&
@@ -20,7 +22,7 @@ if [ ! -d "$modules/node_modules/@langchain/react" ] && command -v npm >/dev/nul
         rm -rf "$modules/node_modules"
 fi
 
-# Starts a program and says the address that it has written behind a word.
+# Starts a program. Sets `url` to the URL that it prints after a word.
 start() {
     local word=$1 log=$scratch/$2.log
     shift 2
@@ -41,8 +43,8 @@ export RIG_MODEL_URL=http://127.0.0.1:$port
 start listening server "$serve" "$rig/rig.json"
 server=$url
 
-# Plays a suite and compares; what fails is played alone once more: a busy machine is late, and a fast server may be done
-# with a run before the client that looks every few milliseconds has seen it begin.
+# Runs a suite and compares the results. Failed checks are retried once, alone: a busy machine is slow, and a fast server
+# may finish a run before a polling client has seen it start.
 judge() {
     local name=$1 failed only=()
     shift

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures our server beside LangGraph's development server: servers.py SERVE_RIG VENV [SHARED]
+"""Compares our server with LangGraph's development server: servers.py SERVE_RIG VENV [SHARED]
 
-VENV has the packages of SHARED/server/reference/requirements.txt. Both serve the same agents on the same scripted model,
-which runs as a process of its own, and are asked by the same client, one after the other. A table comes out: milliseconds
-from the start of the process to the first answer, its memory at rest, the median of runs made one by one, and runs per
-second of sixteen clients.
+VENV contains the packages of SHARED/server/reference/requirements.txt. Both serve the same agents with the same scripted
+model, which runs in a separate process, and are measured by the same client, one after the other. Prints a table:
+milliseconds from process start to the first response, idle memory, the median of sequential runs, and runs per second
+with sixteen clients.
 """
 import http.client, json, os, signal, socket, statistics, subprocess, sys, tempfile, threading, time
 
@@ -35,7 +35,7 @@ def run(connection):
 
 
 def memory(group):
-    """Megabytes of all processes of a group, shared pages divided among them."""
+    """Memory of a process group in megabytes, with shared pages counted proportionally."""
     total = 0
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:

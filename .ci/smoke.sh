@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The program against a real model server: llama-server streams, parses tool calls and counts tokens by its own rules.
+# Tests the program with a real model server: llama-server streams, parses tool calls and counts tokens in its own way.
 #
-# The server and a small real model come from .ci/llama.sh, which is waited for SMOKE_WAIT seconds (60); without it this
-# is skipped. Two models play: one that smoke_model.py writes, which calls `ls` and says a sentence, so that what must
-# happen is known; and the real one, which may say anything: there streaming, counting and a clean end are asked.
-# SMOKE_MODEL=FILE.gguf plays another model in the place of the real one, SMOKE_PROGRAM=FILE another program than that
-# built for release.
+# The server and a small real model come from .ci/llama.sh, with a wait of up to SMOKE_WAIT seconds (60); without them,
+# the test is skipped. Two models are used. The one written by smoke_model.py calls `ls` and says a sentence, so the result
+# is known. The real one may say anything; only streaming, token counts and a clean end are checked.
+#
+# SMOKE_MODEL=FILE.gguf replaces the real model, SMOKE_PROGRAM=FILE replaces the release build of the program.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -60,7 +60,7 @@ play() {
     pid=
 }
 
-# A character is a token for the written model, so prompts are long; they cost little.
+# For the written model, each character is a token, so prompts are long but cheap.
 "$venv/bin/python" .ci/smoke_model.py "$scratch/model.gguf" >"$scratch/model.txt" 2>&1 || fail "the model could not be written"
 play "a written model" "$scratch/model.gguf" 131072
 "$venv/bin/python" .ci/smoke_model.py "$scratch/fenced.gguf" fenced >"$scratch/model.txt" 2>&1 || fail "the model could not be written"

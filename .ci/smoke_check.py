@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads the events of a run, one JSON object a line: smoke_check.py EXIT_CODE [any|--text-tool-calls] <EVENTS"""
+"""Checks the events of a run, one JSON object per line: smoke_check.py EXIT_CODE [any|--text-tool-calls] <EVENTS"""
 import json
 import sys
 
@@ -22,7 +22,7 @@ if not (count.get("text_delta") or count.get("tool_call_delta") or count.get("re
 if [event["seq"] for event in events] != list(range(len(events))):
     wrong.append("the numbers of the events have gaps")
 if any_model:
-    # A model of unknown wits may use up its turns or say nothing; the program tells that with 1.
+    # An arbitrary model may use up its turns or say nothing; the program then exits with 1.
     if code not in (0, 1):
         wrong.append(f"exit code {code}")
 else:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Writes a tiny GGUF model that plays a fixed script: smoke_model.py OUT.gguf [fenced]
 
-Its weights are a table of "this token follows that one" (one-hot embeddings; attention and feed-forward are zero), so
-it is written, not trained, weighs about 2 MB and answers the same every time: spoken to by a person who offers tools
-it calls `ls`, otherwise it says one sentence. A prompt's characters are its tokens. With `fenced` it writes the call as
-a block of JSON, which the server takes for text.
+Its weights are a successor table of tokens (one-hot embeddings; attention and feed-forward are zero). It is therefore
+written, not trained, has about 2 MB, and always responds the same: after a user message with tools it calls `ls`,
+otherwise it says one sentence. Each character of a prompt is a token. With `fenced` it writes the call as a JSON code
+block, which the server treats as text.
 """
 import sys
 
@@ -34,7 +34,7 @@ TEMPLATE = """\
 
 
 def letters():
-    """How byte-level vocabularies spell each byte."""
+    """The character for each byte in byte-level vocabularies."""
     plain = {*range(33, 127), *range(161, 173), *range(174, 256)}
     rest = iter(range(256, 512))
     return [chr(byte if byte in plain else next(rest)) for byte in range(256)]
@@ -42,7 +42,7 @@ def letters():
 
 def write(path):
     spell = letters()
-    # One merge, because a vocabulary must have some.
+    # A vocabulary must have at least one merge.
     tokens = [*spell, "he", *CONTROL, *("".join(spell[b] for b in step.encode()) for step in CALL + SAY)]
     kinds = [gguf.TokenType.CONTROL if token in CONTROL else gguf.TokenType.NORMAL for token in tokens]
     size, end = len(tokens), tokens.index("<|end|>")
@@ -62,7 +62,7 @@ def write(path):
     out.add_feed_forward_length(32)
     out.add_head_count(1)
     out.add_head_count_kv(1)
-    # Narrow heads keep long prompts quick.
+    # Narrow heads keep long prompts fast.
     out.add_key_length(16)
     out.add_value_length(16)
     out.add_rope_dimension_count(16)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Presses the keys of a person at the program's terminal and judges the screens: tui.sh PROGRAM RIG. What the rig needs comes
-# from PyPI within a minute, and is kept below CI_CACHE. The scenarios that take minutes are left out, and the one that
-# measures memory: it is about the program that is released.
+# Types at the program's terminal and checks the screens: tui.sh PROGRAM RIG
+#
+# The rig's packages come from PyPI, within a minute, and are cached in CI_CACHE. Scenarios that take minutes are skipped,
+# and so is the memory measurement, which is meant for release builds.
 set -euo pipefail
 program=$1 rig=$2
 kept=${CI_CACHE:-$HOME/.cache/deepagents-ci}/tui
@@ -13,5 +14,5 @@ if ! "$python" -c 'import pyte, pexpect, psutil' 2>/dev/null; then
     echo "tui: skipped, what emulates a terminal could not be fetched"
     exit 0
 fi
-# Some scenarios have limits of time, which a busy machine may miss once.
+# Some scenarios have time limits, which a busy machine may exceed once.
 "$python" "$rig/tui_rig.py" --ours "$program --base-url {url} --model scripted --root {root}" --brief --skip long,idle --retry 1

@@ -1,4 +1,4 @@
-//! What an application says and does for its sessions.
+//! The interface between an application and its sessions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,83 +17,84 @@ use serde_json::{Map, Value};
 use crate::policy::Mode;
 use crate::setup::SessionSetup;
 
-/// The application behind the sessions of an editor.
+/// The application behind an editor's sessions.
 ///
-/// The example of the [crate](crate) has a small one.
+/// See the [crate](crate) documentation for an example.
 pub trait AgentHost: Send + Sync + 'static {
-    /// Where threads are kept; a session is one of them.
+    /// Returns the journal that stores threads. Each session is a thread.
     fn journal(&self) -> Arc<dyn Journal>;
 
-    /// The models that a session may choose from, the usual one first; at least one.
+    /// Returns the models that a session may choose from, the default first. Must not be empty.
     fn models(&self) -> Vec<ModelOption>;
 
-    /// Makes the id of a thread that does not exist yet. Nothing is stored before the session is prompted.
+    /// Creates the ID of a new thread. Nothing is stored before the session is prompted.
     fn new_thread(&self) -> impl Future<Output = Result<String, HostError>> + Send;
 
-    /// Builds the agent of a session: with [`SessionSetup::equip`], and on files that went through
+    /// Builds the agent of a session. Must use [`SessionSetup::equip`], and files wrapped by
     /// [`SessionSetup::workspace`]. Called again when the session's model or effort changes.
     fn build(&self, setup: &SessionSetup) -> impl Future<Output = Result<SessionAgent, HostError>> + Send;
 
-    /// What a thread is to say of itself beside `root`, `cwd`, `title` and `effort`, each time it is prompted.
+    /// Returns metadata to store with the thread at each prompt, in addition to `root`, `cwd`, `title` and `effort`.
     fn metadata(&self, _setup: &SessionSetup) -> Map<String, Value> {
         Map::new()
     }
 
-    /// Which MCP servers of an editor the host can use. A session with others is refused.
+    /// Returns which of the editor's MCP servers the host supports. A session with other servers is refused.
     fn mcp(&self) -> McpSupport {
         McpSupport::default()
     }
 
-    /// The model that a thread was run with last, as [`metadata`](Self::metadata) noted it. A session that loads the thread
-    /// goes on with it, if it is one of [`models`](Self::models).
+    /// Returns the model that last ran a thread, as stored by [`metadata`](Self::metadata). A session that loads the
+    /// thread continues with it if it is still one of [`models`](Self::models).
     fn model_of(&self, _thread: &ThreadInfo) -> Option<String> {
         None
     }
 
-    /// The mode that a thread was worked on in last, as [`metadata`](Self::metadata) noted it. A session that loads the thread
-    /// begins in [`Mode::Plan`] if it was that one, and in [`Mode::Ask`] otherwise: what asks less a person chooses each time.
+    /// Returns the mode in which a thread was last used, as stored by [`metadata`](Self::metadata). A session that
+    /// loads the thread starts in [`Mode::Plan`] if it was that mode, and in [`Mode::Ask`] otherwise: a person must
+    /// choose a less restrictive mode each time.
     fn mode_of(&self, _thread: &ThreadInfo) -> Option<Mode> {
         None
     }
 
-    /// Gives up what the host has of an [opening](SessionSetup::opening) of a session beside its thread, such as processes:
-    /// the session is closed or could not be opened, or the editor is gone.
+    /// Releases the resources of an [opening](SessionSetup::opening) of a session other than its thread, such as child
+    /// processes. Called when the session closes or could not be opened, and when the editor disconnects.
     fn closed(&self, _setup: &SessionSetup) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
-    /// Deletes a thread with what belongs to it.
+    /// Deletes a thread and everything that belongs to it.
     fn delete(&self, thread: &str) -> impl Future<Output = Result<(), HostError>> + Send {
         let (journal, thread) = (self.journal(), thread.to_owned());
         async move { journal.threads().delete(&thread).await.map(drop).map_err(HostError::failed) }
     }
 
-    /// The name and version that the editor is told.
+    /// Returns the name and version reported to the editor.
     fn version(&self) -> (String, String) {
         ("deepagents".to_owned(), env!("CARGO_PKG_VERSION").to_owned())
     }
 }
 
-/// Why a host did not do something.
+/// Why a host refused or failed to do something.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// What the editor asked for cannot be, such as a directory that is not there.
+    /// The editor's request is invalid, for example because a directory does not exist.
     #[error("{0}")]
     Invalid(String),
-    /// It went wrong.
+    /// The operation failed.
     #[error("{0}")]
     Failed(String),
 }
 
 impl HostError {
-    /// What the editor asked for cannot be.
+    /// Creates an [`Invalid`](Self::Invalid) error.
     #[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
     pub fn invalid(why: impl ToString) -> Self {
         Self::Invalid(why.to_string())
     }
 
-    /// It went wrong.
+    /// Creates a [`Failed`](Self::Failed) error.
     #[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
     pub fn failed(why: impl ToString) -> Self {
         Self::Failed(why.to_string())
@@ -104,19 +105,19 @@ impl HostError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelOption {
-    /// The name that [`SessionSetup::model`] gives, such as `anthropic:claude-sonnet-4-5`.
+    /// The name that [`SessionSetup::model`] returns, such as `anthropic:claude-sonnet-4-5`.
     pub name: String,
-    /// How hard it can be made to think, from little to much; empty where that cannot be set.
+    /// The reasoning efforts, from low to high. Empty if the effort cannot be set.
     pub efforts: Vec<String>,
 }
 
 impl ModelOption {
-    /// A model.
+    /// Creates an option for a model without efforts.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), efforts: Vec::new() }
     }
 
-    /// With these efforts.
+    /// Sets the reasoning efforts.
     #[must_use]
     pub fn efforts(mut self, efforts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.efforts = efforts.into_iter().map(Into::into).collect();
@@ -130,26 +131,27 @@ impl ModelOption {
 pub struct SessionAgent {
     /// The agent.
     pub agent: DeepAgent,
-    /// Its files, for the text that a file had before it is written.
+    /// Its files. They are read for the previous content of a file before it is written.
     pub workspace: Arc<dyn Backend>,
-    /// What can be typed after a slash, beside the commands for the modes.
+    /// Slash commands, in addition to those for the modes.
     pub commands: Vec<SlashCommand>,
-    /// Tokens that the model's context holds, where that is known.
+    /// The context window of the model in tokens, if known.
     pub context_window: Option<u64>,
-    /// What the model's tokens cost, where that is known.
+    /// The price of the model's tokens, if known.
     pub price: Option<Price>,
-    /// What runs before a person is asked and when a session ends; those of runs are the agent's own.
+    /// Hooks that run before a person is asked and when a session ends. Hooks of runs belong to the agent.
     pub hooks: Option<HookRunner>,
-    /// What was always allowed in the session's directory, and where a rule for it is kept.
+    /// The remembered approval rules of the session's directory, and the scope in which new ones are stored.
     pub rules: Option<(RememberedRules, RuleScope)>,
-    /// What commands reach.
+    /// What commands can reach.
     pub reach: CommandReach,
-    /// Whether commands share a shell: what one means depends on those before it, so no rule says what it does.
+    /// Whether commands share a shell. If so, the meaning of a command depends on earlier ones, so no remembered rule
+    /// applies to it.
     pub shares_shell: bool,
 }
 
 impl SessionAgent {
-    /// An agent and its files.
+    /// Creates a session agent from an agent and its files.
     pub fn new(agent: DeepAgent, workspace: Arc<dyn Backend>) -> Self {
         Self {
             agent,
@@ -164,42 +166,42 @@ impl SessionAgent {
         }
     }
 
-    /// With these commands.
+    /// Sets the slash commands.
     #[must_use]
     pub fn commands(mut self, commands: Vec<SlashCommand>) -> Self {
         self.commands = commands;
         self
     }
 
-    /// With a file of what was always allowed in the session's directory.
+    /// Sets the remembered approval rules and their scope.
     #[must_use]
     pub fn rules(mut self, rules: Option<(RememberedRules, RuleScope)>) -> Self {
         self.rules = rules;
         self
     }
 
-    /// With commands that reach this, and whether they share a shell.
+    /// Sets what commands can reach, and whether they share a shell.
     #[must_use]
     pub fn reach(mut self, reach: CommandReach, shares_shell: bool) -> Self {
         (self.reach, self.shares_shell) = (reach, shares_shell);
         self
     }
 
-    /// With these hooks, which the agent has too.
+    /// Sets the hooks. The agent must have them too.
     #[must_use]
     pub fn hooks(mut self, hooks: Option<HookRunner>) -> Self {
         self.hooks = hooks;
         self
     }
 
-    /// On a model whose tokens cost this.
+    /// Sets the price of the model's tokens.
     #[must_use]
     pub fn price(mut self, price: Option<Price>) -> Self {
         self.price = price;
         self
     }
 
-    /// On a model with a context of so many tokens.
+    /// Sets the context window of the model.
     #[must_use]
     pub fn context_window(mut self, tokens: Option<u64>) -> Self {
         self.context_window = tokens;
@@ -213,24 +215,23 @@ impl fmt::Debug for SessionAgent {
     }
 }
 
-/// Something that a person can type after a slash: a prompt that is written already.
+/// A slash command, which stands for a prepared prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlashCommand {
-    /// Its name, without the slash and without spaces.
+    /// Its name, without slash or spaces.
     pub name: String,
     /// What it does.
     pub description: String,
-    /// What may follow it, if anything may.
+    /// A hint for its arguments, if it takes any.
     pub hint: Option<String>,
-    /// What the agent is told in its place, with what followed the name, as [`slash::message`](deepagents::slash::message)
-    /// puts it in.
+    /// The prompt, in which [`slash::message`](deepagents::slash::message) inserts the arguments.
     pub prompt: String,
 }
 
-/// Which kinds of MCP servers a host can use.
+/// The kinds of MCP servers that a host supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct McpSupport {
-    /// Processes. The protocol wants every agent to take these.
+    /// Child processes. ACP requires every agent to support these.
     pub stdio: bool,
     /// Streamable HTTP.
     pub http: bool,
@@ -238,38 +239,38 @@ pub struct McpSupport {
     pub sse: bool,
 }
 
-/// An MCP server that an editor brings to a session.
+/// An MCP server that an editor provides for a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct McpServer {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
-    /// How it is reached.
+    /// How to reach it.
     pub transport: McpTransport,
 }
 
-/// How an MCP server is reached. Values of variables and headers are not shown, they may be secrets.
+/// How to reach an MCP server. `Debug` hides the values of variables and headers, which may be secrets.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum McpTransport {
-    /// A process to be started.
+    /// A process to start.
     Stdio {
         /// The program.
         command: PathBuf,
         /// Its arguments.
         args: Vec<String>,
-        /// Variables of its environment.
+        /// Its environment variables.
         env: BTreeMap<String, String>,
     },
     /// Streamable HTTP.
     Http {
-        /// The address.
+        /// The URL.
         url: String,
         /// Headers of every request.
         headers: Vec<(String, String)>,
     },
     /// HTTP with server-sent events.
     Sse {
-        /// The address.
+        /// The URL.
         url: String,
         /// Headers of every request.
         headers: Vec<(String, String)>,

@@ -1,11 +1,12 @@
-//! Deep agents in editors: the agent's side of the [Agent Client Protocol](https://agentclientprotocol.com), version 1.
+//! Deep agents in editors: the agent side of the [Agent Client Protocol](https://agentclientprotocol.com) (ACP),
+//! version 1.
 //!
-//! An application implements [`AgentHost`], which says where threads are and builds the agent of a session, and gives it
-//! to [`serve`] with the two ends of a connection, such as the program's stdin and stdout. The rest is here: sessions,
-//! what is shown of a run, questions, modes, the editor's files and terminals.
+//! An application implements [`AgentHost`], which provides the journal and builds the agent of a session. It passes the
+//! host to [`serve`] with the two ends of a connection, such as stdin and stdout. This crate does the rest: sessions,
+//! the display of runs, approvals, modes, and the editor's files and terminals.
 //!
-//! A session is a thread of the host's journal under the same id: what began in an editor can be gone on with elsewhere,
-//! and the other way round.
+//! A session is a thread of the host's journal with the same ID. A conversation started in an editor can be continued
+//! elsewhere, and the other way round.
 //!
 //! ```no_run
 //! use deepagents::core::journal::{Journal, MemoryJournal};

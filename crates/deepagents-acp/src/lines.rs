@@ -1,5 +1,5 @@
-//! Messages as lines. A line that cannot be a message is replaced by words that say why, which are answered with a parse
-//! error: no line breaks the connection.
+//! Frames messages as lines. A line that is not a message is replaced by a description of the problem, which is
+//! answered with a parse error, so that no line breaks the connection.
 
 use std::io;
 
@@ -9,16 +9,16 @@ use serde_json::error::Category;
 use serde_json::{Value, json};
 use tokio_util::codec::{Decoder, Encoder, LinesCodec, LinesCodecError};
 
-/// Bytes of a line. Prompts carry pictures, as base64.
+/// Maximum size of a line, in bytes. Prompts contain images as base64.
 const LONGEST: usize = 64 << 20;
 
-/// Characters of what is wrong with parameters.
+/// Maximum length of a parameter error, in characters.
 const SHOWN: usize = 200;
-/// How the method begins of a request in the place of one that cannot be read: it is answered with an error, under the id that
-/// it had. The rest says what is wrong.
+/// Prefix of the method that replaces an unparsable request, so that it is answered with an error under its ID. The
+/// rest of the method describes the problem.
 const UNREADABLE: &str = "unreadable: ";
 
-/// A message in a line of its own.
+/// Codec with one message per line.
 #[derive(Debug)]
 pub(crate) struct MessageLines(LinesCodec);
 
@@ -28,7 +28,7 @@ impl Default for MessageLines {
     }
 }
 
-/// What one try to read gives: a line, words in its place, or nothing yet. Blank lines are passed over.
+/// Runs a decoder. Returns a line, its replacement, or `None` if none is complete. Skips blank lines.
 fn readable(mut read: impl FnMut() -> Result<Option<String>, LinesCodecError>) -> io::Result<Option<String>> {
     loop {
         match read() {
@@ -46,10 +46,9 @@ fn readable(mut read: impl FnMut() -> Result<Option<String>, LinesCodecError>) -
     }
 }
 
-/// The line, with what is wrong in its form alone put right. One that is no JSON all the same is never repeated: it may hold
-/// secrets.
+/// Repairs a line. A line that still is not JSON is never quoted, because it may hold secrets.
 fn as_message(line: &str) -> String {
-    // Some editors put a mark before the text, and JavaScript writes half a character where it has cut one.
+    // Some editors send a byte order mark, and JavaScript emits lone surrogates where it cuts a string.
     let text = line.trim_start_matches('\u{feff}');
     let has_halves = text.contains("\\ud") || text.contains("\\uD");
     let mended = if has_halves { json::mend_escapes(text) } else { text.to_owned() };
@@ -67,7 +66,7 @@ fn as_message(line: &str) -> String {
     }
 }
 
-/// The same message; an error about a request in the place of one that could not be read is a parse error.
+/// Converts an error about a replaced request to a parse error.
 fn as_parse_error(line: String) -> String {
     if !line.contains(UNREADABLE) {
         return line;
@@ -84,10 +83,10 @@ fn as_parse_error(line: String) -> String {
     message.to_string()
 }
 
-/// The same message; an error that repeats the parameters it is about says in words alone what is wrong with them. They may
-/// be large, and hold secrets.
+/// Removes the parameters from an error that quotes them, and keeps the description: they may be large and hold
+/// secrets.
 fn without_parameters(line: String) -> String {
-    // Most messages are no such thing, and need not be read for that.
+    // Skips parsing for messages that cannot be such an error.
     if !line.contains(r#""error":{"#) || !line.contains(r#""json":"#) {
         return line;
     }
@@ -98,7 +97,7 @@ fn without_parameters(line: String) -> String {
     message.to_string()
 }
 
-/// What is wrong with parameters, without the text that is.
+/// Returns the description of a parameter error without the quoted string.
 fn reason(error: &str) -> String {
     let without = match error.split_once(" string \"") {
         Some((before, text)) => {

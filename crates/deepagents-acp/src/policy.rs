@@ -1,4 +1,4 @@
-//! What a session asks a person about: its mode, and what was allowed for all of it.
+//! The approval policy of a session: its mode and its rules.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -6,24 +6,24 @@ use std::sync::{Mutex, PoisonError};
 use deepagents::ActionRequest;
 use deepagents::remembered::RememberedRule;
 
-/// How much a session does by itself.
+/// How much a session does without asking.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// A person is asked before files are changed and commands are run.
+    /// Asks before files are changed and commands are run.
     #[default]
     Ask,
-    /// Files are changed, and commands run in the sandbox, without asking; a person is asked about the rest.
+    /// Changes files, and runs commands in the sandbox, without asking. Asks about everything else.
     Auto,
-    /// Nothing is changed: the agent looks around and says what it would do.
+    /// Changes nothing. The agent only explores, and says what it would do.
     Plan,
 }
 
 impl Mode {
-    /// All of them, in the order in which an editor shows them.
+    /// All modes, in display order.
     pub const ALL: [Self; 3] = [Self::Ask, Self::Auto, Self::Plan];
 
-    /// The id in the protocol.
+    /// Returns the ID in the protocol.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ask => "ask",
@@ -32,12 +32,12 @@ impl Mode {
         }
     }
 
-    /// The mode with this id.
+    /// Returns the mode with this ID.
     pub fn from_id(id: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.as_str() == id)
     }
 
-    /// The name for people.
+    /// Returns the display name.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Ask => "Ask",
@@ -57,29 +57,29 @@ impl Mode {
     }
 }
 
-/// The rule by which a session asks.
+/// The rule name of the session's own interrupts.
 pub(crate) const ASKED: &str = "the session's mode asks about what changes something";
 
-/// What is done about a call.
+/// How a call is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PolicyDecision {
     Allow,
     Ask,
-    /// It is not made.
+    /// The call is not made.
     Refuse,
 }
 
-/// What a person allows for the rest of a session.
+/// A rule that a person has made for the rest of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SessionRule {
-    /// Writing and editing files, in whatever order an agent comes to them.
+    /// Covers every call of `write_file` and `edit_file`.
     Edits,
-    /// The calls that a narrow rule covers.
+    /// Covers the calls of a narrow rule.
     Calls(RememberedRule),
 }
 
 impl SessionRule {
-    /// The rule that a call is an example of, where `rule` is the narrow one.
+    /// Returns the rule to offer for a call. `rule` is the narrow rule that covers it.
     pub(crate) fn of_call(question: &ActionRequest, rule: &RememberedRule) -> Self {
         if is_edit(&question.tool) { Self::Edits } else { Self::Calls(rule.clone()) }
     }
@@ -105,7 +105,7 @@ fn is_edit(tool: &str) -> bool {
     matches!(tool, "write_file" | "edit_file")
 }
 
-/// What a session asks about.
+/// The approval policy of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
     inner: Mutex<Inner>,
@@ -114,9 +114,9 @@ pub(crate) struct Policy {
 #[derive(Debug, Default)]
 struct Inner {
     mode: Mode,
-    /// What was allowed for all of it.
+    /// The rules of the session.
     always: Vec<SessionRule>,
-    /// Whether commands of ours run in a sandbox.
+    /// Whether the host's own shell runs commands in a sandbox.
     sandboxed: bool,
 }
 
@@ -133,33 +133,33 @@ impl Policy {
         self.with(|inner| inner.mode = mode);
     }
 
-    /// Notes whether commands of ours run in a sandbox.
+    /// Sets whether the host's own shell runs commands in a sandbox.
     pub(crate) fn set_sandboxed(&self, sandboxed: bool) {
         self.with(|inner| inner.sandboxed = sandboxed);
     }
 
-    /// Asks no more about the calls that a rule covers.
+    /// Adds a rule, so that the calls it covers are no longer asked about.
     pub(crate) fn allow_always(&self, rule: SessionRule) {
         self.with(|inner| inner.always.push(rule));
     }
 
-    /// The rule that a person has made for the session and that covers a call.
+    /// Returns the session's rule that covers a call.
     pub(crate) fn rule(&self, question: &ActionRequest) -> Option<SessionRule> {
         self.with(|inner| inner.always.iter().find(|rule| rule.covers(question)).cloned())
     }
 
-    /// Whether commands of ours run in a sandbox.
+    /// Whether the host's own shell runs commands in a sandbox.
     pub(crate) fn is_sandboxed(&self) -> bool {
         self.with(|inner| inner.sandboxed)
     }
 
-    /// Why a call is allowed, in words.
+    /// Returns why a call is allowed, for the decision record.
     pub(crate) fn reason(&self) -> String {
         format!("the mode {}", self.mode().as_str())
     }
 
-    /// What is done about a call of a tool that changes something. What a person has always allowed is found when the call
-    /// is asked about, where all that a rule looks at is known.
+    /// Decides how to treat a call with side effects. The session's rules are checked later, when the call is asked
+    /// about and everything that a rule depends on is known.
     pub(crate) fn decide(&self, tool: &str) -> PolicyDecision {
         self.with(|inner| match inner.mode {
             Mode::Plan => PolicyDecision::Refuse,

@@ -1,4 +1,4 @@
-//! What a person sends, as a message for the model.
+//! Converts prompts to messages for the model.
 
 use std::path::Path;
 
@@ -9,11 +9,12 @@ use deepagents::{Block, Message};
 
 use crate::wire;
 
-/// Bytes of a picture, and of a document; providers refuse larger ones.
+/// Maximum sizes of an image and of a document, in bytes. Providers refuse larger ones.
 const PICTURE: usize = 5 << 20;
 const DOCUMENT: usize = 10 << 20;
 
-/// The message that blocks of a prompt make. Files below the session's directory are named as the agent's tools name them.
+/// Converts the blocks of a prompt to a message. Files in the session's directory get the paths that the agent's tools
+/// use.
 pub(crate) fn message(blocks: Vec<wire::ContentBlock>, root: &Path) -> Result<Message, wire::Error> {
     let blocks = blocks.into_iter().map(|block| self::block(block, root));
     let content = blocks.collect::<Result<Vec<Block>, wire::Error>>()?;
@@ -40,7 +41,7 @@ fn block(block: wire::ContentBlock, root: &Path) -> Result<Block, wire::Error> {
     }
 }
 
-/// What is embedded, with its address.
+/// Converts an embedded resource, with its path or URI.
 fn embedded(resource: wire::EmbeddedResourceResource, root: &Path) -> Result<Block, wire::Error> {
     match resource {
         wire::EmbeddedResourceResource::TextResourceContents(text) => {
@@ -70,14 +71,14 @@ fn embedded(resource: wire::EmbeddedResourceResource, root: &Path) -> Result<Blo
     }
 }
 
-/// A text with its address, in fences of its own, so that it cannot pass for what comes after it.
+/// Returns a text block with its path or URI. The fence is longer than any in the text, so that the text cannot end it.
 fn embedded_text(name: &str, text: &str) -> Block {
     let fence = fence(text);
     Block::text(format!("{name}:\n{fence}\n{text}\n{fence}"))
 }
 
-/// A picture is what its bytes are, whatever the editor calls it: a provider refuses one of another type, and with it all
-/// that is said in the conversation later.
+/// Converts an image. Its bytes determine the type, not the editor: a provider refuses every request of a conversation
+/// that holds a mislabelled image.
 fn picture(image: &wire::ImageContent) -> Result<Block, wire::Error> {
     let bytes = bytes(&image.data, &image.mime_type)?;
     match media_type_of(&bytes).filter(|found| found.starts_with("image/")) {
@@ -100,14 +101,14 @@ fn medium(mime: &str, bytes: &[u8], name: Option<String>) -> Result<Block, wire:
     Ok(Block::Media(Media { kind, mime: mime.to_owned(), source, name }))
 }
 
-/// The bytes of a block. Base64 is often broken into lines.
+/// Decodes base64, which is often wrapped.
 fn bytes(data: &str, mime: &str) -> Result<Vec<u8>, wire::Error> {
     let data: String = data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
     let wrong = |_| wire::invalid(format!("the data of a block of `{}` is not base64", one_line(mime)));
     STANDARD.decode(&data).map_err(wrong)
 }
 
-/// A run of backquotes that is not in a text.
+/// Returns a run of backticks longer than any in a text.
 fn fence(text: &str) -> String {
     let mut longest = 2;
     for run in text.split(|c| c != '`') {
@@ -120,11 +121,11 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// An address, as the agent's tools name the file that it leads to, if it is one of the session's directory.
+/// Returns the path by which the agent's tools know the file at a URI. Other URIs stay as they are.
 fn place(uri: &str, root: &Path) -> String {
     let uri = one_line(uri);
     let path = uri.strip_prefix("file://").map_or_else(|| uri.clone(), |path| decoded(without_host(path)));
-    // A fragment says which lines are meant.
+    // The fragment gives the line numbers.
     let (path, lines) = path.split_once('#').map_or((path.as_str(), ""), |(path, lines)| (path, lines));
     let Ok(inside) = Path::new(path).strip_prefix(root) else { return uri };
     let Some(inside) = inside.to_str() else { return uri };
@@ -132,12 +133,12 @@ fn place(uri: &str, root: &Path) -> String {
     format!("/{inside}{lines}")
 }
 
-/// What follows `file://`, without a host that is this one.
+/// Strips `localhost` from what follows `file://`.
 fn without_host(path: &str) -> &str {
     path.strip_prefix("localhost").filter(|path| path.starts_with('/')).unwrap_or(path)
 }
 
-/// A path with its percent escapes resolved; one that makes no sense stays as it is.
+/// Decodes percent escapes. A path that is then not valid UTF-8 stays as it is.
 fn decoded(path: &str) -> String {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.bytes();

@@ -1,4 +1,4 @@
-//! Places in a queue, taken in the order in which requests come and had one after the other.
+//! A fair queue. Places are taken in the order of the requests, and their owners take turns.
 
 use std::sync::Arc;
 
@@ -6,21 +6,21 @@ use futures_util::FutureExt;
 use futures_util::future::{self, BoxFuture};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-/// A queue; clones are the same one.
+/// A queue. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue(Arc<Mutex<()>>);
 
-/// A place in a queue. Awaiting it waits for those before it; one that is dropped is given up.
+/// A place in a queue. Awaiting it waits for those before it. Dropping it leaves the queue.
 pub(crate) type Place = BoxFuture<'static, Turn>;
 
-/// The turn of who is first in a queue. The next has it when this is dropped.
+/// The turn of the first in the queue. Dropping it passes the turn on.
 pub(crate) type Turn = OwnedMutexGuard<()>;
 
 impl Queue {
-    /// Takes the next place, now and not when it is awaited first.
+    /// Takes the next place immediately, not at the first `await`.
     pub(crate) fn place(&self) -> Place {
-        // A mutex is had in the order in which it was asked for, which it is once it was polled. A task that has done much
-        // already would be told to come again later instead, and be in no line.
+        // Tokio's mutex is fair: waiters queue in the order of their first poll. Without `unconstrained`, a task that
+        // has used up its cooperative budget would not be queued at its first poll.
         let mut place = tokio::task::unconstrained(self.0.clone().lock_owned()).boxed();
         match (&mut place).now_or_never() {
             Some(turn) => future::ready(turn).boxed(),
@@ -28,7 +28,7 @@ impl Queue {
         }
     }
 
-    /// Whether somebody has a turn or a place.
+    /// Whether anyone has a turn or a place.
     pub(crate) fn is_used(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }

@@ -1,4 +1,4 @@
-//! The connection to an editor: which request is answered by what.
+//! The connection to an editor, and the handlers of its requests.
 
 mod sessions;
 
@@ -16,19 +16,19 @@ use crate::queue::Queue;
 use crate::session::Session;
 use crate::wire;
 
-/// How long runs may take to end when the editor has gone.
+/// How long runs may take to end after the editor has disconnected.
 const LEAVE: Duration = Duration::from_secs(2);
 
-/// The connection broke.
+/// The connection to the editor failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("the connection to the editor broke: {0}")]
 pub struct ServeError(String);
 
-/// Serves an editor at the other end of a connection, until it closes it. Runs that are under way then are ended, so that
-/// their threads can be gone on with.
+/// Serves an editor until it closes the connection. Runs in flight are then ended, so that their threads can be
+/// continued.
 ///
 /// # Errors
-/// When the connection breaks off.
+/// Returns an error if the connection breaks.
 pub async fn serve<H: AgentHost>(
     host: H,
     reader: impl AsyncRead + Send + 'static,
@@ -46,7 +46,7 @@ pub async fn serve<H: AgentHost>(
     let served = connect(&server, transport).await;
     let open: Vec<_> = server.sessions().drain().map(|(_, session)| session).collect();
     let ends = open.iter().map(|session| session.close());
-    // A tool that ignores its end must not hold the program.
+    // A tool that ignores its cancellation must not block the program.
     let _ = tokio::time::timeout(LEAVE, futures_util::future::join_all(ends)).await;
     served.map_err(|error| ServeError(error.to_string()))
 }
@@ -55,26 +55,26 @@ pub async fn serve<H: AgentHost>(
 struct Server<H> {
     host: Arc<H>,
     sessions: Mutex<HashMap<wire::SessionId, Arc<Session<H>>>>,
-    /// Of the requests that open and close sessions, by thread: they are answered one after the other.
+    /// Queues that serialise the requests to open and close each thread.
     openings: Mutex<HashMap<wire::SessionId, Queue>>,
-    /// What the editor can do.
+    /// The capabilities of the editor.
     client: Mutex<Arc<wire::ClientCapabilities>>,
 }
 
-/// Answers a request by a task of its own: what is awaited in a handler holds up all that comes after it.
+/// Answers a request in its own task, because a handler that awaits blocks all later messages.
 fn answer<T: wire::JsonRpcResponse>(
     responder: wire::Responder<T>,
     work: impl Future<Output = Result<T, wire::Error>> + Send + 'static,
 ) -> Result<(), wire::Error> {
     tokio::spawn(async move {
         let result = responder.cancellation().run_until_cancelled(work).await;
-        // An editor that is gone wants no answer.
+        // The editor may have disconnected.
         let _ = responder.respond_with_result(result);
     });
     Ok(())
 }
 
-/// Answers a request that opens a session, and tells its commands once the editor knows of it.
+/// Answers a request that opens a session, and sends the session's commands after the response.
 fn answer_opened<T: wire::JsonRpcResponse, H: AgentHost>(
     responder: wire::Responder<T>,
     work: impl Future<Output = Result<(T, Arc<Session<H>>), wire::Error>> + Send + 'static,
@@ -96,7 +96,7 @@ async fn connect<H: AgentHost>(
     server: &Arc<Server<H>>,
     transport: impl wire::ConnectTo<wire::Agent> + 'static,
 ) -> Result<(), wire::Error> {
-    /// A handler that hands the request to a method of the server.
+    /// Builds a handler that passes the request to a method of the server.
     macro_rules! request {
         ($method:ident: $request:ident) => {
             request!($method: $request, answer)
@@ -122,7 +122,7 @@ async fn connect<H: AgentHost>(
             async move |request: wire::AuthenticateRequest,
                         responder: wire::Responder<wire::AuthenticateResponse>,
                         _connection| {
-                // Keys are the program's own; no way to log in was offered.
+                // The program has its own API keys, so no login method was offered.
                 let why = format!("there is no way to log in `{}`; none was offered", request.method_id);
                 responder.respond_with_error(wire::invalid(why))
             },
@@ -142,7 +142,7 @@ async fn connect<H: AgentHost>(
                     Ok(session) => session,
                     Err(error) => return responder.respond_with_error(error),
                 };
-                // Here and not in the task, so that a cancel that comes next finds it.
+                // Called here and not in the task, so that a cancel that follows immediately applies to it.
                 let ticket = session.begin();
                 let cancel = ticket.cancel.clone();
                 tokio::spawn(async move {
@@ -164,7 +164,7 @@ async fn connect<H: AgentHost>(
         )
         .on_receive_notification(
             async move |notification: wire::CancelNotification, _connection| {
-                // A cancel for nobody does no harm.
+                // A cancel for an unknown session is ignored.
                 if let Ok(session) = cancelled.session(&notification.session_id) {
                     session.cancel();
                 }
@@ -185,7 +185,7 @@ impl<H: AgentHost> Server<H> {
         self.sessions().get(id).cloned().ok_or_else(|| wire::no_session(id))
     }
 
-    /// Says what the agent can do, in version 1 of the protocol whatever the editor asks for.
+    /// Returns the agent's capabilities. The version is always 1, whatever the editor requests.
     fn initialize(&self, request: wire::InitializeRequest) -> wire::InitializeResponse {
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(request.client_capabilities);
         let mcp = self.host.mcp();

@@ -1,4 +1,4 @@
-//! What the agent of a session is to be.
+//! The setup of a session's agent.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use crate::editor::{Editor, EditorCalls, EditorFiles, SessionShell};
 use crate::host::McpServer;
 use crate::policy::{ASKED, Mode, Policy, PolicyDecision};
 
-/// Tools that change something outside of the conversation.
+/// Tools with side effects outside the conversation.
 const GATED: [&str; 5] = ["write_file", "edit_file", "apply_patch", "delete", "execute"];
 
-/// What the agent of a session is to be: its directory, its model, and the editor's part in it.
+/// The setup of a session's agent: its directory, its model, and its connection to the editor.
 #[derive(Clone)]
 pub struct SessionSetup {
     pub(crate) opening: u64,
@@ -34,21 +34,20 @@ pub struct SessionSetup {
     pub(crate) workspace: Arc<OnceLock<Arc<dyn Backend>>>,
 }
 
-/// A shell of the host's own.
+/// The host's own shell.
 #[derive(Clone)]
 pub struct OwnShell {
     /// The shell.
     pub shell: Arc<dyn Shell>,
-    /// Whether what it runs is held in by a sandbox: only then are commands run without asking.
+    /// Whether commands run in a sandbox. If not, each requires approval.
     pub sandboxed: bool,
 }
 
-/// Tools that change something: names, and beginnings of names.
+/// Names and, with a trailing `*`, name prefixes of tools with side effects.
 pub(crate) struct Gated(Vec<String>);
 
 impl Gated {
-    /// Whether a call changes something. Of tools that are meant by the beginning of their names, those that only read do
-    /// not.
+    /// Whether a call has side effects. A tool matched by prefix is exempt if it only reads.
     pub(crate) fn has(&self, call: &ToolCall, tool: Option<&Arc<dyn DynTool>>) -> bool {
         let reads = || tool.is_some_and(|tool| tool.effect(&call.args) == Effect::Read);
         self.0.iter().any(|gated| match gated.strip_suffix('*') {
@@ -76,49 +75,50 @@ impl fmt::Debug for SessionSetup {
 }
 
 impl SessionSetup {
-    /// The thread of the session.
+    /// Returns the thread ID of the session.
     pub fn thread(&self) -> &str {
         &self.editor.session().0
     }
 
-    /// A number of its own for each time that a session is opened. It stays the same when the session chooses another model,
-    /// and is another one when the thread is loaded again, which may be while the session before still ends.
+    /// Returns a unique number for each opening of a session. It stays the same when the session changes its model. It
+    /// differs when the thread is loaded again, which may happen while the previous session is still closing.
     pub fn opening(&self) -> u64 {
         self.opening
     }
 
-    /// The directory of the session, absolute.
+    /// Returns the absolute directory of the session.
     pub fn cwd(&self) -> &Path {
         &self.cwd
     }
 
-    /// The model, one of [`AgentHost::models`](crate::AgentHost::models).
+    /// Returns the model, one of [`AgentHost::models`](crate::AgentHost::models).
     pub fn model(&self) -> &str {
         &self.model
     }
 
-    /// How hard the model is to think, one of the model's efforts; nothing leaves it to the model.
+    /// Returns the reasoning effort, one of the model's efforts. `None` leaves the choice to the model.
     pub fn effort(&self) -> Option<&str> {
         self.effort.as_deref()
     }
 
-    /// The mode that the session is in now.
+    /// Returns the current mode of the session.
     pub fn mode(&self) -> Mode {
         self.policy.mode()
     }
 
-    /// The MCP servers that the editor brings, of the kinds that [`AgentHost::mcp`](crate::AgentHost::mcp) allows.
+    /// Returns the MCP servers that the editor provides, of the kinds supported by
+    /// [`AgentHost::mcp`](crate::AgentHost::mcp).
     pub fn mcp_servers(&self) -> &[McpServer] {
         &self.mcp_servers
     }
 
-    /// Whether the editor shows forms, so that the person can be asked for more than a yes or no.
+    /// Whether the editor supports forms, so that a person can be asked for more than yes or no.
     pub fn has_forms(&self) -> bool {
         self.editor.has_forms()
     }
 
-    /// The files of the directory as the person sees them, and commands in the editor's terminal or in a shell of the
-    /// host's own. Where there is neither terminal nor shell, the agent runs no commands.
+    /// Wraps the files of the directory, so that they include the person's unsaved changes, and adds commands that run
+    /// in the editor's terminal or the host's `own` shell. If there is neither, the agent cannot run commands.
     pub fn workspace(&self, files: Arc<dyn Backend>, own: Option<OwnShell>) -> Arc<dyn Backend> {
         let files: Arc<dyn Backend> = Arc::new(EditorFiles::new(files, self.editor.clone(), self.cwd.clone()));
         self.policy.set_sandboxed(own.as_ref().is_some_and(|own| own.sandboxed));
@@ -130,15 +130,15 @@ impl SessionSetup {
         Arc::new(WithShell::new(files, SessionShell { editor, own, policy, root }))
     }
 
-    /// The agent with the session's part: its threads, its questions, and what ties calls to the editor. The tools that a
-    /// person is asked about are those that write, delete and run. Where the editor shows forms, the agent can ask the
-    /// person with [`AskUser`], which the host does not add.
+    /// Adds the session's journal, approvals and editor middleware to an agent. A person is asked about tools that
+    /// write, delete and run commands. If the editor supports forms, this also adds [`AskUser`], which the host must
+    /// not add itself.
     pub fn equip(&self, builder: DeepAgentBuilder, journal: Arc<dyn Journal>) -> DeepAgentBuilder {
         self.equip_with(builder, journal, [])
     }
 
-    /// The same with more tools that a person is asked about: names, and beginnings of names with a `*` behind them, of
-    /// which those are meant that do not only [read](deepagents::Effect::Read).
+    /// Like [`equip`](Self::equip), but a person is also asked about the tools in `gated`: names, or prefixes with a
+    /// trailing `*`. A prefix does not match tools that only [read](deepagents::Effect::Read).
     pub fn equip_with<'a>(
         &self,
         builder: DeepAgentBuilder,

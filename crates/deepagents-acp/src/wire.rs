@@ -1,4 +1,4 @@
-//! The protocol crate. It is named here and nowhere else: its versions come fast.
+//! Re-exports the protocol crate. No other module names it, because its versions change often.
 
 pub(crate) use agent_client_protocol::schema::ProtocolVersion;
 pub(crate) use agent_client_protocol::v1::schema::*;
@@ -9,20 +9,20 @@ pub(crate) use agent_client_protocol::{
 
 /// The connection to an editor.
 pub(crate) type Connection = agent_client_protocol::v1::ConnectionTo<Client>;
-/// Where the answer to a request of the editor goes.
+/// Sends the response to a request of the editor.
 pub(crate) type Responder<T> = agent_client_protocol::v1::Responder<T>;
 
-/// Something that the editor asked for cannot be.
+/// Returns an error about an invalid request.
 pub(crate) fn invalid(why: impl Into<String>) -> Error {
     Error::invalid_params().data(serde_json::Value::String(why.into()))
 }
 
-/// Something went wrong here.
+/// Returns an error about an internal failure.
 pub(crate) fn failed(why: &impl ToString) -> Error {
     Error::internal_error().data(serde_json::Value::String(why.to_string()))
 }
 
-/// There is no such session.
+/// Returns an error about an unknown session.
 pub(crate) fn no_session(id: &SessionId) -> Error {
     let why = format!("there is no session `{id}` here; make, load or resume one first");
     Error::new(-32002, "Resource not found").data(serde_json::Value::String(why))

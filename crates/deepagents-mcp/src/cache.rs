@@ -1,4 +1,4 @@
-//! What servers had when they were connected last, so that the next agent need not wait for them.
+//! Caches what each server offered at the last connection, so that the next agent need not wait for it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,22 +11,22 @@ use crate::config::{ServerConfig, TransportConfig};
 use crate::connection::Protocol;
 use crate::text;
 
-/// How long it counts: after that a server is started at once, though nobody waits for it.
+/// How long an entry is fresh. A server with an older entry is started at once, but nothing waits for it.
 const FRESH: Duration = Duration::from_secs(24 * 3_600);
-/// Bytes of a file that are read.
+/// Size limit of a cache file, in bytes.
 const MOST: u64 = 32 << 20;
 
-/// What a server had.
+/// What a server offered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Cached {
-    /// Seconds since 1970.
+    /// Seconds since the Unix epoch.
     at: u64,
     pub(crate) protocol: Protocol,
     pub(crate) resources: bool,
     pub(crate) tools: Vec<Tool>,
 }
 
-/// The file of a server. A server that is described otherwise is another one.
+/// The cache file of a server. A server whose configuration changes gets another file.
 #[derive(Clone, Debug)]
 pub(crate) struct CacheFile {
     path: PathBuf,
@@ -45,7 +45,7 @@ impl CacheFile {
         Self { path: folder.join(format!("{}-{mark}.json", text::file_name(server))) }
     }
 
-    /// What is in it. What cannot be read is as if it were not there.
+    /// Reads the file. Returns `None` if it is missing, too large or unreadable.
     pub(crate) async fn read(&self) -> Option<Cached> {
         let size = tokio::fs::metadata(&self.path).await.ok()?.len();
         if size > MOST {
@@ -54,7 +54,7 @@ impl CacheFile {
         serde_json::from_slice(&tokio::fs::read(&self.path).await.ok()?).ok()
     }
 
-    /// Replaces what is in it. Without it the next agent waits, and that is all.
+    /// Replaces the file. Errors are ignored: the next agent then waits for the server.
     pub(crate) async fn write(&self, cached: &Cached) {
         let Ok(bytes) = serde_json::to_vec(cached) else { return };
         let Some(folder) = self.path.parent() else { return };
@@ -65,7 +65,7 @@ impl CacheFile {
         }
     }
 
-    /// Forgets it.
+    /// Deletes the file.
     pub(crate) async fn remove(&self) {
         let _ = tokio::fs::remove_file(&self.path).await;
     }
@@ -76,13 +76,13 @@ impl Cached {
         Self { at: now, protocol, resources, tools }
     }
 
-    /// Whether it is young enough not to look again.
+    /// Whether the entry is recent enough not to start the server.
     pub(crate) fn is_fresh(&self, now: u64) -> bool {
         now.saturating_sub(self.at) < FRESH.as_secs() && now >= self.at
     }
 }
 
-/// Seconds since 1970. The age of a file is not the business of a run's clock.
+/// Seconds since the Unix epoch, from the system clock: cache files outlive the clock of a run.
 #[allow(clippy::disallowed_methods, reason = "files are older than any run")]
 pub(crate) fn now() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())

@@ -1,13 +1,12 @@
-//! Why a server cannot be used.
+//! Errors of MCP servers.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Characters of an error that a person is shown.
+/// Maximum length of an error shown to a person, in characters.
 const LINE: usize = 4_000;
 
-/// Why a server cannot be used. Every message names the server; values of its headers and environment are never part of
-/// one.
+/// Why a server cannot be used. Every message names the server; none contains the values of its headers or environment.
 ///
 /// ```
 /// use deepagents_mcp::McpError;
@@ -17,98 +16,98 @@ const LINE: usize = 4_000;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpError {
-    /// Its program could not be started.
+    /// The program could not be started.
     #[error("MCP server {server} could not be started: `{command}`: {source}")]
     Spawn {
-        /// The server.
+        /// Name of the server.
         server: String,
         /// The program.
         command: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: Arc<std::io::Error>,
     },
-    /// It did not answer in time when it was started.
+    /// The server did not respond within its start timeout.
     #[error("MCP server {server} is not available: it did not answer within {} seconds{}", after.as_secs(), ending(stderr))]
     StartTimeout {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// The limit.
+        /// The timeout.
         after: Duration,
-        /// The end of what it printed to stderr.
+        /// The end of its stderr output.
         stderr: String,
     },
-    /// It wants a login.
+    /// The server requires a login.
     #[error(
         "MCP server {server} is not available: it wants authorization (401); log in with `deepagents mcp login {server}`, or check its headers"
     )]
     Unauthorized {
-        /// The server.
+        /// Name of the server.
         server: String,
     },
-    /// It wants more than its login covers.
+    /// The server requires more scopes than the login has.
     #[error(
         "MCP server {server} wants more than its login covers{}; log in again with `deepagents mcp login {server}`",
         ending(scope)
     )]
     Scope {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// What it wants, as far as it says so.
+        /// The required scopes, if the server names them.
         scope: String,
     },
-    /// The connection could not be made, or not as the protocol says.
+    /// The connection failed, or the server does not follow the protocol.
     #[error("MCP server {server} is not available: {reason}{}", ending(stderr))]
     Connect {
-        /// The server.
+        /// Name of the server.
         server: String,
         /// What went wrong.
         reason: String,
-        /// The end of what it printed to stderr.
+        /// The end of its stderr output.
         stderr: String,
     },
-    /// The connection ended under a request.
+    /// The connection ended during a request.
     #[error(
         "MCP server {server} ended during the request{}; whether the request had an effect is not known",
         ending(reason)
     )]
     Ended {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// How it ended, as far as that is known.
+        /// How it ended, if known.
         reason: String,
     },
-    /// A request could not be sent, or its answer not be read.
+    /// A request could not be sent, or its response could not be read.
     #[error("the request to MCP server {server} failed: {reason}")]
     Request {
-        /// The server.
+        /// Name of the server.
         server: String,
         /// What went wrong.
         reason: String,
     },
-    /// It did not answer a request in time.
+    /// The server did not respond to a request in time.
     #[error("MCP server {server} did not answer within {} seconds; the request was cancelled", after.as_secs())]
     Timeout {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// The limit.
+        /// The timeout.
         after: Duration,
     },
-    /// A tool of it is not what somebody has agreed to any more.
+    /// The tool review withholds the tool.
     #[error("the call was not made: {reason}")]
     Withheld {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// Why the tool is not offered.
+        /// Why the tool is withheld.
         reason: String,
     },
-    /// It answered a request with an error.
+    /// The server returned a JSON-RPC error.
     #[error("MCP server {server} answered with an error: {message} ({code})")]
     Refused {
-        /// The server.
+        /// Name of the server.
         server: String,
-        /// The JSON-RPC code.
+        /// The JSON-RPC error code.
         code: i32,
-        /// Its words.
+        /// The error message.
         message: String,
     },
     /// No server has this name.
@@ -116,19 +115,19 @@ pub enum McpError {
     Unknown {
         /// The name as given.
         server: String,
-        /// Those that there are.
+        /// The names of the configured servers.
         known: Vec<String>,
     },
     /// The servers were closed.
     #[error("MCP server {server} was closed")]
     Closed {
-        /// The server.
+        /// Name of the server.
         server: String,
     },
 }
 
 impl McpError {
-    /// The server it is about.
+    /// Returns the name of the server.
     pub fn server(&self) -> &str {
         match self {
             Self::Spawn { server, .. }
@@ -148,13 +147,13 @@ impl McpError {
 }
 
 impl McpError {
-    /// The error on one line: names of servers may hold anything.
+    /// Returns the error on one line. Server names may contain any character.
     pub(crate) fn line(&self) -> String {
         crate::text::line(&self.to_string(), LINE)
     }
 }
 
-/// Words at the end of a sentence, if there are any.
+/// Formats an optional ending of a message.
 fn ending(words: &str) -> String {
     if words.is_empty() { String::new() } else { format!(": {words}") }
 }

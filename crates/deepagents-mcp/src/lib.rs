@@ -1,13 +1,13 @@
-//! MCP: the tools of other programs for agents, and agents for other programs.
+//! MCP client and server: gives agents the tools of MCP servers, and offers agents to MCP clients.
 //!
-//! [`McpServers`] connects to servers, over the pipes of a process or over HTTP, in either of the two protocols that there
-//! are (2025-11-25 and before, with sessions; 2026-07-28, without), and is the middleware that offers their tools to an
-//! agent. [`serve`] goes the other way. [`ConfigFile`] reads the `mcpServers` files of the field. Names and behaviour follow the specification of MCP and
-//! what clients of it have in common.
+//! [`McpServers`] connects to servers over the pipes of a child process or over HTTP, in both protocols in use (up to
+//! 2025-11-25, with sessions; 2026-07-28, stateless). It is the middleware that offers their tools to an agent.
+//! [`serve`] is the server side. [`ConfigFile`] reads the `mcpServers` files that other MCP clients use. Names and
+//! behaviour follow the MCP specification and the conventions of existing clients.
 //!
-//! What comes from a server is not trusted: its texts lose what cannot be seen, its results are bounded and marked as
-//! foreign in the events, its annotations count where its owner says so, and it gets a small environment and no keys. A
-//! run never waits for a server without a limit, and never fails because of one.
+//! Servers are not trusted. Invisible characters are removed from their text, results are bounded and reported as
+//! foreign in the events, annotations count only where the configuration trusts the server, and a server gets a minimal
+//! environment without API keys. A run never waits for a server without a limit, and never fails because of one.
 
 pub mod auth;
 mod cache;

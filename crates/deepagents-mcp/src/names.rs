@@ -1,21 +1,21 @@
-//! Names of tools that a model is given, made of those of servers.
+//! Tool names for the model, derived from those of servers.
 
 use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
 
-/// What the name of every tool of a server begins with; no other tool has such a name.
+/// Prefix of every MCP tool name. No other tool uses it.
 pub const PREFIX: &str = "mcp__";
 
-/// Characters of a name that providers take.
+/// Maximum length of a tool name that providers accept.
 const MOST: usize = 64;
-/// Characters of the mark that tells names apart which would look alike.
+/// Length of the hash that distinguishes names which would otherwise be equal.
 const MARK: usize = 8;
 
-/// The name that a model is given for a tool of a server: `mcp__SERVER__TOOL`.
+/// Returns the name under which the model sees a server's tool: `mcp__SERVER__TOOL`.
 ///
-/// What providers refuse becomes `_`; a name that has lost something by that, or by its length, ends with a mark made of
-/// what it was. So a name depends on its own server and tool alone, and stays the same whatever other tools there are.
+/// Characters that providers refuse become `_`. A name changed that way, or cut to the maximum length, ends with a hash
+/// of the original. A name therefore depends only on its own server and tool.
 ///
 /// ```
 /// use deepagents_mcp::tool_name;
@@ -24,7 +24,7 @@ const MARK: usize = 8;
 /// ```
 pub fn tool_name(server: &str, tool: &str) -> String {
     let plain = format!("{PREFIX}{}__{}", legal(server), legal(tool));
-    // Where the border between server and tool cannot be seen, two pairs could have one name.
+    // If the boundary between server and tool is ambiguous, two pairs could yield the same name.
     let is_clear = !server.contains("__") && !server.ends_with('_') && !server.is_empty() && !tool.is_empty();
     let is_whole = plain.len() <= MOST && legal(server) == server && legal(tool) == tool;
     if is_clear && is_whole {
@@ -32,7 +32,7 @@ pub fn tool_name(server: &str, tool: &str) -> String {
     }
     let mut mark = String::new();
     for byte in Sha256::digest(format!("{server}\0{tool}")).iter().take(MARK / 2) {
-        // Writing to a string does not fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(mark, "{byte:02x}");
     }
     let kept: String = plain.chars().take(MOST - MARK - 1).collect();

@@ -1,4 +1,4 @@
-//! What servers are told of whoever uses them.
+//! Options of the MCP client.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,8 +9,8 @@ use std::time::Duration;
 use deepagents_core::model::ChatModel;
 use deepagents_core::tool::ToolSpec;
 
-/// What servers are told of whoever uses them, and where traces of them go. The library reads no environment, so what
-/// servers get of it is given here.
+/// What servers are told about the client, and where logs, caches and tokens are stored. The library does not read the
+/// process environment, so the variables for servers are given here.
 ///
 /// ```
 /// use deepagents_mcp::{McpOptions, SAFE_VARIABLES};
@@ -20,29 +20,31 @@ use deepagents_core::tool::ToolSpec;
 /// ```
 #[derive(Clone, Debug)]
 pub struct McpOptions {
-    /// The environment of programs, beside their own; see [`SAFE_VARIABLES`](crate::SAFE_VARIABLES).
+    /// Environment variables for stdio servers, in addition to their own; see
+    /// [`SAFE_VARIABLES`](crate::SAFE_VARIABLES).
     pub env: BTreeMap<String, String>,
-    /// The directory of the work: programs start in it, and servers that ask for roots are told it.
+    /// The working directory of stdio servers, reported to servers that ask for roots.
     pub root: Option<PathBuf>,
-    /// Whether questions of servers are put to a person, as [interrupts](deepagents_core::interrupt) of the calls that
-    /// they are about. Needs a journal, and runs with a thread. Otherwise servers are told that nobody can be asked.
+    /// Whether elicitation requests of servers are put to a person, as [interrupts](deepagents_core::interrupt) of the
+    /// calls they belong to. Requires a journal, and runs with a thread. If `false`, the capability is not declared.
     pub elicitation: bool,
-    /// A folder for what programs print to stderr, a file each; nowhere without one.
+    /// Directory for the stderr logs of stdio servers, one file each. If `None`, stderr is not logged.
     pub log_dir: Option<PathBuf>,
-    /// A folder that remembers the tools of servers, so that the next agent need not wait for them; none without one.
+    /// Directory that caches the tools of servers, so that the next agent need not wait for them. If `None`, nothing is
+    /// cached.
     pub cache_dir: Option<PathBuf>,
-    /// A folder with the tokens of logins, which [`login`](crate::auth::login) makes; none without one.
+    /// Directory of OAuth tokens, which [`login`](crate::auth::login) writes. If `None`, there are none.
     pub token_dir: Option<PathBuf>,
-    /// The model that servers may use which are [allowed to](crate::ServerConfig::sampling); none without one.
+    /// The model for servers that [may use one](crate::ServerConfig::sampling). If `None`, no server may.
     pub sampling: Option<SamplingModel>,
-    /// Looks at tools before they are offered.
+    /// Decides which tools are offered.
     pub review: Option<ToolReview>,
-    /// How long a request of the model waits for servers that are starting: it goes on without their tools then, and they
-    /// are offered once they answer. As long as their own limits say where it is left out.
+    /// How long a model request waits for starting servers. After that it proceeds without their tools, which are
+    /// offered once the server responds. If `None`, the start timeouts of the servers apply.
     pub patience: Option<Duration>,
-    /// How the client calls itself.
+    /// The client name sent to servers.
     pub client_name: String,
-    /// Its version.
+    /// The client version sent to servers.
     pub client_version: String,
 }
 
@@ -64,7 +66,7 @@ impl Default for McpOptions {
     }
 }
 
-/// A model that servers may use.
+/// The model that servers may use for sampling.
 ///
 /// ```
 /// use deepagents_mcp::{McpOptions, Sampling, SamplingModel, ServerConfig};
@@ -78,12 +80,12 @@ impl Default for McpOptions {
 pub struct SamplingModel {
     /// The model.
     pub model: Arc<dyn ChatModel>,
-    /// Tokens that an answer may have at most; 4,096.
+    /// Maximum tokens per response; 4,096 by default.
     pub max_tokens: u64,
 }
 
 impl SamplingModel {
-    /// A model.
+    /// Creates a sampling model with the default limit.
     pub fn new(model: Arc<dyn ChatModel>) -> Self {
         Self { model, max_tokens: 4_096 }
     }
@@ -100,8 +102,9 @@ impl fmt::Debug for SamplingModel {
 
 type Review = dyn Fn(&str, &ToolSpec) -> Result<(), String> + Send + Sync;
 
-/// Looks at a tool of a server before it is offered, and says why it is not: a server may say something else of its tools
-/// than it did when somebody agreed to it. Called whenever a list is new; it must not block.
+/// Decides whether a server's tool is offered. A server may change its tools after a person has approved them.
+///
+/// Called whenever a tool list is new. Must not block.
 ///
 /// ```
 /// use deepagents_mcp::ToolReview;
@@ -115,8 +118,9 @@ type Review = dyn Fn(&str, &ToolSpec) -> Result<(), String> + Send + Sync;
 pub struct ToolReview(Arc<Review>);
 
 impl ToolReview {
-    /// A closure of the server's name and what a model would be told; below the description stands what is
-    /// [believed](crate::ServerConfig::trusted) of what the server says beside: that the tool only reads, or may be called again.
+    /// Creates a review from a closure that gets the server's name and the tool as the model would see it, and returns
+    /// the reason for withholding the tool. The hints that are [trusted](crate::ServerConfig::trusted) (read-only,
+    /// idempotent) are appended to the description.
     pub fn new(review: impl Fn(&str, &ToolSpec) -> Result<(), String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(review))
     }

@@ -1,4 +1,4 @@
-//! Resources and prompts of servers, fetched when they are asked for.
+//! Fetches resources and prompts of servers on demand.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,22 +21,22 @@ use crate::results;
 use crate::servers::{McpServers, Server};
 use crate::text;
 
-/// Pages of a list that are fetched.
+/// Maximum number of pages fetched per list.
 const PAGES: usize = 20;
-/// Lines of a list that a model is shown of one server.
+/// Maximum number of lines per server in a list for the model.
 const LINES: usize = 200;
 
-/// A prompt of a server, which a person may choose.
+/// A prompt of a server, for a person to choose.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct McpPrompt {
-    /// The server.
+    /// Name of the server.
     pub server: String,
-    /// Its name there.
+    /// Name of the prompt.
     pub name: String,
-    /// What it is for.
+    /// What the prompt is for.
     pub description: String,
-    /// The names of its arguments, and whether it needs them.
+    /// The names of its arguments, each with whether it is required.
     pub arguments: Vec<(String, bool)>,
 }
 
@@ -54,9 +54,9 @@ struct ReadArgs {
     uri: String,
 }
 
-/// The tools that fetch resources: offered where a server has any.
+/// The tools that list and read resources. Offered if any server has resources.
 pub(crate) fn tools(servers: &McpServers) -> [Arc<dyn DynTool>; 2] {
-    // The set of tools belongs to the servers, so it must not hold them.
+    // The servers cache this tool set, so a handle to them here would be a reference cycle.
     let all: Vec<Arc<Server>> = servers.servers().to_vec();
     let list = {
         let all = all.clone();
@@ -99,7 +99,7 @@ fn has_resources(server: &Server) -> bool {
     server.known().is_some_and(|known| known.resources)
 }
 
-/// The resources of servers, a line each.
+/// Lists the resources of servers, one per line.
 async fn listed(servers: &[Arc<Server>]) -> String {
     let parts = join_all(servers.iter().map(|server| async move {
         match lines(server).await {
@@ -121,7 +121,7 @@ async fn lines(server: &Arc<Server>) -> Result<String, McpError> {
         ClientRequest::ListResourceTemplatesRequest(request)
     };
     let mut lines: Vec<String> = entries(&connection, "resources", resources).await?.iter().map(line).collect();
-    // Many servers have resources and no templates, and say so with an error.
+    // Many servers have resources but no templates, and return an error for them.
     let found = entries(&connection, "resourceTemplates", templates).await.unwrap_or_default();
     lines.extend(found.iter().map(line));
     let more = lines.len().saturating_sub(LINES);
@@ -132,7 +132,7 @@ async fn lines(server: &Arc<Server>) -> Result<String, McpError> {
     Ok(if lines.is_empty() { "  (none)".to_owned() } else { lines.join("\n") })
 }
 
-/// What a list has, page by page. One entry that is not as it should be takes nothing away from the others.
+/// Fetches all pages of a list. Malformed entries are skipped.
 async fn entries(
     connection: &Connection,
     name: &str,
@@ -147,7 +147,7 @@ async fn entries(
             None | Some(Value::Null) => {}
             Some(_) => return Err(connection.unreadable(&format!("its list of {name} is none"))),
         }
-        // A server that gives out a cursor once more would go on for ever.
+        // A server that returns the same cursor twice would never end.
         let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
         let Some(next) = next.filter(|next| seen.insert(next.clone())) else { break };
         cursor = Some(next);
@@ -155,12 +155,12 @@ async fn entries(
     Ok(all)
 }
 
-/// A text of an entry; an empty one where it has none.
+/// Returns a string field of an entry, or an empty string.
 fn field<'a>(entry: &'a Value, name: &str) -> &'a str {
     entry.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A resource, or a template of some, in a line.
+/// Formats a resource or resource template as a line.
 fn line(entry: &Value) -> String {
     let uri = [field(entry, "uri"), field(entry, "uriTemplate")].into_iter().find(|uri| !uri.is_empty());
     let named = |name: &str| Some(text::line(field(entry, name), 200)).filter(|words| !words.is_empty());
@@ -177,7 +177,7 @@ async fn read(server: &Arc<Server>, uri: &str) -> Result<Value, McpError> {
 }
 
 impl McpServers {
-    /// The prompts of all servers that can be had, by server and name.
+    /// Returns the prompts of all servers that can be reached, by server and name.
     pub async fn prompts(&self) -> Vec<McpPrompt> {
         let all = join_all(self.servers().iter().map(|server| async move {
             let connection = server.connection().await.ok()?;
@@ -186,10 +186,10 @@ impl McpServers {
         all.await.into_iter().flatten().flatten().collect()
     }
 
-    /// The text of a prompt with its arguments.
+    /// Returns the text of a prompt, rendered with these arguments.
     ///
     /// # Errors
-    /// When there is no such server, it cannot be had, or refuses.
+    /// Returns an error if no server has this name, it cannot be reached, or it refuses the request.
     pub async fn prompt(&self, server: &str, name: &str, arguments: Map<String, Value>) -> Result<String, McpError> {
         let connection = self.server(server)?.connection().await?;
         let params = GetPromptRequestParams::new(name).with_arguments(arguments);
@@ -212,7 +212,7 @@ async fn prompts(server: &str, connection: &Connection) -> Result<Vec<McpPrompt>
     let request =
         |params| ClientRequest::ListPromptsRequest(ListPromptsRequest { params, ..ListPromptsRequest::default() });
     let listed = entries(connection, "prompts", request).await?;
-    // One without a name cannot be asked for.
+    // A prompt without a name cannot be requested.
     let named = listed.iter().filter(|prompt| !field(prompt, "name").is_empty());
     Ok(named.map(|prompt| listed_prompt(server, prompt)).collect())
 }

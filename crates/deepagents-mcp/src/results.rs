@@ -1,4 +1,4 @@
-//! Results of calls, as a model is shown them.
+//! Converts call results to what a model is shown.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,15 +8,15 @@ use serde_json::Value;
 
 use crate::text;
 
-/// Bytes of a medium; providers refuse larger ones.
+/// Maximum size of a media block, in bytes. Providers refuse larger ones.
 const MEDIUM: usize = 5 << 20;
-/// Bytes of what is said of a result beside.
+/// Maximum size of a result's `_meta`, in bytes.
 const META: usize = 16 << 10;
-/// Media of one result.
+/// Maximum number of media blocks in a result.
 const MEDIA: usize = 20;
 
-/// What a model is shown of a result of `tools/call`. What it cannot be shown is said in words, and structured content is
-/// shown where the server puts nothing into words itself.
+/// Converts the result of `tools/call`. A block that cannot be shown becomes a text that describes it. Structured
+/// content is shown only if the result has no text of its own.
 pub(crate) fn output(result: &Value) -> ToolOutput {
     let blocks = result.get("content").and_then(Value::as_array);
     let structured = result.get("structuredContent").filter(|value| !value.is_null());
@@ -45,14 +45,14 @@ pub(crate) fn output(result: &Value) -> ToolOutput {
     if result.get("isError").and_then(Value::as_bool) == Some(true) { output.as_error() } else { output }
 }
 
-/// What a server says of a result beside (`_meta`), which is for programs and not for models; nothing where that is empty or
-/// longer than an event should be.
+/// Returns a result's `_meta`, which is for programs and not for the model. Returns `None` if it is empty or too large
+/// for an event.
 pub(crate) fn meta(result: &Value) -> Option<Value> {
     let meta = result.get("_meta").filter(|meta| meta.as_object().is_some_and(|meta| !meta.is_empty()))?;
     (meta.to_string().len() <= META).then(|| meta.clone())
 }
 
-/// What keeps a result from being read, if anything does. A result without anything in it is fine.
+/// Returns why a result is malformed, if it is. A result without content is valid.
 fn misshapen(result: &Value) -> Option<&'static str> {
     let Some(fields) = result.as_object() else { return Some("it is no object") };
     match fields.get("content").filter(|content| !content.is_null()) {
@@ -65,7 +65,7 @@ fn misshapen(result: &Value) -> Option<&'static str> {
     }
 }
 
-/// Whether a block is words of the server's own: text, or the text of a resource.
+/// Whether a block has text from the server: a text block, or a resource with text.
 fn says_something(block: &Value) -> bool {
     let text = match block.get("type").and_then(Value::as_str) {
         Some("text") => block.get("text"),
@@ -75,7 +75,7 @@ fn says_something(block: &Value) -> bool {
     text.and_then(Value::as_str).is_some_and(|text| !text.trim().is_empty())
 }
 
-/// A block where there is room for words alone; a text may stand for one.
+/// Renders a block as text. A plain string counts as a text block.
 pub(crate) fn in_words(block: &Value) -> String {
     if let Some(text) = block.as_str() {
         return text.to_owned();
@@ -87,7 +87,7 @@ pub(crate) fn in_words(block: &Value) -> String {
     }
 }
 
-/// A block of a result, or of a resource.
+/// Converts a content block.
 fn shown(block: &Value) -> Block {
     let field = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default();
     match field("type") {
@@ -100,7 +100,7 @@ fn shown(block: &Value) -> Block {
     }
 }
 
-/// What a resource holds, with where it comes from.
+/// Converts the contents of a resource, with its URI.
 pub(crate) fn resource(resource: &Value) -> Block {
     let field = |name: &str| resource.get(name).and_then(Value::as_str).unwrap_or_default();
     let uri = text::line(field("uri"), 2_000);
@@ -110,7 +110,7 @@ pub(crate) fn resource(resource: &Value) -> Block {
     }
 }
 
-/// A link in words.
+/// Describes a resource link.
 fn link(link: &Value) -> String {
     let field = |name: &str| text::line(link.get(name).and_then(Value::as_str).unwrap_or_default(), 500);
     let parts = [field("name"), field("mimeType"), field("description")];
@@ -118,12 +118,15 @@ fn link(link: &Value) -> String {
     format!("[resource {} ({})]", field("uri"), parts.join(", "))
 }
 
-/// A medium that providers take, or what it is in words; its bytes are never a text, unless they are one. What it is is
-/// known by how it begins: a provider refuses every request of a conversation that has anything else in it. Sound is said
-/// in words, as most providers refuse it in a result, and a server must not be able to end a conversation.
+/// Makes a media block if providers accept the data, otherwise a text that describes it. The data itself becomes text
+/// only if a resource declares a text type.
+///
+/// The leading bytes decide the type, not the declared one: a provider refuses every request of a conversation that
+/// holds a mislabelled medium. Audio is always described, because most providers refuse it in a tool result and a
+/// server must not be able to break a conversation.
 fn medium(what: &str, mime: &str, data: &str, uri: &str) -> Block {
     let mime = text::line(mime, 100).to_ascii_lowercase();
-    // Base64 is often broken into lines, which providers refuse.
+    // Base64 data is often wrapped, which providers refuse.
     let data: String = data.chars().filter(|c| !c.is_ascii_whitespace()).collect();
     let mut named = if uri.is_empty() { String::new() } else { format!(" {uri}") };
     if !mime.is_empty() {

@@ -1,10 +1,10 @@
-//! Texts that servers send, before a model or a person sees them.
+//! Cleans and shortens text from servers before a model or a person sees it.
 
-/// Characters of a description that a model is shown; it is paid on every call.
+/// Maximum length of a tool description, in characters. Every model call pays for it.
 const DESCRIPTION: usize = 4_000;
 
-/// A text without what cannot be seen: control characters but for line ends and tabs, tags, direction marks and other
-/// characters without a width. A server must not say something to the model that a person does not see.
+/// Removes invisible characters: control characters except newline and tab, tag characters, bidirectional marks and
+/// zero-width characters. A server must not show the model anything that a person cannot see.
 pub(crate) fn visible(text: &str) -> String {
     text.chars().filter(|c| !is_hidden(*c)).collect()
 }
@@ -18,17 +18,17 @@ fn is_hidden(c: char) -> bool {
     }
 }
 
-/// The description of a tool: visible, and no longer than a model should be made to read.
+/// Cleans the description of a tool and cuts it to [`DESCRIPTION`].
 pub(crate) fn description(text: &str) -> String {
     cut(visible(text).trim(), DESCRIPTION)
 }
 
-/// One line of at most so many characters.
+/// Joins a text to one line of at most `most` characters.
 pub(crate) fn line(text: &str, most: usize) -> String {
     cut(&visible(text).split_whitespace().collect::<Vec<_>>().join(" "), most)
 }
 
-/// At most so many characters.
+/// Cuts a text to at most `most` characters.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
@@ -36,7 +36,7 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// The beginning and the end of a text of more than so many characters, with how many are missing between them.
+/// Replaces the middle of a text longer than `most` characters with the number of characters left out.
 pub(crate) fn ends(text: &str, most: usize) -> String {
     let missing = text.chars().count().saturating_sub(most);
     if missing == 0 {
@@ -48,12 +48,12 @@ pub(crate) fn ends(text: &str, most: usize) -> String {
     format!("{beginning}\n\n[… {missing} characters are not shown here …]\n\n{end}")
 }
 
-/// Takes secrets out of a text that a person will see.
+/// Replaces secrets in a text that a person will see.
 pub(crate) fn redact(text: &str, secrets: &[String]) -> String {
     secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
 }
 
-/// A name that a file may have.
+/// Makes a valid file name of a name.
 pub(crate) fn file_name(name: &str) -> String {
     let safe: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '_' }).collect();

@@ -1,4 +1,4 @@
-//! A tool of a server, as a tool of an agent.
+//! A server's tool as a tool of the agent.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::schema::Arguments;
 use crate::servers::Server;
 use crate::text;
 
-/// A tool as a server lists it, with what it takes, or why a model cannot be told of it.
+/// A tool as listed by its server, with its arguments or the reason why it cannot be offered.
 #[derive(Clone, Debug)]
 pub(crate) struct ListedTool {
     tool: Tool,
@@ -38,10 +38,10 @@ impl Deref for ListedTool {
     }
 }
 
-/// A tool of a server. Arguments and results pass through as they are: the server checks what it is given.
+/// A server's tool. Arguments and results pass through unvalidated: the server checks its input.
 pub(crate) struct McpTool {
     server: Arc<Server>,
-    /// The server's own name of it.
+    /// The name on the server.
     name: String,
     spec: ToolSpec,
     arguments: Arguments,
@@ -50,7 +50,7 @@ pub(crate) struct McpTool {
 }
 
 impl McpTool {
-    /// Makes a tool of what a server lists; nothing where a model could not be told of it.
+    /// Creates a tool from a list entry. Returns `None` if the tool cannot be offered.
     pub(crate) fn new(server: &Arc<Server>, tool: &ListedTool) -> Option<Self> {
         let arguments = tool.arguments.clone().ok()?;
         let hints = tool.annotations.as_ref();
@@ -65,14 +65,14 @@ impl McpTool {
             name: tool.name.to_string(),
             spec: ToolSpec { name: tool_name(&server.name, &tool.name), description, schema: arguments.schema.clone() },
             arguments,
-            // A tool that reads only and destroys says two things, of which the worse is believed.
+            // A tool that claims to be both read-only and destructive contradicts itself; it counts as destructive.
             reads_only: said(hints.and_then(|hints| hints.read_only_hint))
                 && hints.and_then(|hints| hints.destructive_hint) != Some(true),
             idempotent: said(hints.and_then(|hints| hints.idempotent_hint)),
         })
     }
 
-    /// What a model is told of it, and below that what is believed of what the server says beside.
+    /// Returns the tool as the model sees it, with the trusted hints appended to the description.
     pub(crate) fn said(&self) -> ToolSpec {
         let mut spec = self.spec.clone();
         let believed = [(self.reads_only, "It only reads."), (self.idempotent, "It may be called again.")];

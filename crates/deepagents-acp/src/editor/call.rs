@@ -1,4 +1,4 @@
-//! The tool call under way: what editors' files and terminals belong to, and what it is refused for.
+//! The tool call in flight: ties the editor's files and terminals to it, and refuses calls that the mode forbids.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -13,25 +13,25 @@ use crate::policy::{Policy, PolicyDecision};
 use crate::setup::Gated;
 use crate::show::old_text;
 
-/// Name of the event that says what a file held before it is written.
+/// Name of the event with a file's content before it is written.
 pub(crate) const BEFORE: &str = "acp_before";
-/// Name of the event that says which terminal a command runs in.
+/// Name of the event with the terminal that a command runs in.
 pub(crate) const TERMINAL: &str = "acp_terminal";
 
 tokio::task_local! {
     static CURRENT: ToolContext;
 }
 
-/// The call that this task makes.
+/// The tool call that this task makes.
 pub(crate) struct CurrentCall;
 
 impl CurrentCall {
-    /// Whether a tool is at work, and not the harness itself: editors are asked for what the model looks at alone.
+    /// Whether a tool call is in flight. Reads by the harness itself do not go through the editor.
     pub(crate) fn is_there() -> bool {
         CURRENT.try_with(|_| ()).is_ok()
     }
 
-    /// Tells the session that the call runs in a terminal. In order with the other events of the call.
+    /// Reports the terminal that the call runs in, in order with the call's other events.
     pub(crate) fn runs_in(terminal: &str) {
         let _ = CURRENT.try_with(|cx| {
             cx.custom(TERMINAL, json!({"call": cx.call_id(), "terminal": terminal}));
@@ -39,10 +39,10 @@ impl CurrentCall {
     }
 }
 
-/// Marks the calls of an agent, for the editor's files and terminals, and refuses what the session's mode does not allow.
+/// Sets the current call for the editor's files and terminals, and refuses what the session's mode forbids.
 pub(crate) struct EditorCalls {
     pub(crate) policy: Arc<Policy>,
-    /// Tools that change something.
+    /// Tools with side effects.
     pub(crate) gated: Arc<Gated>,
     pub(crate) workspace: Arc<OnceLock<Arc<dyn Backend>>>,
 }
@@ -53,7 +53,7 @@ impl fmt::Debug for EditorCalls {
     }
 }
 
-/// What the model is told in plan mode.
+/// The result for the model in plan mode.
 const PLANNING: &str = "Not done: in plan mode nothing is changed and nothing is run. Look around with tools that only \
                         read, and say what you would do; the person switches the mode when it is to be done.";
 

@@ -1,4 +1,4 @@
-//! Files as the person sees them: what is not saved yet included.
+//! Files as the person sees them, including unsaved changes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,13 +17,14 @@ use futures_util::future::BoxFuture;
 
 use super::{CurrentCall, Editor, EditorError};
 
-/// Larger files are read from the disk: an editor gives a file whole.
+/// Larger files are read from disk, because an editor returns files as a whole.
 const LARGEST: u64 = 4 << 20;
 
-/// A directory whose text files are read and written through the editor, as far as it offers that, in calls of tools.
+/// A directory whose text files tool calls read and write through the editor, as far as the editor supports it.
 ///
-/// Names, searches, deleting, and whatever else is asked for outside of a call, are left to the files on disk. What those
-/// protect stays so. Where the editor both reads and writes, a version of a file is that of its text.
+/// Listings, searches, deletions and accesses outside tool calls use the files on disk. Their protection applies to
+/// writes through the editor too. If the editor both reads and writes files, the version of a file is derived from its
+/// text.
 pub(crate) struct EditorFiles {
     inner: Arc<dyn Backend>,
     editor: Editor,
@@ -35,24 +36,24 @@ impl EditorFiles {
         Self { inner, editor, root }
     }
 
-    /// Where a path is on disk.
+    /// Returns the path on disk.
     fn on_disk(&self, path: &VPath) -> PathBuf {
         on_disk(&self.root, path)
     }
 
-    /// Whether who reads the buffer also writes it.
+    /// Whether the editor both reads and writes files.
     fn is_whole(&self) -> bool {
         self.editor.reads_files() && self.editor.writes_files()
     }
 
-    /// The text that the editor has, if it is to be asked about what is there on disk.
+    /// Returns the editor's text of a file, if the editor should be asked.
     async fn buffer(&self, state: &State, path: &VPath) -> Result<Option<Bytes>, FsError> {
         if !self.editor.reads_files() || !CurrentCall::is_there() {
             return Ok(None);
         }
         match self.inner.stat(state, path).await {
             Ok(stat) if stat.kind == Kind::File && stat.size <= LARGEST => {
-                // What is no text is not the editor's to give, and some would open it.
+                // Binary files are not requested: some editors would open them.
                 let head = self.inner.read(state, path, ByteRange::first(8 << 10)).await?;
                 if head.bytes.contains(&0) {
                     return Ok(None);
@@ -85,7 +86,7 @@ impl EditorFiles {
         Ok(Some(FileRead { bytes, stat }))
     }
 
-    /// Refuses to write past what protects the files on disk.
+    /// Returns an error if the files on disk are protected against this write.
     async fn guard(&self, state: &State, path: &VPath) -> Result<(), FsError> {
         let real = self.inner.resolve(state, path).await?;
         for path in [path, &real] {
@@ -104,7 +105,7 @@ impl EditorFiles {
         let version = if self.is_whole() {
             Version::from_content(text.as_bytes())
         } else {
-            // An editor may keep it to itself for a while.
+            // The editor may delay saving.
             let saved = self.inner.stat(state, path).await;
             saved.map_or_else(|_| Version::from_content(text.as_bytes()), |stat| stat.version)
         };
@@ -112,7 +113,7 @@ impl EditorFiles {
     }
 }
 
-/// Where a path of a workspace is on disk.
+/// Returns the path on disk of a workspace path.
 pub(crate) fn on_disk(root: &Path, path: &VPath) -> PathBuf {
     root.join(path.as_str().trim_start_matches('/'))
 }

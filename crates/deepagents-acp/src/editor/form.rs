@@ -1,4 +1,4 @@
-//! Questions as forms of the protocol.
+//! Questions as ACP forms.
 
 use deepagents::{AnswerForm, FieldKind, FieldOption, FormField};
 use serde_json::{Map, Value};
@@ -6,32 +6,32 @@ use serde_json::{Map, Value};
 use super::EditorError;
 use crate::wire::{self, ElicitationPropertySchema as Property};
 
-/// The field of an answer in words.
+/// Field of a free-text answer.
 const ANSWER: &str = "answer";
-/// The field of what is chosen.
+/// Field of the chosen options.
 const CHOICE: &str = "choice";
-/// The field of words in the place of a choice.
+/// Field of an answer that is not among the options.
 const OTHER: &str = "other";
 
-/// A field of a form: its name, what it takes, and whether it has to be filled in.
+/// A form field: its name, its schema, and whether it is required.
 type FormProperty = (String, Property, bool);
 
-/// What became of a form.
+/// The outcome of a form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FormAnswer {
-    /// It was filled in.
+    /// It was submitted.
     Text(String),
-    /// The person does not want to.
+    /// The person declined.
     Declined,
     /// The person closed it without an answer.
     Closed,
 }
 
-/// The request that shows a question as a form. Its fields come in the order in which they are asked for, as the types of
-/// the protocol alone do not have it.
+/// Builds the request that shows a question as a form. Restores the order of the fields, which the protocol crate's
+/// types lose.
 ///
 /// # Errors
-/// When the request cannot be written as JSON.
+/// Returns an error if the request cannot be serialised.
 pub(super) fn request(
     scope: wire::ElicitationSessionScope,
     question: &str,
@@ -53,7 +53,7 @@ pub(super) fn request(
 
 fn properties(form: Option<&AnswerForm>) -> Vec<FormProperty> {
     match form {
-        // One without fields is agreed to as it is.
+        // A form without fields is only confirmed.
         Some(AnswerForm::Fields { fields }) => fields.iter().map(field).collect(),
         Some(AnswerForm::Choices { choices, several }) => {
             let choice: Property = match several {
@@ -65,7 +65,7 @@ fn properties(form: Option<&AnswerForm>) -> Vec<FormProperty> {
             let other = wire::StringPropertySchema::new().title("Something else, in your own words".to_owned());
             vec![(CHOICE.to_owned(), choice, false), (OTHER.to_owned(), other.into(), false)]
         }
-        // A form that this version does not know is answered with a text.
+        // An unknown kind of form is answered with a text.
         _ => vec![(ANSWER.to_owned(), wire::StringPropertySchema::new().into(), true)],
     }
 }
@@ -96,7 +96,7 @@ fn field(field: &FormField) -> FormProperty {
         FieldKind::Text { default } => {
             wire::StringPropertySchema::new().title(title).description(about).default_value(default.clone()).into()
         }
-        // A kind that this version does not know is a text.
+        // An unknown kind of field is a text field.
         _ => wire::StringPropertySchema::new().title(title).description(about).into(),
     };
     (field.name.clone(), property, field.required)
@@ -106,10 +106,10 @@ fn titled(options: &[FieldOption]) -> Vec<wire::EnumOption> {
     options.iter().map(|option| wire::EnumOption::new(&option.value, option.label())).collect()
 }
 
-/// What the answer of an editor says.
+/// Parses the editor's response.
 ///
 /// # Errors
-/// When it says nothing that the protocol has.
+/// Returns an error if the response does not follow the protocol.
 pub(super) fn answer(response: &Value, form: Option<&AnswerForm>) -> Result<FormAnswer, EditorError> {
     Ok(match response.get("action").and_then(Value::as_str) {
         Some("accept") => {
@@ -122,7 +122,7 @@ pub(super) fn answer(response: &Value, form: Option<&AnswerForm>) -> Result<Form
     })
 }
 
-/// The text that the fields are, as [`AnswerForm`] describes it.
+/// Converts the submitted fields to text, as [`AnswerForm`] describes.
 fn filled_in(content: &Map<String, Value>, form: Option<&AnswerForm>) -> String {
     let text = |name: &str| content.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     match form {

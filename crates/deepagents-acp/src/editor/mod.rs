@@ -1,4 +1,4 @@
-//! The editor, as a session sees it: what it offers, and what it is told.
+//! The editor of a session: its capabilities, requests and notifications.
 
 mod call;
 mod files;
@@ -18,10 +18,10 @@ pub(crate) use files::{EditorFiles, on_disk};
 pub(crate) use form::FormAnswer;
 pub(crate) use terminal::SessionShell;
 
-/// How long an editor may take to read or write a file, or to make a terminal.
+/// Timeout for reading or writing a file and for creating a terminal.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The editor of a session. Cloning it costs two reference counts.
+/// The editor of a session. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Editor {
     connection: wire::Connection,
@@ -29,7 +29,7 @@ pub(crate) struct Editor {
     session: wire::SessionId,
 }
 
-/// Why an editor did not do what it was asked for.
+/// Why a request to the editor failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EditorError {
     #[error("the editor does not have it")]
@@ -77,12 +77,12 @@ impl Editor {
         self.capabilities.terminal
     }
 
-    /// Whether it shows forms.
+    /// Whether the editor supports forms.
     pub(crate) fn has_forms(&self) -> bool {
         self.capabilities.elicitation.as_ref().is_some_and(|elicitation| elicitation.form.is_some())
     }
 
-    /// Shows a notice beside the conversation; says whether the editor has a place for it.
+    /// Shows a notice next to the conversation. Returns whether the editor supports notices.
     pub(crate) fn notice(&self, severity: wire::NoticeSeverity, title: &str, description: Option<String>) -> bool {
         let takes = self.capabilities.session.as_ref().is_some_and(|session| session.notices.is_some());
         if takes {
@@ -92,7 +92,7 @@ impl Editor {
         takes
     }
 
-    /// Shows that the conversation was compacted, or could not be, where the editor has a place for it.
+    /// Shows that the conversation was compacted, or that compaction failed, if the editor supports this.
     pub(crate) fn compacted(&self, id: String, failure: Option<&str>) {
         if self.capabilities.session.as_ref().is_some_and(|session| session.compaction.is_some()) {
             let update = match failure {
@@ -103,12 +103,12 @@ impl Editor {
         }
     }
 
-    /// Tells the editor something of the session. An editor that is gone is told nothing.
+    /// Sends a session update. No-op if the editor has disconnected.
     pub(crate) fn update(&self, update: wire::SessionUpdate) {
         let _ = self.connection.send_notification(wire::SessionNotification::new(self.session.clone(), update));
     }
 
-    /// The text of a file as the person sees it, saved or not.
+    /// Returns the text of a file as the person sees it, saved or not.
     pub(crate) async fn read_text(&self, path: &Path) -> Result<String, EditorError> {
         let request = wire::ReadTextFileRequest::new(self.session.clone(), path);
         let answer = tokio::time::timeout(PATIENCE, self.connection.send_request(request).block_task()).await;
@@ -121,7 +121,7 @@ impl Editor {
         answer.map_err(|_| EditorError::Silent)?.map(drop).map_err(Into::into)
     }
 
-    /// Asks the person whether a call may be made; nothing where they did not decide. There is no limit of time.
+    /// Asks the person to approve a call. Returns `None` if they did not decide. No timeout.
     pub(crate) async fn permission(
         &self,
         call: wire::ToolCallUpdate,
@@ -134,7 +134,7 @@ impl Editor {
         }
     }
 
-    /// Asks the person for an answer in words, with the form that the question has. There is no limit of time.
+    /// Asks the person for an answer, with the form of the question. No timeout.
     pub(crate) async fn ask_for_answer(
         &self,
         call: &str,
@@ -146,7 +146,7 @@ impl Editor {
         form::answer(&self.connection.send_request(request).block_task().await?, form)
     }
 
-    /// Makes a terminal that runs a command. There is no limit of time: whenever it is there, it has to be released.
+    /// Creates a terminal that runs a command. No timeout: a terminal that was created must be released, however late.
     pub(crate) async fn create_terminal(
         &self,
         request: wire::CreateTerminalRequest,
@@ -154,7 +154,7 @@ impl Editor {
         Ok(self.connection.send_request(request).block_task().await?.terminal_id)
     }
 
-    /// Waits for the end of what runs in a terminal.
+    /// Waits until the command in a terminal exits.
     pub(crate) async fn wait_for_exit(
         &self,
         terminal: &wire::TerminalId,
@@ -172,13 +172,13 @@ impl Editor {
         Ok(answer.map_err(|_| EditorError::Silent)??)
     }
 
-    /// Kills what runs in a terminal, which stays there.
+    /// Kills the command in a terminal, but keeps the terminal.
     pub(crate) async fn kill_terminal(&self, terminal: &wire::TerminalId) {
         let request = wire::KillTerminalRequest::new(self.session.clone(), terminal.clone());
         let _ = tokio::time::timeout(PATIENCE, self.connection.send_request(request).block_task()).await;
     }
 
-    /// Gives a terminal up; what still runs in it is killed. The answer is not waited for.
+    /// Releases a terminal, which kills its command. Does not wait for the response.
     pub(crate) fn release_terminal(&self, terminal: &wire::TerminalId) {
         let request = wire::ReleaseTerminalRequest::new(self.session.clone(), terminal.clone());
         self.connection.send_request(request).detach();

@@ -1,4 +1,4 @@
-//! Commands in the editor's terminal, or in a shell of the host's own.
+//! Runs commands in the editor's terminal or in the host's own shell.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use super::{CurrentCall, Editor, EditorError, PATIENCE};
 use crate::policy::{Mode, Policy};
 use crate::wire;
 
-/// How long a command may run in a terminal that does not say itself.
+/// Default time limit of a command in a terminal.
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// Characters of what a command printed that are told where it is not known how it ended.
+/// Maximum length of the output in an error about a missing exit status, in characters.
 const SHOWN: usize = 4_000;
-/// How many bytes of output a terminal keeps.
+/// Maximum size of a terminal's output, in bytes.
 const OUTPUT: u64 = 1 << 20;
-/// How long an editor may take to kill a command that is to end and to say how it ended, and then to say what it printed.
+/// How long the editor may take to kill a command and report its exit status, and then again to return its output.
 const KILLED: Duration = Duration::from_secs(2);
 
-/// The commands of a session. Where a person is asked about each, they run in the editor's terminal, if it has one: they
-/// are the person's then, with all that the person may do. Where nobody is asked, they run in the host's own shell, which
-/// is to be a sandbox.
+/// The commands of a session. In [`Mode::Auto`] they run in the host's own shell, which should be a sandbox. In other
+/// modes they run in the editor's terminal, with all the rights of the person who approves them, or in the host's own
+/// shell if the editor has no terminal.
 pub(crate) struct SessionShell {
     pub(crate) editor: Editor,
     pub(crate) own: Option<Arc<dyn Shell>>,
@@ -34,14 +34,15 @@ pub(crate) struct SessionShell {
     pub(crate) root: PathBuf,
 }
 
-/// A terminal, which is released whatever happens.
+/// A terminal, released on drop.
 struct Terminal {
     editor: Editor,
     id: wire::TerminalId,
 }
 
 impl Terminal {
-    /// Makes one that runs a command. One that nobody waits for any more is killed as soon as the editor names it.
+    /// Creates a terminal that runs a command. If the caller stops waiting, the command is killed as soon as the editor
+    /// returns the terminal.
     async fn create(editor: &Editor, request: wire::CreateTerminalRequest) -> Result<Self, EditorError> {
         let (tell, made) = oneshot::channel();
         let editor = editor.clone();
@@ -107,27 +108,27 @@ impl SessionShell {
         let exit = stopped.unwrap_or(Exit::Cancelled);
         let killed = async {
             self.editor.kill_terminal(&terminal.id).await;
-            // What it printed before it died is still to come.
+            // Waits for the exit, so that the last output has arrived.
             self.editor.wait_for_exit(&terminal.id).await
         };
         let _ = tokio::time::timeout(KILLED, killed).await;
         let printed = tokio::time::timeout(KILLED, self.editor.terminal_output(&terminal.id)).await;
-        // An editor that does not answer has no say in when the call ends.
+        // An unresponsive editor must not delay the end of the call.
         let nothing = || wire::TerminalOutputResponse::new(String::new(), false);
         Ok(output(printed.ok().and_then(Result::ok).unwrap_or_else(nothing), exit, began))
     }
 }
 
-/// What a command has printed, and how it ended.
+/// Builds the output of a command.
 fn output(printed: wire::TerminalOutputResponse, exit: Exit, began: Instant) -> CommandOutput {
     let mut output = CommandOutput::new(printed.output, exit);
-    // How much is missing, an editor does not say.
+    // The editor does not report how much is missing.
     output.dropped = u64::from(printed.truncated);
     output.duration = began.elapsed();
     output
 }
 
-/// What is known of a command of which the editor does not say how it ended.
+/// Describes a command whose exit status the editor did not report.
 fn unsaid(status: &wire::TerminalExitStatus, printed: &str) -> String {
     let said = match &status.signal {
         Some(signal) => format!("the editor says that `{signal}` ended it, which is no signal that is known"),
@@ -138,9 +139,9 @@ fn unsaid(status: &wire::TerminalExitStatus, printed: &str) -> String {
     format!("{said}. The end of what it printed:\n{end}")
 }
 
-/// How a command ended, as far as an editor says it.
+/// Converts an exit status, if the editor reports one.
 fn exit_of(status: &wire::TerminalExitStatus) -> Option<Exit> {
-    // These two have a number on each system.
+    // The numbers of these two differ between systems.
     let (usr1, usr2) = if cfg!(target_os = "macos") { (30, 31) } else { (10, 12) };
     let signals = [
         ("SIGHUP", 1),
@@ -169,7 +170,7 @@ fn exit_of(status: &wire::TerminalExitStatus) -> Option<Exit> {
 }
 
 impl Shell for SessionShell {
-    /// Rules about files bind the host's own shell alone: what runs in the editor's terminal is the person's.
+    /// Applies file rules to the host's own shell only. Commands in the editor's terminal have the person's rights.
     fn under(&self, rules: &Permissions) -> Option<Arc<dyn Shell>> {
         self.own.as_ref()?.under(rules)
     }

@@ -1,4 +1,4 @@
-//! Requests about sessions: they are made, opened again, listed, changed, closed and deleted.
+//! Handles session requests: new, load, resume, list, change, close and delete.
 
 use std::collections::{BTreeMap, HashSet};
 use std::future::Future;
@@ -90,7 +90,7 @@ impl<H: AgentHost> Server<H> {
             if let Some(session) = open {
                 end(session).await;
             }
-            // One that is not there any more is deleted well enough.
+            // Deleting a thread that does not exist succeeds.
             if remembered(&*self.host.journal(), &request.session_id.0).await?.is_some() {
                 self.host.delete(&request.session_id.0).await.map_err(refused)?;
             }
@@ -117,7 +117,7 @@ impl<H: AgentHost> Server<H> {
         Ok(wire::SetSessionConfigOptionResponse::new(options))
     }
 
-    /// Goes on with a thread: opens it if it is there.
+    /// Opens an existing thread.
     async fn reopen(
         &self,
         connection: wire::Connection,
@@ -126,12 +126,12 @@ impl<H: AgentHost> Server<H> {
         servers: Vec<wire::McpServer>,
     ) -> Result<Arc<Session<H>>, wire::Error> {
         let thread = remembered(&*self.host.journal(), &id.0).await?;
-        // One that is open and was not prompted yet has no thread.
+        // An open session that was never prompted has no thread yet.
         if thread.is_none() && !self.sessions().contains_key(id) {
             return Err(wire::no_session(id));
         }
         let session = self.open(connection, id.0.to_string(), thread.as_ref(), cwd, servers).await?;
-        // One that is open under the id goes on where this one cannot be had, and is ended before this one begins.
+        // If opening fails, a session already open under this ID continues. Otherwise it ends first.
         let before = self.sessions().insert(session.id(), session.clone());
         if let Some(before) = before {
             end(before).await;
@@ -139,7 +139,7 @@ impl<H: AgentHost> Server<H> {
         Ok(session)
     }
 
-    /// Makes a session that the editor can use.
+    /// Opens a session for the editor.
     async fn open(
         &self,
         connection: wire::Connection,
@@ -151,7 +151,7 @@ impl<H: AgentHost> Server<H> {
         if !cwd.is_absolute() {
             return Err(wire::invalid(format!("the directory `{}` is not absolute", cwd.display())));
         }
-        // Paths below it are told to the editor, which compares them with its own.
+        // The editor compares the paths it gets with its own, so links are resolved only if the path contains `..`.
         let cwd = if cwd.components().any(|part| part == Component::ParentDir) { real(&cwd).await } else { cwd };
         let mcp_servers = servers.into_iter().map(|server| self.mcp_server(server)).collect::<Result<Vec<_>, _>>()?;
         let mut names = HashSet::new();
@@ -163,8 +163,8 @@ impl<H: AgentHost> Server<H> {
         Session::open(self.host.clone(), editor, NewSession { thread, cwd, mcp_servers }, known).await
     }
 
-    /// Takes the next place among the requests that open and close a session. Must be called in the order in which they
-    /// come.
+    /// Takes the next place in the queue of requests that open and close a session. Must be called in the order in
+    /// which the requests arrive.
     fn place(&self, id: &wire::SessionId) -> Place {
         let mut openings = self.openings.lock().unwrap_or_else(PoisonError::into_inner);
         openings.retain(|_, queue| queue.is_used());
@@ -195,8 +195,8 @@ impl<H: AgentHost> Server<H> {
     }
 }
 
-/// Closes a session to its end, also where the request for it is withdrawn meanwhile.
+/// Closes a session completely, even if the request is cancelled meanwhile.
 async fn end<H: AgentHost>(session: Arc<Session<H>>) {
-    // A panic is told by the task itself.
+    // A panic is reported by the task itself.
     let _ = tokio::spawn(async move { session.close().await }).await;
 }

@@ -1,4 +1,4 @@
-//! What a person types after a slash.
+//! Slash commands.
 
 use deepagents::slash::{self, Slash};
 
@@ -7,16 +7,16 @@ use crate::host::AgentHost;
 use crate::policy::Mode;
 use crate::wire;
 
-/// What becomes of a prompt that may begin with a command.
+/// A prompt after its command, if any, was handled.
 pub(super) enum Prompt {
-    /// It is for the agent.
+    /// The prompt is for the agent.
     Work(Vec<wire::ContentBlock>),
-    /// It was done, and this is to be said.
+    /// The command was handled; the text to show.
     Done(String),
 }
 
 impl<H: AgentHost> Session<H> {
-    /// The commands there are, as editors list them.
+    /// Returns the available commands for the editor.
     pub(crate) fn commands(&self) -> wire::SessionUpdate {
         let modes = Mode::ALL.into_iter().map(|mode| {
             let description = format!("{}; with a task, does it in this mode", mode.description());
@@ -30,8 +30,8 @@ impl<H: AgentHost> Session<H> {
         wire::SessionUpdate::AvailableCommandsUpdate(wire::AvailableCommandsUpdate::new(all))
     }
 
-    /// Carries out a command at the beginning of a prompt, or puts its own prompt in its place. What begins with a slash
-    /// and is no command, such as a path, is for the agent.
+    /// Handles a command at the start of a prompt, or replaces it with its prepared prompt. A text that starts with a
+    /// slash but is not a command, such as a path, goes to the agent.
     pub(super) fn command(&self, mut blocks: Vec<wire::ContentBlock>) -> Prompt {
         let Some(wire::ContentBlock::Text(first)) = blocks.first_mut() else { return Prompt::Work(blocks) };
         let Some(typed) = Slash::parse(first.text.trim_start()) else { return Prompt::Work(blocks) };

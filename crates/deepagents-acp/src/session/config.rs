@@ -1,4 +1,4 @@
-//! What an editor can set: the mode, the model, and how hard it thinks.
+//! Settings that an editor can change: mode, model and reasoning effort.
 
 use super::Session;
 use crate::host::AgentHost;
@@ -8,18 +8,18 @@ use crate::wire;
 const MODE: &str = "mode";
 const MODEL: &str = "model";
 const EFFORT: &str = "effort";
-/// The effort that leaves it to the model.
+/// The effort that leaves the choice to the model.
 const DEFAULT: &str = "default";
 
 impl<H: AgentHost> Session<H> {
-    /// The modes, as editors show them that know nothing of options.
+    /// Returns the modes, for editors that do not support options.
     pub(crate) fn modes(&self) -> wire::SessionModeState {
         let mode =
             |mode: Mode| wire::SessionMode::new(mode.as_str(), mode.title()).description(mode.description().to_owned());
         wire::SessionModeState::new(self.policy.mode().as_str(), Mode::ALL.into_iter().map(mode).collect())
     }
 
-    /// All that can be set, with what it is set to.
+    /// Returns all options with their current values.
     pub(crate) fn options(&self) -> Vec<wire::SessionConfigOption> {
         let (setup, models) = (self.setup(), self.models());
         let modes = Mode::ALL.into_iter().map(|mode| {
@@ -43,26 +43,26 @@ impl<H: AgentHost> Session<H> {
         options
     }
 
-    /// Sets the mode, as its older method does.
+    /// Sets the mode, for the older `session/set_mode` request.
     pub(crate) fn change_mode(&self, id: &str) -> Result<(), wire::Error> {
         self.set_mode(known_mode(id)?);
         self.tell_options();
         Ok(())
     }
 
-    /// Switches to a mode by a command of the person.
+    /// Switches the mode on a slash command.
     pub(super) fn switch(&self, mode: Mode) {
         self.set_mode(mode);
         self.editor.update(wire::SessionUpdate::CurrentModeUpdate(wire::CurrentModeUpdate::new(mode.as_str())));
         self.tell_options();
     }
 
-    /// Tells all options, since something other than the option itself has changed one.
+    /// Sends all options, because one has changed by other means than `set_option`.
     fn tell_options(&self) {
         self.editor.update(wire::SessionUpdate::ConfigOptionUpdate(wire::ConfigOptionUpdate::new(self.options())));
     }
 
-    /// Sets an option and gives all of them.
+    /// Sets an option. Returns all options.
     pub(crate) async fn set_option(
         &self,
         id: &str,
@@ -85,7 +85,7 @@ impl<H: AgentHost> Session<H> {
                     let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
                     wire::invalid(format!("there is no model `{value}` to choose; there are {}", names.join(", ")))
                 })?;
-                // Another model may not know the effort.
+                // The new model may not support the effort.
                 let effort = setup.effort.filter(|effort| model.efforts.contains(effort));
                 self.choose(value, effort).await?;
             }
@@ -121,7 +121,7 @@ fn select(
     wire::SessionConfigOption::select(id, name, current.to_owned(), options)
 }
 
-/// The name of a model without its provider.
+/// Returns a model's name without its provider.
 fn short(name: &str) -> &str {
     name.split_once(':').map_or(name, |(_, model)| model)
 }

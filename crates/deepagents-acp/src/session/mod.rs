@@ -1,4 +1,4 @@
-//! A session: a thread, the agent that works on it, and what the editor has set.
+//! A session: a thread, its agent, and the settings made in the editor.
 
 mod commands;
 mod config;
@@ -24,7 +24,7 @@ use crate::wire;
 
 pub(crate) use threads::{list, real, remembered};
 
-/// A session. It lives for as long as the connection does, or until it is closed.
+/// A session. It lives as long as the connection, or until it is closed.
 pub(crate) struct Session<H> {
     host: Arc<H>,
     editor: Editor,
@@ -32,41 +32,41 @@ pub(crate) struct Session<H> {
     cwd: PathBuf,
     policy: Arc<Policy>,
     chosen: Mutex<Chosen>,
-    /// Of the prompts that have come and not been answered.
+    /// Cancellation tokens of unanswered prompts, by number.
     prompts: Mutex<HashMap<u64, CancellationToken>>,
-    /// Of the next prompt.
+    /// Number of the next prompt.
     next: AtomicU64,
-    /// Of the prompts: one is worked on, the later ones wait.
+    /// Queue of the prompts, which run one at a time.
     turns: Queue,
     title: Mutex<Option<String>>,
 }
 
-/// Of the next session that is opened.
+/// Number of the next opening of a session.
 static OPENINGS: AtomicU64 = AtomicU64::new(0);
 
-/// A prompt that has come.
+/// A prompt that has arrived.
 pub(crate) struct Ticket {
     number: u64,
-    /// Cancelled where the editor wants no more of it.
+    /// Cancelled when the editor cancels the prompt.
     pub(crate) cancel: CancellationToken,
-    /// Among the prompts of the session.
+    /// Place among the prompts of the session.
     place: Place,
 }
 
-/// What a session works with.
+/// The current agent and its setup.
 struct Chosen {
     agent: SessionAgent,
     setup: SessionSetup,
 }
 
-/// What a session begins with.
+/// Parameters of a session to open.
 pub(crate) struct NewSession {
     pub(crate) thread: String,
     pub(crate) cwd: PathBuf,
     pub(crate) mcp_servers: Vec<McpServer>,
 }
 
-/// A host's error in the protocol.
+/// Converts a host's error.
 pub(crate) fn refused(error: HostError) -> wire::Error {
     match error {
         HostError::Invalid(why) => wire::invalid(why),
@@ -75,8 +75,8 @@ pub(crate) fn refused(error: HostError) -> wire::Error {
 }
 
 impl<H: AgentHost> Session<H> {
-    /// Builds the agent of a session, on the model that its thread was run with last if it is `known`, and in plan mode if it was
-    /// left in that.
+    /// Opens a session and builds its agent. If the thread is `known`, it continues with the thread's last model, and
+    /// in plan mode if it was left in that.
     pub(crate) async fn open(
         host: Arc<H>,
         editor: Editor,
@@ -140,12 +140,12 @@ impl<H: AgentHost> Session<H> {
         self.host.journal()
     }
 
-    /// The models that may be chosen.
+    /// Returns the models to choose from.
     fn models(&self) -> Vec<ModelOption> {
         self.host.models()
     }
 
-    /// Puts another model, or another effort, in the place of what there is; nothing changes if that fails.
+    /// Switches to another model or effort. If that fails, nothing changes.
     async fn choose(&self, model: String, effort: Option<String>) -> Result<(), wire::Error> {
         let workspace: Arc<OnceLock<Arc<dyn Backend>>> = Arc::new(OnceLock::new());
         let setup = SessionSetup { model, effort, workspace, ..self.setup() };
@@ -154,26 +154,26 @@ impl<H: AgentHost> Session<H> {
         Ok(())
     }
 
-    /// Takes a prompt in: a later cancel is about it, a later prompt waits for it. Must be called in the order in which prompts
-    /// come.
+    /// Registers a prompt, so that a later cancel applies to it and later prompts wait for it. Must be called in the
+    /// order in which prompts arrive.
     pub(crate) fn begin(&self) -> Ticket {
         let (number, cancel) = (self.next.fetch_add(1, Ordering::Relaxed), CancellationToken::new());
         self.prompts.lock().unwrap_or_else(PoisonError::into_inner).insert(number, cancel.clone());
         Ticket { number, cancel, place: self.turns.place() }
     }
 
-    /// Ends the prompts that have not been answered.
+    /// Cancels all unanswered prompts.
     pub(crate) fn cancel(&self) {
         let prompts = std::mem::take(&mut *self.prompts.lock().unwrap_or_else(PoisonError::into_inner));
         prompts.values().for_each(CancellationToken::cancel);
     }
 
-    /// A prompt has been answered: a cancel is none of its business any more.
+    /// Unregisters an answered prompt, so that a cancel no longer applies to it.
     fn answered(&self, number: u64) {
         self.prompts.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
     }
 
-    /// Ends what is under way and waits until it has ended.
+    /// Cancels the prompts, waits until they have ended, and closes the session.
     pub(crate) async fn close(&self) {
         self.cancel();
         drop(self.turns.place().await);
@@ -183,16 +183,16 @@ impl<H: AgentHost> Session<H> {
         self.host.closed(&self.setup()).await;
     }
 
-    /// Sets the mode and tells it.
+    /// Sets the mode.
     fn set_mode(&self, mode: Mode) {
         self.policy.set_mode(mode);
     }
 }
 
-/// Builds an agent, and lets the calls of its tools know its files.
+/// Builds an agent, and makes its files available to its tool calls.
 async fn build<H: AgentHost>(host: &H, setup: &SessionSetup) -> Result<SessionAgent, wire::Error> {
     let agent = host.build(setup).await.map_err(refused)?;
-    // Set once for each agent.
+    // Set once per agent.
     let _ = setup.workspace.set(agent.workspace.clone());
     Ok(agent)
 }

@@ -1,4 +1,4 @@
-//! Questions about calls, put to the person in the editor.
+//! Puts action requests to the person in the editor.
 
 use deepagents::core::interrupt::{Decision, DecisionAuthor, DecisionRecord};
 use deepagents::remembered::{CommandReach, RememberedRule};
@@ -17,8 +17,8 @@ const ALWAYS_HERE: &str = "allow_always_in_directory";
 const REJECT: &str = "reject_once";
 
 impl<H: AgentHost> Session<H> {
-    /// Puts questions one after the other, since what is allowed for good with one answers others. Nothing where nobody
-    /// decides: the turn is to end then, and the questions stay open, as they do where the editor cannot ask them.
+    /// Asks one question at a time, because an "always" answer may decide later ones. Returns `None` if the person does
+    /// not decide; the turn must then end, with the interrupts pending. The same applies if the editor cannot ask.
     pub(super) async fn decide(
         &self,
         run: &str,
@@ -29,7 +29,7 @@ impl<H: AgentHost> Session<H> {
         let mut decisions = Vec::new();
         for question in questions {
             let Some(decision) = self.ask(run, question, state, presenter).await? else { return Ok(None) };
-            // A call that asks by itself goes on with the answer, and says what comes of it.
+            // A call that raised its own interrupt resumes with the answer and reports the result itself.
             if question.is_gate() && matches!(decision.decision, Decision::Reject { .. }) {
                 presenter.rejected(run, &question.call);
             }
@@ -38,24 +38,25 @@ impl<H: AgentHost> Session<H> {
         Ok(Some(decisions))
     }
 
-    /// Whether commands may run without a sandbox: the editor's terminals have none.
+    /// Whether commands may run outside a sandbox. The editor's terminals have none.
     fn is_unconfined(&self) -> bool {
         self.editor.has_terminals() || !self.policy.is_sandboxed()
     }
 
-    /// The rule that covers a call, where one can say what the call does.
+    /// Returns the narrow rule that covers a call, if a rule can determine what the call does.
     fn rule_covering(&self, question: &ActionRequest) -> Option<RememberedRule> {
         let rule = RememberedRule::covering(question).within(&self.reach());
         (!self.agent().shares_shell || !rule.is_about_commands()).then_some(rule)
     }
 
-    /// What commands reach.
+    /// Returns what commands can reach.
     fn reach(&self) -> CommandReach {
         let reach = self.agent().reach;
         CommandReach { unconfined: reach.unconfined || self.is_unconfined(), ..reach }
     }
 
-    /// The rule of the session or of its directory that covers a call, in words. A file that cannot be read says nothing.
+    /// Returns the text of the session's or directory's rule that covers a call. An unreadable rules file counts as
+    /// empty.
     async fn remembered(&self, question: &ActionRequest) -> Option<String> {
         self.rule_covering(question)?;
         if let Some(rule) = self.policy.rule(question) {
@@ -67,7 +68,7 @@ impl<H: AgentHost> Session<H> {
         found.ok()?.ok()?.map(|rule| rule.to_string())
     }
 
-    /// Keeps a rule for the directory; for the session alone where that cannot be.
+    /// Stores a rule for the directory. If that fails, the rule applies to this session only.
     async fn remember(&self, rule: RememberedRule) {
         if let Some((store, scope)) = self.agent().rules {
             let kept = rule.clone();
@@ -89,9 +90,9 @@ impl<H: AgentHost> Session<H> {
         presenter: &mut Presenter<'_>,
     ) -> Result<Option<DecisionRecord>, EditorError> {
         let allows = |kind: DecisionKind| question.allowed.contains(&kind);
-        // A gate is a question of ours about a call; anything else is one that the tool asks by itself.
+        // A gate interrupts before a call. Any other interrupt is raised by the tool itself.
         let is_gate = question.is_gate();
-        // What another rule asks about is asked about each time: the mode and what was always allowed say nothing of it.
+        // An interrupt by any other rule is asked each time: neither the mode nor remembered rules apply to it.
         let of_mode = is_gate && question.rule.as_deref() == Some(ASKED) && allows(DecisionKind::Approve);
         if of_mode {
             if self.policy.decide(&question.tool) == PolicyDecision::Allow {
@@ -130,13 +131,13 @@ impl<H: AgentHost> Session<H> {
                 let author = DecisionAuthor::Rule { text: "a hook".to_owned() };
                 return Ok(Some(DecisionRecord::new(decision, author)));
             }
-            // The question does not wait for whoever is told of it.
+            // Notification hooks run in the background, so the question does not wait for them.
             tokio::spawn(hooks.question(&self.thread, question));
         }
         let rule = self.rule_covering(question).filter(|_| of_mode);
         let options = options(question, rule.as_ref(), self.agent().rules.is_some());
         if options.is_empty() {
-            // A text is wanted, and this editor has nowhere to type one.
+            // The tool needs a text, which this editor cannot ask for.
             let message = "The person's editor cannot ask for a text. Ask in a message, and end the turn.".to_owned();
             let author = DecisionAuthor::Default { text: "the editor has no forms".to_owned() };
             return Ok(Some(DecisionRecord::new(Decision::Respond { message }, author)));
@@ -144,7 +145,7 @@ impl<H: AgentHost> Session<H> {
         let offered: Vec<wire::PermissionOptionId> = options.iter().map(|option| option.option_id.clone()).collect();
         let Some(chosen) = self.editor.permission(call, options).await? else { return Ok(None) };
         if !offered.contains(&chosen) {
-            // Whatever it means, it is no yes.
+            // An unknown option must not count as approval.
             return Err(EditorError::Odd(format!("there is no option `{chosen}`")));
         }
         match (&*chosen.0, rule) {
@@ -157,7 +158,7 @@ impl<H: AgentHost> Session<H> {
     }
 }
 
-/// What a person may choose; the rule that an "always" makes is shown whole.
+/// Returns the options to offer. An "always" option shows its rule in full.
 fn options(question: &ActionRequest, rule: Option<&RememberedRule>, lasts: bool) -> Vec<wire::PermissionOption> {
     let option = |id: &'static str, name: &str, kind| wire::PermissionOption::new(id, name, kind);
     let mut options = Vec::new();

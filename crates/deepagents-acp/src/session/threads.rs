@@ -1,4 +1,4 @@
-//! Sessions as threads: listing, and what a thread says of itself.
+//! Lists threads as sessions, and reads and writes their metadata.
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,18 @@ use crate::host::AgentHost;
 use crate::show::short_title;
 use crate::wire;
 
-/// Sessions that are listed at once.
+/// Sessions per page.
 const PAGE: usize = 100;
 
-/// What of a thread is in its metadata: the directory, as it is on disk.
+/// Metadata key of the directory, with symbolic links resolved.
 const ROOT: &str = "root";
-/// The directory, as the editor names it.
+/// Metadata key of the directory as the editor names it.
 const CWD: &str = "cwd";
 const TITLE: &str = "title";
-/// How hard the model was made to think.
+/// Metadata key of the reasoning effort.
 const EFFORT: &str = "effort";
 
-/// Threads that have a directory, as sessions: the one that changed last first.
+/// Lists the threads that have a directory as sessions, the most recently updated first.
 pub(crate) async fn list(
     journal: &dyn Journal,
     cwd: Option<&Path>,
@@ -36,8 +36,7 @@ pub(crate) async fn list(
         }
         query = query.metadata(ROOT, real(cwd).await.display().to_string());
     }
-    // Which thread is told next follows from the last one that was told, and not from how many there were: threads come and
-    // go between two pages.
+    // The cursor is the last thread returned, not an offset, because threads come and go between two pages.
     let is_ahead = |thread: &ThreadInfo| mark.as_ref().is_none_or(|mark| order(mark) < order(thread));
     let (mut sessions, mut next, mut offset, mut last) = (Vec::new(), None, 0, None);
     loop {
@@ -65,23 +64,23 @@ fn unknown() -> wire::Error {
     wire::invalid("the cursor is not one that was given out")
 }
 
-/// Where a thread stands in the list: the one that changed last first, and by name those that changed at once.
+/// Returns the sort key of a thread: the most recently updated first, then by ID.
 fn order(thread: &ThreadInfo) -> impl Ord {
     (Reverse(thread.updated_at), thread.id.as_str())
 }
 
-/// The cursor of what comes after a thread.
+/// Returns the cursor after a thread.
 fn cursor_after(thread: &ThreadInfo) -> String {
     format!("{} {}", thread.updated_at, thread.id)
 }
 
-/// The thread that a cursor is behind, as far as that says where it stands.
+/// Parses a cursor into a thread with the sort key after which to continue.
 fn read_cursor(cursor: &str) -> Option<ThreadInfo> {
     let (at, id) = cursor.split_once(' ')?;
     Some(ThreadInfo::new(id, at.parse().ok()?))
 }
 
-/// A thread as a session, if it says which directory it is about.
+/// Converts a thread to a session, if it has an absolute directory.
 fn info(thread: &ThreadInfo) -> Option<wire::SessionInfo> {
     let text = |key: &str| thread.metadata.get(key).and_then(Value::as_str).map(str::to_owned);
     let cwd = PathBuf::from(text(CWD).or_else(|| text(ROOT))?);
@@ -92,7 +91,7 @@ fn info(thread: &ThreadInfo) -> Option<wire::SessionInfo> {
     Some(info.title(text(TITLE).filter(|title| !title.is_empty())).updated_at(thread.updated_at.to_string()))
 }
 
-/// The thread with this id, if there is one that was begun and is nobody's background task.
+/// Returns the thread with this ID, if it exists and is not a child thread.
 pub(crate) async fn remembered(journal: &dyn Journal, thread: &str) -> Result<Option<ThreadInfo>, wire::Error> {
     if thread.is_empty() || thread.len() > 512 || thread.contains('\0') {
         return Ok(None);
@@ -101,8 +100,8 @@ pub(crate) async fn remembered(journal: &dyn Journal, thread: &str) -> Result<Op
     Ok(info.filter(|info| info.parent.is_none()))
 }
 
-/// The model that a session begins with, and how hard that thinks: those of its thread where there still are such, or the
-/// usual ones.
+/// Returns the model and effort for a session to start with: those of its thread if they still exist, otherwise the
+/// defaults.
 pub(super) fn model<H: AgentHost>(
     host: &H,
     known: Option<&ThreadInfo>,
@@ -117,7 +116,7 @@ pub(super) fn model<H: AgentHost>(
     Ok((model.name.clone(), None))
 }
 
-/// The directory without symbolic links, as threads note it.
+/// Resolves symbolic links in a directory, as for the metadata.
 pub(crate) async fn real(cwd: &Path) -> PathBuf {
     let given = cwd.to_owned();
     #[allow(clippy::disallowed_methods, reason = "a thread notes the directory as it is on disk")]
@@ -126,13 +125,13 @@ pub(crate) async fn real(cwd: &Path) -> PathBuf {
 }
 
 impl<H: AgentHost> Session<H> {
-    /// What the thread is about, for it to note while it is worked on; the first prompt gives it its title.
+    /// Returns the metadata to store with the thread at a prompt. The first prompt sets the title.
     pub(super) async fn note(&self, prompt: &str) -> Result<Map<String, Value>, wire::Error> {
         let journal = self.journal();
         let known = remembered(&*journal, &self.thread).await?;
         let setup = self.setup();
         let mut metadata = self.host.metadata(&setup);
-        // The editor may have loaded it in another directory than before.
+        // The editor may have loaded the thread in another directory.
         metadata.insert(CWD.to_owned(), json!(self.cwd));
         metadata.insert(ROOT.to_owned(), json!(real(&self.cwd).await));
         metadata.insert(EFFORT.to_owned(), json!(setup.effort));
@@ -140,7 +139,7 @@ impl<H: AgentHost> Session<H> {
         let title = match titled.filter(|title| !title.is_empty()) {
             Some(title) => title.to_owned(),
             None => {
-                // A prompt that must not come in gives no title either.
+                // A prompt that the agent does not accept must not become the title.
                 let title = short_title(&self.agent().agent.receive_text(prompt).unwrap_or_default());
                 metadata.insert(TITLE.to_owned(), json!(title));
                 title

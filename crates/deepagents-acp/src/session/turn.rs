@@ -1,4 +1,4 @@
-//! A prompt, from the message to the reason why the turn ended.
+//! A prompt turn, from the message to the stop reason.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -25,22 +25,22 @@ use crate::queue::Turn;
 use crate::show::{Presenter, Spending, replay};
 use crate::wire;
 
-/// How long a run that is cancelled may take to end before the editor is told that it has: what it shows until then is
-/// shown, and the next prompt waits for it.
+/// How long to wait for a cancelled run before answering the editor. Output until then is shown; the next prompt waits
+/// for the end of the run.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// What the model is told with a prompt in plan mode.
+/// The message for the model with each prompt in plan mode.
 const PLANNING: &str = "This is a message of the system, not of the user: plan mode is on. Change nothing and run \
                         nothing. Look around, and end with a plan of what is to be done.";
 
-/// Why following a run came to an end.
+/// Why a run is no longer followed.
 enum Followed {
     Ended(Result<Box<Outcome>, Box<RunError>>),
     Cancelled,
 }
 
 impl<H: AgentHost> Session<H> {
-    /// Works on a prompt, with what [`begin`](Self::begin) gave for it.
+    /// Handles a prompt, with its ticket from [`begin`](Self::begin).
     pub(crate) async fn prompt(
         self: Arc<Self>,
         blocks: Vec<wire::ContentBlock>,
@@ -86,7 +86,7 @@ impl<H: AgentHost> Session<H> {
         self.follow(&agent, (input, note, &known), cancel, turn, &mut presenter).await
     }
 
-    /// What a run is given for a message.
+    /// Builds the run input for a message.
     fn input(&self, message: Message) -> RunInput {
         let mut input = RunInput::messages([message]);
         if self.policy.mode() == Mode::Plan {
@@ -95,7 +95,7 @@ impl<H: AgentHost> Session<H> {
         input.thread(&self.thread)
     }
 
-    /// Follows the run through the questions that it asks, to its end.
+    /// Follows the run, and the runs that resume it after interrupts, to the end.
     async fn follow(
         &self,
         agent: &SessionAgent,
@@ -110,7 +110,7 @@ impl<H: AgentHost> Session<H> {
                 Followed::Ended(ended) => ended,
                 Followed::Cancelled => {
                     presenter.close("Cancelled");
-                    // The next prompt waits until the run has let go.
+                    // The next prompt waits for the end of the run.
                     tokio::spawn(async move {
                         let _ = run.outcome().await;
                         drop(turn);
@@ -147,8 +147,8 @@ impl<H: AgentHost> Session<H> {
         }
     }
 
-    /// Takes a prompt that was refused out of the conversation, and all that came after it: the protocol tells people that
-    /// neither is part of the next prompt.
+    /// Removes a refused prompt and everything after it from the conversation. ACP promises that neither is part of the
+    /// next prompt.
     async fn take_back(
         &self,
         agent: &SessionAgent,
@@ -178,19 +178,19 @@ impl<H: AgentHost> Session<H> {
                 },
             }
         }
-        // Who cancels a turn in an editor has read what was said.
+        // The person who cancels has read the output so far.
         run.interrupt();
         let rest = async {
             while let Some(event) = events.next().await {
                 presenter.event(&event);
             }
         };
-        // It goes on ending where that takes longer.
+        // If it takes longer, the run ends in the background.
         let _ = tokio::time::timeout(GRACE, rest).await;
         Followed::Cancelled
     }
 
-    /// Tells the conversation so far.
+    /// Sends the conversation so far to the editor.
     pub(crate) async fn tell(&self) -> Result<(), wire::Error> {
         let agent = self.agent();
         let state = agent.agent.state(&self.thread).await.map_err(|error| wire::failed(&error))?;
@@ -200,7 +200,7 @@ impl<H: AgentHost> Session<H> {
     }
 }
 
-/// The calls of a turn that have ended, by the provider's ids: their results hold more than their events tell.
+/// The finished calls of a turn, by provider call ID. Their results hold more than the events report.
 #[derive(Default)]
 struct Results(HashMap<String, CallId>);
 
@@ -210,11 +210,11 @@ impl Results {
             EventKind::ToolFinished { call, id, .. } if event.path.is_empty() => {
                 self.0.insert(id.clone(), call.clone());
             }
-            // They have joined the conversation when the model is asked about them.
+            // By the next model call, the results are part of the conversation.
             EventKind::ModelStarted { .. } if event.path.is_empty() && !self.0.is_empty() => {
                 let calls = std::mem::take(&mut self.0);
                 let state = run.snapshot().await.state;
-                // What was said meanwhile stands behind them.
+                // Messages added meanwhile follow the results.
                 let recent = state.messages().iter().rev().skip_while(|message| message.as_tool().is_none());
                 for result in recent.map_while(|message| message.as_tool()) {
                     if let Some(call) = calls.get(&result.call_id) {
@@ -231,7 +231,7 @@ fn answered(thread: &str, decisions: Vec<(String, DecisionRecord)>) -> RunInput 
     decisions.into_iter().fold(RunInput::resume(thread), |input, (id, decision)| input.decide(id, decision))
 }
 
-/// Why a turn ended, in the words of the protocol.
+/// Converts the finish reason to that of the protocol.
 fn stop_reason(stop: &FinishReason) -> wire::StopReason {
     match stop {
         FinishReason::TokenLimit => wire::StopReason::MaxTokens,

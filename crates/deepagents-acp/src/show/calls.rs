@@ -1,4 +1,4 @@
-//! Calls of tools as editors show them: a kind, a title, places, and changes of files as diffs.
+//! Tool calls as shown in editors: kind, title, locations and diffs.
 
 use std::path::{Path, PathBuf};
 
@@ -13,19 +13,19 @@ use serde_json::Value;
 use crate::editor::on_disk;
 use crate::wire;
 
-/// Bytes of a file that a diff shows.
+/// Maximum size of a file in a diff, in bytes.
 const SHOWN_FILE: u64 = 512 << 10;
-/// Characters of a title.
+/// Maximum length of a title, in characters.
 const TITLE: usize = 120;
-/// Characters of a result that are shown.
+/// Maximum length of a result shown, in characters.
 const SHOWN_RESULT: usize = 32 << 10;
 
-/// What is known of a call before it is made.
+/// What is shown of a call before it runs.
 pub(crate) struct Described {
     pub(crate) kind: wire::ToolKind,
     pub(crate) title: String,
     pub(crate) locations: Vec<wire::ToolCallLocation>,
-    /// Changes of files, as far as the arguments say what they are.
+    /// Changes of files, as far as the arguments show them.
     pub(crate) diffs: Vec<wire::Diff>,
 }
 
@@ -65,7 +65,7 @@ impl Described {
     }
 }
 
-/// The kind of a tool that is not one of the standard ones, such as one of an MCP server.
+/// Guesses the kind of a tool that is not built in, such as an MCP tool, from its name.
 fn kind_by_name(tool: &str) -> wire::ToolKind {
     let has = |words: &[&str]| words.iter().any(|word| tool.split(['_', '-']).any(|part| part == *word));
     match () {
@@ -76,13 +76,13 @@ fn kind_by_name(tool: &str) -> wire::ToolKind {
     }
 }
 
-/// Where a path among the arguments is on disk.
+/// Returns the path on disk of a path argument.
 fn file(args: &Value, name: &str, root: &Path) -> Option<PathBuf> {
     let given = args.get(name).and_then(Value::as_str)?;
     VPath::parse(given).ok().map(|path| on_disk(root, &path))
 }
 
-/// The changes that `edit_file` is asked for.
+/// Returns the changes requested by `edit_file`.
 fn edits(tool: &str, args: &Value, root: &Path) -> Vec<wire::Diff> {
     let (true, Some(path)) = (tool == "edit_file", file(args, "file_path", root)) else { return Vec::new() };
     let more = args.get("edits").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -94,13 +94,14 @@ fn edits(tool: &str, args: &Value, root: &Path) -> Vec<wire::Diff> {
     std::iter::once(args).chain(more).filter_map(diff).collect()
 }
 
-/// The change that `write_file` makes of a file that held this before, or was not there.
+/// Returns the change made by `write_file`. `old` is the previous content, or `None` if there was no file.
 pub(crate) fn written(args: &Value, old: Option<String>, root: &Path) -> Option<wire::Diff> {
     let new = args.get("content").and_then(Value::as_str)?;
     Some(wire::Diff::new(file(args, "file_path", root)?, new).old_text(old))
 }
 
-/// What the file that `write_file` is to write holds, if it is there and text of a size that can be shown.
+/// Returns the current content of the file that `write_file` is to write, if it exists and is text of a size that can
+/// be shown.
 pub(crate) async fn old_text(workspace: &dyn Backend, state: &State, args: &Value) -> Option<String> {
     let path = VPath::parse(args.get("file_path").and_then(Value::as_str)?).ok()?;
     let file = workspace.read(state, &path, ByteRange::first(SHOWN_FILE + 1)).await.ok()?;
@@ -110,8 +111,8 @@ pub(crate) async fn old_text(workspace: &dyn Backend, state: &State, args: &Valu
     String::from_utf8(file.bytes.into()).ok()
 }
 
-/// All that a call would do, in lines in which nothing hides, beside the changes of files that are shown already; none
-/// where these say it all.
+/// Returns everything that a call would do, with invisible characters escaped, except the file changes that are shown
+/// already. Returns `None` if those are everything.
 pub(crate) fn whole(question: &ActionRequest) -> Option<String> {
     let shown: &[&str] = match question.tool.as_str() {
         "write_file" => &["file_path", "content"],
@@ -134,7 +135,7 @@ pub(crate) fn whole(question: &ActionRequest) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// A todo list as a plan.
+/// Converts a todo list to a plan.
 pub(crate) fn plan(todos: &[Todo]) -> wire::SessionUpdate {
     let entries = todos.iter().map(|todo| {
         let status = match todo.status {
@@ -147,17 +148,17 @@ pub(crate) fn plan(todos: &[Todo]) -> wire::SessionUpdate {
     wire::SessionUpdate::Plan(wire::Plan::new(entries.collect()))
 }
 
-/// A text as content of a call that a person decides about: all of it.
+/// Converts a text to call content, uncut, for a call that a person decides on.
 pub(crate) fn whole_content(text: String) -> wire::ToolCallContent {
     wire::ToolCallContent::Content(wire::Content::new(wire::ContentBlock::from(text)))
 }
 
-/// A text as content of a call.
+/// Converts a text to call content, cut if too long.
 pub(crate) fn content(text: &str) -> wire::ToolCallContent {
     wire::ToolCallContent::Content(wire::Content::new(wire::ContentBlock::from(bounded(text))))
 }
 
-/// An image as a block that an editor shows; none where it is something else, or lies elsewhere.
+/// Converts an image to a content block. Returns `None` for other media and for references.
 pub(crate) fn image(media: &Media) -> Option<wire::ContentBlock> {
     match &media.source {
         MediaSource::Base64(data) if media.mime.starts_with("image/") => {
@@ -167,7 +168,7 @@ pub(crate) fn image(media: &Media) -> Option<wire::ContentBlock> {
     }
 }
 
-/// The images of a result, as content of its call.
+/// Returns the images of a result as call content.
 pub(crate) fn images(content: &[Block]) -> impl Iterator<Item = wire::ToolCallContent> {
     let shown = content.iter().filter_map(|block| match block {
         Block::Media(media) => image(media),
@@ -176,7 +177,7 @@ pub(crate) fn images(content: &[Block]) -> impl Iterator<Item = wire::ToolCallCo
     shown.map(|image| wire::ToolCallContent::Content(wire::Content::new(image)))
 }
 
-/// The beginning and the end of a text that is too long to be shown.
+/// Cuts the middle out of a text that is too long to show.
 fn bounded(text: &str) -> String {
     let length = text.chars().count();
     if length <= SHOWN_RESULT {
@@ -187,7 +188,7 @@ fn bounded(text: &str) -> String {
     format!("{head}\n… {} characters are not shown …\n{tail}", length - SHOWN_RESULT)
 }
 
-/// The first line, cut off where it is long.
+/// Returns the first line, cut if too long.
 pub(crate) fn short(text: &str) -> String {
     let line = escaped(text.trim().lines().next().unwrap_or_default());
     let mut short: String = line.chars().take(TITLE).collect();

@@ -1,4 +1,4 @@
-//! What an editor is shown of a run.
+//! The display of a run in an editor.
 
 mod calls;
 mod presenter;

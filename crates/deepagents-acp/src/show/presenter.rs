@@ -1,4 +1,4 @@
-//! The events of a run as updates of a session.
+//! Converts the events of a run to session updates.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,12 +15,12 @@ use super::spending::{Spending, usage_update};
 use crate::editor::{BEFORE, Editor, TERMINAL};
 use crate::wire;
 
-/// How often what grows within a call is shown again.
+/// Minimum interval between two updates of a call's growing output.
 const PACE: Duration = Duration::from_millis(150);
-/// Characters of what grows within a call that are shown while it does: the last ones.
+/// Maximum length of the growing output shown, in characters. Its end is shown.
 const GROWING: usize = 8_000;
 
-/// Shows the runs of one prompt. Calls are named by the run and our own identity of them, since providers repeat theirs.
+/// Shows the runs of one prompt. Calls are identified by run and call ID, because providers may reuse their own IDs.
 pub(crate) struct Presenter<'a> {
     editor: &'a Editor,
     root: &'a Path,
@@ -31,19 +31,19 @@ pub(crate) struct Presenter<'a> {
     calls: HashMap<String, Shown>,
 }
 
-/// A call that the editor knows.
+/// A call known to the editor.
 #[derive(Default)]
 struct Shown {
     finished: bool,
-    /// Diffs, or the terminal: what stays when the call ends.
+    /// Content that stays when the call ends: diffs or a terminal.
     lasting: Vec<wire::ToolCallContent>,
-    /// What it has printed, or a sub-agent said, so far.
+    /// Output of the tool or text of a subagent so far.
     growing: String,
     shown_at: Option<Instant>,
     args: Value,
 }
 
-/// What the events of [`EditorCalls`](crate::editor::EditorCalls) say.
+/// Payload of the events of [`EditorCalls`](crate::editor::EditorCalls).
 #[derive(Deserialize)]
 struct Note {
     call: CallId,
@@ -64,12 +64,12 @@ impl<'a> Presenter<'a> {
         Self { editor, root, window, spending, todos, compactions: 0, calls: HashMap::new() }
     }
 
-    /// The name of a call in the protocol.
+    /// Returns the ID of a call in the protocol.
     pub(crate) fn call_name(run: &str, call: &CallId) -> String {
         format!("{run}/{call}")
     }
 
-    /// Shows what happened.
+    /// Shows an event.
     pub(crate) fn event(&mut self, event: &Event) {
         let name = |call: &CallId| Self::call_name(&event.run, call);
         match &event.kind {
@@ -88,7 +88,7 @@ impl<'a> Presenter<'a> {
             }
             EventKind::ToolStarted { call, name: tool, args, .. } => {
                 let known = self.announce(&name(call), tool, args, &event.path, wire::ToolCallStatus::InProgress);
-                // One that was rejected is answered now, and shown to be over already.
+                // A rejected call is shown as finished already.
                 if known && self.calls.get(&name(call)).is_some_and(|shown| !shown.finished) {
                     self.update(&name(call), |fields| fields.status(wire::ToolCallStatus::InProgress));
                 }
@@ -104,7 +104,7 @@ impl<'a> Presenter<'a> {
         }
     }
 
-    /// Shows the words of a model: those of a sub-agent in the call that it works for.
+    /// Shows model output. The output of a subagent is shown in the call that it works for.
     fn said(
         &mut self,
         event: &Event,
@@ -123,7 +123,7 @@ impl<'a> Presenter<'a> {
         self.editor.update(update(wire::ContentChunk::new(wire::ContentBlock::from(text)).message_id(id)));
     }
 
-    /// Tells what a hook says to the person.
+    /// Shows the message of a hook.
     fn hook(&self, message: &str, broken: bool) {
         let severity = if broken { wire::NoticeSeverity::Warning } else { wire::NoticeSeverity::Info };
         if !message.is_empty() && !self.editor.notice(severity, message, None) {
@@ -131,13 +131,13 @@ impl<'a> Presenter<'a> {
         }
     }
 
-    /// Says something to the person in the conversation, where the editor has no other place for it.
+    /// Shows a message in the conversation, if the editor has no other place for it.
     fn remark(&self, message: &str) {
         let chunk = wire::ContentChunk::new(wire::ContentBlock::from(format!("\n> {message}\n\n")));
         self.editor.update(wire::SessionUpdate::AgentMessageChunk(chunk));
     }
 
-    /// Tells what middlewares have done that a person should know of.
+    /// Shows middleware events that matter to a person.
     fn middleware(&mut self, run: &str, happened: &MiddlewareEvent) {
         match happened {
             MiddlewareEvent::ConversationCompacted { .. } => {
@@ -152,7 +152,7 @@ impl<'a> Presenter<'a> {
             MiddlewareEvent::McpServer { server, problem: Some(problem), starting, .. } => {
                 let title = format!("MCP server {server}");
                 let severity = if *starting { wire::NoticeSeverity::Info } else { wire::NoticeSeverity::Warning };
-                // What passes by itself has no place among the model's words.
+                // A passing state does not belong in the model's output.
                 if !self.editor.notice(severity, &title, Some(problem.clone())) && !starting {
                     // The problem names the server.
                     self.remark(problem);
@@ -171,7 +171,7 @@ impl<'a> Presenter<'a> {
         }
     }
 
-    /// Shows a call for the first time; says whether it was known before.
+    /// Shows a call for the first time. Returns whether it was known before.
     fn announce(
         &mut self,
         name: &str,
@@ -193,7 +193,7 @@ impl<'a> Presenter<'a> {
             .locations(locations)
             .raw_input(args.clone());
         if let Some(above) = parent(path) {
-            // The protocol has no word for it yet.
+            // The protocol has no field for it yet.
             let run = name.split('/').next().unwrap_or_default();
             let above = json!({"parentToolCallId": Self::call_name(run, &above)});
             call = call.meta(wire::Meta::from_iter([("deepagents".to_owned(), above)]));
@@ -209,7 +209,7 @@ impl<'a> Presenter<'a> {
         self.editor.update(wire::SessionUpdate::ToolCallUpdate(update));
     }
 
-    /// Adds to what a call shows while it is made.
+    /// Appends to the growing output of a call.
     fn grow(&mut self, name: &str, text: &str, at_once: bool) {
         let Some(shown) = self.calls.get_mut(name).filter(|shown| !shown.finished) else { return };
         shown.growing.push_str(text);
@@ -227,7 +227,7 @@ impl<'a> Presenter<'a> {
         self.update(name, |fields| fields.content(whole));
     }
 
-    /// Takes in what a call is about to overwrite, or the terminal that it runs in.
+    /// Records the previous content of the file that a call overwrites, or the terminal that it runs in.
     fn note(&mut self, event: &Event, data: &Value) {
         let Ok(note) = Note::deserialize(data) else { return };
         let name = Self::call_name(&event.run, &note.call);
@@ -246,7 +246,7 @@ impl<'a> Presenter<'a> {
         shown.finished = true;
         let status = if error { wire::ToolCallStatus::Failed } else { wire::ToolCallStatus::Completed };
         let mut whole = shown.lasting.clone();
-        // A diff says it all, and so does a terminal.
+        // A diff or terminal makes the text redundant.
         if (error || whole.is_empty()) && !text.is_empty() {
             whole.push(content(text));
         }
@@ -255,7 +255,7 @@ impl<'a> Presenter<'a> {
         self.update(name, |fields| fields.status(status).content(whole).raw_output(output));
     }
 
-    /// Shows the images that a call has resulted in, beside what it shows already.
+    /// Adds the images of a result to what the call shows.
     pub(crate) fn images(&self, run: &str, call: &CallId, result: &[Block]) {
         let name = Self::call_name(run, call);
         let Some(shown) = self.calls.get(&name).filter(|shown| shown.finished) else { return };
@@ -266,7 +266,8 @@ impl<'a> Presenter<'a> {
         }
     }
 
-    /// Shows a question: what the call would do. `old` is what the file held that it would write.
+    /// Shows an action request and what its call would do. `old` is the current content of the file that it would
+    /// write.
     pub(crate) fn question(
         &mut self,
         run: &str,
@@ -285,7 +286,7 @@ impl<'a> Presenter<'a> {
         if let Some(shown) = self.calls.get_mut(&name) {
             shown.lasting.clone_from(&whole);
         }
-        // What a gate asks is said by the call itself.
+        // The call itself shows what a gate asks.
         if !question.is_gate() && !question.text.is_empty() {
             whole.push(content(&question.text));
         }
@@ -300,12 +301,12 @@ impl<'a> Presenter<'a> {
         wire::ToolCallUpdate::new(name, fields)
     }
 
-    /// Ends a call that was rejected.
+    /// Ends a rejected call.
     pub(crate) fn rejected(&mut self, run: &str, call: &CallId) {
         self.finish(&Self::call_name(run, call), true, "Rejected");
     }
 
-    /// Ends the calls that have not ended: nothing comes of them any more.
+    /// Ends all open calls as failed, with this reason.
     pub(crate) fn close(&mut self, why: &str) {
         let open = self.calls.iter().filter(|(_, shown)| !shown.finished).map(|(name, _)| name.clone());
         let mut open: Vec<String> = open.collect();
@@ -316,7 +317,7 @@ impl<'a> Presenter<'a> {
     }
 }
 
-/// The call that an agent at this path works for: its last step is `LABEL:TURN.INDEX`.
+/// Returns the call that the agent at this path works for. The last segment of the path is `LABEL:TURN.INDEX`.
 fn parent(path: &[String]) -> Option<CallId> {
     let (last, above) = path.split_last()?;
     let (_, call) = last.rsplit_once(':')?;

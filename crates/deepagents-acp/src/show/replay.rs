@@ -1,4 +1,4 @@
-//! An earlier conversation, told again.
+//! Replays an earlier conversation.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,8 +14,8 @@ use super::spending::{Spending, usage_update};
 use crate::editor::Editor;
 use crate::wire;
 
-/// Tells the conversation of a thread from its beginning, each call with how it ended; then the plan and how full the
-/// context is.
+/// Sends the conversation of a thread from the beginning, each call with its result, followed by the plan and the
+/// context usage.
 pub(crate) fn replay(editor: &Editor, root: &Path, state: &State, window: Option<u64>, spending: &Spending) {
     let messages: Vec<_> = state.messages().iter().collect();
     for (at, message) in messages.iter().enumerate() {
@@ -44,7 +44,7 @@ pub(crate) fn replay(editor: &Editor, root: &Path, state: &State, window: Option
     usage_update(editor, window, used.map(|used| used.total()).unwrap_or_default(), spending);
 }
 
-/// Tells an answer of the model, block by block.
+/// Sends a model response, block by block.
 fn answered(editor: &Editor, root: &Path, answer: &AssistantMessage, results: &HashMap<&str, &ToolMessage>) {
     let id = wire::MessageId::new(answer.id.clone());
     let chunk = |text: &str| wire::ContentChunk::new(wire::ContentBlock::from(text)).message_id(id.clone());
@@ -63,7 +63,7 @@ fn answered(editor: &Editor, root: &Path, answer: &AssistantMessage, results: &H
                 let result = results.get(call.id.as_str());
                 let failed = result.is_none_or(|result| result.is_error);
                 if call.name == "write_file" && !failed {
-                    // What the file held before is not kept.
+                    // The previous content of the file is not stored.
                     whole.extend(written(&call.args, None, root).map(wire::ToolCallContent::Diff));
                 }
                 let text = result.map(|result| Message::Tool((**result).clone()).text()).unwrap_or_default();
@@ -72,7 +72,7 @@ fn answered(editor: &Editor, root: &Path, answer: &AssistantMessage, results: &H
                 }
                 whole.extend(result.into_iter().flat_map(|result| images(&result.content)));
                 let status = if failed { wire::ToolCallStatus::Failed } else { wire::ToolCallStatus::Completed };
-                // A message is told once in a session, so this names no other call.
+                // Unique, because a message is sent only once per session.
                 let name = format!("{}/{index}", answer.id);
                 let call = wire::ToolCall::new(name, title)
                     .name(call.name.clone())
@@ -89,7 +89,7 @@ fn answered(editor: &Editor, root: &Path, answer: &AssistantMessage, results: &H
     }
 }
 
-/// A block of a person's message.
+/// Converts a block of a person's message.
 fn shown(block: &Block) -> Option<wire::ContentBlock> {
     match block {
         Block::Text(text) if !text.text.is_empty() => Some(wire::ContentBlock::from(text.text.as_str())),

@@ -1,4 +1,4 @@
-//! What a session has used and cost so far.
+//! The usage and cost of a session.
 
 use deepagents::core::model::Price;
 use deepagents::{State, Usage};
@@ -6,7 +6,7 @@ use deepagents::{State, Usage};
 use crate::editor::Editor;
 use crate::wire;
 
-/// What a session has cost so far, where the price of its model is known.
+/// The cost of a session so far, if its model's price is known.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spending {
     price: Option<Price>,
@@ -14,7 +14,7 @@ pub(crate) struct Spending {
 }
 
 impl Spending {
-    /// What the answers of a conversation have cost.
+    /// Sums up the cost of a conversation.
     pub(crate) fn new(state: &State, price: Option<Price>) -> Self {
         let mut spending = Self { price, dollars: 0.0 };
         for usage in state.messages().iter().filter_map(|message| message.as_assistant()?.usage) {
@@ -23,7 +23,7 @@ impl Spending {
         spending
     }
 
-    /// Adds what an answer has cost.
+    /// Adds the cost of a model response.
     pub(crate) fn add(&mut self, usage: Usage) {
         self.dollars += self.price.as_ref().map_or(0.0, |price| price.cost(usage));
     }
@@ -33,7 +33,7 @@ impl Spending {
     }
 }
 
-/// Tells how full the context is, where its size is known, and what the session has cost.
+/// Sends the context usage, if the window's size is known, and the cost of the session.
 pub(crate) fn usage_update(editor: &Editor, window: Option<u64>, used: u64, spending: &Spending) {
     if let Some(size) = window.filter(|_| used > 0) {
         let update = wire::UsageUpdate::new(used.min(size), size).cost(spending.cost());

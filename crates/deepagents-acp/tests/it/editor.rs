@@ -1,4 +1,4 @@
-//! An editor: it sends requests, answers those of the agent, and keeps what it is told.
+//! A test editor. It sends requests, answers those of the agent, and records what it receives.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -24,22 +24,22 @@ use tokio::task::JoinHandle;
 /// A model and its effort.
 type Built = (String, Option<String>);
 
-/// A host with a scripted model and threads in memory.
+/// A host with a scripted model and an in-memory journal.
 #[derive(Clone)]
 pub(crate) struct Host {
     pub(crate) model: ScriptedModel,
     pub(crate) journal: Arc<MemoryJournal>,
     pub(crate) tool: Option<Arc<dyn DynTool>>,
-    /// Whether the model never comes to the end of an answer to a message with this in it.
+    /// If a message contains this, the model never finishes its response.
     pub(crate) halts_at: Option<&'static str>,
-    /// Whether it has a shell of its own, and whether that passes for a sandbox.
+    /// Whether it has its own shell, and whether that counts as a sandbox.
     pub(crate) shell: Option<bool>,
     /// Models and efforts that agents were built with.
     pub(crate) built: Arc<Mutex<Vec<Built>>>,
     pub(crate) made: Arc<Mutex<u32>>,
 }
 
-/// A model that may stop before the end of an answer.
+/// A model that may stop before the end of a response.
 struct Halting {
     model: ScriptedModel,
     at: Option<&'static str>,
@@ -134,7 +134,7 @@ impl AgentHost for Host {
 
 type Answer = dyn Fn(&str, &Value) -> Option<Result<Value, Value>> + Send + Sync;
 
-/// A message in a line of its own.
+/// Frames a message as a line.
 fn in_a_line(message: &Value) -> Vec<u8> {
     format!("{message}\n").into_bytes()
 }
@@ -154,13 +154,13 @@ struct Seen {
     asked: Vec<(String, Value)>,
     waiting: HashMap<u64, oneshot::Sender<Result<Value, Value>>>,
     orphans: Vec<Value>,
-    /// Requests of the agent that were not answered: their methods and ids.
+    /// Unanswered requests of the agent: methods and IDs.
     unanswered: Vec<(String, Value)>,
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "values are made where they are sent")]
 impl Editor {
-    /// Connects an editor that offers these capabilities and answers so; nothing is no answer at all.
+    /// Connects an editor with these capabilities and responses. `None` leaves a request unanswered.
     pub(crate) async fn connect(
         host: Host,
         capabilities: Value,
@@ -198,7 +198,7 @@ impl Editor {
         editor
     }
 
-    /// Sends a request and gives what will be its answer.
+    /// Sends a request. Returns a receiver of its response.
     pub(crate) fn request(&mut self, method: &str, params: Value) -> oneshot::Receiver<Result<Value, Value>> {
         self.next += 1;
         let (answered, answer) = oneshot::channel();
@@ -211,7 +211,7 @@ impl Editor {
         self.request(method, params).await.expect("an answer")
     }
 
-    /// Sends a request as the line that is made for its id.
+    /// Sends a request as the line that is built for its ID.
     pub(crate) async fn call_raw(&mut self, line: impl Fn(u64) -> String) -> Result<Value, Value> {
         self.next += 1;
         let (answered, answer) = oneshot::channel();
@@ -228,12 +228,12 @@ impl Editor {
         self.raw(&in_a_line(message));
     }
 
-    /// Sends bytes as they are.
+    /// Sends raw bytes.
     pub(crate) fn raw(&self, bytes: &[u8]) {
         self.lines.send(bytes.to_vec()).unwrap();
     }
 
-    /// Answers the first request of a method that was not answered when it came.
+    /// Answers the first unanswered request of a method.
     pub(crate) fn answer_late(&self, method: &str, result: Value) {
         let mut seen = self.seen.lock().unwrap();
         let at = seen.unanswered.iter().position(|(asked, _)| asked == method).expect("a request that waits");
@@ -242,7 +242,7 @@ impl Editor {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "result": result}));
     }
 
-    /// Answers to no request: their codes and what they say of themselves.
+    /// Error responses without a request: codes and data.
     pub(crate) fn complaints(&self) -> Vec<(i64, Value)> {
         let seen = self.seen.lock().unwrap();
         assert!(seen.orphans.iter().all(|orphan| orphan["id"].is_null()), "{:?}", seen.orphans);
@@ -250,7 +250,7 @@ impl Editor {
         seen.orphans.iter().map(complaint).collect()
     }
 
-    /// Makes a session in a directory.
+    /// Opens a session in a directory.
     pub(crate) async fn session(&mut self, cwd: &Path) -> String {
         let made = self.call("session/new", json!({"cwd": cwd, "mcpServers": []})).await.unwrap();
         made["sessionId"].as_str().unwrap().to_owned()
@@ -261,20 +261,20 @@ impl Editor {
         self.request("session/prompt", json!({"sessionId": session, "prompt": prompt}))
     }
 
-    /// Prompts, and gives the reason why the turn ended.
+    /// Sends a prompt. Returns the stop reason.
     pub(crate) async fn say(&mut self, session: &str, text: &str) -> String {
         let answer = self.prompt(session, text).await.expect("an answer").unwrap();
         answer["stopReason"].as_str().unwrap().to_owned()
     }
 
-    /// The updates so far, of one kind.
+    /// The updates received so far, of one kind.
     pub(crate) fn updates(&self, kind: &str) -> Vec<Value> {
         let seen = self.seen.lock().unwrap();
         let updates = seen.updates.iter().map(|update| update["update"].clone());
         updates.filter(|update| kind == "*" || update["sessionUpdate"] == kind).collect()
     }
 
-    /// The words of one kind of chunk.
+    /// The text of all chunks of one kind.
     pub(crate) fn text(&self, kind: &str) -> String {
         self.updates(kind)
             .iter()
@@ -282,27 +282,27 @@ impl Editor {
             .collect()
     }
 
-    /// Calls and their updates in short: id, title or nothing, status or nothing.
+    /// Tool calls and their updates in short: ID, title or null, status or null.
     pub(crate) fn calls(&self) -> Vec<Value> {
         let kinds = ["tool_call", "tool_call_update"];
         let all = self.updates("*").into_iter();
         all.filter(|update| kinds.iter().any(|kind| update["sessionUpdate"] == *kind)).collect()
     }
 
-    /// What the agent has asked for, of one method.
+    /// The requests of the agent, of one method.
     pub(crate) fn asked(&self, method: &str) -> Vec<Value> {
         let seen = self.seen.lock().unwrap();
         seen.asked.iter().filter(|(asked, _)| asked == method).map(|(_, params)| params.clone()).collect()
     }
 
-    /// Waits until something is so.
+    /// Waits until a condition holds.
     pub(crate) async fn until(&mut self, holds: impl Fn(&Self) -> bool) {
         while !holds(self) {
             self.changed.changed().await.expect("the agent is still there");
         }
     }
 
-    /// Hangs up, and waits until the agent has noticed.
+    /// Disconnects, and waits until the agent has noticed.
     pub(crate) async fn disconnect(self) {
         drop(self.lines);
         self.served.await.unwrap().unwrap();
@@ -311,7 +311,7 @@ impl Editor {
 
 #[allow(clippy::needless_pass_by_value, reason = "values are made where they are sent")]
 impl Seen {
-    /// Takes a message in; gives the answer to a request.
+    /// Handles a message. Returns the response if it is a request.
     fn take(&mut self, message: Value, answer: &Answer) -> Option<Value> {
         let id = message["id"].clone();
         let Some(method) = message["method"].as_str() else {
@@ -340,12 +340,12 @@ impl Seen {
     }
 }
 
-/// An editor that offers nothing and allows everything once.
+/// An editor without capabilities that allows everything once.
 pub(crate) fn allows(method: &str, params: &Value) -> Option<Result<Value, Value>> {
     chooses("allow_once")(method, params)
 }
 
-/// An editor that offers nothing and answers questions so.
+/// An editor without capabilities that chooses this option of each question.
 pub(crate) fn chooses(kind: &'static str) -> impl Fn(&str, &Value) -> Option<Result<Value, Value>> {
     move |method, params| {
         assert_eq!(method, "session/request_permission", "the editor does not offer this");

@@ -18,7 +18,7 @@ fn edit(old: &str, new: &str) -> Turn {
     Turn::call("edit_file", json!({"file_path": "/notes.txt", "old_string": old, "new_string": new}))
 }
 
-/// An editor with one buffer, which it keeps to itself.
+/// An editor with one buffer that it never saves.
 fn buffer(text: &Arc<Mutex<String>>, path: &Path) -> impl Fn(&str, &Value) -> Option<Result<Value, Value>> + 'static {
     let (text, path) = (text.clone(), json!(path));
     move |method, params| match method {

@@ -1,4 +1,4 @@
-//! Questions for words, as forms of the editor.
+//! Questions shown as forms in the editor.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use crate::questions::asking;
 
 const FORMS: &str = r#"{"elicitation": {"form": {}}}"#;
 
-/// Asks once, with an editor that answers so; gives the form that it was shown, and what the model is told.
+/// Asks once, with this response of the editor. Returns the form shown and the result for the model.
 async fn asked(host: Host, response: Value) -> (Value, String) {
     let dir = tempfile::tempdir().unwrap();
     let shown: Arc<Mutex<Vec<Value>>> = Arc::default();
@@ -33,7 +33,7 @@ async fn asked(host: Host, response: Value) -> (Value, String) {
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Nothing {}
 
-/// A host with a tool that asks for the fields of an order, and says what it was answered.
+/// A host with a tool that asks for the fields of an order and returns the answer.
 fn ordering() -> Host {
     let option =
         |value: &str, title: Option<&str>| FieldOption { value: value.into(), title: title.map(str::to_owned) };
@@ -132,7 +132,7 @@ async fn a_model_asks_the_person_in_an_editor_with_forms_alone() {
     assert!(!host.model.requests()[0].tools.iter().any(|tool| tool.name == "ask_user"));
 }
 
-/// A host with a tool that wants to be agreed with, and goes on in either case.
+/// A host with a tool that asks for confirmation and continues in either case.
 fn agreeing() -> Host {
     let tool = tool_fn("agree", "Asks whether it may.", |_: Nothing, cx: ToolContext| async move {
         let form = AnswerForm::Fields { fields: Vec::new() };

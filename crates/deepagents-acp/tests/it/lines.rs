@@ -1,4 +1,4 @@
-//! What an editor sends that is no message.
+//! Malformed messages from an editor.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ async fn connected(turns: impl IntoIterator<Item = Turn>) -> Editor {
     Editor::connect(Host::new(ScriptedModel::new(turns)), json!({}), allows).await
 }
 
-/// What the complaints say of the lines that they are about.
+/// The descriptions in the parse errors.
 fn lines(editor: &Editor) -> Vec<Value> {
     let complaints = editor.complaints();
     assert!(complaints.iter().all(|(code, _)| *code == PARSE_ERROR), "{complaints:?}");

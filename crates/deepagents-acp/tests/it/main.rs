@@ -1,4 +1,4 @@
-//! The agent of an editor: a real connection, with the editor's side played over raw lines of JSON.
+//! Tests over a real connection, with the editor's side written as raw JSON lines.
 
 #![allow(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Questions about calls, and what is remembered of their answers.
+//! Approvals and remembered rules.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ fn write(name: &str) -> Turn {
     Turn::call("write_file", json!({"file_path": format!("/{name}"), "content": "new\n"}))
 }
 
-/// The statuses that are told; a call is pending until then.
+/// The reported statuses. A call is pending until the first.
 fn statuses(editor: &Editor) -> Vec<Value> {
     editor.calls().iter().map(|call| call["status"].clone()).filter(|status| !status.is_null()).collect()
 }

@@ -187,7 +187,7 @@ async fn a_thread_is_gone_on_with_on_the_model_and_the_effort_that_it_had_last()
             assert_eq!(chosen(&options), expected, "{method}");
         }
     }
-    // What is not among the models any more is not gone on with.
+    // A model that no longer exists is not used again.
     let noted = json!({"model": "test:gone", "effort": "high", "cwd": dir.path()}).as_object().unwrap().clone();
     host.journal.threads().set_metadata("other", noted).await.unwrap();
     let load = json!({"sessionId": "other", "cwd": dir.path(), "mcpServers": []});

@@ -1,4 +1,4 @@
-//! Commands in the editor's terminal, and elsewhere.
+//! Commands in the editor's terminal and in other shells.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ fn run(command: &str) -> Turn {
     Turn::call("execute", json!({"command": command}))
 }
 
-/// An editor whose terminals say what they were told to run; `waits` never end by themselves.
+/// An editor whose terminals output their command. If `waits` is set, commands never exit.
 fn terminal(waits: bool) -> impl Fn(&str, &Value) -> Option<Result<Value, Value>> + 'static {
     let state = Arc::new(Mutex::new((String::new(), false)));
     move |method, params| {

@@ -1,4 +1,4 @@
-//! A prompt and what is shown of it.
+//! Prompt turns and their display.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ async fn thoughts_text_and_calls_come_in_the_order_in_which_they_were() {
     assert!(calls[1]["content"].to_string().contains("beta"));
     let usage = editor.updates("usage_update").pop().unwrap();
     assert_eq!((&usage["used"], &usage["size"]), (&json!(1_200), &json!(100_000)));
-    // A thousand tokens at a dollar a million, two hundred at ten.
+    // 1,000 tokens at 1 USD per million, and 200 at 10 USD.
     assert_eq!(usage["cost"], json!({"amount": 0.003, "currency": "USD"}));
     assert_eq!(calls[0]["name"], "read_file");
     assert_eq!(editor.updates("session_info_update")[0]["title"], "What is in the notes?");
@@ -309,7 +309,7 @@ async fn prompts_that_are_sent_at_once_are_worked_on_in_the_order_in_which_they_
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Nothing {}
 
-/// Says something to the person beside the conversation, as hooks do.
+/// Reports a hook's message to the person.
 fn minding() -> Host {
     let tool = tool_fn("mind", "Minds.", |_: Nothing, cx: ToolContext| async move {
         cx.report(MiddlewareEvent::Hook {
@@ -342,7 +342,7 @@ async fn what_is_not_of_the_conversation_is_a_notice_where_the_editor_has_a_plac
     assert!(plain.updates("notice").is_empty() && plain.text("agent_message_chunk").contains("mind the gap"));
 }
 
-/// A host whose agent tells that a server is not there: one that only starts yet, or one that cannot be had.
+/// A host whose agent reports a server as starting or as unavailable.
 fn without_server(starting: bool) -> Host {
     let tool = tool_fn("look", "Looks.", move |_: Nothing, cx: ToolContext| async move {
         let problem = Some("the MCP server shelf is not there".to_owned());

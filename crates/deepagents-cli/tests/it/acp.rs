@@ -1,4 +1,4 @@
-//! The agent of an editor, as the program: its threads are those of the terminal.
+//! The program as an editor's agent: its threads are those of the terminal.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -10,10 +10,10 @@ use crate::mcp::SERVER;
 use crate::program::{deepagents, finish, run};
 use crate::server::{Reply, Server};
 
-/// The id of a request whose answer is not waited for.
+/// ID of a request whose response is not awaited.
 const UNAWAITED: &str = "unawaited";
 
-/// The program with an editor at the other end, which allows everything.
+/// The program with an editor that allows everything.
 struct Editor {
     child: Child,
     to: ChildStdin,
@@ -34,7 +34,7 @@ impl Editor {
         Self::with(home, address, json!({}))
     }
 
-    /// One that offers these capabilities.
+    /// An editor with these capabilities.
     fn with(home: &Path, address: &str, capabilities: Value) -> Self {
         let mut child = acp(home, address).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
@@ -43,12 +43,12 @@ impl Editor {
         editor
     }
 
-    /// Sends a request and takes what comes until its answer.
+    /// Sends a request and reads up to its result.
     fn call(&mut self, method: &str, params: Value) -> Value {
         self.answer(method, params)["result"].clone()
     }
 
-    /// The same with the whole answer.
+    /// The same, but returns the whole response.
     fn answer(&mut self, method: &str, params: Value) -> Value {
         self.next += 1;
         let request = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params});
@@ -65,7 +65,7 @@ impl Editor {
                 }
                 Some(other) => panic!("{other} is not offered"),
                 None if message["id"] == self.next => return message,
-                // The answer to one that was not waited for.
+                // The response to the request that is not awaited.
                 None if message["id"] == UNAWAITED => {}
                 None => panic!("an answer to nothing: {message}"),
             }
@@ -77,7 +77,7 @@ impl Editor {
         self.call("session/prompt", json!({"sessionId": session, "prompt": prompt}))
     }
 
-    /// Hangs up.
+    /// Disconnects.
     fn leave(mut self) {
         drop(self.to);
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
@@ -233,7 +233,7 @@ fn a_signal_ends_the_sessions_with_what_they_have_started() {
         std::fs::write(home.path().join(".deepagents/hooks.json"), json!({"hooks": ended}).to_string()).unwrap();
         let server = Server::start([]);
         let mut editor = Editor::start(home.path(), &server.address);
-        // It answers nothing and does not want to end.
+        // A server that never responds and ignores signals.
         let stays = "trap '' TERM INT HUP; echo $$ > pid; while :; do sleep 1; done";
         let stubborn = json!({"name": "stubborn", "command": "/bin/sh", "args": ["-c", stays], "env": []});
         let params = json!({"cwd": root.path(), "mcpServers": [stubborn]});
@@ -276,7 +276,7 @@ fn a_server_that_cannot_be_had_is_named_where_the_editor_has_no_notices() {
     editor.leave();
 }
 
-/// A server that keeps what it is told at the beginning in a file, and does not want to end.
+/// A server that records its input in a file and ignores signals.
 fn stubborn(place: &Path) -> Value {
     let server = SERVER.replace(
         "while IFS= read -r line; do",
@@ -348,7 +348,7 @@ fn the_model_that_was_chosen_in_a_session_is_that_of_the_loaded_one() {
         let set = json!({"sessionId": session, "configId": id, "value": value});
         assert!(editor.call("session/set_config_option", set)["configOptions"].is_array());
     }
-    // It fails, as nothing answers there; the thread is noted before.
+    // The prompt fails because no model can be reached, but the thread is stored before.
     editor.prompt(&session, "Hi.");
     params["sessionId"] = session;
     let loaded = editor.call("session/load", params);

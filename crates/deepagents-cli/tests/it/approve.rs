@@ -1,4 +1,4 @@
-//! Decisions before files are changed.
+//! Approvals before files are changed.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -67,7 +67,7 @@ fn an_edit_that_the_tool_does_not_take_is_told_and_the_question_stays_open() {
 
     let server = Server::start(script());
     let dir = tempfile::tempdir().unwrap();
-    // What the question will be called is known: it is the first call's.
+    // The ID of the interrupt is predictable: it is that of the first call.
     let edit = json!({"answer": "0.0", "decision": {"type": "edit", "args": {"nope": 1}}});
     let yes = json!({"answer": "0.0", "decision": {"type": "approve"}});
     let finished = finish_with(ask(dir.path(), &server).arg("--json"), &format!("{edit}\n{yes}\n"));
@@ -154,7 +154,7 @@ fn writes_to(path: &str) -> Reply {
     Reply::Call("write_file", json!({"file_path": path, "content": "one\n"}))
 }
 
-/// A run that keeps its thread, in a root and a home of its own.
+/// A run that stores its thread, with its own root and home.
 struct Place {
     dir: tempfile::TempDir,
 }
@@ -259,20 +259,20 @@ fn the_mode_is_kept_with_the_thread() {
     let place = Place::new();
     let first = finish_with(&mut place.run(&server, &["--approve", "ask", "Write"]), "");
     assert_eq!(first.code, Some(1), "{first:?}");
-    // Nobody says how decisions are made: the question is asked again, and nobody answers.
+    // Without `--approve`, the mode of the thread applies: the question is asked again, and nobody answers.
     let again = finish_with(&mut place.run(&server, &["--continue"]), "");
     assert_eq!(again.code, Some(1), "{again:?}");
     assert!(again.err.contains("? write_file /a.txt") && !place.has("a.txt"), "{again:?}");
     let next = finish_with(&mut place.run(&server, &["--continue"]), "y\n");
     assert!(place.has("a.txt") && !place.has("b.txt") && next.code == Some(1), "{next:?}");
-    // An explicit mode decides, and is kept in turn.
+    // An explicit mode takes precedence, and is stored in turn.
     let denied = finish(&mut place.run(&server, &["--continue", "--approve", "deny"]));
     assert_eq!((denied.code, place.has("b.txt")), (Some(0), false), "{denied:?}");
     let threads: Value = serde_json::from_str(&place.program(&["threads", "list", "--json"]).out).unwrap();
     assert_eq!(threads[0]["metadata"]["approve"], "deny");
     let told = |at: usize| server.requests()[at].body["messages"].to_string();
     assert!(told(2).contains("refused: nothing may be changed or run here (--approve deny)"), "{}", told(2));
-    // Nobody has said so this time, and no person has rejected it.
+    // The stored mode applies, so neither an option nor a person is named as the reason.
     let kept = finish(&mut place.run(&server, &["--continue", "And another"]));
     assert_eq!((kept.code, place.has("c.txt")), (Some(0), false), "{kept:?}");
     assert!(told(4).contains("run here (the mode that the thread was left in)"), "{}", told(4));
@@ -332,7 +332,7 @@ fn always_is_remembered_as_no_more_than_what_was_shown_and_can_be_taken_back() {
     assert_eq!(first.err.matches("[y]es").count(), 2, "{first:?}");
     let listed = place.program(&["permissions", "list"]);
     assert!(listed.out.contains(rule) && listed.out.contains("root"), "{listed:?}");
-    // Another thread in the same directory, without anybody to ask.
+    // Another thread in the same directory, with nobody to ask.
     fs::remove_file(place.root().join("a.txt")).unwrap();
     let second = finish(&mut place.run(&server, &["--approve", "allow-list", "Write"]));
     assert!(place.has("a.txt") && !place.has("b.txt"), "{second:?}");
@@ -366,7 +366,7 @@ fn in_a_shell_that_is_shared_each_command_is_asked_about() {
     assert!(asked.err.contains("depends on those before it") && !asked.err.contains("[a]lways"), "{asked:?}");
     assert_eq!(fs::read_to_string(place.root().join("said")).unwrap(), "good\n");
 
-    // What was agreed to where commands are alone says nothing here either.
+    // A rule remembered without a shared shell does not apply here either.
     let server = Server::start([Reply::Call("execute", json!({"command": "sh run.sh"})), Reply::Text(vec!["Done."])]);
     let alone = ["--approve", "ask", "--sandbox", "unconfined", "--env", &env, "Go"];
     finish_with(&mut place.run(&server, &alone), "a\np\n");
@@ -572,7 +572,7 @@ fn what_was_decided_before_a_signal_is_kept_with_the_thread() {
         let mut told = BufReader::new(child.stderr.take().unwrap());
         if as_json {
             let no = json!({"answer": "0.0", "decision": {"type": "reject", "message": "NO TO A"}});
-            // It is told of the line behind it: that one has been read.
+            // The error about the second line shows that the first was read.
             writeln!(to, "{no}\nnonsense").unwrap();
         } else {
             writeln!(to, "n NO TO A").unwrap();

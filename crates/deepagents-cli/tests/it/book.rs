@@ -1,4 +1,4 @@
-//! What the book says of commands and options, held against `--help`.
+//! Compares the commands and options in the book with `--help`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,21 +16,21 @@ fn help(command: &[&str]) -> String {
     shown.out
 }
 
-/// The names of the commands that a help lists.
+/// The names of the commands in a help text.
 fn commands(help: &str) -> Vec<String> {
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     let names = listed.filter_map(|line| line.split_whitespace().next().map(str::to_owned));
-    // The options that are about commands have the same heading.
+    // Options that act as commands are listed under the same heading.
     names.filter(|name| name != "help" && !name.starts_with('-')).collect()
 }
 
-/// The words of a text that are options. Behind a letter `--` is no option.
+/// The options in a text. `--` after a letter does not start an option.
 fn options(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'));
     words.filter(|word| word.starts_with("--") && word.len() > 2).map(str::to_owned).collect()
 }
 
-/// The options that a command has, and those below it.
+/// The options of a command and its subcommands.
 fn options_of(command: &[&str]) -> BTreeSet<String> {
     let help = help(command);
     let lines = help.lines().filter(|line| line.starts_with(' ') && line.trim_start().starts_with('-'));
@@ -45,7 +45,7 @@ fn options_of(command: &[&str]) -> BTreeSet<String> {
     all
 }
 
-/// What stands in the first column of the tables of a text.
+/// The first columns of the tables in a text.
 fn first_columns(text: &str) -> String {
     let rows = text.lines().filter(|line| line.starts_with("| "));
     rows.filter_map(|line| line.split('|').nth(1)).collect::<Vec<_>>().join("\n")

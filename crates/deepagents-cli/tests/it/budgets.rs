@@ -1,4 +1,4 @@
-//! What a run may spend, sub-agents included.
+//! Budgets of runs, subagents included.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::program::{deepagents, finish, run};
 use crate::server::{Reply, Server};
 
-/// A call; each answer of the server takes 1,234 tokens.
+/// A tool call. Each response of the server uses 1,234 tokens.
 fn looks() -> Reply {
     Reply::Call("ls", json!({"path": "/"}))
 }
@@ -74,7 +74,7 @@ fn the_events_name_the_budget_and_a_recorded_run_ends_as_it_did() {
     assert!(played.one_message().contains("the limit of tokens was reached, with 2,468 tokens"), "{played:?}");
 }
 
-/// A model that begins a task in the background whenever it is told something; tasks end at once, or never.
+/// A model that starts a background task at every message. Tasks end immediately or never.
 fn delegates_for_ever(tasks_end: bool) -> Server {
     Server::by_rule(move |body| {
         let messages = body["messages"].to_string();

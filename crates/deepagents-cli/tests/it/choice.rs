@@ -1,4 +1,4 @@
-//! Which model is used, and what is said when none can be.
+//! The choice of the model, and the errors if there is none.
 
 use std::net::TcpListener;
 
@@ -180,9 +180,9 @@ fn models_lists_providers_keys_and_the_choice() {
     for same in ["anthropic:claude-sonnet-4-5", "Claude-Sonnet-4.5", "openrouter:anthropic/claude-sonnet-4.5"] {
         assert_eq!(named(same), sonnet);
     }
-    // A whole name is known by its beginning.
+    // A full name matches by its prefix.
     assert!(named("claude-sonnet-4-5-20250929").contains("\n  claude-sonnet-4-5 "));
-    // A provider alone is the beginning of a name.
+    // A provider alone is a prefix too.
     for provider in ["anthropic:", "anthropic/"] {
         assert!(named(provider).contains("none begins with `anthropic`"), "{provider}");
     }
@@ -191,7 +191,7 @@ fn models_lists_providers_keys_and_the_choice() {
     let begins = |model: &Value| model["prefix"].as_str().unwrap().to_lowercase().starts_with("mistral");
     let models = mistral["models"].as_array().unwrap();
     assert!(!models.is_empty() && models.iter().all(begins), "{mistral}");
-    // Whoever runs the tests may have servers.
+    // The machine may run model servers.
     let is_of_it = |one: &Value| one["name"].as_str().unwrap().contains("mistral:");
     assert!(mistral["served"].as_array().unwrap().iter().all(is_of_it), "{mistral}");
     let json = finish(deepagents().args(["models", "--json"]).env("GROQ_API_KEY", "k"));
@@ -217,7 +217,7 @@ fn explain_works_without_a_key_and_says_what_stands_in() {
     };
     let (without, with) = (alone(&[]), alone(&["--system", "Be brief."]));
     let system = |json: &Value| json["system_tokens"].as_u64().unwrap();
-    // The words are "Be", " brief" and, with the blank line after it, "."; the estimate is a fourth of eleven characters.
+    // The tokens are "Be", " brief" and, with the blank line, "."; the estimate is a quarter of eleven characters.
     let (by, more) = if cfg!(feature = "tokens") { ("o200k", 3..=3) } else { ("estimate", 2..=3) };
     assert_eq!(with["tokenizer"], by);
     assert!(more.contains(&(system(&with) - system(&without))), "{with}");

@@ -1,4 +1,4 @@
-//! Settings: what counts, who said so, and what a bad file does.
+//! Settings: precedence, source, and invalid files.
 
 use std::fs;
 use std::io::Write;
@@ -92,7 +92,7 @@ fn what_is_no_setting_or_no_value_is_refused_and_nothing_is_written() {
         assert!(refused(&["run", "--model", "m", "--base-url", "http://localhost:1/v1", "x"]).contains(why), "{text}");
         assert!(refused(&["config", "set", "title", "false"]).contains("config.toml") || text != "theme = ");
     }
-    // What a newer version may know is told and passed over.
+    // A setting of a newer version is reported and ignored.
     fs::write(place.file(), "novelty = 1\n").unwrap();
     let listed = finish(&mut place.command(&["config", "list"]));
     assert!(listed.code == Some(0) && listed.err.contains("`novelty`, which is no setting"), "{listed:?}");
@@ -129,7 +129,7 @@ fn an_address_of_the_settings_gets_no_key_of_a_model_that_is_named_elsewhere() {
     place.out(&["config", "set", "base_url", &server.address]);
     let root = place.root.path().to_str().unwrap();
     let mut command = place.command(&["run", "--root", root, "--model", "openai:gpt-5.2", "--timeout", "3", "Go"]);
-    // Nothing is reached that way.
+    // An unusable proxy, so that the provider cannot be reached.
     let finished = finish(command.env("OPENAI_API_KEY", "sk-1").env("HTTPS_PROXY", "http://127.0.0.1:1"));
     assert!(finished.code != Some(0) && server.requests().is_empty(), "{finished:?}");
     place.out(&["config", "set", "model", "local-model"]);
@@ -164,7 +164,7 @@ fn a_key_is_kept_for_nobody_else_is_used_and_is_forgotten() {
     assert!(refused.one_message().contains("that is no key"));
     let refused = finish_with(&mut place.command(&["auth", "set", "openai"]), "sk-one\nsk-two\n");
     assert!(refused.wrong_usage().contains("several lines on stdin"), "{refused:?}");
-    // Whoever writes it may keep the pipe open.
+    // The writer may keep the pipe open.
     let mut waits = place.command(&["auth", "set", "openai"]);
     let mut waits = waits.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let mut open = waits.stdin.take().unwrap();
@@ -176,7 +176,7 @@ fn a_key_is_kept_for_nobody_else_is_used_and_is_forgotten() {
     let refused = finish(piped.env("HOME", place.home.path()));
     assert!(refused.wrong_usage().contains("not text in UTF-8"), "{refused:?}");
 
-    // One that others could read is mended by whatever reads it.
+    // A file that others could read is fixed by the next command that reads it.
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     let listed = finish(&mut place.command(&["auth", "list"]));
     assert!(listed.code == Some(0) && listed.err.contains("mode 0644") && !listed.err.contains("4711"), "{listed:?}");
@@ -259,7 +259,7 @@ fn somebody_without_a_key_is_asked_for_one_and_can_begin() {
     let mut command = place.command(&["--root", &root]);
     let mut terminal = Terminal::start(command.env("TERM", "xterm-256color").env("NO_COLOR", "1"));
     terminal.wait_for("Which provider");
-    // Cells that stay are not written again, so what is drawn over the list cannot be waited for.
+    // Unchanged cells are not drawn again, so the test cannot wait for text drawn over the list.
     terminal.type_in("openai\r");
     terminal.type_in("sk-typed-4711\r");
     terminal.wait_for("the key is kept");
@@ -279,7 +279,7 @@ fn what_an_administrator_says_counts_before_everything_else() {
     let place = Place::new();
     fs::create_dir_all(place.file().parent().unwrap()).unwrap();
     fs::write(place.file(), "theme = \"light\"\nvi = true\n").unwrap();
-    // In a file system of its own, so that nothing of the machine changes.
+    // In a mount namespace, so that the machine is not changed.
     let script = "set -e; mount -t tmpfs none /etc; mkdir /etc/deepagents; \
                   echo 'theme = \"contrast\"' > /etc/deepagents/config.toml; exec \"$@\"";
     let managed = |args: &[&str]| {

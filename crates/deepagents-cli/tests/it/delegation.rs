@@ -1,4 +1,4 @@
-//! What sub-agents do, as it is shown.
+//! The display of subagents' work.
 
 use serde_json::json;
 

@@ -45,7 +45,7 @@ fn the_demo_never_mixes_its_files_with_others() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
-/// What a server answers, with its head.
+/// Sends a request. Returns the response, with its head.
 fn request(host: &str, head: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(host).unwrap();
     let length = body.len();

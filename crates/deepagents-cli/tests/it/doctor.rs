@@ -1,4 +1,4 @@
-//! What the machine has.
+//! The check of the machine.
 
 use std::fs;
 
@@ -38,7 +38,7 @@ fn a_file_that_is_no_database_is_told() {
     assert!(finished.code == Some(0) && finished.out.contains("threads: unusable: "), "{finished:?}");
 }
 
-/// A home that may not be looked into: as root nothing is closed, so a file stands in the way of its directory there.
+/// A home with an unusable database. Permissions do not stop root, so a link that points to itself does.
 fn closed_home() -> tempfile::TempDir {
     let home = tempfile::tempdir().unwrap();
     let own = home.path().join(".deepagents");

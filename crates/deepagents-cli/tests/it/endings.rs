@@ -1,4 +1,4 @@
-//! Runs that end before their time, and how the program says so.
+//! Runs that end early, and what the program reports.
 
 use std::fs;
 use std::io::Read;
@@ -160,7 +160,7 @@ fn ctrl_c_ends_the_run_cleanly_with_130_and_says_what_happened() {
     assert!(fs::exists(dir.path().join("a.txt")).unwrap());
 }
 
-/// A run that waits for its model's second answer gets a signal, and another goes on with what it left.
+/// Sends a signal to a run that waits for its second model response, then resumes it.
 fn stopped_and_gone_on_with(signal: &str) -> (Finished, Finished, String) {
     let write = Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "a"}));
     let server = Server::start([write, Reply::Hang, Reply::Text(vec!["All done."])]);
@@ -213,7 +213,7 @@ fn a_terminal_that_closes_ends_the_run_cleanly_however_often_it_says_so_and_not_
     let finished: Finished = child.wait_with_output().unwrap().into();
     assert_eq!(finished.code, Some(130), "{finished:?}");
     let last: serde_json::Value = serde_json::from_str(finished.out.lines().last().unwrap()).unwrap();
-    // The model says nothing, so that the run comes to no step that it could stop at.
+    // The model does not respond, so the run never reaches a step at which it could stop.
     assert_eq!((&last["type"], &last["kind"]), (&json!("run_failed"), &json!("left")));
 
     let (open, gate) = channel();
@@ -237,7 +237,7 @@ fn a_terminal_that_closes_ends_the_run_cleanly_however_often_it_says_so_and_not_
 
 #[test]
 fn a_second_ctrl_c_quits_although_nobody_reads_the_output() {
-    // More than a pipe holds, so that the program waits for its reader.
+    // More than a pipe holds, so that the program blocks.
     let text = "x".repeat(4 << 20).leak();
     let server = Server::start([Reply::Text(vec![text])]);
     let dir = tempfile::tempdir().unwrap();
@@ -247,7 +247,7 @@ fn a_second_ctrl_c_quits_although_nobody_reads_the_output() {
         if let Some(status) = child.try_wait().unwrap() {
             break status.code();
         }
-        // Signals that follow each other closely may be taken as one.
+        // Signals in quick succession may be merged.
         Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     };
     assert_eq!(code, Some(130));
@@ -256,7 +256,7 @@ fn a_second_ctrl_c_quits_although_nobody_reads_the_output() {
 #[test]
 fn a_reader_that_goes_away_ends_the_run_quietly() {
     let (open, gate) = channel();
-    // More than a pipe holds: a process that another test starts may have this end of the pipe for a moment.
+    // More than a pipe holds: another test's child process may briefly hold this end of the pipe.
     let server = Server::start([Reply::Gated("Hello", gate, " world".repeat(20_000))]);
     let dir = tempfile::tempdir().unwrap();
     let mut child =

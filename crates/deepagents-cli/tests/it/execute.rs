@@ -1,4 +1,4 @@
-//! Commands that reach the network.
+//! Commands with network access.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use crate::program::{deepagents, finish, finish_with, run};
 use crate::server::{Reply, Server};
 use crate::tools::{answers, call, tools};
 
-/// A server of one text, and its port.
+/// A server of one text. Returns its port.
 fn page() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -91,7 +91,7 @@ fn a_command_sees_the_tool_chains_of_the_user_and_the_variables_that_are_named()
     let secrets = format!("cat {0}/.cargo/credentials.toml {0}/.ssh/id; ls -a {0} {0}/.cargo", home.display());
     let text = run(&[], &secrets);
     assert!(!text.contains("t0ken") && !text.contains("ssh\n") && !text.contains("credentials.toml\n"), "{text}");
-    // A copy of the cache takes what is written, and nothing of it stays.
+    // Writes go to a copy of the cache, which is discarded.
     let write = "echo more >> ~/.cargo/registry/index && cat ~/.cargo/registry/index; echo x > ~/.cargo/registry/new";
     let index = home.join(".cargo/registry/index");
     let text = run(&[], write);

@@ -1,4 +1,4 @@
-//! Work that is judged before a run counts as done, and a run that repeats itself.
+//! Work that is graded before a run counts as done, and loop detection.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Hooks of the user's and of a directory, with the program.
+//! Hooks of the user and of a directory, in the program.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -35,7 +35,7 @@ impl Place {
         self.dir.path().join("home")
     }
 
-    /// Writes the file of hooks of a directory.
+    /// Writes the hooks file of a directory.
     fn hooks(&self, of: &Path, hooks: &Value) {
         fs::create_dir_all(of.join(".deepagents")).unwrap();
         fs::write(of.join(".deepagents/hooks.json"), hooks.to_string()).unwrap();
@@ -59,7 +59,7 @@ fn writing() -> Server {
     ])
 }
 
-/// Whether this machine has a sandbox.
+/// Whether this machine supports the sandbox.
 fn has_sandbox() -> bool {
     let report = finish(deepagents().args(["doctor", "--json"])).out;
     let report: Value = serde_json::from_str(&report).unwrap();
@@ -179,7 +179,7 @@ fn a_run_that_a_hook_ends_has_no_answer_and_is_no_success() {
     }
     let shown = finish(place.run(&writing()).arg("Write."));
     assert_eq!((shown.code, shown.err.matches("enough").count()), (Some(1), 1), "{shown:?}");
-    // Nor has it one later.
+    // The later run has no answer either.
     let again = finish(place.run(&writing()).args(["-q", "--continue"]));
     assert!(again.one_message().contains("before it came to an answer"), "{again:?}");
 }
@@ -298,10 +298,10 @@ fn hooks_are_listed_and_tried() {
     assert!(broken.out.contains("broken: it ended with exit code 7") && broken.code == Some(1), "{broken:?}");
 }
 
-/// The model writes a file, and nobody is there to be asked.
+/// A model that writes a file, with nobody to ask.
 fn write(path: &str, text: &str) -> Server {
     Server::start([
-        // What is there is read before it is written.
+        // An existing file must be read before it is overwritten.
         Reply::Call("read_file", json!({"file_path": path})),
         Reply::Call("write_file", json!({"file_path": path, "content": text})),
         Reply::Text(vec!["Done."]),
@@ -327,13 +327,13 @@ fn the_programs_of_hooks_are_agreed_to_as_they_are_and_changed_by_nobody_on_the_
     let listed = finish(place.run(&write("/scripts/guard.sh", "#!/bin/sh\n")).args(["--trust", "Write."]));
     assert!(fs::read_to_string(&guard).unwrap().contains("no writing"), "{listed:?}");
     assert!(!place.command(&["list"]).out.contains("nobody has agreed"));
-    // Not by a run without hooks either, and what is another program now has to be agreed to again.
+    // A run without hooks cannot write it either. A changed program needs new consent.
     finish(place.run(&write("/scripts/guard.sh", "#!/bin/sh\n")).args(["--no-hooks", "Write."]));
     assert!(fs::read_to_string(&guard).unwrap().contains("no writing"));
     put(&guard, "#!/bin/sh\nexit 0\n");
     let changed = finish(place.run(&writing()).arg("Write."));
     assert!(changed.err.contains("hook hooks.json (/.deepagents/hooks.json)"), "{changed:?}");
-    // What else lies there is written as ever.
+    // Other files in the directory can be written.
     finish(place.run(&write("/scripts/other.sh", "x")).arg("Write."));
     assert!(place.root().join("scripts/other.sh").exists());
 }
@@ -344,7 +344,7 @@ fn hooks_of_a_directory_are_bound_by_the_rules_and_see_nothing_of_the_programs_o
         return skip("sandbox", "hooks of a directory run in it");
     }
     let place = Place::new();
-    // The root holds the home.
+    // The root contains the home.
     let root = place.dir.path().to_owned();
     put(&root.join("secret/k"), "the secret");
     put(&place.home().join(".deepagents/auth-x.json"), "the key");
@@ -387,7 +387,7 @@ fn what_the_users_hooks_and_settings_run_from_a_directory_is_written_by_nobody_o
         assert!(!changed, "{name}: {done:?}");
     }
     assert!(!written("/.venv/bin/git").0 && !written("/.venv/bin/python3").0);
-    // What packages bring is installed.
+    // Files of installed packages can be written.
     for name in
         ["/scripts/new.sh", "/Cargo.toml", "/src/main.rs", "/src/main.py", "/.venv/lib/x.py", "/.venv/bin/black"]
     {
@@ -417,7 +417,7 @@ fn what_the_users_own_settings_have_git_run_is_written_by_nobody_on_the_side() {
     assert!(place.root().join("a.txt").exists());
     let done = finish(place.run(&write("/main", "built again")).arg("Write."));
     assert_eq!(fs::read_to_string(place.root().join("main")).unwrap(), "built again", "{done:?}");
-    // Also where they are elsewhere.
+    // The same for settings in other places.
     fs::remove_file(place.home().join(".gitconfig")).unwrap();
     put(&place.root().join("tools/pager"), "#!/bin/sh\n");
     put(&place.home().join("xdg/git/config"), "[core]\n\tpager = tools/pager\n");

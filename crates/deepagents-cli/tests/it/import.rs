@@ -1,4 +1,4 @@
-//! Taking over what was made for other programs.
+//! Imports from other programs.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -172,7 +172,7 @@ fn hooks_of_the_reference_are_read_where_they_are_and_that_is_told() {
     assert!(listed.out.contains("PreToolUse"), "{listed:?}");
 }
 
-/// Says what the program has to say of the sub-agents that were taken over.
+/// The imported subagents, as the program reports them.
 fn shown(root: &Path) -> Vec<Value> {
     let shown = finish(deepagents().env("HOME", "/none").args(["trust", "show", "--json"]).arg(root));
     let all: Vec<Value> = serde_json::from_str(&shown.out).unwrap_or_else(|_| panic!("{shown:?}"));
@@ -198,7 +198,7 @@ fn nothing_is_written_through_a_link_that_a_project_brings() {
     }
     assert_eq!(fs::read_dir(home.path().join(".deepagents")).unwrap().count(), 0);
     assert!(!home.path().join("notes").exists());
-    // A link further down leads no less far.
+    // A link deeper in the tree is just as dangerous.
     fs::remove_file(root.join(".deepagents")).unwrap();
     fs::create_dir(root.join(".deepagents")).unwrap();
     symlink(home.path().join(".deepagents"), root.join(".deepagents/agents")).unwrap();
@@ -294,7 +294,7 @@ fn sub_agents_are_taken_over_so_that_they_can_be_read_and_with_no_more_tools() {
 fn what_would_be_done_is_what_is_done_and_no_more() {
     let dir = a_project();
     let root = dir.path().to_str().unwrap();
-    // Both are called the same here, and of two models one can be the setting.
+    // Both skills get the same name, and only one of the two models can be set.
     write(dir.path(), ".agents/skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Another\n---\n");
     write(dir.path(), ".agents/skills/tidy/lib/help.sh", "echo help\n");
     write(dir.path(), "agent.json", "{\"model\": \"openai:a\", \"runtime\": {\"model\": \"openai:b\"}}");

@@ -1,4 +1,4 @@
-//! Events as lines of JSON.
+//! Events as JSON lines.
 
 use serde_json::{Value, json};
 

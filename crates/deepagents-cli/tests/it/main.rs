@@ -1,4 +1,4 @@
-//! The real program in real processes, against real files and a real server on loopback.
+//! The real program in child processes, with real files and a real server on loopback.
 
 #![allow(
     clippy::expect_used,

@@ -12,7 +12,7 @@ use crate::program::{Finished, deepagents, finish, run};
 use crate::server::{Reply, Server};
 use crate::terminal::Terminal;
 
-/// A server that answers a call of its only tool with `echoed it`, and writes its process to a file beside it.
+/// A server that answers each call of its only tool with `echoed it`, and writes its process ID to a file next to it.
 pub(crate) const SERVER: &str = r#"echo $$ >> "$(dirname "$0")/pids"
 while IFS= read -r line; do
     id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9][0-9]*\).*/\1/p')
@@ -25,7 +25,7 @@ while IFS= read -r line; do
 done
 "#;
 
-/// A home, a project, and a server that lies elsewhere.
+/// A home, a project, and a server in a third directory.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -43,7 +43,7 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// Lets the project describe the server.
+    /// Adds the server to the project's configuration.
     fn in_project(self) -> Self {
         let config = json!({"mcpServers": {"alpha": {"command": "/bin/sh", "args": [self.at("server/run.sh")]}}});
         fs::write(self.at("root/.mcp.json"), config.to_string()).unwrap();
@@ -55,7 +55,7 @@ impl Place {
         finish(command.env("HOME", self.at("home")).current_dir(self.at("root")).arg("mcp").args(args))
     }
 
-    /// A run whose model calls the tool of the server.
+    /// Runs a model that calls the server's tool.
     fn call(&self, args: &[&str]) -> (Finished, Server) {
         let replies = [Reply::Call("mcp__alpha__echo", json!({})), Reply::Text(vec!["Done."])];
         let server = Server::start(replies);
@@ -73,7 +73,7 @@ fn script(place: &Place) -> String {
     place.at("server/run.sh").display().to_string()
 }
 
-/// The result that the model was shown last.
+/// The last tool result in the requests.
 fn last_result(server: &Server) -> String {
     let requests = server.requests();
     let body = &requests.last().unwrap().body;
@@ -100,7 +100,7 @@ fn a_server_is_described_tried_used_and_removed() {
     assert_eq!((finished.code, finished.out.contains("Done.")), (Some(0), true), "{finished:?}");
     assert!(last_result(&server).contains("echoed it"));
 
-    // What its tools cost in every request is known from then on.
+    // From now on, the token cost of its tools is known.
     let mut explain = deepagents();
     explain.env("HOME", place.at("home")).args(["explain", "--model", "openai:gpt-5.2", "--json", "--root"]);
     let explained = finish(explain.arg(place.at("root")));
@@ -119,7 +119,7 @@ fn what_is_said_of_an_address_may_stand_behind_it_and_what_stands_behind_a_progr
     let file = || -> serde_json::Value {
         serde_json::from_str(&fs::read_to_string(place.at("home/.deepagents/.mcp.json")).unwrap()).unwrap()
     };
-    // As the help has it.
+    // The example from the help.
     let help = place.mcp(&["--help"]).out;
     let example = help.lines().find(|line| line.contains("mcp add docs ")).unwrap().trim();
     let mut shell = Command::new("sh");
@@ -196,12 +196,12 @@ fn a_server_of_a_project_starts_once_somebody_has_agreed_to_it_and_not_when_it_h
     place.call(&[]);
     assert_eq!(place.starts(), starts);
 
-    // What is agreed to is remembered.
+    // Consent is remembered.
     place.call(&["--trust"]);
     let (again, server) = place.call(&[]);
     assert!(last_result(&server).contains("echoed it"), "{again:?}");
 
-    // The tool says something else now.
+    // The tool changes its description.
     fs::write(place.at("server/says"), "Sends it to somebody else.").unwrap();
     fs::remove_dir_all(place.at("home/.deepagents/cache")).unwrap();
     let (changed, server) = place.call(&[]);
@@ -211,12 +211,12 @@ fn a_server_of_a_project_starts_once_somebody_has_agreed_to_it_and_not_when_it_h
         "{changed:?}"
     );
 
-    // Whoever agrees again has it, from then on.
+    // Renewed consent applies from now on.
     place.call(&["--trust"]);
     let (agreed, server) = place.call(&[]);
     assert!(last_result(&server).contains("echoed it"), "{agreed:?}");
 
-    // The file describes another program.
+    // The file now configures another program.
     fs::write(place.at("root/.mcp.json"), json!({"mcpServers": {"alpha": {"command": "/bin/false"}}}).to_string())
         .unwrap();
     let (other, _) = place.call(&[]);
@@ -261,7 +261,7 @@ fn a_server_that_lies_in_the_project_is_agreed_to_as_it_is_and_changed_by_nobody
     let (agreed, server) = place.call(&[]);
     assert!(last_result(&server).contains("echoed it"), "{agreed:?}");
 
-    // The model writes it, and nobody is there to be asked.
+    // The model writes it, and nobody can be asked.
     let replies = ["/tools/run.sh", "/tools/other.sh"]
         .map(|path| Reply::Call("write_file", json!({"file_path": path, "content": "exit 1\n"})));
     let server = Server::start(replies.into_iter().chain([Reply::Text(vec!["Done."])]));
@@ -270,7 +270,7 @@ fn a_server_that_lies_in_the_project_is_agreed_to_as_it_is_and_changed_by_nobody
     assert_eq!(fs::read_to_string(place.at("root/tools/run.sh")).unwrap(), SERVER, "{written:?}");
     assert!(place.at("root/tools/other.sh").exists(), "{written:?}");
 
-    // It is another one now.
+    // The program has changed.
     fs::write(place.at("root/tools/run.sh"), format!("{SERVER}# changed\n")).unwrap();
     let (changed, server) = place.call(&[]);
     assert!(changed.err.contains("left out") && changed.err.contains("alpha"), "{changed:?}");
@@ -331,7 +331,7 @@ fn a_tool_of_a_project_that_only_reads_is_called_where_somebody_has_agreed_to_it
     assert_ne!(with_hints, SERVER);
     fs::write(place.at("server/run.sh"), with_hints).unwrap();
     place.call(&["--trust"]);
-    // It did not say so when it was agreed to.
+    // The hint was missing when the user gave consent.
     fs::write(place.at("server/hints"), hint).unwrap();
     fs::remove_dir_all(place.at("home/.deepagents/cache")).unwrap();
     let (changed, server) = place.call(&["--approve", "deny"]);
@@ -491,7 +491,7 @@ fn what_a_server_loads_is_agreed_to_and_protected_however_it_is_named() {
     };
     let write = |args: &[&str], path: &str| {
         let call = Reply::Call("write_file", json!({"file_path": path, "content": "evil"}));
-        // What is there is read before it is written.
+        // An existing file must be read before it is overwritten.
         let read = Reply::Call("read_file", json!({"file_path": path}));
         let server = Server::start([read, call, Reply::Text(vec!["Done."])]);
         let mut command = run(&place.at("root"), &server.address);
@@ -512,7 +512,7 @@ fn what_a_server_loads_is_agreed_to_and_protected_however_it_is_named() {
         "b": {"command": "python3", "args": ["-m", "pkg.mod"]},
         "c": {"command": "npm", "args": ["run", "serve"]},
     }});
-    // The user's own, and one that is named.
+    // The user's own servers, and those of a named file.
     put("home/.deepagents/.mcp.json", &servers.to_string());
     let named = json!({"mcpServers": {"d": {"command": "node", "args": [place.at("root/js")]}}});
     put("home/named.json", &named.to_string());
@@ -522,13 +522,13 @@ fn what_a_server_loads_is_agreed_to_and_protected_however_it_is_named() {
         assert!(!changed, "{path}: {done:?}");
     }
     assert!(!write(&["--mcp-config", &file], "/js/index.js").0);
-    // What lies beside programs may be all that is worked on.
+    // Files next to programs may be what the agent works on.
     for path in ["/src/json.py", "/other.json", "/js/index.js", "/js/lint.js", "/pkg/mod/part.py", "/tools/more.py"] {
         let (changed, done) = write(&[], path);
         assert!(changed, "{path}: {done:?}");
     }
 
-    // What somebody agreed to covers what lies beside the program.
+    // Consent covers the files next to the program.
     fs::remove_file(place.at("home/.deepagents/.mcp.json")).unwrap();
     let servers = json!({"mcpServers": {
         "e": {"command": "python3", "args": ["tools/server.py"]},
@@ -551,7 +551,7 @@ fn what_a_server_loads_is_agreed_to_and_protected_however_it_is_named() {
         finish(run(&place.at("root"), &server.address).env("HOME", place.at("home")).args(["--no-mcp", "Go."]))
     };
     write("/tools/part.py");
-    // It is written, and asked about before the server starts again.
+    // The file is written, but the server needs new consent before it starts again.
     assert!(place.at("root/tools/part.py").exists());
     assert_ne!(hash(&place), before);
     fs::remove_file(place.at("root/tools/part.py")).unwrap();

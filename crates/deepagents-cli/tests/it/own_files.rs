@@ -1,4 +1,4 @@
-//! What is the program's own is out of the agent's reach, and nobody hands a home over by accident.
+//! The agent cannot reach the program's own files, and a home directory is never its root by accident.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn done() -> Reply {
     Reply::Text(vec!["Done."])
 }
 
-/// `deepagents run` in a directory that no option names.
+/// `deepagents run` without `--root`, in a working directory.
 fn run_in(here: &Path, home: &Path, server: &Server) -> Command {
     let mut command = crate::program::deepagents();
     command.current_dir(here).env("HOME", home);
@@ -22,7 +22,7 @@ fn run_in(here: &Path, home: &Path, server: &Server) -> Command {
     command
 }
 
-/// The last result of a tool in each request but the first.
+/// The last tool result in each request but the first.
 fn results(server: &Server) -> Vec<String> {
     let last = |body: &Value| {
         let messages = body["messages"].as_array().unwrap().clone();
@@ -46,7 +46,7 @@ fn a_home_what_is_above_it_and_tmp_are_taken_only_where_they_are_named() {
         (Path::new("/tmp"), "for temporary files"),
         (Path::new("/var/tmp"), "for temporary files"),
     ] {
-        // What is above a home may be a directory for temporary files too.
+        // A directory above the home may itself count as temporary.
         let home = if what.contains("temporary") { Path::new("/nowhere") } else { home.as_path() };
         let refused = finish(run_in(here, home, &server).arg("Go"));
         let message = refused.one_message();
@@ -54,14 +54,14 @@ fn a_home_what_is_above_it_and_tmp_are_taken_only_where_they_are_named() {
     }
     assert!(server.requests().is_empty());
     assert_eq!(finish(run_in(&project, &home, &server).arg("Go")).code, Some(0));
-    // A home in a directory for temporary files is a scratch one.
+    // A home in a temporary directory is accepted: it is a scratch home.
     assert_eq!(finish(run_in(dir.path(), &home, &server).arg("Go")).code, Some(0));
     assert_eq!(finish(run_in(&home, &home, &server).args(["--root", ".", "Go"])).code, Some(0));
 }
 
 #[test]
 fn a_home_that_the_environment_does_not_name_is_one_all_the_same() {
-    // The home that the system knows of whoever runs the tests.
+    // The home of the user who runs the tests, according to the system.
     let ids = Command::new("id").arg("-un").output().unwrap();
     let name = String::from_utf8_lossy(&ids.stdout).trim().to_owned();
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();

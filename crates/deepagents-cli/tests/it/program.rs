@@ -1,38 +1,38 @@
-//! Running the program.
+//! Runs the program.
 
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Whether the tests were started to outlive their terminal, as by `nohup`: what they start ignores SIGHUP then, too.
+/// Whether the tests ignore SIGHUP, as under `nohup`: child processes inherit this.
 pub(crate) fn hangup_is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
     mask.is_some_and(|mask| mask & 1 == 1)
 }
 
-/// The program in an environment without keys.
+/// The program in an environment without API keys.
 pub(crate) fn deepagents() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_deepagents"));
     command.env_clear().stdin(Stdio::null());
     if let Some(path) = std::env::var_os("PATH") {
         command.env("PATH", path);
     }
-    // Threads are kept in the home directory: not in that of whoever runs the tests.
+    // Threads are stored in the home directory, which must not be that of the user who runs the tests.
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("home");
     std::fs::create_dir_all(&home).expect("a home directory");
     command.env("HOME", home);
     command
 }
 
-/// `deepagents run` in a directory with a server as its model.
+/// `deepagents run` in a directory, with a server as its model.
 pub(crate) fn run(root: &Path, address: &str) -> Command {
     let mut command = deepagents();
     command.args(["run", "--base-url", address, "--model", "test-model", "--root"]).arg(root);
     command
 }
 
-/// What a finished program left.
+/// The output and exit code of a finished program.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) code: Option<i32>,
@@ -52,7 +52,7 @@ pub(crate) fn finish(command: &mut Command) -> Finished {
     command.output().expect("the program starts").into()
 }
 
-/// Runs to the end with something on stdin.
+/// Runs to the end with this stdin.
 pub(crate) fn finish_with(command: &mut Command, stdin: &str) -> Finished {
     let mut child = command
         .stdin(Stdio::piped())
@@ -71,7 +71,7 @@ impl Finished {
         self.out.lines().map(read).collect()
     }
 
-    /// One message on stderr, exit code 1, nothing on stdout.
+    /// Expects one message on stderr, exit code 1, and no stdout.
     pub(crate) fn one_message(&self) -> &str {
         self.message(1)
     }

@@ -1,4 +1,4 @@
-//! Runs that are recorded, and played without their model, their files and a network.
+//! Recorded runs, replayed without model, files and network.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,12 @@ fn replay(file: &Path) -> Command {
     command
 }
 
-/// Without the line of cost, whose time differs.
+/// The output without the cost line, whose time varies.
 fn shown(finished: &Finished) -> Vec<&str> {
     finished.out.lines().filter(|line| !line.contains(" model call")).collect()
 }
 
-/// Events apart from what is generated anew each time.
+/// Events without generated values.
 fn events(finished: &Finished) -> Vec<Value> {
     let mut events = finished.lines();
     for event in &mut events {
@@ -48,7 +48,7 @@ fn record(root: &Path, server: &Server, file: &Path) -> Command {
     command
 }
 
-/// A directory for the files of the agent, and a file beside it.
+/// The agent's directory, and a file next to it.
 fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let (root, file) = (dir.path().join("root"), dir.path().join("run.jsonl"));
@@ -199,7 +199,7 @@ fn a_program_that_would_ask_something_else_says_where() {
     let server = Server::start([write("/a.txt"), Reply::Text(vec!["Done."])]);
     let recorded = finish(record(&root, &server, &file).args(["--no-save", "Write"]));
     assert_eq!(recorded.code, Some(0), "{recorded:?}");
-    // As if it had been recorded by a program that is told something else.
+    // As if it had been recorded with another system prompt.
     let text = fs::read_to_string(&file).unwrap();
     let other = text.replacen("\"no_todos\":false", "\"no_todos\":false,\"system\":\"Be quick.\"", 1);
     assert_ne!(text, other);

@@ -1,4 +1,4 @@
-//! Threads that go back together with their files.
+//! Threads that are rewound together with their files.
 
 use std::fs;
 use std::fs::File;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::program::{Finished, deepagents, finish, run};
 use crate::server::{Reply, Server};
 
-/// A directory that an agent works in, and a database.
+/// A working directory and a database.
 struct Place {
     dir: tempfile::TempDir,
 }
@@ -36,7 +36,7 @@ impl Place {
         self.dir.path().join("t.db")
     }
 
-    /// Plays answers of a model in a new thread, or in one that there is; returns its id and the position after it.
+    /// Plays model responses in a new or existing thread. Returns its ID and the position at the end.
     fn play(&self, thread: Option<&str>, replies: impl IntoIterator<Item = Reply>) -> (String, u64) {
         let server = Server::start(replies.into_iter().chain([Reply::Text(vec!["Done."])]));
         let mut command = run(&self.root(), &server.address);
@@ -72,7 +72,7 @@ impl Place {
         fs::write(self.root().join(path), content).unwrap();
     }
 
-    /// A thread that wrote `a.txt` and then changed it and wrote `b.txt`, and the position in between.
+    /// A thread that wrote `a.txt`, then changed it and wrote `b.txt`, and the position in between.
     fn two_runs(&self) -> (String, u64) {
         let (id, position) = self.play(None, [write("/a.txt", "one")]);
         let read = Reply::Call("read_file", json!({"file_path": "/a.txt"}));
@@ -136,7 +136,7 @@ fn without_a_terminal_nothing_changes_unasked() {
     assert_eq!(place.read("a.txt").as_deref(), Some("one"));
 }
 
-/// Runs at a terminal, where a person types.
+/// Runs a command at a terminal and types `typed`.
 fn at_terminal(command: &mut Command, typed: &str) -> (Finished, String) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
@@ -148,10 +148,10 @@ fn at_terminal(command: &mut Command, typed: &str) -> (Finished, String) {
     let child = command.stdin(open()).stderr(open()).stdout(Stdio::piped()).spawn().unwrap();
     let shown = std::thread::spawn(move || {
         let (mut shown, mut chunk) = (Vec::new(), [0; 1024]);
-        // Ends with an error once the program has closed its end.
+        // Fails once the program has closed the terminal.
         while let Ok(n @ 1..) = terminal.read(&mut chunk) {
             shown.extend_from_slice(&chunk[..n]);
-            // What is typed before the question does not answer it.
+            // Input typed before the question would not answer it.
             let text = String::from_utf8_lossy(&shown);
             if text.contains("[y]es, [n]o ") || text.contains("[c]ancel? ") {
                 typed.take().into_iter().for_each(|typed| terminal.write_all(typed.as_bytes()).unwrap());
@@ -183,7 +183,7 @@ fn a_person_at_the_terminal_sees_the_plan_and_decides() {
     assert_eq!((overwritten.code, place.read("a.txt").as_deref()), (Some(0), Some("one")), "{shown}");
 }
 
-/// Bytes of a database with what is beside it.
+/// The size of a database with its WAL and index.
 fn size(file: &Path) -> u64 {
     let parts = ["", "-wal", "-shm"].map(|suffix| fs::metadata(format!("{}{suffix}", file.display())));
     parts.into_iter().flatten().map(|meta| meta.len()).sum()
@@ -199,7 +199,7 @@ fn deleting_and_pruning_threads_frees_what_was_kept_for_them() {
     let before = size(&undo);
     assert_eq!(place.threads(&["delete", &id]).code, Some(0));
     assert!(size(&undo) <= before && size(&undo) > 200_000, "the fork and the other thread need what they changed");
-    // The fork does not depend on what it was copied from.
+    // The fork does not depend on its source.
     let back = place.rewind(&fork, 1, &["--files", "yes"]);
     assert_eq!((back.code, place.read("a.txt")), (Some(0), None), "{back:?}");
     let forth = place.rewind(&fork, position, &["--files", "yes"]);
@@ -242,7 +242,7 @@ fn changes_in_another_directory_are_not_passed_over_in_silence() {
     assert!(refused.one_message().contains("are in another directory than "), "{refused:?}");
     assert!(other.join("b.txt").exists() && place.threads(&["show", &id]).out.contains("/b.txt"));
 
-    // Where files of the thread's own directory go back, the others are told beside them.
+    // If files of the thread's own directory are restored, the program only mentions the others.
     let read = Reply::Call("read_file", json!({"file_path": "/a.txt"}));
     place.play(Some(&id), [read, write("/a.txt", "three")]);
     let back = place.rewind(&id, position, &["--files", "yes"]);
@@ -266,7 +266,7 @@ fn a_directory_that_was_moved_is_told() {
     assert!(another.one_message().contains("or it was moved; nothing was done"), "{another:?}");
     assert_eq!(place.read("a.txt").as_deref(), Some("two"));
     assert!(place.threads(&["show", &id]).out.contains("/b.txt"), "the conversation stays too");
-    // Back in its place it is the same again.
+    // Moved back, the directory is recognised again.
     fs::remove_file(place.root()).unwrap();
     fs::rename(&moved, place.root()).unwrap();
     assert_eq!(place.rewind(&id, position, &["--files", "yes"]).code, Some(0));

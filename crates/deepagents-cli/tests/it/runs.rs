@@ -1,4 +1,4 @@
-//! Runs that come to their end.
+//! Runs that finish.
 
 use std::fs;
 use std::io::Read;
@@ -51,7 +51,7 @@ fn what_is_piped_in_beside_a_task_stands_below_it() {
         let refused = finish(command.arg("Review this").stdin(fs::File::open(&file).unwrap()));
         assert!(refused.one_message().contains(why), "{refused:?}");
     }
-    // Nothing is nothing, also of somebody who never closes it.
+    // Empty input is ignored, even if stdin is never closed.
     let server = Server::start([Reply::Text(vec!["Fine."]), Reply::Text(vec!["Fine."])]);
     let empty = finish_with(run(dir.path(), &server.address).args(["-q", "Review this"]), "");
     assert_eq!((empty.code, empty.err.as_str()), (Some(0), ""), "{empty:?}");

@@ -1,4 +1,4 @@
-//! An answer in the shape of a schema.
+//! Structured output by a JSON schema.
 
 use std::fs;
 use std::process::Command;
@@ -29,7 +29,7 @@ fn an_answer_in_the_shape_of_a_schema_is_printed_as_json_alone() {
         ("{", "is no JSON"),
         ("{\"type\": \"string\"}", "no schema of an object"),
         (odd, "is no JSON Schema"),
-        // A mark that some editors put before a text says nothing.
+        // A byte order mark is ignored.
         ("\u{feff}{\"type\": \"string\"}", "no schema of an object"),
     ] {
         fs::write(&file, text).unwrap();
@@ -56,7 +56,7 @@ fn an_answer_without_the_shape_that_is_asked_for_is_not_printed() {
     assert!(half.one_message().contains("token limit"), "{half:?}");
 }
 
-/// The script of a step of a workflow.
+/// The script of a workflow step.
 fn script(workflow: &str) -> String {
     let (_, rest) = workflow.split_once("run: |\n").unwrap();
     let lines = rest.lines().take_while(|line| line.is_empty() || line.starts_with("          "));

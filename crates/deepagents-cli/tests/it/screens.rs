@@ -1,4 +1,4 @@
-//! The program without a subcommand, on a terminal.
+//! The program without a subcommand, at a terminal.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,10 +9,10 @@ use crate::program::{deepagents, finish, finish_with, run};
 use crate::server::{Reply, Server};
 use crate::terminal::Terminal;
 
-/// What switches off everything that may have been switched on.
+/// Resets every terminal mode that the program may have set.
 const RESTORED: &str = "\x1b[?2004l\x1b[0m\x1b[?25h";
 
-/// The screens in a home directory of their own.
+/// The screens, with their own home directory.
 fn screens(root: &Path, home: &Path, server: &Server) -> Command {
     let mut command = deepagents();
     command.env("HOME", home).env("TERM", "xterm-256color").env("NO_COLOR", "1");
@@ -30,7 +30,7 @@ impl Place {
         Self { root: tempfile::tempdir().unwrap(), home: tempfile::tempdir().unwrap() }
     }
 
-    /// The screens with their prompt: keys count from then on.
+    /// Starts the screens and waits for the prompt, so that keys are accepted.
     fn start(&self, server: &Server, args: &[&str]) -> Terminal {
         let mut command = screens(self.root.path(), self.home.path(), server);
         let mut terminal = Terminal::start(command.env("DEEPAGENTS_DEBUG", "1").args(args));
@@ -222,7 +222,7 @@ fn a_task_is_worked_on_without_a_terminal_and_attach_shows_it_and_asks_what_wait
     assert!(begun.code == Some(0) && begun.err.contains("deepagents attach"), "{begun:?}");
     let thread = begun.out.trim().to_owned();
     server.wait();
-    // As it was printed: the thread knows its model, whatever keys there are.
+    // The printed command works as it is: the thread stores its model, whatever keys are set.
     let mut terminal = Terminal::start(&mut without_model(&place, &["attach", &thread], Some("k")));
     terminal.wait_for("make asked.txt");
     terminal.wait_for("touch asked.txt");
@@ -259,7 +259,7 @@ fn the_users_hooks_hold_in_the_screens_too_and_hear_of_the_end() {
     assert!(told.contains("prompt_input_exit"), "{told}");
 }
 
-/// A picture of one red point.
+/// A PNG of a single red pixel.
 const DOT: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0\x90wS\xde\0\0\0\x0cIDATx\x9cc\xf8\xcf\xc0\0\0\x03\x01\x01\0\xc9\xfe\x92\xef\0\0\0\0IEND\xaeB`\x82";
 
 #[test]
@@ -288,7 +288,7 @@ fn images_are_drawn_where_the_terminal_says_that_it_draws_them_and_never_out_of_
         let results = terminal.seen.matches(drawn.unwrap_or(kitty)).count();
         terminal.type_in("and at dot.png\r");
         terminal.wait_for("another.");
-        // A picture is taken off the screen with what is around it, and drawn anew.
+        // Ctrl-L removes pictures with the rest of the screen and redraws them.
         terminal.type_in("\u{c}");
         if let Some(sequence) = drawn {
             while terminal.seen.matches(sequence).count() < 4 {
@@ -386,7 +386,7 @@ fn text_from_a_pipe_is_the_task_also_with_the_options_of_the_screens() {
     assert!(empty.code == Some(0) && empty.err.contains("say what is to be done next"), "{empty:?}");
 }
 
-/// The program in the place's directory without a model of its own, with the key of a provider.
+/// The program without a configured model, in the place's directory and with a provider's key.
 fn without_model(place: &Place, args: &[&str], key: Option<&str>) -> Command {
     let mut command = deepagents();
     command.env("HOME", place.home.path()).env("TERM", "xterm-256color").env("NO_COLOR", "1");
@@ -469,7 +469,7 @@ fn what_the_terminal_answers_late_is_not_typed_and_an_editor_that_dies_leaves_it
     let server = Server::start([Reply::Text(vec!["Heard", " you."])]);
     let place = Place::new();
     let mut command = screens(place.root.path(), place.home.path(), &server);
-    // An editor that leaves the mouse on and no echo behind.
+    // An editor that leaves mouse reporting on and echo off.
     command.env("EDITOR", "sh -c 'stty raw -echo; printf \"\\033[?1000h\"; exit 3'").env_remove("VISUAL");
     let mut terminal = Terminal::start(&mut command);
     terminal.wait_for("test-model");
@@ -526,7 +526,7 @@ fn what_a_provider_asks_to_wait_is_told_and_esc_ends_the_wait() {
     terminal.type_in("/quit\r");
     assert_eq!(terminal.end().0, Some(0));
     assert_eq!(server.requests().len(), 1);
-    // What a sub-agent waits for is told beside it.
+    // The retry of a subagent is shown next to it.
     let task = json!({"subagent_type": "general-purpose", "description": "count"});
     let server = Server::start([Reply::Call("task", task), limited()]);
     let place = Place::new();
@@ -560,7 +560,7 @@ fn a_thread_goes_on_in_the_mode_of_the_screens() {
     let denied = go_on(&["--continue", "write it"]);
     assert!(denied.code == Some(0) && denied.out.contains("Then not."), "{denied:?}");
     assert!(!place.root.path().join("a.txt").exists(), "{denied:?}");
-    // The screens go on in it, too.
+    // The screens continue in that mode, too.
     let mut terminal = place.start(&server, &["--continue"]);
     terminal.wait_for("Then not.");
     terminal.wait_for("plan");
@@ -632,7 +632,7 @@ fn what_comes_behind_a_sign_of_several_characters_is_placed_anew_where_it_is_pri
     terminal.wait_for("away.");
     terminal.type_in("/quit\r");
     assert_eq!(terminal.end().0, Some(0));
-    // What was said before is printed at once.
+    // The earlier conversation is printed immediately.
     let mut terminal = place.start(&server, &["--continue"]);
     terminal.wait_for("and away.");
     terminal.type_in("/quit\r");

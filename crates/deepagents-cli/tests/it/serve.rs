@@ -1,4 +1,4 @@
-//! `deepagents serve`, with what describes the agents.
+//! `deepagents serve` and its project files.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What each setting of a `deepagents.toml` does.
+//! Every setting of a `deepagents.toml`.
 
 use std::fs;
 use std::io::Write;
@@ -10,21 +10,21 @@ use crate::mcp::SERVER;
 use crate::server::{Reply, Server};
 use crate::serving::{Place, Serving};
 
-/// The last result of a tool.
+/// The last tool result.
 fn result(values: &Value) -> String {
     let messages = values["messages"].as_array().unwrap();
     let result = messages.iter().rev().find(|message| message["type"] == "tool");
     result.unwrap_or_else(|| panic!("no call was made: {values}"))["content"].to_string()
 }
 
-/// The names of the tools that the model was offered last.
+/// The names of the tools in the last request.
 fn offered(place: &Place) -> Vec<String> {
     let request = place.model.requests().pop().unwrap();
     let tools = request.body["tools"].as_array().cloned().unwrap_or_default();
     tools.iter().filter_map(|tool| tool["function"]["name"].as_str().map(str::to_owned)).collect()
 }
 
-/// The first line of an answer and its head.
+/// The status line and headers of a response.
 fn head(serving: &Serving, request: &str) -> String {
     use std::io::{BufRead, BufReader};
     let mut stream = TcpStream::connect(&serving.address).unwrap();
@@ -175,7 +175,7 @@ fn hosts_origins_and_the_log_of_requests_are_as_they_say() {
     serving.ask("DELETE", &format!("/threads/{thread}"), "", &json!({}));
     let noted = fs::read_to_string(place.path().join("audit.log")).unwrap();
     assert!(noted.lines().any(|line| line.contains("DELETE") && line.contains(thread)), "{noted}");
-    // The two that came under a strange name, and from a strange page.
+    // The requests with a foreign `Host` and a foreign `Origin`.
     assert_eq!(noted.lines().filter(|line| line.contains("/info") && line.contains("403")).count(), 2, "{noted}");
 }
 

@@ -1,4 +1,4 @@
-//! A small server that speaks Chat Completions and plays a script, one reply a request.
+//! A small Chat Completions server that plays a script, one reply per request.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,25 +11,25 @@ use serde_json::{Value, json};
 
 /// A reply.
 pub(crate) enum Reply {
-    /// Text in these pieces.
+    /// Text in these chunks.
     Text(Vec<&'static str>),
-    /// Text whose rest is held back until the other end sends.
+    /// Text whose rest is held back until the channel sends.
     Gated(&'static str, Receiver<()>, String),
     /// One tool call.
     Call(&'static str, Value),
     /// Several tool calls.
     Calls(Vec<(&'static str, Value)>),
-    /// Words and a tool call.
+    /// Text and a tool call.
     TextAndCall(&'static str, &'static str, Value),
-    /// Text that ends for this reason.
+    /// Text with this finish reason.
     CutOff(&'static str, &'static str),
     /// An error.
     Status(u16, Value),
-    /// Nothing, until the client goes away.
+    /// No response until the client disconnects.
     Hang,
 }
 
-/// A request as it came.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     /// Lines of the head, in lower case.
@@ -45,7 +45,7 @@ impl Request {
     }
 }
 
-/// The server. It lives until the test's process ends.
+/// The server. It runs until the test process ends.
 pub(crate) struct Server {
     pub(crate) address: String,
     requests: Arc<Mutex<Vec<Request>>>,
@@ -69,7 +69,7 @@ impl Server {
         Self { address, requests, arrivals }
     }
 
-    /// A server that answers each request by itself, as a rule says.
+    /// A server that answers each request by a rule.
     pub(crate) fn by_rule(rule: impl Fn(&Value) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = format!("http://{}/v1", listener.local_addr().expect("an address"));
@@ -88,7 +88,7 @@ impl Server {
                     }
                     let (streamed, reply) = (request.body["stream"] == true, rule(&request.body));
                     seen.lock().expect("requests").push(request);
-                    // The test may not be waiting, and the client may be gone.
+                    // The test may not be waiting, and the client may have disconnected.
                     let _ = arrived.send(());
                     let _ = answer(&mut stream, reply, streamed);
                 });
@@ -118,7 +118,7 @@ fn serve(
         let mut stream = stream.expect("a connection");
         let Some(request) = read(&stream) else { continue };
         if request.asks_for_models() {
-            // Without a list it says nothing, and is asked no further.
+            // Without a list, the connection closes without a response.
             let _ = models.map(|models| whole(&mut stream, 200, models));
             continue;
         }
@@ -128,7 +128,7 @@ fn serve(
         let _ = arrived.send(());
         let reply =
             script.pop_front().unwrap_or_else(|| Reply::Status(400, json!({"error": {"message": "no reply left"}})));
-        // A client that goes away early is what some tests are about.
+        // Some tests disconnect early.
         let _ = answer(&mut stream, reply, streamed);
     }
 }
@@ -214,7 +214,7 @@ fn answer(stream: &mut TcpStream, reply: Reply, streamed: bool) -> std::io::Resu
     }
 }
 
-/// The list of models, which says how much they read.
+/// The list of models, with their context windows.
 fn models() -> Value {
     json!({"data": [{"id": "test-model", "max_model_len": 200_000}]})
 }

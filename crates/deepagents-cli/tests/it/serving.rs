@@ -1,4 +1,4 @@
-//! `deepagents serve` as a process of its own, and what asks it.
+//! `deepagents serve` as a child process, and requests to it.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 use crate::program::{Finished, deepagents, finish};
 use crate::server::{Reply, Server};
 
-/// A directory beside a model.
+/// A directory and a model.
 pub(crate) struct Place {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) model: Server,
 }
 
-/// The program while it serves.
+/// The running server.
 pub(crate) struct Serving {
     pub(crate) child: Child,
     pub(crate) address: String,
@@ -28,19 +28,19 @@ pub(crate) struct Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have ended.
+        // The process may have exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Place {
-    /// A directory beside a model that always says hello.
+    /// A directory, and a model that always says hello.
     pub(crate) fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap(), model: Server::by_rule(|_| Reply::Text(vec!["Hello."])) }
     }
 
-    /// The same with a model that does as it is told: `call NAME ARGUMENTS`.
+    /// The same with a model that obeys `call NAME ARGUMENTS`.
     pub(crate) fn obeying() -> Self {
         let model = Server::by_rule(|request| {
             let last = request["messages"].as_array().and_then(|messages| messages.last()).cloned().unwrap_or_default();
@@ -62,13 +62,13 @@ impl Place {
     pub(crate) fn write(&self, name: &str, text: &str) {
         let file = self.path().join(name);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
-        // As editors do: nobody sees half of it.
+        // Atomically, as editors do.
         let fresh = self.dir.path().join("fresh");
         fs::write(&fresh, text).unwrap();
         fs::rename(fresh, file).unwrap();
     }
 
-    /// A `deepagents.toml` with this behind an agent `one` that has the model.
+    /// Writes a `deepagents.toml` with an agent `one` that has the model, followed by `rest`.
     pub(crate) fn describe(&self, rest: &str) {
         let model = format!("model = \"test-model\"\nbase_url = {:?}\n", self.model.address);
         self.write("deepagents.toml", &format!("[agents.one]\n{model}{rest}"));
@@ -100,7 +100,7 @@ impl Place {
         serving
     }
 
-    /// Serves what `project` describes.
+    /// Serves `project`.
     pub(crate) fn serve_project(&self) -> Serving {
         self.serve(|command| command.arg(self.path()))
     }
@@ -110,7 +110,7 @@ impl Place {
         done.one_message().to_owned()
     }
 
-    /// What the model was told last.
+    /// The system prompt of the last request.
     pub(crate) fn system(&self) -> String {
         let request = self.model.requests().pop().unwrap();
         request.body["messages"][0]["content"].to_string()
@@ -121,7 +121,7 @@ impl Serving {
     pub(crate) fn ask(&self, method: &str, path: &str, token: &str, body: &Value) -> (u16, Value) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let body = body.to_string();
-        // By this version answers come in one piece.
+        // HTTP/1.0, so that the response is not chunked.
         write!(
             stream,
             "{method} {path} HTTP/1.0\r\nhost: localhost\r\nx-api-key: {token}\r\ncontent-type: application/json\r\n\
@@ -143,7 +143,7 @@ impl Serving {
         values
     }
 
-    /// Has the agent make a call. Gives what the run left.
+    /// Has the agent make a tool call. Returns the final state.
     pub(crate) fn call(&self, agent: &str, name: &str, arguments: &Value) -> Value {
         let input = json!({"messages": [{"role": "user", "content": format!("call {name} {arguments}")}]});
         let (status, values) = self.ask("POST", "/runs/wait", "", &json!({"assistant_id": agent, "input": input}));

@@ -1,4 +1,4 @@
-//! Tasks and messages that begin with a slash.
+//! Tasks and messages that start with a slash.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -47,7 +47,7 @@ impl Place {
         command
     }
 
-    /// What a request of a run says beside its system prompt.
+    /// The request of a run without the system prompt.
     fn told(&self, args: &[&str], stdin: &str) -> String {
         let server = Server::start([Reply::Text(vec!["Done."])]);
         let done = finish_with(self.run(&server).args(args), stdin);

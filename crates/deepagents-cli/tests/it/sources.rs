@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::program::{Finished, deepagents, finish, run};
 use crate::server::{Reply, Request, Server};
 
-/// A directory for the agent, and the home of a user.
+/// The agent's root and a user's home.
 struct Place {
     dir: tempfile::TempDir,
 }
@@ -39,7 +39,7 @@ impl Place {
         Self { dir }
     }
 
-    /// Notes and skills here and of the user, two skills with one name, and one that is none.
+    /// Memory and skills of the project and the user, two skills of the same name, and an invalid one.
     fn full() -> Self {
         let place = Self::new();
         let (root, home) = (place.root(), place.home());
@@ -80,7 +80,7 @@ fn system(request: &Request) -> String {
     system.map(|message| message["content"].as_str().unwrap_or_default()).collect()
 }
 
-/// The last result of a tool.
+/// The last tool result.
 fn result(request: &Request) -> String {
     let messages = request.body["messages"].as_array().unwrap();
     messages.iter().rfind(|message| message["role"] == "tool").unwrap()["content"].to_string()
@@ -319,7 +319,7 @@ fn commands_run_in_the_directory_as_before() {
     let finished = finish(place.run(&server).args(["--execute", "Go"]));
     assert_eq!(finished.code, Some(0), "{finished:?}");
     let result = result(&server.requests()[1]);
-    // Where there is no sandbox, commands are refused.
+    // Without a sandbox, commands are refused.
     assert!(result.contains("We indent with tabs.") || finished.out.contains("✗ execute"), "{result}");
     assert!(!result.contains("threads.db"), "{result}");
 }
@@ -414,7 +414,7 @@ fn a_pipe_or_a_device_in_the_place_of_what_is_brought_holds_up_nothing() {
     let finished = finish(run(&root, &server.address).env("HOME", place.home()).args(["--trust", "Go"]));
     assert_eq!(finished.code, Some(0), "{finished:?}");
     assert_eq!(show(&["trust", "show"]).code, Some(0));
-    // Settings that cannot be read end the run, whatever they are.
+    // An unreadable settings file ends the run.
     std::os::unix::fs::symlink("/dev/zero", own.join("config.toml")).unwrap();
     let refused = finish(run(&root, &server.address).env("HOME", place.home()).args(["--trust", "Go"]));
     assert!(refused.err.contains("config.toml") && refused.err.contains("not a regular file"), "{refused:?}");

@@ -1,4 +1,4 @@
-//! Databases that are gone, full, or cannot be written.
+//! Databases that are missing, full or read-only.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +10,7 @@ use deepagents_testing::skip::skip;
 use crate::program::{Finished, deepagents, finish, run};
 use crate::server::{Reply, Server};
 
-/// The same call with a shell script around it, in which `$@` runs it.
+/// Wraps a command in a shell script, which runs it as `"$@"`.
 fn within(script: &str, inner: &Command) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", script, "sh"]).arg(inner.get_program()).args(inner.get_args());

@@ -1,4 +1,4 @@
-//! Turn after turn, as lines of JSON ask for them.
+//! Conversations over JSON lines.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -183,7 +183,7 @@ fn what_was_said_to_a_turn_that_waits_is_told_once_however_it_goes_on() {
     let mut talk = place.start(&server, &["--approve", "ask"]);
     talk.user("one");
     talk.until("text_delta");
-    // A turn that is about to end goes on with it, and then waits.
+    // A turn about to end handles the message first, and then waits.
     talk.user("first");
     gate.send(()).unwrap();
     talk.until("asked");
@@ -239,7 +239,7 @@ fn what_was_started_in_the_background_is_waited_for_between_turns_and_at_the_end
     let place = Place::new();
     let mut talk = place.start(&server, &["--background", "--wait-background"]);
     talk.user("go");
-    // Nobody says another word.
+    // No further input is sent.
     while !text(&talk.seen).contains("All told.") {
         talk.until("text_delta");
     }
@@ -275,7 +275,7 @@ fn the_end_of_the_input_finishes_the_turn_and_open_questions_stay() {
     assert!(problems.contains(" --approve ask --json --input-format stream-json --root "), "{problems}");
 }
 
-/// Two calls, of which one is rejected, with a word for the turn after that.
+/// Two calls, of which one is rejected, and a message for the next turn.
 fn half_decided(place: &Place, server: &Server) -> Talk {
     let mut talk = place.start(server, &["--approve", "ask"]);
     talk.user("go");
@@ -283,7 +283,7 @@ fn half_decided(place: &Place, server: &Server) -> Talk {
     assert_eq!(talk.until("run_finished")["stop"], "waiting");
     talk.say(&json!({"answer": first, "decision": {"type": "reject", "message": "NO TO A"}}).to_string());
     talk.user("meanwhile");
-    // It is told of the line behind them: they have been read.
+    // The error about this line shows that those before were read.
     talk.say("no JSON");
     let mut problem = [0; 16];
     talk.child.stderr.as_mut().unwrap().read_exact(&mut problem).unwrap();
@@ -304,7 +304,7 @@ fn what_was_decided_and_said_before_the_input_ends_or_a_signal_comes_is_kept_wit
         if by_signal {
             let pid = talk.child.id().to_string();
             assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-            // Its input ends only after that.
+            // Stdin is closed only after the process has ended.
             talk.child.wait().unwrap();
             assert_eq!(talk.end().0, Some(130));
         } else {

@@ -14,9 +14,9 @@ use serde_json::json;
 use crate::program::{deepagents, run};
 use crate::server::{Reply, Server};
 
-/// A program that says nothing for so long says nothing any more.
+/// A program without output for this long counts as hung.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long an answer may take before its key is pressed again.
+/// How long to wait for a reaction before a key is pressed again.
 const AGAIN: Duration = Duration::from_secs(3);
 
 /// The program and the other end of its terminal.
@@ -37,7 +37,7 @@ impl Terminal {
         let terminal = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
         let copy = || Stdio::from(terminal.try_clone().unwrap());
         let child = command.stdin(copy()).stdout(copy()).stderr(copy()).spawn().unwrap();
-        // No copy of the terminal is left here, so that it ends with the program.
+        // Drops our copies of the terminal, so that it closes with the program.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let end: File = end.into();
         let (give, pieces) = channel();
@@ -53,7 +53,7 @@ impl Terminal {
         Self { child, end, pieces, seen: String::new() }
     }
 
-    /// Reads on; false when the program has gone, or says nothing any more.
+    /// Reads more output. Returns `false` if the program has exited or hangs.
     pub(crate) fn read(&mut self) -> bool {
         self.read_for(PATIENCE)
     }
@@ -64,7 +64,7 @@ impl Terminal {
         true
     }
 
-    /// Presses a key until the program answers it: one that comes in the moment in which a question is drawn is no answer.
+    /// Presses a key until the program reacts. A key that arrives while a question is being drawn is ignored.
     pub(crate) fn press_until(&mut self, key: &str, words: &str) {
         for _ in 0..10 {
             self.type_in(key);
@@ -86,13 +86,13 @@ impl Terminal {
         self.end.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Whether the terminal shows what is typed, as it did at the beginning.
+    /// Whether the terminal echoes input.
     pub(crate) fn echoes(&self) -> bool {
         tcgetattr(&self.end).unwrap().local_modes.contains(LocalModes::ECHO)
     }
 
     fn has_gone(&mut self) -> bool {
-        // Without a reader the terminal has ended.
+        // The reader thread has ended, so the terminal is closed.
         matches!(self.pieces.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected))
     }
 
@@ -214,7 +214,7 @@ fn a_long_value_is_wrapped_so_that_none_of_it_looks_like_another_question() {
 
 #[test]
 fn a_rule_that_is_to_be_remembered_is_shown_whole_and_forges_no_line() {
-    // The terminal has 40 columns: `in this` would stand at the beginning of a line.
+    // The terminal has 40 columns, so `in this` would start a line.
     let path = format!("/a{}in this [s]ession? yes.txt", " ".repeat(16));
     let server = Server::start([
         Reply::Call("write_file", json!({"file_path": path, "content": "a"})),
@@ -225,7 +225,7 @@ fn a_rule_that_is_to_be_remembered_is_shown_whole_and_forges_no_line() {
     terminal.wait_for("[r]espond TEXT? ");
     terminal.type_in("a\n");
     terminal.wait_for("  always: ");
-    // Whoever sees the rule may answer at once.
+    // Once the rule is shown, an answer is accepted.
     terminal.type_in("o\n");
     let (code, seen) = terminal.end();
     let rule: Vec<&str> = seen.lines().skip_while(|line| !line.starts_with("  always: ")).collect();

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::program::{Finished, deepagents, finish, run};
 use crate::server::{Reply, Server};
 
-/// A directory with a root and a place for threads.
+/// A root directory and a place for threads.
 struct Place {
     dir: tempfile::TempDir,
 }
@@ -45,7 +45,7 @@ impl Place {
         serde_json::from_str(&finished.out).unwrap_or_else(|error| panic!("{error}: {finished:?}"))
     }
 
-    /// The ids of all threads, the last one first.
+    /// The IDs of all threads, the latest first.
     fn ids(&self) -> Vec<String> {
         let list = self.json(&["list", "--json"]);
         list.as_array().unwrap().iter().map(|thread| thread["id"].as_str().unwrap().to_owned()).collect()
@@ -80,7 +80,7 @@ fn a_run_that_goes_on_shows_the_whole_todo_list_though_one_item_changed() {
         let items = items.map(|(content, status)| json!({"content": content, "status": status}));
         Reply::Call("write_todos", json!({ "todos": items }))
     };
-    // The second text answers the question what became of the open items.
+    // The second text answers the reminder about open todos.
     let server =
         Server::start([todos("in_progress"), text("Soon."), text("Later."), todos("completed"), text("Done.")]);
     finish(place.run(&server).arg("Plan"));
@@ -135,7 +135,7 @@ fn the_answer_is_shown_by_the_process_that_finds_it_there() {
     finish(place.run(&server).arg("First"));
     let history = place.threads(&["show", &place.ids()[0], "--history"]).out;
     let last = history.split_whitespace().next().unwrap().to_owned();
-    // As after a kill between the answer and the end of its run.
+    // As after a kill between the model response and the end of its run.
     let fork = place.threads(&["fork", &place.ids()[0], "--at", &last]).out.trim().to_owned();
     let shown = finish(place.run(&server).args(["--resume", &fork]));
     assert!(shown.code == Some(0) && shown.out.starts_with("The answer.\n\n"), "{shown:?}");
@@ -155,7 +155,7 @@ fn a_run_that_was_killed_goes_on_with_resume_at_once() {
     server.wait();
     child.kill().unwrap();
     child.wait().unwrap();
-    // The server is still busy with the request of the dead process, which it gives up when that is gone.
+    // The server still handles the request of the killed process, and gives up once the connection closes.
     let id = place.ids()[0].clone();
     let listed = place.threads(&["list"]).out;
     assert!(listed.contains("interrupted") && !listed.contains("running"), "{listed}");
@@ -310,7 +310,7 @@ fn a_thread_is_not_called_by_what_is_hidden_in_it_and_goes_on_hiding_it() {
     let export = place.json(&["export", &id]);
     assert_eq!(export["thread"]["metadata"]["title"], "Write to [REDACTED_EMAIL]");
     assert!(!export.to_string().contains("carol@"), "{export}");
-    // A later version knows a kind that this one does not.
+    // A later version may store a detector that this one does not know.
     let database = rusqlite::Connection::open(place.dir.path().join("t.db")).unwrap();
     let later = "UPDATE thread SET metadata = replace(metadata, '\"email\"', '\"voice\",\"email\"')";
     assert_eq!(database.execute(later, []), Ok(1));
@@ -319,7 +319,7 @@ fn a_thread_is_not_called_by_what_is_hidden_in_it_and_goes_on_hiding_it() {
     assert!(more.err.contains("goes on with what was hidden in it: --redact email"), "{more:?}");
     let asked = server.requests()[1].body.to_string();
     assert!(!asked.contains("dave@") && asked.contains("10.1.2.3"), "{asked}");
-    // Who says what is to be hidden now is not told what was.
+    // An explicit `--redact` silences the note about the stored one.
     let other = finish(place.run(&server).args(["--continue", "--redact", "ip", "And from 10.1.2.4"]));
     assert!(!other.err.contains("--redact"), "{other:?}");
     assert!(!server.requests()[2].body.to_string().contains("10.1.2.4"));
@@ -444,7 +444,7 @@ fn a_status_that_the_program_does_not_know_is_told() {
     assert!(again.one_message().contains("has the status `moved`"), "{again:?}");
 }
 
-/// A model that starts a task, which comes to its end only when it `may`, and says what it was told of it.
+/// A model that starts a task, which ends only once `may` is set, and reports the result.
 fn delegating(may: &Arc<AtomicBool>) -> Server {
     let may = may.clone();
     Server::by_rule(move |body| {
@@ -479,7 +479,7 @@ fn what_works_in_the_background_at_the_end_of_a_run_is_told_and_gone_on_with_by_
     let thread = place.ids()[0].clone();
     assert!(first.err.contains("1 background task not done (task_"), "{first:?}");
     assert!(first.err.contains(&format!("go on with `deepagents run --resume {thread} --root ")), "{first:?}");
-    // It is shown below its thread.
+    // The task is listed below its thread.
     let lines = place.threads(&["list"]).out;
     assert_eq!(lines.lines().count(), 2, "{lines}");
     assert!(lines.lines().nth(1).unwrap().starts_with("  task_") && lines.contains("general-purpose"), "{lines}");
@@ -613,7 +613,7 @@ fn what_a_sub_agent_did_is_shown_by_its_path_also_in_a_copy_and_goes_with_histor
     let exported = place.json(&["export", &thread]).to_string();
     assert!(exported.contains("Count the birds") && exported.contains("Three birds."), "{exported}");
     assert_eq!(place.threads(&["prune", &thread]).code, Some(0));
-    // It is history, which goes: the copy has its own.
+    // Pruning removes it, because it is history. The copy has its own.
     let pruned = place.threads(&["show", &thread, "--path", &path]);
     assert!(pruned.wrong_usage().contains("it has none"), "{pruned:?}");
     assert_eq!(shown(&copy), conversation);

@@ -1,4 +1,4 @@
-//! Tool calls by hand.
+//! Tool calls made by hand.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -190,7 +190,7 @@ fn wrong_rules_are_refused_with_a_message() {
         let finished = finish(tools(dir.path()).arg("--rules").arg(&rules));
         assert!(finished.wrong_usage().contains(told), "{finished:?}");
     }
-    // Some editors put a mark before a text.
+    // Some editors write a byte order mark.
     fs::write(&rules, "\u{feff}[]").unwrap();
     let finished = finish(tools(dir.path()).arg("--rules").arg(&rules));
     assert_eq!(finished.code, Some(0), "{finished:?}");
@@ -245,11 +245,11 @@ fn the_same_calls_come_to_the_same_on_both_backends() {
     .iter()
     .map(|(name, args)| call(name, args))
     .collect();
-    // The state first, as it leaves the directory as it is.
+    // The state backend first, because it leaves the directory unchanged.
     let mut state = answers(&finish_with(tools(dir.path()).args(["--backend", "state"]), &calls));
     let mut local = answers(&finish_with(&mut tools(dir.path()), &calls));
     assert_eq!(state.len(), 21);
-    // A directory in the state is there as long as a file is below it, so one without files is no error there.
+    // In the state, a directory exists only as part of a file's path, so a missing one is not an error.
     assert_eq!(state.remove(1), ("No files found: /none does not exist".to_owned(), false));
     assert_eq!(local.remove(1), ("Error: /none does not exist".to_owned(), true));
     assert_eq!(state, local);

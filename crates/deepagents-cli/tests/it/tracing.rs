@@ -1,4 +1,4 @@
-//! Traces of runs: to a file, to a receiver, to servers of models, and from the log.
+//! Traces of runs: to a file, to a receiver, to model servers, and from the log.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -53,7 +53,7 @@ fn root(spans: &[Value]) -> &Value {
     spans.iter().find(|span| span["name"].as_str().unwrap().starts_with("invoke_agent")).unwrap()
 }
 
-/// A receiver of OTLP that takes every request, and gives their bodies.
+/// An OTLP receiver that accepts every request and returns the bodies.
 fn receiver() -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -148,7 +148,7 @@ fn a_receiver_that_is_not_there_ends_no_run_and_the_loss_is_told() {
     let ran = finish(command.arg("Write it down"));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.out.contains("Written.") && ran.err.contains("4 spans were lost"), "{ran:?}");
-    // Also where the variables leave more time than the end has.
+    // Exit does not wait longer even if the variables allow it.
     let mut command = place.run(&server);
     let ran = finish(command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{nobody}")).arg("--continue"));
     assert!(ran.err.contains(&format!("cannot be reached: http://{nobody}: ")), "{ran:?}");
@@ -169,7 +169,7 @@ fn a_run_that_was_killed_is_linked_to_by_the_process_that_goes_on_with_it_also_u
     let mut first = place.run(&server);
     first.env("TRACEPARENT", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").arg("--trace").arg(&one);
     let mut child = first.arg("Write it down").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    // What has ended is in the file soon, also of a run that goes on.
+    // Finished spans are soon in the file, even if the run continues.
     while !fs::read_to_string(&one).is_ok_and(|text| text.ends_with('\n') && spans(&text).len() == 2) {
         thread::yield_now();
     }

@@ -1,4 +1,4 @@
-//! What the program says of its command line, where something is asked of it that it has not.
+//! Errors about the command line.
 
 use crate::program::{deepagents, finish};
 
@@ -43,7 +43,7 @@ fn a_command_offers_what_means_something_to_it_alone() {
     assert!(finish(deepagents().arg("--help")).out.contains("--db <FILE>"));
     let tools = finish(deepagents().args(["tools", "-h"])).out;
     assert!(!tools.contains("--execute\n") && !tools.contains("--execute  "), "{tools}");
-    // Who has always given it may go on.
+    // Flags hidden from the help are still accepted.
     assert_eq!(finish(deepagents().args(["tools", "--execute"])).code, Some(0));
     let explained = finish(deepagents().args(["explain", "--background", "--model", "openai:gpt-5.2"]));
     assert!(explained.out.contains("start_async_task"), "{explained:?}");

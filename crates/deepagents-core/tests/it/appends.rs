@@ -1,4 +1,4 @@
-//! Where a log may end.
+//! Positions at which a log may end.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use deepagents_core::journal::{Appended, Fence, Journal, JournalError, LogPosition, MemoryJournal, Record};
 use futures_core::future::BoxFuture;
 
-/// A journal that notes where each append ended: a process can end between two appends, not within one.
+/// A journal that records the position after each append. A process may end between appends, not within one.
 #[derive(Default)]
 pub(crate) struct Appends {
     pub(crate) inner: MemoryJournal,
@@ -14,7 +14,7 @@ pub(crate) struct Appends {
 }
 
 impl Appends {
-    /// Where the thread `t` may be cut.
+    /// The positions at which the thread `t` may be cut.
     pub(crate) fn cuts(&self) -> Vec<usize> {
         let mut ends = self.ends("t");
         ends.pop();

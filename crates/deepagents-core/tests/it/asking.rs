@@ -1,4 +1,4 @@
-//! Calls that ask by themselves.
+//! Tool calls that raise interrupts themselves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use crate::support::{Notes, agent, assert_sound, lines, tool, watch};
 
 const YES: Decision = Decision::Approve;
 
-/// A tool that asks twice before it is done.
+/// A tool that interrupts twice.
 fn asks(notes: &Notes) -> impl DynTool + use<> {
     let notes = notes.clone();
     tool("asks", move |_, cx| {
@@ -173,7 +173,7 @@ async fn a_failing_sibling_ends_the_run_and_what_waits_is_answered() {
     assert_eq!(lines(state.messages())[2], "error: The call of asks was not completed: the run failed.");
 }
 
-/// An agent whose tool runs another agent, which asks.
+/// An agent whose tool runs another agent, which interrupts.
 fn above(journal: &Arc<MemoryJournal>, notes: &Notes, depth: usize) -> Agent {
     let inner = if depth == 0 {
         agent(
@@ -301,7 +301,7 @@ async fn a_change_that_cannot_be_taken_leaves_the_question_open() {
 async fn an_answer_goes_with_what_was_asked_and_not_with_its_place() {
     let (notes, calls) = (Notes::default(), Arc::new(AtomicUsize::new(0)));
     let (noted, made) = (notes.clone(), calls.clone());
-    // What there is to delete is another thing when the call is made again.
+    // The repeated call has another file to delete.
     let delete = tool("delete", move |_, cx| {
         let (notes, file) = (noted.clone(), made.fetch_add(1, Ordering::Relaxed).min(1));
         async move {

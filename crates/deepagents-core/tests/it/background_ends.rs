@@ -1,4 +1,4 @@
-//! How agents in the background end where something goes wrong around them, and what they have cost then.
+//! How background agents end, and what they have cost, when something fails around them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ fn start(below: &Agent, cx: &ToolContext) -> Result<RunHandle, ToolError> {
     cx.background().start(NewTask { id, name, agent: below.clone(), state, input }, 1).map_err(ToolError::fatal)
 }
 
-/// An agent whose first call starts an agent in the background and waits for its end.
+/// An agent whose first call starts a background agent and waits for its end.
 fn waiting_for(below: &Agent, journal: impl Journal) -> Agent {
     let started = below.clone();
     let run = tool("run", move |_, cx| {
@@ -59,7 +59,7 @@ fn below(tool: impl DynTool) -> Agent {
     Agent::builder(model).ids(RandomIds).name("errands").tool(tool).build().unwrap()
 }
 
-/// Panics once, at the end of a call of an agent below.
+/// Panics once, at the end of a child agent's call.
 #[derive(Default)]
 struct PanicsBelow(AtomicBool);
 
@@ -97,7 +97,7 @@ async fn who_reads_an_agent_in_the_background_is_told_its_end_where_an_observer_
                 }
                 last
             });
-            // The reader has nothing left to read then, and waits.
+            // By then, the reader has caught up and waits.
             told.await.unwrap();
             go.notify_one();
             let last = tokio::time::timeout(Duration::from_secs(60), reader).await;
@@ -124,7 +124,7 @@ async fn an_agent_in_the_background_that_cannot_begin_fails_under_its_own_path()
     assert_eq!(paths, [["errand"]]);
 }
 
-/// A journal that takes one append to threads below others, and is away from then on.
+/// A journal that accepts one append to child threads and then becomes unavailable.
 struct AwayBelow {
     inner: MemoryJournal,
     appends: AtomicUsize,

@@ -1,4 +1,4 @@
-//! Agents in the background: threads of their own below that of the run that started them.
+//! Background agents, in child threads of the run that started them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 
 use crate::support::{Notes, tool};
 
-/// An agent that delegates to the background, and to which the threads of what it has started belong.
+/// An agent that delegates to the background and owns the threads of its background agents.
 pub(crate) struct Delegates(pub(crate) Agent);
 
 impl Middleware for Delegates {
@@ -36,7 +36,7 @@ impl Middleware for Delegates {
     }
 }
 
-/// An agent that starts `below` in the background as `errand`, and says what `check` finds.
+/// An agent that starts `below` in the background as `errand` and returns what `check` finds.
 fn starting(below: &Agent, journal: &Arc<MemoryJournal>, check: impl DynTool) -> Agent {
     let agent = below.clone();
     let start = tool("start", move |_, cx| {
@@ -80,7 +80,7 @@ fn sends(notes: &Notes) -> Agent {
     Agent::builder(model).name("errands").tool(send).build().unwrap()
 }
 
-/// Starts the task of thread `t`, and waits until it waits.
+/// Starts the task of thread `t`, and waits until it is interrupted.
 async fn waiting(agent: &Agent) -> (BackgroundTask, Outcome) {
     agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
     let task = agent.background("t").await.unwrap().pop().unwrap();
@@ -97,13 +97,13 @@ async fn an_agent_in_the_background_waits_on_a_thread_of_its_own_and_is_answered
     assert_eq!((task.id.as_str(), task.agent.as_str(), task.status), ("errand", "errands", RunStatus::Interrupted));
     let ids: Vec<String> = waits.action_requests().into_iter().map(|question| question.id).collect();
     assert_eq!(ids, ["errand/0.0?0", "errand/0.1?0"]);
-    // Another process, which knows nothing but the definition and the journal.
+    // Another process, which has only the definition and the journal.
     let agent = starting(&sends(&notes), &journal, nothing());
     let resume = || RunInput::resume("t/errand");
     let wrong = resume().decide(&ids[0], Decision::Respond { message: "x".to_owned() });
     let wrong = agent.invoke(wrong).await.unwrap_err();
     assert!(wrong.to_string().contains("cannot be answered with respond"), "{wrong}");
-    // One answer of two: it waits for the other.
+    // With one of two answers, it waits for the other.
     let waits = agent.invoke(resume().decide(&ids[1], Decision::Approve)).await.unwrap();
     assert_eq!(waits.action_requests().len(), 1);
     let run = agent.run(resume().decide(&ids[0], Decision::Reject { message: None })).detach();
@@ -115,7 +115,7 @@ async fn an_agent_in_the_background_waits_on_a_thread_of_its_own_and_is_answered
     }
     assert!(paths.iter().skip(1).all(|path| path[..] == ["errand".to_owned()]), "{paths:?}");
     let outcome = run.outcome().await.unwrap();
-    // The model of this process is asked from its beginning, in which the calls come first.
+    // The scripted model of this process starts from its beginning, where the calls come first.
     assert_eq!(outcome.stop, FinishReason::Interrupted);
     assert_eq!(notes.list(), ["approve 2", "reject 1"]);
 }
@@ -201,7 +201,7 @@ async fn a_task_that_nobody_runs_is_cancelled_by_writing_its_end_and_one_of_anot
     assert_eq!(task.refresh().await.unwrap().status, RunStatus::Ended);
 }
 
-/// Lets nothing pass.
+/// Blocks everything.
 struct Closed;
 impl RunObserver for Closed {
     fn begin(&self, _: RunStart<'_>) -> Result<()> {
@@ -233,7 +233,7 @@ async fn an_observer_that_never_saw_a_run_begin_has_no_part_in_it() {
     assert_eq!(task.outcome().await.unwrap().text(), "Done.");
 }
 
-/// Lets all pass.
+/// Passes everything on.
 struct Sees;
 impl RunObserver for Sees {
     fn model(
@@ -247,7 +247,7 @@ impl RunObserver for Sees {
     }
 }
 
-/// JSON has no keys of this kind.
+/// JSON has no keys of this type.
 type Odd = BTreeMap<(u8, u8), u8>;
 deepagents_core::last_value!(Places("places"): Odd);
 

@@ -1,4 +1,4 @@
-//! What a run and all agents below it may spend together.
+//! The shared budget of a run and its child agents.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ fn tokens(input: u64, output: u64) -> Usage {
     Usage { input, output, ..Usage::default() }
 }
 
-/// A tool that hands a task to another agent, with a budget of its own if one is given.
+/// A tool that delegates to another agent, optionally with its own budget.
 fn task(child: Agent, own: Budget) -> impl DynTool {
     tool("task", move |_, cx| {
         let (child, input) = (child.clone(), RunInput::new("do it").budget(own.clone()));
@@ -36,7 +36,7 @@ fn task(child: Agent, own: Budget) -> impl DynTool {
     })
 }
 
-/// Answers with a call for ever.
+/// Makes calls forever.
 fn busy(usage: Usage) -> ScriptedModel {
     ScriptedModel::rules().always(Turn::call("echo", json!({})).usage(usage)).build()
 }
@@ -58,7 +58,7 @@ async fn several_runs_share_a_budget_beside_their_own() {
     assert_eq!(model.requests().len(), 3);
 }
 
-/// An agent that starts so many children of one kind at once, and after that works on itself for ever.
+/// An agent that starts this many child agents in parallel, then works forever itself.
 fn above(child: Agent, children: usize, usage: Usage) -> Agent {
     let first = Turn::calls((0..children).map(|_| ("task", json!({})))).usage(usage);
     let model = ScriptedModel::rules()
@@ -72,7 +72,7 @@ fn below(model: &ScriptedModel) -> Agent {
     agent(model.clone()).name("child").tool(echo()).build().unwrap()
 }
 
-/// How the agents below ended.
+/// How the child agents ended.
 fn stops(events: &[Event]) -> Vec<FinishReason> {
     let of_children = events.iter().filter(|event| !event.path.is_empty());
     of_children
@@ -99,7 +99,7 @@ async fn children_that_run_at_once_share_the_tokens_of_the_run_and_all_say_what_
         assert_eq!(stops(&events), vec![FinishReason::Budget(kind); 4]);
         assert_sound(outcome.messages());
         assert_eq!(lines(outcome.messages())[2], format!("result: {:?}", FinishReason::Budget(kind)));
-        // What was under way when it was spent is all that came on top: at most a call of each child.
+        // Only calls in flight when the budget ran out may exceed it: at most one per child.
         let spent = match kind {
             BudgetKind::Tokens => outcome.usage.total() - 2_000,
             BudgetKind::InputTokens => outcome.usage.input - 1_500,
@@ -138,7 +138,7 @@ async fn no_more_tools_are_called_than_the_run_may_call_and_calls_beyond_are_ans
     let main = agent(model).tool(task(child, Budget::default())).build().unwrap();
     let (events, outcome) = watch(main.run(RunInput::new("go").budget(Budget::default().tool_calls(14)))).await;
     let outcome = outcome.unwrap();
-    // Two of the calls are those of the children themselves.
+    // Two of the calls delegate to the children.
     assert_eq!((made.load(Ordering::Relaxed), outcome.spent.tool_calls), (12, 14));
     assert_eq!(stops(&events), vec![FinishReason::Budget(BudgetKind::ToolCalls); 2]);
     let refused = "The call of echo was not made: the limit of tool calls was reached.";
@@ -146,7 +146,7 @@ async fn no_more_tools_are_called_than_the_run_may_call_and_calls_beyond_are_ans
         .iter()
         .filter(|e| matches!(&e.kind, EventKind::ToolFinished { text, error: true, .. } if text == refused));
     assert!(told.count() >= 2);
-    // The agent above needs no more calls, so it can say what it knows.
+    // The parent agent needs no more calls, so it can still answer.
     assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::Done, "That is all.".to_owned()));
     assert_sound(outcome.messages());
 
@@ -184,7 +184,7 @@ async fn the_cost_of_all_agents_counts_with_the_price_of_each_ones_model() {
     let first = Turn::call("task", json!({})).usage(tokens(1_000, 0));
     let model = priced(ScriptedModel::new([first]), Price::new(1_000.0, 0.0));
     let main = agent(model).tool(task(below(&child), Budget::default())).build().unwrap();
-    // One call of the main agent costs 1, one of the child 0.02.
+    // A call of the main agent costs 1, and one of the child 0.02.
     let outcome = main.invoke(RunInput::new("go").budget(Budget::default().cost(1.1))).await.unwrap();
     assert_eq!(outcome.stop, FinishReason::Budget(BudgetKind::Cost));
     assert_eq!(child.requests().len(), 5);
@@ -262,7 +262,7 @@ async fn requests_beside_the_conversation_and_answers_thrown_away_count() {
     let run = async |budget| main.invoke(RunInput::new("go").budget(budget).with(model.clone())).await.unwrap();
     let outcome = run(Budget::default()).await;
     assert_eq!((outcome.stop, outcome.spent.model_calls, outcome.usage.input), (FinishReason::Done, 3, 30));
-    // Spent before the model is asked, between two answers, and just enough.
+    // Used up before the first model call, between two calls, and exactly sufficient.
     for (calls, stop) in [
         (0, FinishReason::StepLimit),
         (1, FinishReason::StepLimit),
@@ -317,7 +317,7 @@ async fn a_resumed_run_goes_on_with_what_its_budget_had_left() {
     assert_eq!((outcome.spent.usage.input, outcome.usage.input), (120, 40), "what this part has used is told apart");
     assert_eq!((outcome.spent.model_calls, outcome.spent.tool_calls), (4, 3));
     assert_sound(outcome.messages());
-    // A new run of the thread has its own.
+    // A new run of the thread has its own budget.
     let outcome = main.invoke(RunInput::new("again").thread("t")).await.unwrap();
     assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::Done, "never".to_owned()));
 }

@@ -1,4 +1,4 @@
-//! Runs that are cancelled.
+//! Cancelled runs.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn hangs() -> impl DynTool {
     })
 }
 
-/// A tool that finishes with a message of its own beside the result.
+/// A tool that finishes with an additional message.
 fn quick() -> impl DynTool {
     tool("quick", |_, _| async {
         Ok(ToolOutput::text("finished").with_update(Update::message(Message::harness("beside"))))
@@ -62,7 +62,7 @@ async fn a_run_whose_token_is_cancelled_before_it_begins_asks_no_model() {
         assert_eq!(outcome.unwrap().stop, FinishReason::Cancelled);
     }
     assert!(model.requests().is_empty());
-    // One that is cancelled later ends then, and the token is the caller's still.
+    // Cancelling the token later ends the run.
     let (token, forever) = (CancellationToken::new(), std::time::Duration::from_secs(3600));
     let slow = crate::support::agent(ScriptedModel::new([Turn::text("never").delay(forever)])).build().unwrap();
     let mut run = slow.run(RunInput::new("hi").cancelled_by(&token));
@@ -107,7 +107,7 @@ async fn cancelling_during_tools_keeps_finished_results_and_answers_the_others_i
     assert_eq!(lines(next.messages())[6..], ["user: go on", "assistant: again"]);
 }
 
-/// A tool that tells of its progress, piece by piece, and never ends.
+/// A tool that reports progress piece by piece and never ends.
 fn tells(pieces: impl IntoIterator<Item = String>) -> impl DynTool {
     let pieces: Vec<String> = pieces.into_iter().collect();
     tool("tells", move |_, cx| {
@@ -282,7 +282,7 @@ async fn a_tool_that_finishes_as_the_run_is_cancelled_is_kept() {
     assert_eq!(lines(outcome.messages())[2..], ["result: done in time"]);
 }
 
-/// A model that stops in the middle of its first answer, and tells in the others what it was shown.
+/// A model that stops in the middle of its first response, and repeats its input in later ones.
 #[derive(Default)]
 struct Halting(std::sync::atomic::AtomicU32);
 
@@ -347,7 +347,7 @@ async fn a_run_that_nobody_reads_is_cancelled_without_what_was_said() {
     assert_eq!(lines(run.outcome().await.unwrap().messages()), ["user: a story"]);
 }
 
-/// A tool whose sub-agent stops in the middle of its answer.
+/// A tool whose subagent stops in the middle of its response.
 fn halting_task() -> impl DynTool {
     let below = agent(Halting::default()).tool(echo()).name("child").build().unwrap();
     tool("task", move |_, cx| {

@@ -1,4 +1,4 @@
-//! Changes of a thread's state as if a part of a run had left it so.
+//! State changes made as if a node of a run had made them.
 
 use deepagents_core::agent::Agent;
 use deepagents_core::error::Error;
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::support::{Notes, agent, assert_sound, lines, tool};
 
-/// An agent on a thread that has had one run, and then a change; its tool and its hook note that they ran.
+/// An agent on a thread after one run and then a change. Its tool and hook record that they ran.
 async fn changed(node: Node, update: Update) -> (Agent, Notes, Result<LogPosition, Error>) {
     let notes = Notes::default();
     let noted = notes.clone();

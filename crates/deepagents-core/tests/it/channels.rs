@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::support::{agent, assert_sound, lines, tool};
 
-/// Adds up, and refuses to go below zero.
+/// Adds up, and rejects a negative sum.
 struct Counter;
 impl Channel for Counter {
     const NAME: &'static str = "counter";
@@ -49,7 +49,7 @@ impl Channel for Secret {
 last_value!(City("city"): Option<String>);
 
 mod elsewhere {
-    /// The macro means another one.
+    /// Shadows `Result`, which the macro must not use.
     #[allow(dead_code, reason = "stands in the way")]
     type Result = std::fmt::Result;
 
@@ -193,7 +193,7 @@ async fn a_hook_that_writes_an_undeclared_channel_fails_the_run_and_says_which()
     assert_eq!(lines(error.state.messages()), ["user: hi"]);
 }
 
-/// Runs two calls of one turn that both change the state, the second after the first.
+/// Runs two calls of one turn that change the state, one after the other.
 async fn two_writers(update: impl Fn(i64) -> Update + Send + Sync + 'static) -> (Vec<String>, State) {
     let update = Arc::new(update);
     let write = json_tool("write", "Writes.", json!({"type": "object"}), move |args: Value, _cx| {
@@ -239,7 +239,7 @@ async fn a_call_whose_update_a_channel_refuses_gets_an_error_and_the_run_goes_on
     assert_eq!(state.get::<Counter>(), Some(&5));
 }
 
-/// Private, and shared with sub-agents nevertheless.
+/// Hidden, but shared with subagents.
 #[derive(Debug)]
 struct Marks;
 
@@ -268,7 +268,7 @@ fn an_inherited_channel_goes_to_sub_agents_and_comes_back_and_callers_do_not_see
     assert!(parent.to_json(false).unwrap().is_empty());
 }
 
-/// Refuses to count to three.
+/// Rejects a sum of three.
 struct Fragile;
 
 impl Channel for Fragile {

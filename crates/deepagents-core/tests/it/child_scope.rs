@@ -1,4 +1,4 @@
-//! Sub-agents that are no agents of the library: each runs in a scope that a call opens.
+//! Foreign child agents, each in a scope opened by a call.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::support::{assert_sound, kinds, lines, tool, until, watch};
 
-/// A service that runs agents of its own under ids: it works on when those who wait for it are gone.
+/// A service that runs its own agents by ID. They continue when their waiters are gone.
 #[derive(Clone, Default)]
 struct Service {
     sessions: Arc<Mutex<Vec<String>>>,
@@ -25,7 +25,7 @@ struct Service {
 }
 
 impl Service {
-    /// One that answers at once.
+    /// A service that answers immediately.
     fn ready() -> Self {
         let service = Self::default();
         *service.answers.lock().unwrap() = Some(Arc::new(Semaphore::new(1)));
@@ -171,7 +171,7 @@ async fn a_foreign_agent_that_was_killed_goes_on_by_what_it_recorded() {
     let run = parent(&service, Some(journal.clone()), json!({}));
     let run = run.run(RunInput::new("go").thread("t").budget(budget));
     service.waiting.notified().await;
-    // What the log holds at this moment is what a process that is killed now leaves.
+    // The log at this moment is what a process killed now would leave.
     journal.threads().copy("t", "killed", None).await.unwrap();
     drop(run);
     service.become_ready();
@@ -180,7 +180,7 @@ async fn a_foreign_agent_that_was_killed_goes_on_by_what_it_recorded() {
     assert_sound(outcome.messages());
     assert_eq!(lines(outcome.messages())[2], "result: session_1 answers");
     assert_eq!(service.sessions.lock().unwrap().len(), 1, "it went on with its session");
-    // 10 + 1 twice for the agent, 110 for each time that the foreign one was charged.
+    // 10 + 1 twice for the agent, and 110 for each charge of the foreign agent.
     assert_eq!(outcome.spent.usage.total(), 242);
     let known = again.sub_agents("killed").await.unwrap();
     assert_eq!(known.len(), 1);

@@ -1,4 +1,4 @@
-//! Agents that a tool runs below its own.
+//! Child agents run by a tool.
 
 use deepagents_core::agent::Agent;
 use deepagents_core::event::{Event, EventKind};
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::support::{agent, assert_sound, echo, kinds, lines, tool, until, watch};
 
-/// A tool that hands a task to another agent.
+/// A tool that delegates to another agent.
 fn task(child: Agent) -> impl DynTool {
     tool("task", move |_, cx| {
         let child = child.clone();

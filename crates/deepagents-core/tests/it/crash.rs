@@ -1,4 +1,4 @@
-//! Logs that a process left behind when it ended in the middle of a turn.
+//! Logs of processes that ended in the middle of a turn.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ fn finished(index: u32, name: &str, update: Update) -> Record {
     Record::ToolFinished { call: id(index), message: Arc::new(result), update: RecordUpdate::Live(update) }
 }
 
-/// A log that ends in the turn of three calls.
+/// A log that ends in a turn of three calls.
 async fn left(records: impl IntoIterator<Item = Record>) -> (Agent, Notes) {
     let journal = MemoryJournal::new();
     let calls = (0..3).map(|n| Block::call(format!("c{n}"), "work", json!({"n": n}))).collect();

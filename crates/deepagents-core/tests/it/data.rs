@@ -1,4 +1,4 @@
-//! What applications put on wires and into queues.
+//! Data that applications send and queue.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Runs whose time is up, on tokio's paused clock.
+//! Runs past their deadline, on tokio's paused clock.
 
 use std::time::Duration;
 

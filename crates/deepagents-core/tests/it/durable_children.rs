@@ -1,4 +1,4 @@
-//! Sub-agents whose process ended: what they had finished stays, and they go on where they were.
+//! Subagents whose process ended: finished work is kept, and they resume where they were.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use crate::appends::Appends;
 use crate::support::{Notes, agent, assert_sound, lines, records, tool};
 
-/// What agents have done, as a list that is handed down and back.
+/// The work done, as a list passed to child agents and back.
 struct Done;
 
 impl Channel for Done {
@@ -51,7 +51,7 @@ impl deepagents_core::middleware::Middleware for Keeps {
     }
 }
 
-/// Hands a task to the agent below.
+/// Delegates to a child agent.
 struct Task(Agent);
 
 impl Tool for Task {
@@ -77,7 +77,7 @@ impl Tool for Task {
     }
 }
 
-/// The calls of each turn, and in the end a text; whatever was answered before.
+/// Makes the calls of each turn, then returns a text, whatever the tools returned.
 fn model(turns: Vec<Vec<(&'static str, Value)>>) -> ScriptedModel {
     let asked = move |request: &ModelRequest| {
         let turn = request.messages.iter().filter(|message| message.as_assistant().is_some()).count();
@@ -90,7 +90,7 @@ fn model(turns: Vec<Vec<(&'static str, Value)>>) -> ScriptedModel {
     ScriptedModel::rules().always(Turn::with(asked)).build()
 }
 
-/// An agent `depth` levels above the last; each works, delegates twice at once, and works again.
+/// An agent `depth` levels above the leaf. Each agent works, delegates twice in parallel, and works again.
 fn tree(depth: usize, notes: &Notes, journal: Option<&Arc<Appends>>) -> Agent {
     let noted = notes.clone();
     let work = tool("work", move |_, cx| {
@@ -115,7 +115,7 @@ fn tree(depth: usize, notes: &Notes, journal: Option<&Arc<Appends>>) -> Agent {
     }
 }
 
-/// The calls of `work` that a log says began, and those that it says ended.
+/// The `work` calls that have started according to the log, and those that have finished.
 fn worked(records: &[Record]) -> (BTreeSet<CallId>, BTreeSet<CallId>) {
     let (mut started, mut finished) = (BTreeSet::new(), BTreeSet::new());
     for record in records {
@@ -125,7 +125,7 @@ fn worked(records: &[Record]) -> (BTreeSet<CallId>, BTreeSet<CallId>) {
         }
         match record {
             Record::ToolStarted { call, name, .. } if name == "work" => started.insert(call.clone()),
-            // One that was ended has not done it.
+            // An aborted call has not done its work.
             Record::ToolFinished { call, message, .. } if message.name == "work" && !message.is_error => {
                 finished.insert(call.clone())
             }
@@ -171,7 +171,7 @@ async fn a_log_cut_anywhere_goes_on_inside_every_sub_agent_and_repeats_and_loses
             assert!(again.is_disjoint(&began), "what had begun is not made again, cut at {cut}");
             let made: BTreeSet<String> = again.union(&began).cloned().collect();
             assert_eq!(made, all, "every call is made, cut at {cut} of depth {depth}");
-            // What was in doubt left no result; all else is handed back.
+            // Calls in doubt have no result; everything else is passed back.
             let in_doubt: BTreeSet<String> = calls(&started.difference(&finished).cloned().collect());
             let expected: BTreeSet<String> = all.difference(&in_doubt).cloned().collect();
             assert_eq!(done(&outcome), expected, "cut at {cut} of depth {depth}");
@@ -252,12 +252,12 @@ async fn what_sub_agents_have_spent_counts_once_however_often_the_process_ends()
         let agent = tree(2, &Notes::default(), Some(&journal));
         let outcome = agent.invoke(RunInput::resume(thread.as_str())).await.unwrap();
         let (spent, expected) = (outcome.spent.usage.total(), whole.spent.usage.total());
-        // An answer that was not in the log yet is asked for again: at most one for each agent that was at work.
+        // A response missing from the log is requested again: at most one per active agent.
         assert!(spent <= expected && spent + 3 * 2 * 11 >= expected, "cut at {cut}: {spent} of {expected}");
     }
 }
 
-/// Sub-agents that ask before they work.
+/// Subagents that interrupt before they work.
 fn asking(notes: &Notes, journal: &Arc<Appends>) -> Agent {
     let noted = notes.clone();
     let asks = tool("asks", move |_, cx| {
@@ -328,14 +328,14 @@ async fn what_sub_agents_that_wait_have_spent_counts_once_whatever_is_cut() {
     let limited = RunInput::new("go").thread("t").budget(Budget::default().tokens(1_000_000));
     agent.invoke(limited).await.unwrap();
     let outcome = answered(&agent, "t").await;
-    // Two answers of the main agent, and four of each sub-agent.
+    // Two responses of the main agent, and four of each subagent.
     let calls = 2 + 2 * 4;
     assert_eq!((outcome.spent.model_calls, outcome.spent.usage.total()), (calls, calls * 11));
     for cut in journal.cuts() {
         let thread = format!("t{cut}");
         journal.threads().copy("t", &thread, Some(cut as u64)).await.unwrap();
         let spent = answered(&asking(&Notes::default(), &journal), &thread).await.spent.usage.total();
-        // An answer that was not in the log yet is asked for again: at most one for each agent that was at work.
+        // A response missing from the log is requested again: at most one per active agent.
         assert!(spent <= calls * 11 && spent + 2 * 11 >= calls * 11, "cut at {cut}: {spent}");
     }
 }
@@ -376,14 +376,14 @@ async fn what_stored_answers_cost_is_never_lost_however_often_the_process_ends_w
     }
 }
 
-/// Whether a record stores an answer of a model.
+/// Whether a record stores a model response.
 fn is_answer(record: &Record) -> bool {
     let record = if let Record::Child { entry, .. } = record { entry } else { record };
     let Record::Update { .. } = record else { return false };
     deepagents_core::journal::encode(record).unwrap().contains("\"assistant\"")
 }
 
-/// An agent whose sub-agent works, asks, and works in the process that has the answer.
+/// An agent whose subagent works, interrupts, and works again in the process that has the answer.
 fn asking_in_between(notes: &Notes, journal: &Arc<Appends>) -> Agent {
     let noted = notes.clone();
     let work = tool("work", move |_, cx| {
@@ -465,7 +465,7 @@ async fn a_run_that_is_ended_before_it_has_gone_on_keeps_what_an_earlier_process
         let outcome = agent.invoke(over).await.unwrap();
         assert_sound(outcome.messages());
         assert!(done(&outcome).is_superset(&calls(&finished)), "cut at {cut}: {:?} of {finished:?}", done(&outcome));
-        // The results of the main agent's own calls are shown, and not again.
+        // The results of the main agent's own calls are in the history exactly once.
         let own = finished.iter().filter(|call| call.path.is_empty()).count();
         let shown = lines(outcome.messages()).iter().filter(|line| *line == "result: worked").count();
         assert_eq!(shown, own, "cut at {cut}");
@@ -477,7 +477,7 @@ async fn a_run_that_is_ended_before_it_has_gone_on_keeps_what_an_earlier_process
     }
 }
 
-/// What becomes of the call that an earlier process had delegated with, before it goes on with its sub-agent.
+/// What the repeated delegating call does before it resumes its child agent.
 #[derive(Clone, Copy, Debug)]
 enum Before {
     GoesOn,
@@ -486,7 +486,7 @@ enum Before {
     Panics,
 }
 
-/// Hands a task to the agent below, if it comes to that.
+/// Delegates to a child agent, unless told otherwise.
 struct Hesitates(Task, Before);
 
 impl Tool for Hesitates {
@@ -549,7 +549,7 @@ async fn a_call_that_ends_before_it_goes_on_with_its_sub_agent_keeps_what_that_h
     }
 }
 
-/// A journal in which one append takes longer than anybody waits for sub-agents.
+/// A journal in which one append takes longer than the grace period for subagents.
 struct Stalls {
     inner: MemoryJournal,
     appends_before: AtomicUsize,
@@ -575,7 +575,7 @@ impl Journal for Stalls {
     }
 }
 
-/// An agent that delegates twice at once, so many levels deep, each time to one that works three times.
+/// An agent that delegates twice in parallel, `depth` levels deep. Each leaf works three times.
 fn delegating(depth: usize, journal: &Arc<Stalls>) -> Agent {
     let work = tool("work", |_, cx| {
         let done = Update::new::<Done>(vec![cx.call_id().to_string()]);
@@ -602,11 +602,11 @@ async fn sub_agents_that_are_aborted_while_the_storage_hangs_keep_what_the_log_h
             let limited = RunInput::new("go").thread("t").timeout(Duration::from_secs(1));
             let ended = agent.invoke(limited).await;
             let is_last = ended.as_ref().is_ok_and(|outcome| outcome.stop == FinishReason::Done);
-            // What is under way is written by then.
+            // By then, pending appends are written.
             tokio::time::sleep(Duration::from_secs(20)).await;
             let outcome = match ended {
                 Ok(outcome) => outcome,
-                // Whoever goes on takes in what the log has.
+                // A new run reads everything that is in the log.
                 Err(_) if agent.state("t").await.is_err() => continue,
                 Err(_) => agent.invoke(RunInput::new("on").thread("t")).await.unwrap(),
             };
@@ -649,7 +649,7 @@ async fn a_sub_agent_that_is_cancelled_alone_while_the_storage_hangs_keeps_what_
     assert!(cancelled > 0, "nothing was cancelled behind a finished call");
 }
 
-/// An agent that delegates to one that delegates to one that works and then asks twice, while a call beside it never ends.
+/// An agent two levels above one that works and then interrupts twice, while a parallel call never ends.
 fn asking_two_below(beside: &'static str) -> Agent {
     let work = tool("work", |_, cx| {
         let done = Update::new::<Done>(vec![cx.call_id().to_string()]);

@@ -1,4 +1,4 @@
-//! What a reader of a run is told, and how.
+//! The events of a run.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ impl Middleware for Channels {
     }
 }
 
-/// A run in which almost everything happens.
+/// A run with almost every kind of event.
 async fn eventful() -> Vec<Event> {
     let first = Turn::call("travel", json!({"to": "Turin"})).thinking("Where to?").and_text("Going.").usage(Usage {
         input: 10,
@@ -285,7 +285,7 @@ async fn the_last_event_is_the_end_of_the_run_even_if_a_task_still_holds_its_con
     let (keep, mut kept) = tokio::sync::mpsc::unbounded_channel();
     let agent = agent(ScriptedModel::new([Turn::text("done"), Turn::text("done")]))
         .middleware(before_agent(move |cx| {
-            // A context outlives its run, as in a task that a tool left behind.
+            // A context may outlive its run, as in a task that a tool spawned.
             keep.send(cx).unwrap();
             async { Ok(HookOutput::next()) }
         }))

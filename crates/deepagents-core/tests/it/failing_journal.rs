@@ -1,4 +1,4 @@
-//! Journals that do not answer, or not at once.
+//! Journals that hang, fail, or respond late.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::support::{Notes, agent, assert_sound, lines, records, tool};
 
-/// A journal whose appends from one on are troubled.
+/// A journal whose appends fail from number `from` on.
 struct Troubled {
     inner: MemoryJournal,
     appends: AtomicUsize,
@@ -30,9 +30,9 @@ struct Troubled {
 
 #[derive(Clone, Copy)]
 enum Trouble {
-    /// It does not answer.
+    /// Appends hang.
     Hangs,
-    /// It cannot be reached, so many times; with or without having written all the same.
+    /// Appends fail `times` times, with or without having written.
     Away { times: usize, wrote: bool },
 }
 
@@ -164,7 +164,7 @@ async fn a_journal_that_panics_is_an_error_of_the_run_for_those_who_watch_it_and
     }
 }
 
-/// A journal that waits with appends until it is let, and panics at one of them then.
+/// A journal that panics at append number `at`, once notified.
 struct PanicsAt {
     inner: MemoryJournal,
     appends: AtomicUsize,
@@ -215,20 +215,20 @@ async fn a_journal_that_panics_while_several_agents_write_leaves_none_of_them_wa
         let run = agent.run(RunInput::new("go").thread("t")).detach();
         tokio::select! {
             () = journal.reached.notified() => {}
-            // It came to its end without so many appends.
+            // The run has ended with fewer appends.
             outcome = run.outcome() => return assert_eq!(outcome.unwrap().text(), "done", "append {at}"),
         }
-        // What can write by now waits for its turn.
+        // By now, every concurrent writer waits for its turn.
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
         journal.go.notify_one();
-        // However it ends, it does.
+        // The run must end; how does not matter.
         let _ = run.outcome().await;
     }
 }
 
-/// A journal that never comes to an end with a snapshot, nor with a claim of a thread below another.
+/// A journal whose snapshots and claims of child threads hang.
 #[derive(Default)]
 struct Hanging {
     inner: MemoryJournal,

@@ -1,4 +1,4 @@
-//! Tools that fail, and what is left afterwards.
+//! Failing tools, and the history they leave.
 
 use std::num::ParseIntError;
 use std::sync::{Arc, Mutex};
@@ -88,7 +88,7 @@ async fn a_tool_that_panics_gives_an_error_result_with_its_words() {
     assert!(line.starts_with("error: ") && line.contains("no such row: 7"), "{line}");
 }
 
-/// A tool that cannot even say what it touches.
+/// A tool that panics in `effect`.
 struct Broken;
 impl DynTool for Broken {
     fn spec(&self) -> ToolSpec {
@@ -112,7 +112,7 @@ async fn a_fatal_error_ends_the_run_once_the_siblings_have_finished_and_the_hist
     let (failed, wait) = oneshot::channel::<()>();
     let (failed, wait) = (Mutex::new(Some(failed)), Arc::new(Mutex::new(Some(wait))));
     let bad = tool("bad", move |_, _| {
-        // Dropped when the future ends: the sibling goes on only after the failure.
+        // Dropped when the future ends: the sibling continues only after the failure.
         let failed = failed.lock().unwrap().take();
         async move {
             let _failed = failed;

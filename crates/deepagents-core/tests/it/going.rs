@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::support::{Notes, agent, assert_sound, echo, lines};
 
-/// A step for the first time a hook is called, and nothing after.
+/// Returns a step at the first call of a hook, and nothing later.
 fn once(step: impl Fn() -> HookOutput + Send + Sync + 'static) -> impl Fn(Context) -> std::future::Ready<StepResult> {
     let calls = Arc::new(AtomicUsize::new(0));
     move |_cx| {

@@ -1,4 +1,4 @@
-//! Holding a run: steering it from several places, suspending it, asking where it is.
+//! Run handles: steering from several places, suspending, querying.
 
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -24,7 +24,7 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::support::{Notes, agent, assert_sound, echo, lines, records, tool, until, watch};
 
-/// A tool that ends when it is let go on, each call once.
+/// A tool that ends when notified, once per call.
 fn slow(go: &Arc<Notify>, calls: &Notes) -> impl DynTool {
     let (go, calls) = (go.clone(), calls.clone());
     tool("slow", move |args, _| {
@@ -37,7 +37,7 @@ fn slow(go: &Arc<Notify>, calls: &Notes) -> impl DynTool {
     })
 }
 
-/// A tool that tells of its progress and never ends.
+/// A tool that reports progress and never ends.
 fn noisy() -> impl DynTool {
     tool("noisy", |_, cx| async move {
         cx.progress("3 of 9\n");
@@ -46,11 +46,11 @@ fn noisy() -> impl DynTool {
     })
 }
 
-/// What the model is told of it where its process has ended.
+/// The result for the model after the process ended during the call.
 const LEFT: &str = "The call of noisy was running when the process ended; whether it took effect is unknown. \
                     What it had put out until then:\n3 of 9";
 
-/// Asks for its tool first, and is done when it has the result.
+/// Calls its tool first, and finishes once it has the result.
 fn once(name: &'static str) -> ScriptedModel {
     ScriptedModel::rules()
         .always(Turn::with(move |request| match request.messages.last().unwrap().as_user() {
@@ -70,14 +70,14 @@ fn task(child: Agent) -> impl DynTool {
             Ok(format!("{}: {}", outcome.stop.reason(), outcome.text()))
         }
     };
-    // What a sub-agent has done is not done again, so the call may be made again.
+    // The work of a subagent is not repeated, so the call may be.
     json_tool("task", "A tool.", json!({"type": "object"}), call).effect(Effect::Read)
 }
 
 #[tokio::test]
 async fn a_suspended_run_keeps_what_is_finished_gives_the_thread_up_and_goes_on_in_another_agent() {
     let (go, calls, journal) = (Arc::new(Notify::new()), Notes::default(), Arc::new(MemoryJournal::new()));
-    // Ids that two processes give are not the same.
+    // Two processes must not generate the same IDs.
     let build = || Agent::builder(once("slow")).tool(slow(&go, &calls)).journal(journal.clone()).build().unwrap();
     let mut run = build().run(RunInput::new("go").thread("t"));
     until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
@@ -224,7 +224,7 @@ async fn cancelling_one_sub_agent_leaves_its_sibling_and_its_parent() {
     assert_eq!(results[1], "result: the model had nothing left to do: done");
 }
 
-/// A model whose answer a test gives piece by piece.
+/// A model whose response a test feeds piece by piece.
 struct Fed(Mutex<Option<mpsc::UnboundedReceiver<ModelEvent>>>);
 
 impl ChatModel for Fed {
@@ -321,7 +321,7 @@ async fn an_input_with_the_id_of_a_run_under_way_gives_that_run_and_starts_none(
     assert_eq!(error.kind(), "input");
 }
 
-/// Notes what passes it.
+/// Records what passes through it.
 struct Passing(&'static str, Notes);
 
 impl RunObserver for Passing {
@@ -408,7 +408,7 @@ async fn a_run_that_is_asked_for_again_under_its_id_is_not_made_twice() {
     };
     let order = || RunInput::new("go").thread("t").id("order-7");
     build(vec![Turn::call("echo", json!({})), Turn::text("lost")]).invoke(order()).await.unwrap();
-    // What a process leaves that ends before the second answer.
+    // The log of a process that ended before the second response.
     let log = records(&*journal, "t").await;
     let committed = log.iter().position(|record| matches!(record, Record::ToolsCommitted { .. })).unwrap() as u64;
     journal.threads().copy("t", "u", Some(committed + 2)).await.unwrap();
@@ -416,7 +416,7 @@ async fn a_run_that_is_asked_for_again_under_its_id_is_not_made_twice() {
     journal.threads().copy("u", "t", None).await.unwrap();
     let ended = build(vec![Turn::text("done")]).invoke(order()).await.unwrap();
     assert_eq!(lines(ended.messages()), ["user: go", "assistant: [echo {}]", "result: {}", "assistant: done"]);
-    // Asked for once more, it gives what it gave, and asks no model.
+    // Submitted again, the run returns the same result without calling a model.
     let model_is_not_asked = build(vec![]);
     let same = model_is_not_asked.invoke(order()).await.unwrap();
     assert_eq!((same.text(), same.messages().len(), &same.stop), (ended.text(), 4, &FinishReason::Done));
@@ -480,7 +480,7 @@ async fn one_id_on_two_threads_names_two_runs() {
     assert_eq!(calls.list().len(), 1);
 }
 
-/// Panics at events.
+/// Panics at matching events.
 struct Panicking(fn(&EventKind) -> bool);
 
 impl RunObserver for Panicking {
@@ -502,7 +502,7 @@ async fn an_observer_that_panics_fails_the_run_with_its_words_and_one_that_does_
     assert!(matches!(events.last().unwrap().kind, EventKind::RunFinished { .. }), "{events:?}");
 }
 
-/// Panics when it hears of the beginning of a sub-agent.
+/// Panics when a subagent starts.
 struct PanicsAtChildren;
 
 impl RunObserver for PanicsAtChildren {
@@ -542,7 +542,7 @@ async fn an_observer_that_panics_at_an_event_of_a_sub_agent_leaves_the_events_of
     assert_eq!(numbers(&seen), (0..seen.len() as u64).collect::<Vec<_>>());
 }
 
-/// Suspends a run as soon as it hears of an answer.
+/// Suspends a run at its first model response.
 #[derive(Default)]
 struct StopsAtAnswer(OnceLock<RunHandle>);
 
@@ -572,7 +572,7 @@ async fn an_observer_may_suspend_a_run_between_an_answer_and_its_calls() {
     assert_eq!(notes.list(), ["acted"]);
 }
 
-/// Suspends a run as soon as its model is asked.
+/// Suspends a run when its model is called.
 #[derive(Default)]
 struct StopsAtQuestion(OnceLock<RunHandle>);
 
@@ -642,7 +642,7 @@ async fn a_hook_that_writes_a_channel_of_nobody_is_named_with_what_to_do() {
     assert_eq!(error.kind(), "state");
 }
 
-/// Suspends the runs that it sees begin.
+/// Suspends each run when it begins.
 struct Stops;
 
 impl RunObserver for Stops {

@@ -1,4 +1,4 @@
-//! The history of a thread, page by page from its end.
+//! The history of a thread, page by page from the end.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::support::{agent, echo, records, write};
 
-/// A journal that counts the entries that are read.
+/// A journal that counts the entries read.
 #[derive(Default)]
 struct Counted {
     inner: MemoryJournal,
@@ -60,7 +60,7 @@ fn talker(journal: Arc<impl Journal>) -> Agent {
     agent(model).tool(echo()).journal(journal).build().unwrap()
 }
 
-/// A thread with runs, changes by the application, and ways back.
+/// A thread with runs, changes by the application, and rewinds.
 async fn eventful(journal: &Arc<MemoryJournal>) -> Agent {
     let agent = talker(journal.clone());
     for n in 0..40 {
@@ -82,7 +82,7 @@ async fn eventful(journal: &Arc<MemoryJournal>) -> Agent {
     agent
 }
 
-/// What the records say from the first to the last.
+/// The checkpoints of the records, from first to last.
 async fn forwards(
     journal: &MemoryJournal,
 ) -> Vec<(LogPosition, Option<LogPosition>, Option<String>, CheckpointSource)> {
@@ -168,7 +168,7 @@ async fn a_page_costs_what_it_holds_however_long_the_thread_is() {
     let read = journal.entries.swap(0, Ordering::Relaxed);
     assert!(read <= 64, "{read} entries for ten checkpoints");
 
-    // Records of earlier versions do not say their run; its beginning is not looked for without end.
+    // Records of earlier versions do not name their run, and the search for its start is bounded.
     let old = long.into_iter().map(|record| if let Record::Step { .. } = record { step(None) } else { record });
     write(&*journal, "old", 0, old.collect()).await.unwrap();
     let found = checkpoints(&*journal, "old", None, 10).await.unwrap();

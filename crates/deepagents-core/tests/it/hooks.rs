@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::support::{Notes, agent, assert_sound, echo, lines, tool};
 
-/// Notes every hook it is called for.
+/// Records every hook call.
 struct Noting(&'static str, Notes);
 
 impl Noting {

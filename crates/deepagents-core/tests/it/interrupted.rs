@@ -1,4 +1,4 @@
-//! Runs that are dropped or cancelled while they write, and hooks around broken input.
+//! Runs dropped or cancelled while they write, and hooks around invalid input.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use crate::support::{agent, assert_sound, echo, lines, tool, until};
 
-/// A journal that says when an append begins and needs a permit for each.
+/// A journal that reports when an append begins, and requires a permit for each.
 struct Slow {
     inner: MemoryJournal,
     begun: mpsc::UnboundedSender<usize>,

@@ -1,4 +1,4 @@
-//! What a log holds, and that it is the thread.
+//! The contents of a log, and that they are the thread.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Middleware for Channels {
     }
 }
 
-/// What a tool of a generated turn does.
+/// What a tool does in a generated turn.
 #[derive(Clone, Debug)]
 struct Act {
     city: bool,
@@ -41,7 +41,7 @@ fn any_act() -> impl Strategy<Value = Act> {
     any::<(bool, bool, bool)>().prop_map(|(city, says, fails)| Act { city, says, fails })
 }
 
-/// Runs these turns on a thread; gives its agent, its journal, and the state the run left.
+/// Runs these turns on a thread. Returns the agent, the journal and the final state.
 async fn lived(turns: &[Vec<Act>]) -> (deepagents_core::agent::Agent, Arc<MemoryJournal>, Value) {
     let journal = Arc::new(MemoryJournal::with_clock(Arc::new(FixedClock(Timestamp::UNIX_EPOCH))));
     let act = tool("act", |args: Value, cx| async move {

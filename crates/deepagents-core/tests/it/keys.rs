@@ -1,4 +1,4 @@
-//! Keys of calls: each call's own, and the same whenever it is made again.
+//! Idempotency keys: unique per call, and stable when a call is repeated.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::support::{Notes, agent, tool};
 
-/// A clock by which no time comes twice.
+/// A clock that never returns the same time twice.
 #[derive(Default)]
 struct Ticking(AtomicI64);
 
@@ -25,7 +25,7 @@ impl Clock for Ticking {
     }
 }
 
-/// Notes its key, and asks before it is done.
+/// Records its key, then interrupts.
 fn paying(name: &str, keys: &Notes) -> impl deepagents_core::tool::DynTool {
     let keys = keys.clone();
     tool(name, move |_, cx| {
@@ -35,13 +35,13 @@ fn paying(name: &str, keys: &Notes) -> impl deepagents_core::tool::DynTool {
     })
 }
 
-/// An agent that calls a tool over and over, as another process would make it.
+/// An agent that calls a tool over and over, as built by another process.
 fn payer(journal: &Arc<MemoryJournal>, keys: &Notes) -> Agent {
     let model = ScriptedModel::rules().always(Turn::call("pay", json!({}))).build();
     agent(model).ids(RandomIds).tool(paying("pay", keys)).journal(journal.clone()).build().unwrap()
 }
 
-/// The same, which leaves it to a sub-agent.
+/// The same, but a subagent makes the calls.
 fn delegating(journal: &Arc<MemoryJournal>, keys: &Notes) -> Agent {
     let below = ScriptedModel::rules().always(Turn::call("pay", json!({}))).build();
     let below = agent(below).name("below").ids(RandomIds).tool(paying("pay", keys)).build().unwrap();
@@ -56,7 +56,8 @@ fn delegating(journal: &Arc<MemoryJournal>, keys: &Notes) -> Agent {
     agent(model).ids(RandomIds).tool(task).journal(journal.clone()).build().unwrap()
 }
 
-/// Approves what a thread waits for, in a process of its own, up to the next question; gives the keys of the calls that were made.
+/// Approves the pending interrupt of a thread in a new process, and runs to the next one. Returns the keys of the calls
+/// made.
 async fn approve(
     make: impl Fn(&Arc<MemoryJournal>, &Notes) -> Agent,
     journal: &Arc<MemoryJournal>,
@@ -92,7 +93,7 @@ async fn a_run_that_goes_on_in_a_copy_of_its_thread_makes_calls_under_keys_of_th
     for copy in ["u", "v"] {
         let first = approve(payer, &journal, copy).await;
         let second = approve(payer, &journal, copy).await;
-        // A call that is made again keeps its key, over any number of attempts and where the log was pruned.
+        // A repeated call keeps its key, over any number of attempts and after pruning.
         assert_eq!((first.len(), second.len(), &first[1]), (2, 2, &second[0]));
         let (journal_of_all, schema) = (journal.clone() as Arc<dyn Journal>, State::default().schema().clone());
         prune(&journal_of_all, copy, schema, &RetentionPolicy::Latest).await.unwrap();
@@ -102,7 +103,7 @@ async fn a_run_that_goes_on_in_a_copy_of_its_thread_makes_calls_under_keys_of_th
             assert!(all.insert(key.clone()), "{key} is that of another call: {all:?}");
         }
     }
-    // Copies of copies are copies.
+    // A copy of a copy is a copy too.
     journal.threads().copy("u", "w", None).await.unwrap();
     for key in approve(payer, &journal, "w").await {
         assert!(all.insert(key.clone()), "{key} is that of another call: {all:?}");

@@ -1,4 +1,4 @@
-//! Threads that workers own: one at a time, until they give them up or lose them.
+//! Threads owned by workers: one at a time, until released or lost.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -75,7 +75,7 @@ async fn a_run_notes_what_it_has_to_note_once_the_thread_is_its_own_and_nobody_w
     assert_eq!((info().await.owner, info().await.is_noted_by_owner()), (None, false));
 }
 
-/// A process with a number; those below the first that lives are gone.
+/// A numbered process. Those below `first_living` are gone.
 struct Numbered {
     number: u64,
     first_living: u64,
@@ -111,12 +111,12 @@ async fn a_run_takes_a_thread_from_a_process_that_is_gone_and_from_none_that_liv
     run(2, 2).await.unwrap();
     assert_eq!(journal.threads().get("t").await.unwrap().unwrap().metadata["number"], 2);
     assert!(journal.renew("t", fence, MINUTE).await.is_err());
-    // What is noted of another owner says nothing of this one.
+    // Metadata of another owner says nothing about this one.
     owned_by(1, "b").await;
     run(2, 2).await.unwrap_err();
 }
 
-/// A journal whose renewals are answered while they may be.
+/// A journal that answers renewals only while allowed to.
 #[derive(Default)]
 struct Slow {
     inner: MemoryJournal,
@@ -162,7 +162,7 @@ async fn an_owner_that_was_stopped_while_it_renewed_asks_again_before_its_thread
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     journal.answers.store(true, Ordering::SeqCst);
-    // The process is stopped for an hour, and the answer to its first renewal never comes.
+    // The process is suspended for an hour, and its first renewal is never answered.
     tokio::time::advance(MINUTE * 60).await;
     while !asked(2) {
         assert!(!lease.lost().is_cancelled(), "it did not ask again");
@@ -170,7 +170,7 @@ async fn an_owner_that_was_stopped_while_it_renewed_asks_again_before_its_thread
     }
     tokio::time::sleep(MINUTE * 2).await;
     assert!(!lease.lost().is_cancelled());
-    // One that was not stopped has lost its thread when its time is up.
+    // A process that was not suspended loses its thread when the lease expires.
     journal.answers.store(false, Ordering::SeqCst);
     lease.lost().cancelled().await;
 }
@@ -208,7 +208,7 @@ fn worker(journal: &Arc<MemoryJournal>, turns: Vec<Turn>) -> Agent {
     Agent::builder(ScriptedModel::new(turns)).journal(journal.clone()).build().unwrap()
 }
 
-/// A thread whose run a process that was killed has left.
+/// A thread whose run was left by a killed process.
 async fn killed(journal: &Arc<MemoryJournal>, name: &str) {
     let began = Arc::new(Notify::new());
     let notify = began.clone();
@@ -267,14 +267,13 @@ async fn a_lease_of_another_thread_is_refused_and_given_up() {
     let agent = worker(&journal, vec![Turn::text("done")]);
     let refused = agent.invoke(RunInput::new("go").owned(lease).thread("u")).await.unwrap_err();
     assert_eq!(refused.to_string(), "the lease is of thread `t`, the run goes on with `u`");
-    // The thread is free again, and whoever owns it keeps others away.
+    // The thread was released, and its next owner keeps others away.
     let next = claimed(&shared, "next").await.unwrap();
     agent.update_state("t", Update::message(Message::user("x"))).await.unwrap_err();
     next.release().await.unwrap();
 }
 
-/// A journal that makes each claim a while after it was asked, as one does whose database is locked, whether or not anybody
-/// waits for it.
+/// A journal that makes each claim after a delay, whether or not the caller still waits, as with a locked database.
 struct Locked {
     inner: Arc<MemoryJournal>,
 }
@@ -331,7 +330,7 @@ async fn a_claim_that_nobody_waits_for_any_more_is_given_up_when_it_is_made() {
     assert_eq!(agent.invoke(input()).await.unwrap().text(), "done");
 }
 
-/// A journal that takes a while to release a thread once it has.
+/// A journal whose release returns some time after it took effect.
 struct SlowRelease {
     inner: MemoryJournal,
 }
@@ -377,7 +376,7 @@ async fn a_run_that_has_ended_to_wait_is_not_cancelled_by_a_renewal_behind_its_r
     assert!(!token.is_cancelled());
 }
 
-/// A journal that does not answer who reads a thread as it was, and whose leases are taken over.
+/// A journal that hangs when a thread is read at a position, and whose leases are lost.
 struct Stuck {
     inner: MemoryJournal,
 }

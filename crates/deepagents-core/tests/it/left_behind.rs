@@ -1,4 +1,4 @@
-//! What a thread has used, and what it leaves behind when it goes back.
+//! Usage of a thread, including what a rewind leaves behind.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn using(input: u64) -> Usage {
     Usage { input, ..Usage::default() }
 }
 
-/// An agent that delegates, and whose tool asks a model beside the conversation.
+/// An agent that delegates, and whose tool calls a model outside the conversation.
 fn delegating(journal: &Arc<MemoryJournal>) -> Agent {
     let below =
         ScriptedModel::new([Turn::call("echo", json!({})).usage(using(10)), Turn::text("found").usage(using(20))]);
@@ -86,7 +86,7 @@ async fn the_calls_of_the_present_branch_are_left_behind_those_of_sub_agents_too
     assert!(names(0).await.is_empty());
     agent.invoke(RunInput::new("go on").thread("t")).await.unwrap();
     assert_eq!(names(0).await, ["echo"]);
-    // Back on the branch that was left.
+    // Back to the abandoned branch.
     agent.rewind("t", left).await.unwrap();
     assert_eq!(names(0).await, ["task", "below echo", "aside"]);
     assert!(names(left).await.is_empty());

@@ -1,4 +1,4 @@
-//! Following a thread by its log: what those see who do not hold the run.
+//! Following a thread by its log, without a handle to the run.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::support::{agent, echo, tool, watch};
 
-/// Durable events without what a log does not hold, and without their numbers; their positions are those of the log.
+/// Durable events without their numbers and the fields that are not logged. Positions are those of the log.
 fn told(events: &[Event]) -> Vec<Value> {
     let main_begins = |event: &&Event| event.path.is_empty() && matches!(event.kind, EventKind::AgentStarted { .. });
     let durable = events.iter().filter(|event| event.kind.is_durable() && !main_begins(event));
@@ -34,7 +34,7 @@ fn told(events: &[Event]) -> Vec<Value> {
     plain.collect()
 }
 
-/// The events of a thread from a position up to the end of so many runs.
+/// The events of a thread from a position to the end of `runs` runs.
 async fn followed(journal: &Arc<MemoryJournal>, from: u64, runs: usize) -> Vec<Event> {
     let threads = ThreadAccess::new(journal.clone(), State::default().schema().clone());
     let mut watched = std::pin::pin!(threads.watch("t", from));
@@ -48,7 +48,7 @@ async fn followed(journal: &Arc<MemoryJournal>, from: u64, runs: usize) -> Vec<E
     events
 }
 
-/// An agent that delegates, and asks.
+/// An agent that delegates, and whose subagent interrupts.
 fn asking(journal: &Arc<MemoryJournal>) -> Agent {
     let below = ScriptedModel::rules()
         .when(|r| r.messages.len() == 1, vec![Turn::calls([("echo", json!({"n": 1})), ("echo", json!({"n": 2}))]); 4])
@@ -107,7 +107,7 @@ async fn a_thread_is_followed_from_the_position_of_any_event_as_from_its_beginni
         }
         let runs = rest.iter().filter(|event| matches!(event.kind, EventKind::RunFinished { .. })).count();
         let followed = followed(&journal, from, runs).await;
-        // Answers of sub-agents count into what they have spent only as far as they were seen.
+        // For a follower, the usage of subagents includes only the responses it has seen.
         let plain = |events: &[Event]| -> Vec<Value> {
             let mut all = told(events);
             all.iter_mut().for_each(|event| {

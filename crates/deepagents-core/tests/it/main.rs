@@ -1,4 +1,4 @@
-//! Behaviour of the core through its public interface.
+//! Tests of the public interface of the core.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

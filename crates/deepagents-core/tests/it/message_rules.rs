@@ -1,4 +1,4 @@
-//! How changes to a history apply, and what a history looks like as JSON.
+//! How changes apply to a history, and how a history is represented as JSON.
 
 use std::sync::Arc;
 
@@ -206,7 +206,7 @@ async fn a_history_that_passed_before_is_checked_again_when_an_older_message_goe
     }
 }
 
-/// The rules, written down a second time in the plainest way.
+/// A second, plain implementation of the rules.
 fn plain(list: &mut Vec<(String, String)>, op: &MessageOp) {
     match op {
         MessageOp::Put(message) => {
@@ -277,7 +277,7 @@ fn media_are_known_by_their_first_bytes_whatever_they_are_called() {
         (b"%PDF-1.7\n", "application/pdf"),
     ] {
         assert_eq!(media_type_of(bytes), Some(mime));
-        // What is cut off before its signature ends could be anything.
+        // Data that ends before the signature does is unknown.
         assert_eq!(media_type_of(&bytes[..2]), None, "{mime}");
     }
     for other in [&b""[..], b"not a picture", b"RIFF\x24\0\0\0WAVEfmt ", b"BM6\0\0\0", b"<svg/>", b"\x89PNG\n"] {

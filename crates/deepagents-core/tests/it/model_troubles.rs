@@ -1,4 +1,4 @@
-//! Answers that are cut, malformed, empty or never come.
+//! Model responses that are cut off, malformed, empty or missing.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ async fn malformed_arguments_are_answered_with_an_error_and_the_run_goes_on() {
     assert_eq!(lines[3..], ["result: {\"x\":1}", "assistant: done"]);
 }
 
-/// A call whose arguments end in the middle.
+/// A call whose arguments are cut off.
 fn half_a_call() -> Block {
     let (raw, error) = ("{\"x\":".to_owned(), "the JSON ends early".to_owned());
     Block::InvalidToolCall(InvalidToolCall { id: "c1".into(), name: "echo".into(), raw, error, native: None })

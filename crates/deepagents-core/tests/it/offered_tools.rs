@@ -1,4 +1,4 @@
-//! Tools that middlewares offer for a request: they come and go while a thread goes on.
+//! Tools that middleware offers per request: they come and go during a thread.
 
 use std::sync::{Arc, Mutex};
 
@@ -51,7 +51,7 @@ fn named(name: &str) -> Arc<dyn DynTool> {
     }))
 }
 
-/// A tool that may be made again after a crash, or not, and hangs until it may go on.
+/// A tool, idempotent or not, that hangs until notified.
 struct Hanging {
     idempotent: bool,
     began: Arc<Notify>,
@@ -112,7 +112,7 @@ async fn a_tool_that_comes_is_offered_from_the_next_request_on_and_one_that_goes
         async { Ok("swapped") }
     });
     let model = ScriptedModel::new([
-        // The calls of a turn are those of the request that they answer.
+        // The tools of a turn are those of the request that it answers.
         Turn::calls([("swap", json!({})), ("first", json!({}))]),
         Turn::calls([("first", json!({})), ("second", json!({})), ("third", json!({}))]),
         Turn::text("done"),
@@ -137,7 +137,7 @@ async fn a_tool_that_comes_is_offered_from_the_next_request_on_and_one_that_goes
 
 #[tokio::test]
 async fn what_a_model_is_told_stays_the_same_while_the_tools_do() {
-    /// Makes a new set for every request, as a client does that lists the tools each time.
+    /// Creates a new set for every request, like a client that lists the tools each time.
     struct Listing;
     impl Middleware for Listing {
         fn name(&self) -> &str {
@@ -225,7 +225,7 @@ async fn an_offered_tool_whose_result_is_the_answer_ends_the_run() {
     assert_eq!((outcome.stop.clone(), outcome.text().as_str()), (FinishReason::ReturnDirect, "42"));
 }
 
-/// Asks before every call of one tool.
+/// Requires approval of every call of one tool.
 struct Gate(&'static str);
 
 impl Middleware for Gate {

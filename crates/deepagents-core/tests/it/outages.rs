@@ -1,4 +1,4 @@
-//! Journals that are away for longer than a lease, and for less.
+//! Journals that are unavailable for longer than a lease, and for less.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -18,12 +18,12 @@ use crate::support::{agent, assert_sound, lines, records, tool};
 
 const LEASE: Duration = Duration::from_secs(15);
 
-/// A journal to which nobody can write for a while, counted in seconds from when it was made.
+/// A journal that is unavailable for a while, in seconds since its creation.
 struct Away {
     inner: MemoryJournal,
     made: Instant,
     away: Range<f64>,
-    /// When a lease was renewed.
+    /// When leases were renewed.
     renewed: Mutex<Vec<f64>>,
 }
 
@@ -90,7 +90,7 @@ async fn a_run_whose_storage_is_away_for_longer_than_its_lease_fails_is_left_ope
         let error = agent.invoke(RunInput::new("go").thread("t").lease(LEASE)).await.unwrap_err();
         assert!(matches!(&*error.error, Error::Journal(JournalError::Unavailable { .. })), "{error}");
         assert_sound(error.state.messages());
-        // Nothing that was under way reaches the log once the storage is back.
+        // Nothing in flight reaches the log once the storage is back.
         tokio::time::sleep(LEASE * 4).await;
         let ends = |record: &Record| match record {
             Record::RunFinished { .. } | Record::ToolFinished { .. } => true,
@@ -99,7 +99,7 @@ async fn a_run_whose_storage_is_away_for_longer_than_its_lease_fails_is_left_ope
         let log = records(&*journal, "t").await;
         assert!(!log.iter().any(ends), "{log:?}");
         assert_eq!(journal.threads().get("t").await.unwrap().unwrap().status, RunStatus::Open);
-        // The clock of the journal is not the one that is stopped here.
+        // The paused clock is not that of the journal, so its lease has not expired.
         let outcome = agent.invoke(RunInput::resume("t").take_over()).await.unwrap();
         assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::Done, "done".to_owned()));
     }

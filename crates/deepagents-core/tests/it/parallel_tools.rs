@@ -1,4 +1,4 @@
-//! The calls of one turn run at once where they may, and in order where they must.
+//! The calls of a turn run in parallel where possible, and in order where necessary.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,10 +16,10 @@ use tokio::sync::{Barrier, oneshot};
 
 use crate::support::{Notes, agent, assert_sound, lines, tool, watch};
 
-/// Long enough for any machine; only a failing test waits so long.
+/// Long enough for any machine. Only a failing test waits this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A tool whose calls all have to be under way at once before any of them finishes.
+/// A tool whose calls must all be in flight before any of them finishes.
 fn meeting(name: &str, effect: Effect, barrier: Arc<Barrier>) -> impl DynTool {
     json_tool(name, "Meets.", json!({"type": "object"}), move |args: Value, _cx| {
         let barrier = barrier.clone();
@@ -59,7 +59,7 @@ async fn reads_and_external_calls_of_one_turn_overlap() {
     assert_eq!(results, ["result: 1", "result: 2", "result: 3", "result: 4"]);
 }
 
-/// Writes to the path it is given, once everybody who may write at the same time has come.
+/// Writes to its path, once all concurrent writers have arrived.
 struct WriteTo(Arc<Barrier>);
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -94,7 +94,7 @@ async fn writes_to_different_paths_overlap() {
 
 last_value!(Page("page"): String);
 
-/// Appends to the page; tells what it found there, and never runs beside another call of its kind.
+/// Appends to the page and records its previous content. Must never run concurrently with itself.
 struct Append {
     paths: fn(u32) -> Effect,
     running: AtomicUsize,
@@ -119,7 +119,7 @@ impl Tool for Append {
     }
     async fn call(&self, args: Numbered, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         assert_eq!(self.running.fetch_add(1, Ordering::SeqCst), 0, "another write is under way");
-        // Gives a wrongly started sibling every chance to run.
+        // Gives a wrongly started sibling the chance to run.
         for _ in 0..20 {
             tokio::task::yield_now().await;
         }
@@ -130,7 +130,7 @@ impl Tool for Append {
     }
 }
 
-/// Declares the page as one that calls of a turn may all change.
+/// Declares the page as a channel that several calls of a turn may change.
 struct Pages;
 impl Middleware for Pages {
     fn name(&self) -> &str {

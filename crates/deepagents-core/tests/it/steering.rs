@@ -1,4 +1,4 @@
-//! Steering a run under way.
+//! Steering a run in flight.
 
 use std::sync::Arc;
 
@@ -167,14 +167,14 @@ async fn a_run_that_a_hook_ended_does_not_go_on_for_words_and_one_that_is_over_d
     let mut run = agent.run("go");
     assert!(run.steer("wait"));
     until(&mut run, |kind| matches!(kind, EventKind::RunFinished { stop: FinishReason::Ended, .. })).await;
-    // The inbox is gone once the driver has returned its outcome.
+    // The inbox closes once the driver has returned its outcome.
     while run.steer("hello?") {
         tokio::task::yield_now().await;
     }
     assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Ended);
 }
 
-/// A tool that asks a person once it is told to go on.
+/// A tool that interrupts once it is notified.
 fn asking() -> (impl DynTool, Arc<Notify>) {
     let go = Arc::new(Notify::new());
     let wait = go.clone();
@@ -199,7 +199,7 @@ async fn what_is_said_to_a_run_that_goes_on_to_wait_is_delivered_once_by_the_run
     assert!(run.steer("in French, please"));
     go.notify_one();
     let mut waits = run.outcome().await.unwrap();
-    // Resumed without an answer, it waits as before and has forgotten nothing.
+    // Resumed without an answer, the run waits again and keeps the message.
     go.notify_one();
     for _ in 0..2 {
         assert_eq!((waits.stop.clone(), waits.action_requests().len()), (FinishReason::Interrupted, 1));
@@ -211,7 +211,7 @@ async fn what_is_said_to_a_run_that_goes_on_to_wait_is_delivered_once_by_the_run
     assert_eq!(lines(outcome.messages())[2..], ["result: asked", "user: in French, please", "assistant: done"]);
 }
 
-/// Answers what was said last, once its tool has had an answer.
+/// Replies to the last message, once its tool has a result.
 fn answers_everything(tool: &'static str) -> ScriptedModel {
     ScriptedModel::rules()
         .always(Turn::with(move |request| {

@@ -1,4 +1,4 @@
-//! What would not come back from the log is refused when it is made, and the thread stays readable.
+//! Data that could not be read back from the log is rejected when created, and the thread stays readable.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ deepagents_core::last_value!(Hidden("hidden"): Half);
 
 type Pair = (u8, u8);
 
-/// Leaves out on the way what it needs to be read.
+/// Does not serialise a field that it needs to deserialise.
 #[allow(dead_code, reason = "it is about what serde makes of it")]
 #[derive(Clone, Default, Serialize, Deserialize, PartialEq)]
 struct Half {
@@ -34,7 +34,7 @@ struct Half {
     needed: u8,
 }
 
-/// Divides: what it holds may be no number although every change is one.
+/// Divides. Its value may become NaN although every update is a number.
 struct Ratio;
 impl Channel for Ratio {
     const NAME: &'static str = "ratio";
@@ -72,7 +72,7 @@ fn pairs() -> BTreeMap<String, BTreeMap<Pair, u8>> {
     BTreeMap::from([("a".to_owned(), BTreeMap::from([((1, 2), 3)]))])
 }
 
-/// Updates that do not come back, with a word of why.
+/// Updates that cannot be read back, each with part of the error.
 fn lost() -> Vec<(Update, &'static str)> {
     vec![
         (
@@ -88,7 +88,7 @@ fn lost() -> Vec<(Update, &'static str)> {
     ]
 }
 
-/// What the log of the thread `t` amounts to for another process, which reads it as text.
+/// The state of the thread `t` in another process, which reads the log as text.
 async fn read_again(agent: &Agent, journal: &MemoryJournal) -> State {
     let texts = records(journal, "t").await.iter().map(|record| encode(record).unwrap()).collect::<Vec<_>>();
     let read = texts.iter().map(|text| decode("t", 0, text).unwrap()).collect::<Vec<Record>>();

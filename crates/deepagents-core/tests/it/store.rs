@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::{agent, lines, tool};
 
-/// A clock that a second passes on whenever it is looked at.
+/// A clock that advances by a second at each reading.
 #[derive(Default)]
 struct Ticking(Mutex<i64>);
 impl Clock for Ticking {

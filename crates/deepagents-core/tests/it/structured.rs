@@ -1,4 +1,4 @@
-//! Answers in a shape that was asked for.
+//! Structured output.
 
 use deepagents_core::error::Error;
 use deepagents_core::journal::MemoryJournal;
@@ -257,7 +257,7 @@ enum Pet {
 #[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
 struct Unit;
 
-/// Asks for a shape in both ways, with an answer that does not fit and one that does.
+/// Requests structured output with both strategies; the first response is invalid and the second valid.
 async fn shaped<T>(wrong: Value, right: Value) -> (T, Value)
 where
     T: serde::de::DeserializeOwned + schemars::JsonSchema + std::fmt::Debug + PartialEq + 'static,

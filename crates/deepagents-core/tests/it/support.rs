@@ -1,4 +1,4 @@
-//! What many tests need.
+//! Helpers of many tests.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use deepagents_models::scripted::check_history;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-/// An agent whose ids and times are the same in every test run.
+/// An agent builder with deterministic IDs and times.
 pub(crate) fn agent(model: impl ChatModel) -> AgentBuilder {
     Agent::builder(model).ids(SequentialIds::default()).clock(FixedClock(Timestamp::UNIX_EPOCH))
 }
@@ -31,12 +31,12 @@ where
     json_tool(name, "A tool.", json!({"type": "object"}), call)
 }
 
-/// A tool that says its arguments.
+/// A tool that returns its arguments.
 pub(crate) fn echo() -> impl DynTool {
     tool("echo", |args, _cx| async move { Ok(args.to_string()) })
 }
 
-/// A list that tests and closures share.
+/// A list shared by tests and closures.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notes(Arc<Mutex<Vec<String>>>);
 
@@ -50,7 +50,7 @@ impl Notes {
     }
 }
 
-/// A history in a few words: `user: hi`, `assistant: [echo {"x":1}]`, `result: ok`, `error: no`.
+/// A history in short form: `user: hi`, `assistant: [echo {"x":1}]`, `result: ok`, `error: no`.
 pub(crate) fn lines(messages: &Messages) -> Vec<String> {
     messages.iter().map(|message| line(message)).collect()
 }
@@ -75,7 +75,7 @@ fn line(message: &Message) -> String {
     format!("{who}: {}", said.join(" "))
 }
 
-/// Fails unless a provider would take the history, and every message has an id of its own.
+/// Panics unless providers would accept the history and message IDs are unique.
 #[track_caller]
 pub(crate) fn assert_sound(messages: &Messages) {
     check_history(messages).unwrap();
@@ -87,7 +87,7 @@ pub(crate) fn assert_sound(messages: &Messages) {
     assert_eq!(ids.len(), all, "two messages share an id");
 }
 
-/// Reads a run to its end.
+/// Reads a run to the end.
 pub(crate) async fn watch(mut run: Run) -> (Vec<Event>, Result<Outcome, Box<RunError>>) {
     let mut events = Vec::new();
     while let Some(event) = run.next().await {
@@ -96,7 +96,7 @@ pub(crate) async fn watch(mut run: Run) -> (Vec<Event>, Result<Outcome, Box<RunE
     (events, run.outcome().await)
 }
 
-/// Reads a run until an event of interest.
+/// Reads a run until a wanted event.
 pub(crate) async fn until(run: &mut Run, wanted: impl Fn(&EventKind) -> bool) -> Event {
     loop {
         let event = run.next().await.expect("the run ended before the event");
@@ -106,7 +106,7 @@ pub(crate) async fn until(run: &mut Run, wanted: impl Fn(&EventKind) -> bool) ->
     }
 }
 
-/// The words of the events that tests ask for most.
+/// The kinds of events in short form, of the events that tests check most.
 pub(crate) fn kinds(events: &[Event]) -> Vec<String> {
     events
         .iter()
@@ -122,7 +122,7 @@ pub(crate) async fn records(journal: &dyn Journal, thread: &str) -> Vec<Record> 
     journal.read(thread, 0..LogPosition::MAX).await.unwrap().into_iter().map(|entry| entry.record).collect()
 }
 
-/// Appends to a thread as a process does that then ends.
+/// Appends to a thread like a process that then ends.
 pub(crate) async fn write(
     journal: &dyn Journal,
     thread: &str,
@@ -135,12 +135,12 @@ pub(crate) async fn write(
     Ok(appended?.end)
 }
 
-/// Owns a thread for a minute.
+/// Claims a thread for a minute.
 pub(crate) async fn own(journal: &dyn Journal, thread: &str) -> Fence {
     journal.claim(thread, Claim::new("test", Duration::from_secs(60))).await.unwrap()
 }
 
-/// All of a journal but `append`, as its field `inner` does it; with `but release` or `but read`, that is left out too.
+/// Delegates all methods of a journal except `append` to its field `inner`. `but release` and `but read` exclude more.
 macro_rules! as_inner {
     () => {
         crate::support::as_inner!(but read);
@@ -180,7 +180,7 @@ macro_rules! as_inner {
             self.inner.renew(thread, fence, lease)
         }
     };
-    // Nor what is read and released.
+    // Without reads and release.
     (but renew) => {
         crate::support::as_inner!(but load);
         fn load<'a>(
@@ -191,7 +191,7 @@ macro_rules! as_inner {
             self.inner.load(thread, at)
         }
     };
-    // Nor what is renewed.
+    // Without renew.
     (but load) => {
         fn claim<'a>(
             &'a self,

@@ -1,4 +1,4 @@
-//! Threads that go on over several runs.
+//! Threads over several runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +34,7 @@ async fn a_thread_goes_on_over_runs_and_agents_that_share_its_journal() {
     let journal = Arc::new(MemoryJournal::new());
     let one = agent(counting()).journal(journal.clone()).build().unwrap();
     said(&one, "t", "a").await;
-    // Ids must not repeat over processes; here the second agent's simply begin elsewhere.
+    // IDs must not repeat across processes; here the IDs of the second agent start at another number.
     let two = Agent::builder(counting()).journal(journal).build().unwrap();
     assert_eq!(said(&two, "t", "b").await, ["user: a", "assistant: 1", "user: b", "assistant: 3"]);
     assert_eq!(lines(one.state("t").await.unwrap().messages()).len(), 4);
@@ -63,7 +63,7 @@ async fn a_run_without_a_thread_leaves_nothing_in_the_journal() {
     assert!(agent.state("").await.unwrap().messages().is_empty());
 }
 
-/// An agent with a tool that waits until it is told to go on.
+/// An agent with a tool that waits until notified.
 fn waiting() -> (Agent, Arc<Notify>) {
     let go = Arc::new(Notify::new());
     let wait = go.clone();
@@ -109,7 +109,7 @@ async fn of_two_runs_that_write_one_thread_the_one_it_was_taken_from_fails_and_s
     assert_eq!(stored.messages(), second.messages());
 }
 
-/// A journal whose storage fails when told to, once.
+/// A journal whose storage fails once, on demand.
 #[derive(Default)]
 struct Flaky {
     inner: MemoryJournal,
@@ -190,7 +190,7 @@ async fn going_back_with_something_outside_of_the_log_is_one_step_and_can_be_und
     let note = |text: &str| Update::message(Message::harness(text));
     let back = agent.rewind_with("t", first, async |here, there| {
         assert_eq!((here.messages().len(), there.messages().len()), (4, 2));
-        // Nobody else can work on the thread meanwhile.
+        // Nobody else can change the thread meanwhile.
         let busy = agent.update_state("t", note("busy")).await.unwrap_err();
         assert!(matches!(busy, Error::Journal(JournalError::Busy { .. })), "{busy}");
         Ok::<_, Error>(RewindPlan { left: note("left"), goes_on: note("gone back") })
@@ -209,7 +209,7 @@ async fn going_back_with_something_outside_of_the_log_is_one_step_and_can_be_und
     assert_eq!(agent.state("t").await.unwrap().messages().len(), 5);
 }
 
-/// A journal that cannot give leases up.
+/// A journal that cannot release leases.
 #[derive(Default)]
 struct Sticky {
     inner: MemoryJournal,

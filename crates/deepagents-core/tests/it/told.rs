@@ -1,4 +1,4 @@
-//! Every answer is told, piece by piece or as a whole.
+//! Every model response is reported in events, in pieces or as a whole.
 
 use deepagents_core::event::{Event, EventKind};
 use deepagents_core::message::{AssistantMessage, Block, Message};
@@ -10,7 +10,7 @@ use futures_util::{StreamExt, stream};
 
 use crate::support::{agent, watch};
 
-/// A model that gives its answer in one piece, as the smallest one does.
+/// A model that returns its response in one piece.
 struct AtOnce(&'static str);
 
 impl ChatModel for AtOnce {
@@ -24,7 +24,7 @@ impl ChatModel for AtOnce {
     }
 }
 
-/// The pieces of text that a run tells, with their turns and tries, and where its answers are complete.
+/// The text deltas of a run with their turns and attempts, and where responses finish.
 fn told(events: &[Event]) -> Vec<String> {
     let line = |event: &Event| match &event.kind {
         EventKind::TextDelta { turn, attempt, text } => Some(format!("{turn}.{attempt} {text}")),

@@ -1,4 +1,4 @@
-//! Arguments are checked before a tool sees them, and tools before an agent is built.
+//! Arguments are validated before a tool gets them, and tools before an agent is built.
 
 use deepagents_core::agent::BuildError;
 use deepagents_core::journal::{MemoryJournal, Record, RecordUpdate, decode, encode};
@@ -318,7 +318,7 @@ async fn arguments_that_are_objects_without_fields_of_their_own_are_taken() {
     assert_eq!(answer(json!({"kind": "city", "name": "Turin"}), tagged).await, "result: Turin");
 }
 
-/// Brings a tool.
+/// Provides a tool.
 struct Brings(&'static str, &'static str);
 impl Middleware for Brings {
     fn name(&self) -> &str {

@@ -1,4 +1,4 @@
-//! What becomes of results: answers of the run, ids on the wire, data for the application.
+//! Tool results: immediate answers, provider IDs, and artifacts for the application.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ async fn what_a_tool_shows_the_application_never_reaches_the_model() {
     let outcome = agent.invoke("go").await.unwrap();
     let kept = outcome.messages().get(2).unwrap().as_tool().unwrap().artifact.clone();
     assert_eq!(kept, Some(json!({"rows": [1, 2, 3]})));
-    // What a model is shown of a message is its content.
+    // The model is shown only the content of a message.
     let request = model.requests().pop().unwrap();
     assert_eq!(lines(&request.messages)[2], "result: 3 rows");
 }
@@ -70,7 +70,7 @@ async fn json_results_are_shown_as_compact_text_and_blocks_as_they_are() {
     assert_eq!(lines(outcome.messages())[2..4], ["result: {\"a\":[1,2]}", "result: x y"]);
 }
 
-/// A turn whose calls have these ids, as a careless provider would send it.
+/// A turn whose calls have these IDs, like that of a careless provider.
 fn careless(ids: &[&str]) -> Turn {
     let calls = ids.iter().enumerate().map(|(at, id)| match at % 3 {
         2 => Block::InvalidToolCall(InvalidToolCall {

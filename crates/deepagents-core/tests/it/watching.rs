@@ -1,4 +1,4 @@
-//! Readers of a run: they see the same, and none of them stands in its way.
+//! Subscribers of a run: all see the same, and none blocks it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::support::{agent, echo, kinds, lines, records, tool, until};
 
-/// A tool that tells more than is kept for those who are behind.
+/// A tool that reports more progress than is buffered for lagging subscribers.
 fn chatty() -> impl DynTool {
     tool("chatty", |_, cx| async move {
         for n in 0..5_000 {
@@ -33,7 +33,7 @@ fn talking(journal: Arc<MemoryJournal>) -> Agent {
     agent(model).tool(chatty()).tool(echo()).journal(journal).build().unwrap()
 }
 
-/// Fails unless the events are all there from a number on, markers standing for those that are not.
+/// Panics unless the events are complete from a number on, counting those that a `Lagged` event replaces.
 #[track_caller]
 fn assert_without_gaps(events: &[Event], mut next: u64) {
     for event in events {
@@ -69,7 +69,7 @@ async fn a_watcher_that_never_reads_neither_stops_the_run_nor_keeps_anything_out
     drop(run);
 }
 
-/// What a run came to, what it made its thread's log hold, and how many tasks were alive in the middle of it.
+/// The outcome of a run, its log, and the number of tasks alive in the middle of it.
 async fn watched_by(watchers: usize) -> (serde_json::Value, Vec<serde_json::Value>, Vec<usize>) {
     let clock = FixedClock(Timestamp::UNIX_EPOCH);
     let journal = Arc::new(MemoryJournal::with_clock(Arc::new(clock)));
@@ -230,7 +230,7 @@ async fn a_run_that_panics_ends_and_gives_its_thread_up_although_somebody_keeps_
     let (broken, journal) = (Arc::new(AtomicBool::new(false)), Arc::new(MemoryJournal::new()));
     let breaks = broken.clone();
     let work = tool("work", move |_, cx| {
-        // A task that goes on when the run is over.
+        // A task that outlives the run.
         tokio::spawn(async move {
             let _kept = cx;
             std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! What needs no model and no run: threads, tools called by hand, hooks and tools in tests.
+//! Features that need no model or run: threads, direct tool calls, and hooks and tools in tests.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What wraps around model and tool calls can do with the rest of the stack.
+//! What wrappers of model and tool calls can do with the rest of the stack.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,7 +20,7 @@ use crate::support::{Notes, agent, assert_sound, echo, kinds, lines, tool, until
 
 last_value!(Tries("tries"): u32);
 
-/// Declares the channel and writes a new number into it at each pass of a model call.
+/// Declares the channel, and writes a new number to it at each pass of a model call.
 #[derive(Default)]
 struct CountsPasses(AtomicU32);
 impl Middleware for CountsPasses {
@@ -324,7 +324,7 @@ async fn an_observer_that_looks_at_events_alone_changes_nothing() {
     assert!(counts.0.load(Ordering::Relaxed) > 5);
 }
 
-/// Keeps a number for each pass that has none yet, whatever becomes of the call.
+/// Counts each pass with `keep`, so that the count survives a failed call.
 struct KeepsPasses;
 impl Middleware for KeepsPasses {
     fn name(&self) -> &str {
@@ -370,7 +370,7 @@ async fn what_a_wrap_keeps_stays_where_the_call_fails_is_cancelled_or_is_tried_a
     run.cancel();
     assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Cancelled);
     assert_eq!(kept().await, Some(2));
-    // Two passes of one call see each other.
+    // The second pass of a call sees what the first has kept.
     let outcome = agent.invoke(RunInput::new("twice").thread("t")).await.unwrap();
     assert_eq!((outcome.text(), kept().await), ("done".to_owned(), Some(4)));
 }

@@ -1,4 +1,4 @@
-//! What commands make at places that they may not change.
+//! Files that commands create at protected places.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -33,7 +33,7 @@ async fn what_a_command_makes_where_file_tools_would_ask_gets_another_name() {
     assert!(!jail.path("AGENTS.md").exists() && !jail.path(".deepagents").exists());
     assert_eq!(fs::read_to_string(jail.path("AGENTS.md.from-command")).unwrap(), "evil\n");
     assert!(jail.path(".deepagents.from-command/agents/a.md").exists());
-    // Nothing that has the new name is lost.
+    // An existing file with the new name is not overwritten.
     let done = jail.run("echo more > AGENTS.md").await;
     assert_eq!(moved(&done), [("AGENTS.md", Some("AGENTS.md.from-command-2"))]);
     assert_eq!(fs::read_to_string(jail.path("AGENTS.md.from-command")).unwrap(), "evil\n");
@@ -61,13 +61,13 @@ async fn no_way_of_making_it_is_left_out() {
         assert_eq!(moved(&done).iter().map(|(from, _)| *from).collect::<Vec<_>>(), [name], "{text}");
         assert!(jail.path(name).symlink_metadata().is_err(), "{text}");
     }
-    // A link is moved, not what it leads to.
+    // The link is moved, not its target.
     let done = jail
         .run(&format!("ln -s {}/mine AGENTS.md; ln -s {} .deepagents", other.path().display(), other.path().display()))
         .await;
     assert_eq!(done.moved.len(), 2);
     assert_eq!(fs::read_to_string(other.path().join("mine")).unwrap(), "mine");
-    // A command that is ended is judged like any other.
+    // The same applies to a command that is killed.
     let command = Command::new("echo evil > AGENTS.md; sleep 60").timeout(Duration::from_secs(2));
     let done = jail.shell.run(command, CancellationToken::new(), None).await.unwrap();
     assert!(matches!(done.exit, Exit::TimedOut { .. }));
@@ -110,7 +110,7 @@ async fn a_command_beside_another_takes_nothing_of_it_for_what_was_there() {
     );
     let second = async {
         assert_eq!(told.recv().await.as_deref(), Some("made\n"));
-        // It began with the file there, and its end puts it away before the first command's end could.
+        // It started with the file in place, and moves it away at its end, before the first command ends.
         let done = jail.run("true").await;
         assert_eq!(moved(&done), [("AGENTS.md", Some("AGENTS.md.from-command"))]);
         fs::write(jail.path("go"), "").unwrap();
@@ -147,14 +147,14 @@ async fn no_name_that_is_taken_and_no_right_that_is_missing_keeps_it_where_it_is
 
 #[tokio::test]
 async fn what_keeps_its_name_is_not_taken_for_what_was_there() {
-    // Nothing can be put behind a name of this length.
+    // A name too long to append a suffix.
     let name = "n".repeat(250);
     let place = ProtectedPlace { place: Place::At(path(&format!("/{name}"))), mode: AccessMode::Ask };
     let policy = SandboxPolicy { protected_places: ProtectedPlaces::new([place]), ..Default::default() };
     let jail = jail!(policy);
     assert_eq!(moved(&jail.run(&format!("echo evil > {name}")).await), [(name.as_str(), None)]);
     assert_eq!(moved(&jail.run("true").await), [(name.as_str(), None)]);
-    // Where a person puts it there, it is theirs.
+    // A file that a person puts there stays.
     fs::remove_file(jail.path(&name)).unwrap();
     assert_eq!(moved(&jail.run("true").await), []);
     fs::write(jail.path("other"), "mine").unwrap();
@@ -301,7 +301,7 @@ async fn a_command_that_begins_when_another_has_replaced_a_link_puts_the_first_o
     );
     let second = async {
         assert_eq!(told.recv().await.as_deref(), Some("made\n"));
-        // It outlives the first one, which puts the link back.
+        // Ends after the first command, which restores the link.
         let text = "touch begun; while test \"$(readlink AGENTS.md)\" = evil; do sleep 0.01; done";
         jail.run(text).await
     };

@@ -1,4 +1,4 @@
-//! Directories made to lead an agent outside, or to hang or crash it.
+//! Directories built to lead an agent outside, or to hang or crash it.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::semantics::in_thread;
 use crate::suite::{Files, p};
 
-/// A workspace beside a directory that holds a secret, opened with and without the kernel's help, and with changes recorded.
+/// A workspace next to a directory with a secret, opened with and without kernel support, and with recorded changes.
 struct Setup {
     dir: TempDir,
     files: Vec<Files>,
@@ -178,7 +178,7 @@ async fn a_directory_swapped_for_a_link_under_way_never_leads_outside() {
     let flag = stop.clone();
     let swapper = std::thread::spawn(move || {
         while !flag.load(Ordering::Relaxed) {
-            // "real" is in turn the directory and the link to outside.
+            // `real` alternates between the directory and the link to the outside.
             let (real, trap) = (work.join("real"), work.join("trap"));
             rustix::fs::renameat_with(rustix::fs::CWD, real, rustix::fs::CWD, trap, RenameFlags::EXCHANGE).unwrap();
         }
@@ -245,7 +245,7 @@ async fn modes_are_kept_and_read_only_files_stay() {
     std::fs::write(&script, "old").unwrap();
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o4751)).unwrap();
     setup.files[0].write("/run.sh", "new").await.unwrap();
-    // Those who run it get nobody else's rights with a content that an agent wrote.
+    // The setuid bit is dropped, so that content written by an agent does not run with another user's rights.
     assert_eq!(std::fs::metadata(&script).unwrap().mode() & 0o7777, 0o751);
     setup.files[0].write("/fresh", "new").await.unwrap();
     assert_eq!(std::fs::metadata(setup.work().join("fresh")).unwrap().mode() & 0o777 & !0o644, 0);
@@ -338,7 +338,7 @@ async fn a_huge_file_is_deleted_without_being_read() {
 
 #[tokio::test]
 async fn a_tree_in_which_something_is_mounted_is_not_deleted_and_stays_whole() {
-    // This test runs itself where it may mount what is outside inside of the workspace, on the same disk.
+    // This test runs itself where it may mount an outside directory inside the workspace, on the same disk.
     const ROLE: &str = "a_tree_in_which_something_is_mounted";
     let mut setup = Setup::new();
     std::fs::create_dir_all(setup.work().join("tree/deep/mounted")).unwrap();
@@ -371,7 +371,7 @@ async fn a_tree_in_which_something_is_mounted_is_not_deleted_and_stays_whole() {
             assert_eq!(std::fs::read(setup.work().join("tree/file")).unwrap(), b"mine");
         }
     }
-    // Nobody but this process has it mounted; what it was mounted on is deleted as it was made.
+    // Only this process has the mount. Without it, the tree can be deleted.
     assert!(std::process::Command::new("umount").arg(&mounted).status().unwrap().success());
     setup.files[0].delete("/tree").await.unwrap();
     setup.untouched();

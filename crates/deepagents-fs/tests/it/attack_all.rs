@@ -1,5 +1,5 @@
-//! Every backend that touches the disk, on a directory made to lead it outside: nothing outside is read, written or
-//! named, and whatever is refused is an error and no panic.
+//! Every backend that accesses the disk, on a directory built to lead it outside. Nothing outside is read, written or
+//! named, and every refusal is an error, not a panic.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use crate::suite::{Files, p};
 
 const SECRET: &str = "the-secret-words";
 
-/// Every kind of backend that reads or writes a directory, and where the directory is in it.
+/// Every kind of backend that reads or writes a directory, with the directory's path in it.
 fn kinds(work: &Path) -> Vec<(&'static str, Arc<dyn Backend>, &'static str)> {
     let local = |kernel: bool| {
         let options = LocalOptions { kernel_resolution: kernel, ..LocalOptions::default() };
@@ -95,7 +95,7 @@ async fn names_that_differ_in_case_alone_are_one_file_where_the_disk_says_so_and
     assert_eq!(std::fs::read_to_string(dir.path().join("secret/key")).unwrap(), SECRET);
 }
 
-/// A backend at whose every look at where a path leads a directory and a link change places.
+/// A backend that swaps a directory and a link at each `resolve`.
 struct Exchanging {
     inner: Arc<dyn Backend>,
     work: PathBuf,
@@ -142,7 +142,7 @@ impl Backend for Exchanging {
     }
 }
 
-/// A workspace with a directory `s` and a link `t` to another one.
+/// A workspace with a directory `s` and a link `t` to another directory.
 fn exchanged(target: &str) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     for name in ["s", "secret", "open"] {
@@ -198,7 +198,7 @@ async fn where_both_places_are_allowed_a_call_that_meets_an_exchange_is_done_at_
     let (state, path) = (State::default(), p("/s/f"));
     let read = backend.read(&state, &path, ByteRange::ALL).await.unwrap();
     assert_eq!(read.bytes, "open");
-    // A link that stays is followed, and what is found is called as it was asked for.
+    // A stable link is followed, and paths are reported as requested.
     std::fs::remove_file(dir.path().join("secret/f")).unwrap();
     symlink("open", dir.path().join("link")).unwrap();
     let mut files = Files::new(Arc::new(PermissionedBackend::new(local, rules, OnAsk::Refuse)));
@@ -224,7 +224,7 @@ async fn a_path_that_is_to_lead_to_a_place_leads_nowhere_else() {
     assert_eq!(led.read(&state, &p("/t/f"), ByteRange::ALL).await.unwrap_err(), elsewhere);
     assert_eq!(led.write(&state, &p("/t/f"), "x".into(), WriteMode::Overwrite).await.unwrap_err(), elsewhere);
     assert_eq!(led.delete(&state, &p("/t/f")).await.unwrap_err(), elsewhere);
-    // Nor behind rules, which judge where a path leads themselves.
+    // The same behind rules, which resolve paths themselves.
     let rules = Permissions::new([Rule::new(AccessMode::Deny, ["/elsewhere"])]).unwrap();
     let ruled = PermissionedBackend::new(Arc::new(backend.clone()), rules, OnAsk::Allow);
     let led = ruled.leading(&p("/t/f"), &p("/t/f")).unwrap();

@@ -1,4 +1,4 @@
-//! Who may do what with a file that is written anew.
+//! Permissions of rewritten files.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -10,7 +10,7 @@ use rustix::fs::{XattrFlags, getxattr, setxattr};
 
 use crate::suite::Files;
 
-/// A list of who may do what, as the kernel stores it: the owner and one user may read and write, the group may do nothing.
+/// A POSIX ACL in the kernel's format: owner and one user may read and write, the group may do nothing.
 fn only_for_one_user() -> Vec<u8> {
     let entries: [(u16, u16, u32); 5] =
         [(1, 6, u32::MAX), (2, 6, 1000), (4, 0, u32::MAX), (0x10, 6, u32::MAX), (0x20, 0, u32::MAX)];
@@ -62,7 +62,7 @@ async fn a_file_that_is_written_anew_gets_no_list_of_its_directory_that_it_did_n
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "two");
     assert_eq!(attribute(&file, "system.posix_acl_access"), b"");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o660);
-    // What is made there has it.
+    // A new file inherits the ACL of the directory.
     files.write("/new.txt", "one").await.unwrap();
     assert_ne!(attribute(&dir.path().join("new.txt"), "system.posix_acl_access"), b"");
 }

@@ -1,4 +1,4 @@
-//! Rules about files, as commands in a sandbox meet them.
+//! File rules for sandboxed commands.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -134,7 +134,7 @@ async fn a_backend_under_rules_has_a_shell_that_is_bound_by_them_and_by_those_ar
     };
     assert_eq!(run(&*inner, "cat docs/a; cat secrets/key 2>/dev/null").await, "doc");
     assert_eq!(run(&*outer, "cat docs/a 2>/dev/null; cat secrets/key 2>/dev/null; cat src/main.rs").await, "code");
-    // Without a sandbox nothing could bind it.
+    // Without a sandbox, rules cannot be enforced on commands.
     let files = LocalBackend::open(jail.dir.path()).unwrap();
     let free = LocalShell::open(jail.dir.path(), Confinement::Unconfined).unwrap();
     assert!(free.under(&Permissions::new([deny(&["/x"])]).unwrap()).is_none());
@@ -160,7 +160,7 @@ async fn a_tool_chain_is_not_followed_through_what_commands_can_write_to() {
     fs::write(home.join("secret/key"), "s3cret").unwrap();
     fs::create_dir_all(home.join("real")).unwrap();
     fs::write(home.join("real/tool"), "#!/bin/sh\necho tool\n").unwrap();
-    // What an earlier command may have left, and what is the user's own.
+    // One link that an earlier command may have left, and one of the user's own.
     symlink(home.join("secret"), root.join("bin")).unwrap();
     symlink(root.join("bin"), home.join("evil")).unwrap();
     symlink("real", home.join("good")).unwrap();
@@ -178,7 +178,7 @@ async fn a_tool_chain_is_not_followed_through_what_commands_can_write_to() {
     assert!(done.output.contains("echo tool") && !done.output.contains("s3cret"), "{}", done.output);
 }
 
-/// Tool chains by a home and a `PATH`, as somebody's environment has them.
+/// The tool chains found with this `HOME` and `PATH`.
 fn tools_of(home: Option<&Path>, path: &[&Path]) -> ToolChains {
     let path = path.iter().map(|path| path.to_str().unwrap()).collect::<Vec<_>>().join(":");
     ToolChains::find(|name| match name {
@@ -188,7 +188,7 @@ fn tools_of(home: Option<&Path>, path: &[&Path]) -> ToolChains {
     })
 }
 
-/// A home with keys, and a `bin` with a tool in it.
+/// A home with keys, and a `bin` with a tool.
 fn home_in(place: &Path) -> PathBuf {
     let home = place.join("real");
     for (name, text) in [
@@ -247,7 +247,7 @@ async fn of_what_stands_beside_programs_what_belongs_to_them_is_shown() {
         fs::create_dir_all(place.join(name).parent().unwrap()).unwrap();
         fs::write(place.join(name), text).unwrap();
     }
-    // Go needs what it compiles of itself.
+    // Go needs its own sources and tools.
     for name in ["go/bin/go", "go/src/runtime/x.go", "go/pkg/tool/x", "go/VERSION"] {
         fs::create_dir_all(place.join(name).parent().unwrap()).unwrap();
         fs::write(place.join(name), "go\n").unwrap();

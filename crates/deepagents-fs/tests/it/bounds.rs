@@ -1,4 +1,4 @@
-//! Small calls that would take much: each holds little beside its result, whatever is asked for, and ends.
+//! Small calls with large effects: each must end, and use little memory besides its result.
 
 use std::fmt::Write;
 use std::fs::{self, File};
@@ -15,10 +15,10 @@ use deepagents_fs::{FsError, LocalBackend, OverlayBackend, StateBackend};
 
 use crate::suite::{Files, p};
 
-/// Bytes that a call may take beside its result.
+/// Maximum memory of a call besides its result, in bytes.
 const MOST: u64 = 64 << 20;
 
-/// Runs a case in a process of its own, which measures it. The process runs this test again.
+/// Measures a case in a child process, which runs this test again.
 fn measured(name: &str, case: impl AsyncFnOnce(&Path) -> u64) {
     const ROLE: &str = "a_call_that_is_measured";
     let name = format!("bounds::{name}");
@@ -43,20 +43,20 @@ fn measured(name: &str, case: impl AsyncFnOnce(&Path) -> u64) {
 
 static BEFORE: AtomicU64 = AtomicU64::new(0);
 
-/// What a call takes is measured from here on.
+/// Starts the measurement.
 fn begin() {
-    // Where the kernel has no such file, the peak of the preparations counts as well.
+    // Without this kernel file, the peak includes the preparations.
     let _ = fs::write("/proc/self/clear_refs", "5");
     BEFORE.store(memory("VmRSS:"), Ordering::Relaxed);
 }
 
-/// Looks at what was taken since it began, beside a result of so many bytes.
+/// Checks the memory used since `begin`, besides a result of this size.
 fn little_is_held(result: u64) {
     let grown = memory("VmHWM:").saturating_sub(BEFORE.load(Ordering::Relaxed)).saturating_sub(result);
     assert!(grown <= MOST, "the call took {} MB beside its result of {} MB", grown >> 20, result >> 20);
 }
 
-/// Bytes that the kernel tells of this process.
+/// A memory statistic of this process, in bytes.
 fn memory(what: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(what)).unwrap();
@@ -74,7 +74,7 @@ fn edits_that_double_a_file_forty_times_are_refused() {
         let mut files = open(directory);
         begin();
         let error = files.edit("/f", &vec![Edit::new("a", "aa").all(); 40]).await.unwrap_err();
-        // A slow machine may not come so far.
+        // A slow machine may time out first.
         assert!(matches!(error, EditError::TooLarge { .. } | EditError::Fs(FsError::TimedOut { .. })), "{error}");
         assert_eq!(fs::read(directory.join("f")).unwrap(), b"aaaa");
         0
@@ -226,7 +226,7 @@ fn a_search_through_a_backend_that_reads_whole_files_leaves_large_ones_out() {
     });
 }
 
-/// Arguments of all kinds, large and nested, at random.
+/// Random arguments of all kinds, large and nested.
 #[test]
 fn whatever_is_asked_for_little_is_held() {
     measured("whatever_is_asked_for_little_is_held", async |directory| {
@@ -236,10 +236,10 @@ fn whatever_is_asked_for_little_is_held() {
         }
         let mut files = open(directory);
         let mut random = fastrand::Rng::with_seed(7);
-        // What an edit gives has the file before and after.
+        // The result of an edit contains the file before and after.
         let result = 2 * deepagents_fs::edit::MAX_BYTES;
         for _ in 0..120 {
-            // Each call by itself: what the allocator keeps of those before is none of its own.
+            // Measured per call, without the memory that the allocator retains from earlier calls.
             begin();
             let text = random_text(&mut random);
             let number = *random.choice(&[0_u64, 1, 50, 1 << 20, 1 << 40, u64::MAX]).unwrap();
@@ -288,8 +288,8 @@ fn random_text(random: &mut fastrand::Rng) -> String {
     text
 }
 
-/// A chain of directories of long names with files, or directories, at its end. Their paths are too long for the system,
-/// so each is made from the one above.
+/// A chain of directories with long names, with files or directories at its end. The paths exceed the system's limit,
+/// so each directory is created relative to its parent.
 fn deep(directory: &Path, levels: usize, ends: usize) {
     let name = "d".repeat(250);
     let mut at = rustix::fs::open(directory, rustix::fs::OFlags::DIRECTORY, rustix::fs::Mode::empty()).unwrap();

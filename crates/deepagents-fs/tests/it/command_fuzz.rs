@@ -1,4 +1,4 @@
-//! Commands made at random: what rules allow is what shells run.
+//! Random commands: what rules allow must match what shells run.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use crate::executables;
 
-/// Text of the shell, with `no` for the program that must not run and `ok` for the one that may.
+/// Shell fragments, with `no` for the forbidden program and `ok` for the allowed one.
 const PIECES: [&str; 92] = [
     "no",
     "ok",
@@ -107,7 +107,7 @@ const PIECES: [&str; 92] = [
     "timeout 5 ",
 ];
 
-/// A directory with the two programs, which say that they ran, and some that run others.
+/// A directory with the two programs, which record that they ran, and some that run others.
 fn programs(dir: &Path) {
     for name in ["no", "ok"] {
         let path = dir.join(name);
@@ -122,7 +122,7 @@ fn programs(dir: &Path) {
     }
 }
 
-/// Whether the program ran that must not. Nothing else is on the path, and files go to a directory that vanishes.
+/// Whether the forbidden program ran. Nothing else is on the path, and the working directory is temporary.
 fn ran(shell: &str, text: &str) -> bool {
     let (programs_dir, cwd) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     programs(programs_dir.path());
@@ -136,7 +136,7 @@ fn ran(shell: &str, text: &str) -> bool {
         .stderr(Stdio::null())
         .spawn();
     let mut child = child.unwrap();
-    // A loop without an end has shown by then what it runs.
+    // By then, even an endless loop has run its commands.
     let deadline = std::time::Instant::now() + Duration::from_secs(2);
     while child.try_wait().unwrap().is_none() && std::time::Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));
@@ -170,7 +170,7 @@ proptest! {
         let text = pieces.concat();
         let allowed = [("a list of what may run", listing()), ("a list of what may not", denying())]
             .map(|(name, rules)| (name, rules.decide_command(&text).mode == Allow));
-        // Only what could have run it is worth a process.
+        // A process is started only for text that could have run the program.
         if text.contains(['n', '*', '?', '[', '$']) {
             for (name, _) in allowed.iter().filter(|(_, allowed)| *allowed) {
                 for shell in shells() {
@@ -233,7 +233,7 @@ proptest! {
     }
 }
 
-/// Programs with an option whose value they run, and the least of it that stands for it.
+/// Programs with an option whose value they execute, and the length of its shortest abbreviation.
 const RUN_BY_OPTIONS: [(&str, &str, usize); 8] = [
     ("git ls-remote", "--upload-pack", 5),
     ("git push", "--receive-pack", 6),
@@ -245,7 +245,7 @@ const RUN_BY_OPTIONS: [(&str, &str, usize); 8] = [
     ("rsync f h:", "--rsh", 5),
 ];
 
-/// Programs that run what is written in a language of their own, around it.
+/// Programs that execute commands in another language, with the text around the command.
 const OTHER_LANGUAGES: [(&str, &str); 12] = [
     ("python3 -c 'import os; os.system(\"", "\")'"),
     ("perl -e 'exec qw(", ")'"),
@@ -282,7 +282,7 @@ proptest! {
         let text = format!("{before}{}{behind}", words.join(" "));
         let decision = rules.decide_command(&text);
         prop_assert!(!words.contains(&"no") || decision.mode != Allow, "{:?}", text);
-        // Where its name does not stand in it, nobody is asked but for what cannot be read.
+        // Without the forbidden name, the command is allowed unless it is not understood.
         let read = !matches!(decision.reason, CommandReason::NotUnderstood(_));
         prop_assert!(words.contains(&"no") || decision.mode == Allow || !read, "{:?}: {}", text, decision.reason);
     }

@@ -1,4 +1,4 @@
-//! Rules about commands: what they are about, however it is written.
+//! Command rules: what a command does counts, however it is written.
 
 use deepagents_fs::permissions::AccessMode::{Allow, Ask, Deny};
 use deepagents_fs::permissions::{
@@ -298,7 +298,7 @@ fn what_may_be_a_denied_command_asks() {
         assert_ne!(mode, Allow, "{command:?}");
     }
     check(&rules, &[("rm x", Allow), ("rm -v x", Allow), ("git status", Allow), ("rm -- -rf", Allow)]);
-    // What only looks like it stays what it is.
+    // Commands that only look dangerous are allowed.
     for command in [
         "flock . git status",
         "uv add git push",
@@ -424,7 +424,7 @@ fn what_hides_a_denied_command_asks() {
         let decision = rules.decide_command(command);
         assert_ne!(decision.mode, Allow, "{command:?}");
     }
-    // Text that is only looked at, or kept, is no command.
+    // Text that is only displayed or stored is not a command.
     for command in [
         "git commit -m 'touch up'",
         "git commit -m \"$(cat <<'E'\nSay touch and git push\nE\n)\"",
@@ -472,7 +472,7 @@ fn what_stands_in_a_command_takes_no_more_than_its_place_among_the_rules() {
         &listed,
         &[("./run touch", Allow), ("just touch", Ask), ("just x", Allow), ("make touch", Deny), ("ninja touch", Deny)],
     );
-    // What hides commands is nothing to rules that only allow.
+    // Rules that only allow need not care about hidden commands.
     let allowing = rules(&[(Allow, &["git *"])], Ask);
     check(&allowing, &[("git -c include.path=x status", Allow), ("git config alias.x '!touch y'", Allow)]);
 }
@@ -503,7 +503,7 @@ fn many_texts_that_are_given_to_read_are_judged_in_little_time() {
     let rules = rules(&[(Deny, &["touch"])], Allow);
     let many: String = (0..3_000).map(|at| format!("cat <<E{at}\nx\nE{at}\n")).collect();
     check(&rules, &[(&many, Allow), (&format!("{many}touch x"), Deny)]);
-    // A line that some shells take for an end, also where one that is longer or less is there.
+    // Some shells take the last line for the delimiter, whether the other delimiter is longer or shorter.
     for ends in ["cat <<E\nx\nE\ncat <<E1\ny\nE1\ncat <<EF\nE )\nEF", "cat <<EE\nE)\nEE\ncat <<E\nx\nE"] {
         assert_eq!(rules.decide_command(ends).mode, Ask, "{ends:?}");
     }
@@ -584,7 +584,7 @@ fn files_that_the_shell_opens_are_judged_as_files() {
             ("echo x 2> secrets/y", Deny),
         ],
     );
-    // Without rules about commands only what is named counts; the sandbox sees to the rest.
+    // Without command rules, only paths named in the command count; the sandbox enforces the rest.
     check(&files, &[("make > out/y", Allow), ("make > secrets/y", Deny), ("make > docs/y", Deny), ("$x", Allow)]);
 }
 

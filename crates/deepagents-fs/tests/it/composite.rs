@@ -10,11 +10,11 @@ use deepagents_fs::{
 use crate::spy::Spy;
 use crate::suite::{Files, p, shown};
 
-/// A disk with a state at `/mem` and another disk at `/mem/deep/disk`.
+/// A disk backend with a state backend at `/mem` and another disk at `/mem/deep/disk`.
 async fn composite() -> (Files, [tempfile::TempDir; 2]) {
     let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let local = |n: usize| Arc::new(LocalBackend::open(dirs[n].path()).unwrap());
-    // What a route hides.
+    // Hidden by a route.
     std::fs::create_dir(dirs[0].path().join("mem")).unwrap();
     std::fs::write(dirs[0].path().join("mem/hidden.py"), "hit").unwrap();
     let composite = CompositeBackend::new(local(0))
@@ -129,14 +129,14 @@ async fn backends_are_searched_at_the_same_time() {
     for path in ["/x", "/a/x", "/a/b/x"] {
         files.write(path, "hit").await.unwrap();
     }
-    // One after the other they would wait for ever.
+    // Sequential searches would wait forever.
     let soon = Duration::from_secs(60);
     assert_eq!(tokio::time::timeout(soon, files.found("/", "*")).await.unwrap(), ["/a/b/x", "/a/x", "/x"]);
     let lines = tokio::time::timeout(soon, files.lines_with(&GrepQuery::new("hit", p("/")))).await.unwrap();
     assert_eq!(lines, ["/a/b/x:1:hit", "/a/x:1:hit", "/x:1:hit"]);
 }
 
-/// A backend that fails whatever is asked.
+/// A backend that always fails.
 fn broken() -> Arc<LocalBackend> {
     let dir = tempfile::tempdir().unwrap();
     let backend = LocalBackend::open(dir.path()).unwrap();

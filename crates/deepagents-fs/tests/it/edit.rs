@@ -74,7 +74,7 @@ async fn concurrent_edits_of_one_file_lose_nothing() {
     let state = State::default();
     let content: String = (0..200).map(|n| format!("<{n}>\n")).collect();
     files.write(&state, &p(), content.into(), WriteMode::Create).await.unwrap();
-    // A second name for the file, whose edits take another lock.
+    // A second path to the file, whose edits take another lock.
     std::os::unix::fs::symlink("f", dir.path().join("link")).unwrap();
     let tasks = (0..200).map(|n| {
         let files = files.clone();

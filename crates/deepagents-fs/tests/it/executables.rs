@@ -1,11 +1,11 @@
-//! Programs that tests make and then run.
+//! Programs that tests create and run.
 
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Makes a program with this text, or these bytes. Another process writes it: while this one has a file open for writing,
-/// another test may start a process that holds it a moment longer, and a file that is being written cannot be run.
+/// Creates an executable with this content. A child process writes it: a process forked by another test could inherit
+/// our descriptor, and a file that is open for writing cannot be executed.
 pub(crate) fn make(path: &Path, text: impl AsRef<[u8]>) {
     let script = "cat > \"$0\" && chmod 755 \"$0\"";
     let mut writer = Command::new("sh").args(["-c", script]).arg(path).stdin(Stdio::piped()).spawn().unwrap();

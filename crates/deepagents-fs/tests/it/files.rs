@@ -8,7 +8,7 @@ use deepagents_fs::{
 };
 use serde_json::{Value, json};
 
-/// A second passes every time it is asked.
+/// A clock that advances by a second at each reading.
 struct Ticking(AtomicI64);
 
 impl Clock for Ticking {
@@ -151,7 +151,7 @@ fn a_file_that_cannot_be_below_the_parents_is_a_conflict_of_its_own() {
 
 #[test]
 fn a_version_of_a_content_is_the_same_wherever_it_is_made() {
-    // It is stored with threads, which later programs read.
+    // Versions are stored with threads, which later programs read.
     let version = deepagents_fs::Version::from_content(b"abc");
     assert_eq!(version.as_str(), "3-ba7816bf8f01cfea414140de5dae2223");
     assert_eq!(deepagents_fs::Version::from_content(b"").as_str(), "0-e3b0c44298fc1c149afbf4c8996fb924");

@@ -1,4 +1,4 @@
-//! What of the workspace and of the host a sandbox guards: repositories, what steers the agent, devices, space.
+//! What a sandbox protects in the workspace and on the host: repositories, agent settings, devices, disk space.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -72,7 +72,7 @@ async fn what_a_command_closes_is_open_to_none_after_it() {
     for (name, text) in [("d/secret", "s3cret"), ("d/docs", "mine"), ("d/.git/config", "mine")] {
         fs::write(jail.path(name), text).unwrap();
     }
-    // Of a group that is not the program's own, so that the one who builds the sandbox has no more rights than others.
+    // A foreign group, so that the process that builds the sandbox has no group rights.
     let group = fs::metadata(jail.path("d")).unwrap().gid();
     if std::os::unix::fs::chown(jail.path("d"), None, Some(group + 1234)).is_err() {
         return skip("another group", "this user may not give files to one");
@@ -95,7 +95,7 @@ async fn commits_leave_hooks_and_configuration_alone() {
     fs::create_dir_all(jail.path(".git/objects")).unwrap();
     fs::write(jail.path(".git/config"), "mine").unwrap();
     for text in [
-        // The directory of hooks was not even there.
+        // The directory of hooks did not exist before.
         "mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit",
         "echo evil > .git/config",
         "rm .git/config",
@@ -149,10 +149,10 @@ async fn protected_paths_stay_and_hidden_ones_cannot_be_read() {
     for (name, text) in [("a/b/keep", "kept"), (".env", "SECRET"), ("a/vault/k", "SECRET")] {
         assert_eq!(fs::read_to_string(jail.path(name)).unwrap(), text);
     }
-    // A second name for a protected file would be a way around.
+    // A hard link to a protected file would bypass its protection.
     jail.run("ln a/b/keep k2; echo x > k2; mv a/b/keep /tmp/k").await;
     assert_eq!(fs::read_to_string(jail.path("a/b/keep")).unwrap(), "kept");
-    // What is not there needs no guard.
+    // Paths that do not exist need no protection.
     assert!(jail.run("echo x > new").await.exit.success());
 }
 
@@ -199,7 +199,7 @@ async fn repositories_at_any_depth_and_what_steers_the_agent_are_read_only() {
     }
     assert_eq!(jail.run("cat lib/deep/.git/config AGENTS.md").await.output, "minemine");
     assert_eq!(fs::read_to_string(jail.path("modules/module/config")).unwrap(), "mine");
-    // Everything beside them is as writable as ever.
+    // Everything next to them stays writable.
     assert!(jail.run("echo x > lib/deep/f && rm lib/deep/f && mkdir new && rmdir new").await.exit.success());
 }
 
@@ -323,7 +323,7 @@ async fn a_workspace_that_was_replaced_is_not_worked_in() {
     let run = || shell.run(Command::new("echo x > planted"), CancellationToken::new(), None);
     assert!(run().await.unwrap().exit.success());
     fs::rename(&root, dir.path().join("outer/old")).unwrap();
-    // By a link, and by another directory.
+    // Replaced by a link, and by another directory.
     symlink(dir.path().join("elsewhere"), &root).unwrap();
     run().await.unwrap_err();
     fs::remove_file(&root).unwrap();
@@ -425,7 +425,7 @@ async fn a_socket_of_a_program_outside_is_not_reached_and_one_that_is_left_over_
         b = socket.socket(socket.AF_UNIX); b.connect(\"old.sock\"); print(\"own\")";
     let done = jail.run(&format!("rm old.sock && python3 -c '{own}'")).await;
     assert!(done.output.contains("own"), "{}", done.output);
-    // Also where no name is protected.
+    // The same without protected places.
     let plain = jail!(SandboxPolicy { protected_places: ProtectedPlaces::new([]), ..Default::default() });
     let _listens = std::os::unix::net::UnixListener::bind(plain.path("host.sock")).unwrap();
     let done = plain.run(&connect("host.sock")).await;

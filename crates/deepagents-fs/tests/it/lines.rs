@@ -50,11 +50,11 @@ async fn after_an_early_window_of_a_huge_file_nothing_is_counted() {
     for n in 0..1000 {
         writeln!(file, "line {n}").unwrap();
     }
-    // Sparse: a gigabyte that takes no room.
+    // A sparse gigabyte that takes no space.
     file.seek(SeekFrom::Start(1 << 30)).unwrap();
     file.write_all(b"end\n").unwrap();
     let files = Files::new(std::sync::Arc::new(LocalBackend::open(dir.path()).unwrap()));
-    // What it costs is measured by `bench files`.
+    // `bench files` measures the cost.
     let window = files.lines("/huge.log", 100, 100).await.unwrap();
     assert_eq!((window.lines.len(), window.lines[0].as_str()), (100, "line 100"));
     assert_eq!((window.next, window.total), (Some(200), None));

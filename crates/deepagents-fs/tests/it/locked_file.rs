@@ -1,4 +1,4 @@
-//! Files of the user's that several programs change.
+//! User files that several programs change.
 
 use std::fs;
 use std::thread;

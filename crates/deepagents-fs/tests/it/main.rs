@@ -1,4 +1,4 @@
-//! Behaviour of the file layer through its public API.
+//! Tests of the public API of the file layer.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(clippy::disallowed_methods, reason = "tests have servers, and start themselves again")]
 

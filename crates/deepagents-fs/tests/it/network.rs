@@ -1,4 +1,4 @@
-//! The allow-list of hosts: what is on it is reached through the proxy, and nothing else is.
+//! The host allow-list: commands reach the listed hosts through the proxy, and nothing else.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,10 +20,10 @@ fn jail(hosts: &[&str]) -> Option<Jail> {
     has("curl").then(|| Jail::new(SandboxPolicy { network, ..Default::default() })).flatten()
 }
 
-/// A request as a server saw it: its head's lines and its body.
+/// A request as the server received it: the lines of its head, and its body.
 type Seen = (Vec<String>, Vec<u8>);
 
-/// An HTTP server on the host's loopback that answers everything with `hello`, and tells what it was asked.
+/// An HTTP server on the host's loopback interface that answers `hello` and records requests.
 struct Server {
     port: u16,
     seen: mpsc::Receiver<Seen>,
@@ -165,7 +165,7 @@ async fn case_and_a_dot_at_the_end_of_a_name_mean_nothing() {
     }
 }
 
-/// A name of this machine that is not `localhost`, and the address of the loopback that it stands for.
+/// A loopback name of this machine other than `localhost`, with its address.
 fn other_name() -> Option<(String, std::net::IpAddr)> {
     use std::net::ToSocketAddrs;
     let own = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -218,7 +218,7 @@ async fn other_spellings_of_an_address_are_not_looked_up() {
     for host in
         ["127.1", "2130706433", "0x7f000001", "0177.0.0.1", "127.0.0.1.", "127.0.0.1", "[::ffff:127.0.0.1]", "0.0.0.0"]
     {
-        // Written by hand, since programs tidy addresses up.
+        // Written by hand, since programs normalise URLs.
         let text = format!(
             "printf 'CONNECT {host}:{port} HTTP/1.1\\r\\n\\r\\n' | curl -sS --max-time 10 \
              \"telnet://${{http_proxy#http://}}\" --noproxy '*' 2>&1 | head -1"
@@ -253,7 +253,7 @@ async fn what_is_no_request_is_answered_and_does_no_harm() {
     std::fs::write(jail.path("long"), format!("A: {}", "x".repeat(70_000))).unwrap();
     let done = jail.run(&format!("{proxy} -H @long $http_proxy/")).await;
     assert!(done.output.ends_with("431\n"), "{}", done.output);
-    // Many at once that say nothing do not keep the command from ending.
+    // Many idle connections do not delay the end of the command.
     let text = "for i in $(seq 100); do (sleep 1000 | curl -sS --noproxy '*' \"telnet://${http_proxy#http://}\" &) ; done; echo done";
     assert_eq!(printed(&jail.run(text).await), (Exit::Code(0), "done\n"));
 }
@@ -273,7 +273,7 @@ async fn commands_find_the_proxy_by_its_variables() {
     assert!(!done.output.to_lowercase().contains("_proxy"), "{}", done.output);
 }
 
-/// Threads of this program that are a proxy.
+/// Proxy threads of this process.
 fn proxies() -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     tasks
@@ -285,7 +285,7 @@ fn proxies() -> usize {
 
 #[tokio::test]
 async fn nothing_is_left_of_a_command_with_open_connections_after_its_time_is_up() {
-    // In a process of its own, where no other test has a proxy.
+    // In a child process, where no other test has a proxy.
     const ROLE: &str = "nothing_is_left_of_a_command";
     if std::env::var_os(ROLE).is_none() {
         let name = "network::nothing_is_left_of_a_command_with_open_connections_after_its_time_is_up";
@@ -310,7 +310,7 @@ async fn nothing_is_left_of_a_command_with_open_connections_after_its_time_is_up
         let (done, mut connection) = tokio::join!(run, async {
             appears(&up).await;
             let accepted = listener.try_clone().unwrap();
-            // A connection is there before anything has been said on it.
+            // The connection opens before anything is sent on it.
             let asked = tokio::task::spawn_blocking(move || {
                 let (mut connection, _) = accepted.accept().unwrap();
                 connection.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -330,7 +330,7 @@ async fn nothing_is_left_of_a_command_with_open_connections_after_its_time_is_up
         assert_eq!(exit, if cancelled { Exit::Cancelled } else { Exit::TimedOut { after: time } });
         running_with(&marker).iter().for_each(|pid| dies(pid));
         assert_eq!(proxies(), 0);
-        // The server sees the end of it too.
+        // The server sees the connection close too.
         let ended = connection.read_to_end(&mut Vec::new()).map_err(|error| error.kind());
         assert!(!matches!(ended, Err(ErrorKind::WouldBlock | ErrorKind::TimedOut)), "it is still open");
     }

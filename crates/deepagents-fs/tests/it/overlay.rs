@@ -76,7 +76,7 @@ async fn read_only_files_are_read_only() {
 #[tokio::test]
 async fn what_cannot_be_marked_as_deleted_keeps_the_changes_made_to_it() {
     let (below, above) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    // A name that leaves no room for that of the marker.
+    // A name too long to append the marker's suffix.
     let name = "x".repeat(252);
     std::fs::write(below.path().join(&name), "old").unwrap();
     let open = |dir: &tempfile::TempDir| Arc::new(LocalBackend::open(dir.path()).unwrap());

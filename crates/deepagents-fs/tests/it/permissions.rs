@@ -53,7 +53,7 @@ fn the_first_rule_that_matches_decides() {
     let reading = rules([Rule::new(AccessMode::Deny, ["/x"]).only([Operation::Write])]);
     assert!(may_read(&reading, "/x"));
     assert_eq!(reading.decide(Operation::Write, &p("/x")).pattern, Some("/x"));
-    // What is allowed is the match alone, what is denied is all below it.
+    // An allow pattern covers only its match; a deny pattern also covers everything below.
     let one = rules([Rule::new(AccessMode::Allow, ["/d"]), Rule::new(AccessMode::Deny, ["/**"])]);
     assert!(may_read(&one, "/d") && !may_read(&one, "/d/below"));
 }
@@ -84,7 +84,7 @@ fn deleting_a_tree_goes_by_what_may_lie_below() {
         let mode = deny(&[pattern]).decide_tree(Operation::Write, &p(target)).mode;
         assert_eq!(mode == AccessMode::Deny, denied, "{pattern} on {target}");
     }
-    // An earlier rule that allows does not help: nobody looks at each file.
+    // An earlier allow rule does not help, because files are not checked one by one.
     let both = rules([Rule::new(AccessMode::Allow, ["/project/**"]), Rule::new(AccessMode::Deny, ["/project/keep"])]);
     assert_eq!(both.decide_tree(Operation::Write, &p("/project")).mode, AccessMode::Deny);
     let ask = rules([Rule::new(AccessMode::Ask, ["/project/keep"])]);
@@ -93,7 +93,7 @@ fn deleting_a_tree_goes_by_what_may_lie_below() {
     assert_eq!(deny(&["/project/keep"]).decide_tree(Operation::Read, &p("/project")).mode, AccessMode::Allow);
 }
 
-/// Five files of which two are secret, on disk, with links to the secrets.
+/// Five files on disk, two of them secret, with links to the secrets.
 fn guarded(permissions: Permissions) -> (Files, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(dir.path().join("a/secret")).unwrap();
@@ -237,7 +237,7 @@ async fn a_link_to_a_directory_above_hides_no_tree_from_rules() {
         let permissions = rules([Rule::new(mode, ["/a/secret/**"])]);
         (Files::new(Arc::new(PermissionedBackend::new(inner, permissions, on_ask))), dir)
     };
-    // Nobody was asked about `/docs/self`, by which all of it is read.
+    // Nobody was asked about `/docs/self`, a link through which all of it can be read.
     let (mut files, dir) = made(AccessMode::Ask, OnAsk::Allow);
     for path in ["/docs/self", "/docs/a", "/docs/self/a", "/docs/self/docs/a"] {
         let denied = |operation| FsError::Denied { path: p(path), operation, rule: "/a/secret/**".to_owned() };
@@ -250,7 +250,7 @@ async fn a_link_to_a_directory_above_hides_no_tree_from_rules() {
         assert!(matches!(files.delete(path).await, Err(FsError::Denied { .. })), "{path}");
     }
     assert!(dir.path().join("a/secret/key").exists());
-    // With the place itself the person was asked, and elsewhere there is nothing to ask about.
+    // For the real path the person was asked; elsewhere there is nothing to ask about.
     assert_eq!(files.list("/a").await.unwrap(), ["/a/open", "/a/secret/"]);
     files.delete("/docs/self/b").await.unwrap();
 
@@ -272,7 +272,7 @@ fn a_rule_that_could_say_nothing_is_an_error() {
     for pattern in ["/{.,../x}", "/a\\/b", "/x/[\\\\]y", "/{a,\\.\\.}", "/[.]", "/a/[.][.]/b", "/*\\\\x"] {
         assert!(Permissions::new([Rule::new(AccessMode::Deny, [pattern])]).is_err(), "{pattern}");
     }
-    // An alternative for a directory is for all below it, also behind one that is not there.
+    // An alternative for a directory covers everything below it, even next to an alternative that does not exist.
     let secrets = deny(&["/{nothing,secrets/}"]);
     assert!(!may_read(&secrets, "/secrets/key") && !may_read(&secrets, "/secrets") && !may_read(&secrets, "/nothing"));
     assert!(may_read(&secrets, "/other"));

@@ -1,4 +1,4 @@
-//! Several processes on one directory, and processes that end under way.
+//! Several processes on one directory, and processes that end in the middle of their work.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use deepagents_fs::{FsError, LocalBackend};
 
 use crate::suite::{Files, p};
 
-/// This test once more, as a process of its own that does its work in a directory.
+/// Runs this test again in a child process that works in a directory.
 fn again(name: &str, role: &str, directory: &Path) -> Child {
     let mut program = Command::new(std::env::current_exe().unwrap());
     program.args([name, "--exact"]).env(role, directory).stdout(Stdio::null());
@@ -42,7 +42,7 @@ async fn two_processes_that_edit_one_file_lose_no_edit() {
 
 #[tokio::test]
 async fn a_write_that_is_based_on_a_version_replaces_that_one_or_nothing() {
-    // Another program saves the file by renaming, without a look at locks, while edits are made.
+    // Another program saves the file by renaming, ignoring locks, while edits are made.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
     fs::write(&path, "0 0\n").unwrap();
@@ -57,7 +57,7 @@ async fn a_write_that_is_based_on_a_version_replaces_that_one_or_nothing() {
             saved += 1;
             fs::write(own.join("save"), format!("{} {saved}\n", text.split(' ').next().unwrap())).unwrap();
             fs::rename(own.join("save"), own.join("f")).unwrap();
-            // An edit that was based on an older save may show for a moment, until it is taken back.
+            // An edit based on an older save may be visible for a moment, until it is reverted.
             assert!(
                 (0..10_000).any(|_| number(&read()) == saved),
                 "save {saved} was replaced by an edit of an older one"
@@ -124,7 +124,7 @@ async fn a_process_that_is_killed_while_it_writes_leaves_nothing_half_written() 
     for round in 0..20 {
         let mut child = again(name, ROLE, dir.path());
         crate::shell::appears(&dir.path().join("f")).await;
-        // Somewhere in one of the next writes.
+        // In the middle of one of the next writes.
         assert!((0..300 * round).all(|_| dir.path().join("f").exists()));
         child.kill().unwrap();
         child.wait().unwrap();

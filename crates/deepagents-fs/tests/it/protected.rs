@@ -1,4 +1,4 @@
-//! Places that are not changed: repositories, and what steers the agent.
+//! Protected places: repositories and agent settings.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::semantics::in_thread;
 use crate::suite::{Files, p};
 
-/// A workspace with repositories of all kinds, opened with and without the kernel's help, and with changes recorded.
+/// A workspace with all kinds of repositories, opened with and without kernel support, and with recorded changes.
 fn workspace() -> (TempDir, Vec<Files>) {
     let dir = tempfile::tempdir().unwrap();
     let work = dir.path().join("work");
@@ -39,7 +39,7 @@ fn workspace() -> (TempDir, Vec<Files>) {
     (dir, files)
 }
 
-/// All files below a directory with what they hold.
+/// All files below a directory, with their content.
 fn snapshot(directory: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -81,7 +81,7 @@ async fn repositories_are_not_written_by_any_path_that_leads_to_them() {
         ] {
             let refused = FsError::Protected(p(path));
             assert_eq!(files.write(path, "evil").await.unwrap_err(), refused, "{path}");
-            // A link is deleted itself.
+            // Deleting a link deletes only the link.
             if path != "/settings" {
                 let error = files.delete(path).await.unwrap_err();
                 assert!(error == refused || matches!(error, FsError::NotFound(_)), "{path}: {error}");
@@ -90,7 +90,7 @@ async fn repositories_are_not_written_by_any_path_that_leads_to_them() {
         let edited = files.edit("/link/config", &[Edit::new("mine", "evil")]).await.unwrap_err();
         assert_eq!(edited, EditError::Fs(FsError::Protected(p("/link/config"))));
         assert_eq!(snapshot(&dir.path().join("work")), before);
-        // Reading goes on.
+        // Reading is still allowed.
         assert_eq!(files.read("/.git/config").await.unwrap(), b"mine");
         assert_eq!(files.read("/link/config").await.unwrap(), b"mine");
         assert_eq!(files.list("/lib/deep/.git").await.unwrap(), ["/lib/deep/.git/hooks/"]);
@@ -107,7 +107,7 @@ async fn a_directory_that_holds_a_repository_is_not_deleted() {
         }
         assert_eq!(snapshot(&dir.path().join("work")), before);
     }
-    // A link to one, and what holds none, can go.
+    // A link to a repository can be deleted, and so can a directory without one.
     for path in ["/link", "/src"] {
         all[0].delete(path).await.unwrap();
     }
@@ -150,7 +150,7 @@ async fn a_directory_that_git_takes_for_a_repository_is_protected_whatever_its_n
     for path in ["/sub/store/config", "/sub/store/hooks/pre-commit", "/link/config", "/sub/store/HEAD"] {
         assert_eq!(files.write(path, "evil").await.unwrap_err(), FsError::Protected(p(path)));
     }
-    // Nor is one made, piece by piece.
+    // A repository cannot be created piece by piece either.
     for path in ["/new/config", "/new/refs/x", "/new/HEAD"] {
         files.write(path, "fine").await.unwrap();
     }
@@ -164,7 +164,7 @@ async fn a_repository_whose_objects_are_elsewhere_and_one_that_is_the_root_are_n
     let dir = tempfile::tempdir().unwrap();
     let work = dir.path();
     let mut files = Files::new(Arc::new(LocalBackend::open(work).unwrap()));
-    // As `git worktree` lays them out: what it is taken for is in another directory.
+    // The layout of `git worktree`: the rest of the repository is in another directory.
     files.write("/tree/commondir", "../other").await.unwrap();
     files.write("/other/config", "[core]\n\tfsmonitor = evil").await.unwrap();
     assert_eq!(files.write("/tree/HEAD", "ref: x").await.unwrap_err(), FsError::Protected(p("/tree/HEAD")));
@@ -228,7 +228,7 @@ async fn a_person_is_asked_about_what_the_places_lead_to_as_well() {
     }
 }
 
-/// Settings of a repository that name files of the workspace in all the ways there are.
+/// Repository settings that name files of the workspace in every possible way.
 pub(crate) const SETTINGS: &str = "[core] hooksPath = .husky/_ ; a remark\n\tbare = false\n[include]\n\tpath = \"../.gitconfig\"\n\
     [includeIf \"gitdir:/x.y]\"]\n\tPATH = ../more/\\\nsettings\n[filter \"a\"]\n\tclean = sh tools/clean.sh %f | cat\n[user]\n\tname = A";
 
@@ -246,7 +246,7 @@ async fn a_person_is_asked_about_what_git_runs_and_includes() {
     std::fs::write(root.join("show"), "cat").unwrap();
     std::fs::write(root.join("sub/.git/config"), format!("[core]\n\thooksPath = {}/sub/hooks\n", root.display()))
         .unwrap();
-    // What is waited for when it is opened is not opened.
+    // A FIFO, which would block when opened, is not opened.
     rustix::fs::mkfifoat(rustix::fs::CWD, root.join(".git/config.worktree"), 0o644.into()).unwrap();
     let files = LocalBackend::open(&root).unwrap();
     for path in [
@@ -267,7 +267,7 @@ async fn a_person_is_asked_about_what_git_runs_and_includes() {
     }
 }
 
-/// A program that anybody may run.
+/// A program that anyone may run.
 fn program(file: &Path, text: &str) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -275,7 +275,7 @@ fn program(file: &Path, text: &str) {
     std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A repository whose hooks and settings are links into the workspace, and whose hooks run programs of it.
+/// A repository whose hooks and settings are links into the workspace, and whose hooks run programs there.
 pub(crate) fn linked_repository(root: &Path) {
     std::fs::create_dir_all(root.join(".git/hooks")).unwrap();
     std::fs::write(root.join("gitconfig"), "[core]\n\tfsmonitor = tools/fsm\n\thooksPath = .husky\n").unwrap();
@@ -317,7 +317,7 @@ async fn a_person_is_asked_about_what_links_of_a_repository_lead_to_and_about_wh
     for path in ["/Cargo.toml", "/scripts/beside", "/scripts/new.sh", "/tools/other", "/src/main.rs"] {
         assert_eq!(files.change_access(&p(path)).await, AccessMode::Allow, "{path}");
     }
-    // A directory of hooks that is a link.
+    // A hooks directory that is a link.
     std::fs::remove_dir_all(root.join(".git/hooks")).unwrap();
     symlink("../.githooks", root.join(".git/hooks")).unwrap();
     std::fs::create_dir(root.join(".githooks")).unwrap();

@@ -1,4 +1,4 @@
-//! The same operations on every kind of backend give the same results.
+//! The same operations give the same results on every kind of backend.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ async fn run(files: &mut Files, op: &Op) -> String {
     }
 }
 
-/// Empty directories stay on disk and vanish in the state, so a deletion goes on upwards here.
+/// Deletes empty parent directories, which exist on disk but not in the state.
 async fn prune(files: &mut Files, path: &str) {
     for above in p(path).ancestors() {
         let above = above.to_string();

@@ -1,4 +1,4 @@
-//! A file is read the same way whether the kernel has it in memory or not.
+//! Reads give the same result whether or not the kernel has the file cached.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, symlink};
@@ -69,7 +69,7 @@ async fn what_was_changed_a_moment_ago_is_read_and_its_version_can_be_replaced()
     let (state, path) = (State::default(), VPath::parse("/a.txt").unwrap());
     let host = dir.path().join("a.txt");
     for n in 0..200 {
-        // As an editor does, and as a program that writes into its file.
+        // Replaced as by an editor, and written in place as by other programs.
         let text = format!("{n} {}", "x".repeat(n));
         if n % 2 == 0 {
             fs::write(&host, &text).unwrap();
@@ -87,7 +87,7 @@ async fn what_was_changed_a_moment_ago_is_read_and_its_version_can_be_replaced()
     }
 }
 
-/// Reads that are small and known are done by whoever asks: there is no other thread to wait for.
+/// Small cached reads run on the calling thread, so they need no other thread.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_file_in_memory_is_read_while_every_other_thread_is_busy() {

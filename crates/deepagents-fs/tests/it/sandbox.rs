@@ -1,4 +1,4 @@
-//! Attempts to get out. Every one of them succeeds for an unconfined command, or would if the program may do it.
+//! Attempts to escape. Each of them succeeds for an unconfined command, or would if the user had the rights.
 
 use std::fs;
 use std::net::TcpListener;
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::executables;
 use crate::shell::{appears, dies, ends};
 
-/// The helper program; another copy of it where these tests run as somebody who may not look into the build.
+/// Path of the helper program. Another copy is used if the test user cannot read the build directory.
 pub(crate) fn helper() -> String {
     std::env::var("DEEPAGENTS_TEST_HELPER").unwrap_or_else(|_| env!("CARGO_BIN_EXE_deepagents-sandbox").to_owned())
 }
@@ -34,7 +34,7 @@ impl Jail {
         Self::in_dir(tempfile::tempdir().unwrap(), policy)
     }
 
-    /// None, with a printed line, where the kernel refuses.
+    /// Returns `None`, with a message, if the kernel refuses.
     fn in_dir(dir: TempDir, policy: SandboxPolicy) -> Option<Self> {
         let sandbox = sandbox();
         let report = sandbox.probe();
@@ -59,7 +59,7 @@ impl Jail {
     }
 }
 
-/// A jail in this test, which is over where there can be none.
+/// Creates a jail, or ends the test if that is impossible.
 macro_rules! jail {
     () => {
         jail!(SandboxPolicy::default())
@@ -73,7 +73,7 @@ macro_rules! jail {
 }
 pub(crate) use jail;
 
-/// Whether a program is where commands would find it.
+/// Whether commands would find a program.
 pub(crate) fn has(program: &str) -> bool {
     let found = Path::new("/usr/bin").join(program).exists() || Path::new("/bin").join(program).exists();
     if !found {
@@ -115,7 +115,7 @@ async fn a_workspace_may_be_anywhere() {
                     assert_eq!((done.exit, done.output.as_str()), (Exit::Code(0), ""));
                     assert_eq!(fs::read_to_string(odd.join("f")).unwrap(), "x\n");
                 }
-                // Devices are not a place to work in.
+                // A directory of devices is refused as a root.
                 Err(error) => assert!(place == "/dev/shm", "{error}"),
             }
         }
@@ -176,7 +176,7 @@ async fn homes_keys_and_other_files_of_the_host_cannot_be_read() {
     );
     let done = jail.run(&text).await;
     assert!(!done.output.contains("SECRET-KEY") && !done.output.contains("root:"), "{}", done.output);
-    // The root and what is in it were built for the sandbox.
+    // The sandbox has its own root directory.
     let done = jail.run("ls /").await;
     for name in ["home", "root", "boot", "mnt", "srv", "sys", "old"] {
         assert!(!done.output.lines().any(|line| line == name), "{name} in {}", done.output);
@@ -195,7 +195,7 @@ async fn the_hosts_loopback_cannot_be_reached() {
     let jail = jail!();
     assert!(!jail.run(&text).await.exit.success());
     assert!(listener.accept().is_err());
-    // The same command reaches it where the network is allowed, so it was the sandbox that held it back.
+    // The same command succeeds with network access, so the sandbox had blocked it.
     let open = jail!(SandboxPolicy { network: Network::Host, ..Default::default() });
     let done = open.run(&text).await;
     assert!(done.exit.success(), "{}", done.output);
@@ -221,7 +221,7 @@ async fn refused_system_calls_fail() {
     }
     let jail = jail!();
     // ptrace(ATTACH) of its own child, mount, unshare(NEWUSER), clone3, bpf, keyctl, io_uring_setup, and raw, packet
-    // and virtual-machine sockets; by number, so that no program has to be there.
+    // and virtual-machine sockets. Called by number, so that no program is needed.
     if std::env::consts::ARCH != "x86_64" {
         skip("x86_64", "the numbers of the calls are those of x86_64");
         return;
@@ -300,7 +300,7 @@ async fn the_helper_cannot_be_spoken_for() {
 async fn a_crash_leaves_no_core_and_calls_nobody() {
     let jail = jail!();
     let done = jail.run("sh -c 'kill -SEGV $$'; ls -A; grep core /proc/self/limits").await;
-    // With a limit of 1 the kernel does not start the host's program for crashes either.
+    // With a limit of 1, the kernel does not start the host's crash handler either.
     let limits: Vec<&str> = done.output.lines().last().unwrap().split_whitespace().collect();
     assert!(limits == ["Max", "core", "file", "size", "1", "1", "bytes"] || limits[4] == "0", "{}", done.output);
     assert_eq!(fs::read_dir(jail.dir.path()).unwrap().count(), 0);
@@ -352,12 +352,12 @@ async fn processes_of_the_host_can_be_neither_seen_nor_killed() {
     assert!(victim.0.try_wait().unwrap().is_none());
     let seen = jail.run("ls /proc | grep -c '^[0-9]'").await.output.trim().parse::<u32>().unwrap();
     assert!(seen < 10, "{seen} processes: {}", done.output);
-    // The process that holds the sandbox up takes no orders from within it.
+    // PID 1 of the sandbox ignores signals from inside.
     assert_eq!(jail.run("kill -9 1; kill -STOP 1; kill -TERM 1; true").await.exit, Exit::Code(0));
     assert_eq!(jail.run("kill -9 0").await.exit, Exit::Signal(9));
 }
 
-/// A process of the host, which goes when the test does.
+/// A process of the host, killed at the end of the test.
 struct Victim(std::process::Child);
 
 impl Victim {
@@ -390,7 +390,7 @@ async fn no_daemon_outlives_its_command() {
     if !has("setsid") {
         return;
     }
-    // The processes' numbers outside are not known inside; a unique argument finds them.
+    // Outside process IDs are unknown inside; a unique argument identifies the processes.
     let jail = jail!();
     let marker = format!("{}.{}", 86400, std::process::id());
     let text = format!(
@@ -401,7 +401,7 @@ async fn no_daemon_outlives_its_command() {
     assert_eq!(running_with(&marker), Vec::<String>::new());
 }
 
-/// Processes of the host with this text among their arguments.
+/// Processes of the host with this text in their arguments.
 pub(crate) fn running_with(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -483,7 +483,7 @@ async fn a_fork_bomb_meets_the_process_limit() {
     let command = Command::new("b() { b | b & }; b; sleep 100").timeout(Duration::from_secs(2));
     let done = jail.shell.run(command, CancellationToken::new(), None).await.unwrap();
     assert!(matches!(done.exit, Exit::TimedOut { .. } | Exit::Code(_)), "{:?}", done.exit);
-    // The host goes on.
+    // The host still works.
     assert!(jail.run("true").await.exit.success());
 }
 
@@ -501,7 +501,7 @@ async fn files_and_memory_are_bounded() {
 
 #[tokio::test]
 async fn a_command_that_fills_the_disk_is_ended_while_there_is_space() {
-    // This test runs itself where it has a small disk of its own.
+    // This test runs itself with its own small disk.
     const ROLE: &str = "a_command_that_fills_the_disk";
     let name = "sandbox::a_command_that_fills_the_disk_is_ended_while_there_is_space";
     let Some(place) = std::env::var_os(ROLE) else {
@@ -526,12 +526,12 @@ async fn a_command_that_fills_the_disk_is_ended_while_there_is_space() {
     let many = "rm -f *; echo before; for i in $(seq 1500); do : > $i; done; sleep 1000";
     for text in [fill, many] {
         let done = jail.run(text).await;
-        // Where this process has to wait for its turn, the command finds the disk full first, and says so.
+        // If this process is not scheduled in time, the command itself reports a full disk.
         assert!(done.exit == Exit::OutOfSpace && done.output.starts_with("before\n"), "{text}: {done:?}");
         assert!(rustix::fs::statvfs(place).unwrap().f_bavail > 0);
         jail.run("rm -f *").await;
     }
-    // As fast as it can, by many at once: what has to stay does not depend on who is faster.
+    // Many fast writers: the reserve must not depend on who is faster.
     let free = || rustix::fs::statvfs(place).map(|told| told.f_bavail * told.f_frsize).unwrap();
     for round in 0..5 {
         let before = free();
@@ -541,7 +541,7 @@ async fn a_command_that_fills_the_disk_is_ended_while_there_is_space() {
         assert!(left >= before / 2 - (64 << 10), "{round}: {left} of {before} bytes are left");
         jail.run("rm -f *").await;
     }
-    // The same for the number of files, of which this disk has 2,000.
+    // The same for the number of files; this disk allows 2,000.
     let possible = || rustix::fs::statvfs(place).map(|told| told.f_favail).unwrap();
     for round in 0..5 {
         let burst = "for j in 1 2 3 4; do (i=0; while : > $j.$i; do i=$((i+1)); done) & done; wait; sleep 1000";
@@ -551,7 +551,7 @@ async fn a_command_that_fills_the_disk_is_ended_while_there_is_space() {
         let done = jail.run("rm -f *.1* *.2* *.3* *.4* *.5*; rm -f *").await;
         assert!(done.exit.success(), "{round}: {left} files were possible: {done:?}");
     }
-    // Half of the few files that are possible may be made.
+    // Half of the few remaining files may be created.
     let few = possible() - 100;
     (0..few).for_each(|at| drop(fs::File::create(place.join(at.to_string())).unwrap()));
     let done = jail.run("for i in 1 2 3 4 5 6 7 8; do echo small > $i || exit 1; done").await;
@@ -638,7 +638,7 @@ async fn files_that_the_program_left_open_are_closed() {
     assert_eq!(done.output, "SECRET");
     let done = jail.run(&format!("{text}; ls /proc/self/fd")).await;
     assert!(!done.output.contains("SECRET"), "{}", done.output);
-    // The three streams, and the listing's own.
+    // The three standard streams, and the descriptor of the listing.
     assert!(done.output.ends_with("\n0\n1\n2\n3\n"), "{}", done.output);
 }
 
@@ -654,7 +654,7 @@ async fn commands_side_by_side_do_not_see_each_other() {
 #[tokio::test]
 async fn a_program_that_is_no_helper_is_found_out() {
     let dir = tempfile::tempdir().unwrap();
-    // `true` ends at once, `cat` waits for more, and a program that is not there cannot be started.
+    // `true` exits immediately, `cat` waits for input, and the last program does not exist.
     for program in ["/bin/true", "/bin/cat", "/no/such/program"] {
         let sandbox = Sandbox::helper(program);
         let report = sandbox.probe();
@@ -687,7 +687,7 @@ fn a_program_that_calls_init_is_its_own_helper() {
 #[tokio::test]
 async fn where_namespaces_are_refused_so_are_commands() {
     let Some(jail) = Jail::new(SandboxPolicy::default()) else { return };
-    // A helper in a place where no more namespaces may be made.
+    // A helper where no further namespaces can be created.
     let wrapped = jail.path("helper");
     let real = helper();
     let script = format!(

@@ -110,7 +110,7 @@ fn no_glob_takes_time_without_end() {
         let folders = Pattern::new(&format!("{}x", "**/a/".repeat(100))).unwrap().matches(&"a/".repeat(2000));
         tell.send((stars, folders)).unwrap();
     });
-    // One that tries all ways to match would take longer than the world is old.
+    // A backtracking matcher would never finish.
     assert_eq!(told.recv_timeout(Duration::from_secs(120)), Ok((false, false)));
 }
 
@@ -162,7 +162,7 @@ async fn names_in_a_pattern_keep_a_search_on_disk_out_of_other_directories() {
         std::fs::create_dir_all(dir.path().join(name)).unwrap();
         std::fs::write(dir.path().join(name).join("x.rs"), "hit").unwrap();
     }
-    // When a directory was last read shows in its time of access, unless the disk keeps none.
+    // The access time shows when a directory was last read, unless the disk has none.
     let old = std::fs::FileTimes::new().set_accessed(std::time::UNIX_EPOCH + Duration::from_secs(1));
     for name in ["src", "other"] {
         std::fs::File::open(dir.path().join(name)).unwrap().set_times(old).unwrap();
@@ -197,7 +197,7 @@ async fn a_search_that_is_given_up_asks_for_nothing_more() {
 #[tokio::test]
 async fn a_search_that_nobody_waits_for_ends() {
     let dir = tempfile::tempdir().unwrap();
-    // A sparse terabyte would take minutes to read.
+    // Reading a sparse terabyte would take minutes.
     std::fs::write(dir.path().join("huge"), "text\n".repeat(2000)).unwrap();
     std::fs::OpenOptions::new().write(true).open(dir.path().join("huge")).unwrap().set_len(1 << 40).unwrap();
     let files = Files::new(Arc::new(LocalBackend::open(dir.path()).unwrap()));
@@ -208,7 +208,7 @@ async fn a_search_that_nobody_waits_for_ends() {
     query.scope.deadline = Some(Duration::from_millis(50));
     let out = ends(files.grep(&query)).await.unwrap();
     assert!(out.truncation.is_some() || out.errors.count > 0);
-    // Dropping the runtime waits for blocking work, so this test ends only if the first search did.
+    // Dropping the runtime waits for blocking tasks, so this test ends only if the first search did.
 }
 
 fn tree() -> impl Strategy<Value = Vec<(String, String)>> {

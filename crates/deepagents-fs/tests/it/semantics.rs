@@ -1,4 +1,4 @@
-//! The suite of all backends, on each of them.
+//! The backend suite, on every backend.
 
 use std::sync::Arc;
 
@@ -83,7 +83,7 @@ mod on_disk_where_changes_are_recorded {
     });
 }
 
-/// The same files as those of a thread.
+/// Files of a thread, with recorded changes.
 pub(crate) fn in_thread(mut files: Files) -> Files {
     let begun = FileUndo::begin(&files.state, "thread", "log").unwrap();
     files.state.apply(&begun).unwrap();
@@ -151,7 +151,7 @@ mod below_an_overlay {
     });
 }
 
-/// Shows a directory of a backend as a backend, so that the suite runs inside of a route.
+/// A directory of a composite as a backend, so that the suite runs inside a route.
 pub(crate) struct Inside(pub(crate) CompositeBackend);
 
 fn deep(path: &VPath) -> VPath {

@@ -142,7 +142,7 @@ async fn a_command_that_is_given_up_takes_the_session_with_it() {
     assert_eq!((done.exit, done.session.ended), (Exit::Cancelled, true));
     dies(&std::fs::read_to_string(&path).unwrap());
     std::fs::remove_file(&path).unwrap();
-    // Nobody waits for this one any more.
+    // The future of this command is dropped.
     tokio::select! {
         _ = session.shell.run(Command::new(wait), CancellationToken::new(), None) => unreachable!(),
         () = appears(&path) => {}

@@ -18,12 +18,12 @@ async fn run(shell: &LocalShell, text: &str) -> CommandOutput {
     shell.run(Command::new(text), CancellationToken::new(), None).await.unwrap()
 }
 
-/// What comes of something that must end by itself; without this, one that does not would be waited for without end.
+/// Fails if a future does not complete in time.
 pub(crate) async fn ends<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(120), future).await.expect("it does not end")
 }
 
-/// Waits until a file is there; a command says by it that it has come so far.
+/// Waits until a file exists, which a command creates to report its progress.
 pub(crate) async fn appears(path: &Path) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !path.exists() {
@@ -32,7 +32,7 @@ pub(crate) async fn appears(path: &Path) {
     }
 }
 
-/// Whether a process is there and not just waiting to be collected.
+/// Whether a process is alive, zombies excluded.
 pub(crate) fn lives(pid: &str) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())) else { return false };
     !matches!(stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()), Some('Z' | 'X'))
@@ -107,7 +107,7 @@ async fn commands_that_cannot_be_run_are_refused() {
 
 #[tokio::test]
 async fn the_environment_is_what_was_allowed() {
-    // This test runs itself with variables of which one may show and the other may not.
+    // This test runs itself with two variables, of which only one may be passed on.
     const ROLE: &str = "the_environment_is_what_was_allowed";
     if std::env::var_os(ROLE).is_none() {
         let mut program = std::process::Command::new(std::env::current_exe().unwrap());
@@ -238,7 +238,7 @@ async fn a_reader_that_does_not_read_does_not_hold_up_the_command() {
 #[tokio::test]
 async fn many_commands_run_at_once_on_one_thread() {
     let (dir, shell) = workspace();
-    // Each waits for all the others to have started.
+    // Each command waits until all have started.
     let text = "touch $N; while [ $(ls | wc -l) -lt 8 ]; do sleep 0.01; done";
     let runs = (0..8).map(|n| shell.run(Command::new(text).env("N", n.to_string()), CancellationToken::new(), None));
     let done = futures_util::future::join_all(runs).await;

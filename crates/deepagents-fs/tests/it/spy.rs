@@ -1,4 +1,4 @@
-//! A backend that says what is asked of it.
+//! A backend that records its calls.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,7 @@ use deepagents_fs::{Backend, ByteRange, FileRead, FsError, Listing, Stat, VPath,
 use futures_core::future::BoxFuture;
 use tokio::sync::Barrier;
 
-/// Notes what is listed and read, and may wait for others before it lists. It has none of the quicker ways.
+/// Records listings and reads, and may wait for others before it lists. Has none of the optimised methods.
 pub(crate) struct Spy {
     pub(crate) inner: Arc<dyn Backend>,
     pub(crate) seen: Mutex<Vec<String>>,

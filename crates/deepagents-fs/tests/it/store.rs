@@ -47,7 +47,7 @@ async fn a_file_and_another_below_it_do_not_stop_a_search() {
     let mut files = Files::new(Arc::new(StoreBackend::new(store.clone(), namespace("ada"))));
     files.write("/a/b", "x").await.unwrap();
     files.write("/c", "x").await.unwrap();
-    // As two processes do that write at the same moment.
+    // As after concurrent writes by two processes.
     let value = store.get(&namespace("ada"), "/c").await.unwrap().unwrap().value;
     store.put(&namespace("ada"), "/a", value).await.unwrap();
     assert_eq!(files.found("/", "*").await, ["/a", "/c"]);
@@ -58,7 +58,7 @@ async fn a_file_and_another_below_it_do_not_stop_a_search() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn edits_through_different_doors_of_one_store_lose_nothing_and_none_fails_falsely() {
     let store = Arc::new(MemoryStore::default());
-    // Each has locks of its own, as another process would.
+    // Each backend has its own locks, as another process would.
     let door = || Arc::new(StoreBackend::new(store.clone(), namespace("ada")));
     let lines = |open: char, close: char| (0..200).map(|n| format!("{open}{n}{close}\n")).collect::<String>();
     Files::new(door()).write("/f", lines('<', '>')).await.unwrap();
@@ -89,7 +89,7 @@ async fn what_is_no_file_hides_no_directory() {
     assert!(matches!(files.write("/d", "x").await, Err(FsError::IsDirectory(_))));
 }
 
-/// A store that notes which values are read, call by call, and counts the keys that it lists.
+/// A store that records which values each call reads, and counts the keys it lists.
 #[derive(Default)]
 struct Noting {
     inner: MemoryStore,
@@ -100,7 +100,7 @@ struct Noting {
 type Done<'a, T> = futures_core::future::BoxFuture<'a, Result<T, StoreError>>;
 
 impl Noting {
-    /// The values that were read since the last time it was asked.
+    /// The values read since the last call.
     fn read(&self) -> Vec<Vec<String>> {
         std::mem::take(&mut *self.read.lock().unwrap())
     }
@@ -216,7 +216,7 @@ async fn what_is_no_file_at_the_end_of_a_page_of_keys_hides_no_directory() {
     let store = Arc::new(MemoryStore::default());
     let mut files = Files::new(Arc::new(StoreBackend::new(store.clone(), namespace("ada"))));
     files.write("/n/z", "x").await.unwrap();
-    // Keys that are no paths, so many that a page ends among them whatever its size.
+    // Enough keys that are not paths for a page to end among them, whatever its size.
     for n in 0..2000 {
         store.put(&namespace("ada"), &format!("/n//{n:04}"), json!(1)).await.unwrap();
     }

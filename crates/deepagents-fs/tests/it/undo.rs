@@ -1,4 +1,4 @@
-//! Several processes on one undo database, and processes that are killed.
+//! Several processes on one undo database, and killed processes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use deepagents_core::state::{Channel, Schema, State};
 use deepagents_fs::{Backend, FileUndo, LocalBackend, LocalOptions, OnConflict, UndoStore, VPath, WriteMode};
 use serde_json::{Map, Value, json};
 
-/// Where a child finds its orders.
+/// Environment variable with the instructions for a child process.
 const ORDERS: &str = "DEEPAGENTS_TEST_UNDO";
 
 struct Place {
@@ -45,7 +45,7 @@ impl Place {
         named.map(read).collect()
     }
 
-    /// A process that writes versions of a file in a thread, all of them or until it is killed.
+    /// Starts a process that writes versions of a file in a thread, until done or killed.
     fn child(&self, thread: &str, versions: u64) -> Child {
         let orders = json!({"dir": self.dir.path(), "thread": thread, "versions": versions}).to_string();
         Command::new(std::env::current_exe().unwrap())
@@ -105,7 +105,7 @@ fn child() {
     println!("\ncursor {}", serde_json::to_string(state.get::<FileUndo>().unwrap()).unwrap());
 }
 
-/// The state that a child ended with.
+/// The final state of a child process.
 fn end(child: Child, files: &LocalBackend, thread: &str) -> (State, Value) {
     let out = child.wait_with_output().unwrap();
     assert!(out.status.success());
@@ -115,7 +115,7 @@ fn end(child: Child, files: &LocalBackend, thread: &str) -> (State, Value) {
     (state(files, thread, Some(cursor.clone())), cursor)
 }
 
-/// The state that a thread had when so many changes had been made.
+/// The state of a thread after its first `seq` changes.
 fn earlier(files: &LocalBackend, thread: &str, cursor: &Value, seq: u64) -> State {
     let mut cursor = cursor.clone();
     cursor["changes"].as_object_mut().unwrap().values_mut().for_each(|last| *last = seq.into());
@@ -140,7 +140,7 @@ fn processes_that_write_at_once_lose_nothing_also_while_another_removes_what_is_
         before
     };
     let mut children = ["one", "two", "three"].map(|thread| (thread, place.child(thread, VERSIONS)));
-    // Each removes a log and contents, or finds nothing to remove.
+    // Each call removes a log with its contents, or finds nothing to remove.
     let mut removed = 0;
     while children.iter_mut().any(|(_, child)| child.try_wait().unwrap().is_none()) {
         std::thread::sleep(Duration::from_millis(2));
@@ -178,7 +178,7 @@ fn a_process_that_is_killed_at_any_moment_leaves_what_can_be_put_back() {
         place.put(&format!("{thread}.txt"), "mine");
         let before = place.tree();
         let mut child = place.child(&thread, u64::MAX);
-        // It is at work once there are rows of its thread.
+        // The child is working once its thread has rows.
         let rows = "SELECT count(*) FROM change JOIN log ON log.key = log WHERE thread = ?1";
         let working = || {
             place.dir.path().join("undo.db").exists()
@@ -191,7 +191,7 @@ fn a_process_that_is_killed_at_any_moment_leaves_what_can_be_put_back() {
         std::thread::sleep(Duration::from_micros(delay(round)));
         child.kill().unwrap();
         child.wait().unwrap();
-        // The thread's journal knows of none of it.
+        // The thread's journal has no record of these changes.
         let state = state(&files, &thread, None);
         let open_end = place.db().query_row(
             "SELECT count(*) FROM change JOIN log ON log.key = log WHERE thread = ?1 AND NOT done",
@@ -204,7 +204,7 @@ fn a_process_that_is_killed_at_any_moment_leaves_what_can_be_put_back() {
     }
 }
 
-/// Some microseconds, others in each round.
+/// A delay in microseconds that differs in each round.
 fn delay(round: u64) -> u64 {
     (round * 2_654_435_761) % 9_000
 }
@@ -218,14 +218,14 @@ fn a_row_whose_change_was_never_made_is_told_from_one_that_was() {
     let there = earlier(&files, "one", &cursor, 1);
     place.db().execute("UPDATE change SET done = 0 WHERE seq = 2", []).unwrap();
     runtime().block_on(async {
-        // Killed before the change: the first version is there, and nothing is to be done.
+        // Killed before the change: the file has its first version, and nothing needs undoing.
         place.put("one.txt", &content("one", 1));
         assert!(files.plan_restore("one", &here, &there).await.unwrap().is_empty());
-        // Killed after it.
+        // Killed after the change.
         place.put("one.txt", &content("one", 2));
         go_back(&files, "one", &here, &there).await;
         assert_eq!(place.tree()["one.txt"], content("one", 1));
-        // A version that no row left behind is somebody else's.
+        // A version that no row records belongs to somebody else.
         place.put("one.txt", "somebody else's");
         let plan = files.plan_restore("one", &here, &earlier(&files, "one", &cursor, 0)).await.unwrap();
         assert_eq!((plan.conflicts.len(), plan.changes.len()), (1, 0), "{plan:?}");

@@ -1,4 +1,4 @@
-//! Requests to a server with its token.
+//! Authorized requests to a server.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,17 +25,17 @@ use crate::http::Requests;
 type Failure = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
-/// Sends the token of a server with every request, and gets another one where that is possible without a person.
+/// Sends a server's token with every request, and renews the token if that is possible without a person.
 #[derive(Clone)]
 pub(crate) struct Authorized {
     requests: Requests,
     tokens: Arc<Tokens>,
 }
 
-/// Where tokens come from.
+/// The source of tokens.
 #[allow(clippy::large_enum_variant, reason = "a connection has one, behind a pointer")]
 pub(super) enum Tokens {
-    /// A login.
+    /// A person's login.
     Login(Login),
     /// A grant that needs no person.
     Grant(Grant),
@@ -48,7 +48,7 @@ pub(super) struct Login {
     pub(super) dpop: Option<Arc<Dpop>>,
 }
 
-/// What a request is sent with.
+/// A token, with the key that it is bound to.
 #[derive(Clone)]
 struct Access {
     token: String,
@@ -68,7 +68,7 @@ impl From<LoginError> for AuthError {
 }
 
 impl Tokens {
-    /// What there is; nothing where a person has to log in.
+    /// Returns the current token, or `None` if a person must log in.
     async fn current(&self) -> Result<Option<Access>, AuthError> {
         match self {
             Self::Login(login) => login.access(login.manager.get_access_token().await),
@@ -76,11 +76,11 @@ impl Tokens {
         }
     }
 
-    /// Another token than the one that was refused; nothing where a person has to log in.
+    /// Replaces a refused token. Returns `None` if a person must log in.
     async fn renewed(&self, sent: &str) -> Result<Option<Access>, AuthError> {
         match self {
             Self::Login(login) => {
-                // Somebody else may have refreshed it meanwhile.
+                // Another process may have refreshed it meanwhile.
                 let now = login.access(login.manager.get_access_token().await)?;
                 if now.as_ref().is_some_and(|now| now.token != sent) {
                     return Ok(now);
@@ -94,12 +94,13 @@ impl Tokens {
         }
     }
 
-    /// A token that covers more; nothing where a person has to log in, which is remembered for the next login.
+    /// Requests a token with more scopes. Returns `None` if a person must log in; the scopes are then stored for the
+    /// next login.
     async fn widened(&self, wanted: &InsufficientScopeError) -> Result<Option<Access>, AuthError> {
         let scopes = scopes_of(wanted.required_scope.as_deref().unwrap_or_default());
         match self {
             Self::Login(login) => {
-                // Without the note the next login asks for less, and the one after it for all.
+                // If storing fails, the next login lacks these scopes and the server asks for them again.
                 let _ = login.store.want(&scopes).await;
                 Ok(None)
             }
@@ -119,8 +120,8 @@ impl Login {
     }
 }
 
-/// Whether a person has to log in: there is nothing to refresh, or the issuer knows it no more, or not who asks.
-/// Clients that have registered by themselves are forgotten now and then.
+/// Whether a person must log in: there is nothing to refresh, or the issuer rejects the refresh token or no longer
+/// knows the client. Issuers sometimes delete clients that registered dynamically.
 fn is_over(error: &AuthError) -> bool {
     let is_forgotten = |words: &str| ["invalid_client", "unauthorized_client"].iter().any(|code| words.contains(code));
     match error {
@@ -135,8 +136,8 @@ impl Authorized {
         Self { requests, tokens: Arc::new(tokens) }
     }
 
-    /// Makes a request: again with the nonce that the server wants, and once again with another token where it refuses the
-    /// first.
+    /// Sends a request. Retries it with the nonce that the server requires, and once with another token if the first
+    /// was refused.
     async fn with_token<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         method: Method,
@@ -186,7 +187,7 @@ impl Authorized {
             Err(StreamableHttpError::AuthRequired(challenge))
                 if challenge.www_authenticate_header.contains(WANTS_NONCE) =>
             {
-                // The answer that had the nonce is gone; a request that does nothing has it too.
+                // The response with the nonce is not available here, so a request without effect fetches one.
                 let asked = LoginClient::new(self.requests.http().clone())
                     .ask(uri, made(&Method::POST)?.into_iter().collect())
                     .await;

@@ -1,4 +1,4 @@
-//! The address of this machine that a browser is sent back to.
+//! The local redirect URI for the browser.
 
 use std::io;
 use std::time::Duration;
@@ -11,49 +11,49 @@ use tokio::time::{sleep, timeout};
 use super::{LoginError, form_value};
 use crate::text;
 
-/// Where it is sent.
+/// Path of the redirect URI.
 const PATH: &str = "/callback";
-/// Bytes of a request that are read.
+/// Maximum size of a request, in bytes.
 const MOST: usize = 16 * 1024;
-/// How long a connection may take to send its request. Browsers open some that they do not use.
+/// Timeout for receiving a request. Browsers open connections that they do not use.
 const REQUEST: Duration = Duration::from_secs(5);
-/// Between one that could not be taken and the next.
+/// Delay after a failed `accept`.
 const REFUSED: Duration = Duration::from_millis(50);
-/// Connections that are waited for at once.
+/// Maximum number of concurrent connections.
 const CONNECTIONS: usize = 64;
 
-/// Waits for a browser on an address that only this machine reaches.
+/// Waits for the browser on a loopback address.
 pub(super) struct Callback {
     listener: TcpListener,
-    /// The address.
+    /// The redirect URI.
     pub(super) url: String,
 }
 
-/// What a request says of the login.
+/// The outcome of a request.
 enum Said {
-    /// It is about no login, or about another one.
+    /// The request does not belong to this login.
     Nothing,
-    /// It was agreed to; with the query that says so.
+    /// The login succeeded; the query of the redirect.
     Agreed(String),
-    /// It was refused, in these words.
+    /// The login was refused; the reason.
     Refused(String),
 }
 
 impl Callback {
-    /// Opens it at a port, or at any free one.
+    /// Listens on a port, or on any free one.
     pub(super) async fn open(port: Option<u16>) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", port.unwrap_or(0))).await?;
         let url = format!("http://127.0.0.1:{}{PATH}", listener.local_addr()?.port());
         Ok(Self { listener, url })
     }
 
-    /// The address that the browser came back with, the answer of the login with this state in it.
+    /// Waits for the response to the login with this state. Returns the full redirect URL.
     pub(super) async fn wait(&self, state: &str) -> Result<String, LoginError> {
         let mut connections: JoinSet<Said> = JoinSet::new();
         loop {
             let said = tokio::select! {
                 accepted = self.listener.accept(), if connections.len() < CONNECTIONS => {
-                    // A connection that was given up, or too many open files: the browser comes again.
+                    // The connection was aborted, or too many files are open. The browser will retry.
                     let Ok((stream, _)) = accepted else {
                         sleep(REFUSED).await;
                         continue;
@@ -73,19 +73,19 @@ impl Callback {
     }
 }
 
-/// Answers a connection.
+/// Handles a connection.
 async fn serve(mut stream: TcpStream, state: &str) -> Said {
     let Ok(Ok(Some(target))) = timeout(REQUEST, target(&mut stream)).await else { return Said::Nothing };
     let (said, status, words) = match target.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('?')) {
         None => (Said::Nothing, "404 Not Found", "There is nothing here.".to_owned()),
         Some(query) => read(query, state),
     };
-    // A browser that has gone needs no page.
+    // The browser may have disconnected.
     let _ = timeout(REQUEST, answer(&mut stream, status, &words)).await;
     said
 }
 
-/// What a query says of the login with this state, and what the browser shows.
+/// Interprets the query for the login with this state. Returns the outcome with the status and page for the browser.
 fn read(query: &str, state: &str) -> (Said, &'static str, String) {
     let value = |name: &str| form_value(query, name);
     if value("state").as_deref() != Some(state) {
@@ -105,7 +105,7 @@ fn read(query: &str, state: &str) -> (Said, &'static str, String) {
     (Said::Agreed(query.to_owned()), "200 OK", done)
 }
 
-/// What the request is for.
+/// Reads a request and returns its target.
 async fn target(stream: &mut TcpStream) -> io::Result<Option<String>> {
     let mut request = Vec::new();
     let mut buffer = [0; 1024];
@@ -122,7 +122,7 @@ async fn target(stream: &mut TcpStream) -> io::Result<Option<String>> {
 }
 
 async fn answer(stream: &mut TcpStream, status: &str, text: &str) -> io::Result<()> {
-    // What an issuer says is shown as a text, whatever it is.
+    // Text from the issuer must not be interpreted as HTML.
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let page = format!("<!doctype html><meta charset=utf-8><title>deepagents</title><p>{text}</p>");
     let head = format!(

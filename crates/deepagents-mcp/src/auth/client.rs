@@ -1,4 +1,4 @@
-//! The HTTP requests of a login.
+//! HTTP requests of a login.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -10,17 +10,17 @@ use serde_json::Value;
 
 use super::dpop::{Dpop, PROOF, WANTS_NONCE};
 
-/// Bytes of an answer.
+/// Maximum size of a response, in bytes.
 const MOST: usize = 1 << 20;
 
-/// What streams of events are called.
+/// Media type of event streams.
 const STREAM: &[u8] = b"text/event-stream";
 
-/// How long the server may take to say what it wants.
+/// Timeout for the server's authorization challenge.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Makes the requests of a login with our client, which follows redirects on the same origin alone. Requests for tokens
-/// carry the proof of a key, once there is one.
+/// Sends the requests of a login with our HTTP client, which follows redirects only within the same origin. Once there
+/// is a key, token requests carry a DPoP proof.
 #[derive(Clone)]
 pub(super) struct LoginClient {
     http: reqwest::Client,
@@ -28,7 +28,8 @@ pub(super) struct LoginClient {
     resource: Option<Arc<str>>,
 }
 
-/// What tokens are asked for by: the address without its query, which may hold a secret that is none of the issuer's.
+/// Returns the resource to request tokens for: the URL without its query, which may hold a secret that is not for the
+/// issuer.
 pub(super) fn resource(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or(url)
 }
@@ -38,23 +39,23 @@ impl LoginClient {
         Self { http, dpop: Arc::default(), resource: None }
     }
 
-    /// The same, where tokens are asked for by this name.
+    /// Sets the resource of token requests.
     pub(super) fn asking_for(self, resource: Option<String>) -> Self {
         Self { resource: resource.map(Into::into), ..self }
     }
 
-    /// Binds the tokens that are asked for from now on to a key.
+    /// Binds the tokens requested from now on to a key.
     pub(super) fn bind(&self, dpop: Arc<Dpop>) {
-        // A client is made for one server, which has one key.
+        // Set once: a client belongs to one server, which has one key.
         let _ = self.dpop.set(dpop);
     }
 
-    /// The key that tokens are bound to.
+    /// Returns the key that tokens are bound to.
     pub(super) fn dpop(&self) -> Option<&Arc<Dpop>> {
         self.dpop.get()
     }
 
-    /// Makes a request; one for a token is made again with the nonce that its issuer wants.
+    /// Sends a request. A token request is repeated with the nonce that the issuer requires.
     pub(super) async fn send(
         &self,
         mut request: Request<Vec<u8>>,
@@ -97,7 +98,7 @@ impl LoginClient {
         }
         let mut body = Vec::new();
         let is_stream = answer.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(STREAM));
-        // A stream of events is no answer to a login, and it may never end.
+        // An event stream is not a valid response and might never end.
         while !is_stream && let Some(chunk) = answer.chunk().await? {
             if body.len() + chunk.len() > MOST {
                 return Err(OAuthHttpClientError::from("the answer is too long"));
@@ -107,7 +108,8 @@ impl LoginClient {
         Ok(built.body(with_number(body))?)
     }
 
-    /// What the server answers to a request that does nothing: what it wants for authorization, and a nonce where it has some.
+    /// Sends a `ping` and returns the response headers, with the authorization challenge and a nonce if the server
+    /// sends them.
     pub(super) async fn ask(&self, url: &str, headers: HeaderMap) -> Option<HeaderMap> {
         let ping = serde_json::json!({"jsonrpc": "2.0", "id": 0, "method": "ping"});
         let request = self.http.post(url).timeout(ANSWER).header(ACCEPT, "application/json, text/event-stream");
@@ -115,8 +117,8 @@ impl LoginClient {
         Some(answer.headers().clone())
     }
 
-    /// What the server says to a request without a token: where the login is, and what it should cover. Without an answer
-    /// it is looked for where such things usually are.
+    /// Returns the server's challenge to a request without a token, which names the metadata URL and scopes. Without
+    /// it, the metadata is looked for at the well-known locations.
     pub(super) async fn challenge(&self, url: &str) -> Option<String> {
         let answer = self.ask(url, HeaderMap::new()).await?;
         let said: Vec<&str> = answer.get_all(WWW_AUTHENTICATE).iter().filter_map(|said| said.to_str().ok()).collect();
@@ -124,14 +126,14 @@ impl LoginClient {
     }
 }
 
-/// The same form with this as its `resource`.
+/// Sets the `resource` of a form.
 fn with_resource(form: &[u8], resource: &str) -> Vec<u8> {
     let others = form_urlencoded::parse(form).filter(|(name, _)| name != "resource");
     let mut made = form_urlencoded::Serializer::new(String::new());
     made.extend_pairs(others).append_pair("resource", resource).finish().into_bytes()
 }
 
-/// The same body; how long a token is valid is a number in it, which some issuers write as a text.
+/// Converts `expires_in` to a number. Some issuers send it as a string.
 fn with_number(body: Vec<u8>) -> Vec<u8> {
     if !says(&body, "\"expires_in\"") {
         return body;
@@ -143,7 +145,7 @@ fn with_number(body: Vec<u8>) -> Vec<u8> {
     answer.to_string().into_bytes()
 }
 
-/// Whether a body has a word.
+/// Whether a body contains a word.
 fn says(body: &[u8], word: &str) -> bool {
     String::from_utf8_lossy(body).contains(word)
 }

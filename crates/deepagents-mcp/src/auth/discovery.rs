@@ -1,4 +1,4 @@
-//! Who issues the tokens of a server.
+//! Discovers the token issuer of a server.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,24 +16,24 @@ use super::LoginError;
 use super::client::{self, LoginClient};
 use crate::text;
 
-/// How long one place may take to answer.
+/// Timeout for one metadata request.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Issuers that are tried.
+/// Maximum number of issuers tried.
 const ISSUERS: usize = 8;
-/// Where issuers describe themselves.
+/// Well-known locations of authorization server metadata.
 const DESCRIPTIONS: [&str; 2] = ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"];
 
-/// Who issues tokens for a server.
+/// The token issuer of a server.
 pub(super) struct Issuer {
     pub(super) manager: AuthorizationManager,
     pub(super) metadata: AuthorizationMetadata,
-    /// What tokens are asked for.
+    /// The resource to request tokens for.
     pub(super) resource: String,
 }
 
-/// Finds who issues tokens for a server: the first of those that it names who says how, or the server's own origin
-/// where it names nobody. Places where nothing is, or nothing that can be used, are passed over. Addresses that nobody
-/// has described are taken for granted only if every place has said that there is nothing.
+/// Discovers the issuer of a server's tokens: the first issuer named by the server that publishes metadata, or the
+/// server's own origin if it names none. Locations with missing or unusable metadata are skipped. Default endpoints are
+/// assumed only if no location has, or may have, any metadata.
 pub(super) async fn issuer(url: &str, client: &LoginClient, challenge: Option<&str>) -> Result<Issuer, LoginError> {
     let mut base = client::resource(url).to_owned();
     let mut turn = 0;
@@ -71,31 +71,32 @@ pub(super) async fn issuer(url: &str, client: &LoginClient, challenge: Option<&s
     }
 }
 
-/// Whether a server calls itself by its address with a slash behind it: one, as it may add another to whatever it is asked for.
+/// Whether the server names itself by its URL plus a slash. Checked for one slash only: the server may append another
+/// to every URL requested.
 fn ends_with_slash(base: &str, reason: &Invalid) -> bool {
     let is_one = !base.ends_with('/');
     is_one
         && matches!(reason, Invalid::ResourceMismatch { permitted, .. } if permitted.as_str().strip_suffix('/') == Some(base))
 }
 
-/// The places where something may be said about issuers, which are looked at in turn. What cannot be used is shown as
-/// if there was nothing, as the search would end there.
+/// Looks up the metadata locations in turn. Unusable metadata is reported as missing, since the search would otherwise
+/// end there.
 struct Places {
     client: LoginClient,
     base: String,
-    /// Which of the issuers that the server names is shown; the others are not.
+    /// Index of the issuer to show. The others are hidden.
     turn: usize,
     seen: Mutex<Seen>,
 }
 
-/// What has been seen in them.
+/// What the lookups have found.
 #[derive(Clone, Default)]
 struct Seen {
-    /// Those that the server names.
+    /// The issuers named by the server.
     issuers: Vec<String>,
-    /// How the server calls itself.
+    /// The resource identifier of the server.
     resource: Option<String>,
-    /// Why places were passed over that have something, or may have.
+    /// Why locations were skipped that have metadata, or may have.
     problems: Vec<String>,
 }
 
@@ -110,7 +111,7 @@ impl Places {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What is at a place.
+    /// Fetches a location.
     async fn look(&self, request: OAuthHttpRequest) -> Result<Answer, OAuthHttpClientError> {
         let OAuthHttpRequest { request, timeout, .. } = request;
         if request.method() != Method::GET {
@@ -159,10 +160,10 @@ impl Places {
         Ok(Response::from_parts(head, document.to_string().into_bytes()))
     }
 
-    /// Who a place has to describe.
+    /// Returns the issuer that a location must describe.
     fn expected(&self, place: &Url, path: &str) -> String {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that is named by its path alone, or by the place that describes it, is known by that place.
+        // An issuer given as a relative path or by its metadata URL is identified by the location itself.
         let is_whole = |issuer: &&String| !issuer.contains("/.well-known/") && Url::parse(issuer).is_ok();
         let named = seen.issuers.get(self.turn).filter(is_whole);
         named.cloned().unwrap_or_else(|| {
@@ -172,9 +173,9 @@ impl Places {
         })
     }
 
-    /// What a place is as good as that cannot be used.
+    /// Reports a location as missing and records why.
     fn pass_over(&self, place: &Url, why: &str) -> Result<Answer, OAuthHttpClientError> {
-        // What the server itself answers to a look is no word about issuers.
+        // The response of the MCP endpoint itself says nothing about issuers.
         if !Url::parse(&self.base).is_ok_and(|base| base == *place) {
             let problem = format!("{place}: {}", text::line(why, 200));
             self.seen.lock().unwrap_or_else(PoisonError::into_inner).problems.push(problem);
@@ -193,14 +194,14 @@ fn nothing() -> Result<Answer, OAuthHttpClientError> {
     Ok(Response::builder().status(StatusCode::NOT_FOUND).body(Vec::new())?)
 }
 
-/// Whether an answer sends whoever asks to another origin, such as a page for people.
+/// Whether a response redirects to another origin, for example to a page for people.
 fn leads_elsewhere(place: &Url, answer: &Answer) -> bool {
     let to = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok());
     let to = to.filter(|_| answer.status().is_redirection()).and_then(|to| place.join(to).ok());
     to.is_some_and(|to| to.origin() != place.origin())
 }
 
-/// The path of the issuer that a place is to describe, if it is such a place.
+/// Returns the path of the issuer that a location describes, if it is a metadata location.
 fn described_path(place: &Url) -> Option<&str> {
     let path = place.path();
     DESCRIPTIONS.iter().find_map(|known| {
@@ -209,12 +210,12 @@ fn described_path(place: &Url) -> Option<&str> {
     })
 }
 
-/// Whether two addresses are of one issuer, with or without a slash behind it. The exact comparison is behind this one.
+/// Whether two URLs name the same issuer, ignoring a trailing slash. They are compared exactly afterwards.
 fn is_same(one: &str, other: &str) -> bool {
     one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
-/// Whether a server at an address may call itself so.
+/// Whether a server at a URL may use this resource identifier.
 fn is_within(base: &str, resource: &str) -> bool {
     let (Ok(base), Ok(resource)) = (Url::parse(base), Url::parse(resource)) else { return false };
     let rest = base.path().strip_prefix(resource.path());

@@ -1,4 +1,4 @@
-//! Proofs that whoever sends a token has the key that it was issued for (DPoP, RFC 9449).
+//! Proofs of possession of the key that a token is bound to (DPoP, RFC 9449).
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,30 +14,30 @@ use sha2::{Digest, Sha256};
 use super::jwt::{KeyError, SigningKey, unique};
 use crate::cache;
 
-/// The header with a proof.
+/// Header with a proof.
 pub(super) const PROOF: &str = "dpop";
-/// The header with a server's nonce.
+/// Header with a nonce from the server.
 const NONCE: &str = "dpop-nonce";
-/// The error of who wants a nonce.
+/// Error code that requires a nonce.
 pub(super) const WANTS_NONCE: &str = "use_dpop_nonce";
 
-/// A key that tokens are bound to, and the nonces of those who want them in proofs.
+/// The key that tokens are bound to, with the nonces to use in proofs.
 pub(super) struct Dpop {
     key: SigningKey,
     jwk: Value,
-    /// By origin: an issuer and a server have nonces of their own.
+    /// By origin: issuer and server have separate nonces.
     nonces: Mutex<HashMap<String, String>>,
 }
 
 impl Dpop {
-    /// A new key and what it is kept as.
+    /// Generates a key. Returns it with its serialised form.
     pub(super) fn generate() -> Result<(Self, String), KeyError> {
         let der = SigningKey::generate()?;
         let kept = URL_SAFE_NO_PAD.encode(&der);
         Ok((Self::new(SigningKey::from_pkcs8(&der)?)?, kept))
     }
 
-    /// A key that was kept.
+    /// Restores a serialised key.
     pub(super) fn restore(kept: &str) -> Result<Self, KeyError> {
         let der = URL_SAFE_NO_PAD.decode(kept).map_err(|_| KeyError::Format)?;
         Self::new(SigningKey::from_pkcs8(&der)?)
@@ -48,7 +48,7 @@ impl Dpop {
         Ok(Self { key, jwk, nonces: Mutex::default() })
     }
 
-    /// A proof for one request, with the token that is sent with it.
+    /// Creates a proof for a request, bound to the token sent with it.
     pub(super) fn proof(&self, method: &str, url: &Url, token: Option<&str>) -> Result<String, KeyError> {
         let mut target = url.clone();
         target.set_query(None);
@@ -66,7 +66,7 @@ impl Dpop {
         self.key.sign(json!({"typ": "dpop+jwt", "jwk": self.jwk}), &claims)
     }
 
-    /// Takes the nonce of an answer in; says whether there is a new one.
+    /// Stores the nonce of a response. Returns whether it is new.
     pub(super) fn learn(&self, url: &Url, headers: &HeaderMap) -> bool {
         let Some(nonce) = headers.get(NONCE).and_then(|nonce| nonce.to_str().ok()) else { return false };
         self.nonces().insert(origin(url), nonce.to_owned()).as_deref() != Some(nonce)
@@ -81,7 +81,7 @@ fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 
-/// Whether tokens are bound to a key: the server asks for it, and its issuer can do so.
+/// Whether to bind tokens to a key: the server asks for it, and the issuer supports it.
 pub(super) fn is_wanted(challenge: Option<&str>, metadata: &AuthorizationMetadata) -> bool {
     let schemes = challenge.unwrap_or_default().split(',').map(|part| part.trim_start().to_ascii_lowercase());
     let algorithms = metadata.additional_fields.get("dpop_signing_alg_values_supported").and_then(Value::as_array);

@@ -1,4 +1,4 @@
-//! Tokens that nobody logs in for: of a client itself, of a workload, of a company's identity provider.
+//! Tokens without a person's login: for a client itself, for a workload, or through a company's identity provider.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,11 +20,11 @@ use super::{LoginError, merged};
 use crate::config::{ClientProof, IdentityProvider, OAuthConfig, OAuthGrant, SecretSource};
 use crate::text;
 
-/// How long an issuer may take.
+/// Timeout for token requests.
 const ANSWER: Duration = Duration::from_secs(30);
-/// How long before its end a token is not used any more.
+/// How long before its expiry a token is renewed.
 const EARLY: Duration = Duration::from_secs(30);
-/// Bytes of a file with a key or an assertion.
+/// Maximum size of a file with a key or assertion, in bytes.
 const FILE: u64 = 64 * 1024;
 
 const BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -33,7 +33,7 @@ const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// Gets tokens for a server.
+/// Obtains tokens for a server.
 pub(super) struct Grant {
     url: String,
     config: OAuthConfig,
@@ -41,7 +41,7 @@ pub(super) struct Grant {
     issued: Mutex<Option<Issued>>,
 }
 
-/// A token, and the key that it is bound to.
+/// A token, with the key that it is bound to.
 #[derive(Clone)]
 pub(super) struct Issued {
     pub(super) token: String,
@@ -50,7 +50,7 @@ pub(super) struct Issued {
     scopes: Vec<String>,
 }
 
-/// What an issuer answers.
+/// A token response.
 #[derive(Deserialize)]
 struct Answer {
     access_token: String,
@@ -59,7 +59,7 @@ struct Answer {
     expires_in: Option<u64>,
 }
 
-/// What a request for a token carries.
+/// The parameters of a token request.
 type Params<'a> = Vec<(&'a str, String)>;
 
 impl Grant {
@@ -67,7 +67,7 @@ impl Grant {
         Self { url: url.to_owned(), config: config.clone(), http, issued: Mutex::default() }
     }
 
-    /// A token that is valid still, or a new one.
+    /// Returns the current token if it is still valid, otherwise a new one.
     pub(super) async fn current(&self) -> Result<Issued, LoginError> {
         let known = self.issued.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match known.filter(|issued| issued.until.is_none_or(|until| Instant::now() < until)) {
@@ -76,7 +76,7 @@ impl Grant {
         }
     }
 
-    /// A new token, which covers this too.
+    /// Requests a new token that also covers these scopes.
     pub(super) async fn renew(&self, scopes: &[String]) -> Result<Issued, LoginError> {
         let before = self.issued.lock().unwrap_or_else(PoisonError::into_inner).take();
         let wanted = merged(before.map(|issued| issued.scopes).unwrap_or_default(), scopes);
@@ -94,7 +94,7 @@ impl Grant {
             [] => manager.select_initial_scopes(&[]).await,
             scopes => scopes.to_vec(),
         };
-        // There is nobody who could be away, and no refresh.
+        // `offline_access` is useless here: nobody logs in, and there is no refresh token.
         scopes.retain(|scope| scope != "offline_access");
         let scopes = merged(scopes, &wanted);
         if dpop::is_wanted(challenge.as_deref(), &metadata) {
@@ -118,7 +118,7 @@ impl Grant {
         }
         let basic = self.identify(&metadata, &mut params).await?;
         let answer = request(&client, &metadata.token_endpoint, &params, basic).await?;
-        // One that expires later than clocks can say is used until it is refused.
+        // A token whose expiry overflows the clock is used until it is refused.
         let until = answer
             .expires_in
             .and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds).saturating_sub(EARLY)));
@@ -126,7 +126,7 @@ impl Grant {
         Ok(Issued { token: answer.access_token, dpop, until, scopes })
     }
 
-    /// Who asks for the token: in the parameters, or in a header of which this is the value.
+    /// Authenticates the client in the parameters, or returns the value of an `Authorization` header.
     async fn identify(
         &self,
         metadata: &AuthorizationMetadata,
@@ -155,7 +155,7 @@ impl Grant {
         Ok(None)
     }
 
-    /// What the identity provider gives for an identity token: a grant at the issuer of the server's tokens.
+    /// Exchanges an ID token at the identity provider for a grant at the server's issuer.
     async fn exchanged(
         &self,
         id_token: &SecretSource,
@@ -176,13 +176,13 @@ impl Grant {
         if !scopes.is_empty() {
             params.push(("scope", scopes.join(" ")));
         }
-        // A client of its own: a proof binds the server's token, not what the provider gives.
+        // A separate client: the DPoP proof binds the server's token, not the provider's grant.
         let client = LoginClient::new(self.http.clone());
         Ok(request(&client, &provider.token_endpoint, &params, None).await?.access_token)
     }
 }
 
-/// Asks an issuer for a token.
+/// Sends a token request.
 async fn request(
     client: &LoginClient,
     endpoint: &str,
@@ -208,11 +208,11 @@ async fn request(
         let (status, error, words) = (answer.status().as_u16(), word("error"), word("error_description"));
         return Err(refused(format!("the issuer of tokens refuses with status {status}: {error} {words}")));
     }
-    // What an issuer answers may be a token, so nothing of it is shown.
+    // The response may contain a token, so it is not shown.
     serde_json::from_slice(answer.body()).map_err(|_| refused(format!("what {endpoint} answers is no token")))
 }
 
-/// A secret, from its file where it has one.
+/// Returns a secret, read from its file if it has one.
 pub(super) async fn secret(source: &SecretSource) -> Result<String, LoginError> {
     match source {
         SecretSource::Value(value) => Ok(value.clone()),

@@ -1,4 +1,4 @@
-//! Signed tokens (JWS, RFC 7515) by keys of ours.
+//! Signs tokens (JWS, RFC 7515) with our keys.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 
 use crate::cache;
 
-/// Seconds that an assertion is valid.
+/// Validity of an assertion, in seconds.
 const VALID: u64 = 300;
 
 /// Why a key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeyError {
-    /// It is none.
+    /// The key has an unknown format.
     #[error("the private key is no key of P-256, P-384 or RSA in PEM; `openssl pkcs8 -topk8 -nocrypt` makes one")]
     Format,
-    /// The system has no random numbers, or the key does not sign.
+    /// The system has no random numbers, or signing failed.
     #[error("the private key cannot sign")]
     Sign,
 }
@@ -33,14 +33,14 @@ pub(super) enum SigningKey {
 }
 
 impl SigningKey {
-    /// Reads a key in PEM.
+    /// Reads a PEM key.
     pub(super) fn from_pem(pem: &str) -> Result<Self, KeyError> {
         let body: String =
             pem.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("-----")).collect();
         Self::from_pkcs8(&STANDARD.decode(body).map_err(|_| KeyError::Format)?)
     }
 
-    /// Reads a key in PKCS 8.
+    /// Reads a PKCS #8 key.
     pub(super) fn from_pkcs8(der: &[u8]) -> Result<Self, KeyError> {
         let random = SystemRandom::new();
         if let Ok(key) = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, der, &random) {
@@ -53,16 +53,16 @@ impl SigningKey {
         rsa.map(|key| Self::Rs256(Box::new(key))).map_err(|_| KeyError::Format)
     }
 
-    /// Makes a key on P-256, in PKCS 8.
+    /// Generates a P-256 key as PKCS #8.
     pub(super) fn generate() -> Result<Vec<u8>, KeyError> {
         let made = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
         made.map(|der| der.as_ref().to_vec()).map_err(|_| KeyError::Sign)
     }
 
-    /// The public half of a key on P-256, as a JWK.
+    /// Returns the public key of a P-256 key as a JWK.
     pub(super) fn public_jwk(&self) -> Option<Value> {
         let Self::Es256(key) = self else { return None };
-        // An uncompressed point: 4, x, y.
+        // Uncompressed point: 4, x, y.
         let point = key.public_key().as_ref();
         let (x, y) = (point.get(1..33)?, point.get(33..65)?);
         Some(json!({"kty": "EC", "crv": "P-256", "x": URL_SAFE_NO_PAD.encode(x), "y": URL_SAFE_NO_PAD.encode(y)}))
@@ -76,7 +76,7 @@ impl SigningKey {
         }
     }
 
-    /// A signed token of these claims; the header gets the algorithm.
+    /// Signs claims. Adds the algorithm to the header.
     pub(super) fn sign(&self, mut header: Value, claims: &Value) -> Result<String, KeyError> {
         if let Some(header) = header.as_object_mut() {
             header.insert("alg".to_owned(), self.algorithm().into());
@@ -97,7 +97,7 @@ impl SigningKey {
         Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 
-    /// An assertion that whoever has this key is a client (`private_key_jwt`, RFC 7523).
+    /// Creates an assertion that authenticates a client (`private_key_jwt`, RFC 7523).
     pub(super) fn client_assertion(&self, client_id: &str, audience: &str) -> Result<String, KeyError> {
         let now = cache::now();
         let claims = json!({
@@ -107,7 +107,7 @@ impl SigningKey {
     }
 }
 
-/// An id that nobody has used.
+/// Returns a random ID.
 pub(super) fn unique() -> Result<String, KeyError> {
     let mut bytes = [0; 16];
     SystemRandom::new().fill(&mut bytes).map_err(|_| KeyError::Sign)?;

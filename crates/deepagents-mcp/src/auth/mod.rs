@@ -1,10 +1,12 @@
-//! Logins: OAuth 2.1 with PKCE, and tokens for one server each.
+//! Logins: OAuth 2.1 with PKCE, and a separate token per server.
 //!
-//! What a server wants is read from its own metadata (RFC 9728, RFC 8414). A client registers itself, is described by a
-//! document at an address, or is known beforehand; without a person it has a secret, a key or an assertion
-//! ([`OAuthGrant`]). Tokens are asked for with the server's own name for itself as the resource (RFC 8707), are bound
-//! to a key where server and issuer want it (RFC 9449), and are refreshed where that is possible. Those of logins are
-//! kept in files of mode 0600, and not in a keyring of the system: agents run where no desktop has unlocked one.
+//! The requirements of a server come from its metadata (RFC 9728, RFC 8414). A client registers dynamically, is
+//! described by a metadata document, or is registered beforehand. Without a person it uses a secret, a key or an
+//! assertion ([`OAuthGrant`]).
+//!
+//! Tokens are requested for the server's own resource identifier (RFC 8707), bound to a key if server and issuer
+//! support it (RFC 9449), and refreshed if possible. Tokens of logins are stored in files of mode 0600, not in the
+//! system keyring, because agents also run where no desktop session has unlocked it.
 
 mod authorized;
 mod callback;
@@ -41,40 +43,40 @@ use crate::http::{self, Requests};
 use crate::options::McpOptions;
 use crate::text;
 
-/// How long a person may take.
+/// Time limit for a person to log in.
 const PERSON: Duration = Duration::from_secs(300);
 
-/// Scopes that a server may ask for in one go.
+/// Maximum number of scopes that a server may request at once.
 const SCOPES: usize = 64;
 
 /// Why a login failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoginError {
-    /// The server, or whoever issues its tokens, cannot be reached or refuses.
+    /// The server or its token issuer refuses or cannot be reached.
     #[error("{0}")]
     Refused(String),
-    /// The browser did not come back.
+    /// The browser did not return in time.
     #[error("nobody has logged in within {} minutes; try again", PERSON.as_secs() / 60)]
     Expired,
-    /// The address that a person would log in at is no page that a browser may be sent to.
+    /// The login page is neither `https` nor on this machine, so no browser is sent there.
     #[error("the server wants the login to be at {0}, and a browser is sent to https alone, or to this machine")]
     Page(String),
-    /// Nobody but people registers clients with the issuer.
+    /// The issuer does not support dynamic client registration, so the client must be registered by hand.
     #[error(
         "the issuer of tokens registers no clients by itself; register one with it, and say its id as `oauth.clientId`"
     )]
     NoRegistration,
-    /// The issuer, or the person there, has said no.
+    /// The issuer, or the person, declined.
     #[error("the login was refused: {0}")]
     Declined(String),
-    /// The address for the browser could not be opened, or the tokens not be kept.
+    /// The redirect port could not be opened, or the tokens could not be stored.
     #[error("{0}")]
     Io(#[from] std::io::Error),
-    /// The file with a secret cannot be read.
+    /// A secret could not be read from its file.
     #[error("the secret in {path} cannot be used: {reason}")]
     Secret {
-        /// The file.
+        /// The path of the file.
         path: String,
         /// What is wrong.
         reason: String,
@@ -96,12 +98,14 @@ impl From<AuthError> for LoginError {
     }
 }
 
-/// Logs in to a server: `show` is given the address that a person opens in a browser. The tokens go to a file in the
-/// folder, and every connection to the server uses them. A login covers what the one before did, where the server has wanted
-/// more since. Where no person is needed a token is asked for and thrown away, which shows that there is one to be had.
+/// Logs in to a server. `show` gets the URL that a person opens in a browser. The tokens are stored in a file in
+/// `token_dir`, and every connection to the server uses them.
+///
+/// If the server has asked for more scopes since the previous login, the new login covers the old scopes too. For a
+/// grant that needs no person, a token is requested and discarded, to check that the grant works.
 ///
 /// # Errors
-/// When the login does not come about; nothing is kept then.
+/// Returns an error if the login fails. No tokens are stored then, unless only their metadata could not be stored.
 pub async fn login(
     server: &str,
     config: &HttpConfig,
@@ -140,25 +144,25 @@ pub async fn login(
         return Err(LoginError::Page(text::line(page, 200)));
     }
     show(page);
-    // What comes back has to name what the page was opened with: another page may send a browser here too.
+    // The response must carry the state of this login: another page may redirect a browser here too.
     let state = form_value(page.split_once('?').map_or("", |(_, query)| query), "state").unwrap_or_default();
     let address = timeout(PERSON, callback.wait(&state)).await.map_err(|_| LoginError::Expired)??;
     let tokens = session.handle_callback_url(&address).await?;
-    // An issuer may give a token that is bound to nothing, whatever it was asked.
+    // An issuer may issue an unbound token even if a bound one was requested.
     let dpop_key = kept.filter(|_| store::is_bound(&tokens));
     let state = LoginState { metadata: Some(metadata), resource: Some(resource), dpop_key, wanted_scopes: Vec::new() };
     store.keep_state(&state).await?;
     Ok(())
 }
 
-/// A value of a query or a form.
+/// Returns a value of a query or form.
 fn form_value(query: &str, name: &str) -> Option<String> {
     let mut pairs = form_urlencoded::parse(query.as_bytes());
     pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
 }
 
-/// What a login asks for: what the file says, or what the server wants; and what the login before covered, where the server
-/// has refused something since that it did not.
+/// Returns the scopes to request: the configured ones, or those that the server asks for. If the server has refused a
+/// request for lack of scopes since the previous login, the granted and the missing scopes are added.
 async fn scopes(
     manager: &AuthorizationManager,
     oauth: &OAuthConfig,
@@ -175,7 +179,7 @@ async fn scopes(
     merged(merged(scopes, &store.granted_scopes().await), &before.wanted_scopes)
 }
 
-/// Whether the issuer can know who logs in.
+/// Whether the issuer supports a way to identify the client.
 fn takes_client(oauth: &OAuthConfig, metadata: &AuthorizationMetadata) -> bool {
     let takes_documents = || {
         let field = metadata.additional_fields.get("client_id_metadata_document_supported");
@@ -184,7 +188,7 @@ fn takes_client(oauth: &OAuthConfig, metadata: &AuthorizationMetadata) -> bool {
     oauth.client_id.is_some() || metadata.registration_endpoint.is_some() || takes_documents()
 }
 
-/// Who logs in, and where the browser comes back to.
+/// Builds the authorization request.
 async fn request(oauth: &OAuthConfig, callback: &str) -> Result<AuthorizationRequest, LoginError> {
     let mut request = AuthorizationRequest::new(callback).with_client_name("deepagents").with_initial_scope_selection();
     if let Some(url) = &oauth.client_metadata_url {
@@ -199,7 +203,7 @@ async fn request(oauth: &OAuthConfig, callback: &str) -> Result<AuthorizationReq
     }
 }
 
-/// The secret of a client that sends a person to a browser. A key is for the other grants.
+/// Returns the client secret of a browser login. Private keys are for the other grants.
 async fn client_secret(oauth: &OAuthConfig) -> Result<Option<String>, LoginError> {
     match &oauth.client_proof {
         Some(ClientProof::Secret(source)) => grant::secret(source).await.map(Some),
@@ -207,13 +211,13 @@ async fn client_secret(oauth: &OAuthConfig) -> Result<Option<String>, LoginError
     }
 }
 
-/// Scopes in the words of a server, as far as they are any.
+/// Parses the scopes that a server asks for. Invalid ones are skipped.
 fn scopes_of(text: &str) -> Vec<String> {
     let is_scope = |word: &&str| word.chars().all(|c| c.is_ascii_graphic() && !"\"\\".contains(c));
     text.split_whitespace().filter(is_scope).take(SCOPES).map(str::to_owned).collect()
 }
 
-/// Scopes, and those of the others that are not among them.
+/// Appends the scopes that are not in the list yet.
 fn merged(mut scopes: Vec<String>, more: &[String]) -> Vec<String> {
     for scope in more {
         if !scopes.contains(scope) {
@@ -223,10 +227,10 @@ fn merged(mut scopes: Vec<String>, more: &[String]) -> Vec<String> {
     scopes
 }
 
-/// Forgets the tokens of a server; says whether there were any.
+/// Deletes the tokens of a server. Returns whether there were any.
 ///
 /// # Errors
-/// When the file cannot be removed.
+/// Returns an error if the file cannot be removed.
 pub async fn logout(server: &str, config: &HttpConfig, token_dir: &Path) -> std::io::Result<bool> {
     TokenFile::new(token_dir, server, &config.url).remove().await
 }
@@ -236,7 +240,7 @@ pub async fn is_logged_in(server: &str, config: &HttpConfig, token_dir: &Path) -
     TokenFile::new(token_dir, server, &config.url).exists().await
 }
 
-/// A client that sends the tokens of a server, where there are any.
+/// Returns a client that sends a server's tokens, if there are any.
 pub(crate) async fn authorized(
     server: &str,
     config: &HttpConfig,
@@ -262,7 +266,7 @@ pub(crate) async fn authorized(
     Ok(login.map(|login| Authorized::new(requests, Tokens::Login(login))))
 }
 
-/// A login that was made before.
+/// Restores a login from its files.
 async fn restored(
     url: &str,
     oauth: &OAuthConfig,
@@ -284,7 +288,7 @@ async fn restored(
         return Ok(None);
     }
     if let (Some(id), Some(secret)) = (&oauth.client_id, client_secret(oauth).await?) {
-        // Refreshing needs the secret too; where a browser was sent does not matter any more.
+        // Refreshing requires the secret too; the redirect URI no longer matters.
         manager.configure_client(OAuthClientConfig::new(id, url).with_client_secret(secret))?;
     }
     Ok(Some(Login { manager, store, dpop }))

@@ -1,4 +1,4 @@
-//! Tokens in files that nobody else may read.
+//! Stores tokens in files that only the owner may read.
 
 use std::future::Future;
 use std::io;
@@ -14,8 +14,8 @@ use tokio::io::AsyncWriteExt;
 
 use crate::text;
 
-/// The tokens of a server at an address, in a file of mode 0600. A token is for its address alone: a server of the same
-/// name at another one has another file.
+/// The token file of a server, of mode 0600. Tokens are valid for one URL only: a server of the same name at another
+/// URL has another file.
 #[derive(Clone, Debug)]
 pub(super) struct TokenFile {
     path: PathBuf,
@@ -30,28 +30,28 @@ impl TokenFile {
         Self { path: folder.join(format!("{}-{mark}.json", text::file_name(server))) }
     }
 
-    /// What else is known of the login, beside the tokens.
+    /// Path of the login state.
     fn state_path(&self) -> PathBuf {
         self.path.with_extension("login.json")
     }
 
-    /// What whoever refreshes the tokens holds.
+    /// Path of the lock file for refreshing.
     fn lock_path(&self) -> PathBuf {
         self.path.with_extension("lock")
     }
 
-    /// What else is known of the login.
+    /// Reads the login state.
     pub(super) async fn state(&self) -> LoginState {
         let bytes = tokio::fs::read(self.state_path()).await.unwrap_or_default();
         serde_json::from_slice(&bytes).unwrap_or_default()
     }
 
-    /// Remembers what else is known of the login.
+    /// Writes the login state.
     pub(super) async fn keep_state(&self, state: &LoginState) -> io::Result<()> {
         replace(&self.state_path(), &serde_json::to_vec(state)?).await
     }
 
-    /// Remembers what the next login is to cover too.
+    /// Stores scopes for the next login to request.
     pub(super) async fn want(&self, scopes: &[String]) -> io::Result<()> {
         let mut state = self.state().await;
         let wanted = super::merged(state.wanted_scopes.clone(), scopes);
@@ -62,20 +62,20 @@ impl TokenFile {
         self.keep_state(&state).await
     }
 
-    /// What the tokens cover.
+    /// Returns the scopes granted.
     pub(super) async fn granted_scopes(&self) -> Vec<String> {
         let stored = self.read().await.ok().flatten();
         stored.map(|stored| stored.granted_scopes).unwrap_or_default()
     }
 
-    /// Whether there are any.
+    /// Whether there are tokens.
     pub(super) async fn exists(&self) -> bool {
         tokio::fs::try_exists(&self.path).await.unwrap_or(false)
     }
 
-    /// Removes them; says whether there were any.
+    /// Removes the tokens. Returns whether there were any.
     pub(super) async fn remove(&self) -> io::Result<bool> {
-        // The tokens are the login; the rest is of no use without them.
+        // Errors are ignored: these files are useless without the tokens.
         let _ = tokio::fs::remove_file(self.state_path()).await;
         let _ = tokio::fs::remove_file(self.lock_path()).await;
         match tokio::fs::remove_file(&self.path).await {
@@ -87,15 +87,15 @@ impl TokenFile {
 
     async fn read(&self) -> io::Result<Option<StoredCredentials>> {
         match tokio::fs::read(&self.path).await {
-            // A file that cannot be read is one that a new login replaces.
+            // An unreadable file counts as missing, and a new login replaces it.
             Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Waits until nobody else refreshes the tokens: an issuer takes each token for refreshing once. A process that ends lets
-    /// go, and a request for a token has a limit.
+    /// Acquires the refresh lock, because an issuer accepts each refresh token once. The wait is bounded: a process
+    /// that ends releases the lock, and token requests have a timeout.
     async fn lock(&self) -> io::Result<CredentialRefreshGuard> {
         let mut options = tokio::fs::OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).mode(0o600).open(self.lock_path()).await?;
@@ -110,17 +110,17 @@ impl TokenFile {
     }
 }
 
-/// What is known of a login beside its tokens.
+/// What is known about a login besides its tokens.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct LoginState {
-    /// Where the tokens were issued, so that a later process need not find out again.
+    /// Metadata of the issuer, so that a later process need not discover it again.
     pub(super) metadata: Option<AuthorizationMetadata>,
-    /// What they were asked for, which refreshing names again.
+    /// The resource that the tokens were requested for. Refreshing requests it again.
     pub(super) resource: Option<String>,
-    /// The key that they are bound to.
+    /// The key that the tokens are bound to.
     pub(super) dpop_key: Option<String>,
-    /// What the server has wanted since that they do not cover.
+    /// Scopes that the server has asked for since, and that the tokens lack.
     pub(super) wanted_scopes: Vec<String>,
 }
 
@@ -131,8 +131,7 @@ pub(super) fn is_bound(tokens: &OAuthTokenResponse) -> bool {
     kind.is_some_and(|kind| kind.eq_ignore_ascii_case("dpop"))
 }
 
-/// Writes a new file and puts it in the place of the old one, so that neither a kill nor another process leaves half of
-/// one.
+/// Replaces a file atomically, so that neither a kill nor another process leaves a partial one.
 async fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     tokio::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).await?;
@@ -148,7 +147,7 @@ fn failed(error: &io::Error) -> AuthError {
     AuthError::CredentialStoreError(error.to_string())
 }
 
-// The signatures are what `#[async_trait]` makes of those in the trait.
+// These signatures match what `#[async_trait]` generates for the trait.
 impl CredentialStore for TokenFile {
     fn load<'life, 'async_trait>(&'life self) -> Answer<'async_trait, Option<StoredCredentials>>
     where

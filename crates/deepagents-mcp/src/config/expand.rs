@@ -1,13 +1,13 @@
-//! Variables in configuration: `${NAME}` and `${NAME:-default}`, in which a default may have some, too.
+//! Variables in configuration files: `${NAME}` and `${NAME:-default}`. A default may contain variables too.
 
 use std::cell::RefCell;
 
 use crate::stdio::SAFE_VARIABLES;
 
-/// Defaults within defaults.
+/// Maximum nesting depth of defaults.
 const DEEPEST: usize = 8;
 
-/// Replaces variables, and takes note of what it has put in and could not.
+/// Replaces variables, and records the values inserted and the variables missing.
 pub(super) struct Variables<'a> {
     lookup: &'a dyn Fn(&str) -> Option<String>,
     missing: RefCell<Vec<String>>,
@@ -15,13 +15,13 @@ pub(super) struct Variables<'a> {
 }
 
 impl<'a> Variables<'a> {
-    /// Of what `lookup` knows.
+    /// Looks variables up with `lookup`.
     pub(super) fn new(lookup: &'a dyn Fn(&str) -> Option<String>) -> Self {
         Self { lookup, missing: RefCell::default(), secrets: RefCell::default() }
     }
 
-    /// The text with its variables replaced. A default stands in for a variable that is not set or empty; anything else
-    /// with a dollar stays as it is.
+    /// Replaces the variables in a text. A default applies if the variable is not set or empty. Any other dollar sign
+    /// stays as it is.
     pub(super) fn expand(&self, text: &str) -> String {
         self.expanded(text, DEEPEST)
     }
@@ -65,18 +65,18 @@ impl<'a> Variables<'a> {
         Some(value)
     }
 
-    /// Variables that are not set and have no default.
+    /// Returns the variables that are not set and have no default.
     pub(super) fn missing(&self) -> Vec<String> {
         self.missing.borrow().clone()
     }
 
-    /// The values that were put in, but for those of variables that every server may know.
+    /// Returns the inserted values, except those of [`SAFE_VARIABLES`].
     pub(super) fn secrets(&self) -> Vec<String> {
         self.secrets.borrow().clone()
     }
 }
 
-/// What stands before the brace that closes, and behind it.
+/// Splits a text at the matching closing brace.
 fn inside(text: &str) -> Option<(&str, &str)> {
     let mut open = 0_usize;
     for (at, found) in text.match_indices(['{', '}']) {

@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::expand::Variables;
 use super::{FilterError, HttpConfig, OAuthEntry, Sampling, ServerConfig, StdioConfig, ToolFilter, TransportConfig};
 
-/// The entries of a file of the form `{"mcpServers": {NAME: {...}}}`, in its order. An entry that cannot be used takes
-/// nothing away from the others.
+/// The entries of a file of the form `{"mcpServers": {NAME: {...}}}`, in file order. An invalid entry does not affect
+/// the others.
 ///
 /// ```
 /// use deepagents_mcp::ConfigFile;
@@ -27,16 +27,16 @@ use super::{FilterError, HttpConfig, OAuthEntry, Sampling, ServerConfig, StdioCo
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConfigFile {
-    /// The servers by name, in the order of the file.
+    /// The servers by name, in file order.
     pub servers: Vec<(String, Result<Entry, EntryError>)>,
 }
 
-/// A server as a file describes it, its variables not replaced yet. Keys of other programs are passed over.
+/// A server as described in a file, before variables are replaced. Unknown keys are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Entry {
-    /// `stdio`, `http`, or `sse`, which is spoken to as `http` is; told by what else there is if it is absent.
+    /// `stdio`, `http`, or `sse`, which is treated as `http`. If absent, `command` or `url` decides.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// The program.
@@ -45,52 +45,52 @@ pub struct Entry {
     /// Its arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// Its variables.
+    /// Its environment variables.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// Where it starts.
+    /// Its working directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// The address.
+    /// The URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Headers of every request to it.
+    /// Headers of every request.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// How tokens are got, where a client that registers itself and a browser will not do.
+    /// How to obtain tokens, if dynamic client registration and a browser login do not suffice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oauth: Option<OAuthEntry>,
-    /// Globs of the tools that are offered, and no others.
+    /// Globs of the tools to offer. If absent, all tools are offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_tools: Option<Vec<String>>,
-    /// Globs of tools that are not offered.
+    /// Globs of the tools not to offer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disabled_tools: Vec<String>,
-    /// Milliseconds that a call may go without an answer or progress.
+    /// Maximum time that a call may go without a response or progress, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
-    /// Whether it may use the model; not if it is absent.
+    /// Whether the server may use the model. Off if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampling: Option<Sampling>,
-    /// Whether it is left out.
+    /// Whether the server is disabled.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disabled: bool,
 }
 
-/// Why a file cannot be used.
+/// Why a file is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// It is no JSON.
+    /// The file is not JSON.
     #[error("it is no JSON: {reason}")]
     Json {
-        /// What is wrong, with line and column.
+        /// The parse error, with line and column.
         reason: String,
     },
-    /// It is JSON of another shape.
+    /// The JSON has another structure.
     #[error("it is not of the form {{\"mcpServers\": {{NAME: {{...}}}}}}")]
     Shape,
-    /// Its servers are under another key.
+    /// The servers are under another key.
     #[error("its servers are under `{key}`, and belong under `mcpServers`")]
     Key {
         /// The key.
@@ -98,43 +98,43 @@ pub enum FileError {
     },
 }
 
-/// Why an entry cannot be used.
+/// Why an entry is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryError {
     /// A field has the wrong type.
     #[error("{0}")]
     Field(String),
-    /// It says nothing about how the server is reached.
+    /// Neither a program nor a URL is given.
     #[error("it has neither `command` nor `url`")]
     Nothing,
-    /// It says two things about how the server is reached.
+    /// Both a program and a URL are given.
     #[error("it has both `command` and `url`")]
     Both,
-    /// Its type is not known.
+    /// The type is unknown.
     #[error("its type `{0}` is not known; it is stdio, http or sse")]
     Kind(String),
-    /// Its type goes with what it does not have.
+    /// The type requires a field that is missing.
     #[error("its type is `{kind}`, but it has no `{missing}`")]
     Missing {
         /// The type.
         kind: String,
-        /// What is missing.
+        /// The missing field.
         missing: &'static str,
     },
-    /// It refers to a variable that is not set.
+    /// A variable is not set.
     #[error("the variable {0} is not set; set it, or give a default as in ${{{0}:-default}}")]
     Variable(String),
-    /// It refers to several variables that are not set.
+    /// Several variables are not set.
     #[error("the variables {} are not set; set them, or give defaults as in ${{NAME:-default}}", .0.join(", "))]
     Variables(Vec<String>),
-    /// The address is none.
+    /// The URL is not `http` or `https`.
     #[error("`{0}` is not the address of a server; it begins with http:// or https://")]
     Url(String),
-    /// How tokens are got does not fit together.
+    /// The OAuth settings are inconsistent.
     #[error("`oauth`: {0}")]
     OAuth(String),
-    /// A filter is no glob.
+    /// A tool filter is not a valid glob.
     #[error("{0}")]
     Filter(String),
 }
@@ -146,12 +146,13 @@ impl From<FilterError> for EntryError {
 }
 
 impl ConfigFile {
-    /// Reads a file's text. A file without servers is fine, and so is an empty one.
+    /// Parses a file. A file without servers, or an empty one, is valid.
     ///
     /// # Errors
-    /// When it is no JSON, or its servers are no object or under a key that other programs have for them.
+    /// Returns an error if the text is not JSON, or the servers are not an object or are under a key that other
+    /// programs use.
     pub fn parse(text: &str) -> Result<Self, FileError> {
-        // Some editors put a mark before the text.
+        // Some editors write a byte order mark.
         let text = text.trim_start_matches('\u{feff}');
         if text.trim().is_empty() {
             return Ok(Self::default());
@@ -175,24 +176,24 @@ impl ConfigFile {
     }
 }
 
-/// Whether a key is one that servers are looked for under elsewhere.
+/// Whether another program would look for servers under this key.
 fn is_misspelt(key: &str) -> bool {
     let letters: String = key.chars().filter(char::is_ascii_alphanumeric).collect();
     ["mcpservers", "mcpserver", "servers"].iter().any(|other| letters.eq_ignore_ascii_case(other))
 }
 
 impl Entry {
-    /// The server, with variables replaced by what `lookup` knows of them.
+    /// Returns the configuration of the server, with variables looked up by `lookup`.
     ///
     /// # Errors
-    /// When it cannot be used.
+    /// Returns an error if the entry is invalid.
     pub fn config(&self, lookup: &dyn Fn(&str) -> Option<String>) -> Result<ServerConfig, EntryError> {
         let variables = Variables::new(lookup);
         let made = |text: &String| variables.expand(text);
         let all = |texts: &BTreeMap<String, String>| -> BTreeMap<String, String> {
             texts.iter().map(|(name, text)| (name.clone(), made(text))).collect()
         };
-        // Other programs write the types in other ways.
+        // Other programs spell the types differently.
         let plain = self.kind.as_ref().map(|kind| kind.to_ascii_lowercase().replace(['-', '_'], ""));
         let (kind, written) = (plain.as_deref(), self.kind.as_deref());
         let missing = |missing| EntryError::Missing { kind: written.unwrap_or_default().to_owned(), missing };
@@ -215,7 +216,7 @@ impl Entry {
                 let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
                 let is_address = matches!(scheme.as_deref(), Some("http" | "https"));
                 if variables.missing().is_empty() && !is_address {
-                    // As it was written: a variable may hold a secret.
+                    // The unexpanded URL, because a variable may hold a secret.
                     return Err(EntryError::Url(written.clone()));
                 }
                 match oauth.transpose() {

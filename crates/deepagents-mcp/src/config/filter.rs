@@ -1,9 +1,9 @@
-//! Which tools of a server are offered.
+//! Selects the tools of a server that are offered.
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
-/// Globs over the server's own names of its tools. A tool is offered if it matches an allowed glob, or none are given,
-/// and no disabled one.
+/// Globs over a server's own tool names. A tool is offered if it matches an allowed glob, or no allowed globs are
+/// given, and it matches no disabled glob.
 ///
 /// ```
 /// use deepagents_mcp::ToolFilter;
@@ -17,7 +17,7 @@ pub struct ToolFilter {
     disabled: GlobSet,
 }
 
-/// A glob that is none.
+/// An invalid glob.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("`{glob}` is no glob: {reason}")]
 pub struct FilterError {
@@ -26,15 +26,16 @@ pub struct FilterError {
 }
 
 impl ToolFilter {
-    /// Offers what matches `allowed`, or everything, less what matches `disabled`.
+    /// Creates a filter that offers the tools matching `allowed`, or all if it is `None`, except those matching
+    /// `disabled`.
     ///
     /// # Errors
-    /// When one of them is no glob.
+    /// Returns an error if a glob is invalid.
     pub fn new<S: AsRef<str>>(allowed: Option<&[S]>, disabled: &[S]) -> Result<Self, FilterError> {
         Ok(Self { allowed: allowed.map(set).transpose()?, disabled: set(disabled)? })
     }
 
-    /// Whether there are tools and no allowed glob, of those that are given, matches one.
+    /// Whether there are tools, but none matches an allowed glob.
     pub(crate) fn admits_none<'a>(&self, tools: impl IntoIterator<Item = &'a str>) -> bool {
         let Some(allowed) = self.allowed.as_ref().filter(|allowed| !allowed.is_empty()) else { return false };
         let mut tools = tools.into_iter().peekable();

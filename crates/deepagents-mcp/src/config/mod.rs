@@ -1,4 +1,4 @@
-//! How servers are described: in code, and in `mcpServers` files.
+//! Configuration of servers, in code and in `mcpServers` files.
 
 mod expand;
 mod file;
@@ -19,12 +19,12 @@ pub use oauth::{ClientProof, GrantKind, IdentityProvider, OAuthConfig, OAuthEntr
 
 use crate::text::redact;
 
-/// How long a server may take to answer when it is started.
+/// Default start timeout.
 const START: Duration = Duration::from_secs(20);
-/// How long a call may go without an answer or progress.
+/// Default time that a call may go without a response or progress.
 const CALL: Duration = Duration::from_secs(300);
 
-/// A server and what of it is used.
+/// The configuration of a server.
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,20 +38,20 @@ const CALL: Duration = Duration::from_secs(300);
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ServerConfig {
-    /// How it is reached.
+    /// How to reach the server.
     pub transport: TransportConfig,
-    /// Which of its tools are offered.
+    /// Which of its tools to offer.
     pub tools: ToolFilter,
-    /// Whether what its annotations say is believed: that a tool only reads, or may be called again. Otherwise every
-    /// call counts as one that changes something. Off unless switched on.
+    /// Whether to trust its annotations that a tool is read-only or idempotent. If `false`, the default, every call
+    /// counts as having side effects.
     pub trusted: bool,
     /// Whether it may use the model of [`McpOptions::sampling`](crate::McpOptions::sampling).
     pub sampling: Sampling,
-    /// How long it may take to answer when it is started; 20 seconds.
+    /// How long it may take to connect and list its tools; 20 seconds by default.
     pub start_timeout: Duration,
-    /// How long a call may go without an answer or progress; 5 minutes.
+    /// How long a call may go without a response or progress; 5 minutes by default.
     pub call_timeout: Duration,
-    /// What else must not be shown to anybody.
+    /// Further values to redact.
     hidden: Vec<String>,
 }
 
@@ -60,49 +60,49 @@ pub struct ServerConfig {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Sampling {
-    /// It may not, and is told so.
+    /// Not allowed. The capability is not declared.
     #[default]
     Off,
-    /// A person is asked each time; where nobody can be, it may not.
+    /// A person is asked each time. If nobody can be asked, the same as `Off`.
     Ask,
-    /// It may.
+    /// Allowed.
     Allow,
 }
 
-/// How a server is reached.
+/// How to reach a server.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum TransportConfig {
-    /// A program that is started, and spoken to over its stdin and stdout.
+    /// Start a program and use its stdin and stdout.
     Stdio(StdioConfig),
-    /// An address that is spoken to over streamable HTTP.
+    /// Connect to a URL over streamable HTTP.
     Http(HttpConfig),
 }
 
-/// A program to start. It gets this environment beside that of [`McpOptions::env`](crate::McpOptions::env), and nothing
-/// else.
+/// A program to start. Its environment consists of these variables and those of
+/// [`McpOptions::env`](crate::McpOptions::env).
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StdioConfig {
-    /// The program: a path, or a name that is looked for in `PATH`.
+    /// The program: a path, or a name to be found in `PATH`.
     pub command: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables of its own.
+    /// Its own environment variables.
     pub env: BTreeMap<String, String>,
-    /// Where it starts; where [`McpOptions::root`](crate::McpOptions::root) says otherwise.
+    /// Its working directory. If `None`, [`McpOptions::root`](crate::McpOptions::root).
     pub cwd: Option<PathBuf>,
 }
 
-/// An address, and headers for every request to it.
+/// A URL, with the headers of every request to it.
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpConfig {
-    /// The address.
+    /// The URL.
     pub url: String,
     /// Headers of every request.
     pub headers: BTreeMap<String, String>,
-    /// How tokens are got, where a client that registers itself and a browser will not do.
+    /// How to obtain tokens, if dynamic client registration and a browser login do not suffice.
     pub oauth: Option<OAuthConfig>,
 }
 
@@ -119,18 +119,18 @@ impl ServerConfig {
         }
     }
 
-    /// A program that is started.
+    /// Configures a program to start.
     pub fn stdio<A: Into<String>>(command: impl Into<String>, args: impl IntoIterator<Item = A>) -> Self {
         let args = args.into_iter().map(Into::into).collect();
         Self::over(TransportConfig::Stdio(StdioConfig { command: command.into(), args, ..StdioConfig::default() }))
     }
 
-    /// An address.
+    /// Configures a server at a URL.
     pub fn http(url: impl Into<String>) -> Self {
         Self::over(TransportConfig::Http(HttpConfig { url: url.into(), ..HttpConfig::default() }))
     }
 
-    /// Gives a program a variable; nothing for an address.
+    /// Sets an environment variable of a program. No-op for a URL.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         if let TransportConfig::Stdio(stdio) = &mut self.transport {
@@ -139,7 +139,7 @@ impl ServerConfig {
         self
     }
 
-    /// Sends a header with every request; nothing for a program.
+    /// Adds a header to every request. No-op for a program.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         if let TransportConfig::Http(http) = &mut self.transport {
@@ -148,14 +148,14 @@ impl ServerConfig {
         self
     }
 
-    /// Offers some of its tools.
+    /// Sets which tools to offer.
     #[must_use]
     pub fn tools(mut self, tools: ToolFilter) -> Self {
         self.tools = tools;
         self
     }
 
-    /// Believes its annotations.
+    /// Sets whether to trust its annotations.
     #[must_use]
     pub fn trusted(mut self, trusted: bool) -> Self {
         self.trusted = trusted;
@@ -169,28 +169,28 @@ impl ServerConfig {
         self
     }
 
-    /// Limits how long it may take to answer when it is started.
+    /// Limits how long it may take to connect and list its tools.
     #[must_use]
     pub fn start_timeout(mut self, limit: Duration) -> Self {
         self.start_timeout = limit;
         self
     }
 
-    /// Limits how long a call may go without an answer or progress.
+    /// Limits how long a call may go without a response or progress.
     #[must_use]
     pub fn call_timeout(mut self, limit: Duration) -> Self {
         self.call_timeout = limit;
         self
     }
 
-    /// Does not show these values to anybody.
+    /// Adds values to redact.
     fn hiding(mut self, values: Vec<String>) -> Self {
         self.hidden = values;
         self
     }
 
-    /// What must not be shown to anybody: values of its headers and its environment, of the variables that were put in, and
-    /// in its address.
+    /// Returns the values to redact: those of its headers, environment and inserted variables, and the secrets in its
+    /// URL.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let (in_address, beside_path) = match &self.transport {
             TransportConfig::Stdio(_) => (Vec::new(), Vec::new()),
@@ -207,21 +207,20 @@ impl ServerConfig {
     }
 }
 
-/// What is looked for of secrets.
+/// Returns the parts of secrets to search for.
 fn parts<'a>(values: impl Iterator<Item = &'a String>) -> Vec<String> {
-    // Of `Bearer TOKEN` the token alone is a secret too; short words are none, and would be found everywhere.
+    // In `Bearer TOKEN`, the token alone is a secret too. Parts under 8 bytes are skipped: they would match everywhere.
     let parts = values.flat_map(|value| std::iter::once(value.as_str()).chain(value.split_whitespace()));
     longest_first(parts.filter(|part| part.len() >= 8).map(str::to_owned).collect())
 }
 
-/// One that holds another is taken out whole.
+/// Sorts the longest first, so that a secret which contains another is replaced as a whole.
 fn longest_first(mut secrets: Vec<String>) -> Vec<String> {
     secrets.sort_by_key(|part| std::cmp::Reverse(part.len()));
     secrets
 }
 
-/// The query of an address and who asks, with the signs around them: as part of an address they are found however short they
-/// are.
+/// Returns the query and user info of a URL, with their delimiters. As parts of a URL they are found even if short.
 fn beside_path(address: &str) -> Vec<String> {
     let mut found = Vec::new();
     let parsed = reqwest::Url::parse(address);
@@ -236,12 +235,12 @@ fn beside_path(address: &str) -> Vec<String> {
     found
 }
 
-/// What is taken out of an address that is shown.
+/// Returns what to redact from a URL for display.
 fn address_secrets(address: &str) -> Vec<String> {
     longest_first(beside_path(address).into_iter().chain(parts(in_address(address).iter())).collect())
 }
 
-/// What may be a secret in an address: who asks, and the values of its query, as they are written and as they are meant.
+/// Returns the possible secrets in a URL: the user info and the values of the query, raw and decoded.
 fn in_address(url: &str) -> Vec<String> {
     let Ok(url) = reqwest::Url::parse(url) else { return Vec::new() };
     let written =
@@ -253,7 +252,7 @@ fn in_address(url: &str) -> Vec<String> {
 
 impl fmt::Debug for ServerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Variables may have been put into each of these.
+        // Each of these may contain inserted variables.
         let secrets = self.secrets();
         let mut transport = self.transport.clone();
         match &mut transport {

@@ -1,4 +1,4 @@
-//! How tokens for a server are got, in code and in files.
+//! OAuth settings of a server, in code and in files.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,76 +7,76 @@ use serde::{Deserialize, Serialize};
 
 use super::file::EntryError;
 
-/// How tokens for a server are got. The default registers a client and sends a person to a browser.
+/// How to obtain tokens for a server. By default, the client registers itself and a person logs in with a browser.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OAuthConfig {
-    /// What a token is issued for.
+    /// The grant type.
     pub grant: OAuthGrant,
-    /// The client's id, where one is known to the issuer of tokens.
+    /// The client ID, if the client is registered with the authorization server.
     pub client_id: Option<String>,
-    /// How the client proves that it is the one with this id.
+    /// How the client authenticates.
     pub client_proof: Option<ClientProof>,
-    /// The `https` address of a document that describes the client (a Client ID Metadata Document). It is the client's id at
-    /// issuers that take such ids.
+    /// The `https` URL of a Client ID Metadata Document. It serves as the client ID at authorization servers that
+    /// support this.
     pub client_metadata_url: Option<String>,
-    /// The port of this machine that a browser is sent back to, where the issuer knows it beforehand; any free one without.
+    /// The port for the browser redirect, if it is registered. If `None`, any free port.
     pub callback_port: Option<u16>,
-    /// What a token is to cover; what the server asks for where there are none.
+    /// The scopes to request. If empty, those that the server asks for.
     pub scopes: Vec<String>,
 }
 
-/// What a token is issued for (the `grant_type` of OAuth).
+/// The OAuth grant type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OAuthGrant {
-    /// A person who logs in, in a browser.
+    /// A person logs in with a browser.
     #[default]
     AuthorizationCode,
-    /// The client itself, by its secret or its key.
+    /// The client authenticates with its own secret or key.
     ClientCredentials,
-    /// An assertion that another issuer made, such as the token of a workload (RFC 7523).
+    /// An assertion of another issuer, such as a workload identity token (RFC 7523).
     JwtBearer {
         /// The assertion.
         assertion: SecretSource,
     },
-    /// The identity token of a person, which the identity provider of a company exchanges for a grant at the server's issuer
+    /// A person's ID token, which the company's identity provider exchanges for a grant at the authorization server
     /// (RFC 8693, enterprise-managed authorization).
     EnterpriseManaged {
-        /// The identity token.
+        /// The ID token.
         id_token: SecretSource,
-        /// Where it is exchanged.
+        /// The identity provider that exchanges it.
         identity_provider: IdentityProvider,
     },
 }
 
-/// Who exchanges identity tokens.
+/// An identity provider that exchanges ID tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IdentityProvider {
-    /// Where tokens are exchanged.
+    /// Its token endpoint.
     pub token_endpoint: String,
-    /// The client's id there.
+    /// The client ID at the identity provider.
     pub client_id: String,
 }
 
-/// How a client proves who it is.
+/// How a client authenticates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClientProof {
-    /// A secret.
+    /// With a client secret.
     Secret(SecretSource),
-    /// A private key in PEM (PKCS 8), which signs an assertion for each request.
+    /// With a private key (PEM, PKCS #8) that signs an assertion for each request.
     PrivateKey(SecretSource),
 }
 
-/// A secret, or the file that has it, which is read whenever it is needed.
+/// A secret, or a file that holds it. The file is read at each use.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SecretSource {
     /// The secret.
     Value(String),
-    /// A file.
+    /// The path of the file.
     File(PathBuf),
 }
 
@@ -90,7 +90,7 @@ impl fmt::Debug for SecretSource {
 }
 
 impl OAuthConfig {
-    /// What must not be shown to anybody.
+    /// Returns the values to redact.
     pub(super) fn secrets(&self) -> impl Iterator<Item = &String> {
         let proof = self.client_proof.as_ref().map(|proof| match proof {
             ClientProof::Secret(source) | ClientProof::PrivateKey(source) => source,
@@ -108,47 +108,47 @@ impl OAuthConfig {
     }
 }
 
-/// How tokens for a server are got, as a file describes it.
+/// OAuth settings in a file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[non_exhaustive]
 pub struct OAuthEntry {
-    /// What a token is issued for.
+    /// The grant type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grant: Option<GrantKind>,
-    /// The client's id.
+    /// The client ID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
-    /// The client's secret; better a variable than the secret itself.
+    /// The client secret; preferably a variable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<String>,
-    /// The client's private key in PEM; better a variable than the key itself.
+    /// The client's private key in PEM; preferably a variable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private_key: Option<String>,
-    /// A file with the client's private key in PEM.
+    /// The path of the client's private key in PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private_key_file: Option<String>,
-    /// The address of a document that describes the client.
+    /// The URL of the Client ID Metadata Document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_metadata_url: Option<String>,
-    /// The port that a browser is sent back to.
+    /// The port for the browser redirect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub callback_port: Option<u16>,
-    /// The assertion of `jwt_bearer`, or the identity token of `enterprise_managed`; better a variable than the token itself.
+    /// The assertion of `jwt_bearer`, or the ID token of `enterprise_managed`; preferably a variable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assertion: Option<String>,
-    /// A file with it.
+    /// The path of a file with the assertion or token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub assertion_file: Option<String>,
-    /// Who exchanges the identity token of `enterprise_managed`.
+    /// The identity provider of `enterprise_managed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity_provider: Option<IdentityProvider>,
-    /// What a token is to cover.
+    /// The scopes to request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<String>,
 }
 
-/// The names of [`OAuthGrant`]s in files.
+/// The names of [`OAuthGrant`] variants in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -164,7 +164,7 @@ pub enum GrantKind {
 }
 
 impl OAuthEntry {
-    /// The same with variables replaced, and its parts fitting together.
+    /// Replaces variables and validates the settings.
     pub(super) fn config(&self, made: &dyn Fn(&String) -> String) -> Result<OAuthConfig, EntryError> {
         let text = |field: &Option<String>| field.as_ref().map(made);
         let source = |value: &Option<String>, file: &Option<String>, name: &str| match (text(value), text(file)) {

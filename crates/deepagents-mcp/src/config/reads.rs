@@ -1,4 +1,4 @@
-//! Which variables of the environment an entry reads.
+//! Finds the environment variables that an entry refers to.
 
 use std::cell::RefCell;
 
@@ -8,7 +8,8 @@ use super::expand::Variables;
 use super::file::Entry;
 
 impl Entry {
-    /// The variables of the environment that it reads, each with the part that its value goes into, such as `headers.X-Key`.
+    /// Returns the environment variables that the entry refers to, each with the field that its value goes into, such
+    /// as `headers.X-Key`.
     ///
     /// ```
     /// use deepagents_mcp::Entry;
@@ -32,7 +33,7 @@ impl Entry {
     }
 }
 
-/// Notes what is read anywhere in a value.
+/// Collects the variables that a value refers to.
 fn look(value: &Value, part: &str, found: &mut Vec<(String, String)>) {
     match value {
         Value::String(text) => {

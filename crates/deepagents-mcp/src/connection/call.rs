@@ -1,4 +1,4 @@
-//! Calls of tools, through what the server wants to know meanwhile.
+//! Tool calls, with the input that the server requests meanwhile.
 
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ use super::sampling::NoAnswer;
 use super::{CallFailure, Connection, PendingCalls, Protocol, elicit};
 use crate::text;
 
-/// How long a call may take in all, whatever progress it makes.
+/// Total time limit of a call, whatever progress it reports.
 const CALL_IN_ALL: Duration = Duration::from_secs(3_600);
-/// How often a call is made again with what the server wanted to know.
+/// How many times a call is sent, counting the repeats with requested input.
 const ROUNDS: u32 = 10;
-/// The error of a server that wants a person to open a page first.
+/// Error code of a server that requires a person to open a URL first.
 const OPEN_PAGES: ErrorCode = ErrorCode(-32042);
 
 impl Connection {
-    /// Makes a call, with answers to what the server wants to know meanwhile. A call that has waited for a person goes on
-    /// where it was, as far as this process knows of it.
+    /// Calls a tool and answers the server's requests for input. A call that was interrupted for a person resumes where
+    /// it was, if this process still has its state.
     pub(crate) async fn call(
         &self,
         tool: &str,
@@ -36,7 +36,7 @@ impl Connection {
     ) -> Result<Value, CallFailure> {
         let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(args);
         let mut wanted = pending.take(&cx.key());
-        // A page that was opened is not asked for again.
+        // A page that was opened once is not requested again.
         let mut opened = false;
         for round in 0..ROUNDS {
             if let Some(wanted) = wanted.take() {
@@ -74,7 +74,7 @@ impl Connection {
         Err(self.unreadable("it wants to know more again and again").into())
     }
 
-    /// Adds to a call what the server wants to know.
+    /// Adds the requested input to the parameters of a call.
     async fn given(
         &self,
         wanted: &InputRequiredResult,
@@ -87,7 +87,7 @@ impl Connection {
             return Err(self.unreadable("it wants something and does not say what").into());
         }
         if answers.is_empty() {
-            // It only wants to be asked again, later.
+            // The server only asks for a retry later.
             sleep(Duration::from_millis(100 << round)).await;
         }
         params.input_responses = (!answers.is_empty()).then_some(answers);
@@ -95,7 +95,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Has a person open the pages that the server wants opened before it answers.
+    /// Has a person open the pages that the server requires.
     fn opened(&self, pages: &[ElicitRequestParams], cx: &ToolContext) -> Result<(), CallFailure> {
         for page in pages {
             let answer = elicit::ask(self.handler.server(), page, cx).map_err(CallFailure::Interrupted)?;
@@ -106,7 +106,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Makes a call, to its result or to what the server says against it.
+    /// Sends one call. Returns its result or the server's error.
     async fn call_once(
         &self,
         request: ClientRequest,
@@ -135,7 +135,7 @@ impl Connection {
         }
     }
 
-    /// What the server is told of what it wants to know.
+    /// Collects the responses to the server's requests for input.
     async fn answers(&self, wanted: &InputRequiredResult, cx: &ToolContext) -> Result<InputResponses, CallFailure> {
         let mut answers = InputResponses::new();
         for (key, request) in wanted.input_requests.iter().flatten() {
@@ -161,7 +161,7 @@ impl Connection {
     }
 }
 
-/// What is wrong with a result that says of itself that it is not the whole one, or none that is known.
+/// Returns an error message if a result says that it is incomplete or of an unknown type.
 fn unfinished(result: &Value) -> Option<String> {
     let kind = result.get("resultType").filter(|kind| kind.as_str() != Some("complete") && !kind.is_null())?;
     let kind = text::line(&kind.to_string(), 40);
@@ -170,7 +170,7 @@ fn unfinished(result: &Value) -> Option<String> {
     ))
 }
 
-/// The pages that a server wants opened, where that is what it says against a call.
+/// Returns the pages that the server requires to be opened, if the error says so.
 fn pages(refusal: &ErrorData) -> Option<Vec<ElicitRequestParams>> {
     let asked = refusal.data.as_ref().filter(|_| refusal.code == OPEN_PAGES)?.get("elicitations")?;
     let asked: Vec<ElicitRequestParams> = serde_json::from_value(asked.clone()).ok()?;

@@ -1,4 +1,4 @@
-//! Calls under way on a connection: who wants their progress, and whom a question of the server is about.
+//! Calls in flight on a connection: routes progress notifications and server requests to them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,18 +13,18 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::text;
 
-/// Notices that came before their call was known and are kept for it.
+/// Maximum number of progress notifications buffered for calls that are not registered yet.
 const EARLY: usize = 32;
-/// Characters of a notice.
+/// Maximum length of a progress message, in characters.
 const SHOWN: usize = 300;
-/// How long a notice of a call stands before the next one is told; of those that come meanwhile the last one is.
+/// Minimum interval between two progress reports of a call. Of the notifications in between, the last is reported.
 const PACE: Duration = Duration::from_millis(50);
 
-/// The calls under way on a connection.
+/// The calls in flight on a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     inner: Mutex<Inner>,
-    /// Whether the server has asked something without saying which of several calls it was about.
+    /// Whether the server has sent a request that could not be assigned to one of several calls.
     unclear: AtomicBool,
 }
 
@@ -34,27 +34,27 @@ struct Inner {
     early: VecDeque<(ProgressToken, String)>,
 }
 
-/// A call under way.
+/// A call in flight.
 #[derive(Debug)]
 pub(crate) struct Call {
     id: RequestId,
     pub(crate) cx: ToolContext,
     progress: Mutex<Progress>,
-    /// Why it is to end: it waits for a person.
+    /// The interrupt that ends the call, if it has to wait for a person.
     interrupt: Mutex<Option<ToolError>>,
     interrupted: Notify,
 }
 
-/// What was told of a call's progress.
+/// Rate limiter of a call's progress reports.
 #[derive(Debug, Default)]
 struct Progress {
-    /// Until when what was told last stands.
+    /// When the next report may be made.
     until: Option<Instant>,
-    /// What is told then.
+    /// The report to make then.
     waiting: Option<String>,
 }
 
-/// A call is known as long as this lives.
+/// Keeps a call registered until dropped.
 pub(crate) struct Registered<'a> {
     calls: &'a Calls,
     token: ProgressToken,
@@ -66,7 +66,7 @@ impl Calls {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a call known under the id and the token of its request.
+    /// Registers a call under the request ID and progress token of its request.
     pub(crate) fn register(&self, id: RequestId, token: ProgressToken, cx: &ToolContext) -> Registered<'_> {
         let call = Arc::new(Call {
             id,
@@ -85,7 +85,7 @@ impl Calls {
         Registered { calls: self, token, call }
     }
 
-    /// Tells the call that a notice is about.
+    /// Passes a progress notification to its call.
     pub(crate) fn progress(&self, notice: &ProgressNotificationParam) {
         let text = said(notice);
         let mut inner = self.inner();
@@ -103,8 +103,8 @@ impl Calls {
         }
     }
 
-    /// The call that a question is about: the one in whose answer it came, where that can be seen, or else the only one
-    /// under way.
+    /// Returns the call that a server request belongs to: the call on whose response stream it arrived if that is
+    /// known, otherwise the only call in flight.
     pub(crate) fn asked_by(&self, origin: Option<&InboundStreamOrigin>) -> Option<Arc<Call>> {
         let inner = self.inner();
         if let Some(InboundStreamOrigin::OutboundRequest(id)) = origin {
@@ -118,14 +118,14 @@ impl Calls {
         first.filter(|_| second.is_none()).cloned()
     }
 
-    /// Whether the server has asked something of which it was unclear what it was about.
+    /// Whether the server has sent a request that could not be assigned to a call.
     pub(crate) fn is_unclear(&self) -> bool {
         self.unclear.load(Ordering::Acquire)
     }
 }
 
 impl Call {
-    /// Tells of its progress, at a pace that can be followed.
+    /// Reports progress, at most once per [`PACE`].
     fn tell(self: &Arc<Self>, text: String) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -147,7 +147,7 @@ impl Call {
         }
     }
 
-    /// Tells what waits to be told.
+    /// Makes the pending report.
     fn tell_waiting(&self) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(text) = progress.waiting.take() else { return };
@@ -156,7 +156,7 @@ impl Call {
         self.cx.progress(text);
     }
 
-    /// Ends it: it is made again once a person has answered.
+    /// Ends the call with an interrupt. The call is made again once a person has answered.
     pub(crate) fn interrupt(&self, why: ToolError) {
         *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
         self.interrupted.notify_one();
@@ -180,7 +180,7 @@ impl Drop for Registered<'_> {
     }
 }
 
-/// A notice in words, in a line of its own: what a call tells of its progress is read as one text.
+/// Formats a notification as a line of its own, because the progress of a call is read as one text.
 fn said(notice: &ProgressNotificationParam) -> String {
     let amount = match notice.total {
         Some(total) if total > 0.0 => format!("{} of {total}", notice.progress),

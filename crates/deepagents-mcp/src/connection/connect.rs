@@ -1,4 +1,4 @@
-//! Making a connection, in whichever of the two protocols a server speaks.
+//! Connects to a server, in whichever of the two protocols it speaks.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,21 +24,21 @@ use crate::servers::Shared;
 use crate::stdio::{self, Ending, StderrTail};
 use crate::text;
 
-/// How long the end of what a server printed is waited for.
+/// How long to wait for the rest of a server's stderr output.
 const STDERR: Duration = Duration::from_millis(300);
 
-/// Which protocol a server speaks.
+/// The protocol of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Protocol {
-    /// That of 2025-11-25 and before: `initialize`, sessions, requests of the server.
+    /// Up to 2025-11-25: `initialize`, sessions, requests from the server.
     Session,
-    /// That of 2026-07-28: `server/discover`, every request by itself.
+    /// 2026-07-28: `server/discover`, self-contained requests.
     Stateless,
 }
 
 impl Protocol {
-    /// How the connection begins, for a server of which this is known.
+    /// Returns how to negotiate the protocol with a server whose protocol may be known.
     fn lifecycle(known: Option<Self>) -> ClientLifecycleMode {
         let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
         match known {
@@ -51,18 +51,18 @@ impl Protocol {
     }
 }
 
-/// What a connection is made with.
+/// What to connect to.
 pub(crate) struct Target<'a> {
     pub(crate) name: &'a str,
     pub(crate) config: &'a ServerConfig,
     pub(crate) shared: &'a Shared,
 }
 
-/// Connects to a server of which it may be known what it speaks.
+/// Connects to a server. `known` is its protocol, if known from an earlier connection.
 pub(crate) async fn connect(target: &Target<'_>, known: Option<Protocol>) -> Result<Connection, McpError> {
     let seen = Arc::new(Seen::default());
     match attempt(target, known, seen.clone()).await {
-        // It may speak the newer protocol alone, and have been slow to say so.
+        // The server may speak only the newer protocol and have answered the probe too late.
         Err(McpError::Connect { .. }) if known.is_none() && seen.late_answer.load(Ordering::Acquire) => {
             attempt(target, Some(Protocol::Stateless), Arc::default()).await
         }
@@ -89,7 +89,7 @@ async fn attempt(target: &Target<'_>, known: Option<Protocol>, seen: Arc<Seen>) 
     }
 }
 
-/// A connection in the making.
+/// A connection being established.
 struct Making<'a> {
     target: &'a Target<'a>,
     known: Option<Protocol>,
@@ -102,7 +102,7 @@ impl Making<'_> {
         let failed = |reason| McpError::Connect { server: self.target.name.to_owned(), reason, stderr: String::new() };
         let client = self.target.shared.http_client().map_err(failed)?;
         let made = http::transport_config(config).map_err(failed)?;
-        // Headers that were given by hand stand above a login.
+        // Configured headers take precedence over a login.
         let requests = http::Requests::new(client, self.seen.clone(), self.known.is_none());
         let login = match made.auth_header.is_none() {
             true => auth::authorized(self.target.name, config, &self.target.shared.options, requests.clone()).await?,
@@ -120,7 +120,7 @@ impl Making<'_> {
         Watched::new(transport, self.seen.clone(), self.known.is_none(), is_program)
     }
 
-    /// Shakes hands.
+    /// Performs the handshake.
     async fn finish(self, watched: Watched, process: Option<(Ending, JoinHandle<()>)>) -> Result<Connection, McpError> {
         let calls = Arc::new(Calls::default());
         let handler = Arc::new(Handler::new(
@@ -134,7 +134,7 @@ impl Making<'_> {
             Ok(service) => self.checked(service, handler, calls, ending),
             Err(error) => {
                 if let Some(drained) = drained {
-                    // The process has been killed, so its pipe ends.
+                    // The process has been killed, so its pipe reaches EOF.
                     let _ = timeout(STDERR, drained).await;
                 }
                 Err(self.failure(&error))
@@ -142,7 +142,7 @@ impl Making<'_> {
         }
     }
 
-    /// Looks at what was agreed on.
+    /// Checks the negotiated protocol version.
     fn checked(
         self,
         service: RunningService<RoleClient, Arc<Handler>>,
@@ -183,7 +183,7 @@ impl Making<'_> {
     }
 }
 
-/// What stood in the way, in words.
+/// Describes why the handshake failed.
 fn words(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => words(fallback),

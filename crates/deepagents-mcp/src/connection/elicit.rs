@@ -1,4 +1,4 @@
-//! Questions of a server to a person.
+//! Elicitation: questions of a server to a person.
 
 use std::sync::Arc;
 
@@ -10,23 +10,23 @@ use serde_json::{Map, Value};
 use super::fields;
 use crate::text;
 
-/// How often an answer that does not fit is asked for again.
+/// How often to ask for an answer that fits the schema.
 const TRIES: usize = 3;
-/// Characters of a question.
+/// Maximum length of a question, in characters.
 const SHOWN: usize = 2_000;
 
-/// Puts a question of a server to a person, as an interrupt of the call that it is about: the first time this gives the
-/// interrupt, and the answer once the call is made again with it.
+/// Puts an elicitation request to a person, as an interrupt of the call that it belongs to. Returns the answer once the
+/// call is made again with it.
 ///
 /// # Errors
-/// [`ToolError::Interrupted`] while there is no answer.
+/// Returns [`ToolError::Interrupted`] until there is an answer.
 pub(crate) fn ask(server: &str, params: &ElicitRequestParams, cx: &ToolContext) -> Result<ElicitResult, ToolError> {
     match params {
         ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
             let schema = serde_json::to_value(requested_schema).unwrap_or_default();
             fill_in(server, message, schema, cx)
         }
-        // A desktop opens files and programs by addresses, too, and nobody is made to do so.
+        // Other URL schemes can open files and programs on a desktop.
         ElicitRequestParams::UrlElicitationParams { url, .. } if !crate::http::is_page(url) => {
             Ok(ElicitResult::new(ElicitationAction::Decline))
         }
@@ -39,7 +39,7 @@ pub(crate) fn ask(server: &str, params: &ElicitRequestParams, cx: &ToolContext) 
             let accepted = matches!(decision, Decision::Approve);
             Ok(ElicitResult::new(if accepted { ElicitationAction::Accept } else { ElicitationAction::Decline }))
         }
-        // A kind that this version does not know.
+        // An unknown kind of request.
         _ => Ok(ElicitResult::new(ElicitationAction::Decline)),
     }
 }
@@ -72,7 +72,7 @@ fn fill_in(server: &str, message: &str, schema: Value, cx: &ToolContext) -> Resu
     Ok(ElicitResult::new(ElicitationAction::Cancel))
 }
 
-/// What a person's words mean: an object, or the value of the only field; with defaults for what is left out.
+/// Parses a person's answer: a JSON object, or the value of the only field. Omitted fields get their defaults.
 fn read(answer: &str, check: &SchemaCheck) -> Result<Value, String> {
     let none = Map::new();
     let fields = check.schema().get("properties").and_then(Value::as_object).unwrap_or(&none);

@@ -1,18 +1,18 @@
-//! The fields of a form that a server asks to be filled in.
+//! Form fields of elicitation requests.
 
 use deepagents_core::interrupt::{AnswerForm, FieldKind, FieldOption, FormField};
 use serde_json::{Map, Value};
 
 use crate::text;
 
-/// Fields of a form.
+/// Maximum number of fields in a form.
 const MOST_FIELDS: usize = 50;
-/// Options of a field.
+/// Maximum number of options in a field.
 const MOST_OPTIONS: usize = 200;
-/// Characters of a title or a description.
+/// Maximum length of a title or description, in characters.
 const SHOWN: usize = 300;
 
-/// The form that a schema of an object describes, which may have no fields; none where it cannot be shown whole.
+/// Converts an object schema to a form, which may have no fields. Returns `None` if it has too many.
 pub(super) fn form(schema: &Value) -> Option<AnswerForm> {
     let required = |name: &str| {
         let required = schema.get("required").and_then(Value::as_array);
@@ -31,18 +31,18 @@ pub(super) fn form(schema: &Value) -> Option<AnswerForm> {
             kind: kind(field),
         })
         .collect();
-    // What cannot be shown whole is answered with JSON.
+    // If the form cannot show every field, the answer is given as JSON.
     (properties.len() <= MOST_FIELDS).then_some(AnswerForm::Fields { fields })
 }
 
-/// What belongs into a field, with what bounds it.
+/// Returns the description of a field, with its constraints.
 fn about(field: &Value) -> Option<String> {
     let words = words(field, "description").into_iter().chain(bounds(field));
     let words: Vec<String> = words.collect();
     (!words.is_empty()).then(|| words.join("; "))
 }
 
-/// What bounds a value, in words.
+/// Describes the constraints of a value.
 fn bounds(field: &Value) -> Vec<String> {
     let number = |key: &str| field.get(key).and_then(Value::as_number);
     let between = |least: &str, most: &str, of: &str| match (number(least), number(most)) {
@@ -67,7 +67,7 @@ fn bounds(field: &Value) -> Vec<String> {
     bounds.into_iter().flatten().collect()
 }
 
-/// What a field says of itself, made visible.
+/// Returns a text of a field, cleaned for display.
 fn words(field: &Value, key: &str) -> Option<String> {
     let words = field.get(key)?.as_str()?;
     Some(text::line(words, SHOWN)).filter(|words| !words.trim().is_empty())
@@ -92,7 +92,7 @@ fn kind(field: &Value) -> FieldKind {
     }
 }
 
-/// The values that a schema lists, with their titles; none where it lists none that are texts.
+/// Returns the values that a schema enumerates, with their titles. Returns `None` unless all of them are strings.
 fn options(schema: &Value) -> Option<Vec<FieldOption>> {
     let option = |value: &Value, title: Option<&str>| {
         let title = title.map(|title| text::line(title, SHOWN));

@@ -1,4 +1,4 @@
-//! What a server may ask of us.
+//! Handles requests from a server.
 #![allow(deprecated, reason = "roots are on their way out of the protocol, and servers of today ask for them")]
 
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use super::sampling::{self, NoAnswer};
 use crate::config::Sampling;
 use crate::options::{McpOptions, SamplingModel};
 
-/// Answers a server: what the roots are, and what a person says where one can be asked. The model
-/// answers where the server may use it.
+/// Handles requests from a server: lists the roots, puts elicitation requests to a person, and calls the model for a
+/// server that may use it.
 #[derive(Debug)]
 pub(crate) struct Handler {
     server: String,
     config: ClientConfig,
     roots: Vec<Root>,
     elicitation: bool,
-    /// The model, where the server may use it.
+    /// The model, if the server may use it.
     sampling: Option<(Sampling, SamplingModel)>,
     calls: Arc<Calls>,
 }
@@ -61,7 +61,7 @@ impl Handler {
         }
     }
 
-    /// What the model says to a server that may use it.
+    /// Answers a sampling request, if the server may use the model.
     pub(super) async fn sampled(
         &self,
         params: &CreateMessageRequestParams,
@@ -73,12 +73,12 @@ impl Handler {
         }
     }
 
-    /// The roots, as an answer.
+    /// Returns the roots as a response.
     pub(super) fn roots(&self) -> ListRootsResult {
         ListRootsResult::new(self.roots.clone())
     }
 
-    /// The name that questions are asked under.
+    /// Returns the name of the server.
     pub(super) fn server(&self) -> &str {
         &self.server
     }
@@ -109,7 +109,7 @@ impl ClientHandler for Handler {
         self.sampled(&params, &call.cx).await.map_err(|problem| match problem {
             NoAnswer::Refused(error) => error,
             NoAnswer::Interrupted(interrupt) => {
-                // The call that this is about is made again with the answer.
+                // The call that this belongs to is made again with the answer.
                 call.interrupt(interrupt);
                 ErrorData::internal_error("a person is asked first", None)
             }
@@ -127,7 +127,7 @@ impl ClientHandler for Handler {
         match elicit::ask(&self.server, &params, &call.cx) {
             Ok(answer) => Ok(answer),
             Err(interrupt @ ToolError::Interrupted(_)) => {
-                // The request that this is about is cancelled; it is made again with the answer.
+                // The interrupt cancels the call that this belongs to, and the call is made again with the answer.
                 call.interrupt(interrupt);
                 Ok(ElicitResult::new(ElicitationAction::Cancel))
             }

@@ -1,4 +1,4 @@
-//! What a server has, page by page.
+//! Lists a server's tools, page by page.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -9,25 +9,26 @@ use serde_json::{Value, json};
 use super::Connection;
 use crate::error::McpError;
 
-/// Pages that are fetched.
+/// Maximum number of pages fetched.
 const PAGES: usize = 200;
-/// Tools that are taken.
+/// Number of tools after which no further page is fetched.
 const TOOLS: usize = 5_000;
 
 impl Connection {
-    /// All tools of the server; none where it does not say that it has any. What is no tool is left out.
+    /// Fetches all tools of the server. Returns none if the server does not declare the `tools` capability. Malformed
+    /// entries are skipped.
     pub(crate) async fn tools(&self) -> Result<Vec<Tool>, McpError> {
-        // What changes while the list is fetched makes it stale again.
+        // Read before the list is fetched, so that a change during the fetch makes the list stale again.
         let changes = self.seen.list_changes();
         let mut tools: Vec<Tool> = Vec::new();
         if self.capabilities().tools.is_some() {
             let mut cursor: Option<String> = None;
-            // A server that gives out a cursor once more would go on for ever.
+            // A server that returns the same cursor twice would never end.
             let mut seen: HashSet<String> = HashSet::new();
             for _ in 0..PAGES {
                 let (page, next) = self.page(cursor.clone()).await?;
                 for tool in page {
-                    // Of two with one name the server knows one alone.
+                    // Of two tools with the same name, the server can call only one.
                     if !tools.iter().any(|known| known.name == tool.name) {
                         tools.push(tool);
                     }
@@ -48,14 +49,14 @@ impl Connection {
         let request = ListToolsRequest { params, ..ListToolsRequest::default() };
         match self.request(ClientRequest::ListToolsRequest(request)).await? {
             ServerResult::ListToolsResult(page) => Ok((page.tools, page.next_cursor)),
-            // One tool that is not as it should be takes nothing away from the others.
+            // One malformed tool must not hide the others.
             ServerResult::CustomResult(page) => Ok(lenient(&page.0)),
             _ => Err(self.unreadable("its list of tools is none")),
         }
     }
 }
 
-/// The tools of a page that does not have the shape it should have.
+/// Parses a page that does not match the schema, tool by tool.
 fn lenient(page: &Value) -> (Vec<Tool>, Option<String>) {
     let tools = page.get("tools").and_then(Value::as_array).into_iter().flatten();
     let tools = tools.filter_map(|tool| {
@@ -66,7 +67,7 @@ fn lenient(page: &Value) -> (Vec<Tool>, Option<String>) {
         }
         let (name, description, schema) = (fields.get("name")?, fields.get("description"), fields.get("inputSchema"));
         let plain = json!({"name": name, "description": description, "inputSchema": schema});
-        // What is wrong may be something that matters to nobody.
+        // The malformed field may be one that is not needed.
         serde_json::from_value(tool).or_else(|_| serde_json::from_value(plain)).ok()
     });
     (tools.collect(), page.get("nextCursor").and_then(Value::as_str).map(str::to_owned))

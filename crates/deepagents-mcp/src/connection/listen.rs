@@ -1,4 +1,4 @@
-//! Notices of changed lists.
+//! Subscribes to list changes.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use tokio::time::{Instant, sleep};
 
 use super::Connection;
 
-/// How long after the end of a stream of notices the next one is asked for; doubled each time, up to the second one.
+/// Initial and maximum delay before resubscribing. The delay doubles each time.
 const LISTEN_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(60));
 
 impl Connection {
-    /// Listens for changes of lists, as the stateless protocol wants it, and again where a stream of them ends. A server that
-    /// does not take it says so and is asked no more.
+    /// Subscribes to list changes, as the stateless protocol requires, and resubscribes when the stream ends. Stops if
+    /// the server does not know the method.
     pub(super) fn listen(&self, filter: SubscriptionFilter) {
         let (peer, seen) = (self.peer.clone(), self.seen.clone());
         let listening = tokio::spawn(async move {
@@ -24,11 +24,11 @@ impl Connection {
                 match peer.listen(filter.clone()).await {
                     Ok(mut subscription) => {
                         if std::mem::replace(&mut listened, true) {
-                            // What has changed since the last stream ended was told nobody.
+                            // Changes between the two streams were not reported.
                             seen.list_changed();
                         }
                         while let Ok(Some(_)) = subscription.next().await {
-                            // Every notice on this stream is one of those that were asked for.
+                            // The stream carries only the requested notifications.
                             seen.list_changed();
                         }
                     }
@@ -40,7 +40,7 @@ impl Connection {
                 pause = (pause * 2).min(longest);
             }
         });
-        // It listens once.
+        // Set once: a connection has one subscription.
         let _ = self.listening.set(listening.abort_handle());
     }
 }

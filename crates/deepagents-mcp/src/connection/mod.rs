@@ -1,4 +1,4 @@
-//! A connection to a server: requests with limits, cancelled where nobody waits for them any more.
+//! A connection to a server. Requests have timeouts, and are cancelled when their caller stops waiting.
 
 mod call;
 mod calls;
@@ -35,11 +35,11 @@ use crate::http;
 use crate::stdio::{Ending, StderrTail};
 use crate::text;
 
-/// How long a request may take that is no call.
+/// Timeout of requests other than tool calls.
 pub(crate) const REQUEST: Duration = Duration::from_secs(30);
-/// How long the status of a process that has ended is waited for.
+/// How long to wait for the exit status of a process that has ended.
 const ENDING: Duration = Duration::from_millis(300);
-/// How long cancelled requests may take to be told when the connection is closed.
+/// How long to wait for cancellation notifications to be sent when the connection closes.
 const CANCELS: Duration = Duration::from_millis(300);
 /// How long a connection may take to close.
 const CLOSE: Duration = Duration::from_secs(3);
@@ -53,25 +53,25 @@ pub(crate) struct Connection {
     handler: Arc<Handler>,
     calls: Arc<Calls>,
     seen: Arc<Seen>,
-    /// The changes of the list that the last listing has seen.
+    /// The value of [`list_changes`](Self::list_changes) before the last listing.
     listed: AtomicU64,
-    /// What listens for changes of lists.
+    /// The task that listens for list changes.
     listening: OnceLock<AbortHandle>,
     tail: StderrTail,
     ending: Option<Ending>,
     protocol: Protocol,
-    /// What is taken out of errors.
+    /// Values to redact from errors.
     secrets: Vec<String>,
-    /// Notices that requests are cancelled.
+    /// Tasks that send cancellation notifications.
     cancels: TaskTracker,
 }
 
 /// Why a call has no result.
 #[derive(Debug)]
 pub(crate) enum CallFailure {
-    /// It waits for a person.
+    /// The call waits for a person.
     Interrupted(ToolError),
-    /// It failed.
+    /// The call failed.
     Failed(McpError),
 }
 
@@ -111,47 +111,48 @@ impl Connection {
         }
     }
 
-    /// Which protocol it speaks.
+    /// Returns the protocol of the server.
     pub(crate) fn protocol(&self) -> Protocol {
         self.protocol
     }
 
-    /// What the server says that it can do.
+    /// Returns the capabilities that the server declares.
     pub(crate) fn capabilities(&self) -> ServerCapabilities {
         self.peer.peer_info().map(|info| info.capabilities.clone()).unwrap_or_default()
     }
 
-    /// Whether the list of tools may change.
+    /// Whether the server declares that its tool list may change.
     fn lists_change(&self) -> bool {
         self.capabilities().tools.is_some_and(|tools| tools.list_changed == Some(true))
     }
 
-    /// Whether nothing can be asked any more.
+    /// Whether the connection is closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.peer.is_transport_closed()
     }
 
-    /// Whether the list of tools has changed since it was fetched.
+    /// Whether the tool list has changed since it was fetched.
     pub(crate) fn is_stale(&self) -> bool {
         self.seen.list_changes() > self.listed.load(Ordering::Acquire)
     }
 
-    /// How often the list of tools was said to have changed.
+    /// Returns how many changes of the tool list the server has announced.
     pub(crate) fn list_changes(&self) -> u64 {
         self.seen.list_changes()
     }
 
-    /// Goes on with the tools of before these changes.
+    /// Ignores the first `changes` changes of the tool list.
     pub(crate) fn pass_over(&self, changes: u64) {
         self.listed.fetch_max(changes, Ordering::AcqRel);
     }
 
-    /// Whether calls are made one after the other: it could not be seen what a question of the server was about.
+    /// Whether calls must be made one at a time, because a server request could not be assigned to one of several
+    /// calls.
     pub(crate) fn takes_turns(&self) -> bool {
         self.calls.is_unclear()
     }
 
-    /// Makes a request and waits for its answer.
+    /// Sends a request and waits for its response.
     pub(crate) async fn request(&self, request: ClientRequest) -> Result<ServerResult, McpError> {
         let handle = self.send(request, PeerRequestOptions::with_timeout(REQUEST)).await?;
         match self.awaited(handle).await {
@@ -171,7 +172,7 @@ impl Connection {
         }
     }
 
-    /// Waits for the answer; the server is told where nobody does so any more.
+    /// Waits for the response. If dropped before, notifies the server that the request is cancelled.
     async fn awaited(&self, handle: RequestHandle<RoleClient>) -> Result<ServerResult, ServiceError> {
         let mut abandoned = self.abandoned(handle.id.clone());
         let answer = handle.await_response().await;
@@ -179,7 +180,7 @@ impl Connection {
         answer
     }
 
-    /// Tells the server once this is dropped, unless the request was answered.
+    /// Returns a guard that cancels the request on drop, unless its `id` was cleared.
     fn abandoned(&self, id: RequestId) -> Abandoned<'_> {
         Abandoned { connection: self, id: Some(id), reason: "nobody waits for the answer" }
     }
@@ -189,12 +190,12 @@ impl Connection {
         params.meta = None;
         if tokio::runtime::Handle::try_current().is_ok() {
             let peer = self.peer.clone();
-            // Whether it can be told is no concern of whoever has stopped waiting.
+            // The caller has stopped waiting, so a failure does not matter.
             self.cancels.spawn(async move { drop(peer.notify_cancelled(params).await) });
         }
     }
 
-    /// An error of a request, in words.
+    /// Converts the error of a request.
     async fn failure(&self, error: ServiceError) -> McpError {
         let server = self.server.clone();
         match error {
@@ -216,7 +217,7 @@ impl Connection {
         }
     }
 
-    /// How the process has ended, if it has.
+    /// Describes how the process has ended, if it has.
     async fn ended(&self) -> String {
         let Some(mut ending) = self.ending.clone() else { return "the connection was closed".to_owned() };
         let waited = timeout(ENDING, ending.wait_for(Option::is_some)).await;
@@ -230,18 +231,18 @@ impl Connection {
         text::redact(text, &self.secrets)
     }
 
-    /// What is wrong with an answer.
+    /// Returns an error about a malformed response.
     pub(crate) fn unreadable(&self, reason: &str) -> McpError {
         McpError::Request { server: self.server.clone(), reason: reason.to_owned() }
     }
 
-    /// Ends the connection, and the process behind it.
+    /// Closes the connection and ends the process behind it.
     pub(crate) async fn close(&self) {
         if let Some(listening) = self.listening.get() {
             listening.abort();
         }
         self.cancels.close();
-        // Those who wait for answers have gone; the server is told before its pipe ends.
+        // Sends the pending cancellations before the pipe closes.
         let _ = timeout(CANCELS, self.cancels.wait()).await;
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut service) = service {
@@ -251,7 +252,7 @@ impl Connection {
     }
 }
 
-/// Tells the server that nobody waits for a request, unless it was answered.
+/// Cancels a request on drop, unless it was answered.
 struct Abandoned<'a> {
     connection: &'a Connection,
     id: Option<RequestId>,

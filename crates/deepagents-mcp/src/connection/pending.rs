@@ -1,23 +1,23 @@
-//! Calls that wait for a person, and what their servers want to know.
+//! Calls that wait for a person, with the requests of their servers.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use rmcp::model::{ElicitRequestParams, InputRequiredResult};
 
-/// Calls that are remembered; older ones are made again from their beginning.
+/// Maximum number of calls remembered. Older calls restart from the beginning.
 const MOST: usize = 256;
 
-/// What a server wants before it answers a call.
+/// What a server requires before it completes a call.
 #[derive(Debug)]
 pub(crate) enum Wanted {
-    /// To know something.
+    /// Input for the call.
     Input(InputRequiredResult),
-    /// That a person opens pages.
+    /// A person opening these pages.
     Pages(Vec<ElicitRequestParams>),
 }
 
-/// What servers want to know, by the keys of the calls. With it a call that is made again goes on where it was.
+/// Server requests by the key of their call. They let a repeated call resume where it was interrupted.
 #[derive(Debug, Default)]
 pub(crate) struct PendingCalls(Mutex<VecDeque<(String, Wanted)>>);
 

@@ -1,4 +1,4 @@
-//! A transport that watches what passes through it.
+//! A transport wrapper that observes messages.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,22 +15,22 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::{DynamicTransportError, Transport};
 use tokio::time::{Instant, timeout_at};
 
-/// How long a server may take to answer the question whether it speaks the newer protocol. One of the older kind may
-/// not answer it at all; who is only slow to start is asked the older way, which those of both kinds understand.
+/// How long a server may take to answer the `server/discover` probe. A server of the older protocol may not answer it
+/// at all. A server that is only slow to start is then sent `initialize`, which servers of both protocols understand.
 pub(crate) const PROBE: Duration = Duration::from_millis(2_500);
 
-/// What was seen to pass.
+/// What the wrapper has observed.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
-    /// Counts notices that the list of tools has changed.
+    /// Counts notifications that the tool list has changed.
     list_changes: AtomicU64,
-    /// Whether the server may speak the newer protocol alone, and have been too slow to say so: it answered the probe when it
-    /// had been given up, or is an address whose answer was not waited for.
+    /// Whether the server may speak only the newer protocol and have answered too late: a program answered the probe
+    /// after its timeout, or the response of an HTTP server was not awaited.
     pub(crate) late_answer: AtomicBool,
 }
 
 impl Seen {
-    /// How often the list of tools was said to have changed.
+    /// Returns how many changes of the tool list the server has announced.
     pub(crate) fn list_changes(&self) -> u64 {
         self.list_changes.load(Ordering::Acquire)
     }
@@ -42,7 +42,7 @@ impl Seen {
 
 type Sent<'a> = BoxFuture<'a, Result<(), DynamicTransportError>>;
 
-/// A transport of any kind. All have one type, because a client is compiled anew for each type of transport.
+/// A transport of any kind. Type-erased, because the client is compiled once per transport type.
 trait AnyTransport: Send {
     fn send(&mut self, message: TxJsonRpcMessage<RoleClient>) -> Sent<'static>;
     fn receive(&mut self) -> BoxFuture<'_, Option<RxJsonRpcMessage<RoleClient>>>;
@@ -63,22 +63,22 @@ impl<T: Transport<RoleClient> + 'static> AnyTransport for T {
     }
 }
 
-/// A transport that answers `server/discover` with an error where a program takes long to do so, and takes note of
-/// changed lists in the order of the messages, so that a result that comes after such a notice is never before it.
+/// A transport wrapper that answers `server/discover` with an error if a program does not do so in time. It counts list
+/// changes in message order, so a list received after a notification is never taken for an older one.
 pub(super) struct Watched {
     inner: Box<dyn AnyTransport>,
     seen: Arc<Seen>,
-    /// Whether it may be of the older kind. The requests of an address are probes by themselves.
+    /// Whether the server may speak the older protocol and is probed here. Over HTTP, the requests do the probing.
     probes: bool,
-    /// Whether it is a program: what it writes need not answer anything.
+    /// Whether the server is a program: its messages need not be responses to anything.
     is_program: bool,
     probe: Option<(RequestId, Instant)>,
     given_up: Option<RequestId>,
 }
 
 impl Watched {
-    /// Watches a transport. A server that may be of the older kind `probes`: one that is known not to be has all the time
-    /// that it needs.
+    /// Wraps a transport. `probes` is `false` if the server is known not to speak the older protocol; it then has no
+    /// time limit.
     pub(super) fn new(
         inner: impl Transport<RoleClient> + 'static,
         seen: Arc<Seen>,
@@ -89,7 +89,7 @@ impl Watched {
         Self { inner: Box::new(inner), seen, probes, is_program, probe: None, given_up: None }
     }
 
-    /// What is to be handed on of a message.
+    /// Returns the message to pass on, if any.
     fn passed(&mut self, message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
         match &message {
             JsonRpcMessage::Notification(notification) => {
@@ -106,13 +106,13 @@ impl Watched {
                 if self.answers_probe(Some(&response.id)) {
                     let probe = self.probe.take().map(|(id, _)| id);
                     if !discovered {
-                        // It answers whatever it does not know with something.
+                        // The server answers unknown methods with an arbitrary result.
                         return Some(no_answer(probe));
                     }
                 }
             }
-            // An error about no request. It may be that a server of the older kind did not understand the probe; otherwise it
-            // is about a notice, or nothing, and answers nobody.
+            // An error without a request ID. A server of the older protocol may not have understood the probe.
+            // Otherwise the error is about a notification or nothing, and is dropped.
             JsonRpcMessage::Error(error) if error.id.is_none() && self.is_program => {
                 let probe = self.probe.take().map(|(id, _)| id)?;
                 self.given_up = Some(probe.clone());
@@ -175,7 +175,7 @@ impl Transport<RoleClient> for Watched {
     }
 }
 
-/// What a server of the older kind answers the probe with.
+/// The error of a server of the older protocol that does not know the probe.
 fn no_answer(id: Option<RequestId>) -> ServerJsonRpcMessage {
     JsonRpcMessage::error(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer", None), id)
 }

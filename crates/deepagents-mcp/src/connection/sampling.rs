@@ -1,4 +1,4 @@
-//! Servers that use the agent's model.
+//! Sampling: servers that use the agent's model.
 #![allow(deprecated, reason = "sampling is on its way out of the protocol, and servers of today use it")]
 
 use deepagents_core::interrupt::{Decision, DecisionKind};
@@ -13,19 +13,19 @@ use crate::config::Sampling;
 use crate::options::SamplingModel;
 use crate::text;
 
-/// Characters of a request that a person is shown.
+/// Maximum length of a request shown to a person, in characters.
 const SHOWN: usize = 2_000;
-/// Bytes of all texts of a request.
+/// Maximum size of a request's text and image data, in bytes.
 const MOST: usize = 1 << 20;
-/// The code of a request that a person has refused, as the protocol has it.
+/// Error code of a request that a person has rejected, from the MCP specification.
 const REFUSED: i32 = -1;
 
-/// Why a server gets no answer of the model.
+/// Why a sampling request has no response.
 #[derive(Debug)]
 pub(crate) enum NoAnswer {
-    /// A person is asked first.
+    /// A person must be asked first.
     Interrupted(ToolError),
-    /// This is said to the server.
+    /// The error for the server.
     Refused(ErrorData),
 }
 
@@ -35,8 +35,8 @@ impl From<ErrorData> for NoAnswer {
     }
 }
 
-/// Asks the model what a server wants to know, once a person has agreed where one is to be asked. It is part of the call
-/// under way: its tokens are counted with the run's, and bound by its budget.
+/// Calls the model for a server, after a person has approved it if [`Sampling::Ask`] is configured. The call belongs to
+/// the tool call in flight: its tokens count towards the run's usage and budget.
 pub(crate) async fn answer(
     server: &str,
     allowed: Sampling,
@@ -112,7 +112,7 @@ fn request(model: &SamplingModel, params: &CreateMessageRequestParams) -> Result
     Ok(request)
 }
 
-/// What a person is asked: all that the model would be told.
+/// The question for a person: everything that the model would be sent.
 fn question(server: &str, request: &ModelRequest) -> String {
     let system = request.system.iter().map(|block| format!("system: {}", block.text));
     let said = request.messages.iter().map(|message| message.text());

@@ -1,4 +1,4 @@
-//! Streams of events, whose messages are read as those of programs are.
+//! Server-sent event streams, whose messages are parsed as leniently as those of programs.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use sse_stream::{Sse, SseStream};
 
 use crate::stdio::message;
 
-/// Requests whose streams can be gone on with that are kept in mind.
+/// Maximum number of requests whose streams can be resumed.
 const MOST: usize = 256;
 
-/// Why a stream has no further events.
+/// Why a stream ended early.
 #[derive(Debug, thiserror::Error)]
 enum Broken {
     #[error(transparent)]
@@ -24,7 +24,7 @@ enum Broken {
     TooLong(usize),
 }
 
-/// The streams of a connection: which request each answers, by the last event that came of it.
+/// The streams of a connection: the ID of the last event received for each request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams(Arc<Mutex<VecDeque<(RequestId, String)>>>);
 
@@ -35,7 +35,7 @@ impl Streams {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The request whose stream broke off behind this event.
+    /// Returns the request whose stream broke off after this event.
     pub(super) fn request_behind(&self, event: &str) -> Option<RequestId> {
         self.last().iter().find(|(_, last)| last == event).map(|(request, _)| request.clone())
     }
@@ -51,7 +51,7 @@ impl Streams {
         }
     }
 
-    /// The events of an answer to a request, none of which is longer than that.
+    /// Returns the events of a response. An event of more than `most` bytes becomes an error response to the request.
     pub(super) fn of_answer(
         &self,
         bytes: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
@@ -66,7 +66,7 @@ impl Streams {
         self.mended(SseStream::from_bytes_stream(bounded).boxed(), asked)
     }
 
-    /// The events of a stream, with what is wrong in the form alone of their messages put right.
+    /// Repairs malformed messages in a stream of events.
     pub(super) fn mended(&self, events: Events, asked: Option<RequestId>) -> Events {
         let streams = self.clone();
         let mended = events.flat_map(move |event| {
@@ -93,7 +93,7 @@ impl Streams {
         mended.boxed()
     }
 
-    /// In the place of a stream that is not there any more: an answer for whoever waits for it.
+    /// Returns a stream with an error response, for a stream that the server no longer has.
     pub(super) fn lost(&self, asked: RequestId) -> Events {
         self.note(&asked, None);
         let words = "its result was lost: the stream broke off, and the server does not know it any more; whether the \
@@ -103,13 +103,13 @@ impl Streams {
     }
 }
 
-/// A message as an event.
+/// Converts a message to an event.
 pub(super) fn event(message: &ServerJsonRpcMessage) -> Sse {
-    // What was read as JSON can be written as such.
+    // Cannot fail: the message was parsed from JSON.
     Sse::default().data(serde_json::to_string(message).unwrap_or_default())
 }
 
-/// The events that an event stands for, itself as a rule, and whether one of them answers the request.
+/// Returns the events that replace an event, usually the event itself, and whether one of them answers the request.
 fn messages(event: Sse, asked: Option<&RequestId>) -> (Vec<Sse>, bool) {
     let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
     let Some(data) = event.data.as_deref().filter(|data| is_message && !data.trim().is_empty()) else {
@@ -123,12 +123,12 @@ fn messages(event: Sse, asked: Option<&RequestId>) -> (Vec<Sse>, bool) {
     let messages = message::read(data.as_bytes());
     let is_answer = messages.iter().any(answers);
     let mut events: Vec<Sse> = messages.iter().map(self::event).collect();
-    // Where to go on, and how soon, stands behind what came with it.
+    // The event ID and retry delay come last, so that a resumed stream starts after these messages.
     events.push(Sse { data: None, ..event });
     (events, is_answer)
 }
 
-/// The request that a message answers.
+/// Returns the request that a message answers.
 fn answered(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
     match message {
         JsonRpcMessage::Response(response) => Some(&response.id),
@@ -137,21 +137,21 @@ fn answered(message: &ServerJsonRpcMessage) -> Option<&RequestId> {
     }
 }
 
-/// How many bytes an event has so far.
+/// Counts the bytes of the current event.
 #[derive(Default)]
 struct Length {
     bytes: usize,
-    /// Whether a line has just ended, and with what.
+    /// The line terminator, if a line has just ended.
     ended: Option<u8>,
 }
 
 impl Length {
-    /// Takes bytes in; gives the greatest length that an event came to among them.
+    /// Counts bytes. Returns the largest size that an event reached among them.
     fn push(&mut self, bytes: &[u8]) -> usize {
         let mut longest = self.bytes;
         for byte in bytes {
             match (byte, self.ended) {
-                // The second half of an end.
+                // The second byte of a CRLF.
                 (b'\n', Some(b'\r')) => self.ended = Some(b'\n'),
                 (b'\r' | b'\n', ended) => {
                     // An empty line ends an event.

@@ -1,4 +1,4 @@
-//! Servers that are addresses.
+//! Servers reached over HTTP.
 
 mod events;
 mod requests;
@@ -21,15 +21,15 @@ pub(crate) use requests::Requests;
 use crate::config::HttpConfig;
 use crate::error::McpError;
 
-/// How long a connection may take to be made.
+/// Timeout for establishing a connection.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How the reason begins of a request that was answered with another status than 2xx.
+/// Prefix of the error for a status other than 2xx.
 const STATUS: &str = "HTTP status";
-/// Redirects that are followed for one request.
+/// Maximum number of redirects followed per request.
 const REDIRECTS: usize = 5;
 
-/// An HTTP client with the certificates that the system trusts. A redirect is followed on the same origin alone, and where
-/// it keeps the request as it is: another host must not get the headers.
+/// Creates an HTTP client that trusts the system's certificates. Redirects are followed only within the same origin, so
+/// that another host does not get the headers, and only if they preserve the request.
 pub(crate) fn client() -> Result<reqwest::Client, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider)
@@ -44,7 +44,7 @@ pub(crate) fn client() -> Result<reqwest::Client, String> {
     reqwest::Client::builder()
         .tls_backend_preconfigured(tls.with_no_client_auth())
         .connect_timeout(CONNECT)
-        // A connection whose last answer was not read to its end would stall the next request on it.
+        // A connection whose last response was not read to the end would stall the next request.
         .pool_max_idle_per_host(0)
         .redirect(Policy::custom(follow))
         .user_agent(concat!("deepagents/", env!("CARGO_PKG_VERSION")))
@@ -52,20 +52,19 @@ pub(crate) fn client() -> Result<reqwest::Client, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Whether an address is one that secrets may be sent to, and a person: others on the way read nothing of it, and no program
-/// but a browser opens it.
+/// Whether secrets may be sent to a URL and a person may be sent there: `https`, or `http` to this machine.
 pub(crate) fn is_safe(address: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(address) else { return false };
     let is_here = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
     url.scheme() == "https" || url.scheme() == "http" && is_here
 }
 
-/// Whether an address is that of a page.
+/// Whether a URL is that of a web page.
 pub(crate) fn is_page(address: &str) -> bool {
     reqwest::Url::parse(address).is_ok_and(|url| matches!(url.scheme(), "https" | "http") && url.has_host())
 }
 
-/// The address and the headers, which are sent with every request.
+/// Converts the configuration to that of the transport, with the headers to send with every request.
 pub(crate) fn transport_config(config: &HttpConfig) -> Result<StreamableHttpClientTransportConfig, String> {
     let mut headers = HashMap::new();
     let mut made = StreamableHttpClientTransportConfig::with_uri(config.url.as_str());
@@ -84,7 +83,7 @@ pub(crate) fn transport_config(config: &HttpConfig) -> Result<StreamableHttpClie
     Ok(made.custom_headers(headers))
 }
 
-/// What a server says of authorization in an error, if it is about that.
+/// Returns the authorization error in a chain of errors, if there is one.
 pub(crate) fn authorization(server: &str, error: &(dyn StdError + 'static)) -> Option<McpError> {
     chain(error).find_map(|cause| {
         if let Some(wanted) = cause.downcast_ref::<InsufficientScopeError>() {
@@ -95,8 +94,7 @@ pub(crate) fn authorization(server: &str, error: &(dyn StdError + 'static)) -> O
     })
 }
 
-/// What an error of a transport says, in words for a person: the status, or the last cause, without the types of Rust that
-/// stand around it.
+/// Describes a transport error for a person: the HTTP status, or the causes without repetitions and Rust type names.
 pub(crate) fn reason(error: &(dyn StdError + 'static)) -> String {
     let status = chain(error).find_map(|cause| cause.downcast_ref::<HttpStatusError>());
     if let Some(status) = status {
@@ -110,7 +108,7 @@ pub(crate) fn reason(error: &(dyn StdError + 'static)) -> String {
     let mut words: Vec<String> = Vec::new();
     let mut causes = chain(error).map(ToString::to_string).peekable();
     while let Some(text) = causes.next() {
-        // An error that only repeats the one below it says nothing by itself.
+        // Skips errors that only repeat their cause.
         if causes.peek().is_some_and(|below| text.contains(below)) || text.contains("WorkerTransport") {
             continue;
         }
@@ -121,7 +119,7 @@ pub(crate) fn reason(error: &(dyn StdError + 'static)) -> String {
     crate::text::line(&words.join(": "), 400)
 }
 
-/// An address as it may be shown: without its query and what stands before its host, which may hold secrets.
+/// Returns a URL without its query, fragment and user info, which may hold secrets.
 ///
 /// ```
 /// use deepagents_mcp::shown_address;
@@ -137,7 +135,7 @@ pub fn shown_address(address: &str) -> String {
     format!("{scheme}://{host}{path}{query}")
 }
 
-/// What is wrong with an answer, where the words of the type are those of a programmer.
+/// Describes a malformed response, where the error's own message is meant for programmers.
 fn unexpected_answer(error: &StreamableHttpError<reqwest::Error>) -> Option<String> {
     Some(match error {
         StreamableHttpError::UnexpectedContentType(Some(kind)) => {
@@ -159,7 +157,7 @@ fn unexpected_answer(error: &StreamableHttpError<reqwest::Error>) -> Option<Stri
     })
 }
 
-/// An error and what caused it. The error of a transport does not give the client's own as its cause.
+/// Iterates over an error and its causes. The transport error does not return the client's error as its source.
 fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| {
         let error: &'a (dyn StdError + 'static) = *error;

@@ -1,4 +1,4 @@
-//! Requests to a server, with answers read as far as they can be.
+//! HTTP requests to a server, with lenient parsing of responses.
 
 use std::collections::HashMap;
 use std::io;
@@ -29,38 +29,38 @@ use crate::text;
 type Failure = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
-/// Headers that are the transport's own.
+/// Headers that the transport sets itself.
 const RESERVED: [&str; 3] = ["accept", "mcp-session-id", "last-event-id"];
 const SESSION: &str = "mcp-session-id";
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
-/// Characters of an answer that is no message.
+/// Maximum length of an unparsable response in an error, in characters.
 const SHOWN: usize = 200;
 
-/// Makes the requests of a connection. What is wrong in the form alone of an answer is put right, as it is for programs, and
-/// whoever waits for an answer that nobody can use is told so at once.
+/// Sends the requests of a connection. Malformed responses are repaired where possible, as for programs. Where they
+/// cannot be, the caller gets an error at once.
 #[derive(Clone)]
 pub(crate) struct Requests {
     http: reqwest::Client,
     streams: Streams,
     seen: Arc<Seen>,
-    /// Whether the server may be of the older kind, so that what becomes of the question is told.
+    /// Whether the server may speak the older protocol, so that `server/discover` is a probe.
     probes: bool,
 }
 
 impl Requests {
-    /// Makes requests with a client, for a server that may be of the older kind where it `probes`.
+    /// Sends requests with this client. `probes` is `true` if the server may speak the older protocol.
     pub(crate) fn new(http: reqwest::Client, seen: Arc<Seen>, probes: bool) -> Self {
         Self { http, streams: Streams::default(), seen, probes }
     }
 
-    /// The client that they are made with.
+    /// Returns the HTTP client.
     pub(crate) fn http(&self) -> &reqwest::Client {
         &self.http
     }
 
-    /// Asks whether the server speaks the newer protocol. Whatever is no answer to that is one of a server that does not,
-    /// but for what is about authorization: behind some addresses the very question does harm.
+    /// Sends the `server/discover` probe. Every other outcome counts as "method not found", except authorization
+    /// errors: some servers react badly to the unknown method.
     async fn probe(
         id: RequestId,
         seen: &Seen,
@@ -71,7 +71,7 @@ impl Requests {
             Ok(Ok((answer, session))) => {
                 let is_discovery = |result: &ServerResult| matches!(result, ServerResult::DiscoverResult(_));
                 match answer {
-                    // What answers another request is no answer to this one either.
+                    // A response to another request does not count.
                     JsonRpcMessage::Response(response) if response.id != id || !is_discovery(&response.result) => {}
                     JsonRpcMessage::Error(error) if error.id.as_ref().is_some_and(|other| *other != id) => {}
                     answer => return Ok(StreamableHttpPostResponse::Json(answer, session)),
@@ -79,7 +79,7 @@ impl Requests {
             }
             Ok(Err(wanted @ (Failure::AuthRequired(_) | Failure::InsufficientScope(_)))) => return Err(wanted),
             Ok(Err(_)) => {}
-            // It may speak the newer protocol alone, and be slow to say so.
+            // The server may speak only the newer protocol and be slow.
             Err(_) => seen.late_answer.store(true, Ordering::Release),
         }
         let none = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer", None);
@@ -116,7 +116,7 @@ impl Requests {
             return Err(wanted);
         }
         if status == StatusCode::NOT_FOUND && session.is_some() {
-            // Whatever has forgotten the session may be another version, and has told nobody what it lists now.
+            // A server that has forgotten the session may have been updated, and its tools may have changed.
             self.seen.list_changed();
             return Err(Failure::SessionExpired);
         }
@@ -124,7 +124,7 @@ impl Requests {
             return refused(response, asked, limits).await;
         }
         if asked.is_none() && !is(&response, EVENTS) {
-            // Whatever a server says to what wants no answer.
+            // The response to a notification does not matter.
             return Ok(StreamableHttpPostResponse::Accepted);
         }
         let given = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
@@ -154,7 +154,7 @@ impl Requests {
     }
 }
 
-/// The messages of a body, the answer to the request among them.
+/// Parses the messages of a body. Returns an error unless one of them answers the request.
 fn answers(body: &[u8], asked: &RequestId) -> Result<Vec<ServerJsonRpcMessage>, Failure> {
     let mut messages = message::read(body);
     let mut is_answered = false;
@@ -162,7 +162,7 @@ fn answers(body: &[u8], asked: &RequestId) -> Result<Vec<ServerJsonRpcMessage>, 
         match message {
             JsonRpcMessage::Response(response) => is_answered |= response.id == *asked,
             JsonRpcMessage::Error(error) => {
-                // Whoever could not read the request knows no id of it.
+                // A server that could not parse the request does not know its ID.
                 is_answered |= error.id.get_or_insert_with(|| asked.clone()) == asked;
             }
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
@@ -178,7 +178,7 @@ fn answers(body: &[u8], asked: &RequestId) -> Result<Vec<ServerJsonRpcMessage>, 
     }))
 }
 
-/// What a status other than 2xx means: the error of the protocol that is in it, or else the status.
+/// Handles a status other than 2xx: returns the JSON-RPC error in the body if there is one, otherwise the status.
 async fn refused(
     response: Response,
     asked: Option<RequestId>,
@@ -208,7 +208,7 @@ async fn refused(
     Err(unusable(format!("{} {}{colon}{said}", super::STATUS, status.as_u16())))
 }
 
-/// What a server wants for authorization, if it is that.
+/// Returns the authorization error that a response stands for, if any.
 fn authorization(status: StatusCode, headers: &HeaderMap) -> Option<Failure> {
     let challenge = headers.get(WWW_AUTHENTICATE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     match (status, challenge) {
@@ -223,7 +223,7 @@ fn authorization(status: StatusCode, headers: &HeaderMap) -> Option<Failure> {
     }
 }
 
-/// The scope that a challenge names.
+/// Returns the scope named in a `WWW-Authenticate` challenge.
 fn scope(challenge: &str) -> Option<String> {
     let at = challenge.to_ascii_lowercase().find("scope=")?;
     let value = challenge.get(at..)?.split_once('=')?.1;
@@ -234,7 +234,7 @@ fn scope(challenge: &str) -> Option<String> {
     Some(scope.to_owned()).filter(|scope| !scope.is_empty())
 }
 
-/// What a response says that it is.
+/// Returns the content type of a response.
 fn kind(response: &Response) -> Option<&str> {
     response.headers().get(CONTENT_TYPE)?.to_str().ok()
 }
@@ -244,7 +244,7 @@ fn is(response: &Response, expected: &str) -> bool {
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case(expected))
 }
 
-/// A body of at most so many bytes.
+/// Reads a body of at most `most` bytes.
 async fn body(mut response: Response, most: usize) -> Result<Vec<u8>, Failure> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
@@ -256,7 +256,7 @@ async fn body(mut response: Response, most: usize) -> Result<Vec<u8>, Failure> {
     Ok(body)
 }
 
-/// An answer that nobody can use, in words for a person.
+/// Returns an error that describes an unusable response to a person.
 fn unusable(words: String) -> Failure {
     Failure::Io(io::Error::other(words))
 }
@@ -341,7 +341,7 @@ impl StreamableHttpClient for Requests {
     }
 }
 
-/// Whether a stream that broke off is not there any more, so that asking for it again is of no use.
+/// Whether the server no longer has a stream, so that resuming it is useless.
 fn is_gone(error: &Failure) -> bool {
     match error {
         Failure::Client(error) => error.status().is_some_and(|status| status.is_client_error()),

@@ -1,5 +1,5 @@
-//! Schemas of arguments, as providers take them: one that they refuse makes every request of a run fail, and not the calls
-//! of its tool alone.
+//! Adapts argument schemas to providers. A schema that a provider refuses fails every request of a run, not only the
+//! calls of its tool.
 
 mod rename;
 mod walk;
@@ -11,29 +11,29 @@ use deepagents_core::tool::{SchemaCheck, check_schema, one_object, part_at};
 use rmcp::model::JsonObject;
 use serde_json::{Map, Value, json};
 
-/// Bytes of a schema; a longer one would be paid on every call.
+/// Maximum size of a schema, in bytes. Every model call pays for it.
 const LONGEST: usize = 100_000;
-/// Levels of a schema, as JSON counts them.
+/// Maximum nesting depth of a schema, as JSON.
 const DEEPEST: usize = 64;
-/// Characters of what is said of a combination.
+/// Maximum length of the text that describes a combination of schemas, in characters.
 const SAID: usize = 600;
 
-/// What a tool takes.
+/// The arguments of a tool.
 #[derive(Clone, Debug)]
 pub(crate) struct Arguments {
     pub(crate) schema: Arc<Value>,
-    /// What the schema cannot say, for the description; empty as a rule.
+    /// What the schema cannot express, for the description. Usually empty.
     pub(crate) words: String,
-    /// The server's names of arguments, by those that a model is given, where they differ.
+    /// The server's argument names by the names that the model sees, where they differ.
     renamed: BTreeMap<String, String>,
 }
 
 impl Arguments {
-    /// What a server says that a tool takes. What is as it should be stays as it is; what is written in an older way is written
-    /// in the present one.
+    /// Adapts the schema that a server declares. Valid parts stay unchanged; keywords of older drafts are converted to
+    /// the current draft.
     ///
     /// # Errors
-    /// Why a provider would refuse it.
+    /// Returns the reason why providers would refuse the schema.
     pub(crate) fn new(schema: &JsonObject) -> Result<Self, String> {
         if walk::depth(schema.values()) > DEEPEST {
             return Err(format!("its schema has more than {DEEPEST} levels"));
@@ -45,7 +45,7 @@ impl Arguments {
         if schema.get("type").and_then(Value::as_str) != Some("object") {
             schema.insert("type".to_owned(), "object".into());
         }
-        // Some providers refuse an object that does not say what is in it.
+        // Some providers refuse an object schema without `properties`.
         schema.entry("properties").or_insert_with(|| Map::new().into());
         walk::visit(&mut schema, &mut modern);
         let renamed = rename::legal(&mut schema)?;
@@ -58,12 +58,12 @@ impl Arguments {
         }
         let schema = Value::Object(schema);
         check_schema(&schema).map_err(|why| format!("its schema is none: {}", crate::text::line(&why, 300)))?;
-        // What it refers to stands in it now.
+        // Resolved references are inlined by now, so the size is checked again.
         short(&schema)?;
         Ok(Self { schema: Arc::new(schema), words, renamed })
     }
 
-    /// Arguments under the server's own names.
+    /// Renames arguments to the server's own names.
     pub(crate) fn theirs(&self, args: JsonObject) -> JsonObject {
         if self.renamed.is_empty() {
             return args;
@@ -80,7 +80,7 @@ fn short(schema: &Value) -> Result<(), String> {
     }
 }
 
-/// Writes a part of a schema as the present draft wants it.
+/// Converts a subschema to the current draft.
 fn modern(part: &mut Map<String, Value>) {
     for (bound, exclusive) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
         let Some(excludes) = part.get(exclusive).and_then(Value::as_bool) else { continue };
@@ -97,15 +97,15 @@ fn modern(part: &mut Map<String, Value>) {
             part.insert("items".to_owned(), rest);
         }
     }
-    // PHP writes an empty object so.
+    // PHP encodes an empty object as an array.
     if part.get("properties").and_then(Value::as_array).is_some_and(Vec::is_empty) {
         part.insert("properties".to_owned(), Map::new().into());
     }
-    // The server looks at the text itself; here it is only known that no provider can.
+    // Providers would refuse the invalid pattern. The server checks the value itself.
     if part.get("pattern").is_some_and(|pattern| !is_pattern(pattern)) {
         part.remove("pattern");
     }
-    // What names an older draft is not one any more.
+    // The schema no longer follows the older draft that it names.
     if part.get("$schema").and_then(Value::as_str).is_some_and(|draft| draft.contains("draft-0")) {
         part.remove("$schema");
     }
@@ -115,7 +115,8 @@ fn is_pattern(pattern: &Value) -> bool {
     SchemaCheck::new(Arc::new(json!({"pattern": pattern}))).check(&Value::Null).is_ok()
 }
 
-/// The reference of a part of a schema to something in it that is not there. What is elsewhere is not looked for.
+/// Returns the reference of a subschema if it points to a missing part of this schema. External references are not
+/// checked.
 fn dangles(part: &Map<String, Value>, schema: &Map<String, Value>) -> Option<String> {
     let reference = part.get("$ref")?.as_str()?;
     let place = reference.strip_prefix("#/")?;

@@ -1,4 +1,4 @@
-//! Names of arguments, as providers take them.
+//! Renames arguments whose names providers refuse.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 
 use crate::text;
 
-/// Characters of a name that providers take.
+/// Maximum length of an argument name that providers accept.
 const MOST: usize = 64;
-/// What says something of arguments by their names, beside `properties` and `required`.
+/// Keywords that refer to arguments by name, besides `properties` and `required`.
 const ABOUT_NAMES: [&str; 8] = [
     "dependencies",
     "dependentRequired",
@@ -20,10 +20,10 @@ const ABOUT_NAMES: [&str; 8] = [
     "then",
 ];
 
-/// Gives the arguments of a schema names that providers take, and says which the server's own are.
+/// Renames arguments whose names providers refuse. Returns the server's names by the new ones.
 ///
 /// # Errors
-/// When it says more of an argument by its name than can be renamed.
+/// Returns an error if the schema refers to an argument by name in a keyword that cannot be renamed.
 pub(super) fn legal(schema: &mut Map<String, Value>) -> Result<BTreeMap<String, String>, String> {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return Ok(BTreeMap::new()) };
     let Some(odd) = properties.keys().find(|name| !is_legal(name)) else { return Ok(BTreeMap::new()) };
@@ -64,7 +64,7 @@ fn is_taken(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_.-".contains(c)
 }
 
-/// A name like another one that nothing has.
+/// Returns a similar name that is not taken.
 fn free(name: &str, taken: &BTreeSet<String>) -> String {
     let plain: String = name.chars().map(|c| if is_taken(c) { c } else { '_' }).take(MOST).collect();
     let numbered = (2..).map(|number| {
@@ -76,7 +76,7 @@ fn free(name: &str, taken: &BTreeSet<String>) -> String {
     first.into_iter().chain(numbered).find(|name| !taken.contains(name)).unwrap_or(plain)
 }
 
-/// The property with the server's own name for it.
+/// Adds the server's own name to the description of a property.
 fn described(property: &Value, name: &str) -> Value {
     let mut property = property.clone();
     let name = text::line(name, 100);

@@ -1,4 +1,4 @@
-//! Going through a schema.
+//! Traverses a schema.
 
 use serde_json::{Map, Value};
 
@@ -17,12 +17,13 @@ const ONE: [&str; 12] = [
     "unevaluatedItems",
     "unevaluatedProperties",
 ];
-/// Keywords whose value is a list of schemas; `items` is one in older drafts.
+/// Keywords whose value is an array of schemas. `items` is one in older drafts.
 const LISTS: [&str; 5] = ["allOf", "anyOf", "oneOf", "prefixItems", "items"];
-/// Keywords whose value has schemas by names.
+/// Keywords whose value maps names to schemas.
 const NAMED: [&str; 5] = ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
 
-/// Changes every schema in a schema, the outermost one first. What only looks like one, such as a default, is none.
+/// Calls `change` for a schema and all its subschemas, the outermost first. Values that merely look like schemas, such
+/// as defaults, are skipped.
 pub(super) fn visit(schema: &mut Map<String, Value>, change: &mut impl FnMut(&mut Map<String, Value>)) {
     change(schema);
     for (keyword, value) in schema {
@@ -40,7 +41,7 @@ pub(super) fn visit(schema: &mut Map<String, Value>, change: &mut impl FnMut(&mu
     }
 }
 
-/// How many levels of objects and lists there are.
+/// Returns the nesting depth of objects and arrays.
 pub(super) fn depth<'a>(values: impl Iterator<Item = &'a Value>) -> usize {
     let below = values.map(|value| match value {
         Value::Object(fields) => depth(fields.values()),

@@ -1,4 +1,4 @@
-//! What a person is asked before the agent does it.
+//! Converts action requests to elicitation requests, and the responses to decisions.
 
 use deepagents_core::interrupt::{ActionRequest, Decision, DecisionKind};
 use rmcp::model::{
@@ -9,19 +9,19 @@ use serde_json::{Value, json};
 
 use crate::text;
 
-/// Characters of a question that is shown whole; of a longer one the beginning and the end are.
+/// Maximum length of a question shown in full, in characters. Of a longer one, the beginning and the end are shown.
 const SHOWN: usize = 20_000;
-/// Characters of a question; nobody is asked a longer one, as nobody could look at it.
+/// Maximum length of a question, in characters. A longer one is rejected without asking, as nobody could review it.
 const MOST: usize = 200_000;
-/// The field of the answer.
+/// Form field of the decision.
 const FIELD: &str = "decision";
-/// The field of the reason.
+/// Form field of the reason.
 const REASON: &str = "reason";
 
-/// A question as a form: what may be decided, and why.
+/// Converts an action request to a form with the decision and its reason.
 pub(super) fn form(question: &ActionRequest) -> ElicitRequestParams {
     let word = |kind: &DecisionKind| kind.as_str();
-    // An edited call does not fit into a form of plain fields.
+    // Edited arguments do not fit into a flat form.
     let kinds: Vec<&str> = question.allowed.iter().filter(|kind| **kind != DecisionKind::Edit).map(word).collect();
     let schema = json!({
         "type": "object",
@@ -34,13 +34,13 @@ pub(super) fn form(question: &ActionRequest) -> ElicitRequestParams {
     ElicitRequestParams::FormElicitationParams {
         meta: None,
         message: text::ends(&words(question), SHOWN),
-        // The schema is a constant of this form.
+        // Cannot fail: the schema is constant.
         requested_schema: serde_json::from_value::<ElicitationSchema>(schema)
             .unwrap_or_else(|_| ElicitationSchema::new(Default::default())),
     }
 }
 
-/// A question in words: what is asked, and of which call, once.
+/// Returns the text of a question, with the tool and its arguments unless the text has them.
 fn words(question: &ActionRequest) -> String {
     let args = question.args.to_string();
     let mut words = question.text.clone();
@@ -53,21 +53,21 @@ fn words(question: &ActionRequest) -> String {
     text::visible(&words)
 }
 
-/// What is decided about a question that is too long for anybody to look at.
+/// Rejects a question that is too long to review.
 pub(super) fn too_long(question: &ActionRequest) -> Option<Decision> {
     let length = words(question).chars().count();
     let why = || format!("nobody could be asked: the call is {length} characters long, and {MOST} can be shown");
     (length > MOST).then(|| Decision::Reject { message: Some(why()) })
 }
 
-/// The questions as what a result of the kind `input_required` asks for, by their ids.
+/// Converts action requests to the input requests of an `input_required` result, by ID.
 pub(super) fn requests(questions: &[ActionRequest]) -> InputRequests {
     let one =
         |question: &ActionRequest| (question.id.clone(), InputRequest::Elicitation(ElicitRequest::new(form(question))));
     questions.iter().filter(|question| too_long(question).is_none()).map(one).collect()
 }
 
-/// What was decided about a question. Whatever is not a decision that it allows is a refusal.
+/// Converts a response to a decision. Anything but an allowed decision is a rejection.
 pub(super) fn decision(question: &ActionRequest, answer: &ElicitResult) -> Decision {
     let field = |name: &str| answer.content.as_ref().and_then(|content| content.get(name)).and_then(Value::as_str);
     let reason = field(REASON).map(str::to_owned);
@@ -82,7 +82,7 @@ pub(super) fn decision(question: &ActionRequest, answer: &ElicitResult) -> Decis
     }
 }
 
-/// What was decided about questions, by the answers of a call that is made again.
+/// Converts the input responses of a repeated call to decisions.
 pub(super) fn decisions(questions: &[ActionRequest], answers: &InputResponses) -> Vec<(String, Decision)> {
     let one = |question: &ActionRequest| {
         if let Some(refusal) = too_long(question) {
@@ -96,7 +96,7 @@ pub(super) fn decisions(questions: &[ActionRequest], answers: &InputResponses) -
     questions.iter().filter_map(one).collect()
 }
 
-/// What is decided where nobody can be asked.
+/// Rejects all requests because nobody can be asked.
 pub(super) fn nobody(questions: &[ActionRequest]) -> Vec<(String, Decision)> {
     let message = || Some("nobody could be asked: the client has no elicitation".to_owned());
     questions.iter().map(|question| (question.id.clone(), Decision::Reject { message: message() })).collect()

@@ -1,4 +1,4 @@
-//! Asking whoever uses the client.
+//! Puts action requests to the user of the client.
 
 use deepagents_core::interrupt::{ActionRequest, Decision};
 use rmcp::model::{
@@ -10,21 +10,22 @@ use rmcp::{RoleServer, model::RequestId};
 
 use super::{AgentServer, approvals, failed};
 
-/// What comes of asking.
+/// The result of asking.
 pub(super) enum Decisions {
-    /// All of it is decided.
+    /// All requests are decided.
     Made(Vec<(String, Decision)>),
-    /// The client makes the call again with the answers.
+    /// The client must repeat the call with the responses.
     Later,
 }
 
 impl AgentServer {
-    /// Whether there is somebody to ask.
+    /// Whether the client's user can be asked.
     pub(super) fn elicits(&self, context: &RequestContext<RoleServer>) -> bool {
         self.asks && context.client_capabilities().is_some_and(|client| client.elicitation.is_some())
     }
 
-    /// Has questions decided: by whoever uses the client, where there is such a person and the questions can be shown.
+    /// Has action requests decided by the client's user. Rejects them if the user cannot be asked or they are too long
+    /// to show.
     pub(super) async fn decided(
         &self,
         questions: &[ActionRequest],
@@ -37,7 +38,7 @@ impl AgentServer {
         if stateless && questions.iter().any(|question| approvals::too_long(question).is_none()) {
             return Ok(Decisions::Later);
         }
-        // One question after the other.
+        // One at a time.
         let mut decisions = Vec::new();
         for question in questions {
             let decision = match approvals::too_long(question) {
@@ -50,7 +51,7 @@ impl AgentServer {
     }
 }
 
-/// Asks a question. The client is told where nobody waits for the answer any more.
+/// Sends an elicitation request. Cancels it if the call is cancelled.
 async fn asked(question: &ActionRequest, context: &RequestContext<RoleServer>) -> Result<ElicitResult, ErrorData> {
     let request = ServerRequest::ElicitRequest(ElicitRequest::new(approvals::form(question)));
     let sent = context.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
@@ -65,7 +66,7 @@ async fn asked(question: &ActionRequest, context: &RequestContext<RoleServer>) -
     };
     match answer {
         Ok(ClientResult::ElicitResult(answer)) => Ok(answer),
-        // A client that cannot ask after all has nobody who agrees.
+        // If the client cannot ask after all, nobody has agreed.
         Ok(_) | Err(ServiceError::McpError(_) | ServiceError::UnexpectedResponse) => {
             Ok(ElicitResult::new(ElicitationAction::Cancel))
         }
@@ -76,6 +77,6 @@ async fn asked(question: &ActionRequest, context: &RequestContext<RoleServer>) -
 async fn withdraw(id: RequestId, context: &RequestContext<RoleServer>) {
     let mut params = CancelledNotificationParam::new(Some(id), Some("the call was cancelled".to_owned()));
     params.meta = None;
-    // A client that has gone has closed its question itself.
+    // A client that has disconnected has closed its form already.
     let _ = context.peer.notify_cancelled(params).await;
 }

@@ -1,4 +1,4 @@
-//! Serving over HTTP.
+//! Serves over HTTP.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,16 +14,17 @@ use tokio_util::task::TaskTracker;
 use super::sessions::Sessions;
 use super::{AgentServer, ServeError};
 
-/// Where clients find the server.
+/// Path of the MCP endpoint.
 const PATH: &str = "/mcp";
 
 impl AgentServer {
-    /// Serves clients over HTTP at `/mcp` of an address of this machine, until it is stopped. `ready` is given the address
-    /// once it is listened on. Requests with the name of another host, or from pages of other hosts, are refused, as a
-    /// browser could be made to send them.
+    /// Serves clients over HTTP at `/mcp` on a loopback address, until `stop` is cancelled. `ready` gets the URL once
+    /// the server listens. Requests with another `Host` or `Origin` are refused, because a browser could be tricked
+    /// into sending them.
     ///
     /// # Errors
-    /// When the address cannot be listened on, or others could reach it: there is no authorization.
+    /// Returns an error if the server cannot listen on the address, or the address is not loopback: there is no
+    /// authorization.
     pub async fn serve_http(
         self,
         address: SocketAddr,
@@ -47,7 +48,7 @@ impl AgentServer {
         let connections = TaskTracker::new();
         loop {
             let stream = tokio::select! {
-                // One that is gone again before it is taken is no reason to stop.
+                // A connection that failed before it was accepted must not stop the server.
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => stream,
                     Err(_) => continue,
@@ -62,7 +63,7 @@ impl AgentServer {
                 });
                 let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), answer);
                 tokio::select! {
-                    // A client that breaks off is gone, and that is all.
+                    // A client that disconnects is not an error.
                     _ = connection => {}
                     () = stop.cancelled() => {}
                 }

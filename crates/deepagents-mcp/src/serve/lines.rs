@@ -1,4 +1,4 @@
-//! What a client sends, line by line, with what is wrong in the form alone put right.
+//! Reads a client's lines and repairs malformed ones.
 
 use std::io;
 use std::pin::Pin;
@@ -8,22 +8,22 @@ use deepagents_core::json::{Outline, mend_escapes};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// Bytes of a line that is looked at; what reads it leaves out longer ones.
+/// Maximum size of a line that is examined, in bytes. The transport drops longer ones.
 const LONGEST: usize = 16 << 20;
-/// Bytes that are read at once.
+/// Size of a read, in bytes.
 const PIECE: usize = 16 << 10;
 
-/// The method of a request in the place of one that cannot be read: it is answered with an error, under the id that it had.
+/// Method that replaces an unparsable request, so that it is answered with an error under its ID.
 pub(super) const UNREADABLE: &str = "unreadable";
 
-/// Reads lines, and gives each once it has ended.
+/// A reader that passes lines on once they are complete.
 pub(super) struct ReadableLines<R> {
     read: R,
     line: Vec<u8>,
-    /// Whether the line is longer than what is looked at: it is handed on as it comes.
+    /// Whether the current line is too long to examine and is passed on as it arrives.
     too_long: bool,
     ready: Vec<u8>,
-    /// Bytes of these that were handed on.
+    /// The number of bytes of `ready` passed on.
     given: usize,
 }
 
@@ -66,7 +66,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for ReadableLines<R> {
                 if self.line.is_empty() {
                     return Poll::Ready(Ok(()));
                 }
-                // The last line may have no end, without which what reads it would leave it out.
+                // The transport would drop a last line without a newline.
                 let mut line = std::mem::take(&mut self.line);
                 line.push(b'\n');
                 self.ready = readable(&line);
@@ -77,7 +77,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for ReadableLines<R> {
     }
 }
 
-/// The line as it can be read.
+/// Repairs a line, so that it can be parsed.
 fn readable(line: &[u8]) -> Vec<u8> {
     if serde_json::from_slice::<Value>(line).is_ok() {
         return line.to_vec();

@@ -1,8 +1,8 @@
-//! An agent as an MCP server: a tool that gives it a task, and tools of its own where that is wanted.
+//! Serves an agent over MCP, as a tool that gives the agent a task and, optionally, with tools of its own.
 //!
-//! A client follows a task by progress, and cancels it as any request. Where the agent wants to ask before it does
-//! something, whoever uses the client is asked by elicitation; where the client cannot, nothing is done that would have been
-//! asked about. Both protocols are spoken.
+//! Progress notifications report the steps of a task, and a client cancels it like any request. When the agent needs an
+//! approval, the client's user is asked by elicitation. If the client does not support that, the action is rejected.
+//! Both protocols are supported.
 
 mod approvals;
 mod asking;
@@ -30,13 +30,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use lines::{ReadableLines, UNREADABLE};
 
-/// The name of the tool that gives the agent a task.
+/// Name of the tool that gives the agent a task.
 const TASK: &str = "agent";
 
-/// How long a client over HTTP may be silent that waits for nothing.
+/// Default time after which an idle HTTP session ends.
 const SESSION_IDLE: Duration = Duration::from_secs(3_600);
 
-/// Methods that are answered here, and have parameters that a request may get wrong.
+/// Methods handled here whose parameters may be invalid.
 const READ: [&str; 6] =
     ["initialize", "tools/call", "tools/list", "resources/list", "resources/templates/list", "prompts/list"];
 
@@ -60,21 +60,20 @@ pub struct AgentServer {
     note: JsonObject,
 }
 
-/// Why an agent cannot be served.
+/// Why an agent could not be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The client did not shake hands as the protocol says.
+    /// The handshake with the client failed.
     #[error("the client did not begin as the protocol says: {0}")]
     Handshake(String),
-    /// The address cannot be listened on, or is one that others can reach.
+    /// The server cannot listen on the address, or the address is not loopback.
     #[error("{0}")]
     Address(String),
 }
 
 impl AgentServer {
-    /// Serves an agent. With a journal its threads go on: a task that names the thread of an earlier one knows what was
-    /// said.
+    /// Creates a server for an agent. If the agent has a journal, a task can continue the thread of an earlier one.
     pub fn new(agent: &Agent) -> Self {
         let description =
             "Gives a task to an agent that plans, works with files, and answers when it is done.".to_owned();
@@ -89,36 +88,36 @@ impl AgentServer {
         }
     }
 
-    /// Says what the agent is for.
+    /// Sets the description of the agent that clients see.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = description.into();
         self
     }
 
-    /// Offers tools of the agent by themselves too, such as those for its files. Each call stands alone.
+    /// Also offers these tools of the agent directly, such as its file tools. Each call stands alone.
     #[must_use]
     pub fn tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.tools = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Says of tools that are offered by themselves that they change nothing: clients need not ask about them.
+    /// Marks directly offered tools as read-only, so that clients need not ask before calling them.
     #[must_use]
     pub fn read_only<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.read_only = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Says how long a client over HTTP may be silent that waits for nothing, before its session ends: an hour unless this
-    /// says otherwise. A task that is done is waited for, however long it takes.
+    /// Sets after how long an idle HTTP session ends; an hour by default. A session with a request in flight never
+    /// ends, however long the task takes.
     #[must_use]
     pub fn session_idle(mut self, idle: Duration) -> Self {
         self.session_idle = idle;
         self
     }
 
-    /// Says what threads note of themselves while they are worked on, beside the `title` of a new one; see
+    /// Sets metadata of threads while a task runs in them, in addition to the `title` of a new thread; see
     /// [`RunInput::note`](deepagents_core::run::RunInput::note).
     #[must_use]
     pub fn note(mut self, metadata: serde_json::Map<String, Value>) -> Self {
@@ -126,26 +125,26 @@ impl AgentServer {
         self
     }
 
-    /// Says whether whoever uses a client may be asked; otherwise what would be asked about is refused.
+    /// Sets whether the client's user may be asked for approvals. If `false`, actions that need one are rejected.
     #[must_use]
     pub fn asks(mut self, asks: bool) -> Self {
         self.asks = asks;
         self
     }
 
-    /// Serves the client at the other end of stdin and stdout, until it goes.
+    /// Serves the client on stdin and stdout until it disconnects.
     ///
     /// # Errors
-    /// When it does not begin as a client.
+    /// Returns an error if the handshake fails.
     pub async fn serve_stdio(self) -> Result<(), ServeError> {
         let (stdin, stdout) = rmcp::transport::stdio();
         self.serve_lines(stdin, stdout).await
     }
 
-    /// Serves the client at the other end of two pipes, a message in a line, until it goes.
+    /// Serves a client over two pipes, one message per line, until it disconnects.
     ///
     /// # Errors
-    /// When it does not begin as a client.
+    /// Returns an error if the handshake fails.
     pub async fn serve_lines(
         self,
         read: impl AsyncRead + Send + Unpin + 'static,
@@ -157,7 +156,7 @@ impl AgentServer {
         service.waiting().await.map(drop).map_err(|error| failed(&error))
     }
 
-    /// What a client is told of the tool that gives the agent a task.
+    /// Describes the task tool to clients.
     fn task_tool(&self) -> Tool {
         let schema = json!({
             "type": "object",
@@ -171,7 +170,7 @@ impl AgentServer {
             .with_annotations(ToolAnnotations::new().read_only(false).open_world(true))
     }
 
-    /// The tools of the agent that are offered by themselves.
+    /// Returns the agent's tools that are offered directly.
     fn own_tools(&self) -> impl Iterator<Item = &ToolSpec> {
         let specs = self.agent.tools().iter().map(AsRef::as_ref);
         specs.filter(|spec: &&ToolSpec| self.tools.contains(&spec.name) && spec.name != TASK)
@@ -200,7 +199,7 @@ impl ServerHandler for AgentServer {
         Ok(ListToolsResult::with_all_items(std::iter::once(self.task_tool()).chain(own).collect()))
     }
 
-    // There are none, and who asks is told so with a list, which may be kept as any other.
+    // There are none. An empty list is returned instead of an error, because a client may cache it.
     async fn list_resources(
         &self,
         _request: Option<PaginatedRequestParams>,
@@ -225,7 +224,7 @@ impl ServerHandler for AgentServer {
         Ok(ListPromptsResult::default())
     }
 
-    /// What is not read as the request that its method names has the wrong parameters.
+    /// Requests arrive here if their parameters do not match their method.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -264,7 +263,7 @@ fn object(schema: Value) -> JsonObject {
     }
 }
 
-/// The result of a tool, as a client is shown it.
+/// Converts a tool's result for the client.
 fn result(output: &ToolOutput) -> CallToolResult {
     let content = output.content.iter().filter_map(|block| match block {
         Block::Text(text) => Some(ContentBlock::text(text.text.clone())),
@@ -283,7 +282,7 @@ fn result(output: &ToolOutput) -> CallToolResult {
     if output.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) }
 }
 
-/// An error of a request to the client, as the client's own request is answered with it.
+/// Converts the error of a request to the client into an error for the client's own request.
 fn failed(error: &ServiceError) -> ErrorData {
     ErrorData::internal_error(crate::text::line(&error.to_string(), 300), None)
 }

@@ -1,4 +1,4 @@
-//! Tools of the agent that are offered by themselves.
+//! Tools of the agent that are offered directly.
 
 use deepagents_core::error::Error;
 use deepagents_core::interrupt::{ActionReview, DecisionRecord};
@@ -12,11 +12,11 @@ use serde_json::Value;
 use super::asking::Decisions;
 use super::{AgentServer, approvals, result, task};
 
-/// How often a call may ask before it is given up.
+/// How many rounds of approvals a call may need.
 const ROUNDS: usize = 20;
 
 impl AgentServer {
-    /// Calls a tool of the agent, through what a person is asked about it.
+    /// Calls a tool of the agent, with the approvals that it needs.
     pub(super) async fn own(
         &self,
         request: CallToolRequestParams,
@@ -24,14 +24,14 @@ impl AgentServer {
     ) -> Result<CallToolResponse, ErrorData> {
         let args = Value::Object(request.arguments.unwrap_or_default());
         let mut reviews = match &request.request_state {
-            // Where nobody is asked, nobody has decided anything.
+            // Decisions in the request do not count if nobody can be asked.
             Some(state) if self.elicits(&context) => taken_up(state)?,
             _ => Vec::new(),
         };
         let open: Vec<_> = open(&reviews).map(|review| review.request.clone()).collect();
         decide(&mut reviews, approvals::decisions(&open, &request.input_responses.unwrap_or_default()));
         for _ in 0..ROUNDS {
-            // What has no answer is asked once more.
+            // Undecided requests are raised again by the call.
             reviews.retain(|review| review.decision.is_some());
             let called = tokio::select! {
                 called = self.agent.call_reviewed_tool(&request.name, args.clone(), None, &reviews) => called,
@@ -46,7 +46,7 @@ impl AgentServer {
             match self.decided(&questions, &context).await? {
                 Decisions::Made(decisions) => decide(&mut reviews, decisions),
                 Decisions::Later => {
-                    // The client brings the questions back with the answers: nothing is kept here of a call that waits.
+                    // The client returns the requests with the responses, so no state of a waiting call is stored here.
                     let state = serde_json::to_string(&reviews).unwrap_or_default();
                     let wanted = InputRequiredResult::new(Some(approvals::requests(&questions)), Some(state));
                     return Ok(CallToolResponse::InputRequired(wanted));
@@ -58,7 +58,7 @@ impl AgentServer {
     }
 }
 
-/// What a call that is made again has asked. What it says counts where the call asks the same again.
+/// Parses the reviews of a repeated call. A decision applies only if the call raises the same request again.
 fn taken_up(state: &str) -> Result<Vec<ActionReview>, ErrorData> {
     let unknown = |_| ErrorData::invalid_params("the state of the request is not one that was given here", None);
     let reviews: Vec<ActionReview> = serde_json::from_str(state).map_err(unknown)?;

@@ -1,5 +1,5 @@
-//! Sessions of clients over HTTP. One ends when its client has been silent for a while and waits for nothing: a task may
-//! take hours without a message, and so may a person who is asked.
+//! Sessions of HTTP clients. A session ends after an idle time without open requests: a task, or a person who is asked,
+//! may take hours without a message.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -20,14 +20,14 @@ type LocalTransport = <LocalSessionManager as SessionManager>::Transport;
 #[derive(Debug)]
 pub(super) struct Sessions {
     inner: LocalSessionManager,
-    /// How long a client may be silent that waits for nothing.
+    /// How long a session may be idle.
     idle: Duration,
 }
 
 impl Sessions {
     pub(super) fn new(idle: Duration) -> Self {
         let mut inner = LocalSessionManager::default();
-        // That limit counts messages alone: a request that is worked on is not one.
+        // `keep_alive` counts messages only, so it would end sessions with requests in flight.
         inner.session_config.keep_alive = None;
         Self { inner, idle }
     }
@@ -86,11 +86,11 @@ impl SessionManager for Sessions {
     }
 }
 
-/// The messages of a session, which end when nothing has been said for a while and no request is open.
+/// The messages of a session. The stream ends once the session has been idle, without open requests, for too long.
 pub(super) struct Idling {
     inner: LocalTransport,
     idle: Duration,
-    /// Requests that wait for their answers.
+    /// Requests in flight.
     open: HashSet<RequestId>,
     last_activity: Instant,
 }
@@ -100,7 +100,7 @@ impl Idling {
         self.last_activity = Instant::now();
         match message {
             JsonRpcMessage::Request(request) => drop(self.open.insert(request.id.clone())),
-            // A request that is cancelled may get no answer.
+            // A cancelled request may get no response.
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
                     && let Some(id) = &cancelled.params.request_id
@@ -133,7 +133,7 @@ impl Transport<RoleServer> for Idling {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
-        // A limit that is out of range never comes.
+        // A deadline that overflows never passes.
         let until = self.last_activity.checked_add(self.idle).filter(|_| self.open.is_empty());
         let message = match until {
             Some(until) => timeout_at(until, self.inner.receive()).await.ok()??,

@@ -1,4 +1,4 @@
-//! A task for the agent: a run, followed by progress, through what a person is asked.
+//! Runs a task of a client, with progress notifications and approvals.
 
 use deepagents_core::env::{Ids, RandomIds};
 use deepagents_core::event::EventKind;
@@ -17,22 +17,22 @@ use super::asking::Decisions;
 use super::{AgentServer, approvals};
 use crate::text;
 
-/// Characters of a notice of progress.
+/// Maximum length of a progress message, in characters.
 const SHOWN: usize = 200;
 
-/// Characters of a task that its thread is called by.
+/// Maximum length of a thread's title, in characters.
 const TITLE: usize = 80;
 
-/// How a run stands when it has ended.
+/// How a run has ended.
 enum Ended {
-    /// With an answer.
+    /// With a result.
     Done(CallToolResult),
-    /// It waits for decisions.
+    /// Interrupted, waiting for decisions.
     Waits(Vec<ActionRequest>),
 }
 
 impl AgentServer {
-    /// Does a task, or goes on with one that has waited for what the call brings.
+    /// Runs a task, or resumes one with the responses that it waited for.
     pub(super) async fn task(
         &self,
         request: CallToolRequestParams,
@@ -52,7 +52,7 @@ impl AgentServer {
         };
         let keeps = self.keeps();
         let (thread, mut input) = match (&request.request_state, &named) {
-            // The call is made again with what was asked for; the thread is where it waits.
+            // The call is repeated with the requested input; its state names the thread.
             (Some(thread), _) if keeps => {
                 let answers = request.input_responses.unwrap_or_default();
                 let thread = checked(thread)?;
@@ -98,12 +98,13 @@ impl AgentServer {
         }
     }
 
-    /// Whether threads are kept.
+    /// Whether the agent has a journal.
     fn keeps(&self) -> bool {
         self.agent.threads().is_ok()
     }
 
-    /// Refuses a thread that there is not: a client would take a new one for the earlier one.
+    /// Returns an error if the thread does not exist. Otherwise a client would mistake a new thread for the earlier
+    /// one.
     async fn there(&self, thread: &str) -> Result<(), ErrorData> {
         let failed =
             |error: &dyn std::fmt::Display| ErrorData::internal_error(text::line(&error.to_string(), 300), None);
@@ -117,7 +118,7 @@ impl AgentServer {
         }
     }
 
-    /// What waits for a decision in a thread.
+    /// Returns the undecided action requests of a thread.
     async fn open(&self, thread: &str) -> Result<Vec<ActionRequest>, ErrorData> {
         let state =
             self.agent.state(thread).await.map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
@@ -126,7 +127,7 @@ impl AgentServer {
         Ok(open.map(|asked| asked.request.clone()).collect())
     }
 
-    /// Runs until the run ends; a call that is cancelled cancels it.
+    /// Drives a run to its end. Cancelling the call cancels the run.
     async fn run(
         &self,
         input: RunInput,
@@ -141,7 +142,7 @@ impl AgentServer {
                 event = run.next() => event,
                 () = context.ct.cancelled() => {
                     run.cancel();
-                    // What it has finished is kept; nobody waits for the answer.
+                    // Waits until finished work is saved; nobody waits for the result.
                     let _ = run.outcome().await;
                     return Err(ErrorData::internal_error("the task was cancelled", None));
                 }
@@ -153,7 +154,7 @@ impl AgentServer {
                 steps += 1;
                 let said = text::line(&format!("{name} {args}"), SHOWN);
                 let notice = ProgressNotificationParam::new(token, steps.into()).with_message(said);
-                // Who does not listen is told nothing.
+                // The client may have disconnected.
                 let _ = context.peer.notify_progress(notice).await;
             }
         }
@@ -162,7 +163,7 @@ impl AgentServer {
             Ok(outcome) => Ok(Ended::Done(answer(&outcome, self.keeps().then_some(thread)))),
             Err(error) => {
                 let result = CallToolResult::error(vec![ContentBlock::text(error.to_string())]);
-                // A run that fails before it is kept has left nothing to go on with.
+                // A run that failed before its first write has no thread to continue.
                 let kept = self.keeps() && self.there(thread).await.is_ok();
                 Ok(Ended::Done(if kept { of_thread(result, thread, &"failed".into()) } else { result }))
             }
@@ -170,12 +171,12 @@ impl AgentServer {
     }
 }
 
-/// A run that goes on with what was decided.
+/// Returns the input that resumes a thread with decisions.
 fn answered(thread: &str, decisions: Vec<(String, Decision)>) -> RunInput {
     decisions.into_iter().fold(RunInput::resume(thread), |input, (id, decision)| input.decide(id, decision))
 }
 
-/// A name that a thread may have: what a client says must not reach the threads below others.
+/// Validates a thread ID. A client must not reach the child threads of other threads.
 pub(super) fn checked(thread: &str) -> Result<String, ErrorData> {
     let fine = thread.len() <= 64 && thread.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     match fine {
@@ -199,7 +200,7 @@ fn answer(outcome: &Outcome, thread: Option<&str>) -> CallToolResult {
     }
 }
 
-/// A result that names the thread, so that it can be gone on with.
+/// Adds the thread to a result, so that a client can continue it.
 fn of_thread(mut result: CallToolResult, thread: &str, stop: &Value) -> CallToolResult {
     result.content.push(ContentBlock::text(format!("[thread {thread}]")));
     result.structured_content = Some(json!({"thread": thread, "stop": stop}));

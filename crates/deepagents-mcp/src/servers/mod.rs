@@ -1,4 +1,4 @@
-//! The servers of an agent.
+//! The MCP servers of an agent.
 
 mod patience;
 mod phase;
@@ -28,9 +28,11 @@ use crate::resources;
 use crate::text;
 use crate::tool::McpTool;
 
-/// The servers of an agent. It is the middleware that offers their tools: servers start beside each other before the first
-/// request, a server that fails takes nothing away from the others, and one that ends is started again by the next call
-/// of a tool of it. Cloning it costs a reference count; agents that share one share its connections.
+/// The MCP servers of an agent, and the middleware that offers their tools. Servers start concurrently before the first
+/// model request. A failing server does not affect the others; a server that has ended is restarted by the next call of
+/// one of its tools.
+///
+/// Cloning is cheap: clones share the connections, so several agents can use one set.
 ///
 /// ```
 /// use deepagents_mcp::{McpOptions, McpServers, ServerConfig};
@@ -54,7 +56,7 @@ struct Inner {
     offered: Mutex<Offered>,
 }
 
-/// The tools as they were offered last, and what of each server they were made of.
+/// The tools last offered, with the version of each server that they were built from.
 #[derive(Debug, Default)]
 struct Offered {
     versions: Vec<u64>,
@@ -62,7 +64,7 @@ struct Offered {
 }
 
 impl McpServers {
-    /// Servers by name; of two with one name the later one. Nothing is started yet.
+    /// Creates a set of servers by name. The last of several servers with the same name wins. Starts none of them.
     pub fn new<N: Into<String>>(servers: impl IntoIterator<Item = (N, ServerConfig)>, options: McpOptions) -> Self {
         let shared = Arc::new(Shared::new(options));
         let by_name: BTreeMap<String, ServerConfig> =
@@ -72,12 +74,12 @@ impl McpServers {
         Self(Arc::new(Inner { servers, shared, begun: OnceCell::new(), offered: Mutex::default() }))
     }
 
-    /// Whether there is none.
+    /// Whether there are no servers.
     pub fn is_empty(&self) -> bool {
         self.0.servers.is_empty()
     }
 
-    /// The names, sorted.
+    /// Returns the names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.servers.iter().map(|server| server.name.as_str())
     }
@@ -92,33 +94,32 @@ impl McpServers {
         self.0.servers.iter().find(|server| server.name == name).ok_or_else(unknown)
     }
 
-    /// Learns from earlier processes what servers have, and starts none: their [`status`](Self::status) has it.
+    /// Loads the cached tools of servers without starting any. [`status`](Self::status) then reports them.
     pub async fn recall(&self) {
         join_all(self.0.servers.iter().map(|server| server.recall())).await;
     }
 
-    /// Starts the servers beside each other, but for those whose tools are known from an earlier process: these start when
-    /// they are called. The first run does it where nobody has done so before. Whoever comes meanwhile waits until they
-    /// are being started.
+    /// Starts the servers concurrently, except those with a fresh cache entry, which start at the first call. The first
+    /// run does this if nothing else has. A concurrent caller waits until the servers are starting.
     pub async fn start(&self) {
         let begin = || async { drop(join_all(self.0.servers.iter().map(Server::begin)).await) };
         self.0.begun.get_or_init(begin).await;
     }
 
-    /// Waits until of every server the tools are known, or why it cannot be had; no longer than the longest of their
-    /// limits.
+    /// Waits until each server's tools are known or its start has failed. Returns after the longest of their start
+    /// timeouts at the latest.
     pub async fn ready(&self) {
         self.start().await;
         join_all(self.0.servers.iter().map(|server| server.settled())).await;
     }
 
-    /// Connects to every server, whether its tools are known or not.
+    /// Connects to every server, even if its tools are known.
     pub async fn connect(&self) {
         self.start().await;
         join_all(self.0.servers.iter().map(|server| async move { drop(server.connection().await) })).await;
     }
 
-    /// The tools that servers offer now. The same set as long as nothing has changed.
+    /// Returns the tools that the servers offer now. Returns the same set until something changes.
     pub fn tools(&self) -> ToolSet {
         let versions: Vec<u64> = self.0.servers.iter().map(|server| server.version()).collect();
         let mut offered = self.0.offered.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,7 +129,8 @@ impl McpServers {
         offered.tools.clone()
     }
 
-    /// Has the tools looked at again, by [`McpOptions::review`](crate::McpOptions::review): whoever looks has changed its mind.
+    /// Reviews the tools again, with [`McpOptions::review`](crate::McpOptions::review). To be called when the review
+    /// would decide differently.
     pub fn review_again(&self) {
         self.0.shared.notices.forget_withheld();
         self.0.offered.lock().unwrap_or_else(PoisonError::into_inner).versions.clear();
@@ -162,16 +164,16 @@ impl McpServers {
         if resources {
             tools.extend(resources::tools(self).into_iter().map(|tool| (tool.spec().name, tool)));
         }
-        // Names are legal, different, and schemas objects: that is how they are made.
+        // Cannot fail: the names are valid and unique, and the schemas are objects.
         ToolSet::new(tools.into_values()).unwrap_or_default()
     }
 
-    /// Ends all servers, which takes seconds at most. Calls of their tools fail from now on.
+    /// Closes all servers, which takes a few seconds at most. Later calls of their tools fail.
     pub async fn close(&self) {
         join_all(self.0.servers.iter().map(|server| server.close())).await;
     }
 
-    /// Kills the processes of all servers at once, for a program that must end now.
+    /// Kills the processes of all servers immediately, for a program that must exit now.
     pub fn kill(&self) {
         self.0.shared.groups.kill();
     }

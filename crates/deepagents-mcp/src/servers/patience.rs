@@ -1,4 +1,4 @@
-//! How long a request waits for servers that are starting.
+//! Limits how long a request waits for starting servers.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use tokio::time::timeout;
 use super::{McpServers, Server};
 use crate::text;
 
-/// Waits shorter than this are not told.
+/// Shorter waits are not reported.
 const SOON: Duration = Duration::from_secs(1);
 
 impl McpServers {
-    /// Waits until of every server the tools are known, or patience is at its end: a request goes on without those that are
-    /// still starting then, and they are not waited for again.
+    /// Waits until each server's tools are known, for at most [`McpOptions::patience`](crate::McpOptions::patience).
+    /// After that, requests proceed without the servers that are still starting, and do not wait for them again.
     pub(super) async fn wait(&self, cx: &Context) {
         let Some(patience) = self.0.shared.options.patience else { return self.ready().await };
         self.start().await;

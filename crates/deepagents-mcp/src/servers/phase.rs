@@ -1,4 +1,4 @@
-//! Where a server is between its start and its end, and what is known of it.
+//! The state of a server, and what is known about it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,17 @@ use crate::connection::{Connection, Protocol};
 use crate::error::McpError;
 use crate::tool::ListedTool;
 
-/// How long a server that failed is left alone at first; doubled each time, up to a minute.
+/// Delay before a failed server may be started again. Doubles with each failure, up to 64 s.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How often it is doubled.
+/// How many times the delay doubles.
 pub(super) const DOUBLED: u32 = 6;
 
-/// What a server has.
+/// What a server offers.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub(crate) tools: Vec<ListedTool>,
     pub(crate) resources: bool,
-    /// Whether it stems from an earlier process.
+    /// Whether it comes from the cache.
     pub(crate) cached: bool,
     pub(super) protocol: Protocol,
 }
@@ -31,20 +31,20 @@ impl Known {
     }
 }
 
-/// Where a server is.
+/// The state of a server.
 #[derive(Clone, Debug)]
 pub(crate) enum Phase {
-    /// Nobody has needed it yet.
+    /// Not started yet.
     Idle,
-    /// It is being started, after so many times that it could not be.
+    /// Starting, after this many failed starts.
     Starting(u32),
-    /// It answers, or did so last.
+    /// Connected, though the connection may have closed since.
     Ready(Arc<Connection>),
-    /// It could not be started.
+    /// The start failed.
     Failed(Failure),
 }
 
-/// Why a server could not be started, and when.
+/// A failed start.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) error: McpError,
@@ -53,7 +53,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Whether it is too early to try again. A server that wants a login is asked again by another process.
+    /// Whether it is too early to try again. A server that requires a login is never tried again in this process.
     pub(super) fn is_recent(&self) -> bool {
         let pause = PAUSE * 2u32.pow((self.times - 1).min(DOUBLED));
         matches!(self.error, McpError::Unauthorized { .. } | McpError::Scope { .. }) || self.at.elapsed() < pause

@@ -1,4 +1,4 @@
-//! One server: started when it is needed, and again where it has ended.
+//! A server, started when needed and restarted after it has ended.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,10 +21,10 @@ use crate::error::McpError;
 use crate::options::ToolReview;
 use crate::tool::McpTool;
 
-/// How long a changed list of tools is waited for before a request of the model, at most.
+/// How long a model request waits for a changed tool list.
 const RELIST: Duration = Duration::from_secs(10);
 
-/// One server.
+/// A server of the set.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) name: String,
@@ -32,11 +32,11 @@ pub(crate) struct Server {
     shared: Arc<Shared>,
     phase: watch::Sender<Phase>,
     known: Mutex<Option<Arc<Known>>>,
-    /// Counts changes of what is known.
+    /// Counts the changes of `known`.
     version: AtomicU64,
-    /// Whether requests go on without it while it starts.
+    /// Whether requests proceed without it while it starts.
     passed_over: AtomicBool,
-    /// A server that has asked something without saying which of several calls it is about is called once at a time.
+    /// Serialises calls, once the server has sent a request that could not be assigned to one of several calls.
     turns: Semaphore,
     pending: PendingCalls,
     closing: CancellationToken,
@@ -83,7 +83,7 @@ impl Server {
         Some(CacheFile::new(folder, &self.name, &self.config, options.root.as_deref()))
     }
 
-    /// Learns what an earlier process knew; says whether that is young enough not to look again.
+    /// Loads the cached tools. Returns whether they are fresh.
     pub(super) async fn recall(&self) -> bool {
         let cached = match self.cache_file() {
             Some(file) => file.read().await,
@@ -96,14 +96,14 @@ impl Server {
         is_fresh
     }
 
-    /// Begins: with what an earlier process has learnt, and where that is not enough by starting it.
+    /// Loads the cached tools, and starts the server unless they are fresh.
     pub(super) async fn begin(self: &Arc<Self>) {
         if !self.recall().await {
             self.start();
         }
     }
 
-    /// Starts it beside whatever goes on, unless it runs or is being started.
+    /// Starts the server in the background, unless it is running or starting.
     pub(super) fn start(self: &Arc<Self>) {
         let mut times = 0;
         let starts = self.phase.send_if_modified(|phase| {
@@ -122,13 +122,13 @@ impl Server {
         }
         let server = self.clone();
         self.tasks.spawn(async move {
-            // A task of its own, so that a panic in it does not leave the server in the middle of a start.
+            // A separate task, so that a panic does not leave the server in `Starting`.
             let establishing = server.clone();
             let mut task = tokio::spawn(async move { establishing.establish().await });
             let result = tokio::select! {
                 () = server.closing.cancelled() => {
                     task.abort();
-                    // Dropping what it has begun kills its process.
+                    // Waits until the task has dropped the connection, which kills the process.
                     let _ = task.await;
                     Err(McpError::Closed { server: server.name.clone() })
                 }
@@ -142,7 +142,7 @@ impl Server {
         });
     }
 
-    /// Takes the end of a start in.
+    /// Records the result of a start.
     async fn settle(&self, result: Result<(Connection, Known), McpError>, times: u32) {
         match result {
             Ok((connection, known)) => {
@@ -170,19 +170,19 @@ impl Server {
         }
     }
 
-    /// Connects and lists, within the limit.
+    /// Connects and lists the tools, within the start timeout.
     async fn establish(&self) -> Result<(Connection, Known), McpError> {
         let limit = self.config.start_timeout;
         let protocol = self.known().map(|known| known.protocol);
         let target = Target { name: &self.name, config: &self.config, shared: &self.shared };
         let begun = async {
             let connection = match connect(&target, protocol).await {
-                // It may speak another protocol than it did.
+                // The server may have changed its protocol since it was cached.
                 Err(McpError::Connect { .. }) if protocol.is_some() => connect(&target, None).await?,
                 connected => connected?,
             };
             let tools = match connection.tools().await {
-                // Listing changes nothing, so it may be tried again.
+                // Listing has no side effects, so it is retried once.
                 Err(McpError::Refused { .. }) => connection.tools().await?,
                 tools => tools?,
             };
@@ -194,21 +194,21 @@ impl Server {
         timeout(limit, begun).await.unwrap_or_else(|_| Err(expired()))
     }
 
-    /// Waits until something is known, or it could not be started.
+    /// Waits until the tools are known or the start has failed.
     pub(super) async fn settled(&self) {
         let mut phase = self.phase.subscribe();
-        // The sender is ours, so it is not gone.
+        // Cannot fail: `self` owns the sender.
         let _ = phase.wait_for(|phase| !self.is_awaited_in(phase)).await;
     }
 
-    /// Whether requests wait for it.
+    /// Whether requests wait for the server.
     pub(super) fn is_awaited(&self) -> bool {
         self.is_awaited_in(&self.phase())
     }
 
     fn is_awaited_in(&self, phase: &Phase) -> bool {
         match phase {
-            // One that failed before is not waited for again.
+            // Requests do not wait for a server that has failed before.
             Phase::Starting(times) => {
                 *times == 0 && self.known().is_none() && !self.passed_over.load(Ordering::Relaxed)
             }
@@ -216,12 +216,12 @@ impl Server {
         }
     }
 
-    /// Requests go on without it from now on, until it answers.
+    /// Lets requests proceed without the server until it responds.
     pub(super) fn pass_over(&self) {
         self.passed_over.store(true, Ordering::Relaxed);
     }
 
-    /// The connection, made where there is none.
+    /// Returns the connection. Connects if there is none.
     pub(crate) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, McpError> {
         loop {
             if self.closing.is_cancelled() {
@@ -233,7 +233,7 @@ impl Server {
                 Phase::Ready(connection) if !connection.is_closed() => return Ok(connection),
                 Phase::Failed(failure) if failure.is_recent() => return Err(failure.error),
                 Phase::Starting(_) => {
-                    // The sender is ours, so it is not gone.
+                    // Cannot fail: `self` owns the sender.
                     let _ = phase.changed().await;
                     if let Phase::Failed(failure) = self.phase() {
                         return Err(failure.error);
@@ -244,14 +244,14 @@ impl Server {
         }
     }
 
-    /// Fetches the list of tools again where it has changed, and starts what has ended badly a while ago.
+    /// Fetches a changed tool list again, and restarts a failed server after its delay.
     pub(super) async fn refresh(self: &Arc<Self>) {
         match self.phase() {
             Phase::Ready(connection) if connection.is_stale() && !connection.is_closed() => {
                 let (limit, changes) = (RELIST.min(self.config.start_timeout), connection.list_changes());
                 match timeout(limit, connection.tools()).await {
                     Err(_) => {
-                        // It is not waited for again until it says that something else has changed.
+                        // Requests wait for it again only after the next change.
                         connection.pass_over(changes);
                         self.shared.notices.failed(&McpError::Timeout { server: self.name.clone(), after: limit });
                     }
@@ -270,20 +270,20 @@ impl Server {
         }
     }
 
-    /// Looks at a tool as the server lists it now, where somebody looks at those that are offered.
+    /// Reviews a tool as the server lists it now, if there is a review.
     fn looked_at(self: &Arc<Self>, tool: &str) -> Result<(), McpError> {
         let Some(known) = self.known().filter(|_| self.review().is_some()) else { return Ok(()) };
         let Some(listed) = known.tools.iter().find(|listed| listed.name == tool) else { return Ok(()) };
         let looked_at = match (&listed.arguments, McpTool::new(self, listed)) {
             (_, Some(listed)) => self.reviewed(&listed),
-            // Nobody can look at what is not offered any more.
+            // A tool that cannot be offered any more cannot be reviewed.
             (Err(why), None) => Err(format!("the tool {tool} has changed: {why}")),
             (Ok(_), None) => Ok(()),
         };
         looked_at.map_err(|reason| McpError::Withheld { server: self.name.clone(), reason })
     }
 
-    /// Whether a tool may be offered, as far as somebody looks.
+    /// Whether the review, if there is one, lets a tool be offered.
     pub(super) fn reviewed(&self, tool: &McpTool) -> Result<(), String> {
         self.review().map_or(Ok(()), |review| review.check(&self.name, &tool.said()))
     }
@@ -292,7 +292,7 @@ impl Server {
         self.shared.options.review.as_ref()
     }
 
-    /// Makes a call.
+    /// Calls a tool.
     pub(crate) async fn call(
         self: &Arc<Self>,
         tool: &str,
@@ -302,16 +302,16 @@ impl Server {
         let mut connection = self.connection().await?;
         let mut _turn = None;
         if connection.takes_turns() {
-            // A semaphore that is never closed gives its permits.
+            // Cannot fail: the semaphore is never closed.
             _turn = self.turns.acquire().await.ok();
             connection = self.connection().await?;
         }
-        // What was offered may stem from an earlier process, or from before the server was started again.
+        // The offered tool may come from the cache, or from before a restart.
         self.looked_at(tool)?;
         connection.call(tool, args, self.config.call_timeout, &self.pending, cx).await
     }
 
-    /// Ends it.
+    /// Closes the server.
     pub(super) async fn close(&self) {
         self.closing.cancel();
         self.tasks.close();

@@ -1,4 +1,4 @@
-//! What all servers of a set have in common.
+//! State shared by the servers of a set.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -10,7 +10,7 @@ use crate::error::McpError;
 use crate::http;
 use crate::options::McpOptions;
 
-/// What all servers of a set have in common.
+/// State shared by the servers of a set.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: McpOptions,
@@ -24,33 +24,33 @@ impl Shared {
         Self { options, notices: Notices::default(), groups: Groups::default(), http: OnceLock::new() }
     }
 
-    /// The client of all servers that are addresses: the certificates that it trusts are read once.
+    /// Returns the client of all HTTP servers, so that the root certificates are loaded once.
     pub(crate) fn http_client(&self) -> Result<reqwest::Client, String> {
         if let Some(client) = self.http.get() {
             return Ok(client.clone());
         }
         let client = http::client()?;
-        // Of two that are made at once either will do.
+        // If two threads create one concurrently, either will do.
         Ok(self.http.get_or_init(|| client).clone())
     }
 }
 
-/// What nobody has been told of yet.
+/// Notices not yet reported.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     waiting: Mutex<Vec<MiddlewareEvent>>,
-    /// What was told last of servers that could not be had: a start that is tried again fails in the same way.
+    /// The last reported failure of each server. A retry that fails in the same way is not reported again.
     failures: Mutex<HashMap<String, String>>,
 }
 
 impl Notices {
-    /// A server offers so many tools.
+    /// Reports that a server offers this many tools.
     pub(super) fn connected(&self, server: &str, tools: usize) {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(server);
         self.push(MiddlewareEvent::McpServer { server: server.to_owned(), tools, problem: None, starting: false });
     }
 
-    /// A server cannot be had.
+    /// Reports that a server is not available.
     pub(super) fn failed(&self, error: &McpError) {
         let (server, problem) = (error.server().to_owned(), error.line());
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,12 +61,12 @@ impl Notices {
         }
     }
 
-    /// A tool of a server is not offered.
+    /// Reports that a tool is not offered.
     pub(super) fn withheld(&self, server: &str, tools: usize, why: String) {
         self.push(MiddlewareEvent::McpServer { server: server.to_owned(), tools, problem: Some(why), starting: false });
     }
 
-    /// Forgets what was not offered.
+    /// Drops notices about tools that are not offered.
     pub(super) fn forget_withheld(&self) {
         let is_withheld = |notice: &MiddlewareEvent| matches!(notice, MiddlewareEvent::McpServer { tools, problem: Some(_), .. } if *tools > 0);
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).retain(|notice| !is_withheld(notice));
@@ -81,7 +81,7 @@ impl Notices {
     }
 }
 
-/// The process groups that are alive, for a program that has no time to end them one by one.
+/// The running process groups, for a program that has no time to close servers one by one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Groups(Arc<Mutex<HashSet<Pid>>>);
 
@@ -97,7 +97,7 @@ impl Groups {
     /// Kills all of them.
     pub(super) fn kill(&self) {
         for group in self.0.lock().unwrap_or_else(PoisonError::into_inner).drain() {
-            // One that has gone needs no signal.
+            // The group may have exited already.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }

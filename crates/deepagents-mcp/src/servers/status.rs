@@ -1,4 +1,4 @@
-//! How servers are.
+//! The status of servers.
 
 use serde::Serialize;
 
@@ -6,44 +6,44 @@ use super::{McpServers, Phase};
 use crate::tool::McpTool;
 use deepagents_core::tool::{DynTool, ToolSpec};
 
-/// How a server is.
+/// The status of a server.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct ServerStatus {
-    /// Its name.
+    /// Name of the server.
     pub name: String,
-    /// Where it is.
+    /// Its state.
     pub state: ServerState,
-    /// What a model is told of its tools, as far as they are known.
+    /// Its tools as the model sees them, as far as known.
     pub tools: Vec<ToolSpec>,
-    /// How many of its tools are not offered.
+    /// The number of its tools that are not offered.
     pub hidden: usize,
-    /// Whether it has resources, as far as that is known.
+    /// Whether it has resources, as far as known.
     pub resources: bool,
 }
 
-/// Where a server is.
+/// The state of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 #[non_exhaustive]
 pub enum ServerState {
-    /// It has not been needed yet.
+    /// Not started yet.
     Idle,
-    /// It is being started.
+    /// Starting.
     Starting,
-    /// It answers.
+    /// Connected.
     Connected,
-    /// It has ended, and is started by the next call.
+    /// Ended. The next call restarts it.
     Ended,
-    /// It could not be started.
+    /// The start failed.
     Failed {
-        /// Why.
+        /// Why it failed.
         problem: String,
     },
 }
 
 impl ServerStatus {
-    /// Why it could not be started, if it could not.
+    /// Returns why the start failed, if it did.
     pub fn problem(&self) -> Option<&str> {
         match &self.state {
             ServerState::Failed { problem } => Some(problem),
@@ -53,7 +53,7 @@ impl ServerStatus {
 }
 
 impl McpServers {
-    /// How the servers are, by name.
+    /// Returns the status of each server, by name.
     pub fn status(&self) -> Vec<ServerStatus> {
         let one = |server: &std::sync::Arc<super::Server>| {
             let state = match server.phase() {

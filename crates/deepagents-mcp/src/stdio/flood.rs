@@ -1,21 +1,21 @@
-//! More lines than anybody reads.
+//! Limits the rate of lines that are not responses.
 
 use tokio::time::Instant;
 
-/// Lines that may come at once, and those that may follow each second: a server that tells of every step stays far below.
+/// The burst size, and the number of lines allowed per second after that. Far above what even a chatty server sends.
 const AT_ONCE: u32 = 50_000;
 const EACH_SECOND: u32 = 500;
 
-/// Counts the lines of a server that answer nothing.
+/// Counts a server's lines that are not responses.
 #[derive(Debug, Default)]
 pub(super) struct Flood {
     lines: u32,
-    /// Until when lines have been forgotten again.
+    /// When the count was last reduced.
     since: Option<Instant>,
 }
 
 impl Flood {
-    /// Another line came.
+    /// Counts a line. Returns whether the limit is exceeded.
     pub(super) fn is_one_too_many(&mut self) -> bool {
         let since = *self.since.get_or_insert_with(Instant::now);
         self.lines = self.lines.saturating_add(1);

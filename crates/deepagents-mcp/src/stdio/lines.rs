@@ -1,4 +1,4 @@
-//! What a server writes to stdout, line by line.
+//! Reads a server's stdout line by line.
 
 use std::collections::VecDeque;
 
@@ -10,23 +10,23 @@ use super::flood::Flood;
 use super::message;
 use super::stderr::StderrTail;
 
-/// Bytes of a line. A longer one is not kept.
+/// Maximum size of a line that is buffered, in bytes.
 const LONGEST: usize = 16 << 20;
-/// Bytes of a line that has no end.
+/// Size after which an unfinished line ends the connection, in bytes.
 const ENDLESS: usize = 64 << 20;
 
-/// The messages of a server. No line makes it keep more than the longest that is taken; a line that does not end, or more lines
-/// than anybody reads, are its end, as nobody gets an answer behind them.
+/// Reads the messages of a server with bounded memory. An endless line, or too many lines that are not responses, end
+/// the connection, since no response could get through.
 #[derive(Debug)]
 pub(super) struct MessageLines<R> {
     read: BufReader<R>,
     line: Vec<u8>,
-    /// The line that is too long, and has not ended yet.
+    /// The oversized line being skipped.
     too_long: Option<OversizedLine>,
-    /// Messages that came with an earlier one.
+    /// Parsed messages not yet returned.
     waiting: VecDeque<ServerJsonRpcMessage>,
     flood: Flood,
-    /// Where it is told why nothing more is read.
+    /// Records why reading has stopped.
     tail: StderrTail,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct MessageLines<R> {
 struct OversizedLine {
     about: Outline,
     bytes: usize,
-    /// Whether who waits for it was told.
+    /// Whether the caller got its error response.
     told: bool,
 }
 
@@ -44,7 +44,7 @@ impl OversizedLine {
         self.bytes = self.bytes.saturating_add(bytes.len());
     }
 
-    /// What stands for the answer that the line would have been, once it is known to whom.
+    /// Returns an error in place of the response that the line holds, once its request ID is known.
     fn answer(&mut self, has_ended: bool) -> Option<ServerJsonRpcMessage> {
         if self.told {
             return None;
@@ -62,14 +62,14 @@ impl<R: AsyncRead + Unpin> MessageLines<R> {
         Self { read, line, too_long: None, waiting, flood: Flood::default(), tail }
     }
 
-    /// The next message; nothing once the server has closed its stdout. Whoever stops waiting loses nothing: what was read
-    /// of a line is kept.
+    /// Returns the next message, or `None` once the server has closed its stdout. Cancel safe: a partial line stays
+    /// buffered.
     pub(super) async fn next(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             if let Some(message) = self.waiting.pop_front() {
                 return Some(message);
             }
-            // A pipe that breaks is one that has ended.
+            // A read error counts as EOF.
             let bytes = self.read.fill_buf().await.unwrap_or_default();
             let is_end = bytes.is_empty();
             let end = bytes.iter().position(|byte| *byte == b'\n');
@@ -102,7 +102,7 @@ impl<R: AsyncRead + Unpin> MessageLines<R> {
         }
     }
 
-    /// Takes in the line that has ended, and says whether it is one too many.
+    /// Parses the completed line. Returns whether it exceeds the rate limit.
     fn take_line(&mut self) -> bool {
         if let Some(mut line) = self.too_long.take() {
             self.waiting.extend(line.answer(true));
@@ -113,7 +113,7 @@ impl<R: AsyncRead + Unpin> MessageLines<R> {
             came.iter().any(|message| matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)));
         self.waiting.extend(came);
         self.line.clear();
-        // The longest line that ever came is not kept for good.
+        // Frees the memory of an unusually long line.
         self.line.shrink_to(64 << 10);
         !answers && self.flood.is_one_too_many()
     }

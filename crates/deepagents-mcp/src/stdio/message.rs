@@ -1,5 +1,5 @@
-//! Messages of servers, read as far as they can be: whoever waits for an answer that cannot be read is told so, and does
-//! not wait until its limit.
+//! Parses messages leniently. If a response cannot be parsed, its caller gets an error at once and does not wait for
+//! the timeout.
 
 use deepagents_core::json::{Outline, mend_escapes};
 use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage};
@@ -8,14 +8,14 @@ use serde_json::{Map, Value, json};
 use super::shallow::shallow;
 use crate::text;
 
-/// Characters of what is wrong with an answer.
+/// Maximum length of a parse error, in characters.
 const SHOWN: usize = 300;
-/// Levels of a list of tools that are read where it has more than can be.
+/// Nesting depth to which a tool list that is too deep is read.
 const LEVELS: usize = 100;
-/// Places in a line at which a message is looked for that stands behind other words.
+/// Maximum number of positions in a line where a message after other text is looked for.
 const PLACES: usize = 8;
 
-/// The messages of a line: one as a rule, several where they are a batch, none where it is anything else.
+/// Parses the messages of a line: usually one, several for a batch, none if the line is anything else.
 pub(crate) fn read(line: &[u8]) -> Vec<ServerJsonRpcMessage> {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
     if let Ok(message) = serde_json::from_slice(line) {
@@ -29,18 +29,18 @@ pub(crate) fn read(line: &[u8]) -> Vec<ServerJsonRpcMessage> {
     }
 }
 
-/// What stands for an answer that cannot be read.
+/// Returns an error in place of a response that cannot be parsed.
 pub(crate) fn unreadable(id: RequestId, why: &str) -> ServerJsonRpcMessage {
     let words = format!("unreadable answer: {}", text::line(why, SHOWN));
     by_number(JsonRpcMessage::error(ErrorData::new(ErrorCode::INTERNAL_ERROR, words, None), Some(id)))
 }
 
-/// An id as the protocol has them.
+/// Parses a request ID.
 pub(super) fn request_id(id: Value) -> Option<RequestId> {
     serde_json::from_value(id).ok()
 }
 
-/// The messages of a text that begins as JSON.
+/// Parses the messages of a text that starts as JSON.
 fn values(line: &str) -> Vec<ServerJsonRpcMessage> {
     let mended = mend_escapes(line);
     let mut messages = Vec::new();
@@ -65,15 +65,16 @@ fn values(line: &str) -> Vec<ServerJsonRpcMessage> {
     }
 }
 
-/// The list of tools that a text is, without what is too deep to be read: one such tool takes nothing away from the others.
+/// Parses a tool list that is nested too deeply, without the parts that are too deep: one such tool must not hide the
+/// others.
 fn list_of_tools(text: &str) -> Option<ServerJsonRpcMessage> {
     let read: Value = serde_json::from_str(&shallow(text, LEVELS)).ok()?;
     read.get("result")?.get("tools")?.as_array()?;
     one(read)
 }
 
-/// The answer that stands behind other words in a line, such as those of a log that got between. A request there is what
-/// somebody writes about one.
+/// Parses a response that follows other text on a line, such as log output. A request in such a place is only logged,
+/// not sent.
 fn behind_words(line: &str) -> Vec<ServerJsonRpcMessage> {
     let places = line.match_indices('{').take(PLACES).filter_map(|(at, _)| line.get(at..));
     let mut values = places.filter_map(|rest| serde_json::from_str::<Value>(&mend_escapes(rest)).ok());
@@ -81,11 +82,11 @@ fn behind_words(line: &str) -> Vec<ServerJsonRpcMessage> {
     value.and_then(one).into_iter().collect()
 }
 
-/// One message, with what is wrong with it put right where it is clear what is meant.
+/// Parses one message, and repairs it where the intent is clear.
 fn one(value: Value) -> Option<ServerJsonRpcMessage> {
     let Value::Object(mut fields) = value else { return None };
     if fields.contains_key("method") {
-        // Parameters that are none of the protocol's must not keep a request from being refused.
+        // Invalid parameters must not prevent the request from being refused.
         fields.retain(|name, value| name != "params" || value.is_object());
         return serde_json::from_value(Value::Object(fields)).ok();
     }
@@ -94,7 +95,7 @@ fn one(value: Value) -> Option<ServerJsonRpcMessage> {
     if !is_answer && fields.contains_key("jsonrpc") {
         return Some(unreadable(id, "it has neither a result nor an error"));
     }
-    // A line of a log may have an id, too.
+    // A log line may have an `id` too.
     let is_bare = || fields.keys().all(|name| ["id", "result", "error"].contains(&name.as_str()));
     if !is_answer || (!fields.contains_key("jsonrpc") && !is_bare()) {
         return None;
@@ -121,7 +122,7 @@ fn mend_answer(fields: &mut Map<String, Value>) {
     *error = json!({"code": code.unwrap_or(ErrorCode::INTERNAL_ERROR.0), "message": words, "data": data});
 }
 
-/// The message with its id as we have sent it: there are servers that make a text of every number.
+/// Converts a numeric request ID in a string back to a number. Some servers convert all IDs to strings.
 fn by_number(mut message: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
     let id = match &mut message {
         JsonRpcMessage::Response(response) => Some(&mut response.id),
@@ -204,7 +205,7 @@ mod tests {
         ];
         let deep = format!("{{\"id\":6,\"result\":{}", "[".repeat(100_000));
         assert_eq!(shown(&deep).len(), 1);
-        // A sequence that looks like chance and is the same each time.
+        // A deterministic pseudo-random sequence.
         let mut state = 1_u64;
         let mut next = move |below: usize| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,4 +1,4 @@
-//! Servers that are programs, spoken to over stdin and stdout.
+//! Servers that are child processes, over stdin and stdout.
 
 mod flood;
 mod lines;
@@ -28,8 +28,9 @@ use crate::config::StdioConfig;
 use crate::error::McpError;
 use crate::servers::Shared;
 
-/// The variables of the environment that a server is given, where they are set: enough to find programs, the home and
-/// the language, and no keys. Those that official SDKs pass on, and what proxies, certificates and temporary files need.
+/// The environment variables that a server inherits, if set: enough to find programs, the home directory and the
+/// locale, but no keys. These are the variables that official SDKs pass on, and those for certificates and temporary
+/// files.
 pub const SAFE_VARIABLES: [&str; 15] = [
     "HOME",
     "LOGNAME",
@@ -48,19 +49,19 @@ pub const SAFE_VARIABLES: [&str; 15] = [
     "NODE_EXTRA_CA_CERTS",
 ];
 
-/// The pipes of a server and its process, which ends with them.
+/// The pipes of a server, and its process, which ends when they are closed.
 pub(crate) struct StdioTransport {
     stdout: MessageLines<ChildStdout>,
     stdin: AsyncRwTransport<RoleClient, Empty, ChildStdin>,
     process: Process,
 }
 
-/// A server that was started.
+/// A started server.
 pub(crate) struct Started {
     pub(crate) transport: StdioTransport,
-    /// How it ends.
+    /// Receives the exit status.
     pub(crate) ending: Ending,
-    /// Ends once its stderr does.
+    /// Completes when stderr reaches EOF.
     pub(crate) drained: JoinHandle<()>,
 }
 
@@ -91,8 +92,8 @@ pub(crate) fn start(name: &str, config: &StdioConfig, shared: &Shared, tail: &St
     Ok(Started { transport, ending, drained })
 }
 
-/// Why a program could not be started, of which the system says no more than that something is not there: it may be the
-/// directory.
+/// Names the working directory in a spawn error if that is what is missing: the system reports only that something does
+/// not exist.
 #[allow(clippy::disallowed_methods, reason = "the directory is one that a program is started in")]
 fn in_directory(source: std::io::Error, directory: Option<&std::path::PathBuf>) -> std::io::Error {
     match directory.filter(|directory| !directory.is_dir()) {

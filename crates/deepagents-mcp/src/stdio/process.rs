@@ -1,4 +1,4 @@
-//! The process of a server: a group of its own, so that what it starts ends with it.
+//! The process of a server, in its own process group, so that its descendants end with it.
 
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use tokio::time::timeout;
 
 use crate::servers::Groups;
 
-/// How long a server may take to end once its stdin is closed.
+/// How long a server may take to exit after its stdin is closed.
 const AFTER_EOF: Duration = Duration::from_millis(1_000);
 /// How long it may take after SIGTERM.
 const AFTER_TERM: Duration = Duration::from_millis(500);
 
-/// How a server ended, once it has.
+/// The exit status, once the process has ended.
 pub(crate) type Ending = watch::Receiver<Option<ExitStatus>>;
 
-/// A process that leads a group. Dropping it kills the group.
+/// A process group leader. Dropping it kills the group.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -28,7 +28,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Of a child that was started as the leader of a group.
+    /// Wraps a child that leads a process group.
     pub(super) fn new(child: Child, groups: Groups) -> Self {
         let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         if let Some(group) = group {
@@ -41,7 +41,7 @@ impl Process {
         self.ending.subscribe()
     }
 
-    /// Waits for it to end, its stdin being closed; makes it end where it does not.
+    /// Waits for the process to exit after its stdin was closed. Sends SIGTERM, then SIGKILL, if it does not.
     pub(super) async fn end(&mut self) {
         for (grace, signal) in [(AFTER_EOF, Signal::TERM), (AFTER_TERM, Signal::KILL)] {
             if let Ok(ended) = timeout(grace, self.child.wait()).await {
@@ -50,9 +50,9 @@ impl Process {
             }
             self.signal(signal);
         }
-        // What it has started may have outlived it.
+        // Descendants may have outlived it.
         self.kill();
-        // A killed process that cannot end, such as one that waits for a disk, is not waited for.
+        // A killed process may be unable to exit, for example in uninterruptible I/O, so the wait is limited.
         if let Ok(Ok(status)) = timeout(AFTER_TERM, self.child.wait()).await {
             self.ending.send_replace(Some(status));
         }
@@ -60,7 +60,7 @@ impl Process {
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // A group that has gone needs no signal.
+            // The group may have exited already.
             let _ = kill_process_group(group, signal);
         }
     }

@@ -1,5 +1,5 @@
-//! A session of its own for a server: it has no terminal, so that it writes no sequence to that of the person and reads
-//! nothing that is typed there.
+//! Starts a server in its own session. Without a controlling terminal it cannot write escape sequences to the user's
+//! terminal or read what is typed there.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -7,14 +7,14 @@ use std::sync::LazyLock;
 use rustix::fs::{Access, access};
 use tokio::process::Command;
 
-/// What starts a program in a session.
+/// The `setsid` program, if installed.
 static SETSID: LazyLock<Option<&'static str>> =
     LazyLock::new(|| ["/usr/bin/setsid", "/bin/setsid"].into_iter().find(|path| is_program(Path::new(path))));
 
-/// A command that leads a process group, and a session where the system can see to that.
+/// Returns a command that leads a process group, and also a session if `setsid` is installed.
 pub(super) fn command(program: &str, path: Option<&str>, directory: Option<&Path>) -> Command {
     match *SETSID {
-        // What is not there is told by starting it.
+        // A missing program is started directly, so that the error names it.
         Some(setsid) if is_there(program, path, directory) => {
             let mut command = Command::new(setsid);
             command.arg(program);

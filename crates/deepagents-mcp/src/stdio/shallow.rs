@@ -1,6 +1,6 @@
-//! JSON that is deeper than can be read.
+//! Cuts off JSON that is nested too deeply.
 
-/// The text with `null` in the place of everything that stands below so many levels.
+/// Replaces everything below `most` levels with `null`.
 pub(super) fn shallow(text: &str, most: usize) -> String {
     let mut kept = String::with_capacity(text.len());
     let (mut depth, mut in_text, mut escaped) = (0usize, false, false);

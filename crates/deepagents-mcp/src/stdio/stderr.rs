@@ -1,4 +1,4 @@
-//! What a server prints to stderr: drained always, its end remembered, all of it in a file where one is wanted.
+//! Drains a server's stderr. Keeps its end in memory, and optionally logs it to a file.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -9,18 +9,18 @@ use tokio::process::ChildStderr;
 
 use crate::text;
 
-/// Bytes of the end that are remembered.
+/// Number of bytes kept from the end.
 const TAIL: usize = 2_048;
-/// Bytes of a log; what comes after is drained and dropped.
+/// Maximum size of a log, in bytes. Later output is dropped.
 const LOG: usize = 1 << 20;
-/// Characters that an error shows.
+/// Maximum length of a line in an error, in characters.
 const SHOWN: usize = 300;
 
-/// The end of what a server has printed.
+/// The end of a server's stderr output.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StderrTail {
     printed: Arc<Mutex<VecDeque<u8>>>,
-    /// What it said on stdout behind which nothing is read.
+    /// Why reading from stdout has stopped, if it has.
     endless: Arc<OnceLock<String>>,
 }
 
@@ -32,12 +32,12 @@ impl StderrTail {
         tail.drain(..over);
     }
 
-    /// Notes what it said on stdout behind which nothing is read.
+    /// Records why reading from stdout has stopped.
     pub(super) fn say(&self, words: &str) {
         self.endless.get_or_init(|| words.to_owned());
     }
 
-    /// The last line that says something.
+    /// Returns the last line that is not blank, or the reason why reading has stopped.
     pub(crate) fn last_line(&self) -> String {
         if let Some(words) = self.endless.get() {
             return words.clone();
@@ -49,7 +49,7 @@ impl StderrTail {
     }
 }
 
-/// Reads to the end: a pipe that nobody reads blocks the server.
+/// Reads to EOF. A pipe that nobody reads would block the server.
 pub(super) async fn drain(mut stderr: ChildStderr, tail: StderrTail, log: Option<PathBuf>) {
     let mut file = match log {
         Some(path) => create(path).await,
@@ -65,7 +65,7 @@ pub(super) async fn drain(mut stderr: ChildStderr, tail: StderrTail, log: Option
         if let Some(log) = &mut file
             && (written.is_empty() || log.write_all(written).await.is_err() || log.flush().await.is_err())
         {
-            // A log that is full or cannot be written is no reason to stop reading.
+            // Keeps draining when the log is full or cannot be written.
             file = None;
         }
     }

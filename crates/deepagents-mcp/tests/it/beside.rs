@@ -1,4 +1,4 @@
-//! Calls of one server beside each other, and what it says meanwhile.
+//! Concurrent calls of one server, and its requests meanwhile.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::script::{Script, agent, alone, echo, one_call, options, results, run, text};
 
-/// A person can be asked.
+/// Servers with elicitation enabled, and an agent that uses them.
 fn asked(script: &Script, turns: impl IntoIterator<Item = Turn>) -> (McpServers, Agent) {
     let config = script.config().call_timeout(Duration::from_secs(30));
     let servers = McpServers::new([("alpha", config)], McpOptions { elicitation: true, ..options() });
@@ -27,7 +27,7 @@ fn two() -> Turn {
     Turn::calls([("mcp__alpha__echo", json!({"text": "a"})), ("mcp__alpha__echo", json!({"text": "b"}))])
 }
 
-/// Answers the first call once there is a second one, which what the shell between says comes before.
+/// Answers the first call only after the second arrives, and runs `between` before that.
 fn together(between: &str) -> String {
     let both = format!("{}\nid=$first\n{}", text("$id"), text("$id"));
     format!("if [ -z \"$first\" ]; then first=$id; else call=$id\n{between}\nid=$call\n{both}\nfirst=\nfi")

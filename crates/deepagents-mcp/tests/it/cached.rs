@@ -1,4 +1,4 @@
-//! Tools that are known from an earlier process.
+//! Tools cached by an earlier process.
 
 use deepagents_mcp::{McpOptions, McpServers};
 use deepagents_models::scripted::Turn;
@@ -97,7 +97,7 @@ async fn whoever_asks_for_tools_while_servers_are_being_started_waits_for_them()
     let with_cache = McpOptions { cache_dir: Some(folder.path().to_owned()), ..options() };
     let servers = McpServers::new([("alpha", script.config())], with_cache);
     let (agent, model) = agent(&servers, [Turn::text("Done.")]);
-    // Whoever starts them reads what an earlier process knew first, which takes a while.
+    // `start` reads the cache first, which takes a while.
     tokio::join!(servers.start(), async { drop(run(&agent, "Go.").await) });
     servers.close().await;
     assert_eq!(offered(&model, 0), ["mcp__alpha__echo"]);

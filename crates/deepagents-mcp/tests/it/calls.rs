@@ -1,4 +1,4 @@
-//! Calls of tools of servers.
+//! Tool calls.
 
 use deepagents_core::event::{EventKind, MiddlewareEvent};
 use deepagents_core::tool::Effect;

@@ -1,4 +1,4 @@
-//! What servers cost: no turn of each other, and little memory.
+//! Servers start concurrently and use little memory.
 
 use std::process::Command;
 
@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 use crate::issuer::read;
 use crate::script::{Script, echo, options, text};
 
-/// Bytes that a connected server may take of this process.
+/// Maximum memory per connected server, in bytes.
 const MOST: u64 = 1 << 20;
-/// Servers that are connected to find out.
+/// Number of servers connected for the measurement.
 const SERVERS: usize = 20;
 
 #[tokio::test]
 async fn ten_servers_start_beside_each_other_each_while_the_others_have_not_answered() {
     let meeting = tempfile::tempdir().unwrap();
     let place = meeting.path().join("there");
-    // Each of them answers once all are there, so servers that started one after the other would never answer.
+    // Each server responds only once all are running, so sequential starts would hang.
     let waits =
         format!("echo here >> '{0}'; while [ \"$(wc -l < '{0}')\" -lt 10 ]; do sleep 0.02; done", place.display());
     let scripts: Vec<Script> = (0..10).map(|_| Script::new(&[echo()], text("echoed")).at_start(&waits)).collect();
@@ -30,7 +30,7 @@ async fn ten_servers_start_beside_each_other_each_while_the_others_have_not_answ
     assert_eq!(status.iter().map(|server| server.tools.len()).sum::<usize>(), 10);
 }
 
-/// A list as real servers have it.
+/// A tool list of realistic size.
 fn tools() -> Vec<Value> {
     let properties = json!({"path": {"type": "string", "description": "Where it is."}, "depth": {"type": "integer"}});
     let tool = |number: usize| {
@@ -43,7 +43,7 @@ fn tools() -> Vec<Value> {
     (0..12).map(tool).collect()
 }
 
-/// Bytes of this process.
+/// The memory of this process, in bytes.
 fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -59,7 +59,7 @@ async fn connected(servers: Vec<ServerConfig>) -> McpServers {
     servers
 }
 
-/// Runs a case in a process of its own, which measures it. The process runs this test again.
+/// Measures a case in a child process, which runs this test again.
 fn measured(name: &str, servers: impl AsyncFn(usize) -> Vec<ServerConfig>) {
     const ROLE: &str = "A_PROCESS_THAT_IS_MEASURED";
     let name = format!("cost::{name}");
@@ -71,7 +71,7 @@ fn measured(name: &str, servers: impl AsyncFn(usize) -> Vec<ServerConfig>) {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        // What is made once for all of them is there then.
+        // After this, everything shared by all servers is allocated.
         let first = connected(servers(1).await).await;
         let before = memory();
         let others = connected(servers(SERVERS).await).await;
@@ -104,7 +104,7 @@ fn a_connected_address_takes_little_memory_here() {
     });
 }
 
-/// The address of a server with these tools, which keeps nothing.
+/// The URL of a stateless server with these tools.
 async fn listening() -> String {
     use tokio::io::AsyncWriteExt;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,4 @@
-//! Servers as files describe them, and what is said of them.
+//! Servers configured in files, and their display.
 
 use deepagents_core::event::MiddlewareEvent;
 use deepagents_mcp::{ConfigFile, EntryError, FileError, McpServers, ServerConfig, ToolFilter};
@@ -57,7 +57,7 @@ async fn what_was_put_in_for_a_variable_is_in_no_error() {
 
     let refusing = "KEY=$0; echo \"what is $KEY\" >&2; exit 4";
     let config = entry(&json!({"command": "/bin/sh", "args": ["-c", refusing, "${DOCS_KEY}"]})).unwrap();
-    // Nobody listens there.
+    // No server listens on this port.
     let address = ServerConfig::http("http://someone-else:pass-word-1@127.0.0.1:1/mcp?key=sesame%2D0815&x=1");
     let short = ServerConfig::http("http://me:pw@127.0.0.1:1/mcp?key=s3c&x=1");
     let servers = McpServers::new([("alpha", config), ("beta", address), ("gamma", short)], options());

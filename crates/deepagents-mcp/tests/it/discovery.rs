@@ -1,4 +1,4 @@
-//! Who issues the tokens of a server, where not every place that may say so does.
+//! Discovery of token issuers with missing or broken metadata.
 
 use deepagents_mcp::{ServerConfig, auth};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn status(status: &'static str, head: &str) -> Answer {
     (status, head.to_owned(), json!("a page for people"))
 }
 
-/// What an issuer says of itself.
+/// The metadata of an issuer.
 fn describes(issuer: &str, endpoints: &str) -> Answer {
     ok(json!({
         "issuer": issuer,
@@ -26,7 +26,7 @@ fn describes(issuer: &str, endpoints: &str) -> Answer {
     }))
 }
 
-/// The paths below `/.well-known/` that were asked for, and those that end so.
+/// The paths below `/.well-known/` that were requested.
 fn looked_at(issuer: &Issuer) -> Vec<String> {
     let lines = issuer.requests("GET").into_iter().map(|request| request.line);
     let paths = lines.filter_map(|line| Some(line.split(' ').nth(1)?.to_owned()));
@@ -47,7 +47,7 @@ async fn a_server_that_names_nobody_issues_its_own_tokens_whatever_else_is_there
                 status("302 Found", "location: http://127.0.0.1:9/in\r\n"),
             ),
             ("GET /.well-known/oauth-protected-resource", status("200 OK", "")),
-            // It is the origin that this describes.
+            // This describes the origin.
             ("GET /.well-known/oauth-authorization-server/mcp", describes(&origin, "http://127.0.0.1:9")),
         ];
     });
@@ -88,7 +88,7 @@ async fn an_issuer_with_a_path_is_looked_for_in_the_order_of_the_protocol() {
         let meta = json!({"resource": format!("{base}/mcp"), "authorization_servers": [tenant]});
         wants.places = vec![
             ("GET /meta", ok(meta)),
-            // One that knows of no tenants answers with itself.
+            // An issuer without tenants returns its own metadata.
             ("GET /.well-known/oauth-authorization-server/tenant/1", describes(&base, "http://127.0.0.1:9")),
             ("GET /.well-known/openid-configuration/tenant/1", status("502 Bad Gateway", "")),
             ("GET /tenant/1/.well-known/openid-configuration", describes(&tenant, &base)),

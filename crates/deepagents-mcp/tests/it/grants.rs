@@ -1,4 +1,4 @@
-//! Tokens that nobody logs in for.
+//! Tokens without a person's login.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};

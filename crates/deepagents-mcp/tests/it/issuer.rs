@@ -1,4 +1,4 @@
-//! A server that wants a token and whoever issues it, at one address.
+//! A server that requires tokens and their issuer, on one address.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,41 +6,41 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A server that wants a token and whoever issues it. It keeps every request.
+/// A server that requires tokens, and their issuer. Records every request.
 #[derive(Clone)]
 pub(crate) struct Issuer {
     pub(crate) address: String,
     state: Arc<Mutex<State>>,
 }
 
-/// What it wants and what it did.
+/// Its settings and state.
 pub(crate) struct State {
     requests: Vec<Request>,
-    /// Whether tokens are bound to keys, and proofs have nonces.
+    /// Whether tokens are bound to keys and proofs carry nonces.
     pub(crate) dpop: bool,
-    /// Whether a client may be a document.
+    /// Whether client metadata documents are supported.
     pub(crate) documents: bool,
-    /// How clients prove who they are.
+    /// Client authentication methods.
     pub(crate) methods: Vec<&'static str>,
-    /// What a call of a tool needs beside what everything needs.
+    /// Scope that a tool call requires in addition to the general ones.
     pub(crate) call_scope: Option<&'static str>,
-    /// For how many seconds it says that a token is good.
+    /// Lifetime of tokens in seconds.
     pub(crate) expires_in: u64,
-    /// Where tokens are issued, if not here.
+    /// The token endpoint, if it is at another URL.
     pub(crate) elsewhere: Option<String>,
-    /// Where people log in, if not here.
+    /// The login page, if it is at another URL.
     pub(crate) page: Option<&'static str>,
-    /// Whether clients register by themselves.
+    /// Whether dynamic client registration is supported.
     pub(crate) registers: bool,
-    /// Whether it says where its metadata is.
+    /// Whether the server names the URL of its metadata.
     pub(crate) points: bool,
-    /// What is answered at a path in place of what usually is.
+    /// Responses that replace the usual ones, by path.
     pub(crate) places: Vec<(&'static str, Answer)>,
-    /// Tokens that were issued, with what they cover.
+    /// Issued tokens with their scopes.
     tokens: Vec<(String, String)>,
 }
 
-/// A request as it came.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) line: String,
@@ -54,7 +54,7 @@ impl Request {
         Some(self.head.lines().find(fits)?.split_once(':')?.1.trim())
     }
 
-    /// A parameter of a form.
+    /// Returns a form parameter.
     pub(crate) fn param(&self, name: &str) -> Option<String> {
         let mut pairs = form_urlencoded::parse(self.body.as_bytes());
         pairs.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
@@ -96,7 +96,7 @@ impl Issuer {
         issuer
     }
 
-    /// The same with other wishes.
+    /// Changes the settings.
     pub(crate) fn with(self, change: impl FnOnce(&mut State)) -> Self {
         change(&mut self.state.lock().unwrap());
         self
@@ -106,18 +106,18 @@ impl Issuer {
         change(&mut self.state.lock().unwrap());
     }
 
-    /// Where the server is.
+    /// Returns the URL of the server.
     pub(crate) fn url(&self) -> String {
         format!("{}/mcp", self.address)
     }
 
-    /// The requests that begin so.
+    /// Returns the requests that start with this.
     pub(crate) fn requests(&self, beginning: &str) -> Vec<Request> {
         let state = self.state.lock().unwrap();
         state.requests.iter().filter(|request| request.line.starts_with(beginning)).cloned().collect()
     }
 
-    /// Lets no token count any more that was issued so far.
+    /// Revokes all tokens issued so far.
     pub(crate) fn revoke(&self) {
         self.state.lock().unwrap().tokens.clear();
     }
@@ -191,12 +191,12 @@ impl State {
         let token = format!("token-{}", self.requests.len());
         self.tokens.push((token.clone(), request.param("scope").unwrap_or_else(|| "notes:read".to_owned())));
         let kind = if self.dpop { "DPoP" } else { "Bearer" };
-        // Some say it as a text.
+        // Some issuers send a string.
         let expires = if self.expires_in == 3600 { json!("3600") } else { json!(self.expires_in) };
         ok(json!({"access_token": token, "token_type": kind, "expires_in": expires, "refresh_token": "again-1"}))
     }
 
-    /// A server with one tool.
+    /// The MCP server, with one tool.
     fn server(&self, base: &str, request: &Request) -> Answer {
         let scheme = if self.dpop { "DPoP" } else { "Bearer" };
         let pointer =
@@ -235,7 +235,7 @@ impl State {
     }
 }
 
-/// The parts of a signed token.
+/// Decodes the header and claims of a signed token.
 pub(crate) fn decoded(token: &str) -> (Value, Value) {
     use base64::Engine;
     let part = |number: usize| {
@@ -276,19 +276,19 @@ pub(crate) async fn read(stream: &mut TcpStream) -> Option<Request> {
     }
 }
 
-/// A value of the address that a person logs in at.
+/// Returns a query value of the login URL.
 fn value(address: &str, name: &str) -> String {
     let url = reqwest::Url::parse(address).unwrap();
     url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned()).unwrap()
 }
 
-/// Connects to where a browser is sent back to, and does nothing else.
+/// Connects to the redirect URI and sends nothing.
 pub(crate) async fn connects(address: &str) -> TcpStream {
     let back = reqwest::Url::parse(&value(address, "redirect_uri")).unwrap();
     TcpStream::connect(("127.0.0.1", back.port().unwrap())).await.unwrap()
 }
 
-/// Goes where a browser is sent back to, with this in place of the code; gives the page.
+/// Follows the redirect with this instead of the code. Returns the page.
 pub(crate) async fn comes_back_with(address: &str, said: &str, state: Option<&str>) -> String {
     let state = state.map_or_else(|| value(address, "state"), str::to_owned);
     let path = reqwest::Url::parse(&value(address, "redirect_uri")).unwrap().path().to_owned();
@@ -300,7 +300,7 @@ pub(crate) async fn comes_back_with(address: &str, said: &str, state: Option<&st
     page
 }
 
-/// Goes where a browser is sent back to.
+/// Follows the redirect as the browser.
 pub(crate) async fn comes_back(address: String) {
     let page = comes_back_with(&address, "code=code-1", None).await;
     assert!(page.starts_with("HTTP/1.1 200"), "{page}");

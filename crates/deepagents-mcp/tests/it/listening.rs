@@ -1,4 +1,4 @@
-//! Changes of lists that a server of the newer protocol tells on a stream of its own.
+//! List changes that a server of the newer protocol announces on a subscription stream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::issuer::read;
 use crate::script::{Script, agent, alone, echo, eventually, offered, one_call, results, run, text};
 
-/// A server whose streams of notices end at once. With each of them it has one more tool.
+/// A server whose subscription streams end immediately. Each stream adds a tool.
 async fn forgetful() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/mcp", listener.local_addr().unwrap());

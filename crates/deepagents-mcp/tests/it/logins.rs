@@ -1,4 +1,4 @@
-//! Logins, with an issuer of tokens that says yes.
+//! Logins with an issuer that grants everything.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -17,13 +17,13 @@ pub(crate) fn http(config: &ServerConfig) -> HttpConfig {
     }
 }
 
-/// The server of an issuer, with this for its logins.
+/// The configuration for the server of an issuer, with these OAuth settings.
 pub(crate) fn entry(issuer: &Issuer, oauth: &Value) -> ServerConfig {
     let entry: Entry = serde_json::from_value(json!({"url": issuer.url(), "oauth": oauth})).unwrap();
     entry.config(&|_| Some("hush-hush".to_owned())).unwrap()
 }
 
-/// Logs in; gives the address that was shown.
+/// Logs in. Returns the URL that was shown.
 pub(crate) async fn login(config: &ServerConfig, folder: &Path) -> reqwest::Url {
     let shown = Arc::new(Mutex::new(String::new()));
     let to = shown.clone();
@@ -40,7 +40,7 @@ pub(crate) fn query(address: &reqwest::Url, name: &str) -> String {
     address.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned()).unwrap_or_default()
 }
 
-/// What a call of the server's tool comes to.
+/// Returns the result of a tool call.
 pub(crate) async fn called(config: &ServerConfig, folder: &Path) -> (String, bool) {
     let options = McpOptions { token_dir: Some(folder.to_owned()), ..options() };
     let servers = McpServers::new([("alpha", config.clone())], options);
@@ -71,7 +71,7 @@ async fn a_login_registers_proves_itself_names_the_resource_and_keeps_the_tokens
         let mode = file.unwrap().metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
-    // Another address of the same name has none of it.
+    // The same name at another URL has no tokens.
     let other = http(&ServerConfig::http("http://127.0.0.1:9/mcp"));
     assert!(!auth::is_logged_in("alpha", &other, folder.path()).await);
     assert_eq!(called(&server, folder.path()).await, ("written".to_owned(), false));
@@ -118,7 +118,7 @@ async fn what_a_login_does_not_cover_is_said_and_covered_by_the_next_one() {
 
     let address = login(&server, folder.path()).await;
     assert_eq!(query(&address, "scope"), "notes:read notes:write");
-    // The code carries what was agreed to in a browser.
+    // In this issuer, the code carries the scopes granted in the browser.
     issuer.change(|wants| wants.call_scope = None);
     assert_eq!(called(&server, folder.path()).await, ("written".to_owned(), false));
     let address = login(&server, folder.path()).await;
@@ -146,7 +146,7 @@ async fn tokens_are_bound_to_a_key_where_server_and_issuer_want_it_and_every_req
     let folder = tempfile::tempdir().unwrap();
     let server = ServerConfig::http(issuer.url());
     login(&server, folder.path()).await;
-    // Once without the nonce that the issuer wants, and once with it.
+    // First without the nonce that the issuer requires, then with it.
     assert_eq!(issuer.requests("POST /token").len(), 2);
     assert_eq!(called(&server, folder.path()).await, ("written".to_owned(), false));
 
@@ -167,7 +167,7 @@ async fn tokens_are_bound_to_a_key_where_server_and_issuer_want_it_and_every_req
     assert!(count > 3 && ids.len() == count, "{ids:?}");
 }
 
-/// Whether a token was signed with the private half of a key.
+/// Whether a token was signed with the private key of this JWK.
 fn is_signed(token: &str, jwk: &Value) -> bool {
     use base64::Engine;
     let decode = |text: &str| base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(text).unwrap();
@@ -187,7 +187,7 @@ async fn of_two_who_refresh_a_token_at_once_each_has_its_turn() {
     login(&server, folder.path()).await;
     issuer.revoke();
     let (one, two) = tokio::join!(called(&server, folder.path()), called(&server, folder.path()));
-    // A token that was refused is refreshed once a process; the later one counts for both.
+    // Each process may refresh the refused token once, and a later process may use the result of the first.
     assert_eq!((one.1, two.1), (false, false), "{one:?} {two:?}");
     let refreshed = issuer.requests("POST /token");
     let refreshed = refreshed.iter().filter(|r| r.param("grant_type").as_deref() == Some("refresh_token"));

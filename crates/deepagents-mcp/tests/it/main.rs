@@ -1,4 +1,4 @@
-//! Real servers: programs that are spoken to over their pipes, and agents that are served over HTTP.
+//! Tests with real servers: programs over pipes, and agents served over HTTP.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Addresses whose answers are not as they should be.
+//! HTTP servers whose responses are malformed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,20 +13,20 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::issuer::{Request, read};
 use crate::script::{agent, alone, eventually, offered, one_call, options, results, run};
 
-/// What an address answers.
+/// The response of a server.
 #[derive(Clone)]
 enum Reply {
-    /// What a server of the older kind does.
+    /// The usual response of a server of the older protocol.
     Usual,
-    /// Nothing, so that the connection stays open.
+    /// None; the connection stays open.
     Silence,
-    /// A whole answer of HTTP.
+    /// A complete HTTP response.
     Http(String),
 }
 
 type Odd = dyn Fn(&Request, &Value) -> Reply + Send + Sync;
 
-/// An answer of HTTP.
+/// Builds an HTTP response.
 fn http(status: &str, kind: &str, body: &str) -> Reply {
     let kind = if kind.is_empty() { String::new() } else { format!("content-type: {kind}\r\n") };
     let length = body.len();
@@ -41,7 +41,7 @@ fn events(body: &str) -> Reply {
     http("200 OK", "text/event-stream", body)
 }
 
-/// An address, and how many connections that had no answer were given up.
+/// A URL, with the number of connections closed by the client without a response.
 struct Address {
     url: String,
     given_up: Arc<AtomicUsize>,
@@ -75,14 +75,14 @@ async fn answer(mut stream: TcpStream, odd: Arc<Odd>, given_up: Arc<AtomicUsize>
             let _ = stream.shutdown().await;
         }
         Reply::Usual | Reply::Silence => {
-            // Until the other end hangs up.
+            // Until the client closes the connection.
             while stream.read(&mut [0; 64]).await.is_ok_and(|count| count > 0) {}
             given_up.fetch_add(1, Ordering::AcqRel);
         }
     }
 }
 
-/// What a server of the older kind answers, with one tool.
+/// The response of a server of the older protocol with one tool.
 fn as_a_server(request: &Request, message: &Value) -> Reply {
     let result = match message["method"].as_str().unwrap_or_default() {
         _ if !request.line.starts_with("POST") => return http("405 Method Not Allowed", "", ""),
@@ -141,7 +141,7 @@ async fn whatever_an_address_says_to_the_question_for_the_newer_protocol_it_is_a
     servers.close().await;
 }
 
-/// What calls of an address come to, of which the argument says what is answered.
+/// Returns the results of calls whose argument selects the response.
 async fn called(
     cases: &[&'static str],
     odd: impl Fn(&str, &Request, &Value) -> Reply + Send + Sync + 'static,
@@ -150,7 +150,7 @@ async fn called(
         let case = message["params"]["arguments"]["case"].as_str().unwrap_or_default();
         odd(case, request, message)
     });
-    // No call waits for its limit: the test would be ended by its own.
+    // No call may wait for this timeout: the test itself would time out first.
     let servers = alone(ServerConfig::http(address.await.url).call_timeout(Duration::from_secs(3_600)));
     let calls = cases.iter().map(|case| ("mcp__alpha__echo", json!({"case": case})));
     let (agent, _) = agent(&servers, [Turn::calls(calls), Turn::text("Done.")]);

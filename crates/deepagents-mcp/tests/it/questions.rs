@@ -1,4 +1,4 @@
-//! Servers that ask a person.
+//! Elicitation and sampling requests.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use deepagents_models::scripted::{ScriptedModel, Turn};
 use crate::script::{Script, agent, alone, echo, one_call, options, results, run, text};
 use serde_json::json;
 
-/// Asks how many, and answers with the line that comes back.
+/// Asks "How many?" and returns the response as the result.
 fn asking() -> Script {
     let ask = r#"say "{\"jsonrpc\":\"2.0\",\"id\":900,\"method\":\"elicitation/create\",\"params\":{\"mode\":\"form\",\"message\":\"How many?\",\"requestedSchema\":{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\"}},\"required\":[\"n\"]}}}"
 call=$id
@@ -36,7 +36,7 @@ async fn a_question_of_a_server_is_an_interrupt_of_the_call_and_its_answer_reach
     assert!(question.text.contains("alpha") && question.text.contains("How many?"), "{question:?}");
     assert_eq!(question.allowed, [DecisionKind::Respond, DecisionKind::Reject]);
 
-    // Words that are no number are asked for again.
+    // A text that is not a number is asked for again.
     let answer = Decision::Respond { message: "several".to_owned() };
     let (again, _) = run(&agent, RunInput::resume("t").decide(question.id, answer)).await;
     let question = again.action_requests().remove(0);
@@ -63,7 +63,7 @@ async fn where_nobody_can_be_asked_the_server_is_told_so_and_the_answer_is_no() 
     assert!(!sent.contains("elicitation") && !sent.contains("sampling"), "{sent}");
 }
 
-/// Asks the model, and answers with the line that comes back.
+/// Sends a sampling request and returns the response as the result.
 fn sampling() -> Script {
     let ask = r#"say "{\"jsonrpc\":\"2.0\",\"id\":901,\"method\":\"sampling/createMessage\",\"params\":{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":\"A word for blue?\"}}],\"systemPrompt\":\"Be brief.\",\"maxTokens\":100000}}"
 call=$id
@@ -74,7 +74,7 @@ reply=$(printf '%s' "$reply" | tr -d '"')"#;
     Script::new(&[echo()], format!("{ask}\n{}", text("$reply")))
 }
 
-/// Servers that may use this model, and an agent with a model of its own.
+/// Servers that may use this model, and an agent with another model.
 fn samples(script: &Script, how: Sampling, model: &ScriptedModel) -> (McpServers, Agent) {
     let sampling = Some(SamplingModel::new(Arc::new(model.clone())));
     let options = McpOptions { elicitation: true, sampling, ..options() };

@@ -1,4 +1,4 @@
-//! Resources and prompts of servers: there on request, and never in a prompt unasked.
+//! Resources and prompts of servers: available on request, never in a prompt by default.
 
 use deepagents_core::event::{EventKind, MiddlewareEvent};
 use deepagents_models::scripted::Turn;

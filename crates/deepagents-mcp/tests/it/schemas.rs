@@ -1,4 +1,4 @@
-//! Schemas of tools, which providers refuse with the whole request where they are not as they should be.
+//! Tool schemas. Providers refuse a whole request if one of its schemas is invalid.
 
 use deepagents_core::event::MiddlewareEvent;
 use deepagents_models::scripted::Turn;
@@ -10,7 +10,7 @@ fn tool(name: &str, schema: &Value) -> Value {
     json!({"name": name, "description": "Does it.", "inputSchema": schema})
 }
 
-/// What a model is told of the arguments of the only tool, with the description.
+/// Returns the argument schema and description that the model gets for the only tool.
 async fn told(schema: Value) -> (Value, String) {
     let script = Script::new(&[tool("it", &schema)], text("fine"));
     let servers = alone(script.config());
@@ -114,7 +114,7 @@ async fn a_combination_is_one_object_with_the_properties_of_all_and_the_choice_i
     let both =
         json!({"allOf": [{"required": ["a", "b"]}, {"required": ["a"], "properties": {"a": {"type": "string"}}}]});
     assert_eq!(told(both).await.0["required"], json!(["a", "b"]));
-    // One that refers to itself is gone into so far, and no further.
+    // A recursive schema is expanded to a limited depth.
     let itself = json!({"$ref": "#/$defs/A"});
     let choice = json!({"$ref": "#/$defs/A", "$defs": {"A": {"anyOf": vec![itself; 16], "properties": {"n": {}}}}});
     assert_eq!(told(choice).await.0["properties"], json!({"n": {}}));

@@ -13,24 +13,24 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A server that is a script. It writes its process and every line that it is sent to files.
+/// A server that is a shell script. Writes its process ID and every line it receives to files.
 pub(crate) struct Script {
     dir: TempDir,
     tools: Value,
     on_call: String,
-    /// What else it can do, by capability, and its answers by method.
+    /// Further capabilities, and responses by method.
     capabilities: Vec<String>,
     answers: Vec<(String, Value)>,
     start: String,
     end: String,
 }
 
-/// The tool that says what it is told.
+/// A tool that returns its text.
 pub(crate) fn echo() -> Value {
     json!({"name": "echo", "description": "Says it again.", "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}}})
 }
 
-/// Shell that answers a call with a text, in which shell variables are replaced.
+/// Shell code that answers a call with a text, in which shell variables are expanded.
 pub(crate) fn text(text: &str) -> String {
     format!(
         r#"say "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{{\"content\":[{{\"type\":\"text\",\"text\":\"{text}\"}}]}}}}""#
@@ -38,7 +38,7 @@ pub(crate) fn text(text: &str) -> String {
 }
 
 impl Script {
-    /// A server with these tools, which answers each call with this shell.
+    /// A server with these tools that runs `on_call` for each call.
     pub(crate) fn new(tools: &[Value], on_call: impl Into<String>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (tools, on_call) = (json!(tools), on_call.into());
@@ -46,20 +46,20 @@ impl Script {
         Self { dir, tools, on_call, capabilities, answers, start: String::new(), end: String::new() }
     }
 
-    /// Can do something else too, and answers its methods with these results.
+    /// Adds a capability, with the results of its methods.
     pub(crate) fn capable(mut self, of: &str, answers: &[(&str, Value)]) -> Self {
         self.capabilities.push(of.to_owned());
         self.answers.extend(answers.iter().map(|(method, result)| ((*method).to_owned(), result.clone())));
         self
     }
 
-    /// Runs this first.
+    /// Runs shell code at the start.
     pub(crate) fn at_start(mut self, shell: &str) -> Self {
         self.start = shell.to_owned();
         self
     }
 
-    /// Runs this when its stdin has ended.
+    /// Runs shell code once stdin is closed.
     pub(crate) fn at_end(mut self, shell: &str) -> Self {
         self.end = shell.to_owned();
         self
@@ -69,7 +69,7 @@ impl Script {
         self.dir.path().join(name)
     }
 
-    /// Changes what it lists from now on.
+    /// Changes the tool list.
     pub(crate) fn list(&self, tools: &[Value]) {
         fs::write(self.file("tools.json"), json!(tools).to_string()).unwrap();
     }
@@ -113,42 +113,42 @@ done
         ServerConfig::stdio("/bin/sh", [self.file("server.sh").display().to_string()])
     }
 
-    /// The processes that were started.
+    /// The IDs of the processes started.
     pub(crate) fn pids(&self) -> Vec<i32> {
         let pids = fs::read_to_string(self.file("pids")).unwrap_or_default();
         pids.lines().map(|line| line.trim().parse().unwrap()).collect()
     }
 
-    /// How often it was sent a method.
+    /// How often it received a method.
     pub(crate) fn sent(&self, method: &str) -> usize {
         let sent = fs::read_to_string(self.file("sent")).unwrap_or_default();
         sent.lines().filter(|line| line.contains(&format!("\"method\":\"{method}\""))).count()
     }
 }
 
-/// What servers are told in tests: where programs are.
+/// Options with the `PATH` for programs.
 pub(crate) fn options() -> McpOptions {
     let path = std::env::var("PATH").unwrap_or_default();
     McpOptions { env: [("PATH".to_owned(), path)].into(), ..McpOptions::default() }
 }
 
-/// One server, named `alpha`.
+/// A set with one server, named `alpha`.
 pub(crate) fn alone(config: ServerConfig) -> McpServers {
     McpServers::new([("alpha", config)], options())
 }
 
-/// An agent whose model says these things in turn, with the model.
+/// An agent with a scripted model, and the model.
 pub(crate) fn agent(servers: &McpServers, turns: impl IntoIterator<Item = Turn>) -> (Agent, ScriptedModel) {
     let model = ScriptedModel::new(turns);
     (Agent::builder(model.clone()).middleware(servers.clone()).build().unwrap(), model)
 }
 
-/// Calls `mcp__alpha__TOOL`, and is done.
+/// Calls `mcp__alpha__TOOL` and finishes.
 pub(crate) fn one_call(tool: &str, args: Value) -> [Turn; 2] {
     [Turn::call(format!("mcp__alpha__{tool}"), args), Turn::text("Done.")]
 }
 
-/// A run to its end, with what middlewares have told.
+/// Runs an agent to the end. Returns the outcome and the middleware events.
 pub(crate) async fn run(agent: &Agent, input: impl Into<RunInput>) -> (Outcome, Vec<MiddlewareEvent>) {
     let mut run = agent.run(input);
     let mut told = Vec::new();
@@ -160,7 +160,7 @@ pub(crate) async fn run(agent: &Agent, input: impl Into<RunInput>) -> (Outcome, 
     (run.outcome().await.unwrap(), told)
 }
 
-/// The results of calls, with whether they are errors.
+/// The tool results, each with whether it is an error.
 pub(crate) fn results(outcome: &Outcome) -> Vec<(String, bool)> {
     let messages = outcome.messages().iter();
     messages
@@ -171,19 +171,19 @@ pub(crate) fn results(outcome: &Outcome) -> Vec<(String, bool)> {
         .collect()
 }
 
-/// The names of the tools that a request offers.
+/// The names of the tools offered in a request.
 pub(crate) fn offered(model: &ScriptedModel, request: usize) -> Vec<String> {
     model.requests()[request].tools.iter().map(|tool| tool.name.clone()).collect()
 }
 
-/// Whether a process lives; one that nobody has waited for yet does not.
+/// Whether a process is alive. A zombie is not.
 pub(crate) fn lives(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
     state.is_some_and(|state| state != 'Z')
 }
 
-/// Looks until something is so.
+/// Polls until a condition holds.
 pub(crate) async fn eventually(what: &str, is: impl Fn() -> bool) {
     let began = Instant::now();
     while !is() {

@@ -1,4 +1,4 @@
-//! An agent that is served, and another one that uses it.
+//! A served agent, and another agent that uses it.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::script::{options, results, run};
 use crate::wire::Client;
 
-/// Serves an agent until it is dropped; gives its address.
+/// Serves an agent until the guard is dropped. Returns the configuration to reach it.
 pub(crate) async fn served(server: AgentServer) -> (ServerConfig, tokio_util::sync::DropGuard) {
     let stop = CancellationToken::new();
     let (tell, told) = oneshot::channel();

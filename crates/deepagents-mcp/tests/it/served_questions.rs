@@ -1,4 +1,4 @@
-//! What a served agent asks, and sessions that wait for it.
+//! Approvals of a served agent, and sessions that wait for them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::script::{options, results, run};
 use crate::serve::{pay, served};
 use crate::wire::{Client, HttpClient};
 
-/// A server of an agent with a tool that writes what a person approves.
+/// A server for an agent whose tool writes once a person approves.
 fn writing(turns: impl IntoIterator<Item = Turn>) -> AgentServer {
     AgentServer::new(&writer(turns)).tools(["write"])
 }
@@ -186,7 +186,7 @@ async fn a_session_ends_when_its_client_is_silent_and_not_while_a_task_is_done()
     let (status, _, mut events) = working.request("POST", &call.to_string()).await;
     assert_eq!(status, 200);
     begun.notified().await;
-    // One that began later, and is silent for as long as the first one is.
+    // This session starts later and is silent for as long as the first one.
     let silent = HttpClient::begin(http.url.as_str()).await;
     while silent.request("GET", "").await.0 != 404 {}
     goes_on.notify_one();

@@ -1,4 +1,4 @@
-//! Servers that do not start, or not as they should.
+//! Servers that fail to start.
 
 use std::time::Duration;
 
@@ -168,7 +168,7 @@ async fn an_address_that_is_no_server_is_described_in_plain_words() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_server_has_no_terminal() {
-    // The sixth word of it is the session of a process.
+    // The sixth field of `/proc/PID/stat` is the session ID.
     let script = Script::new(&[echo()], text("echoed")).at_start("cut -d' ' -f6 /proc/$$/stat > session");
     let servers = alone(script.config());
     let (agent, _) = agent(&servers, one_call("echo", json!({})));
@@ -181,7 +181,7 @@ async fn a_server_has_no_terminal() {
 
 #[tokio::test]
 async fn it_is_said_why_an_address_was_not_reached_and_that_a_directory_is_not_there() {
-    // Nobody listens there.
+    // No server listens on this port.
     let address = ServerConfig::http("http://127.0.0.1:1/mcp");
     let mut elsewhere = ServerConfig::stdio("/bin/sh", ["-c", "true"]);
     if let TransportConfig::Stdio(program) = &mut elsewhere.transport {

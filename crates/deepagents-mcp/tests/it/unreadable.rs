@@ -1,4 +1,4 @@
-//! Programs whose answers cannot be read, or only just.
+//! Programs whose responses are malformed.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use serde_json::json;
 
 use crate::script::{Script, agent, alone, echo, results, run, text};
 
-/// A server that answers a call with what its argument `text` says: a line of its file, or what a shell writes.
+/// A server that answers each call with the case named by its argument `text`: a line of a file, or the output of shell
+/// code.
 fn answering(cases: &[(&str, &str)]) -> Script {
     let cases: String =
         cases.iter().map(|(name, shell)| format!("*'\"text\":\"{name}\"'*) {shell} ;;\n        ")).collect();
@@ -60,7 +61,7 @@ async fn an_answer_without_an_end_is_told_before_its_end_and_a_flood_without_an_
     ];
     for (name, shell, expected) in cases {
         let script = answering(&[(name, shell)]);
-        // No call waits for its limit: the test would be ended by its own.
+        // No call may wait for this timeout: the test itself would time out first.
         let servers = alone(script.config().call_timeout(Duration::from_secs(3_600)));
         let (agent, _) = agent(&servers, crate::script::one_call("echo", json!({"text": name})));
         let (outcome, _) = run(&agent, "Go.").await;

@@ -1,17 +1,17 @@
-//! A client that is spoken for by hand, message by message.
+//! A hand-written client, message by message.
 
 use deepagents_mcp::serve::AgentServer;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, split};
 use tokio::net::TcpStream;
 
-/// A client at the other end of the pipes of a server.
+/// A client on the pipes of a server.
 pub(crate) struct Client {
     read: Lines<BufReader<ReadHalf<DuplexStream>>>,
     write: WriteHalf<DuplexStream>,
 }
 
-/// What begins a session.
+/// The `initialize` request.
 fn initialize(capabilities: &Value) -> Value {
     let client = json!({"name": "hand", "version": "1"});
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": client});
@@ -19,7 +19,7 @@ fn initialize(capabilities: &Value) -> Value {
 }
 
 impl Client {
-    /// Begins a session with a server.
+    /// Starts a session with a server.
     pub(crate) async fn begin(server: AgentServer, capabilities: Value) -> Self {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (read, write) = split(theirs);
@@ -36,23 +36,23 @@ impl Client {
         self.write.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
-    /// Sends a line as it is.
+    /// Sends a line unchanged.
     pub(crate) async fn raw(&mut self, line: &str) {
         self.write.write_all(format!("{line}\n").as_bytes()).await.unwrap();
     }
 
-    /// Sends a line without an end, behind which nothing comes.
+    /// Sends a line without a newline, and closes the pipe.
     pub(crate) async fn last(&mut self, line: &str) {
         self.write.write_all(line.as_bytes()).await.unwrap();
         self.write.shutdown().await.unwrap();
     }
 
-    /// The next message.
+    /// Returns the next message.
     pub(crate) async fn read(&mut self) -> Value {
         serde_json::from_str(&self.read.next_line().await.unwrap().unwrap()).unwrap()
     }
 
-    /// Calls a tool, whose answer is not waited for.
+    /// Sends a tool call without waiting for the response.
     pub(crate) async fn call(&mut self, id: u32, tool: &str, arguments: Value) {
         let params = json!({"name": tool, "arguments": arguments});
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})).await;
@@ -65,11 +65,11 @@ pub(crate) struct HttpClient {
     session: String,
 }
 
-/// The events of an answer.
+/// The events of a response.
 pub(crate) struct Events(Lines<BufReader<TcpStream>>);
 
 impl Events {
-    /// The next message; none once the answer has ended.
+    /// Returns the next message, or `None` at the end of the response.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         while let Some(line) = self.0.next_line().await.ok()? {
             if let Some(message) = line.strip_prefix("data:").and_then(|data| serde_json::from_str(data).ok()) {
@@ -92,7 +92,7 @@ impl HttpClient {
         client
     }
 
-    /// Sends a request; gives the status, the headers and what comes.
+    /// Sends a request. Returns the status, the headers and the events.
     pub(crate) async fn request(&self, method: &str, body: &str) -> (u16, Vec<String>, Events) {
         let mut stream = TcpStream::connect(&self.address).await.unwrap();
         let session = match self.session.as_str() {

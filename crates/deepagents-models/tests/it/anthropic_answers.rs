@@ -1,4 +1,4 @@
-//! Answers of the Messages API, and that they go back as they came.
+//! Messages API responses, sent back unchanged.
 
 use deepagents_core::message::{AssistantMessage, Block, Message, Usage};
 use deepagents_core::model::{ModelEvent, ModelRequest, StopReason};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Reply, Server, anthropic_stream, events, output, sse};
 
-/// An interleaved turn in the order in which a model gave it.
+/// An interleaved turn in the model's order.
 fn interleaved() -> Vec<Value> {
     vec![
         json!({"type": "thinking", "thinking": "one", "signature": "SIG-1"}),
@@ -73,7 +73,7 @@ async fn an_interleaved_turn_goes_back_in_its_order_plain_and_streamed() {
         assert_eq!(output.stop, StopReason::ToolCalls);
         let usage = Usage { input: 17, output: 20, cache_read: 5, cache_write: 2, reasoning: 0 };
         assert_eq!((output.usage, output.message.usage), (usage, Some(usage)));
-        // What is stored is read back as it was.
+        // A stored message is read back unchanged.
         let stored: AssistantMessage = serde_json::from_str(&serde_json::to_string(&output.message).unwrap()).unwrap();
         assert_eq!(stored, output.message);
         let body: Value = serde_json::from_slice(&model.request_body(&next_request(stored)).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Requests of the Messages API.
+//! Messages API requests.
 
 use std::sync::Arc;
 
@@ -143,7 +143,7 @@ fn a_result_names_its_call_as_the_provider_did_where_that_is_sent_as_it_came() {
     let ids = |said: &AssistantMessage| {
         let model = model();
         let mut request = ModelRequest::new(vec![Message::user("x"), Message::Assistant(said.clone())]);
-        // The second request finds what the first has written.
+        // The second request finds the encoding cached by the first.
         model.request_body(&request).unwrap();
         request.messages.put(Arc::new(result("look:0", "r")));
         let body: Value = serde_json::from_slice(&model.request_body(&request).unwrap()).unwrap();

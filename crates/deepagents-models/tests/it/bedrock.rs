@@ -1,4 +1,4 @@
-//! Bedrock: signed requests, frames of its event stream, blocks that go back; and the Messages API there and on Vertex.
+//! Bedrock: signed requests, event stream frames, blocks sent back; and the Messages API on Bedrock and Vertex.
 
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ async fn a_streamed_answer_is_read_and_goes_back_block_by_block() {
     assert_eq!(body["toolConfig"]["tools"][0]["toolSpec"]["name"], "f", "calls are refused where no tool is named");
 }
 
-/// The signature of a request that arrived, worked out anew from all of its body, and the one that it came with.
+/// The signature of a received request, computed from its whole body, and the one it carries.
 fn signatures(seen: &Seen) -> (String, String) {
     let lines: Vec<(&str, &str)> = seen.head.lines().filter_map(|line| line.split_once(": ")).collect();
     let header = |name: &str| lines.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).unwrap().1;
@@ -137,7 +137,7 @@ async fn each_request_of_a_conversation_is_signed_over_all_that_it_says() {
         history.push(Arc::new(Message::user(said.clone())));
         history.push(Arc::new(Message::Assistant(AssistantMessage::new(vec![Block::text(said)]))));
         if n % 9 == 8 {
-            // Conversations are shortened, changed in their middle, and begun anew.
+            // Conversations are truncated, changed in the middle, and restarted.
             history.truncate(n);
             let at = history.len() / 2;
             history[at] = Arc::new(Message::clone(&history[at]));
@@ -152,7 +152,7 @@ async fn each_request_of_a_conversation_is_signed_over_all_that_it_says() {
         };
         request.tools = (0..n / 5 % 3).map(|n| Arc::new(tool(n))).collect();
         converse.invoke(request.clone()).await.unwrap();
-        // What is answered here is in the words of the other API.
+        // The server responds in the format of the other API.
         claude.invoke(request).await.unwrap_err();
     }
     let seen = server.seen();
@@ -261,7 +261,7 @@ async fn the_messages_api_is_spoken_on_bedrock_and_on_vertex() {
     assert!(vertex.get("model").is_none());
 }
 
-/// A model of this name that answered so, and what of its answer goes back to a model of another name.
+/// The response of one model, and what of it is sent back to a model of another name.
 async fn sent_back(events: &[(&str, Value)], from: &str, to: &str) -> (Vec<Block>, Value) {
     let server = Server::start([stream(events)]).await;
     let answer = Bedrock::new(from, config(&server)).unwrap().invoke(ModelRequest::new("x")).await.unwrap().message;

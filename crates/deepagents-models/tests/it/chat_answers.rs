@@ -1,4 +1,4 @@
-//! Answers of Chat Completions, and that they go back as they came.
+//! Chat Completions responses, sent back unchanged.
 
 use deepagents_core::message::{Block, Message};
 use deepagents_core::model::{ModelOutput, ModelRequest, StopReason};
@@ -17,7 +17,7 @@ fn decode(dialect: &str, body: &str) -> ModelOutput {
     model(dialect).decode(200, &HeaderMap::new(), body.as_bytes()).unwrap().output
 }
 
-/// A plain answer with this message.
+/// A plain response with this message.
 fn plain(message: &Value, finish: &str) -> String {
     json!({"id": "chatcmpl-1", "choices": [{"index": 0, "message": message, "finish_reason": finish}],
         "usage": {"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 4},
@@ -25,7 +25,7 @@ fn plain(message: &Value, finish: &str) -> String {
     .to_string()
 }
 
-/// A streamed answer with these deltas.
+/// A streamed response with these deltas.
 fn streamed(deltas: &[Value], finish: Option<&str>) -> String {
     let mut chunks: Vec<Value> =
         deltas.iter().map(|delta| json!({"id": "chatcmpl-1", "choices": [{"index": 0, "delta": delta}]})).collect();
@@ -53,7 +53,7 @@ fn the_text_of_arguments_and_unknown_fields_go_back_untouched() {
     assert_eq!(output.message.tool_calls().next().unwrap().args, json!({"a": 1}));
     assert_eq!((output.usage.input, output.usage.cache_read, output.usage.reasoning), (7, 4, 2));
     assert_eq!(sent_back("openai-chat", &output), json!({"role": "assistant", "content": null, "tool_calls": [call]}));
-    // Elsewhere the canonical view is sent.
+    // Other services get the canonical form.
     assert_eq!(sent_back("groq", &output)["tool_calls"][0]["function"]["arguments"], "{\"a\":1}");
     assert_eq!(sent_back("groq", &output)["tool_calls"][0].get("extra_content"), None);
 }
@@ -237,7 +237,7 @@ fn counts_are_found_in_the_last_chunk_and_where_groq_puts_them() {
     assert_eq!((usage.input, usage.output), (5, 6));
     let groq = sse(&[json!({"choices": [], "x_groq": {"usage": {"prompt_tokens": 8, "completion_tokens": 9}}})]);
     assert_eq!(decode("groq", &(body.clone() + &groq)).usage.total(), 17);
-    // Reasoning that is counted apart belongs to the answer.
+    // Reasoning tokens that are counted separately are added to the output.
     let apart = json!({"prompt_tokens": 5, "completion_tokens": 6, "total_tokens": 18,
         "completion_tokens_details": {"reasoning_tokens": 7}});
     let usage = decode("xai", &(body + &sse(&[json!({"choices": [], "usage": apart})]))).usage;

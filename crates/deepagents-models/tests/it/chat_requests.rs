@@ -1,4 +1,4 @@
-//! Requests of Chat Completions in several dialects.
+//! Chat Completions requests in several dialects.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Keys and tokens: asked for once, renewed, and never shown.
+//! Keys and tokens: fetched once, renewed, and never shown.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::server::{Reply, Server, anthropic_text, events, output};
 
-/// Gives out `token-0`, `token-1` and so on, and counts.
+/// Issues `token-0`, `token-1` and so on, and counts them.
 fn counted(lifetime: Option<Duration>) -> (Credentials, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&count);

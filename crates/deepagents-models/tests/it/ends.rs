@@ -1,4 +1,4 @@
-//! How answers end: what is broken off is no answer, whatever the service calls it.
+//! How responses end: a truncated response is an error, whatever the service calls it.
 
 use deepagents_core::message::Block;
 use deepagents_core::model::{ModelError, ModelOutput, StopReason};
@@ -105,7 +105,7 @@ fn calls_that_are_numbered_alike_are_neither_lost_nor_made_twice() {
             [item("added", 0, &a), item("done", 0, &a), item("added", 0, &b), item("done", 0, &b), end(&[&a, &b])];
         assert_eq!(names(&responses(&sse(&told))), ["a", "b"], "{ids:?}");
     }
-    // An item that is called another name each time is one.
+    // An item whose ID changes each time is still one item.
     let said = |id: &str| json!({"type": "message", "id": id, "role": "assistant", "content": [{"type": "output_text", "text": "hi"}]});
     let told = [item("added", 0, &said("1")), item("done", 0, &said("2")), end(&[&said("3")])];
     assert_eq!(responses(&sse(&told)).message.content.len(), 1);

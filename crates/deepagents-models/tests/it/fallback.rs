@@ -1,4 +1,4 @@
-//! Models that stand in for each other.
+//! Fallback models.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ async fn the_next_model_answers_and_is_asked_first_while_the_other_cools_down() 
     let told = events(&model, ModelRequest::new("x")).await;
     assert_eq!(retries(&told), [("overloaded", Duration::ZERO)]);
     assert_eq!((output(&told).message.text(), model.current()), ("b".into(), "groq:openai/gpt-oss-120b"));
-    // A sub-agent has a clone.
+    // A subagent has a clone.
     assert_eq!(model.clone().invoke(ModelRequest::new("y")).await.unwrap().message.text(), "b");
     assert_eq!((first.seen().len(), second.seen().len()), (1, 2));
     assert_eq!(model.name(), "anthropic:claude-sonnet-4-5");
@@ -106,7 +106,7 @@ async fn fields_in_the_words_of_one_provider_are_not_sent_to_another() {
     let passed_on = second.seen()[0].json();
     assert_eq!((&passed_on["prompt_cache_key"], &passed_on["temperature"]), (&json!(null), &json!(0.5)));
 
-    // Another model of the same provider knows them.
+    // Another model of the same provider supports them.
     let (first, second) = (Server::start([busy()]).await, Server::start([Reply::sse(anthropic_text("b"))]).await);
     let claude =
         |name, server| Arc::new(deepagents_models::Anthropic::new(name, once(server)).unwrap()) as Arc<dyn ChatModel>;

@@ -1,4 +1,4 @@
-//! Answers that are not cut as their type says.
+//! Responses whose framing does not match their content type.
 
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message as Event};

@@ -1,4 +1,4 @@
-//! Gemini's API: signatures on their parts, calls without ids, answers that were blocked.
+//! Gemini's API: signatures on parts, calls without IDs, blocked responses.
 
 use deepagents_core::message::{Block, Media, MediaKind, MediaSource, Message, ToolMessage, UserMessage};
 use deepagents_core::model::{

@@ -1,4 +1,4 @@
-//! A second call where the first one is slow to begin.
+//! A second call if the first is slow to start.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_core::stream::BoxStream;
 use futures_util::stream;
 
-/// A model that never begins.
+/// A model that never responds.
 struct Silent;
 
 impl ChatModel for Silent {
@@ -22,7 +22,7 @@ impl ChatModel for Silent {
     }
 }
 
-/// A model that fails at once.
+/// A model that fails immediately.
 struct Broken;
 
 impl ChatModel for Broken {

@@ -1,4 +1,4 @@
-//! Hooks of calls, and which models a server has.
+//! Call hooks, and the list of a server's models.
 
 use std::sync::{Arc, Mutex};
 
@@ -37,7 +37,7 @@ async fn a_hook_adds_headers_and_sees_each_attempt_but_no_credential() {
     assert!(head.contains("x-tenant: blue") && head.contains("x-api-key: sk-very-secret"), "{head}");
 }
 
-/// Keeps all that a hook is shown.
+/// Records everything that a hook is shown.
 #[derive(Default)]
 struct Everything(Mutex<String>);
 

@@ -1,4 +1,4 @@
-//! Google's Interactions API: steps that go back one by one.
+//! Google's Interactions API: steps sent back one by one.
 
 use deepagents_core::message::{Block, Message};
 use deepagents_core::model::{ModelOutput, ModelRequest, StopReason};

@@ -1,4 +1,4 @@
-//! Behaviour of the models through their public interface.
+//! Tests of the public interface of the models.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 #![allow(clippy::indexing_slicing, clippy::panic, reason = "helpers of tests fail the test")]

@@ -52,7 +52,7 @@ fn errors_say_what_to_do() {
     assert!(error(&registry, "openai:").contains("names no model"));
     let missing = error(&registry, "groq:x");
     assert!(missing.contains("ModelConfig::api_key") && missing.contains("GROQ_API_KEY"), "{missing}");
-    // Headers that say which application asks are no key.
+    // Headers that identify the application are not credentials.
     let titled = ModelConfig { headers: vec![("X-Title".into(), "us".into())], ..ModelConfig::default() };
     assert!(matches!(registry.model_with("openrouter:x", titled).err(), Some(ConfigError::MissingKey { .. })));
     let proven = ModelConfig { headers: vec![("Authorization".into(), "Bearer t".into())], ..ModelConfig::default() };

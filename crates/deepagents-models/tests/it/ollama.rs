@@ -22,7 +22,7 @@ fn end() -> Value {
 }
 
 fn model(server: &Server) -> Ollama {
-    // The address of the compatible API works too.
+    // The URL of the compatible API works too.
     Ollama::new("house-made:4b", ModelConfig { base_url: Some(format!("{}/v1", server.url)), ..server.config() })
         .unwrap()
 }

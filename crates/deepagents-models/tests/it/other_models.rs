@@ -1,4 +1,4 @@
-//! What goes back to another model, and what of an answer that was cut: threads go on.
+//! What of a response is sent back to another model, and of a truncated response.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn chat(service: &str, model: &str) -> OpenAiChat {
     OpenAiChat::new(Dialect::named(service).unwrap(), model, config()).unwrap()
 }
 
-/// The answer that a model of the Messages API gives with these blocks.
+/// The response of a Messages API model with these blocks.
 fn thought(model: &str, content: &[Value], stop: &str) -> AssistantMessage {
     let body = json!({"id": "m", "type": "message", "content": content, "stop_reason": stop});
     anthropic(model).decode(200, &HeaderMap::new(), body.to_string().as_bytes()).unwrap().output.message
@@ -53,7 +53,7 @@ fn sent(body: Result<Vec<u8>, deepagents_core::model::ModelError>, field: &str) 
     body[field].as_array().unwrap().clone()
 }
 
-/// The content of the answer that a model of the Messages API is sent.
+/// The content of the assistant message sent to a Messages API model.
 fn content(model: &str, answer: &AssistantMessage, next: Option<Message>) -> Value {
     let messages = sent(anthropic(model).request_body(&request(answer, next)), "messages");
     messages.into_iter().find(|message| message["role"] == "assistant").unwrap_or_default()["content"].clone()
@@ -68,7 +68,7 @@ fn signed_thoughts_go_back_to_the_model_that_had_them_alone() {
     let back = |model: &str| content(model, &answer, Some(result("a", "r")));
     assert_eq!(back("claude-opus-4-5"), json!([call]));
     assert_eq!(back("claude-sonnet-4"), json!([call]));
-    // One name is more exact than the other.
+    // Aliases and dated names of the same model.
     for model in ["claude-sonnet-4-5", "claude-sonnet-4-5-20250929", "claude-sonnet-4-5-latest"] {
         assert_eq!(back(model), json!([think, hidden, call]), "{model}");
     }
@@ -114,7 +114,7 @@ fn a_call_of_the_servers_that_has_no_result_goes_back_only_while_it_may_go_on() 
     assert_eq!(content(MODEL, &open, None), json!([search]), "the turn is only paused");
     let whole = thought(MODEL, &[search.clone(), found.clone()], "end_turn");
     assert_eq!(content(MODEL, &whole, Some(Message::user("more"))), json!([search, found]));
-    // The same model, asked again after somebody has spoken, writes it anew.
+    // The cached encoding is not reused once another message follows.
     let model = anthropic(MODEL);
     let mut request = request(&open, None);
     model.request_body(&request).unwrap();

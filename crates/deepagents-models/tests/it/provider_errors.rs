@@ -1,4 +1,4 @@
-//! Refusals of many services: their words reach the reader, under the right class.
+//! Errors of many services: the message reaches the caller, with the right kind.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Tools that a provider runs itself, on the wire.
+//! Wire format of tools that a provider runs itself.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Recordings say what happened, and playing them back says it again.
+//! Recordings contain what happened, and replaying them reproduces it.
 
 use std::io::{self, BufReader, Write};
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use deepagents_models::scripted::{ScriptedModel, Turn};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-/// A writer that a test can look into.
+/// A writer whose content a test can read.
 #[derive(Clone, Default)]
 struct Sink(Arc<Mutex<Vec<u8>>>);
 

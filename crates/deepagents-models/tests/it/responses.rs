@@ -1,4 +1,4 @@
-//! The Responses API: what is sent, what is read, and that it goes back item by item.
+//! The Responses API: requests, responses, and items sent back unchanged.
 
 use deepagents_core::message::{Block, Message, ToolMessage};
 use deepagents_core::model::{
@@ -37,14 +37,14 @@ fn search() -> Value {
     json!({"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "x"}})
 }
 
-/// A finished response with this output.
+/// A completed response with this output.
 fn response(output: &[Value]) -> Value {
     json!({"id": "resp_1", "status": "completed", "output": output, "usage": {"input_tokens": 10, "output_tokens": 8,
         "total_tokens": 18, "input_tokens_details": {"cached_tokens": 4},
         "output_tokens_details": {"reasoning_tokens": 5}}})
 }
 
-/// The events of a response: each item begins, is told in pieces, and ends.
+/// The events of a response: each item starts, is streamed, and ends.
 fn stream(items: &[Value], end: &Value) -> String {
     let mut told = vec![json!({"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}})];
     for (at, item) in items.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The scripted model keeps its promises.
+//! The scripted model.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A small HTTP server on the loopback interface that answers from a list, and helpers around it.
+//! A small HTTP server on loopback that plays a list of responses, and helpers.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// One scripted answer.
+/// A scripted response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reply {
     status: u16,
@@ -20,16 +20,16 @@ pub(crate) struct Reply {
     end: End,
 }
 
-/// What comes after the body.
+/// What follows the body.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum End {
     #[default]
     Whole,
     /// The connection closes in the middle of a chunk.
     Cut,
-    /// Nothing ever comes.
+    /// Nothing more is sent.
     Silence,
-    /// The body comes again and again.
+    /// The body repeats forever.
     Endless,
 }
 
@@ -43,7 +43,7 @@ impl Reply {
         Self::stream("text/event-stream", body.into())
     }
 
-    /// A streamed answer of this type.
+    /// A streamed response of this content type.
     pub(crate) fn stream(content_type: &str, body: impl Into<Vec<u8>>) -> Self {
         Self { status: 200, body: body.into(), ..Self::default() }.header("content-type", content_type)
     }
@@ -77,12 +77,12 @@ impl Reply {
     }
 }
 
-/// A request as it arrived.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
-    /// Which connection it came over.
+    /// Number of the connection it came over.
     pub(crate) connection: usize,
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves the answers in order, whatever is asked.
+    /// Serves the responses in order, whatever is requested.
     pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -181,7 +181,7 @@ async fn serve(
             End::Whole => {}
             End::Cut => return Ok(()),
             End::Silence => std::future::pending().await,
-            // Until the other side has had enough.
+            // Until the client disconnects.
             End::Endless => loop {
                 stream.write_all(&chunk).await?;
             },
@@ -189,12 +189,12 @@ async fn serve(
     }
 }
 
-/// Everything a call gives out, up to its end.
+/// All events of a call.
 pub(crate) async fn events(model: &dyn ChatModel, request: ModelRequest) -> Vec<Result<ModelEvent, ModelError>> {
     model.stream(request).collect().await
 }
 
-/// The answer among events.
+/// The output among events.
 pub(crate) fn output(events: &[Result<ModelEvent, ModelError>]) -> ModelOutput {
     match events.last() {
         Some(Ok(ModelEvent::Finished(output))) => (**output).clone(),
@@ -216,7 +216,7 @@ pub(crate) fn sse(data: &[Value]) -> String {
     data.iter().map(|data| format!("data: {data}\n\n")).collect()
 }
 
-/// A streamed Anthropic answer of these blocks, each given as its start and its deltas.
+/// A streamed Anthropic response of these blocks, each given as its start and its deltas.
 pub(crate) fn anthropic_stream(blocks: &[(Value, Vec<Value>)], stop: &str) -> Vec<Value> {
     use serde_json::json;
     let mut events = vec![json!({"type": "message_start", "message": {"id": "msg_1", "usage": {
@@ -232,7 +232,7 @@ pub(crate) fn anthropic_stream(blocks: &[(Value, Vec<Value>)], stop: &str) -> Ve
     events
 }
 
-/// A streamed Anthropic answer of one text.
+/// A streamed Anthropic response of one text.
 pub(crate) fn anthropic_text(text: &str) -> String {
     use serde_json::json;
     let start = json!({"type": "text", "text": ""});

@@ -1,4 +1,4 @@
-//! Answers without an end.
+//! Endless responses.
 
 use deepagents_core::model::ModelRequest;
 use deepagents_models::{Anthropic, ModelConfig, Ollama, served_models};
@@ -18,10 +18,10 @@ async fn an_answer_without_an_end_is_an_error_that_says_what_to_do_and_is_not_tr
     let delta = |delta| sse(&[json!({"choices": [{"index": 0, "delta": delta}]})]);
     let call = json!([{"index": 0, "id": "c", "function": {"name": "f", "arguments": filler}}]);
     let replies = [
-        // One line, or one event of many lines.
+        // A single line, and a single event of many lines.
         Reply::sse(filler.clone()),
         Reply::sse(format!("data: {filler}\n")),
-        // More and more text, and arguments.
+        // Endless text, and endless arguments.
         Reply::sse(delta(json!({"content": filler}))),
         Reply::sse(delta(json!({"tool_calls": call}))),
         Reply::stream("application/json", filler.clone()),

@@ -1,4 +1,4 @@
-//! Calls that small models write into their text.
+//! Tool calls that small models write in their text.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The number of tokens of a request, counted by its provider.
+//! Token counts of requests by the provider.
 
 use std::sync::Arc;
 
@@ -96,7 +96,7 @@ async fn a_server_without_the_endpoint_counts_nothing_and_others_say_why_they_do
     assert!(error.kind() == "auth" && !error.to_string().contains("very-secret"), "{error}");
     let error = model.count_tokens(request()).await.unwrap_err();
     assert!(error.to_string().contains("`input_tokens`"), "{error}");
-    // Chat Completions has no such endpoint: nobody is asked.
+    // Chat Completions has no such endpoint, so no request is sent.
     assert_eq!(server.chat("groq").count_tokens(request()).await.unwrap(), None);
     assert_eq!(server.seen().len(), 3);
 }

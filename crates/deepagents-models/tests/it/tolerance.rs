@@ -1,4 +1,4 @@
-//! What servers and models write that is nearly right is read as it is meant.
+//! Lenient parsing of nearly correct responses.
 
 use deepagents_core::message::{Block, Message};
 use deepagents_core::model::{ModelError, ModelOutput, ModelRequest};
@@ -159,7 +159,7 @@ async fn a_proxy_that_cannot_be_used_is_named() {
 
 #[test]
 fn hidden_thoughts_of_converse_are_put_together_as_the_bytes_that_they_are() {
-    // "hello" and "world!", each in Base64 of its own.
+    // "hello" and "world!", each encoded as base64 separately.
     use aws_smithy_eventstream::frame::write_message_to;
     use aws_smithy_types::event_stream::{Header, HeaderValue, Message as Event};
     let frame = |name: &'static str, payload: &Value| {

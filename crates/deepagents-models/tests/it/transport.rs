@@ -1,4 +1,4 @@
-//! Calls over a real connection: retries, time limits, errors.
+//! Calls over a real connection: retries, timeouts, errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ fn rate_limited() -> Reply {
     Reply::json(429, &json!({"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}))
 }
 
-/// The first half of a streamed answer.
+/// The first half of a streamed response.
 fn half() -> String {
     let delta = json!({"type": "text_delta", "text": "half"});
     let mut list = anthropic_stream(&[(json!({"type": "text", "text": ""}), vec![delta])], "end_turn");
@@ -164,7 +164,7 @@ async fn calls_with_one_key_wait_together() {
     let first = Anthropic::new("a", config.clone()).unwrap();
     let second = Anthropic::new("b", config.clone()).unwrap();
     assert_eq!(failure(&first).await.kind(), "rate_limited");
-    // Calls are held back for an hour: the second model does not even ask.
+    // Calls are held back for an hour, so the second model sends no request.
     let held = failure(&second).await;
     assert!(held.kind() == "rate_limited" && held.info().retry_after > Some(Duration::from_secs(3000)), "{held}");
     assert_eq!(server.seen().len(), 1);
@@ -198,7 +198,7 @@ async fn a_call_that_is_given_up_while_it_waits_holds_no_other_back() {
     let asks = |model: &Anthropic| model.stream(ModelRequest::new("x"));
     let mut first = asks(&model);
     assert!(matches!(first.next().await, Some(Ok(ModelEvent::Retry { .. }))));
-    // One that was held back by it asks as soon as it is gone, and waits for itself.
+    // When it is dropped, a call that it held back is sent immediately, and then waits for its own retry.
     let (mut second, mut third) = (asks(&model), asks(&model));
     assert!(
         matches!(second.next().await, Some(Ok(ModelEvent::Retry { error, .. })) if error.to_string().contains("another call"))
@@ -228,7 +228,7 @@ async fn a_limit_whose_end_is_in_other_headers_or_nowhere_holds_the_other_calls_
     assert_eq!(failure(&Anthropic::new("b", shared).unwrap()).await.kind(), "rate_limited");
     assert_eq!(server.seen().len(), 1);
 
-    // The server says nothing: others wait as long as the call itself would before it tries again.
+    // Without a `retry-after`, other calls wait as long as the failed call would before its retry.
     let hour = Duration::from_secs(3_600);
     let slow =
         RetryPolicy { max_attempts: 1, base: 200 * hour, max_delay: 200 * hour, budget: Duration::from_millis(1) };
@@ -250,18 +250,18 @@ async fn calls_with_one_key_have_a_number_of_retries_in_common_and_success_gives
     let model = |name: &str, key: &str| {
         Anthropic::new(name, ModelConfig { api_key: Some(key.into()), ..config.clone() }).unwrap()
     };
-    // Five attempts each are allowed, but two retries are all that there are.
+    // Each call allows five attempts, but the shared budget allows only two retries.
     assert_eq!(failure(&model("a", "k")).await.kind(), "overloaded");
     assert_eq!(server.seen().len(), 3);
     assert_eq!(failure(&model("b", "k")).await.kind(), "overloaded");
     assert_eq!(server.seen().len(), 4);
-    // A call that succeeds gives one back, one that needed a retry gives back what it took.
+    // A successful call returns one retry to the budget; a call that needed a retry returns what it used.
     for _ in 0..2 {
         assert_eq!(model("b", "k").invoke(ModelRequest::new("x")).await.unwrap().message.text(), "ok");
     }
     assert_eq!(failure(&model("a", "k")).await.kind(), "overloaded");
     assert_eq!(server.seen().len(), 9);
-    // Another key has its own.
+    // Another key has its own budget.
     let other = Anthropic::new("a", ModelConfig { api_key: Some("other".into()), ..config.clone() }).unwrap();
     assert!(matches!(events(&other, ModelRequest::new("x")).await[0], Ok(ModelEvent::Retry { .. })));
 }
@@ -276,7 +276,7 @@ async fn models_of_a_registry_share_the_gate_and_connections() {
     for text in ["a", "b"] {
         let model = registry.model(&format!("anthropic:{text}")).unwrap();
         assert_eq!(model.invoke(ModelRequest::new("x")).await.unwrap().message.text(), text);
-        // The rest of the answer is read behind the caller's back; let that happen.
+        // Lets the rest of the response be read in the background.
         tokio::task::yield_now().await;
     }
     let seen = server.seen();
@@ -346,7 +346,7 @@ async fn a_page_in_the_place_of_an_answer_is_a_wrong_address_and_not_asked_for_a
         let text = failure(&server.chat("custom")).await.to_string();
         assert!(text.contains("often end with `/v1`"), "{text}");
     }
-    // A gateway that calls its events text is read as ever.
+    // Events with the content type `text/plain` are parsed as usual.
     let server = Server::start([Reply::stream("text/plain", anthropic_text("ok"))]).await;
     assert_eq!(server.anthropic().invoke(ModelRequest::new("x")).await.unwrap().message.text(), "ok");
 }

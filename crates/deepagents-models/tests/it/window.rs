@@ -1,4 +1,4 @@
-//! How much a model reads, asked of the server that runs it.
+//! Context windows, as reported by the server that runs the model.
 
 use deepagents_models::{ConfigError, ModelConfig, Registry};
 use serde_json::{Value, json};

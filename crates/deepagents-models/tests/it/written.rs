@@ -1,4 +1,4 @@
-//! What is kept of requests never changes one.
+//! Cached encodings of messages never change a request.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ type Encode = Box<dyn Fn(&ModelRequest) -> Result<Vec<u8>, ModelError>>;
 
 const WIRES: usize = 8;
 
-/// A new client of each wire.
+/// A new client for each API.
 fn client(wire: usize) -> Encode {
     let base_url = Some("http://localhost/v1".to_owned());
     let extra = json!({"options": {"num_ctx": 8192}}).as_object().unwrap().clone();
@@ -73,7 +73,7 @@ proptest! {
                 (body, fresh) => prop_assert!(body.is_err() && fresh.is_err()),
             }
             if let Some(from) = change[n] {
-                // The same words at other addresses, some of them those of messages that are gone.
+                // The same messages at other addresses, some of which belonged to dropped ones.
                 drop(request);
                 let moved = |(at, m): (usize, &Arc<Message>)| if at < from { m.clone() } else { Arc::new(Message::clone(m)) };
                 history = history.iter().enumerate().map(moved).collect();

@@ -1,4 +1,4 @@
-//! Agents that are traced, and what their spans look like.
+//! Traced agents, and the shape of their spans.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use deepagents_otel::{AttributeValue, Operation, Span, TraceBuilder};
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 
-/// A clock that goes on by a millisecond whenever it is looked at.
+/// A clock that advances by a millisecond at each reading.
 #[derive(Default)]
 pub(crate) struct Ticks(AtomicI64);
 
@@ -44,7 +44,7 @@ where
     json_tool(name, "A tool.", json!({"type": "object"}), move |_: Value, cx| call(cx))
 }
 
-/// An agent that looks something up, and has a sub-agent ask a person before it looks something up too.
+/// An agent that looks something up, with a subagent that interrupts before it does the same.
 pub(crate) fn research() -> AgentBuilder {
     let lookup = || tool("lookup", |_| async { Ok("41".into()) });
     let ask = tool("ask", |cx| async move {
@@ -72,7 +72,7 @@ pub(crate) fn research() -> AgentBuilder {
     builder(model).name("main").tool(lookup()).tool(task)
 }
 
-/// The spans of a run, made of the events that a subscriber sees.
+/// The spans of a run, built from the events of a subscriber.
 pub(crate) async fn spans_of(agent: &Agent, input: impl Into<RunInput>, builder: &mut TraceBuilder) -> Vec<Span> {
     let (mut run, mut spans) = (agent.run(input), Vec::new());
     while let Some(event) = run.next().await {
@@ -81,7 +81,7 @@ pub(crate) async fn spans_of(agent: &Agent, input: impl Into<RunInput>, builder:
     spans
 }
 
-/// Spans as a tree, with what does not differ from run to run.
+/// Spans as a tree, without values that vary between runs.
 pub(crate) fn tree(spans: &[Span]) -> String {
     let mut below: BTreeMap<_, Vec<&Span>> = BTreeMap::new();
     let known: Vec<_> = spans.iter().map(|span| span.context.span).collect();
@@ -126,7 +126,7 @@ fn write(span: &Span, depth: usize, below: &BTreeMap<Option<deepagents_otel::Spa
     }
 }
 
-/// Runs an agent to its end, with somebody who agrees to everything.
+/// Runs an agent to the end and approves everything.
 pub(crate) async fn agree(
     agent: &Agent,
     thread: &str,

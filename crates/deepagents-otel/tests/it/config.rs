@@ -1,4 +1,4 @@
-//! The standard variables.
+//! The standard environment variables.
 
 use std::collections::BTreeMap;
 

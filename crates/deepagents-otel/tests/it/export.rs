@@ -1,4 +1,4 @@
-//! What receivers are sent, and what happens without them.
+//! What receivers get, and what happens without them.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -114,7 +114,7 @@ async fn a_receiver_may_name_any_time_to_come_back_and_the_exporter_lives_on() {
         while receiver.received.lock().unwrap().requests == 0 {
             tokio::task::yield_now().await;
         }
-        // The end does not wait for that time.
+        // Shutdown does not wait for the delay that the receiver asked for.
         let report = tracer.shutdown(LONG).await;
         assert_eq!((report.exported, report.dropped), (2, 0), "{report:?}");
     }
@@ -150,7 +150,7 @@ async fn no_run_waits_for_a_receiver_that_hangs_and_the_queue_has_an_end() {
     for _ in 0..50 {
         agent.invoke(tracer.observe("Go.")).await.unwrap();
     }
-    // Four spans at most are under way, and eight wait.
+    // At most four spans are in flight, and eight are queued.
     assert!(tracer.report().dropped >= 100 - 12, "{:?}", tracer.report());
     let report = tracer.shutdown(Duration::from_millis(20)).await;
     assert_eq!((report.exported, report.dropped), (0, 100), "{report:?}");
@@ -260,7 +260,7 @@ async fn servers_of_models_are_told_the_trace_where_that_is_asked_for_and_reques
     }
 }
 
-/// A model that has a server.
+/// A model with a server address.
 struct Hosted(ScriptedModel);
 
 impl ChatModel for Hosted {
@@ -306,7 +306,7 @@ async fn a_timeout_of_zero_is_no_limit() {
     assert_eq!((report.exported, report.dropped), (2, 0), "{report:?}");
 }
 
-/// What a run of an agent leaves in a file, by name of the span and of the attribute.
+/// The attributes that a run leaves in a file: span name, attribute name, value.
 async fn traced(model: ScriptedModel, options: TraceOptions) -> Vec<(String, String, String)> {
     let file: Shared<Vec<u8>> = Arc::default();
     let tracer = Tracer::new(ExportConfig::default().file(Memory(file.clone())), options).unwrap();
@@ -359,7 +359,7 @@ async fn content_that_is_too_long_stays_json_and_leaves_room_for_the_task() {
     };
     for redacts in [false, true] {
         let content = Content::default();
-        // What is cut first would no longer be found.
+        // Redaction must run before truncation, which could cut the secret.
         let redact = |_: &'static str, text: String| Some(text.replace("s3cr3t", "[redacted]"));
         let content = if redacts { content.redact(redact) } else { content };
         let mut options = TraceOptions::default();

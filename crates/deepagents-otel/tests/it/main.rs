@@ -1,4 +1,4 @@
-//! Runs of scripted models, and what real receivers of OTLP are sent of them.
+//! Runs of scripted models, and what real OTLP receivers get of them.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

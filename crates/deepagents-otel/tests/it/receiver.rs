@@ -1,4 +1,4 @@
-//! A receiver of OTLP over HTTP and gRPC, whose messages are read by the official protocol crate.
+//! An OTLP receiver over HTTP and gRPC that parses messages with the official protocol crate.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -20,17 +20,17 @@ use prost::Message;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
-/// What a receiver does with a request.
+/// How a receiver handles a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Behaviour {
     Takes,
-    /// Takes it but for so many spans.
+    /// Accepts it, but rejects this many spans.
     Refuses(i64),
-    /// Answers with this status, of HTTP or gRPC.
+    /// Fails with this HTTP or gRPC status.
     Fails(u16),
-    /// Fails once, and takes what comes after.
+    /// Fails once, then accepts.
     FailsOnce(u16),
-    /// Is busy once, for so many seconds.
+    /// Is busy once, for this many seconds.
     BusyOnce(&'static str),
     Hangs,
 }
@@ -71,7 +71,7 @@ impl Receiver {
         let received: Arc<Mutex<Received>> = Arc::default();
         let shared = received.clone();
         let accepting = tokio::spawn(async move {
-            // Connections end with the receiver.
+            // Dropped with the receiver, which closes the connections.
             let mut connections = tokio::task::JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();

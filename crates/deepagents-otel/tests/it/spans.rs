@@ -1,4 +1,4 @@
-//! Spans of events.
+//! Spans built from events.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ fn root(spans: &[Span]) -> &Span {
     spans.iter().find(main).unwrap()
 }
 
-/// The question that the thread waits for.
+/// The ID of the thread's pending interrupt.
 async fn question(agent: &Agent) -> String {
     let state = agent.state("t1").await.unwrap();
     let asked = state.get::<ActionRequests>().unwrap().values().find(|asked| asked.decision.is_none());
     asked.unwrap().request.id.clone()
 }
 
-/// Both parts of a run that waits for a person in between.
+/// The spans of a run before and after an interrupt.
 async fn both_parts(agent: &Agent, first: &mut TraceBuilder, second: &mut TraceBuilder) -> (Vec<Span>, Vec<Span>) {
     let before = spans_of(agent, RunInput::new("Find out.").thread("t1"), first).await;
     let input = RunInput::resume("t1").decide(question(agent).await, Decision::Approve);

@@ -1,4 +1,4 @@
-//! Calls that wait for a person: asked in one process, answered in others.
+//! Calls that wait for approval: raised in one process, answered in others.
 #![allow(clippy::disallowed_methods, reason = "tests look at real files")]
 
 use std::fs::OpenOptions;
@@ -21,14 +21,14 @@ use serde_json::json;
 
 use crate::sqlite::place;
 
-/// Tells a process that was started for a test what to do, and where.
+/// Environment variable with the role of a child process and its parameters.
 const ROLE: &str = "DEEPAGENTS_TEST_ROLE";
 const PLACE: &str = "DEEPAGENTS_TEST_PLACE";
 const FOLDER: &str = "DEEPAGENTS_TEST_FOLDER";
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// A database by its path or URL.
+/// Opens a database by path or URL.
 async fn open(place: &str) -> Arc<dyn Journal> {
     match place.split_once('#') {
         Some((url, schema)) => Arc::new(Postgres::options().schema(schema).connections(2).connect(url).await.unwrap()),
@@ -36,7 +36,7 @@ async fn open(place: &str) -> Arc<dyn Journal> {
     }
 }
 
-/// A tool that has an effect once it is allowed to, and one that needs no leave.
+/// A tool that requires approval before it has an effect, and one that does not.
 fn tools(folder: &Path) -> [Box<dyn DynTool>; 2] {
     let (sent, noted) = (folder.join("sent"), folder.join("noted"));
     let schema = json!({"type": "object"});
@@ -86,7 +86,7 @@ fn agent(journal: Arc<dyn Journal>, folder: &Path, clock: impl Clock) -> Agent {
         .unwrap()
 }
 
-/// Starts this test again as another process with a role.
+/// Runs this test again as a child process with a role.
 fn process(test: &str, role: &str, place: &str, folder: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", &format!("approvals::{test}"), "--nocapture"])
@@ -97,7 +97,7 @@ fn process(test: &str, role: &str, place: &str, folder: &Path) -> Child {
         .unwrap()
 }
 
-/// What the process of a role said on lines of its own.
+/// The lines that a child process printed with the prefix `> `.
 fn said(child: Child) -> Vec<String> {
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -105,7 +105,7 @@ fn said(child: Child) -> Vec<String> {
     text.lines().filter_map(|line| line.strip_prefix("> ").map(str::to_owned)).collect()
 }
 
-/// Plays a role, in a process that has one.
+/// Plays the role of this process, if it has one.
 async fn play() -> bool {
     let Ok(role) = std::env::var(ROLE) else { return false };
     let (place, folder) = (std::env::var(PLACE).unwrap(), PathBuf::from(std::env::var_os(FOLDER).unwrap()));
@@ -120,7 +120,7 @@ async fn play() -> bool {
         assert_eq!(outcome.stop, FinishReason::Interrupted);
         println!("> {}", outcome.action_requests()[0].id);
     } else {
-        // All that answer begin together, as soon as there is a file.
+        // All answering processes start together, once the file exists.
         while !folder.join("go").exists() {
             std::thread::yield_now();
         }
@@ -132,7 +132,7 @@ async fn play() -> bool {
     true
 }
 
-/// Asks in one process, waits a week, answers in several others at once, and once more.
+/// Raises the interrupt in one process, waits a week, answers in several others at once, and then once more.
 async fn check(test: &str, place: String) {
     let folder = tempfile::tempdir().unwrap();
     let id = said(process(test, "ask", &place, folder.path())).remove(0);
@@ -179,7 +179,7 @@ async fn of_many_processes_that_answer_a_question_on_postgres_one_has_an_effect(
     check("of_many_processes_that_answer_a_question_on_postgres_one_has_an_effect", place).await;
 }
 
-/// Logs of threads that wait, as earlier versions of the program left them.
+/// Logs of waiting threads, written by earlier versions.
 const LEFT: [&str; 1] = [include_str!("../corpus/waiting-v1.jsonl")];
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn a_question_of_an_older_program_is_answered_by_a_newer_one() {
             let records = log.lines().zip(0..).map(|(line, at)| decode("t", at, line).unwrap()).collect();
             journal.append("t", fence, 0, records).await.unwrap();
             journal.release("t", fence).await.unwrap();
-            // The newer program has learnt something since.
+            // The newer program has another tool.
             let [send, note] = tools(folder.path());
             let more = json_tool("more", "More.", json!({"type": "object"}), |_, _| async { Ok("more") });
             let agent = Agent::builder(ScriptedModel::new([Turn::text("It is sent.")]))
@@ -213,14 +213,14 @@ async fn a_question_of_an_older_program_is_answered_by_a_newer_one() {
     }
 }
 
-/// Bytes of memory this process has.
+/// The resident memory of this process, in bytes.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
     line.split_whitespace().next().and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
-/// Runs threads until each waits. The agents are made anew now and then, since a scripted model keeps what it was asked.
+/// Runs threads until each waits. The agents are rebuilt now and then, because a scripted model keeps its requests.
 async fn wait_in(journal: &Arc<dyn Journal>, folder: &Path, threads: std::ops::Range<u32>) {
     for some in threads.step_by(50) {
         let agent = agent(journal.clone(), folder, SystemClock);
@@ -231,17 +231,17 @@ async fn wait_in(journal: &Arc<dyn Journal>, folder: &Path, threads: std::ops::R
     }
 }
 
-/// Lets ten thousand threads wait, and says what they take.
+/// Lets ten thousand threads wait, and prints what they use.
 async fn wait(place: &str, folder: &Path) {
     let journal = open(place).await;
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let before = tasks();
-    // The first ones fill the caches.
+    // The first runs fill the caches.
     wait_in(&journal, folder, 0..2_000).await;
     let memory = resident();
     wait_in(&journal, folder, 2_000..10_000).await;
     let each = resident().saturating_sub(memory) / 8_000;
-    // What was aborted as the last run ended is gone when it is its turn.
+    // Lets aborted tasks of the last run finish.
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
     }
@@ -255,12 +255,12 @@ async fn ten_thousand_threads_that_wait_take_no_task_and_next_to_no_memory() {
         return;
     }
     let (folder, place) = (tempfile::tempdir().unwrap(), place().display().to_string());
-    // Other tests of this process take memory too.
+    // Other tests in the same process would use memory too.
     let test = "ten_thousand_threads_that_wait_take_no_task_and_next_to_no_memory";
     let taken: Vec<u64> =
         said(process(test, "wait", &place, folder.path())).iter().map(|figure| figure.parse().unwrap()).collect();
     println!("{} bytes for each thread that waits", taken[1]);
-    // What stays of a run would take tens of kilobytes; the allocator and the caches of SQLite vary by about one.
+    // A leaked run would take tens of kilobytes; the allocator and SQLite's caches vary by about one.
     assert!(taken[0] == 0 && taken[1] < 4_096, "tasks, and bytes for each thread: {taken:?}");
     let journal = open(&place).await;
     let waiting = journal.threads().list(&ThreadQuery::default().status(RunStatus::Interrupted)).await.unwrap();

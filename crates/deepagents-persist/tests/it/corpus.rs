@@ -1,4 +1,4 @@
-//! Logs of every version that was ever written are still read. The files are never changed, only added to.
+//! Logs of every version ever written are still readable. Corpus files are never changed, only added.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A record that cannot be read hides nothing that is before it, and can be left behind.
+//! An unreadable record does not hide those before it, and a rewind can leave it behind.
 #![allow(clippy::disallowed_methods, reason = "tests damage files")]
 
 use std::path::PathBuf;
@@ -90,7 +90,7 @@ async fn a_thread_goes_back_before_a_damaged_record_and_is_whole_again() {
         let history = agent.history("t", None, usize::MAX).await.unwrap();
         let back = history.iter().find(|c| c.origin == CheckpointSource::Rewind).unwrap();
         assert_eq!((back.position, back.parent), (after, Some(safe)));
-        // Also by a process that knows nothing of it, and once more on top of what went back.
+        // Also in a new process, and with a second rewind after the first.
         let (agent, _) = talker(&path).await;
         assert_eq!(agent.state("t").await.unwrap().messages().len(), 4);
         agent.rewind("t", after).await.unwrap();

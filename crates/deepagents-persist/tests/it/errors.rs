@@ -1,4 +1,4 @@
-//! Databases that cannot be used say why, and nothing is written half.
+//! Errors of unusable databases name the cause, and nothing is half written.
 #![allow(clippy::disallowed_methods, reason = "tests damage files")]
 
 use std::time::Duration;
@@ -29,7 +29,7 @@ async fn a_file_of_something_else_is_refused_and_stays_as_it_is() {
     assert!(matches!(error, DatabaseError::Foreign { .. }), "{error:?}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "My notes. ".repeat(1000));
 
-    // SQLite itself would take this for an empty one.
+    // SQLite would treat this as an empty database.
     let path = place();
     std::fs::write(&path, "x").unwrap();
     let error = Sqlite::open(&path).await.unwrap_err();
@@ -66,7 +66,7 @@ async fn a_damaged_file_is_found() {
         }
         database.check().await.unwrap();
     }
-    // The last connection moves the WAL into the file.
+    // The last connection checkpoints the WAL.
     Connection::open(&path).unwrap().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
     let mut bytes = std::fs::read(&path).unwrap();
     for page in bytes.chunks_mut(8192).skip(2) {
@@ -181,7 +181,7 @@ async fn a_damaged_row_of_a_thread_is_an_error_and_is_not_written_over() {
         assert_eq!(kept, damage);
         let listed = database.threads().list(&ThreadQuery::default()).await.unwrap();
         assert!(listed[0].damage.as_ref().is_some_and(|damage| damage.contains(column)), "{listed:?}");
-        // What a run does not read does not end it.
+        // Damage that a run does not read does not stop it.
         let appended = database.append("t", fence, 1, step()).await;
         assert_eq!(appended.is_ok(), column == "metadata", "{appended:?}");
         put(&was);
@@ -243,7 +243,7 @@ async fn the_file_is_for_its_owner_alone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_may_open_a_new_file_at_once_and_share_it() {
-    // Whether they meet at a bad moment is a matter of luck, so there are many.
+    // A race may not occur in a single round, so there are many.
     for _ in 0..20 {
         let path = place();
         let opened = (0..6).map(|_| tokio::spawn(Sqlite::open(path.clone()))).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! Calls that had begun when their process ended: what becomes of them follows from their effect.
+//! Calls in flight when their process ended: their effect decides what happens to them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::resume::each;
 
-/// The keys that each tool was given, in order.
+/// The idempotency keys that each tool got, in order.
 type Given = Arc<Mutex<BTreeMap<&'static str, Vec<String>>>>;
 
 struct Works {
@@ -79,11 +79,11 @@ async fn reads_and_idempotent_calls_are_made_again_with_their_keys_and_others_ar
         let first = first.lock().unwrap().clone();
         let keys: std::collections::BTreeSet<&String> = first.values().flatten().collect();
         assert_eq!(keys.len(), 4, "every call has a key of its own: {first:?}");
-        // The process ends when all calls have begun and none has finished.
+        // The process ends when all calls have started and none has finished.
         let entries = journal.load("whole", None).await.unwrap().entries;
         let begun = |entry: &deepagents_core::journal::LogEntry| matches!(entry.record, Record::ToolStarted { .. });
         let last = entries.iter().rposition(begun).unwrap() as u64 + 1;
-        // A thread with a log of its own, not a copy: calls of a copy have keys of their own.
+        // A thread with its own log, not a copy: calls of a copy have other keys.
         let own = |entry: deepagents_core::journal::LogEntry| match entry.record {
             Record::RunStarted { run, at, .. } => Record::RunStarted { run, at, thread: None },
             record => record,

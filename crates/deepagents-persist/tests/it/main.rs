@@ -1,4 +1,4 @@
-//! Behaviour of the databases.
+//! Tests of the databases.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! What keeps everything in memory passes the suites too.
+//! The in-memory implementations pass the suites too.
 
 mod journal {
     use std::sync::Arc;
@@ -18,7 +18,7 @@ mod store {
     deepagents_testing::store_suite!(async |clock| Some(Arc::new(MemoryStore::new(clock)) as Arc<dyn Store>));
 }
 
-/// One counter for all items makes versions that grow, and so do.
+/// A store may derive all versions from one counter, because versions only have to grow.
 mod one_counter {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ mod one_counter {
     use serde_json::Value;
     use tokio::sync::Mutex;
 
-    /// The versions of the store below, renumbered in the order of all writes.
+    /// Renumbers the versions of the inner store in the order of all writes.
     struct OneCounter {
         store: MemoryStore,
         writes: AtomicU64,
@@ -107,7 +107,7 @@ mod one_counter {
     }) as Arc<dyn Store>));
 }
 
-/// A store of one's own has the methods that are required.
+/// A custom store with only the required methods.
 mod least {
     use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! File systems that are full or may only be read.
+//! Full and read-only file systems.
 //!
-//! A test starts itself again in a mount namespace of its own, or without the powers that go round permissions, and
-//! says that it was skipped where neither can be had.
+//! A test runs itself again in a mount namespace, or without the capabilities that override permissions. It reports
+//! that it was skipped if neither is possible.
 #![cfg(target_os = "linux")]
 #![allow(clippy::disallowed_methods, reason = "tests look at real files")]
 
@@ -18,16 +18,16 @@ use deepagents_testing::skip::skip;
 
 use crate::sqlite::place;
 
-/// Names the folder to a test that was started again.
+/// Environment variable with the directory for a test that runs again.
 const FOLDER: &str = "DEEPAGENTS_TEST_FOLDER";
 
-/// The folder, in a process that was started for a test.
+/// The directory, in a child process of a test.
 fn folder() -> Option<PathBuf> {
     std::env::var_os(FOLDER).map(PathBuf::from)
 }
 
-/// Starts a test of this module again with a shell script around it; `$@` in the script runs it. Says whether the
-/// script could be run: it ends with 99 where its means are missing.
+/// Runs a test of this module again inside a shell script, which runs it as `"$@"`. Returns whether the script could
+/// run; exit code 99 means that a tool is missing.
 fn again(test: &str, folder: &Path, script: &str) -> bool {
     let mut command = Command::new("unshare");
     command.arg(if is_root() { "-m" } else { "-Urm" }).args(["sh", "-c", script, "sh"]);
@@ -64,7 +64,7 @@ fn words(bytes: usize) -> Record {
     Record::Update { update: RecordUpdate::Live(Update::message(Message::user("word ".repeat(bytes / 5)))) }
 }
 
-/// A database with a record, which nobody has open any more.
+/// A closed database with a record.
 fn written() -> PathBuf {
     let path = place();
     block_on(async {
@@ -72,7 +72,7 @@ fn written() -> PathBuf {
         let fence = database.claim("t", claim()).await.unwrap();
         database.append("t", fence, 0, step()).await.unwrap();
     });
-    // The thread that writes closes it on its own, and takes the WAL away when it has.
+    // The writer thread closes the database in the background, and then removes the WAL.
     let deadline = Instant::now() + Duration::from_secs(30);
     while path.with_extension("db-wal").exists() {
         assert!(Instant::now() < deadline, "the database stays open");
@@ -119,7 +119,7 @@ fn a_full_disk_takes_nothing_half_and_the_thread_goes_on_when_there_is_room() {
     });
 }
 
-/// What a process leaves that is ended while the disk is full: a WAL, and no index of it.
+/// The files left by a process that ended on a full disk: a WAL without its index.
 async fn is_read_where_not_even_an_index_has_room(path: &Path, end: u64) {
     let aside = path.with_file_name("copy");
     let (copy, wal) = (aside.join("threads.db"), aside.join("threads.db-wal"));
@@ -138,7 +138,7 @@ async fn is_read_where_not_even_an_index_has_room(path: &Path, end: u64) {
     reads_alone(&copy, end).await;
 }
 
-/// A database that cannot be written is read, and nothing else.
+/// A database that cannot be written can still be read.
 async fn reads_alone(path: &Path, end: u64) {
     let database = Sqlite::options().open_read_only(path).await.unwrap();
     for _ in 0..2 {
@@ -183,7 +183,7 @@ fn a_file_without_permission_to_write_is_a_typed_error_and_nothing_changes() {
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o400)).unwrap();
         let before = std::fs::read(&path).unwrap();
         let test = "a_file_without_permission_to_write_is_a_typed_error_and_nothing_changes";
-        // Root may write anything, unless it gives that up.
+        // Root can write anything unless it drops its capabilities.
         let script = r#"setpriv --bounding-set -all true || exit 99; exec setpriv --bounding-set -all "$@""#;
         again(test, path.parent().unwrap(), script);
         assert!(std::fs::read(&path).unwrap() == before, "the file has changed");

@@ -1,4 +1,4 @@
-//! Postgres passes the suites, where there is one: `DEEPAGENTS_TEST_POSTGRES` names it.
+//! Postgres passes the suites, if `DEEPAGENTS_TEST_POSTGRES` names a server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,7 +7,7 @@ use deepagents_core::env::Clock;
 use deepagents_persist::{DatabaseError, Postgres};
 use deepagents_testing::skip::skip;
 
-/// A schema of its own on the server of the tests.
+/// A separate schema on the test server.
 pub(crate) async fn database(clock: Option<Arc<dyn Clock>>) -> Option<Postgres> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let url = url()?;

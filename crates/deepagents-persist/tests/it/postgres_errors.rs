@@ -1,4 +1,4 @@
-//! A Postgres that cannot be used says why, and nothing is written half.
+//! Errors of an unusable Postgres name the cause, and nothing is half written.
 #![allow(clippy::disallowed_methods, reason = "tests look at real files")]
 
 use std::process::{Command, Output};
@@ -32,7 +32,7 @@ async fn client(url: &str) -> Client {
     client
 }
 
-/// A schema of its own with a thread of one record, and somebody else on the same server.
+/// A separate schema with a thread of one record, and another client on the same server.
 async fn thread(name: &str) -> Option<(String, String, Client, Postgres, Fence)> {
     let url = url()?;
     let schema = format!("{name}_{}", std::process::id());
@@ -162,14 +162,14 @@ async fn connections_that_are_lost_are_told_and_the_next_ones_are_new() {
     assert_eq!(end, 1);
 }
 
-/// A server of its own, with a small disk beside it: what a full disk does to it is nobody else's.
+/// A separate server with a small disk, so that filling it affects nobody else.
 struct Server {
     folder: tempfile::TempDir,
     url: String,
 }
 
 impl Server {
-    /// Starts one, where this process may mount a disk.
+    /// Starts a server, if this process may mount a disk.
     fn start() -> Option<Self> {
         use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
         let folder = tempfile::tempdir().unwrap();
@@ -215,7 +215,7 @@ async fn a_full_disk_takes_nothing_half_and_the_thread_goes_on_when_there_is_roo
     let small = format!("{}?options=-c%20default_tablespace%3Dsmall", server.url);
     let database = Postgres::connect(&small).await.unwrap();
     let fence = database.claim("t", Claim::new("test", Duration::from_secs(600))).await.unwrap();
-    // Letters that do not repeat, since the server packs what does.
+    // Random text, because the server compresses repetitions.
     let large = |n: u64| {
         let mut seed = n + 1;
         let letters = std::iter::repeat_with(|| {

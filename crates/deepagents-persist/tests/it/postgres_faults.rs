@@ -1,4 +1,4 @@
-//! What goes wrong between processes and a Postgres, and whom it must not keep waiting.
+//! Faults between processes and Postgres, and whom they must not block.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -18,10 +18,10 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::postgres::url;
 
-/// Longer than any test takes.
+/// Longer than any test.
 const LONG: Duration = Duration::from_secs(300);
 
-/// Short, for what is waited out.
+/// A short timeout that the test waits for.
 const SHORT: Duration = Duration::from_secs(1);
 
 fn schema() -> String {
@@ -45,13 +45,13 @@ fn reason(error: &JournalError) -> &DatabaseError {
     DatabaseError::of_journal(error).unwrap_or_else(|| panic!("{error:?}"))
 }
 
-/// Ends a test that would hang.
+/// Fails a test that would hang.
 async fn in_time<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), work).await.expect("it hangs")
 }
 
-/// A way to the server that can be cut. While it is, what has a certain word in it goes no further, and neither does
-/// what follows on that connection: the process at this end is frozen, for the server.
+/// A connection to the server that can be cut. Then data that contains a certain word, and everything after it on that
+/// connection, is held back: to the server, the process seems frozen.
 struct Line {
     url: String,
     cut: Arc<AtomicBool>,
@@ -173,7 +173,7 @@ async fn a_server_that_does_not_answer_is_waited_for_no_longer_than_it_may() {
     let far = options(&schema).connections(2).statement_timeout(SHORT).acquire_timeout(SHORT);
     let far = far.connect_timeout(SHORT).connect(&line.url).await.unwrap();
     line.cut();
-    // The first finds a connection that is silent, the second can make no other.
+    // The first call uses the silent connection, the second cannot open another.
     let load = in_time(far.load("t", None)).await.map(|_| ());
     let append = in_time(far.append("t", fence, 1, step())).await.map(|_| ());
     for error in [load.unwrap_err(), append.unwrap_err()] {
@@ -192,7 +192,7 @@ async fn a_connection_of_the_pool_and_a_long_statement_are_waited_for_no_longer_
     tokio::spawn(connection);
     let lock = format!("BEGIN; LOCK TABLE {schema}.thread IN ACCESS EXCLUSIVE MODE");
     other.batch_execute(&lock).await.unwrap();
-    // One of them has the connection and waits for the lock, the other waits for the connection.
+    // One call has the connection and waits for the lock, the other waits for the connection.
     let (first, _, rest) = in_time(select_all([one.load("t", None), one.load("t", None)])).await;
     let error = first.unwrap_err();
     assert!(matches!(reason(&error), DatabaseError::TimedOut { reason, .. } if reason.contains("pool")), "{error:?}");
@@ -237,7 +237,7 @@ async fn appends_and_snapshots_of_the_same_texts_do_not_wait_for_each_other() {
     database.check().await.unwrap();
 }
 
-/// A thread that somebody begins while another is copied to its name: the copy sees it only once it writes.
+/// A thread is started while another is copied to its name. The copy notices only when it writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_never_lands_in_a_thread_that_somebody_has_begun_meanwhile() {
     let Some(url) = url() else { return };
@@ -278,12 +278,12 @@ async fn a_thread_that_is_given_up_is_free_for_the_next_call_of_the_process() {
     let database = options(&schema()).connect(&url).await.unwrap();
     for _ in 0..30 {
         let fence = database.claim("t", claim(LONG)).await.unwrap();
-        // As a run does that is dropped.
+        // As when a run is dropped.
         let mut release = Box::pin({
             let database = database.clone();
             async move { database.release("t", fence).await }
         });
-        // A quick database may have answered already.
+        // A fast database may have responded already.
         let begun = (&mut release).now_or_never();
         let release = tokio::spawn(async move {
             match begun {

@@ -1,4 +1,4 @@
-//! Runs that are gone on with.
+//! Resumed runs.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::sqlite::place;
 
-/// How often each call ran, by its identity.
+/// How often each call ran, by its ID.
 type Ran = Arc<Mutex<BTreeMap<String, usize>>>;
 
 /// An agent of three turns: two calls, of which one adds a message; three calls; the end.
@@ -51,7 +51,7 @@ fn words(messages: &Messages) -> Vec<String> {
     messages.iter().map(|message| message.text()).collect()
 }
 
-/// Runs a case on an empty journal of each kind; on Postgres where there is one.
+/// Runs a test on an empty journal of each kind; on Postgres if there is one.
 pub(crate) async fn each(case: impl AsyncFn(Arc<dyn Journal>)) {
     case(Arc::new(MemoryJournal::new())).await;
     case(Arc::new(Sqlite::open(place()).await.unwrap())).await;
@@ -71,7 +71,7 @@ async fn a_run_that_ended_anywhere_goes_on_to_the_same_end_and_finished_calls_ru
         let positions = agent(journal.clone(), &first).history("t", None, 99).await.unwrap();
         let begin = positions.iter().find(|c| c.origin == CheckpointSource::Input).unwrap().position;
         let entries = journal.read("t", 0..end).await.unwrap();
-        // A step and what belongs to it are appended together, so no log ends between them.
+        // A step and its records are appended together, so no log ends between them.
         let may_end = |record: &Record| !matches!(record, Record::Update { .. } | Record::ToolsCommitted { .. });
         for cut in (begin..end).filter(|cut| may_end(&entries[*cut as usize - 1].record)) {
             let thread = format!("cut-{cut}");
@@ -84,7 +84,7 @@ async fn a_run_that_ended_anywhere_goes_on_to_the_same_end_and_finished_calls_ru
             check_history(outcome.messages()).unwrap();
             assert_eq!(outcome.stop, FinishReason::Done, "cut at {cut}");
             let (got, mut wanted) = (words(outcome.messages()), words(whole.messages()));
-            // What a call would have said beside its result is not known when its outcome is not.
+            // The additional message of a call is lost if its outcome is unknown.
             if before.in_doubt.keys().any(|call| (call.turn, call.index) == (0, 1)) {
                 wanted.retain(|text| text != "beside");
             }

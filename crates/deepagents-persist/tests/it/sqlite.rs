@@ -9,11 +9,11 @@ use deepagents_persist::Sqlite;
 use tempfile::TempDir;
 
 thread_local! {
-    /// Folders that are removed when the thread of their test ends.
+    /// Directories that are removed when the test's thread ends.
     static FOLDERS: RefCell<Vec<TempDir>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A place for a database that is there as long as its test.
+/// A path for a database, which exists as long as the test.
 pub(crate) fn place() -> PathBuf {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("test.db");

@@ -1,4 +1,4 @@
-//! What goes wrong beside a database on SQLite, and what it must not take with it.
+//! Faults around a SQLite database, and what they must not affect.
 #![allow(clippy::disallowed_methods, reason = "tests look at real files and start themselves again")]
 
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::sqlite::place;
 
-/// Names the folder to a test that was started again.
+/// Environment variable with the directory for a test that runs again.
 const FOLDER: &str = "DEEPAGENTS_TEST_FOLDER";
 
 fn step() -> Vec<Record> {
@@ -35,7 +35,7 @@ fn claim() -> Claim {
     Claim::new("test", Duration::from_secs(600))
 }
 
-/// Starts a test of this module again, in a folder, with a shell script around it; `$@` in the script runs it.
+/// Runs a test of this module again, in a directory and inside a shell script, which runs it as `"$@"`.
 fn again(test: &str, folder: &Path, script: &str) {
     let mut command = Command::new("sh");
     command.args(["-c", script, "sh"]).arg(std::env::current_exe().unwrap());
@@ -45,7 +45,7 @@ fn again(test: &str, folder: &Path, script: &str) {
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
-/// The folder, in a process that was started for a test.
+/// The directory, in a child process of a test.
 fn folder() -> Option<PathBuf> {
     std::env::var_os(FOLDER).map(PathBuf::from)
 }
@@ -54,7 +54,7 @@ fn block_on(case: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(case);
 }
 
-/// Ends a test that would hang.
+/// Fails a test that would hang.
 async fn in_time<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), work).await.expect("it hangs")
 }
@@ -212,7 +212,7 @@ async fn texts_go_with_the_last_thread_that_has_them_and_the_file_shrinks() {
         tokio::task::yield_now().await;
     }
     database.check().await.unwrap();
-    // What an end in the midst of a deletion has left behind goes with a sweep.
+    // A sweep removes what an interrupted deletion has left.
     let hash = "INSERT INTO blob (hash, body) VALUES (x'00', 'nobody has it')";
     Connection::open(&path).unwrap().execute_batch(hash).unwrap();
     Threads::sweep(&database).await.unwrap();

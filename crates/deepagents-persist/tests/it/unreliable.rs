@@ -1,4 +1,4 @@
-//! Databases that cannot be reached for a while: what was appended is there once, and a run comes to its end.
+//! Databases that are unreachable for a while: each append is stored once, and runs finish.
 #![allow(clippy::disallowed_methods, reason = "tests mount disks and look at real files")]
 
 use std::process::Command;
@@ -34,7 +34,7 @@ fn words(text: &str) -> Vec<Record> {
     vec![Record::Update { update: RecordUpdate::Live(Update::message(Message::user(text))) }]
 }
 
-/// Ends a test that would hang.
+/// Fails a test that would hang.
 async fn in_time<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(120), work).await.expect("it hangs")
 }
@@ -43,22 +43,22 @@ async fn in_time<T>(work: impl Future<Output = T>) -> T {
 #[derive(Clone, Copy)]
 enum Breaks {
     Never,
-    /// After so many bytes of a request that has a word in it.
+    /// After this many bytes of a request that contains a word.
     InRequest(&'static str, usize),
-    /// After so many bytes of what is answered to it.
+    /// After this many bytes of the response to it.
     InAnswer(&'static str, usize),
-    /// Each after as many bytes, in both directions, as a number leads to, and the next number after it.
+    /// Each after a pseudo-random number of bytes in both directions, derived from this seed.
     After(u32),
 }
 
-/// A way to the server that breaks.
+/// A connection to the server that breaks.
 struct Line {
     url: String,
     breaks: Arc<Mutex<Breaks>>,
     broken: Arc<AtomicUsize>,
 }
 
-/// One connection: how many more bytes may pass.
+/// One connection, with the number of bytes that may still pass.
 struct Passage {
     breaks: Arc<Mutex<Breaks>>,
     broken: Arc<AtomicUsize>,
@@ -159,7 +159,7 @@ impl Passage {
     }
 }
 
-/// A database behind a line, and the same one on connections that do not break.
+/// A database behind a line, and the same one over reliable connections.
 async fn behind(line: &Line, url: &str, name: &str) -> (Postgres, Postgres) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let schema = format!("{name}_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -167,7 +167,7 @@ async fn behind(line: &Line, url: &str, name: &str) -> (Postgres, Postgres) {
     (options().connect(&line.url).await.unwrap(), options().connect(url).await.unwrap())
 }
 
-/// Makes an append again until it is acknowledged: it may take a moment until the pool knows that a connection is gone.
+/// Repeats an append until it is acknowledged. The pool may need a moment to notice a broken connection.
 async fn until_appended(database: &Postgres, fence: Fence, end: u64, records: impl Fn() -> Vec<Record>) -> Appended {
     in_time(async {
         loop {
@@ -181,14 +181,13 @@ async fn until_appended(database: &Postgres, fence: Fence, end: u64, records: im
     .await
 }
 
-/// Whether an append that broke had been carried out is unknown to whoever made it: it is made again until it is
-/// acknowledged.
+/// The caller of a broken append does not know whether it was executed, and repeats it until it is acknowledged.
 async fn is_appended_once(breaks: impl Fn(&'static str, usize) -> Breaks, name: &str) {
     let Some(url) = url() else { return };
     let line = Line::new(&url).await;
     let (database, near) = behind(&line, &url, name).await;
     let fence = database.claim("t", Claim::new("test", LEASE)).await.unwrap();
-    // The statement is known to the connection.
+    // The connection has prepared the statement.
     database.append("t", fence, 0, words("the first")).await.unwrap();
     let mut end = 1;
     for after in (0..).step_by(3) {
@@ -220,7 +219,7 @@ async fn an_append_is_carried_out_once_wherever_its_answer_breaks_off() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_append_is_carried_out_once_wherever_its_request_breaks_off() {
-    // A request never passes as a whole: up to its last byte.
+    // A request never passes completely: at least its last byte is missing.
     let Some(url) = url() else { return };
     let line = Line::new(&url).await;
     let (database, near) = behind(&line, &url, "requests").await;
@@ -239,7 +238,7 @@ async fn an_append_is_carried_out_once_wherever_its_request_breaks_off() {
     near.check().await.unwrap();
 }
 
-/// An agent that makes some calls, so many at once, for some turns.
+/// An agent that makes `CALLS` parallel calls in each of `TURNS` turns.
 fn sender(made: &Arc<Mutex<Vec<String>>>) -> AgentBuilder {
     let answer = |request: &deepagents_core::model::ModelRequest| {
         let turn = request.messages.iter().filter(|message| message.as_assistant().is_some()).count();
@@ -257,7 +256,7 @@ fn sender(made: &Arc<Mutex<Vec<String>>>) -> AgentBuilder {
     Agent::builder(ScriptedModel::rules().always(Turn::with(answer)).build()).tool(send)
 }
 
-/// Goes on until the run ends, as a host does whose run failed for want of the database.
+/// Resumes until the run ends, as a host does after a database failure.
 async fn to_the_end(agent: &Agent) -> Outcome {
     let mut input = RunInput::new("Send it all.").thread("t");
     for _ in 0..60 {
@@ -273,7 +272,7 @@ async fn to_the_end(agent: &Agent) -> Outcome {
     panic!("the run comes to no end");
 }
 
-/// What finished was made once, and is in the log once.
+/// Finished calls were made once, and are in the log once.
 async fn check_sent(journal: &dyn Journal, outcome: &Outcome, made: &[String]) {
     assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::Done, "All is sent.".to_owned()));
     check_history(outcome.messages()).unwrap();
@@ -317,7 +316,7 @@ async fn an_agent_comes_to_its_end_on_connections_that_break_again_and_again() {
     assert!(broken > 6, "{broken} connections broke");
 }
 
-/// Another process's lock of the file, which is given up when an append is tried for the third time.
+/// Another process's lock on the file, released at the third attempt of an append.
 #[derive(Clone, Default)]
 struct Lock {
     connection: Arc<Mutex<Option<Connection>>>,
@@ -365,7 +364,7 @@ async fn an_agent_waits_for_a_file_that_another_process_locks_in_the_middle_of_i
     database.check().await.unwrap();
 }
 
-/// A small disk, as long as this is there.
+/// A small disk, unmounted on drop.
 struct Disk(tempfile::TempDir);
 
 impl Disk {

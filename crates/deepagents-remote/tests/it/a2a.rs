@@ -1,4 +1,4 @@
-//! A2A, our server and our client against each other.
+//! A2A: our client against our server.
 
 use deepagents::remote::RemoteConfig;
 use deepagents::{Decision, FinishReason, MemoryJournal, RunInput};

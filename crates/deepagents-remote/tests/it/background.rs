@@ -15,7 +15,7 @@ async fn say(agent: &DeepAgent, text: impl Into<String>) -> Outcome {
     agent.invoke(RunInput::new(text.into()).thread("t")).await.unwrap()
 }
 
-/// Starts a task and gives its id.
+/// Starts a task. Returns its ID.
 async fn start(agent: &DeepAgent, text: String) -> String {
     say(agent, text).await.text().rsplit(' ').next().unwrap().to_owned()
 }

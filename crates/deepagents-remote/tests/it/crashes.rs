@@ -1,4 +1,4 @@
-//! Processes that are killed: ours, and that of the server.
+//! Killed processes: the client's and the server's.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -17,14 +17,14 @@ use tokio::net::TcpListener;
 
 use crate::support::{Gate, Running, delegating, delegating_with, play, remote_agent, steps};
 
-/// Where a process that is killed keeps everything.
+/// Environment variable with the data directory of a child process.
 const FOLDER: &str = "DEEPAGENTS_TEST_REMOTE_FOLDER";
-/// The address of the server: the one to delegate to, or the one to listen on.
+/// Environment variable with the server's URL, to delegate to or to listen on.
 const URL: &str = "DEEPAGENTS_TEST_REMOTE_URL";
-/// The tool to delegate with.
+/// Environment variable with the tool to delegate with.
 const TOOL: &str = "DEEPAGENTS_TEST_REMOTE_TOOL";
 
-/// A test of this program as a process of its own, and what it prints behind a word.
+/// Runs a test in a child process. Returns the lines that it prints after a marker.
 fn process(test: &str, folder: &Path, url: &str, tool: &str) -> (Child, impl Iterator<Item = String> + use<>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--ignored", "--nocapture"])
@@ -85,7 +85,7 @@ async fn a_process_that_is_killed_while_it_delegates_is_followed_by_one_that_fin
     assert_eq!(server.statuses().await, ["success"], "it ran once");
 }
 
-/// Goes on with the thread once its earlier owner's lease has run out.
+/// Resumes the thread once its owner's lease has expired.
 async fn taken_over(agent: &DeepAgent) -> Outcome {
     loop {
         match agent.run(RunInput::resume("t")).outcome().await {
@@ -96,7 +96,7 @@ async fn taken_over(agent: &DeepAgent) -> Outcome {
     }
 }
 
-/// Ends the lease of a process that was killed, which would run out by and by.
+/// Ends the lease of a killed process before it expires.
 async fn give_up(folder: &Path, thread: &str) {
     let journal = database(folder).await;
     let claim = Claim::new("the test", Duration::from_secs(60)).take_over();
@@ -147,7 +147,7 @@ async fn a_server_process() {
     tokio::spawn(async move {
         gate.entered().await;
         tell("entered");
-        // The second process has nobody who opens it: a file says so.
+        // The test cannot open the gate of another process, so it creates a file.
         while !folder.join("open").exists() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

@@ -1,4 +1,4 @@
-//! Connections that are cut, servers that are away, and servers that are killed.
+//! Cut connections, unavailable servers, and killed servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::support::{Running, below, delegating, play, steps, text_below};
 
-/// Stands between, and cuts all connections when told.
+/// A proxy that cuts all connections on demand.
 struct Between {
     url: String,
     cut: Arc<watch::Sender<u32>>,

@@ -1,4 +1,4 @@
-//! Delegating with `task`: events, budgets, questions, ends.
+//! Delegation with `task`: events, budgets, interrupts, outcomes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Servers that answer what nobody asked for, and servers that have no more than the Agent Protocol needs.
+//! Servers with invalid responses, and servers with only what the Agent Protocol requires.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use crate::support::{below, delegating, play};
 
 type Answer = dyn Fn(&str, &str) -> Option<String> + Send + Sync;
 
-/// Serves raw answers by the request line and body, and notes the requests' heads.
+/// Serves raw responses by request line and body, and records the heads of requests.
 async fn raw(
     answer: impl Fn(&str, &str) -> Option<String> + Send + Sync + 'static,
 ) -> (String, Arc<Mutex<Vec<String>>>) {

@@ -1,4 +1,4 @@
-//! A server of LangGraph's own, where one runs that serves the agents of the shared server rig:
+//! A real LangGraph server, if one serves the agents of the shared server rig:
 //! `DEEPAGENTS_TEST_LANGGRAPH_URL=http://127.0.0.1:8123`.
 
 use std::io::Write;
@@ -11,7 +11,7 @@ use crate::support::{below, delegating, play, text_below};
 
 fn there() -> Option<DeepAgentBuilder> {
     let Ok(url) = std::env::var("DEEPAGENTS_TEST_LANGGRAPH_URL") else {
-        // The real standard error, which the test harness does not swallow.
+        // Written to stderr directly, because the test harness captures `eprintln!`.
         let _ = writeln!(std::io::stderr(), "skipped: DEEPAGENTS_TEST_LANGGRAPH_URL names no server");
         return None;
     };
@@ -53,7 +53,7 @@ async fn calls_that_wait_at_a_langgraph_server_are_decided_here() {
 #[tokio::test]
 async fn a_langgraph_server_is_talked_to_by_a2a() {
     let Ok(url) = std::env::var("DEEPAGENTS_TEST_LANGGRAPH_URL") else { return };
-    // The id of the assistant that stands for the graph `agent`, on every such server.
+    // The ID of the default assistant of the graph `agent`, the same on every such server.
     let id = "fe096781-5601-53d2-b2f6-0d3403f7e9ca";
     let agent = delegating(RemoteConfig::new(&url, Protocol::A2a, Some(id)).unwrap()).build().unwrap();
     let (outcome, _) = play(&agent, "say hello").await;

@@ -1,4 +1,4 @@
-//! Remote agents through the library's public interface, against real servers over real HTTP.
+//! Remote agents through the public interface, against real servers over real HTTP.
 #![allow(clippy::disallowed_methods, reason = "tests start processes and look at files")]
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! A server with an agent that works, and an agent that delegates to it.
+//! A server with a working agent, and an agent that delegates to it.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use deepagents_server::Server;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, oneshot};
 
-/// Lets calls of the tool `gate` over there end, and counts those that have begun.
+/// Releases calls of the remote tool `gate`, and counts those that have started.
 #[derive(Clone)]
 pub(crate) struct Gate {
     pub(crate) begun: Arc<Semaphore>,
@@ -27,7 +27,7 @@ impl Gate {
         Self { begun: Arc::new(Semaphore::new(0)), go: Arc::new(Semaphore::new(0)) }
     }
 
-    /// Waits until a call has begun.
+    /// Waits until a call has started.
     pub(crate) async fn entered(&self) {
         self.begun.acquire().await.unwrap().forget();
     }
@@ -37,7 +37,7 @@ impl Gate {
     }
 }
 
-/// Does what the first message lists in JSON, call by call, and says what came of the last one.
+/// Makes the calls listed as JSON in the last user message, one by one, and returns the last result.
 fn worker(request: &ModelRequest) -> Turn {
     let messages: Vec<&Message> = request.messages.iter().map(|message| &**message).collect();
     let from = messages.iter().rposition(|message| matches!(message, Message::User(_))).unwrap_or(0);
@@ -57,7 +57,7 @@ fn worker(request: &ModelRequest) -> Turn {
     turn.usage(Usage { input: 10, output: 1, ..Usage::default() })
 }
 
-/// The agent over there: it waits in `gate`, books once it was asked, and echoes.
+/// The remote agent: it waits in `gate`, books after approval, and echoes.
 pub(crate) fn remote_agent(journal: Arc<dyn Journal>, gate: &Gate) -> DeepAgent {
     let model = ScriptedModel::rules().always(Turn::with(worker)).build();
     let waits = gate.clone();
@@ -77,7 +77,7 @@ pub(crate) fn remote_agent(journal: Arc<dyn Journal>, gate: &Gate) -> DeepAgent 
     builder.tool(gate).tool(book).build().unwrap()
 }
 
-/// A server that runs until this is dropped.
+/// A server that stops when dropped.
 pub(crate) struct Running {
     pub(crate) url: String,
     pub(crate) gate: Gate,
@@ -116,14 +116,14 @@ impl Running {
         serde_json::from_str(&answer.text().await.unwrap()).unwrap_or(Value::Null)
     }
 
-    /// Waits until the one run that there is was cancelled.
+    /// Waits until the only run was cancelled.
     pub(crate) async fn until_interrupted(&self) {
         while self.statuses().await != ["interrupted"] {
             tokio::task::yield_now().await;
         }
     }
 
-    /// All runs there are, each with its status.
+    /// The status of each run.
     pub(crate) async fn statuses(&self) -> Vec<String> {
         let threads = self.post("/threads/search", json!({"limit": 100})).await;
         let mut out = Vec::new();
@@ -137,7 +137,7 @@ impl Running {
     }
 }
 
-/// What the model here does: hands what it is told to the remote agent, and says what came back.
+/// The local model: delegates the user's message to the remote agent, and returns the result.
 fn boss(tool: &'static str) -> impl Fn(&ModelRequest) -> Turn + Send + Sync + 'static {
     move |request| {
         let last = request.messages.iter().next_back().unwrap();
@@ -170,12 +170,12 @@ pub(crate) fn delegating_with(tool: &'static str, config: RemoteConfig) -> DeepA
     DeepAgent::builder().model(model).sub_agent(worker)
 }
 
-/// Steps for the agent over there.
+/// Calls for the remote agent, as JSON.
 pub(crate) fn steps(calls: &[(&str, Value)]) -> String {
     serde_json::to_string(calls).unwrap()
 }
 
-/// Runs a task to its end, with its events.
+/// Runs a task to the end. Returns the outcome and the events.
 pub(crate) async fn play(agent: &DeepAgent, input: impl Into<RunInput>) -> (Outcome, Vec<Event>) {
     use futures_util::StreamExt;
     let run = agent.run(input.into());
@@ -184,7 +184,7 @@ pub(crate) async fn play(agent: &DeepAgent, input: impl Into<RunInput>) -> (Outc
     (outcome, events.collect().await)
 }
 
-/// The events of sub-agents, in short: path, kind, and text.
+/// The events of subagents in short form: path, kind and text.
 pub(crate) fn below(events: &[Event]) -> Vec<String> {
     let shown = |event: &Event| {
         let what = match &event.kind {
@@ -200,12 +200,12 @@ pub(crate) fn below(events: &[Event]) -> Vec<String> {
         Some(format!("{}: {what}", event.path.join("/")))
     };
     let mut lines: Vec<String> = events.iter().filter(|event| !event.path.is_empty()).filter_map(shown).collect();
-    // Pieces of one text are as many as they are.
+    // The number of deltas varies.
     lines.dedup();
     lines
 }
 
-/// The text that the agent at the other end was seen to say.
+/// The text of the remote agent in the events.
 pub(crate) fn text_below(events: &[Event]) -> String {
     let text = |event: &Event| match &event.kind {
         EventKind::TextDelta { text, .. } if !event.path.is_empty() => Some(text.clone()),

@@ -1,4 +1,4 @@
-//! What the official clients may send, and what they rely on.
+//! Requests of the official clients, and what they rely on.
 
 use std::time::Duration;
 

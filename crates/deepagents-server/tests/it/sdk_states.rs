@@ -101,7 +101,7 @@ async fn a_state_that_waits_for_a_person_is_changed_as_a_node_or_refused_and_sta
     let (status, told) = client.send(Method::POST, &state, &said).await;
     assert!(status.is_client_error(), "{status} {told}");
     assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "interrupted");
-    // A person has made the call.
+    // A person has made the call by hand.
     let result = json!({"role": "tool", "tool_call_id": call, "name": "book", "content": "done by hand"});
     client.post(&state, json!({"values": {"messages": [result]}, "as_node": "tools"})).await;
     let shown = client.get(&state).await;

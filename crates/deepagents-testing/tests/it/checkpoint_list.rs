@@ -1,4 +1,4 @@
-//! The journal suite: its table of the checkpoint conformance list says the truth, and all of its cases are run.
+//! The journal suite: the table of checkpoint conformance is correct, and all cases are run.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ const SOURCES: [(&str, &str); 9] = [
     ("sub_agents", include_str!("../../src/suites/journal/sub_agents.rs")),
 ];
 
-/// Modules and cases that the macro makes tests of.
+/// The modules and cases that the macro turns into tests.
 fn run_by_the_macro() -> BTreeSet<(&'static str, &'static str)> {
     let list =
         SUITES.split_once("$crate::journal_suite! { @ $make;").unwrap().1.split_once("(@ $make:expr;").unwrap().0;
@@ -53,7 +53,7 @@ fn the_table_has_every_case_of_the_checkpoint_list_once_and_what_it_names_is_run
     for row in TABLE.lines().filter_map(|line| line.strip_prefix("| ")).skip(1) {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         let [capability, there, here, ..] = cells[..] else { panic!("{row}") };
-        // A dash says why a log has no such thing.
+        // A dash must be followed by the reason.
         assert!(named(here).next().is_some() || here.strip_prefix("– ").is_some_and(|why| why.len() > 10), "{row}");
         for case in there.split(", ") {
             assert!(cases.insert((capability, case)), "{capability}: {case} is there twice");

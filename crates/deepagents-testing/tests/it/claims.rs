@@ -1,4 +1,4 @@
-//! What is promised of security is shown by tests.
+//! Every security claim is covered by tests.
 
 use crate::source::root;
 

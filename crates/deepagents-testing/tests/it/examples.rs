@@ -1,10 +1,10 @@
-//! What users of the library meet first is shown by an example beside it.
+//! The types that users of the library meet first have an example in their docs.
 
 use std::collections::BTreeSet;
 
 use crate::source::{root, sources, tokens};
 
-/// The types that a crate declares, each with whether its documentation has an example.
+/// The types declared by a crate, each with whether its docs have an example.
 fn types(package: &str) -> Vec<(String, bool)> {
     let mut found = Vec::new();
     for file in sources(&root().join("crates").join(package).join("src")) {
@@ -25,7 +25,7 @@ fn types(package: &str) -> Vec<(String, bool)> {
     found
 }
 
-/// Types of a crate for which a trait is implemented.
+/// The types of a crate that implement a trait.
 fn implementors(package: &str, name: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for file in sources(&root().join("crates").join(package).join("src")) {
@@ -37,7 +37,7 @@ fn implementors(package: &str, name: &str) -> BTreeSet<String> {
     found
 }
 
-/// The names that the library has at its top.
+/// The names exported at the library's root.
 fn at_the_top() -> BTreeSet<String> {
     let text = std::fs::read_to_string(root().join("crates/deepagents/src/lib.rs")).unwrap();
     let tokens = tokens(&text);

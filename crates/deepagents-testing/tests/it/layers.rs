@@ -1,10 +1,10 @@
-//! The layers inside `deepagents-core`: modules from the bottom up, and arrows that may only point down.
+//! The layers inside `deepagents-core`: a module may depend only on lower groups.
 
 use std::collections::BTreeSet;
 
 use crate::source::{module, paths, root, sources};
 
-/// Groups of modules at the top of the crate, from the bottom up. A module may use its own group and those before it.
+/// Groups of top-level modules, from the bottom up. A module may use its own group and those before it.
 const GROUPS: [&[&str]; 9] = [
     &["message", "env", "ids", "status", "panics", "json"],
     &["state", "store", "schema", "model", "structured"],
@@ -17,14 +17,14 @@ const GROUPS: [&[&str]; 9] = [
     &["agent"],
 ];
 
-/// Arrows that point up and are known to, as `from -> to`; one that is gone must be removed from here.
+/// Known violations, as `from -> to`. A fixed one must be removed.
 const KNOWN: [&str; 0] = [];
 
 fn group(module: &str) -> Option<usize> {
     GROUPS.iter().position(|group| group.contains(&module))
 }
 
-/// The arrows of the crate that point up, as `from -> to`, each with where it is.
+/// Dependencies on higher groups, as `from -> to`, each with its location.
 fn upward() -> Vec<(String, String)> {
     let folder = root().join("crates/deepagents-core/src");
     let modules: Vec<String> = std::fs::read_dir(&folder)
@@ -44,7 +44,7 @@ fn upward() -> Vec<(String, String)> {
         let own = module(inside);
         let Some(from) = own.first() else { continue };
         for (path, line) in paths(&std::fs::read_to_string(&file).unwrap(), &own) {
-            // What is exported at the top, and macros, are no modules.
+            // Re-exports at the crate root and macros are not modules.
             let Some(to) = path.first().filter(|name| modules.contains(name)) else { continue };
             if group(to) > group(from) {
                 arrows.push((

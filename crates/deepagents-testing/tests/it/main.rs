@@ -1,4 +1,4 @@
-//! What must stay true of the whole tree.
+//! Invariants of the whole source tree.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

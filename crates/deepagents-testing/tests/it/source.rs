@@ -1,4 +1,4 @@
-//! Rust sources as words and marks, without comments and texts.
+//! A tokenizer for Rust sources, without comments and literals.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// All `.rs` files below a folder, in order.
+/// All `.rs` files below a directory, sorted.
 pub(crate) fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -21,14 +21,14 @@ pub(crate) fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A word (a name, a keyword or a number), or a single mark; `::` is one.
+/// A word (a name, keyword or number) or a single punctuation mark; `::` is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
     pub(crate) text: &'a str,
     pub(crate) line: usize,
 }
 
-/// The module that a source file is, `mod.rs` being that of its folder: names from the top of the crate.
+/// The module path of a source file from the crate root. `mod.rs` is the module of its directory.
 pub(crate) fn module(inside: &Path) -> Vec<String> {
     let file = inside.with_extension("");
     let mut names: Vec<String> = file.iter().map(|part| part.to_string_lossy().into_owned()).collect();
@@ -36,8 +36,8 @@ pub(crate) fn module(inside: &Path) -> Vec<String> {
     names
 }
 
-/// Paths into the own crate that the source of a module names, from the top of the crate, each with its line: those that
-/// begin with `crate` or `super`, every branch of `{…}` by itself.
+/// The paths into the own crate that a module's source names, from the crate root, each with its line. They start with
+/// `crate` or `super`; each branch of `{…}` is listed separately.
 pub(crate) fn paths(source: &str, module: &[String]) -> Vec<(Vec<String>, usize)> {
     let tokens = tokens(source);
     let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
@@ -54,14 +54,14 @@ pub(crate) fn paths(source: &str, module: &[String]) -> Vec<(Vec<String>, usize)
     found
 }
 
-/// Reads a branch of a path; gives where it ends.
+/// Reads a branch of a path. Returns the position after it.
 fn branch(tokens: &[Token<'_>], mut at: usize, mut path: Vec<String>, found: &mut Vec<(Vec<String>, usize)>) -> usize {
     while let Some(token) = tokens.get(at) {
         at += 1;
         if token.text == "{" {
             while tokens.get(at).is_some_and(|token| token.text != "}") {
                 at = branch(tokens, at, path.clone(), found);
-                // A comma, or a new name before it.
+                // Skips up to a comma, such as a renaming `as`.
                 while tokens.get(at).is_some_and(|token| !matches!(token.text, "," | "}")) {
                     at += 1;
                 }
@@ -83,14 +83,14 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
-/// Tokens of a source, those of modules for tests left out.
+/// The tokens of a source, without those of test modules.
 pub(crate) fn tokens(source: &str) -> Vec<Token<'_>> {
     let all = with_tests(source);
     let (mut kept, mut at) = (Vec::new(), 0);
     while at < all.len() {
         let text = |from: usize, count: usize| all[at..].iter().skip(from).take(count).map(|token| token.text);
         if text(0, 8).eq(["#", "[", "cfg", "(", "test", ")", "]", "mod"]) {
-            // The name, and what is between its braces; a semicolon puts the module into a file of its own.
+            // Skips the name and the braces. A semicolon means that the module is in its own file.
             at += 9;
             let mut depth = 0_usize;
             while let Some(token) = all.get(at) {
@@ -168,7 +168,7 @@ fn text(rest: &str) -> usize {
     rest.len()
 }
 
-/// `r"…"`, `br#"…"#` and their like; none where there is none.
+/// The length of a raw string such as `r"…"` or `br#"…"#`, or `None`.
 fn raw_text(rest: &str) -> Option<usize> {
     let start = rest.strip_prefix("br").or_else(|| rest.strip_prefix("cr")).or_else(|| rest.strip_prefix('r'))?;
     let hashes = start.bytes().take_while(|byte| *byte == b'#').count();
@@ -177,7 +177,7 @@ fn raw_text(rest: &str) -> Option<usize> {
     Some(rest.len() - body.len() + body.find(&end).map_or(body.len(), |at| at + end.len()))
 }
 
-/// A letter in quotes, or the quote alone that begins a lifetime, which is left out too.
+/// The length of a character literal, or of the quote that starts a lifetime.
 fn letter(rest: &str) -> usize {
     let mut chars = rest.char_indices().skip(1);
     match chars.next() {

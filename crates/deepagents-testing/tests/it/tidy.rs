@@ -1,4 +1,4 @@
-//! Borders between crates and modules, read off the tree.
+//! Boundaries between crates and modules, checked on the source tree.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::source::{module, paths, root, sources};
 
-/// Crates from the bottom up; an arrow may only point to an earlier layer.
+/// Crates from the bottom up. A crate may depend only on earlier layers.
 const LAYERS: [&[&str]; 6] = [
     &["deepagents-core"],
     &[
@@ -40,7 +40,7 @@ fn dependencies_between_crates_point_one_way() {
         let mine = layer(name).unwrap_or_else(|| panic!("{name} has no layer; give it one"));
         for dependency in package["dependencies"].as_array().unwrap() {
             let other = dependency["name"].as_str().unwrap();
-            // Development dependencies may point anywhere.
+            // Development dependencies are unrestricted.
             if dependency["kind"] == "dev" {
                 continue;
             }
@@ -57,10 +57,10 @@ fn a_middleware_uses_no_sibling() {
     let crate_folder = root().join("crates/deepagents/src");
     for file in sources(&folder) {
         let own = module(file.strip_prefix(&crate_folder).unwrap());
-        // The module that lists them is not one of them.
+        // `middleware/mod.rs` itself is not a middleware.
         let Some(mine) = own.get(1) else { continue };
         for (path, line) in paths(&std::fs::read_to_string(&file).unwrap(), &own) {
-            // A name at the top of `middleware` is a sibling, or what the list exports from one.
+            // A direct path into `middleware` is a sibling module or one of its re-exports.
             let [top, other, ..] = &path[..] else { continue };
             let fine = top != "middleware" || other == mine;
             assert!(fine, "{}:{line} uses {}", file.display(), path.join("::"));
@@ -76,7 +76,7 @@ fn no_file_has_grown_past_what_a_reader_holds() {
     }
 }
 
-/// The crates that one of ours compiles for users, without its default features.
+/// The crates that users of a package compile, without its default features.
 fn compiled_without_defaults(package: &str) -> Vec<String> {
     let mut tree = Command::new(env!("CARGO"));
     tree.args(["tree", "--offline", "--locked", "--no-default-features", "--edges", "normal", "--prefix", "none"]);

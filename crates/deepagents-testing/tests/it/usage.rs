@@ -1,4 +1,4 @@
-//! How the programs say what they take.
+//! The usage messages of the programs.
 
 use std::process::Command;
 

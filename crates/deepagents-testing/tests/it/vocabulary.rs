@@ -1,4 +1,4 @@
-//! Names that were replaced by the field's own words do not come back.
+//! Replaced names do not come back.
 
 use std::path::Path;
 
@@ -6,19 +6,19 @@ use crate::source::{root, sources, tokens};
 
 const LIST: &str = include_str!("vocabulary.txt");
 
-/// One line of the list: its kind, and the words after it.
+/// The entries of one kind, as words after the kind.
 fn entries(kind: &str) -> Vec<Vec<&'static str>> {
     let lines = LIST.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     let words = lines.map(|line| line.split(' ').collect::<Vec<_>>());
     words.filter(|words| words[0] == kind).map(|words| words[1..].to_vec()).collect()
 }
 
-/// Whether the list lets a name stay in a file.
+/// Whether the list allows a name in a file.
 fn allowed(name: &str, path: &Path) -> bool {
     entries("allow").iter().any(|entry| entry[0] == name && path.starts_with(entry[1]))
 }
 
-/// What a source has of the list: the old name, the new one, and the line.
+/// The replaced names in a source: the old name, the new one, and the line.
 fn old_names(source: &str, path: &Path) -> Vec<(&'static str, &'static str, usize)> {
     let here = |entry: &Vec<&str>| entry.get(2).is_none_or(|limit| path.starts_with(limit));
     let entries = |kind| entries(kind).into_iter().filter(here).collect::<Vec<_>>();
@@ -58,7 +58,7 @@ fn no_replaced_name_is_used() {
     let mut wrong = Vec::new();
     for file in sources(&root().join("crates")) {
         let inside = file.strip_prefix(root()).unwrap().to_owned();
-        // The list itself is read by this module.
+        // This module contains the list.
         if inside.ends_with("it/vocabulary.rs") {
             continue;
         }

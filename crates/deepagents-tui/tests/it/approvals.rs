@@ -1,4 +1,4 @@
-//! Questions before something is done.
+//! Approvals.
 
 use deepagents::models::scripted::Turn;
 use deepagents_tui::{Begin, Mode};
@@ -153,7 +153,7 @@ async fn what_was_typed_before_a_question_came_up_does_not_answer_it() {
     let world = World::new([late, Turn::text("Fine.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "run").await;
-    // The question comes up while this is typed; none of it is an answer.
+    // The question appears while this is typed, so none of it counts as an answer.
     screens.type_text("yes yes y").await;
     assert!(screens.wait_for("touch typed.txt").await, "{}", screens.text());
     screens.type_text("y").await;
@@ -171,7 +171,7 @@ async fn a_message_that_is_typed_at_a_question_decides_nothing() {
         let live = screens.live().join("\n");
         assert!(live.contains(&format!("› {message}")) && live.contains("y yes"), "{message}: {live}");
         assert!(!world.has("typed.txt") && world.remembered.lock().unwrap().is_empty());
-        // An empty input is one that the letters decide at.
+        // With an empty input, single letters answer the question.
         screens.press("ctrl-c n").await.unwrap();
         assert!(screens.wait_for("Fine.").await, "{message}: {}", screens.text());
         assert!(!world.has("typed.txt") && world.model.requests().len() == 2);
@@ -212,7 +212,7 @@ async fn an_open_question_is_asked_again_after_a_restart() {
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "run").await;
     assert!(screens.wait_for("touch later.txt").await);
-    // The run ends with the question before the program is gone.
+    // The run has ended with the interrupt before the program exits.
     assert!(screens.wait_for("y yes").await);
     let thread = screens.thread().unwrap();
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
@@ -374,7 +374,7 @@ async fn a_small_screen_shows_the_command_and_its_keys() {
         assert!(is_whole || (live.contains("line") && live.contains("Ctrl+O")), "{columns}x{rows}: {live}");
         assert_eq!(is_whole, columns > 20, "{columns}x{rows}: {live}");
     }
-    // Nor does what is typed take the keys away.
+    // Typed text does not hide the keys either.
     screens.resize(40, 10).await;
     screens.event(crossterm::event::Event::Paste("a\nb\nc\nd\ne\nf".to_owned())).await;
     assert!(screens.live().join("\n").contains("Ctrl+O"), "{:?}", screens.live());

@@ -1,4 +1,4 @@
-//! Commands that show something, and those that say something to the model for the person.
+//! Commands that display something, and commands that send prepared messages.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use deepagents_tui::{Mode, Offered};
 use crate::world::{World, say};
 
 impl World {
-    /// Runs git in the directory, or says that there is none.
+    /// Runs git in the directory. Returns whether it succeeded.
     fn git(&self, args: &[&str]) -> bool {
         let mut git = Command::new("git");
         git.args(["-c", "user.name=a", "-c", "user.email=a@example.com"]).args(args).current_dir(self.dir.path());
@@ -27,7 +27,7 @@ async fn changes_since_the_last_commit_are_shown_with_files_that_are_new() {
     assert!(screens.wait_for("nothing has changed").await, "{}", screens.text());
     std::fs::write(world.dir.path().join("notes.txt"), "alpha\nBETA\ngamma\n").unwrap();
     std::fs::write(world.dir.path().join("fresh.txt"), "new\n").unwrap();
-    // Settings of the repository name programs; none of them is run.
+    // Repository settings that name programs, none of which may run.
     let ran = world.dir.path().join(".git/ran");
     let hostile = format!("touch {}", ran.display());
     for setting in ["core.fsmonitor", "diff.external", "core.pager", "diff.text.textconv"] {
@@ -118,7 +118,7 @@ async fn notes_that_nobody_has_agreed_to_yet_are_named_with_how_to_agree() {
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "/memory").await;
     assert!(screens.wait_for("there are no notes").await, "{}", screens.text());
-    // As `/init` leaves them.
+    // As written by `/init`.
     let notes = Offered { kind: "memory".to_owned(), name: "AGENTS.md".to_owned(), ..Offered::default() };
     *world.offered.lock().unwrap() = vec![Offered { text: "Build it with make.".to_owned(), ..notes }];
     say(&mut screens, "/memory").await;
@@ -213,7 +213,7 @@ async fn what_a_directory_brings_can_be_read_to_its_end_before_anybody_agrees() 
     assert!(live.contains("text number 29") && live.contains("y allow them · n not now"), "{live}");
     screens.press("ctrl-o").await.unwrap();
     assert!(screens.live().join("\n").contains("y allow them"), "{:?}", screens.live());
-    // What is agreed to, the keys and where the rest is are there on any screen.
+    // What the consent covers, the keys, and where to see the rest are visible on any screen.
     for (columns, rows) in [(20, 5), (10, 4)] {
         screens.resize(columns, rows).await;
         let live = screens.live().join("\n");

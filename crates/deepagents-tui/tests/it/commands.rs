@@ -1,4 +1,4 @@
-//! Commands that begin with a slash, completion, and commands of the shell.
+//! Slash commands, completion, and shell commands.
 
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ async fn rewinding_takes_back_files_and_talk_and_gives_the_message_back() {
     say(&mut screens, "another way").await;
     assert!(screens.wait_for("Third.").await && screens.wait_idle().await);
     assert!(world.told().contains("make file one") && !world.told().contains("make file two"));
-    // To the very beginning.
+    // Back to the very beginning.
     say(&mut screens, "/rewind").await;
     assert!(screens.wait_for("Go back to before").await);
     screens.press("down enter enter").await.unwrap();
@@ -244,7 +244,7 @@ async fn earlier_messages_come_back_across_starts_and_can_be_searched() {
     assert!(screens.live().join("\n").contains("› remember 4711"), "{:?}", screens.live());
 }
 
-/// Makes two files, a message each.
+/// Creates two files, one per message.
 fn two_files() -> World {
     let write = |name: &str| Turn::call("write_file", json!({"file_path": format!("/{name}.txt"), "content": "x\n"}));
     World::new([write("one"), Turn::text("Wrote one."), write("two"), Turn::text("Wrote two."), Turn::text("Third.")])
@@ -492,7 +492,7 @@ async fn the_conversation_goes_to_a_file_of_its_own_below_the_directory() {
     }
     assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 0);
     assert!(world.read("notes.txt").contains("alpha") && !world.has("~"));
-    // What was written here before is written anew, and not what stands in its place.
+    // A file exported earlier is replaced, without following a link at its path.
     std::fs::remove_file(world.dir.path().join("a/talk.md")).unwrap();
     std::os::unix::fs::symlink(outside.path().join("y.md"), world.dir.path().join("a/talk.md")).unwrap();
     say(&mut screens, "/clear").await;
@@ -505,7 +505,7 @@ async fn the_conversation_goes_to_a_file_of_its_own_below_the_directory() {
 async fn letters_at_the_borders_of_what_is_read_stay_whole() {
     let world = World::new([]);
     let mut screens = world.screens(Mode::Ask);
-    // Two bytes each, from an odd place on.
+    // Two bytes per character, starting at an odd offset.
     let text = format!("x{}", "é".repeat(20_000));
     std::fs::write(world.dir.path().join("long.txt"), &text).unwrap();
     say(&mut screens, "!cat long.txt").await;
@@ -559,7 +559,7 @@ async fn what_waits_for_a_command_is_sent_after_it_and_comes_back_where_it_is_st
 async fn a_command_is_over_when_its_shell_is() {
     let world = World::new([]);
     let mut screens = world.screens(Mode::Ask);
-    // It ends with the directory.
+    // Ends with the directory.
     say(&mut screens, "!(while [ -e notes.txt ]; do sleep 0.01; done) & echo started").await;
     assert!(screens.wait_idle().await && screens.wait_for("started").await, "{}", screens.text());
     assert!(screens.text().contains("what it started goes on"), "{}", screens.text());
@@ -578,7 +578,7 @@ fn what_a_command_has_started_ends_with_the_program() {
         pid.unwrap_or_else(|| panic!("{text}"))
     });
     drop(runtime);
-    // A process that nobody has reaped yet has ended, too.
+    // A zombie has ended too.
     let runs = || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
     let began = std::time::Instant::now();
     while runs() && began.elapsed().as_secs() < 20 {
@@ -595,7 +595,7 @@ async fn commands_of_the_person_have_no_terminal() {
     say(&mut screens, "!cut -d' ' -f6 /proc/self/stat; cut -d' ' -f6 /proc/$$/stat; echo shell:$$:").await;
     assert!(screens.wait_idle().await && screens.wait_for("shell:").await, "{}", screens.text());
     let text = screens.text();
-    // The shell leads a session of its own.
+    // The shell leads its own session.
     let shell = text.rsplit("shell:").find_map(|rest| rest.split(':').next()?.parse::<u32>().ok()).unwrap();
     assert_eq!(text.lines().filter(|line| line.trim() == shell.to_string()).count(), 2, "{text}");
 }
@@ -614,7 +614,7 @@ async fn files_that_git_ignores_are_not_offered() {
     assert!(screens.wait_until_live("@zzindex.md").await, "{:?}", screens.live());
     assert!(!screens.live().join("\n").contains("zzindex.html"), "{:?}", screens.live());
     screens.press("ctrl-c").await.unwrap();
-    // No letter of a name means something else.
+    // No character of a name has a special meaning.
     screens.type_text("@!y").await;
     assert!(screens.wait_until_live("@x!y.txt").await, "{:?}", screens.live());
     assert!(!screens.live().join("\n").contains("main.py"), "{:?}", screens.live());
@@ -676,7 +676,7 @@ async fn a_command_of_several_lines_is_a_command_with_all_of_them() {
     for (typed, answer, told) in [
         ("/fix 12\nmore of it", "Fixed.", "Fix issue 12 now."),
         ("/plan do\nthis", "Planned.", "do\nthis"),
-        // What is no name, a path, and what is said with a command that takes nothing are messages.
+        // An invalid name, a path, and text after a command without arguments are messages.
         ("/* one\n   two */", "Read.", "/* one\n   two */"),
         ("/clear\nthe table", "Seen.", "/clear\nthe table"),
     ] {

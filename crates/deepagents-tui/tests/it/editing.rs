@@ -1,4 +1,4 @@
-//! Writing a message: pastes, the keys of a shell, those of vi.
+//! Editing a message: pastes, shell keys, vi keys.
 
 use crossterm::event::Event;
 use deepagents::models::scripted::Turn;
@@ -18,7 +18,7 @@ fn input(screens: &Headless) -> String {
     screens.live().into_iter().skip_while(|line| !line.starts_with('›')).collect::<Vec<_>>().join("\n")
 }
 
-/// Sends what is in the input, and returns what the model was told.
+/// Sends the input. Returns what the model got.
 async fn sent(world: &World, screens: &mut Headless) -> String {
     screens.press("enter").await.unwrap();
     assert!(screens.wait_for("Yes.").await && screens.wait_idle().await, "{}", screens.text());
@@ -48,7 +48,7 @@ async fn the_placeholder_of_a_paste_is_one_letter_for_every_key() {
     screens.press("ctrl-y ctrl-y").await.unwrap();
     assert_eq!(sent(&world, &mut screens).await, lines("line").repeat(2));
 
-    // What was cut out of one message goes into the next one.
+    // Text cut from one message can be pasted into the next.
     screens.event(paste(&lines("other"))).await;
     screens.press("ctrl-u").await.unwrap();
     screens.type_text("hello ").await;
@@ -129,7 +129,7 @@ async fn earlier_messages_come_with_ctrl_p_and_a_search_says_that_nothing_fits()
     assert!(screens.live().join("\n").contains("(search: worzz: nothing fits)"), "{:?}", screens.live());
 }
 
-/// The input after letters were typed in normal mode, its cursor at the beginning of a text.
+/// The input after keys in normal mode, with the cursor at the start of a text.
 async fn vi(text: &str, keys: &str) -> String {
     let mut world = World::new([]);
     world.preferences.vi = true;

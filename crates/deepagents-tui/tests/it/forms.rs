@@ -1,4 +1,4 @@
-//! Questions that are answered with words: forms of texts, choices and fields.
+//! Questions answered with text: texts, choices and fields.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::world::{World, say};
 
-/// A tool that asks by itself.
+/// A tool that raises an interrupt with a question.
 fn asking_tool(question: &'static str, form: Option<AnswerForm>) -> Arc<dyn DynTool> {
     Arc::new(json_tool(
         "survey",

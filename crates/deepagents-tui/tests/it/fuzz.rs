@@ -1,4 +1,4 @@
-//! Random keys, pastes, sizes and answers: nothing of it may break the screens.
+//! Random keys, pastes, sizes and model responses must not break the screens.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ enum Action {
     Resize(u16, u16),
 }
 
-/// Commands that are typed whole.
+/// Complete commands to type.
 const COMMANDS: [&str; 18] = [
     "/help",
     "/threads",
@@ -99,12 +99,12 @@ fn turns(texts: Vec<String>) -> Vec<Turn> {
         .collect()
 }
 
-/// What is pressed, what the model says in its turns, and its first answer.
+/// The input, the model's text in each turn, and its first response.
 fn scene() -> impl Strategy<Value = (Vec<Action>, Vec<String>, String)> {
     (prop::collection::vec(step(), 1..60), prop::collection::vec(any::<String>(), 0..12), "(\\PC|\n|[*_`#|>-]){0,400}")
 }
 
-/// Plays a scene; nothing of it may panic or bring a control character to the screen.
+/// Plays a scene. It must not panic or print a control character.
 fn play((steps, texts, answer): (Vec<Action>, Vec<String>, String)) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
@@ -128,7 +128,7 @@ fn play((steps, texts, answer): (Vec<Action>, Vec<String>, String)) {
     runtime.shutdown_background();
 }
 
-/// Plays so many scenes that follow from a number.
+/// Plays scenes generated from a seed.
 fn play_seed(seed: u64, cases: u32) {
     let config = ProptestConfig {
         cases,

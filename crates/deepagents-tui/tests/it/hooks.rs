@@ -1,4 +1,4 @@
-//! Hooks of the person's, in the screens.
+//! The user's hooks, in the screens.
 
 use deepagents::models::scripted::Turn;
 use deepagents_tui::Mode;
@@ -6,14 +6,14 @@ use serde_json::json;
 
 use crate::world::{World, say};
 
-/// Writes what the hook is told to a file, a line each.
+/// Appends the input of the hook to a file, as one line.
 const LOG: &str = r#"line=$(cat); printf '%s\n' "$line" >> told.jsonl"#;
 
 fn writing() -> [Turn; 2] {
     [Turn::call("write_file", json!({"file_path": "/a.txt", "content": "x"})), Turn::text("Done.")]
 }
 
-/// What a field of the events says that hooks were told of.
+/// The values of a field in the inputs of hooks.
 async fn told(world: &World, lines: usize, field: &str) -> Vec<String> {
     let read = || std::fs::read_to_string(world.dir.path().join("told.jsonl")).unwrap_or_default();
     let began = std::time::Instant::now();

@@ -1,4 +1,4 @@
-//! The screens, as a person at a terminal meets them: real agents on real files, a scripted model, no terminal.
+//! The screens as a person sees them: real agents on real files, a scripted model, no terminal.
 
 #![allow(
     clippy::expect_used,

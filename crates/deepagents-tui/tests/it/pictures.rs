@@ -1,4 +1,4 @@
-//! What a person sees, as pictures of letters.
+//! Snapshots of the screens as text.
 
 use deepagents::Usage;
 use deepagents::core::model::Price;
@@ -13,7 +13,7 @@ const MARKDOWN: &str = "# Report\n\nSome **bold** text with `code` and a [link](
                         eighty columns\n  - nested *one*\n\n1. one\n2. two\n\n> quoted words\n\n```rust\nfn main() {}\n```\n\n\
                         | name | what it is |\n|---|---|\n| 漢字 | the first |\n| beta | b |\n";
 
-/// Without the head, whose directory is another one each time.
+/// The screen without its header, whose directory varies.
 fn picture(screens: &Headless) -> String {
     screens.text().lines().skip(3).collect::<Vec<_>>().join("\n")
 }

@@ -1,4 +1,4 @@
-//! What is asked about.
+//! The approval policy.
 
 use deepagents_tui::{Mode, Policy, Rule};
 use proptest::prelude::*;
@@ -76,7 +76,7 @@ fn commands_that_are_not_confined_are_asked_about_in_every_mode() {
 }
 
 proptest! {
-    /// Whatever is said after the program, a rule never lets a command through that is more than one plain call.
+    /// Whatever follows the program, a rule covers only a single plain command.
     #[test]
     fn no_rule_lets_a_second_command_through(program in "[a-z]{2,8}", rest in ".{0,40}") {
         let rule = Rule::Program(program.clone());

@@ -1,4 +1,4 @@
-//! How a person wants the screens to be: keys, vi, themes, words instead of marks, own commands.
+//! Preferences: keys, vi mode, themes, words instead of symbols, custom commands.
 
 use deepagents::channels::TodoStatus;
 use deepagents::models::scripted::Turn;
@@ -115,7 +115,7 @@ async fn who_listens_hears_words_and_each_answer_once() {
 
 #[tokio::test]
 async fn a_command_makes_the_line_below_the_input_and_another_is_told_that_it_is_done() {
-    // A command that fails is told of, and with which code.
+    // A failing command is reported with its exit code.
     let told = "grep -q '\"message\":\"execute waits for your decision\"' && exit 3; exit 4";
     let mut world = World::new([Turn::call("execute", json!({"command": "true"})), Turn::text("Yes.")]);
     world.preferences = Preferences {
@@ -137,7 +137,7 @@ async fn a_command_makes_the_line_below_the_input_and_another_is_told_that_it_is
 #[tokio::test]
 async fn one_command_for_the_line_runs_at_a_time_and_its_line_is_shown_as_it_comes() {
     let mut world = World::new([]);
-    // It ends once it is let, and says whether another one was there.
+    // Ends when the file appears, and records whether another instance was running.
     let command = "mkdir lock || echo twice >> runs; echo run >> runs; echo line; while [ ! -e go ]; do sleep 0.01; done; rmdir lock";
     world.preferences.status_line = Some(command.to_owned());
     let mut screens = world.screens(Mode::Ask);
@@ -245,7 +245,7 @@ async fn a_key_is_typed_unseen_and_a_wrong_one_is_asked_for_again() {
     assert!(screens.live().join("\n").contains("acme"), "{:?}", screens.live());
     assert!(screens.live().join("\n").contains("key:"), "{:?}", screens.live());
     screens.press("ctrl-c").await.unwrap();
-    // Who names the provider types the key next, which is not shown.
+    // With the provider as argument, the key is typed next and not shown.
     say(&mut screens, "/auth acme").await;
     screens.type_text("hidden").await;
     assert!(screens.live().join("\n").contains("key: ••••••"), "{:?}", screens.live());

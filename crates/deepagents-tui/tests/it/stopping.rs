@@ -1,4 +1,4 @@
-//! What is kept of what a person stops.
+//! What is kept of work that a person stops.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::world::{World, say};
 
-/// A command that says something and never ends by itself.
+/// A command that prints a word and never ends.
 fn endless(word: &str) -> Turn {
     let command = format!("for i in 1 2 3; do echo {word}-$i; done; while [ ! -e never ]; do sleep 0.02; done");
     Turn::call("execute", json!({"command": command}))

@@ -1,4 +1,4 @@
-//! Saying something and reading the answer.
+//! Sending messages and reading responses.
 
 use std::time::Duration;
 
@@ -429,7 +429,7 @@ async fn what_a_sub_agent_had_done_is_shown_with_what_it_does_after_a_restart() 
         let shown = screens.live().join("\n");
         assert!(shown.contains("read_file") && shown.contains("write_file"), "{shown}");
         assert_eq!(shown.matches("Copy the notes.").count(), 1, "{shown}");
-        // The same once it has ended and is opened again.
+        // The same after the run has ended and the thread is reopened.
         screens = world.begin(Mode::Ask, Begin::Continue);
         assert!(screens.wait_for("All done.").await, "{}", screens.text());
     }

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::world::{World, say};
 
-/// A command that ends once a file is there.
+/// A command that ends once a file exists.
 fn until(file: &str) -> Turn {
     Turn::call("execute", json!({"command": format!("while [ ! -e {file} ]; do sleep 0.02; done; echo seen")}))
 }
@@ -120,7 +120,7 @@ async fn a_window_goes_on_following_where_something_said_in_it_was_refused() {
     assert!(two.wait_for("another program works on this thread").await, "{}", two.text());
     say(&mut two, "from two").await;
     assert!(two.wait_for("not sent: from two").await && two.wait_idle().await, "{}", two.text());
-    // A command takes the place of what came back.
+    // A command replaces the message that was put back into the input.
     say(&mut two, "/status").await;
     assert!(two.wait_for("mode       auto").await, "{}", two.text());
     say(&mut two, "!true").await;

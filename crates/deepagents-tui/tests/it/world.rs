@@ -1,4 +1,4 @@
-//! A directory, a model that plays a script, and the screens over them.
+//! A directory, a scripted model, and the screens on top of them.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -22,36 +22,36 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 
-/// Everything that is there before the screens begin.
+/// Everything that exists before the screens start.
 pub(crate) struct World {
     pub(crate) dir: tempfile::TempDir,
     beside: tempfile::TempDir,
     pub(crate) model: ScriptedModel,
     journal: Arc<MemoryJournal>,
-    /// How the person wants the screens to be.
+    /// The person's preferences.
     pub(crate) preferences: Preferences,
-    /// Whether the person has no key yet.
+    /// Whether the person has no API key yet.
     pub(crate) onboarding: bool,
-    /// The threads that processes of their own go on with.
+    /// The threads handed to background processes.
     pub(crate) detached: Arc<Mutex<Vec<String>>>,
-    /// Whether the agent may start sub-agents that it does not wait for.
+    /// Whether the agent may start background subagents.
     pub(crate) background: bool,
-    /// A tool that the agent has beside the usual ones.
+    /// An additional tool of the agent.
     pub(crate) tool: Option<Arc<dyn DynTool>>,
-    /// What tokens cost, where that is known.
+    /// The price of tokens, if known.
     pub(crate) price: Option<Price>,
     hooks: Option<HookRunner>,
-    /// What was always allowed in the directory.
+    /// The remembered rules of the directory.
     pub(crate) remembered: Arc<Mutex<Vec<RememberedRule>>>,
     /// Whether commands share a shell.
     pub(crate) shares_shell: bool,
-    /// What the directory brings and nobody has agreed to.
+    /// Files of the directory that need consent.
     pub(crate) offered: Arc<Mutex<Vec<Offered>>>,
-    /// The models that agents were made with, by name.
+    /// The names of the models that agents were built with.
     pub(crate) named: Arc<Mutex<Vec<String>>>,
-    /// What the first agent waits for, if anything.
+    /// A notification that building the first agent waits for.
     pub(crate) gate: Option<Arc<Notify>>,
-    /// Whether other programs that work on a thread count as gone.
+    /// Whether other programs that own a thread count as gone.
     pub(crate) is_gone: bool,
 }
 
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// With a hook for each of these events, which are shell commands in the directory.
+    /// Adds a hook for each event: a shell command that runs in the directory.
     pub(crate) fn hooks(mut self, hooks: &[(&str, &str)]) -> Self {
         let shell = Arc::new(LocalShell::open(self.dir.path(), Confinement::Unconfined).unwrap());
         let hooks: Map<String, Value> = hooks
@@ -159,7 +159,7 @@ impl World {
         Headless::new(&host, Policy::new(mode), options, 80, 24)
     }
 
-    /// Waits until what a thread notes has these words.
+    /// Waits until a thread's metadata contains a text.
     pub(crate) async fn until_noted(&self, thread: &str, words: &str) {
         loop {
             let info = self.journal.threads().get(thread).await.unwrap().unwrap();
@@ -170,7 +170,7 @@ impl World {
         }
     }
 
-    /// Waits until what a thread notes has these words no more.
+    /// Waits until a thread's metadata no longer contains a text.
     pub(crate) async fn until_not_noted(&self, thread: &str, words: &str) {
         loop {
             let info = self.journal.threads().get(thread).await.unwrap().unwrap();
@@ -181,7 +181,7 @@ impl World {
         }
     }
 
-    /// Deletes a thread, as another program would.
+    /// Deletes a thread like another program.
     pub(crate) async fn delete(&self, thread: &str) {
         self.journal.threads().delete(thread).await.unwrap();
     }
@@ -194,7 +194,7 @@ impl World {
         self.dir.path().join(file).exists()
     }
 
-    /// What the last request to the model said, all messages joined.
+    /// The text of all messages in the last model request.
     pub(crate) fn told(&self) -> String {
         let requests = self.model.requests();
         let last = requests.last().expect("the model was asked");
@@ -208,7 +208,7 @@ pub(crate) async fn say(screens: &mut Headless, text: &str) {
     screens.press("enter").await.unwrap();
 }
 
-/// What the models of sub-agents cost.
+/// Price of the models of subagents.
 const SCRIPTED: &str = r#"{"script": {"price": {"input": 1000, "output": 10000}}}"#;
 
 impl Host for TestHost {
@@ -223,7 +223,7 @@ impl Host for TestHost {
             let options = LocalOptions { undo: Some(UndoStore::at(&self.undo)), ..LocalOptions::default() };
             let files = LocalBackend::open_with(&self.root, options).map_err(|error| error.to_string())?;
             let shell = LocalShell::open(&self.root, Confinement::Unconfined).map_err(|error| error.to_string())?;
-            // What commands may do is tested with the sandbox itself.
+            // The real sandbox is tested elsewhere.
             policy.set_confined(true);
             let builder = DeepAgent::builder().middleware(AskUser);
             let builder = self.tool.iter().fold(builder, |builder, tool| builder.tool(tool.clone()));
@@ -374,7 +374,7 @@ impl Host for TestHost {
     }
 }
 
-/// A number that no other host of this test process has given out.
+/// A number that is unique in this test process.
 fn fresh_number() -> usize {
     use std::sync::atomic::{AtomicUsize, Ordering};
     static NEXT: AtomicUsize = AtomicUsize::new(0);

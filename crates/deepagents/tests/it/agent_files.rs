@@ -1,4 +1,4 @@
-//! Sub-agents that files, skills and data define.
+//! Subagents defined by files, skills and data.
 
 use deepagents::channels::AgentsMetadata;
 use deepagents::core::model::ChatModel;
@@ -30,7 +30,7 @@ fn first_asked(words: &'static str) -> impl Fn(&ModelRequest) -> bool + Send + S
     move |request| request.messages.get(0).is_some_and(|m| m.text().contains(words))
 }
 
-/// A model that delegates once to an agent, which does these turns on being asked to do `Sub.`.
+/// A model that delegates `Sub.` once to an agent, which then plays these turns.
 fn delegating(agent: &'static str, child: impl IntoIterator<Item = Turn>) -> ScriptedModel {
     ScriptedModel::rules()
         .when(first_asked("Sub."), child)
@@ -61,7 +61,7 @@ async fn run(
     agent.invoke(RunInput::new("Main.").update(files(given.iter().copied()))).await.unwrap()
 }
 
-/// What is told of these files, and the names listed.
+/// The problems reported about these files, and the names of the agents listed.
 async fn load(
     given: &[(&str, &str)],
     configure: impl FnOnce(DeepAgentBuilder) -> DeepAgentBuilder,

@@ -1,4 +1,4 @@
-//! Middlewares that leave out tools or limit calls, and an answer in a shape that is given by a tool.
+//! Structured output by a tool, with middleware that hides tools or limits calls.
 
 use deepagents::core::structured::{OutputStrategy, ResponseFormat};
 use deepagents::middleware::ToolFilter;
@@ -20,7 +20,7 @@ fn answer() -> Turn {
     Turn::call("weather_report", json!({"ok": true}))
 }
 
-/// The tools of the first request of an agent that then answers.
+/// The tools in the first request of an agent.
 async fn offered(middleware: impl Middleware) -> Vec<String> {
     let (outcome, model) = play([answer()], |b| shaped(b).middleware(middleware)).await;
     assert_eq!(outcome.structured_json(), Some(&json!({"ok": true})));

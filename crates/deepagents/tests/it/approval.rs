@@ -1,4 +1,4 @@
-//! A person decides before calls are made.
+//! Approval of calls by a person.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::results;
 
-/// A journal, a model and a tool that says what it was called with, which several agents share as processes do.
+/// A journal, a model and a tool that records its calls, shared by several agents as by processes.
 #[derive(Clone)]
 pub(crate) struct Office {
     journal: Arc<MemoryJournal>,
@@ -63,7 +63,7 @@ impl Office {
         )
     }
 
-    /// An agent made anew.
+    /// Builds a new agent.
     pub(crate) fn agent(&self) -> DeepAgent {
         self.builder().interrupt_on(InterruptPolicy::new().before("send", InterruptOn::any())).build().unwrap()
     }
@@ -80,7 +80,7 @@ impl Office {
         self.agent().invoke(input).await
     }
 
-    /// What the model was told with a request.
+    /// What a request tells the model.
     pub(crate) fn told(&self, request: usize) -> String {
         serde_json::to_string(&self.model.requests()[request].messages).unwrap()
     }
@@ -260,7 +260,7 @@ async fn wrong_answers_are_refused_before_anything_is_stored_and_leave_the_quest
         ("0.0", edit("send", json!([1])), "question `0.0`: the arguments of an edited call are an object"),
     ];
     for (id, decision, words) in wrong {
-        // One right answer beside a wrong one is not stored either.
+        // If one of several decisions is invalid, none is stored.
         let input = RunInput::resume("t").decide("0.1", Decision::Approve).decide(id, decision);
         assert_eq!(refused(agent().invoke(input).await).to_string(), words);
     }
@@ -513,7 +513,7 @@ async fn an_answer_holds_where_the_thread_is_taken_up_at_an_earlier_position() {
     let at = office.records().await.len() as LogPosition;
     office.answer(&[("0.0", Decision::Approve)]).await.unwrap();
     assert_eq!(office.made(), ["send 1"]);
-    // The calls of the new branch have identities of their own.
+    // The calls of the new branch have other IDs.
     let back = office.agent().invoke(RunInput::resume("t").at(at)).await.unwrap();
     assert_eq!(back.stop, FinishReason::Interrupted);
     let id = ids(&back).remove(0);
@@ -560,7 +560,7 @@ fn the_part_that_asks_cannot_be_left_out_where_something_is_to_be_asked_about() 
         assert!(error.contains("nobody would be asked") && error.contains(calls), "{error}");
     }
     assert!(Office::new([]).builder().profile(profile).build().is_ok(), "nothing is asked about");
-    // The same for a sub-agent that is asked about more than the agent above.
+    // The same for a subagent with a stricter policy than its parent.
     let strict =
         SubAgentSpec::new("strict", "S.").interrupt_on(InterruptPolicy::new().before("send", InterruptOn::any()));
     let profiles = || {

@@ -1,4 +1,4 @@
-//! What a person makes of a call in its place.
+//! Edited calls.
 
 use std::sync::Arc;
 

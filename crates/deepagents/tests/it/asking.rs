@@ -1,4 +1,4 @@
-//! Questions of the agent to a person; what stands where in a stack.
+//! The agent's questions to a person, and the order of middleware.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::approval::{Office, read, send};
 use crate::results;
 
-/// Asks, and answers as long as it is asked: what the person reads each time, and what the model is told in the end.
+/// Asks, and answers until nothing is pending. Returns the questions and the outcome.
 async fn asked(args: Value, answers: Vec<Decision>) -> (Vec<String>, Outcome) {
     let journal = Arc::new(MemoryJournal::new());
     let model = ScriptedModel::new([Turn::call("ask_user", args), Turn::text("Done.")]);
@@ -32,7 +32,7 @@ async fn asked(args: Value, answers: Vec<Decision>) -> (Vec<String>, Outcome) {
         let question = outcome.action_requests().remove(0);
         assert_eq!(question.allowed, [DecisionKind::Respond, DecisionKind::Reject]);
         read.push(question.text.clone());
-        // Another process goes on.
+        // Another process resumes.
         outcome = built().invoke(RunInput::resume("t").decide(question.id, answer)).await.unwrap();
     }
     (read, outcome)
@@ -137,7 +137,7 @@ fn a_stack_that_cannot_work_is_refused_and_says_what_to_move() {
     assert_eq!(names.last().map(String::as_str), Some("Redaction"));
 }
 
-/// A sub-agent with two megabytes of files asks before each of ten small steps.
+/// A subagent with two megabytes of files interrupts before each of ten small steps.
 #[tokio::test]
 async fn a_sub_agent_that_waits_adds_to_the_log_what_its_step_added_and_not_all_that_it_has() {
     let folder = tempfile::tempdir().unwrap();

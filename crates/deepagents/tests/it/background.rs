@@ -1,4 +1,4 @@
-//! Sub-agents that are not waited for.
+//! Background subagents.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ fn start(description: &str) -> Turn {
     Turn::call("start_async_task", json!({"description": description, "subagent_type": "general-purpose"}))
 }
 
-/// A tool that lets a sub-agent wait until the test says so, and says that it has begun.
+/// A tool that reports that it has started, and waits until the test releases it.
 fn gate() -> (impl DynTool, Arc<Notify>, Arc<Semaphore>) {
     let (begun, go): (Arc<Notify>, Arc<Semaphore>) = (Arc::default(), Arc::new(Semaphore::new(0)));
     let (tell, wait) = (begun.clone(), go.clone());
@@ -54,7 +54,7 @@ async fn say(agent: &DeepAgent, text: &str) -> Outcome {
     agent.invoke(RunInput::new(text).thread("t")).await.unwrap()
 }
 
-/// Runs turns until a result was told: the work runs in its own time.
+/// Runs turns until `count` results were reported. The tasks run in the background.
 async fn until_told(agent: &DeepAgent, count: usize) -> Outcome {
     loop {
         tokio::task::yield_now().await;
@@ -111,7 +111,7 @@ async fn a_task_hears_what_is_said_to_it_and_goes_on_after_its_end() {
         )
         .when(|r| r.messages.len() == 1, [start("Slow work.")])
         .always(Turn::with(|r| {
-            // The user says which tool to call and with what, in JSON.
+            // The user names the tool and its arguments in JSON.
             let Some(said) = r.messages.last().filter(|m| matches!(***m, Message::User(_))) else {
                 return Turn::text("Fine.");
             };
@@ -279,8 +279,8 @@ fn the_tools_are_there_only_when_switched_on() {
     assert_eq!((tools(false), tools(true)), (0, 5));
 }
 
-/// A model that starts a gated task when it is told to, checks it when it hears that it waits, and does as the user says
-/// in JSON.
+/// A model that starts a gated task, checks it when told that it waits, and makes the calls that the user writes in
+/// JSON.
 fn asking(child: impl IntoIterator<Item = Turn>) -> ScriptedModel {
     ScriptedModel::rules()
         .when(first_asked("Careful"), child)
@@ -316,7 +316,7 @@ fn gated(model: &ScriptedModel, ask: InterruptOn) -> DeepAgent {
     agent(model).tool(send).interrupt_on(InterruptPolicy::new().before("send", ask)).build().unwrap()
 }
 
-/// Runs turns until the main agent waits for a person.
+/// Runs turns until the main agent is interrupted.
 async fn until_asked(agent: &DeepAgent) -> Outcome {
     let mut outcome = say(agent, "Go.").await;
     while outcome.stop != FinishReason::Interrupted {
@@ -354,7 +354,7 @@ async fn a_task_that_waits_is_listed_as_waiting_and_its_result_is_not_told_befor
     let agent = gated(&model, InterruptOn::any());
     let waiting = until_asked(&agent).await;
     assert!(told(&waiting).is_empty());
-    // The conversation goes on without an answer; the task waits as before.
+    // Without an answer, the conversation continues and the task keeps waiting.
     let listed = say(&agent, &json!(["list_async_tasks", {"status_filter": "waiting"}]).to_string()).await;
     assert!(results(&listed).last().unwrap().0.ends_with("status: waiting"), "{:?}", results(&listed));
     let again = say(&agent, &json!(["check_async_task", {"task_id": id_of(&listed, 0)}]).to_string()).await;
@@ -478,7 +478,7 @@ async fn a_result_that_was_checked_is_not_told_again_and_its_files_come_back_onc
         .build();
     let agent = agent(&model).build().unwrap();
     let outcome = say(&agent, "Go.").await;
-    // Whichever came first, the result was delivered by that alone.
+    // The result is delivered exactly once, by the check or by the notification.
     let checked = results(&outcome).iter().filter(|(text, _)| text.contains("\"success\"")).count();
     assert_eq!(checked + told(&outcome).len(), 1, "{:?}", results(&outcome));
     assert!(outcome.state.get::<Files>().unwrap().get(&VPath::parse("/report.md").unwrap()).is_some());

@@ -1,4 +1,4 @@
-//! Budgets of whole trees of agents on the standard stack.
+//! Budgets of whole agent trees on the standard stack.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn tokens(input: u64) -> Usage {
     Usage { input, output: 0, ..Usage::default() }
 }
 
-/// Lists files for ever, a thousand tokens a call.
+/// Lists files forever, a thousand tokens per call.
 fn busy() -> Turn {
     Turn::call("ls", json!({"path": "/"})).usage(tokens(1_000))
 }
@@ -62,7 +62,7 @@ async fn sub_agents_of_one_turn_spend_from_one_budget_and_the_agent_above_is_tol
     assert_eq!(outcome.usage_by_agent["general-purpose"].input, outcome.usage.input - 1_000);
 }
 
-/// A tool that lets a sub-agent wait until the test says so.
+/// A tool that waits until the test releases it.
 fn gate() -> (impl DynTool, Arc<Semaphore>) {
     let go = Arc::new(Semaphore::new(0));
     let wait = go.clone();

@@ -1,4 +1,4 @@
-//! Assembly, and what `explain` says of it.
+//! Building agents, and the output of `explain`.
 
 use std::sync::Arc;
 
@@ -130,12 +130,12 @@ async fn explain_counts_what_every_request_begins_with() {
     assert!(text.contains("write_todos") && text.contains("begins with about"), "{text}");
     let letters = |text: &str| text.chars().filter(|c| c.is_alphabetic()).count();
     let exact = explanation.counted("letters", letters);
-    // What is sent, counted without the library: prompt, and every tool with the names of its three parts.
+    // The real request, counted independently: system prompt, and each tool with the names of its three fields.
     agent.invoke("Go.").await.unwrap();
     let request = model.requests().remove(0);
     let frame = letters("name description input_schema");
     let tools = request.tools.iter().map(|tool| {
-        // As it stands in JSON, where a line's end is written with a letter.
+        // As JSON, where a newline is written with a letter.
         let description = serde_json::to_string(&tool.description).unwrap();
         frame + letters(&tool.name) + letters(&description) + letters(&tool.schema.to_string())
     });
@@ -177,7 +177,7 @@ async fn explain_counts_the_tools_of_the_first_request_and_no_others() {
     }
 }
 
-/// Tokens of the part of every request that is the same, with commands.
+/// The tokens of the constant part of every request, with commands enabled.
 fn fixed_cost(preset: Preset) -> (usize, String) {
     let dir = tempfile::tempdir().unwrap();
     let shell = LocalShell::open(dir.path(), Confinement::Unconfined).unwrap();
@@ -344,7 +344,7 @@ fn ping() -> impl DynTool {
     tool_fn("ping", "Answers.", |_: NoArgs, _cx| async move { Ok("pong") })
 }
 
-/// Has a tool of its own.
+/// Provides a tool.
 struct Pings(&'static str);
 
 impl Middleware for Pings {
@@ -400,7 +400,7 @@ fn a_name_that_is_asked_about_and_that_no_tool_has_is_refused() {
         error.contains("calls of `pign`, and no tool has that name; there are ") && error.contains("ping"),
         "{error}"
     );
-    // Of this library's own tools an agent may lack some, and a star stands for those that there may be.
+    // A policy may name tools of the library that an agent lacks, and a trailing star may match nothing.
     let everything = kept()
         .background_agents(true)
         .files(FilesystemOptions {
@@ -421,7 +421,7 @@ fn a_name_that_is_asked_about_and_that_no_tool_has_is_refused() {
     let never = InterruptPolicy::new().never("pign");
     kept().interrupt_on(never).build().unwrap();
 
-    // What a sub-agent has may be asked about by the main agent, and the other way round.
+    // The main agent's policy may name tools of a subagent, and the other way round.
     let pong = || -> Arc<dyn DynTool> { Arc::new(tool_fn("pong", "Answers.", |_: NoArgs, _cx| async { Ok("ping") })) };
     let worker = || SubAgentSpec::new("worker", "Works.");
     kept().interrupt_on(asked("pong")).sub_agent(worker().tools([pong()])).build().unwrap();

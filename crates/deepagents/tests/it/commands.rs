@@ -27,7 +27,7 @@ fn start(command: &str) -> Turn {
     Turn::call("execute", json!({"command": command, "background": true}))
 }
 
-/// Whether a process is there that is no corpse.
+/// Whether a process is alive, zombies excluded.
 fn lives(pid: &str) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat"));
     status.is_ok_and(|status| !status.rsplit(')').next().unwrap().trim_start().starts_with('Z'))

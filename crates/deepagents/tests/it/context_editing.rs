@@ -1,4 +1,4 @@
-//! Old results that give way to a line, and tools that a model chooses.
+//! Clearing of old tool results, and tool selection by a model.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 const LINE: &str = "[cleared to save room; make the call again if you need its result]";
 
-/// A result of about a thousand tokens.
+/// A tool result of about a thousand tokens.
 fn looks() -> impl DynTool {
     json_tool("look", "Looks.", json!({"type": "object"}), |args: Value, _cx| async move {
         Ok(format!("{args} {}", "word".repeat(1_000)))
@@ -73,7 +73,7 @@ async fn old_results_are_cleared_in_large_steps_and_the_newest_stay() {
     let (agent, model) = built((0..12).map(look).chain([Turn::text("Done.")]), edits(), |b| b);
     let (outcome, told) = watch(&agent, "Go.").await;
     let counts: Vec<usize> = model.requests().iter().map(|r| cleared(r).iter().filter(|c| **c).count()).collect();
-    // Each step clears more than one result, and nothing changes in the requests between.
+    // Each step clears several results, and requests in between do not change.
     assert_eq!(counts[..6], [0; 6]);
     let steps: Vec<usize> = counts.windows(2).map(|pair| pair[1] - pair[0]).filter(|step| *step > 0).collect();
     assert!(steps.len() >= 2 && steps.iter().all(|step| *step >= 2), "{counts:?}");
@@ -81,7 +81,7 @@ async fn old_results_are_cleared_in_large_steps_and_the_newest_stay() {
     assert!(told.iter().all(|(_, before, after)| *before > 5_500 && *after <= 3_800), "{told:?}");
     let last = cleared(&model.requests()[12]);
     assert!(last[0] && last[9..].iter().all(|c| !c), "{last:?}");
-    // The thread keeps all of it.
+    // The thread keeps the full results.
     assert!(outcome.messages().iter().all(|m| m.text() != LINE));
     for pair in model.requests().windows(2) {
         let (before, after) = (&pair[0].messages, &pair[1].messages);
@@ -196,10 +196,11 @@ async fn what_stands_in_a_summary_is_not_cleared_and_counts_no_more() {
     assert!(agent.compact("t").await.unwrap().is_some());
     let (_, told) = watch(&agent, RunInput::new("Once more.").thread("t")).await;
     let requests = model.requests();
-    // What was counted before the summary was made says nothing of what is sent now.
+    // Counts from before the summary do not apply to the current requests.
     let second = &requests[10..];
     assert!(second[..4].iter().all(|request| cleared(request).iter().all(|cleared| !cleared)));
-    // Four of what is sent, the last exchange before the summary included, and none of what is not.
+    // Of the results that are sent, four are cleared, including the last exchange before the summary; of the others,
+    // none.
     assert_eq!(told.iter().map(|(results, ..)| *results).collect::<Vec<_>>(), [4]);
     assert_eq!(cleared(&second[4]), [true, true, true, true, false]);
 }
@@ -212,7 +213,7 @@ fn three_tools(builder: DeepAgentBuilder) -> DeepAgentBuilder {
     })
 }
 
-/// What is offered in each request, of the three tools.
+/// Which of the three tools each request offers.
 async fn selected(
     selector: ToolSelector,
     choices: Vec<Turn>,

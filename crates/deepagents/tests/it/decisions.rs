@@ -1,4 +1,4 @@
-//! Every decision says who made it: in questions, events and the log.
+//! Every decision names its author: in interrupts, events and the log.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use deepagents::{
 use futures_util::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 
-/// What was decided, by the calls' ids: `approve` or `reject`, and who did it.
+/// The decisions: call ID, `approve` or `reject`, and the author.
 type Decided = Vec<(String, String, DecisionAuthor)>;
 
 fn decided(kinds: impl IntoIterator<Item = EventKind>) -> Decided {
@@ -34,7 +34,7 @@ fn rule(text: &str) -> DecisionAuthor {
     DecisionAuthor::Rule { text: text.to_owned() }
 }
 
-/// Runs calls, one a turn, and gives what was decided; the log says the same as the events.
+/// Runs calls, one per turn. Returns the decisions, which are the same in the log and the events.
 async fn play(calls: &[(&str, Value)], configure: impl FnOnce(DeepAgentBuilder) -> DeepAgentBuilder) -> Decided {
     let turns = calls.iter().map(|(tool, args)| Turn::call(*tool, args.clone()));
     let model = ScriptedModel::new(turns.chain([Turn::text("Done.")]));

@@ -1,4 +1,4 @@
-//! Tasks in the background that outlive their process.
+//! Background tasks that outlive their process.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -29,11 +29,11 @@ use tokio::sync::Semaphore;
 
 use crate::results;
 
-/// What is left of a journal to a process that ends after so many appends. What leases it has run out then.
+/// The journal as seen by a process that ends after this many appends. Its leases are then expired.
 pub(crate) struct Process {
     inner: Arc<MemoryJournal>,
     appends: AtomicUsize,
-    /// As many appends to the threads of tasks get through.
+    /// Number of appends to threads of tasks that may proceed.
     tasks: Semaphore,
     /// Whether the logs of tasks are damaged.
     damaged: AtomicBool,
@@ -46,7 +46,7 @@ impl Process {
         Arc::new(Self { inner: inner.clone(), appends: AtomicUsize::new(appends), tasks, damaged })
     }
 
-    /// It comes to a stop where it would begin a task.
+    /// A process that hangs where it would start a task.
     fn stopped_at_a_task(inner: &Arc<MemoryJournal>) -> Arc<Self> {
         let (appends, damaged) = (AtomicUsize::new(usize::MAX), AtomicBool::new(false));
         Arc::new(Self { inner: inner.clone(), appends, tasks: Semaphore::new(0), damaged })
@@ -117,10 +117,10 @@ impl Journal for Process {
 /// What happened in all processes of a test.
 #[derive(Clone, Default)]
 struct World {
-    /// The calls of `work` that were made.
+    /// The `work` calls made.
     worked: Arc<Mutex<Vec<String>>>,
     requests: Arc<AtomicUsize>,
-    /// Lets calls of `gate` end.
+    /// Releases calls of `gate`.
     gate: Arc<Gate>,
 }
 
@@ -135,8 +135,8 @@ impl Default for Gate {
     }
 }
 
-/// An agent that starts what it is told to as a task, and calls the tools that it is told to in JSON. A task does what
-/// its description lists in JSON, call by call.
+/// An agent that starts tasks and makes the calls written as JSON in messages. A task makes the calls listed as JSON in
+/// its description, one by one.
 fn agent(world: &World, journal: impl Journal) -> DeepAgentBuilder {
     let counted = world.requests.clone();
     let answer = move |request: &ModelRequest| {
@@ -206,7 +206,7 @@ fn has_report(outcome: &Outcome) -> bool {
     outcome.state.get::<Files>().unwrap().get(&VPath::parse("/report.md").unwrap()).is_some()
 }
 
-/// Has the task done and told by a process, which may end before; gives what its runs came to.
+/// Runs turns until the task's result is reported, in a process that may end before. Returns the outcomes.
 async fn work_through(agent: &DeepAgent, journal: &MemoryJournal, task: &str) -> Option<Vec<Outcome>> {
     let mut outcomes = Vec::new();
     let info = journal.threads().get("t").await.unwrap();
@@ -223,7 +223,7 @@ async fn work_through(agent: &DeepAgent, journal: &MemoryJournal, task: &str) ->
     Some(outcomes)
 }
 
-/// The calls of `work` that the logs of the tasks say have ended.
+/// The `work` calls that have finished according to the logs of the tasks.
 async fn finished(journal: &MemoryJournal) -> BTreeSet<String> {
     let mut finished = BTreeSet::new();
     let threads = journal.threads().list(&deepagents::core::journal::ThreadQuery::default().parent("t")).await.unwrap();
@@ -257,7 +257,7 @@ async fn a_process_may_end_at_any_append_and_no_call_is_lost_or_repeated_and_the
             outcomes.extend(work_through(&agent, &journal, &task).await);
         }
         let is_last = !process.has_ended();
-        // What was aborted has ended before the next process begins.
+        // Lets aborted tasks end before the next process starts.
         tokio::task::yield_now().await;
         let before = finished(&journal).await;
         let made_before = world.worked.lock().unwrap().len();
@@ -280,7 +280,7 @@ async fn a_process_may_end_at_any_append_and_no_call_is_lost_or_repeated_and_the
         assert_eq!(has_report(outcome), written, "after {appends} appends");
         let again = say(&agent, "Again?").await;
         assert_eq!(told(&again).len(), 1, "once, after {appends} appends");
-        // What was spent is counted once: in the run that was told of it.
+        // The usage is counted once, in the run that reported the result.
         let known = again.state.get::<KnownTasks>().unwrap();
         assert_eq!(known[0].counted.unwrap().1, left.spent);
         let counted: u64 = outcomes.iter().flatten().map(|outcome| outcome.spent.model_calls).sum();
@@ -294,12 +294,13 @@ async fn a_process_may_end_at_any_append_and_no_call_is_lost_or_repeated_and_the
     }
 }
 
-/// What was answered to calls.
+/// The results of calls.
 fn answers(outcome: &Outcome) -> String {
     results(outcome).into_iter().map(|(text, _)| text).collect()
 }
 
-/// A process that ends after so many appends, which begin a task; whether it ended, and the task's thread if it was begun.
+/// Starts a task in a process that ends after this many appends. Returns whether it ended, and whether the task's
+/// thread was created.
 async fn begun_by_a_process_that_ends(world: &World, journal: &Arc<MemoryJournal>, appends: usize) -> (bool, bool) {
     let process = Process::ending_after(journal, appends);
     {
@@ -318,7 +319,7 @@ async fn a_task_whose_start_was_never_answered_is_told_to_the_conversation_that_
         let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
         let (has_ended, begun) = begun_by_a_process_that_ends(&world, &journal, appends).await;
         let next = agent(&world, journal.clone()).build().unwrap();
-        // Not resumed: what was in doubt is answered as that.
+        // A new run instead of a resumed one: calls in doubt get a result that says so.
         let first = next.invoke(input("Go on.").take_over()).await.unwrap();
         let said = answers(&first);
         orphans += usize::from(begun && said.contains("is unknown"));
@@ -343,7 +344,7 @@ async fn a_task_begun_by_a_process_that_was_stopped_while_the_conversation_went_
     let stopped = Process::stopped_at_a_task(&journal);
     let first = agent(&world, stopped.clone()).build().unwrap();
     let run = first.run(input(start(&json!([["work", {"n": 1}]])))).detach();
-    // The call is under way, its task not begun.
+    // The call has started, but not its task.
     let mut events = run.subscribe(Subscribe::Start);
     while !matches!(events.next().await.unwrap().kind, EventKind::ToolStarted { .. }) {}
     let next = agent(&world, journal.clone()).build().unwrap();
@@ -431,7 +432,7 @@ async fn a_task_whose_process_ended_is_resumed_by_the_next_run_of_its_conversati
     assert!(task.refresh().await.unwrap().status == RunStatus::Ended);
 }
 
-/// Goes on with what a process has left that ended after so many appends; says whether it came to the end of its run.
+/// Continues after a process that ended after this many appends. Returns whether that process had finished its run.
 async fn go_on_after(appends: usize) -> bool {
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
     let first = agent(&world, Process::ending_after(&journal, appends)).build().unwrap();
@@ -481,7 +482,7 @@ async fn a_task_that_is_cancelled_while_nobody_runs_it_is_told_as_cancelled() {
     task.cancel().await.unwrap();
     let outcome = until_told(&next).await;
     assert!(told(&outcome)[0].contains("status: cancelled"), "{:?}", told(&outcome));
-    // More can be said to it: its open call was answered.
+    // The task accepts another message, because its open call has a result.
     let more = json!(["update_async_task", {"task_id": task.id, "message": "Go on."}]).to_string();
     let said = say(&next, more).await;
     assert_eq!(results(&said).last().unwrap().0, "It goes on with this.");
@@ -536,7 +537,7 @@ async fn the_events_of_a_task_are_those_of_its_own_run_and_of_its_conversation_w
     world.gate.begun.acquire().await.unwrap().forget();
     let task = ours.background("t").await.unwrap().pop().unwrap();
     let mut own = task.subscribe(Subscribe::Now).unwrap();
-    // A later run of the conversation, which waits as well.
+    // A later run of the conversation, which also waits.
     let mut run = ours.run(input(json!(["gate", {}]).to_string()));
     world.gate.begun.acquire().await.unwrap().forget();
     world.gate.go.add_permits(1);
@@ -609,7 +610,7 @@ async fn what_a_task_spends_after_its_run_ended_is_counted_by_the_run_that_is_to
     );
 }
 
-/// As [`work_through`], with a person who approves what is asked.
+/// Like [`work_through`], with approvals.
 async fn decide_through(agent: &DeepAgent, journal: &MemoryJournal, task: &str) -> Option<Outcome> {
     let info = journal.threads().get("t").await.unwrap();
     let mut outcome = match info.map(|info| info.status) {
@@ -724,7 +725,7 @@ async fn a_task_whose_log_cannot_be_read_has_failed_is_told_once_and_its_convers
                 agent.background("t").await.unwrap()[0].outcome().await.unwrap();
             }
         }
-        // One that was under way has been left where it was.
+        // Tasks in flight stop where they are.
         tokio::task::yield_now().await;
         process.damaged.store(true, Ordering::SeqCst);
         let agent = agent(&world, process.clone()).build().unwrap();

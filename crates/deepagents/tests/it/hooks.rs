@@ -1,4 +1,4 @@
-//! Hooks: every event and every answer, with real processes.
+//! Hooks: every event and every response, with real processes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-/// A directory with files for the agent, and hooks that run in it.
+/// A directory with files of the agent, and hooks that run in it.
 struct Place {
     dir: tempfile::TempDir,
 }
@@ -44,7 +44,7 @@ impl Place {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// The inputs that a hook wrote to a file with `cat >>`, one a line.
+    /// The inputs that a hook wrote to a file with `cat >>`, one per line.
     fn inputs(&self, name: &str) -> Vec<Value> {
         let text = self.read(name);
         serde_json::Deserializer::from_str(&text).into_iter().map(Result::unwrap).collect()
@@ -65,13 +65,13 @@ impl Place {
     }
 }
 
-/// Hooks of one event: commands for all its occasions.
+/// Hooks for all occasions of one event.
 fn at(event: &str, commands: &[&str]) -> Value {
     let hooks: Vec<Value> = commands.iter().map(|command| json!({"type": "command", "command": command})).collect();
     json!({event: [{"hooks": hooks}]})
 }
 
-/// A command that answers with JSON.
+/// A command that responds with JSON.
 fn answering(answer: &Value) -> String {
     format!("printf '%s' '{answer}'")
 }
@@ -686,7 +686,7 @@ async fn long_input_reaches_a_hook_cut_and_quotes_do_not_matter() {
     assert_eq!(place.read("a.txt"), content, "the tool has it whole");
 }
 
-/// A service whose answers depend on its address, and what it was sent.
+/// A service that responds by URL and records its requests.
 #[derive(Default)]
 struct Service(std::sync::Mutex<Vec<HookRequest>>);
 

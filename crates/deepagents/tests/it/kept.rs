@@ -1,4 +1,4 @@
-//! What the harness keeps for the agent, where rules leave the agent little to write.
+//! What the harness stores for the agent, under rules that deny most writes.
 
 use std::path::Path;
 
@@ -19,8 +19,8 @@ fn say() -> impl deepagents::Tool {
     tool_fn("say", "Says a lot.", |_: Nothing, _cx| async { Ok("x".repeat(1_000)) })
 }
 
-/// A conversation that is compacted, with a result and a message that are too large to show, then one written file. No path
-/// below these may be written.
+/// A conversation with compaction, an oversized result and message, and a written file. Writes below `denied` are
+/// refused.
 async fn run(dir: &Path, denied: &[&str]) -> (Outcome, ScriptedModel) {
     let script = [
         Turn::calls([("c1", "say", json!({}))]),
@@ -54,7 +54,7 @@ async fn run(dir: &Path, denied: &[&str]) -> (Outcome, ScriptedModel) {
     (outcome, model)
 }
 
-/// What the model was shown last.
+/// The last request to the model.
 fn shown(model: &ScriptedModel) -> String {
     let requests = model.requests();
     let last = requests.iter().rfind(|request| !request.tools.is_empty()).unwrap();

@@ -1,4 +1,4 @@
-//! Middlewares that count or remember something, in processes that end at any append.
+//! Middleware with counters or state, in processes that end at any append.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::durable_background::Process;
 
-/// Runs an agent in a process that ends after so many appends and in another one that goes on, for each number of them, and
-/// compares how it ends with a run in one process. The model answers by what it is shown alone.
+/// Runs an agent in a process that ends after `n` appends and in a second one that continues, for every `n`. Compares
+/// the result with that of a run in one process. The model's responses depend only on its input.
 pub(crate) async fn killed_everywhere(
     build: impl Fn() -> DeepAgentBuilder,
     input: impl Fn() -> RunInput,
@@ -25,7 +25,7 @@ pub(crate) async fn killed_everywhere(
         let journal = Arc::new(MemoryJournal::new());
         let process = Process::ending_after(&journal, appends);
         let first = build().journal(process.clone()).build().unwrap().invoke(input().thread("t")).await;
-        // What was aborted has ended before the next process begins.
+        // Lets aborted tasks end before the next process starts.
         tokio::task::yield_now().await;
         let outcome = match first {
             Ok(outcome) if !process.has_ended() => {
@@ -37,7 +37,7 @@ pub(crate) async fn killed_everywhere(
                 let again = match journal.threads().get("t").await.unwrap().map(|info| info.status) {
                     None | Some(RunStatus::Empty) => input().thread("t"),
                     Some(RunStatus::Open) => RunInput::resume("t").take_over(),
-                    // The last append is the end of the run.
+                    // The last append ends the run.
                     Some(_) => return assert!(appends > 3),
                 };
                 build().journal(journal.clone()).build().unwrap().invoke(again).await.unwrap()
@@ -60,7 +60,7 @@ pub(crate) fn shape(outcome: &Outcome) -> String {
 
 fn look() -> impl deepagents::core::tool::DynTool {
     let tool = json_tool("look", "Looks.", json!({"type": "object"}), |_: Value, _cx| async { Ok("Nothing new.") });
-    // A call that was in doubt is made again.
+    // Makes a call in doubt repeatable.
     tool.effect(deepagents::Effect::Read)
 }
 

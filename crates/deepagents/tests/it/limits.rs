@@ -26,7 +26,7 @@ fn eyes() -> impl DynTool {
     json_tool("look", "Looks.", json!({"type": "object"}), |args: Value, _cx| async move { Ok(args.to_string()) })
 }
 
-/// An agent whose model calls for ever.
+/// An agent whose model calls tools forever.
 fn endless(configure: impl Fn(DeepAgentBuilder) -> DeepAgentBuilder) -> (DeepAgent, ScriptedModel) {
     let model = ScriptedModel::rules().always(Turn::with(|r| look(r.messages.len()))).build();
     let builder = DeepAgent::builder().model(model.clone()).tool(eyes());
@@ -79,7 +79,7 @@ async fn a_thread_at_its_limit_ends_every_run_at_once_until_it_is_reset() {
     let third = agent.invoke(on("t")).await.unwrap();
     assert_eq!((third.stop.clone(), third.model_calls), (FinishReason::StepLimit, 0));
     assert_eq!(model.requests().len(), 4);
-    // Another thread is not concerned.
+    // Another thread is not affected.
     assert_eq!(agent.invoke(on("u")).await.unwrap().model_calls, 3);
     agent.update_state("t", ModelCallLimit::reset()).await.unwrap();
     assert_eq!(agent.invoke(on("t")).await.unwrap().model_calls, 3);
@@ -134,7 +134,7 @@ async fn requests_that_fail_and_those_of_sub_agents_count_too() {
     let limit = ModelCallLimit::new(None, Some(3)).unwrap();
     let agent = DeepAgent::builder().model(model.clone()).tool(eyes()).middleware(limit).build().unwrap();
     let outcome = agent.invoke("Go.").await.unwrap();
-    // One of its own and three below it: what is below is counted when it has ended.
+    // One own call and three of the child agent, which are counted when it has ended.
     assert_eq!((outcome.stop.clone(), model.requests().len()), (FinishReason::StepLimit, 4));
     assert!(outcome.text().contains("run limit (4/3 calls)"), "{}", outcome.text());
 }
@@ -200,7 +200,7 @@ async fn a_run_that_ends_at_a_limit_does_not_use_up_the_threads() {
     let limit = ToolCallLimit::for_tool("look", Some(2), None).unwrap().exit(ToolCallLimitExit::End);
     let agent = agent_with(vec![batch().remove(0), look(1), Turn::text("Done.")], limit.clone());
     assert_eq!(agent.invoke(on("t")).await.unwrap().stop, FinishReason::Budget(BudgetKind::ToolCalls));
-    // None of the three was made, so one is there to be made.
+    // None of the three calls was made, so one is still allowed.
     assert_eq!(agent.invoke(on("t")).await.unwrap().text(), "Done.");
 
     let going_on = agent_with(turns(), ToolCallLimit::for_tool("look", Some(2), None).unwrap());

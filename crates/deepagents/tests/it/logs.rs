@@ -1,5 +1,5 @@
-//! Logs of every version that was ever written are still read, and come to the same. The files of the corpus are never
-//! changed, only added to.
+//! Logs of every version ever written are still readable and yield the same state. Corpus files are never changed, only
+//! added.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn write(items: &[(&str, &str)]) -> (&'static str, Value) {
     ("write_todos", json!({ "todos": items }))
 }
 
-/// What the runs of the corpus did.
+/// The turns of the runs in the corpus.
 fn turns() -> [Turn; 4] {
     [
         Turn::calls([

@@ -1,4 +1,4 @@
-//! An agent that repeats itself is told so, and then stopped.
+//! An agent in a loop is warned, then stopped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use crate::results;
 
 type Told = (LoopPattern, u32, bool);
 
-/// Runs an agent and gives what was told of loops.
+/// Runs an agent. Returns the outcome and the loop events.
 async fn watch(agent: &DeepAgent, input: impl Into<RunInput>) -> (Outcome, Vec<Told>) {
     let mut run = agent.run(input);
     let mut told = Vec::new();
@@ -31,7 +31,7 @@ async fn watch(agent: &DeepAgent, input: impl Into<RunInput>) -> (Outcome, Vec<T
     (run.outcome().await.unwrap(), told)
 }
 
-/// Makes the turns of a list again and again.
+/// Repeats a list of turns.
 fn round(turns: Vec<Turn>) -> ScriptedModel {
     let count = AtomicUsize::new(0);
     ScriptedModel::rules()
@@ -44,7 +44,7 @@ fn agent(turns: Vec<Turn>, configure: impl FnOnce(DeepAgentBuilder) -> DeepAgent
     (configure(DeepAgent::builder().model(model.clone())).build().unwrap(), model)
 }
 
-/// What the harness said in the conversation.
+/// The harness messages in the conversation.
 fn notes(outcome: &Outcome) -> Vec<String> {
     let said = outcome.messages().iter().filter(|m| m.as_user().is_some()).skip(1);
     said.map(|m| m.text()).collect()
@@ -58,7 +58,7 @@ fn look(at: &str) -> Turn {
     Turn::call("look", json!({"at": at}))
 }
 
-/// A tool whose result is new each time.
+/// A tool whose result differs each time.
 fn counting() -> impl DynTool {
     let count = AtomicUsize::new(0);
     json_tool("look", "Looks.", json!({"type": "object"}), move |_: Value, _cx| {
@@ -67,12 +67,12 @@ fn counting() -> impl DynTool {
     })
 }
 
-/// A tool that finds the same each time.
+/// A tool with the same result each time.
 fn constant() -> impl DynTool {
     json_tool("look", "Looks.", json!({"type": "object"}), |args: Value, _cx| async move { Ok(args.to_string()) })
 }
 
-/// A tool that fails each time in other words.
+/// A tool that fails with a different message each time.
 fn failing() -> impl DynTool {
     let count = AtomicUsize::new(0);
     json_tool("look", "Looks.", json!({"type": "object"}), move |_: Value, _cx| {
@@ -223,7 +223,7 @@ async fn a_resumed_run_goes_on_counting_and_the_model_is_not_told_twice() {
     let built = || DeepAgent::builder().model(model.clone()).journal(journal.clone()).build().unwrap();
     let limited = RunInput::new("Go.").thread("t").budget(Budget::default().model_calls(5));
     let (outcome, told) = watch(&built(), limited).await;
-    // The limit comes before the note: the model is not asked again.
+    // The limit applies before the warning: no further model call is made.
     assert_eq!((outcome.stop.clone(), told), (FinishReason::StepLimit, vec![]));
     let further = RunInput::resume("t").budget(Budget::default().model_calls(2));
     let (outcome, told) = watch(&built(), further).await;

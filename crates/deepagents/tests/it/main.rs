@@ -1,4 +1,4 @@
-//! Behaviour of the library through its public interface.
+//! Tests of the public interface of the library.
 #![allow(clippy::disallowed_methods, reason = "tests look at real files")]
 #![allow(
     clippy::unwrap_used,

@@ -20,7 +20,7 @@ pub(crate) fn put(root: &Path, path: &str, text: impl AsRef<[u8]>) {
     std::fs::write(path, text).unwrap();
 }
 
-/// The system prompt of the first request when these files are in the state.
+/// The system prompt of the first request with these files in the state.
 async fn system<'a>(
     given: impl IntoIterator<Item = (&'a str, &'a str)>,
     configure: impl FnOnce(DeepAgentBuilder) -> DeepAgentBuilder,
@@ -31,7 +31,7 @@ async fn system<'a>(
     model.requests()[0].system_text()
 }
 
-/// Runs once and gives the data of every event of a name, as JSON has it.
+/// Runs once. Returns the data of all events of a name, as JSON.
 pub(crate) async fn told(agent: &DeepAgent, input: RunInput, name: &str) -> Vec<Value> {
     use futures_util::StreamExt;
     let mut run = agent.run(input);

@@ -19,7 +19,7 @@ fn result(id: &str, text: &str) -> Message {
     Message::Tool(ToolMessage { call_id: id.into(), content: vec![Block::text(text)], ..Default::default() })
 }
 
-/// What the model is shown for a history, one word a message: `u`, `a(ids)`, `t(id text)`.
+/// The history shown to the model, one word per message: `u`, `a(ids)`, `t(id text)`.
 async fn shown(history: Vec<Message>) -> Vec<String> {
     let model = ScriptedModel::new([Turn::text("All right.")]);
     let agent = DeepAgent::builder().model(model.clone()).build().unwrap();
@@ -111,7 +111,7 @@ async fn a_whole_history_is_not_touched() {
     assert_eq!(texts, ["Start.", "", "sunny", "?", "All right."]);
 }
 
-/// The results that the model is shown for a history: id, text.
+/// The tool results shown to the model: ID and text.
 async fn answers(history: Vec<Message>) -> Vec<(String, String)> {
     let model = ScriptedModel::new([Turn::text("All right.")]);
     let agent = DeepAgent::builder().model(model.clone()).build().unwrap();

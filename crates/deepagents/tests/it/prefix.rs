@@ -1,4 +1,4 @@
-//! What a provider has cached stays usable: each request begins with the whole one before.
+//! The provider's prompt cache stays valid: each request starts with the whole previous one.
 
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::models::{Anthropic, Bedrock, Dialect, Gemini, ModelConfig, Ollama, OpenAiChat, OpenAiResponses};
@@ -21,7 +21,7 @@ fn script() -> Vec<Turn> {
     (0..30).map(turn).chain([Turn::text("Done."), Turn::text("Really.")]).collect()
 }
 
-/// The prompt as the provider reads it: tools, system, messages; cache marks taken out, messages block by block.
+/// The prompt in the provider's order: tools, system prompt, messages by block. Cache marks are removed.
 fn prompt(body: &[u8]) -> Vec<String> {
     let mut body: Value = serde_json::from_slice(body).unwrap();
     unmark(&mut body);

@@ -1,4 +1,4 @@
-//! What is done differently for a provider or a model.
+//! Settings by provider or model.
 
 use std::sync::{Arc, Mutex};
 
@@ -408,7 +408,7 @@ fn a_profile_of_all_agents_of_a_model_may_exclude_what_only_the_main_one_has() {
     assert!(builder().profiles(profiles).middleware(Own("Mine")).build().is_ok());
 }
 
-/// A registry that notes the settings each model is made with.
+/// A registry that records the configuration of each model.
 fn noting() -> (Registry, Arc<Mutex<Vec<ModelConfig>>>) {
     let made = Arc::new(Mutex::new(Vec::new()));
     let mut registry = Registry::new();

@@ -1,4 +1,4 @@
-//! A recorded run is played again without its model and tools, and tells where it is not the same.
+//! A recorded run is replayed without its model and tools, and reports divergences.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use futures_util::StreamExt;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// A file to be written that a test can look into.
+/// A file for output whose content a test can read.
 #[derive(Clone, Default)]
 struct Sink(Arc<Mutex<Vec<u8>>>);
 
@@ -52,7 +52,7 @@ fn task(description: &str) -> (&'static str, Value) {
     ("task", json!({"description": description, "subagent_type": "general-purpose"}))
 }
 
-/// Runs and records, answering what is asked with approval; gives the recording and the events.
+/// Runs and records, approving everything. Returns the recording and the events.
 async fn record(agent: &Agent, input: RunInput) -> (String, Vec<Event>) {
     let sink = Sink::default();
     let recorder = RunRecorder::new(sink.clone(), json!({"made": "by a test"})).unwrap();
@@ -79,7 +79,7 @@ async fn replay(text: &str, agent: &Agent, tools: Tools) -> Result<Replayed, Div
     read(text).unwrap().replay(tools).run(agent).await
 }
 
-/// Plans, works in parallel, delegates twice, and asks before it sends.
+/// Plans, works in parallel, delegates twice, and needs approval before it sends.
 fn busy_model() -> ScriptedModel {
     let write = |path: &str| ("write_file", json!({"file_path": path, "content": format!("{path}\n")}));
     let todos = ("write_todos", json!({"todos": [{"content": "all of it", "status": "completed"}]}));
@@ -101,7 +101,7 @@ fn busy_model() -> ScriptedModel {
         .with_chunk_size(12)
 }
 
-/// An agent with tools that end in another order than they begin in, and count how often they are run.
+/// An agent whose tools finish in another order than they start, and count their calls.
 fn busy(model: impl ChatModel, ran: &Arc<AtomicUsize>) -> DeepAgentBuilder {
     let schema = || json!({"type": "object", "properties": {}});
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
@@ -442,7 +442,7 @@ async fn a_recording_holds_what_was_said_once() {
     assert_eq!(text.matches("\"write_todos\"").count(), 1, "the tools are there once");
 }
 
-/// The agent of the recordings that are kept with the tests: of nothing but the core, whose words do not change.
+/// The agent of the stored recordings. It uses only the core, whose text does not change.
 fn keeper(model: impl ChatModel, below: &str) -> Agent {
     let model: Arc<dyn ChatModel> = Arc::new(model);
     let counter = Agent::builder(model.clone()).system_prompt(below).build().unwrap();
@@ -474,8 +474,8 @@ fn kept(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/recordings/v{version}.jsonl"))
 }
 
-/// Writes the recording of the present version. It is run by hand when the version of the format grows, never to make
-/// the test below pass.
+/// Writes the recording of the current version. Run by hand when the format's version increases, never to make the test
+/// below pass.
 #[tokio::test]
 #[ignore = "writes a file into the source"]
 async fn keep_a_recording_of_this_version() {

@@ -1,4 +1,4 @@
-//! Personal data and secrets are hidden before anybody sees them.
+//! Personal data and secrets are redacted before anyone sees them.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::results;
 
-/// What the model is shown of a word of the user.
+/// What the model is shown of a user message.
 pub(super) async fn shown(redaction: Redaction, said: &str) -> String {
     let model = ScriptedModel::new([Turn::text("Fine.")]);
     let agent = DeepAgent::builder().model(model.clone()).redaction(redaction).build().unwrap();
@@ -43,7 +43,7 @@ async fn addresses_of_mail_are_found_and_what_only_looks_like_one_is_not() {
 
 #[tokio::test]
 async fn numbers_of_cards_of_thirteen_to_nineteen_digits_are_found_by_their_check_digit() {
-    // Visa, Amex with fifteen digits, a short Visa, nineteen digits; one digit wrong, and too few.
+    // Visa, Amex with fifteen digits, a short Visa, and nineteen digits; then a wrong check digit, and too few digits.
     let found = "4111 1111 1111 1111, 3782-822463-10005, 4222222222222, 6304000000000000000.";
     assert_eq!(hidden(Detector::CreditCard, found).await.matches("[REDACTED_CREDIT_CARD]").count(), 4);
     let none = "4111 1111 1111 1112, 4111 1111 1111, 0000 0000 0000 0000 and order 12345678901234567890123.";
@@ -99,7 +99,7 @@ async fn keys_of_services_named_secrets_and_private_keys_are_found() {
     assert_eq!(masked(Detector::ApiKey, "password=12345678").await, "password=****");
     let pem = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc=\n-----END RSA PRIVATE KEY-----";
     assert_eq!(hidden(Detector::PrivateKey, &format!("Key:\n{pem}\nEnd.")).await, "Key:\n[REDACTED_PRIVATE_KEY]\nEnd.");
-    // One that is cut off is a secret too.
+    // A truncated key is a secret too.
     assert_eq!(hidden(Detector::PrivateKey, "-----BEGIN PRIVATE KEY-----\nMIIE").await, "[REDACTED_PRIVATE_KEY]");
 }
 
@@ -112,7 +112,7 @@ async fn expressions_and_functions_find_what_they_are_made_for() {
     let short = Redaction::new().named("pin", Detector::pattern(r"\d{4}").unwrap(), Strategy::Mask);
     assert_eq!(shown(short, "PIN 1234").await, "PIN ****");
     assert!(Detector::pattern("(").is_err());
-    // Ranges that are no part of the text, or cut a letter, are passed over.
+    // Ranges outside the text, or inside a character, are ignored.
     let odd = Detector::function(|text| vec![0..1, 1..2, 3..400, 5..5, text.len() + 1..text.len() + 2]);
     assert_eq!(hidden(odd, "ä ok").await, "ä ok");
 }
@@ -420,7 +420,7 @@ async fn given_results_and_answers_are_hidden_where_they_are_looked_at() {
     assert!(!serde_json::to_string(&model.requests()[0].messages).unwrap().contains(MAIL));
 }
 
-/// Texts with something to hide, and other words.
+/// Texts with something to redact, and other words.
 fn texts() -> impl proptest::strategy::Strategy<Value = String> {
     let part = prop::sample::select(vec![
         "ann@example.org",

@@ -1,4 +1,4 @@
-//! What is found in texts as people, programs and tools write them, and what only looks like it.
+//! What detectors find in text of people, programs and tools, and what they ignore.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::redaction::{hidden, shown};
 use crate::results;
 
-/// Every text has one to hide, which stands in brackets.
+/// Each text has one match, marked with brackets.
 async fn finds(detector: Detector, texts: &[&str]) {
     for text in texts {
         let mark = format!("[REDACTED_{}]", detector.name().to_uppercase());
@@ -26,7 +26,7 @@ async fn finds(detector: Detector, texts: &[&str]) {
     }
 }
 
-/// The texts stay as they are.
+/// The texts stay unchanged.
 async fn leaves(detector: Detector, texts: &[&str]) {
     for text in texts {
         assert_eq!(hidden(detector.clone(), text).await, *text);
@@ -66,12 +66,12 @@ async fn other_numbers_may_stand_beside_the_number_of_a_card() {
         "1 ⟦3782-822463-10005⟧ 7",
     ];
     finds(Detector::CreditCard, &found).await;
-    // No issuer's number begins as a time in milliseconds does; the digits of a fraction are none either.
+    // No issuer's numbers start like a time in milliseconds. Digits of a fraction do not count either.
     let times: Vec<String> = (0..400u64).map(|n| (1_700_000_000_000 + n * 7_919).to_string()).collect();
     leaves(Detector::CreditCard, &[times.join(", ").as_str(), "0.4111111111111111", "a4111111111111111"]).await;
 }
 
-/// Numbers that look like any, the same in each run.
+/// Pseudo-random numbers, the same in each run.
 fn numbers() -> impl Iterator<Item = u64> {
     std::iter::successors(Some(0x9e37_79b9_7f4a_7c15_u64), |n| {
         Some(n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407))
@@ -83,14 +83,14 @@ fn numbers() -> impl Iterator<Item = u64> {
 async fn tables_of_numbers_are_no_cards() {
     let mut numbers = numbers();
     let mut rows: Vec<String> = Vec::new();
-    // What numbers of cards fill may be cards.
+    // Columns that add up to a card number are excluded.
     for columns in [6, 7, 10, 11, 14, 15, 18, 19] {
         for _ in 0..100 {
             let row: Vec<String> = numbers.by_ref().take(columns).map(|n| (1000 + n % 9000).to_string()).collect();
             rows.push(row.join(" "));
         }
     }
-    // In columns, also where those of a row are the digits of a card.
+    // In columns, even if those of a row are the digits of a card.
     rows.push(
         "4111,1111,1111,1111\n4111\t1111\t1111\t1111\n4111, 1111, 1111, 1111\n4111 | 1111 | 1111 | 1111".to_owned(),
     );
@@ -152,7 +152,7 @@ async fn secrets_are_found_however_they_are_named_and_written() {
         "It is ⟦SG.abcdefghijklmnopqrstuv.abcdefghijklmnopqrstuvwxyz⟧.",
     ];
     finds(Detector::ApiKey, &found[..found.len() - 1]).await;
-    // The point of the sentence is a letter of such keys.
+    // The full stop may be part of such a key.
     assert!(
         hidden(Detector::ApiKey, &found[found.len() - 1].replace(['⟦', '⟧'], "")).await.contains("[REDACTED_API_KEY]")
     );
@@ -187,7 +187,7 @@ fn sources(directory: &Path, kinds: &[&str], into: &mut Vec<String>) {
             sources(&path, kinds, into);
         } else if path.extension().is_some_and(|kind| kinds.iter().any(|wanted| *wanted == kind)) {
             let text = std::fs::read_to_string(path).unwrap();
-            // Tests have secrets that are none.
+            // Tests contain fake secrets.
             into.push(text.split("#[cfg(test)]").next().unwrap().to_owned());
         }
     }
@@ -200,7 +200,7 @@ async fn sources_of_programs_stay_as_they_are() {
     for krate in std::fs::read_dir(crates).unwrap() {
         let krate = krate.unwrap();
         let source = krate.path().join("src");
-        // What is thrown at servers has tokens in it.
+        // This crate contains fake tokens for tests of servers.
         if source.is_dir() && krate.file_name() != "deepagents-testing" {
             sources(&source, &["rs"], &mut texts);
         }
@@ -356,7 +356,7 @@ async fn words_of_an_error_that_a_rule_blocks_are_withheld_and_the_run_goes_on()
     assert_eq!(results(&outcome), [("Error: the result was withheld: it holds email (1).".to_owned(), true)]);
 }
 
-/// The pieces in which an answer is told.
+/// The text deltas of a response.
 async fn pieces(redaction: Redaction, answer: &str) -> Vec<String> {
     let model = ScriptedModel::new([Turn::text(answer)]).with_chunk_size(4);
     let agent = DeepAgent::builder().model(model).redaction(redaction.output(true)).build().unwrap();
@@ -404,7 +404,7 @@ async fn marks_are_not_hidden_again() {
     }
 }
 
-/// What is made to be dear to look at costs no more than its length: each of these texts took minutes, and hours.
+/// Matching is linear in the length: a naive matcher took minutes or hours for each of these texts.
 #[test]
 fn no_text_is_looked_at_again_and_again() {
     let line = format!("{}aB3", "x7Q".repeat(20)) + "a";

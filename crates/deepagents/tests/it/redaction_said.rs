@@ -1,4 +1,4 @@
-//! What people say beside messages is hidden too: their decisions, the goal of the work.
+//! Redaction of what people enter outside messages: decisions and goals.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ struct Office {
 }
 
 impl Office {
-    /// An agent whose letters a person looks at, with one that waits.
+    /// An agent whose `send` calls need approval, with one pending.
     async fn new(redaction: Redaction) -> Self {
         let made = Arc::<std::sync::Mutex<Vec<Value>>>::default();
         let sends = made.clone();
@@ -48,7 +48,7 @@ impl Office {
         Self { agent, model, made }
     }
 
-    /// What was told of an answer, and what the thread holds afterwards.
+    /// The events after a decision, and the thread's content.
     async fn answer(&self, decision: Decision) -> (String, String) {
         let mut run = self.agent.run(RunInput::resume("t").decide("0.0", decision));
         let mut events = Vec::new();

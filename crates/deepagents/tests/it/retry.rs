@@ -1,4 +1,4 @@
-//! Calls that failed are made again, and what becomes of those that fail too often.
+//! Retries of failed calls, and what happens after too many failures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,7 +73,7 @@ async fn every_class_that_may_pass_is_tried_again_and_no_other() {
         let kind = error.kind();
         let (_, _, model) = ask(vec![Turn::error(error), Turn::text("Hello.")], retrying(1)).await;
         let too_long = kind == "context_length";
-        // The context is compacted and tried again by another part.
+        // Compaction handles this error with its own retry.
         assert!(too_long || model.requests().len() == 1 + usize::from(again), "{kind}");
     }
 }

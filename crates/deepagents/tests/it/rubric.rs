@@ -1,4 +1,4 @@
-//! Work that is judged before it counts as done.
+//! Work graded before it counts as done.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Judged {
         self.outcome.state.get::<RubricState>().cloned().unwrap_or_default()
     }
 
-    /// What the judge was shown.
+    /// What the grader was shown.
     fn shown(&self) -> Vec<String> {
         self.judge.requests().iter().map(|r| r.messages.get(0).unwrap().text()).collect()
     }

@@ -35,7 +35,7 @@ fn agent(folder: &Path, script: Vec<Turn>) -> DeepAgentBuilder {
     DeepAgent::builder().model(ScriptedModel::new(script)).backend(workspace(folder)).files(sharing([]))
 }
 
-/// Waits until a process is gone; the limit of the tests ends one that stays.
+/// Waits until a process has ended; otherwise the test times out.
 async fn gone(pid: &str) {
     let lives = || {
         let status = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
@@ -63,7 +63,7 @@ async fn the_model_is_told_when_its_shell_begins_and_ends() {
     let (outcome, model) = play(script, |b| b.backend(workspace(folder.path())).files(sharing(["begun=yes"]))).await;
     let told: Vec<_> = results(&outcome).into_iter().map(|(text, error)| format!("{error}: {text}")).collect();
     insta::assert_snapshot!("shell_session", told.join("\n---\n"));
-    // Those who look on see which commands failed, whatever is said behind it.
+    // Observers see which commands failed, whatever text follows.
     let results = results(&outcome);
     let failures: Vec<_> = results.iter().map(|(text, _)| exit_failure("execute", text)).collect();
     let (two, one, three) = (Some("exit code 2"), Some("exit code 1"), Some("exit code 3"));

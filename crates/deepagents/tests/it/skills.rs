@@ -1,4 +1,4 @@
-//! Skills: listed, read when needed, pinned, with tools and sub-agents of their own.
+//! Skills: listed, read when needed, pinned, with their own tools and subagents.
 
 use std::path::Path;
 
@@ -36,14 +36,14 @@ async fn run(
     (agent.invoke(input).await.unwrap(), model.requests())
 }
 
-/// The section on skills, and the catalogue, with skills from these files.
+/// The prompt section on skills, and the catalogue, for these files.
 async fn load(given: &[(&str, &str)], sources: &[&str]) -> (String, SkillCatalogue) {
     let (outcome, requests) = run(given, sources, [Turn::text("Hello.")], |b| b, |i| i).await;
     let catalogue = outcome.state.get::<SkillsMetadata>().unwrap().clone().unwrap();
     (requests[0].system.last().unwrap().text.to_string(), catalogue)
 }
 
-/// One skill with this front matter, in `/s/x/SKILL.md`.
+/// Loads a skill with this front matter from `/s/x/SKILL.md`.
 async fn one(front_matter: &str) -> (Option<Skill>, Vec<String>) {
     let text = format!("---\n{front_matter}\n---\nbody\n");
     let (_, catalogue) = load(&[("/s/x/SKILL.md", &text)], &["/s"]).await;
@@ -502,7 +502,7 @@ async fn the_application_is_told_which_skill_tools_the_model_is_offered_when_tha
     assert_eq!(json!(told(&agent, input, "skill_tools_offered").await), json!([{"tools": ["sum"]}]));
 }
 
-/// A backend whose listings of sources end together, or never.
+/// A backend whose listings of sources must run concurrently, or never end.
 struct Together(StateBackend, tokio::sync::Barrier);
 
 impl Backend for Together {

@@ -55,7 +55,7 @@ async fn a_sub_agent_sees_its_task_alone_and_its_last_words_come_back() {
     assert!(child.tools.iter().all(|tool| tool.name != "task"), "a sub-agent does not delegate in turn");
 }
 
-/// Notes what the agents that ask a model are for.
+/// Records the purposes of the agents that call a model.
 #[derive(Default)]
 struct Purposes(Mutex<Vec<Option<String>>>);
 

@@ -1,4 +1,4 @@
-//! Delegation where it is difficult.
+//! Edge cases of delegation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -57,7 +57,7 @@ fn names(request: &ModelRequest) -> Vec<String> {
     request.tools.iter().map(|tool| tool.name.clone()).collect()
 }
 
-/// Two sub-agents that each write a file and then a gated call.
+/// Two subagents that each write a file and then make a gated call.
 fn gated() -> (ScriptedModel, impl Fn() -> DeepAgent) {
     let child = |path: &str, n: u32| {
         [Turn::calls([write(path, "before")]), Turn::call("send", json!({"n": n})), Turn::text(format!("Sent {n}."))]
@@ -327,7 +327,7 @@ impl Channel for Secret {
     }
 }
 
-/// Adds to the secret once for every run, and counts how often its parts are asked for.
+/// Adds to the secret once per run, and counts how often its channels are requested.
 #[derive(Clone, Default)]
 struct Keeps(Arc<AtomicUsize>);
 impl Middleware for Keeps {
@@ -424,7 +424,7 @@ async fn the_prompt_of_a_fork_goes_with_its_task_and_leaves_the_shared_prefix_al
     assert!(asked.starts_with("You doubt everything.\n") && asked.ends_with("Look."), "{asked}");
 }
 
-/// A channel of the application that sub-agents change and that nothing merges.
+/// An application's channel that subagents change, without merging.
 struct Verdict;
 impl Channel for Verdict {
     const NAME: &'static str = "verdict";
@@ -441,7 +441,7 @@ impl Channel for Verdict {
     }
 }
 
-/// Declares the channel, and sets it where the task says so.
+/// Declares the channel, and sets it as the task says.
 #[derive(Clone)]
 struct Judges;
 impl Middleware for Judges {

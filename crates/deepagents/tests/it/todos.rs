@@ -152,11 +152,11 @@ async fn a_list_that_does_not_move_is_recalled_at_the_end_of_the_conversation() 
         .filter(|&at| outcome.messages().get(at).unwrap().text().starts_with("Reminder:"))
         .collect();
     assert_eq!(reminders.len(), 2, "one for every two calls: {reminders:?}");
-    // A reminder is stored, so that later requests begin with what earlier ones were.
+    // Reminders are stored, so that later requests start with the same messages.
     assert!(matches!(&**model.requests()[3].messages.last().unwrap(), Message::User(_)));
 }
 
-/// A model that brings its list up to date only when it is told these words, and else looks three times and ends.
+/// A model that updates its list only when told these words. Otherwise it looks three times and ends.
 fn careless(words: &'static str) -> ScriptedModel {
     let look = || Turn::call("ls", json!({"path": "/"}));
     let told = move |request: &ModelRequest| {
@@ -256,7 +256,7 @@ async fn read_todos_shows_the_list() {
     assert_eq!(results(&outcome)[2].0, "1. [completed] A");
 }
 
-/// A planner that counts how often it is asked.
+/// A planner that counts its calls.
 fn counting(asked: &Arc<AtomicUsize>, items: &'static [&'static str]) -> impl Planner + use<> {
     let asked = asked.clone();
     planner_fn(move |_task, _cx| {
@@ -334,7 +334,7 @@ async fn a_thread_that_has_a_list_or_is_taken_up_again_is_not_planned_for() {
     let look = || Turn::call("ls", json!({"path": "/"}));
     let waiting = ask(vec![look()]).invoke(RunInput::new("Go.").thread("t")).await.unwrap();
     assert_eq!((waiting.stop.clone(), asked.load(Ordering::SeqCst)), (FinishReason::Interrupted, 1));
-    // The list is emptied, so that nothing but the resumed run keeps the planner away.
+    // The list is empty, so only the fact that the run is resumed prevents another call of the planner.
     let id = waiting.action_requests()[0].id.clone();
     let resumed = ask(vec![write(&[]), Turn::text("Done.")]);
     let done = resumed.invoke(RunInput::resume("t").decide(id, Decision::Approve)).await.unwrap();
@@ -358,7 +358,7 @@ async fn a_task_with_a_list_is_laid_out_by_the_planner_that_comes_with_the_libra
         let items: Vec<String> = list(&outcome).into_iter().map(|(item, _)| item).collect();
         let expected: &[&str] = if wanted { &["Read /a.txt", "Count its lines", "Report"] } else { &[] };
         assert_eq!(items, expected);
-        // That the list is there has the run asked what became of it.
+        // With a list, the run asks about open items before it ends.
         assert_eq!(outcome.model_calls, if wanted { 2 } else { 1 });
     }
 }
@@ -464,7 +464,7 @@ proptest! {
     }
 }
 
-/// Texts of the pieces that lists and sequences are made of, and of anything.
+/// Texts built from list markers, sequence words and arbitrary text.
 fn task() -> impl Strategy<Value = String> {
     let pieces = [
         "1. ",
@@ -516,7 +516,7 @@ async fn a_list_that_the_caller_gives_with_the_input_is_refused_and_nothing_is_s
     assert!(error.to_string().contains("`todos` cannot be given with the input"), "{error}");
     assert_eq!((error.kind(), model.requests().len()), ("state", 0));
     assert!(agent.state("t").await.unwrap().messages().is_empty());
-    // Between runs an application changes what it likes.
+    // Between runs, an application may change the list.
     agent.update_state("t", given).await.unwrap();
     let outcome = agent.invoke(RunInput::new("Go.").thread("t").max_model_calls(1)).await.unwrap();
     assert_eq!(list(&outcome), [("A".to_owned(), TodoStatus::Pending)]);

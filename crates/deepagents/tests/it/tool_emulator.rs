@@ -1,4 +1,4 @@
-//! Tools that a model plays.
+//! Tools emulated by a model.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ async fn tools_are_played_by_a_model_and_are_not_run() {
     assert_eq!(none[0].0, "It was really sent.");
 }
 
-/// An agent whose tools are played; whoever runs one of them finds it out.
+/// An agent with emulated tools, whose real tools return a telltale result.
 fn rehearsal(model: impl ChatModel, plays: &ScriptedModel) -> DeepAgentBuilder {
     let real = |name: &'static str| {
         json_tool(name, "Is not to be run.", json!({"type": "object"}), |_: Value, _cx| async { Ok("It was run.") })

@@ -1,4 +1,4 @@
-//! Tools that are offered once they have been looked for.
+//! Tools offered after a search.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::results;
 
-/// Things that tools of servers do, and what with.
+/// Verbs and nouns for the names of tools.
 const VERBS: [&str; 20] = [
     "create", "delete", "list", "update", "search", "archive", "assign", "close", "comment", "export", "import",
     "merge", "move", "open", "pin", "read", "rename", "share", "sync", "watch",
@@ -91,7 +91,7 @@ fn names(request: &ModelRequest) -> Vec<&str> {
     request.tools.iter().map(|tool| tool.name.as_str()).collect()
 }
 
-/// Tokens of the tools of a request by the vocabulary of a provider.
+/// The tokens of a request's tools, by a provider's vocabulary.
 fn tokens(request: &ModelRequest) -> usize {
     let written: String = request
         .tools

@@ -1,4 +1,4 @@
-//! Consent to what a repository brings.
+//! Consent to the files of a repository.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ fn a_record_that_was_cut_off_or_is_of_a_later_version_is_an_error_and_stays_as_i
     let file = dir.path().join("trust.json");
     let store = TrustStore::at(&file);
     store.consent(dir.path(), &item(1)).unwrap();
-    // What a killed process leaves beside it does no harm.
+    // A temporary file left by a killed process is harmless.
     std::fs::write(dir.path().join("trust.json.new"), "{").unwrap();
     store.consent(dir.path(), &item(2)).unwrap();
     let whole = std::fs::read(&file).unwrap();

@@ -1,4 +1,4 @@
-//! Media that a model does not take.
+//! Media that a model does not support.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The web: what is fetched, what is not, and what a model is shown of it.
+//! The web tools: what is fetched, what is refused, and what the model is shown.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// A server that answers each request by its path, and keeps their heads.
+/// A server that responds by path and records the heads of requests.
 async fn serve(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (port, seen) = (listener.local_addr().unwrap().port(), Arc::new(Mutex::new(Vec::new())));
@@ -52,7 +52,7 @@ fn redirect(to: &str) -> String {
     format!("HTTP/1.1 302 Found\r\nlocation: {to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
 }
 
-/// What a model is shown for a call: the text, and whether it is an error.
+/// The text of a result, and whether it is an error.
 async fn call(web: Web, tool: &str, args: serde_json::Value) -> (String, bool) {
     let model = ScriptedModel::new([Turn::call(tool, args), Turn::text("Done.")]);
     let agent = DeepAgent::builder().model(model).middleware(web).build().unwrap();
@@ -120,7 +120,7 @@ async fn nothing_that_is_not_on_the_public_internet_is_fetched_however_it_is_wri
         let (text, error) = fetch(FetchOptions::default(), url).await;
         assert!(error && text.contains("cannot be fetched"), "{url}: {text}");
     }
-    // Not every resolver knows a name with its final dot.
+    // Not every resolver accepts a name with a trailing dot.
     assert!(fetch(FetchOptions::default(), &format!("http://localhost.:{port}/")).await.1);
     assert!(seen.lock().unwrap().is_empty(), "nothing was asked");
 }
@@ -178,7 +178,7 @@ async fn large_slow_broken_and_unreadable_answers_have_an_end() {
     let small = FetchOptions { max_bytes: 1_000, ..local() };
     let (text, error) = fetch(small, &at("/large")).await;
     assert!(!error && text.len() < 1_300 && text.contains("only its first 1000 bytes"), "{text}");
-    // The server holds the connection open.
+    // The server keeps the connection open.
     let hasty = FetchOptions { timeout: Duration::from_millis(50), ..local() };
     for (options, path, words) in [
         (hasty.clone(), "/slow", "did not come within"),

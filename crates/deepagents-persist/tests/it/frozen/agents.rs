@@ -1,4 +1,4 @@
-//! The agents that wrote the corpus, and that read it.
+//! The agents that wrote the corpus, and those that read it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) fn clock() -> FixedClock {
     FixedClock("2026-11-22T12:34:56.789Z".parse::<Timestamp>().unwrap())
 }
 
-/// An agent with files in its state, a tool that needs approval, a sub-agent, and a conversation that is soon compacted.
+/// An agent with files in its state, a tool that needs approval, a subagent, and early compaction.
 pub(super) fn builder(journal: Arc<dyn Journal>, model: ScriptedModel) -> DeepAgentBuilder {
     let send = tool_fn("send", "Sends a message.", |mail: Mail, _cx| async move {
         Ok(format!("Sent to {}: {}", mail.to, mail.text))
@@ -38,7 +38,7 @@ pub(super) fn builder(journal: Arc<dyn Journal>, model: ScriptedModel) -> DeepAg
         .files(FilesystemOptions { read_before_edit: false, ..FilesystemOptions::default() })
 }
 
-/// The same with files in a directory, whose changes can be undone.
+/// The same with files in a directory, and undo.
 pub(super) fn with_undo(folder: &Path, agent: DeepAgentBuilder) -> (DeepAgentBuilder, LocalBackend) {
     let (files, undo) = (folder.join("files"), folder.join("undo.db"));
     std::fs::create_dir_all(&files).unwrap();
@@ -48,7 +48,7 @@ pub(super) fn with_undo(folder: &Path, agent: DeepAgentBuilder) -> (DeepAgentBui
     (agent.backend(files.clone()), files)
 }
 
-/// An agent for the states of a thread.
+/// An agent that reads the states of a thread.
 pub(super) fn reader(thread: &str, journal: Arc<dyn Journal>) -> DeepAgent {
     let agent = builder(journal, ScriptedModel::new([]));
     if thread == "undo" {

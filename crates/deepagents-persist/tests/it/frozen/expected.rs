@@ -1,4 +1,4 @@
-//! What the threads of the corpus come to: every state, with its parts stored once, by their hash.
+//! The expected states of the corpus threads. Each part of a state is stored once, by its hash.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use deepagents_core::journal::LogPosition;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-/// Longer texts are told by their hash.
+/// Longer texts are represented by their hash.
 const LONG: usize = 2_000;
 
 /// The file `expected.json`.
@@ -19,7 +19,7 @@ impl Expected {
         Self(serde_json::from_slice(&std::fs::read(corpus.join("expected.json")).unwrap()).unwrap())
     }
 
-    /// What is to be written to the file.
+    /// Builds the content of the file.
     pub(super) fn new(threads: Vec<(&str, Value)>, items: &Value) -> Self {
         let mut parts = BTreeMap::new();
         let threads = threads.into_iter().map(|(name, mut thread)| {
@@ -44,7 +44,7 @@ impl Expected {
         self.0["items"].clone()
     }
 
-    /// The positions of a thread at which it has a state, and the states.
+    /// The positions of a thread that have a state, with the states.
     pub(super) fn states(&self, thread: &str) -> Vec<(LogPosition, Value)> {
         let checkpoints = self.0["threads"][thread]["checkpoints"].as_array().unwrap();
         let state = |checkpoint: &Value| {
@@ -70,7 +70,7 @@ impl Expected {
     }
 }
 
-/// A state without the channels that came later, which are empty.
+/// A state without the empty channels that were added later.
 pub(super) fn without_later_channels(found: &Value, wanted: &Value) -> Value {
     let mut found = found.clone();
     let empty = |value: &Value| [Value::Null, json!(0), json!([]), json!({})].contains(value);
@@ -78,12 +78,12 @@ pub(super) fn without_later_channels(found: &Value, wanted: &Value) -> Value {
     found
 }
 
-/// What a thread comes to: all that is known of it, and its states at all checkpoints and at the end.
+/// Everything known about a thread, with its states at all checkpoints and at the end.
 pub(super) async fn thread(journal: &dyn Journal, agent: &DeepAgent, thread: &str) -> Value {
     let info = journal.threads().get(thread).await.unwrap().unwrap();
     let mut checkpoints = Vec::new();
     for checkpoint in agent.history(thread, None, usize::MAX).await.unwrap() {
-        // Where history was pruned, the earliest checkpoints have no state any more.
+        // After pruning, the earliest checkpoints have no state.
         let Ok(state) = agent.state_at(thread, checkpoint.position).await else { continue };
         checkpoints.push(json!({
             "position": checkpoint.position,
@@ -106,7 +106,7 @@ pub(super) async fn thread(journal: &dyn Journal, agent: &DeepAgent, thread: &st
     })
 }
 
-/// A state as JSON, private channels included, with long texts told by their hash.
+/// A state as JSON, with private channels, and long texts replaced by their hash.
 pub(super) fn state_json(state: &State) -> Value {
     fn shorten(value: &mut Value) {
         match value {
@@ -121,7 +121,7 @@ pub(super) fn state_json(state: &State) -> Value {
     state
 }
 
-/// A state with the values of its channels, and the items of their lists, by hash.
+/// Replaces the channel values of a state, and the items of their lists, by hashes.
 fn fold(state: Value, parts: &mut BTreeMap<String, Value>) -> Value {
     let mut part = |value: Value| {
         let hash = hash(&value.to_string());

@@ -1,5 +1,5 @@
-//! A database that an earlier version of the library wrote, and the records of its threads as text, come to the states
-//! that they had then. See `tests/corpus/v1/README.md`.
+//! A database written by an earlier version, and its records as text, yield the same states as then. See
+//! `tests/corpus/v1/README.md`.
 #![allow(clippy::disallowed_methods, reason = "tests look at real files")]
 
 mod agents;
@@ -22,7 +22,7 @@ fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/v1")
 }
 
-/// A copy of the database, since opening it may bring its schema up to date.
+/// A copy of the database, because opening it may migrate its schema.
 async fn database() -> Arc<Sqlite> {
     let path = crate::sqlite::place();
     std::fs::copy(corpus().join("threads.db"), &path).unwrap();

@@ -1,4 +1,4 @@
-//! Writes a corpus, to look at or to begin the next one with. A corpus that is there is never written again.
+//! Writes a corpus, to inspect it or as the basis of the next version. An existing corpus is never overwritten.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::expected::{Expected, thread};
 /// Threads whose records are not written as text: too large, or without a beginning.
 const DATABASE_ONLY: [&str; 2] = ["large", "pruned"];
 
-/// A model whose requests for summaries and for the researcher have scripts of their own.
+/// A model with separate scripts for summaries and for the researcher.
 fn model(research: impl IntoIterator<Item = Turn>, turns: impl IntoIterator<Item = Turn>) -> ScriptedModel {
     ScriptedModel::rules()
         .when(|request| request.tools.is_empty(), std::iter::repeat_n(Turn::text("A summary."), 9))
@@ -44,7 +44,7 @@ async fn run(agent: &DeepAgent, input: RunInput) -> FinishReason {
     agent.invoke(input).await.unwrap().stop
 }
 
-/// Where the log of a thread has its nth record of a kind, and one more.
+/// The position after the nth record of a kind in a thread's log.
 async fn after(journal: &Sqlite, thread: &str, nth: usize, kind: impl Fn(&Record) -> bool) -> u64 {
     let entries = Journal::read(journal, thread, 0..u64::MAX >> 1).await.unwrap();
     let mut found = entries.iter().filter(|entry| kind(&entry.record));
@@ -100,7 +100,7 @@ async fn files(db: &Arc<Sqlite>) {
     run(&agent, RunInput::new("Write.").thread("files")).await;
     agent.update_state("files", Update::message(Message::user("By the way."))).await.unwrap();
     db.threads().set_metadata("files", json!({"title": "Files"}).as_object().unwrap().clone()).await.unwrap();
-    // Killed when three calls had begun and two had results; and when one of two children had ended.
+    // Killed when three calls had started and two had finished, and when one of two children had finished.
     let at = after(db, "files", 1, |record| matches!(record, Record::ToolFinished { .. })).await;
     db.threads().copy("files", "killed", Some(at)).await.unwrap();
     let at = after(db, "sub-agents", 0, |record| matches!(record, Record::ToolFinished { .. })).await;
@@ -135,7 +135,7 @@ async fn undo(db: &Arc<Sqlite>) {
     back.apply(&back.plan().await.unwrap(), OnConflict::Refuse).await.unwrap();
 }
 
-/// Long texts that are stored once, a snapshot, and history that was pruned.
+/// Long texts that are stored once, a snapshot, and pruned history.
 async fn large(db: &Arc<Sqlite>) {
     let text = "0123456789".repeat(6_600);
     let agent = builder(db.clone(), model([], (0..9).map(|_| Turn::text("Read.")))).build().unwrap();
@@ -189,7 +189,7 @@ async fn write_a_corpus() {
     let items = Store::search(&*db, &[], &Query::default()).await.unwrap();
     let items: Vec<Value> = items.iter().map(|item| json!(item)).collect();
     std::fs::write(folder.join("expected.json"), Expected::new(threads, &items.into()).text()).unwrap();
-    // Small pages keep the file small; any size of pages is read.
+    // Small pages keep the file small; any page size is readable.
     let file = rusqlite::Connection::open(&path).unwrap();
     let into = folder.join("threads.db");
     file.execute_batch("PRAGMA page_size = 1024; PRAGMA wal_checkpoint(TRUNCATE);").unwrap();

@@ -1,4 +1,4 @@
-//! Results have bounds, what goes over them is kept, and nothing ends a run.
+//! Results are bounded, larger ones are stored, and no result ends a run.
 
 use std::sync::Arc;
 
@@ -190,7 +190,7 @@ async fn listings_and_matches_are_bounded_and_say_how_much_is_missing() {
         let left = text.lines().last().unwrap();
         assert!(left.ends_with(" more lines are not shown; ask for less]"), "{left}");
     }
-    // What goes to a file sooner is not a reason to leave out more.
+    // A lower threshold for storing results does not cut them earlier.
     let options = FilesystemOptions { result_tokens: Some(500), ..FilesystemOptions::default() };
     let (outcome, _) = play(script, |b| b.backend(backend).files(options)).await;
     assert!(results(&outcome).iter().all(|(text, _)| text.len() > 2_200 && !text.contains("not shown")));
@@ -217,7 +217,7 @@ async fn errors_are_bounded_however_much_a_call_says() {
     }
 }
 
-/// A directory in which everything is a trap.
+/// A directory full of traps.
 fn traps() -> (tempfile::TempDir, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);

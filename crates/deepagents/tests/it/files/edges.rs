@@ -1,4 +1,4 @@
-//! What reading and changing do at their edges.
+//! Edge cases of reading and changing files.
 
 use deepagents::core::message::MediaSource;
 use deepagents::fs::{LocalBackend, StateBackend};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{play, results};
 
-/// A directory with some files, and what calls on it come to.
+/// A directory with some files, and the results of calls on it.
 struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -23,7 +23,7 @@ impl Folder {
 
     async fn outcome(&self, calls: &[(&str, Value)], options: FilesystemOptions) -> Outcome {
         let backend = LocalBackend::open(self.0.path()).unwrap();
-        // One turn for each call, as later ones go by what earlier ones did.
+        // One turn per call, because later calls depend on earlier ones.
         let turns = calls.iter().map(|(tool, args)| Turn::call(*tool, args.clone()));
         play(turns.chain([Turn::text("Done.")]), |b| b.backend(backend).files(options)).await.0
     }
@@ -85,7 +85,7 @@ async fn an_empty_file_is_said_to_be_empty_whatever_its_name() {
 async fn notices_stand_above_the_header_of_the_plain_format() {
     let folder = Folder::with(&[("bad", b"ok\nbad \xff\n")]);
     let plain = FilesystemOptions { read_format: ReadFormat::Plain, ..FilesystemOptions::default() };
-    // Bytes that are no text only behind the part that is looked at.
+    // The invalid bytes are beyond the part that is checked.
     std::fs::write(folder.0.path().join("late"), [&b"a\n".repeat(5000)[..], b"\xff\n"].concat()).unwrap();
     let outcome = folder.outcome(&[read("/late", -1, 1), read("/late", 5000, 1)], plain).await;
     let results = results(&outcome);

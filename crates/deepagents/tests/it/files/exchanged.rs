@@ -1,4 +1,4 @@
-//! Directories that are exchanged for links between the question and the change.
+//! Directories replaced by links between the approval and the change.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::{play, results};
 
-/// A directory on disk in which a name becomes a link to the root once somebody has asked where a path leads.
+/// A directory on disk in which a name becomes a link to the root after the first `resolve`.
 struct Exchanging {
     inner: LocalBackend,
     name: PathBuf,

@@ -1,4 +1,4 @@
-//! `apply_patch`: several files in one call, all that can be checked before any is written.
+//! `apply_patch`: several files in one call, with all checks before any write.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ async fn a_file_that_somebody_changed_since_it_was_read_is_left_alone() {
 
 #[tokio::test]
 async fn what_fails_in_the_middle_is_told_with_what_was_done_and_what_was_not() {
-    // A file stands where a directory would have to be made, which shows when it is written.
+    // A file is in the place of a directory, which shows only at the write.
     let folder = tempfile::tempdir().unwrap();
     let body = "*** Add File: /a.txt\n+a\n*** Add File: /a.txt.d\n+b\n*** Add File: /a.txt.d/c.txt\n+c\n*** Add File: /z.txt\n+z";
     let (outcome, _) = play([patch(body), read("/a.txt"), Turn::text("Done.")], on(folder.path())).await;

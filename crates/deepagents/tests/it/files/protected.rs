@@ -1,4 +1,4 @@
-//! Places that the file tools do not change, or only after a person agrees, and names that look like other lines.
+//! Places that file tools never change, or only after approval, and names that imitate other lines.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ async fn the_file_tools_read_repositories_and_do_not_change_them() {
     assert!(!folder.path().join("new").exists() && !folder.path().join(".git/hooks").exists());
 }
 
-/// An agent on a directory that edits its notes by a path.
+/// An agent that edits its notes by a path in a directory.
 fn noting(folder: &Path, path: &str, journal: Option<&Arc<MemoryJournal>>, ask: bool) -> DeepAgent {
     let script = [Turn::calls([read(path)]), Turn::calls([edit(path, "oak")]), Turn::text("Done.")];
     let model = ScriptedModel::new(script);

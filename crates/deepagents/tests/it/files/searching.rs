@@ -1,4 +1,4 @@
-//! `ls`, `glob` and `grep` as a model sees them, and which tools it sees.
+//! `ls`, `glob` and `grep` as the model sees them, and which tools it sees.
 
 use std::collections::BTreeMap;
 

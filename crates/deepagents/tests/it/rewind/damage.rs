@@ -1,8 +1,8 @@
-//! Processes that ended in the middle, and databases that are damaged or not ours.
+//! Processes that ended in the middle of a change, and damaged or foreign databases.
 
 use super::*;
 
-/// Never gives the result of a call back.
+/// Never returns the result of a call.
 struct Hangs(Arc<Notify>);
 
 impl Middleware for Hangs {
@@ -48,11 +48,11 @@ async fn a_change_that_was_only_announced_when_the_process_ended_is_known_not_to
     assert_eq!(undone, 1);
     world.put("a.txt", "one");
     assert!(world.back("t", first).plan().await.unwrap().is_empty());
-    // With the file as announced, the change was made.
+    // The file has its new content, so the change was made.
     world.put("a.txt", "two");
     let plan = world.back("t", first).plan().await.unwrap();
     assert!(plan.conflicts.is_empty() && plan.changes.len() == 1, "{plan:?}");
-    // The row is in nobody's way.
+    // The row does not block later changes.
     world.play("t", [write("/a.txt", "three")]).await;
     world.go_back("t", first, OnConflict::Refuse).await.unwrap();
     assert_eq!(world.read("a.txt").as_deref(), Some("one"));
@@ -84,7 +84,7 @@ async fn a_damaged_database_is_told_and_no_file_is_touched() {
     let mut torn = whole.clone();
     torn[100..].fill(0x5a);
     for (damage, why) in [(b"This is a note of somebody.".to_vec(), "file is not a database"), (torn, "malformed")] {
-        // Another file at the same path: what is open has to notice.
+        // Another file at the same path, which open connections must notice.
         for suffix in ["", "-wal", "-shm"] {
             let _ = std::fs::remove_file(format!("{}{suffix}", world.undo_file().display()));
         }
@@ -100,7 +100,7 @@ async fn a_damaged_database_is_told_and_no_file_is_touched() {
         }
         let collected = world.store().gc(|_| true).unwrap_err();
         assert!(collected.to_string().contains(why), "{collected}");
-        // What cannot be recorded is not changed.
+        // A file is not changed if the change cannot be recorded.
         let outcome = world.agent([write("/a.txt", "three"), delete("/a.txt")]);
         let outcome = outcome.invoke(RunInput::new("Go.").thread(why)).await.unwrap();
         let refused: Vec<_> = outcome.messages().iter().filter_map(|message| message.as_tool()).collect();
@@ -148,14 +148,14 @@ async fn what_an_earlier_version_has_recorded_is_told_and_skipped() {
     let plan = world.back("old", first).plan().await.unwrap();
     assert_eq!(paths(plan.skipped.iter().map(|skipped| &skipped.path)), ["/"]);
     assert!(plan.skipped[0].reason.contains("an earlier version"), "{plan:?}");
-    // What is changed from now on goes back.
+    // Changes from now on can be rewound.
     let upgraded = world.head("old").await;
     world.play("old", [write("/a.txt", "two")]).await;
     let done = world.go_back("old", upgraded, OnConflict::Refuse).await.unwrap();
     assert_eq!((paths(&done.restored), world.read("a.txt").as_deref()), (vec!["/a.txt"], Some("one")));
     world.go_back("old", first, OnConflict::Refuse).await.unwrap();
     assert_eq!(world.read("a.txt").as_deref(), Some("one"));
-    // As does its snapshot.
+    // An earlier snapshot can be read too.
     let value = r#"{"line":"an id","thread":"old","earlier":["older"],"reached":{"ROOT":3}}"#;
     let value: deepagents::fs::UndoCursor = serde_json::from_str(value).unwrap();
     let again = serde_json::to_value(&value).unwrap();

@@ -1,4 +1,4 @@
-//! Files and conversation go back together: real directories, real SQLite.
+//! Files and conversation are rewound together: real directories, real SQLite.
 
 mod damage;
 
@@ -20,7 +20,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use tokio::sync::Notify;
 
-/// A directory, a place beside it where its changes are recorded, and a database.
+/// A directory, a second one with the undo database, and a thread database.
 struct World {
     dir: tempfile::TempDir,
     beside: tempfile::TempDir,
@@ -28,7 +28,7 @@ struct World {
     files: LocalBackend,
 }
 
-/// What a directory holds: content of files, targets of links, nothing for directories.
+/// The content of a directory: contents of files, targets of links, `None` for directories.
 type Tree = BTreeMap<String, Option<String>>;
 
 fn tree(root: &Path) -> Tree {
@@ -88,7 +88,7 @@ impl World {
         self.beside.path().join("undo/undo.db")
     }
 
-    /// The undo database, to look into it or to damage it.
+    /// The undo database, to inspect or damage it.
     fn undo_db(&self) -> rusqlite::Connection {
         rusqlite::Connection::open(self.undo_file()).unwrap()
     }
@@ -106,7 +106,7 @@ impl World {
         self.builder(turns).build().unwrap()
     }
 
-    /// Plays a script in a thread, and returns the position after it.
+    /// Plays a script in a thread. Returns the position after it.
     async fn play(&self, thread: &str, turns: impl IntoIterator<Item = Turn>) -> u64 {
         let outcome = self.agent(turns).invoke(RunInput::new("Go.").thread(thread)).await.unwrap();
         let failed = outcome.messages().iter().filter_map(|m| m.as_tool()).find(|tool| tool.is_error);
@@ -168,7 +168,7 @@ async fn edits_creations_and_deletions_go_back_with_the_conversation() {
     world.go_back("t", 0, OnConflict::Refuse).await.unwrap();
     assert_eq!(world.tree(), before);
     assert!(world.agent([]).state("t").await.unwrap().messages().is_empty());
-    // The thread goes on as ever, and remembers.
+    // The thread continues as usual, with its history.
     let again = world.play("t", [write("/a.txt", "three")]).await;
     world.go_back("t", first, OnConflict::Refuse).await.unwrap();
     assert_eq!(world.tree(), middle);
@@ -234,7 +234,7 @@ async fn what_somebody_changed_in_between_is_refused_skipped_or_overwritten_on_d
     assert_eq!((paths(&skipped.restored), paths(&skipped.skipped)), (vec!["/b.txt"], vec!["/a.txt", "/c.txt"]));
     assert_eq!(world.read("a.txt").as_deref(), Some("my own work"));
     assert_eq!((world.read("b.txt").as_deref(), world.read("c.txt")), (Some("b1"), None));
-    // What was skipped is part of where the thread is now.
+    // Skipped files are part of the thread's current state.
     let here = world.head("t").await;
     world.play("t", [write("/a.txt", "over it")]).await;
     world.go_back("t", here, OnConflict::Refuse).await.unwrap();
@@ -343,7 +343,7 @@ async fn a_fork_goes_back_before_it_was_made_and_knows_its_own_changes_alone() {
     world.go_back("fork", one, OnConflict::Refuse).await.unwrap();
     assert_eq!((world.read("a.txt").as_deref(), world.read("b.txt")), (Some("1"), None));
     world.go_back("fork", three, OnConflict::Refuse).await.unwrap();
-    // To the first thread, what the other has done is somebody else's.
+    // To the first thread, the fork's changes belong to somebody else.
     let plan = world.back("t", one).plan().await.unwrap();
     assert_eq!(paths(plan.conflicts.iter().map(|c| &c.change.path)), ["/a.txt"]);
     assert!(plan.changes.is_empty(), "{plan:?}");
@@ -424,7 +424,7 @@ async fn what_comes_back_is_open_to_nobody_it_was_closed_to() {
     world.play("t", [delete("/private"), delete("/tool")]).await;
     let done = world.go_back("t", 0, OnConflict::Refuse).await.unwrap();
     let now = ["private", "private/shared", "private/key", "tool"].map(|path| bits(&root.join(path)));
-    // Who owned the tool is not kept, so nobody is lent the rights of who owns it now.
+    // The owner is not recorded, so the setuid bit is not restored for the current owner.
     assert_eq!(now.map(|bits| format!("{bits:o}")), ["700", "775", "640", "755"]);
     world.go_back("t", done.left, OnConflict::Refuse).await.unwrap();
     assert!(world.tree().is_empty());
@@ -535,7 +535,7 @@ async fn what_no_thread_needs_is_removed_and_the_rest_is_not() {
     world.go_back("t", first, OnConflict::Refuse).await.unwrap();
     assert_eq!(world.read("a.txt").as_deref(), Some("3"));
 
-    // With less history less is needed: what is left of it can still be gone back to.
+    // A shorter history needs fewer contents; the rest can still be restored.
     let agent = world.agent([]);
     let (here, there) = (agent.state("t").await.unwrap(), agent.state_at("t", first).await.unwrap());
     world.store().trim(&here, [&there]).unwrap();
@@ -571,7 +571,7 @@ async fn removing_while_a_run_changes_files_loses_nothing() {
     }
 }
 
-/// What an agent may do in one turn.
+/// An agent's action in one turn.
 #[derive(Clone, Debug)]
 enum Act {
     Write(&'static str, u8),
@@ -589,7 +589,7 @@ fn act() -> impl Strategy<Value = Act> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Calls that fail are part of it: they change nothing.
+    /// Failed calls are included: they change nothing.
     #[test]
     fn any_checkpoint_has_exactly_its_files(
         acts in prop::collection::vec(act(), 1..10), back in prop::collection::vec(any::<prop::sample::Index>(), 1..6),
@@ -618,7 +618,7 @@ proptest! {
         });
     }
 
-    /// Whatever the agent and the user do by turns, what the user wrote last stays where nobody agreed to lose it.
+    /// Whatever the agent and the user do in turns, the user's last content is never lost without consent.
     #[test]
     fn what_the_user_wrote_is_never_overwritten_unasked(
         acts in prop::collection::vec((act(), any::<bool>()), 1..12),
@@ -633,7 +633,7 @@ proptest! {
                 match act {
                     Act::Write(path, _) if by_user => {
                         let path = world.dir.path().join(path.trim_start_matches('/'));
-                        // The user's own mistakes do not matter here.
+                        // Failed writes of the user do not matter here.
                         let _ = std::fs::write(path, format!("the user's {n}"));
                         continue;
                     }
@@ -658,14 +658,14 @@ proptest! {
                 }
                 let done = world.go_back("t", *index.get(&positions), OnConflict::Skip).await.unwrap();
                 let after = world.tree();
-                // Later on what the user wrote may be there as a rewind has put it back.
+                // In later rounds, the user's text may have been restored by a rewind.
                 for (path, content) in before.iter().filter(|_| n == 0) {
                     if content.as_ref().is_some_and(|content| content.starts_with("the user's")) {
                         assert_eq!(after.get(path), Some(content), "{path} in {plan:?}");
                     }
                 }
                 positions.push(done.left);
-                // With consent it is replaced, and brought back.
+                // With consent, it is replaced, and can be restored.
                 let overwritten = world.go_back("t", *index.get(&positions), OnConflict::Overwrite).await.unwrap();
                 world.go_back("t", overwritten.left, OnConflict::Overwrite).await.unwrap();
                 assert_eq!(world.tree(), after, "{plan:?}");

@@ -1,4 +1,4 @@
-//! What holds of the context of the main agent holds in sub-agents, in one go and after a resume.
+//! The context rules of the main agent also apply to subagents, in one run and after resuming.
 
 use deepagents::core::model::{ModelProfile, ProviderTool};
 use deepagents::middleware::filesystem::FilesystemOptions;
@@ -19,7 +19,7 @@ use crate::results;
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Nothing {}
 
-/// What a request shows of a long result, of long edits and of the provider's tools.
+/// What a request shows of a long result, of long edits, and of provider tools.
 fn shown(request: &ModelRequest) -> (bool, Vec<usize>, usize) {
     let evicted = request.messages.iter().any(|message| message.text().starts_with("The result of long is too large"));
     let calls = request.messages.iter().filter_map(|message| message.as_assistant());
@@ -61,7 +61,7 @@ async fn long_results_long_edits_and_provider_tools_are_shown_alike_in_children_
             .unwrap()
     };
     let mut outcome = build().invoke(RunInput::new("Main.").thread("t")).await.unwrap();
-    // The main agent waits, and then its sub-agent does; another process goes on each time.
+    // First the main agent is interrupted, then its subagent; another process resumes each time.
     for _ in 0..2 {
         let id = outcome.action_requests().remove(0).id;
         outcome = build().invoke(RunInput::resume("t").decide(&id, Decision::Approve)).await.unwrap();

@@ -1,4 +1,4 @@
-//! What a model is shown: system messages of blocks, tools of providers, limits in tokens, long messages and arguments.
+//! What the model is shown: system messages with blocks, provider tools, token limits, long messages and arguments.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn pictures(message: &Message) -> usize {
     message.content().iter().filter(|block| matches!(block, Block::Media(_))).count()
 }
 
-/// How many cache marks a request has.
+/// The number of cache marks in a request.
 fn marks(request: &ModelRequest) -> usize {
     let system = request.system.iter().filter(|block| block.cache.is_some()).count();
     system + usize::from(request.cache.tools.is_some()) + request.cache.messages.len()
@@ -58,7 +58,7 @@ async fn a_system_message_is_made_of_blocks_text_pictures_and_cache_marks() {
         assert_eq!((pictures(first), first.content()[0].as_text()), (1, Some("[These belong to the system prompt.]")));
         assert_eq!(request.messages.get(1).unwrap().text(), "Go.");
         assert!(marks(&request) <= 4, "{:?}", request.cache);
-        // Marks of messages moved with them.
+        // The cache marks of messages moved with them.
         assert_eq!(request.cache.messages.last().unwrap().0, request.messages.len() - 1);
     }
 }
@@ -125,7 +125,7 @@ async fn tools_of_the_provider_stand_beside_ours_here_and_in_sub_agents() {
     }
 }
 
-/// What middlewares report of a run, and how it ended.
+/// The middleware events of a run, and its result.
 async fn reported(agent: DeepAgent, input: impl Into<RunInput>) -> (Vec<MiddlewareEvent>, Result<Outcome, String>) {
     let mut run = agent.run(input);
     let mut events = Vec::new();
@@ -169,12 +169,12 @@ struct Say {
     times: usize,
 }
 
-/// Says a text many times, under a name.
+/// Repeats a text, under a name.
 fn says(name: &str) -> impl DynTool + use<> {
     tool_fn(name, "Says it.", |say: Say, _cx: ToolContext| async move { Ok(say.text.repeat(say.times)) })
 }
 
-/// Promises to be brief.
+/// A tool that declares its results bounded.
 struct Brief;
 
 impl Tool for Brief {
@@ -215,7 +215,7 @@ async fn a_limit_that_is_called_tokens_counts_tokens_in_every_script() {
         let script = [Turn::calls([say("say", text, times)]), Turn::text("Done.")];
         let (outcome, _) = play(script, |b| ten_tokens(b).tool(says("say"))).await;
         assert_eq!(results(&outcome)[0].0 == text.repeat(times), stays, "{text} {times}");
-        // A message of that length is shown whole, or in part, in the same way.
+        // A message of that length is shown in full, or in part, by the same limit.
         let model = ScriptedModel::new([Turn::text("Done.")]);
         let agent = ten_tokens(DeepAgent::builder().model(model.clone())).build().unwrap();
         agent.invoke(text.repeat(times)).await.unwrap();
@@ -231,7 +231,7 @@ async fn eviction_is_judged_by_size_for_every_tool_but_those_that_bound_themselv
         .otherwise([Turn::calls(calls()), Turn::calls([task("general-purpose", "Work.")]), Turn::text("Done.")])
         .build();
     let builder = ten_tokens(DeepAgent::builder().model(model.clone()));
-    // A tool of the user's under the name of one that bounds itself is not one.
+    // A user's tool with the name of a bounded built-in tool is not bounded.
     let builder = builder.tool(says("grep")).tool(says("say")).tool(Brief);
     let outcome = builder.build().unwrap().invoke("Main.").await.unwrap();
     let evicted = |texts: Vec<String>| texts.iter().map(|text| text.contains("too large to show")).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! What is said of all sub-agents at once, and of one in every form.
+//! Defaults for all subagents, and settings of one, in every form of definition.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +19,7 @@ use super::{begins, echo, journal, names, task};
 use crate::memory::{files, told};
 use crate::results;
 
-/// Notes which agents it runs in.
+/// Records the agents in which it runs.
 #[derive(Clone, Default)]
 struct Seen(Arc<Mutex<Vec<String>>>);
 
@@ -44,7 +44,7 @@ impl Seen {
 
 const FILE: &str = "---\nname: filed\ndescription: From a file.\n---\nYou are filed.\n";
 
-/// Delegates to one of every kind at once; the one with a sub-agent of its own delegates to that.
+/// Delegates to one agent of every kind in parallel. The one with its own subagent delegates further.
 fn everywhere() -> ScriptedModel {
     let kinds = ["general-purpose", "spec", "outer", "twin", "filed"];
     ScriptedModel::rules()
@@ -186,7 +186,7 @@ async fn the_section_on_delegation_is_in_the_prompt_of_those_that_delegate_alone
     assert_eq!(told, [true, false, true]);
 }
 
-/// A description that nests others: `1`, in it `2`, and so on.
+/// A nested definition: `1` contains `2`, and so on.
 fn nested(levels: usize) -> SubAgentSpec {
     (1..=levels).rev().fold(SubAgentSpec::default(), |below, level| {
         let spec = SubAgentSpec::new(level.to_string(), "A level.");
@@ -225,7 +225,7 @@ fn a_description_that_nests_one_level_beyond_the_limit_is_an_error_that_says_so(
     let builder = |depth| DeepAgent::builder().model(model()).delegation_limits(limits(depth));
     assert!(builder(5).sub_agent(nested(5)).build().is_ok());
     assert!(builder(1).sub_agent(nested(2)).build().unwrap_err().to_string().contains("may go 1 deep"));
-    // Limits of its own are counted from the sub-agent.
+    // A subagent's own limits count from itself.
     let narrow = |depth| nested(3).limits(limits(depth));
     assert!(DeepAgent::builder().model(model()).sub_agent(narrow(2)).build().is_ok());
     let error = DeepAgent::builder().model(model()).sub_agent(narrow(1)).build().unwrap_err().to_string();
@@ -252,7 +252,7 @@ async fn nested_sub_agents_go_on_where_they_were_after_a_resume() {
     assert_eq!((done.text(), model.remaining()), ("Done.".to_owned(), 0));
 }
 
-/// Everything that JSON can say of a sub-agent.
+/// Everything that JSON can define for a subagent.
 fn everything() -> Value {
     json!({
         "name": "whole",
@@ -285,7 +285,7 @@ fn one_type_says_everything_of_a_sub_agent_in_files_code_and_json() {
     assert!(misspelt.unwrap_err().to_string().contains("unknown field `second`"));
 }
 
-/// A sub-agent with these lines in its file, which does these turns.
+/// A subagent with these lines in its file, which plays these turns.
 async fn filed(lines: &str, child: Vec<Turn>, configure: impl FnOnce(DeepAgentBuilder) -> DeepAgentBuilder) -> String {
     let model = ScriptedModel::rules()
         .when(begins("Work."), child)

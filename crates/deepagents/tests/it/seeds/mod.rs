@@ -1,4 +1,4 @@
-//! What the documents that the project began with say, statement by statement; the book has them in a table.
+//! The statements of the project's original documents, one by one; the book has them in a table.
 
 mod below;
 mod context;
@@ -17,7 +17,7 @@ fn task(agent: &str, description: &str) -> (&'static str, Value) {
     ("task", json!({"description": description, "subagent_type": agent}))
 }
 
-/// Whether the conversation begins with these words: those of a person, or a task.
+/// Whether the conversation starts with these words of a person or a task.
 fn begins(words: &'static str) -> impl Fn(&ModelRequest) -> bool + Send + Sync + 'static {
     move |request| request.messages.get(0).is_some_and(|message| message.text().starts_with(words))
 }
@@ -26,7 +26,7 @@ fn names(request: &ModelRequest) -> Vec<&str> {
     request.tools.iter().map(|tool| tool.name.as_str()).collect()
 }
 
-/// A tool that answers with its arguments.
+/// A tool that returns its arguments.
 fn echo(name: &str) -> impl DynTool + use<> {
     json_tool(name, "A tool.", json!({"type": "object"}), |args: Value, _cx| async move { Ok(args.to_string()) })
 }

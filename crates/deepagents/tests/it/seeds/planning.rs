@@ -1,4 +1,4 @@
-//! Control in code: planners that decide by the size of a task or ask a light model; searches that respect `.gitignore`.
+//! Planners that decide by the size of a task or ask a light model, and searches that respect `.gitignore`.
 
 use deepagents::channels::Todos;
 use deepagents::middleware::filesystem::FilesystemOptions;

@@ -1,4 +1,4 @@
-//! State across delegation: what goes down to sub-agents, and what comes back.
+//! State across delegation: what subagents get, and what comes back.
 
 use deepagents::channels::{Files, StructuredResponse, Todos};
 use deepagents::core::state::{ChannelError, ChannelSpec, Sharing};
@@ -15,7 +15,7 @@ use serde_json::json;
 use super::{begins, journal, task};
 use crate::results;
 
-/// What agents have noted, each of them below the last.
+/// The notes of all agents, in order.
 struct Notes;
 
 impl Channel for Notes {
@@ -41,7 +41,7 @@ struct Note {
     text: String,
 }
 
-/// Notes something down and says what was noted before.
+/// Adds a note and returns the earlier ones.
 fn note() -> impl DynTool {
     tool_fn("note", "Notes something.", |args: Note, cx: ToolContext| async move {
         let before = cx.get::<Notes>().join(",");
@@ -58,7 +58,7 @@ fn notes(outcome: &Outcome) -> Vec<String> {
     outcome.state.get::<Notes>().cloned().unwrap_or_default()
 }
 
-/// Notes in the main agent, then in general-purpose, then in the main agent again.
+/// Adds a note in the main agent, in general-purpose, and in the main agent again.
 fn three_notes() -> ScriptedModel {
     ScriptedModel::rules()
         .when(begins("Below."), [Turn::calls([noting("below")]), Turn::text("Noted.")])
@@ -99,7 +99,7 @@ async fn a_users_tool_inside_general_purpose_finds_and_leaves_its_channel_after_
     for _ in 0..3 {
         assert_eq!(outcome.stop, FinishReason::Interrupted);
         let id = outcome.action_requests().remove(0).id;
-        // Each answer reaches an agent of its own, as in another process.
+        // Each answer goes to a new agent, as in another process.
         outcome = build().invoke(RunInput::resume("t").decide(&id, Decision::Approve)).await.unwrap();
     }
     assert_eq!(notes(&outcome), ["above", "below", "after"]);
@@ -122,7 +122,7 @@ async fn a_users_tool_brings_its_channel_to_an_agent_in_the_background() {
     assert_eq!(notes(&outcome), ["above", "below"]);
 }
 
-/// Sets every kind of channel as its task says, and looks at what was there.
+/// Sets every kind of channel as its task says, and records the previous values.
 #[derive(Clone)]
 struct Sets;
 
@@ -172,7 +172,7 @@ async fn all_keys_but_messages_todos_and_private_ones_go_down_and_come_back() {
     assert!(!state.to_json(false).unwrap().contains_key("secret"));
 }
 
-/// A middleware of the main agent alone, whose channel its tool writes everywhere.
+/// A middleware of the main agent only. Its tool writes the channel in every agent.
 struct Declares;
 
 impl Middleware for Declares {
@@ -185,7 +185,7 @@ impl Middleware for Declares {
     }
 }
 
-/// Moves to a city without saying that it writes the channel.
+/// Sets the city, without declaring the channel.
 fn go() -> impl DynTool {
     tool_fn("go", "Goes somewhere.", |args: Note, cx: ToolContext| async move {
         Ok(ToolOutput::text(format!("from {:?}", cx.get::<City>())).with_update(Update::new::<City>(args.text)))
@@ -244,7 +244,7 @@ fn the_kinds_of_sharing_are_values_that_say_so() {
     assert_eq!(format!("{private:?}"), "Sharing { hidden: true, inherited: false, comes_back: false }");
 }
 
-/// Counts below in a shape of its own, when it may, and answers in the shape of the agent above.
+/// Subagents return a count if they may, and the main agent returns its own type.
 fn counts() -> ScriptedModel {
     ScriptedModel::rules()
         .when(begins("Below."), [Turn::calls([noting("below")]), Turn::call("Count", json!({"birds": 3}))])

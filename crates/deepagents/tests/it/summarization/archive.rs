@@ -1,4 +1,4 @@
-//! What is evicted is stored before.
+//! Evicted messages are stored first.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use futures_util::future::BoxFuture;
 use super::*;
 use crate::memory::told;
 
-/// Shows all and tells what was evicted, for a conversation of five messages of which two are to stay.
+/// Runs a conversation of five messages, of which two are to stay. Returns the messages shown, and the failures.
 async fn run(configure: impl FnOnce(DeepAgentBuilder) -> DeepAgentBuilder) -> (Vec<String>, Vec<Value>) {
     let model = talker();
     let builder = DeepAgent::builder().model(model.clone()).summarization(by_messages(5, 2));
@@ -29,14 +29,14 @@ async fn run(configure: impl FnOnce(DeepAgentBuilder) -> DeepAgentBuilder) -> (V
 #[tokio::test]
 async fn nothing_is_evicted_when_the_history_cannot_be_written_and_the_run_goes_on() {
     let dir = tempfile::tempdir().unwrap();
-    // A file where the folder has to be.
+    // A file in the place of the directory.
     std::fs::write(dir.path().join("conversation_history"), "in the way").unwrap();
     let (shown, failures) = run(|b| b.backend(LocalBackend::open(dir.path()).unwrap())).await;
     assert_eq!(shown, ["question 0", "answer 1", "question 2", "answer 3", "question 4"]);
     assert!(failures[0]["error"].as_str().unwrap().contains("could not be stored"), "{failures:?}");
 }
 
-/// Says that it has written, and has something else, or nothing.
+/// Reports a successful write, but returns other content, or none.
 struct Odd(StateBackend, fn(bytes::Bytes) -> Option<bytes::Bytes>);
 
 impl Backend for Odd {
@@ -105,7 +105,7 @@ async fn nothing_is_evicted_when_no_summary_can_be_had_and_it_is_not_tried_at_ev
     let failures = told(&agent, RunInput::messages(conversation("H A H A H")), "compaction_failed").await;
     assert!(failures[0]["error"].as_str().unwrap().contains("no summary could be made"), "{failures:?}");
     let (summaries, sent) = requests(&model);
-    // Nine calls are eighteen messages: once more after ten.
+    // Nine calls are eighteen messages; compaction is tried again after ten.
     assert_eq!((summaries.len(), failures.len(), sent.len()), (2, 2, 10));
     assert_eq!(sent[9].messages.len(), 5 + 18);
 }
@@ -308,7 +308,7 @@ async fn a_long_history_goes_on_in_files_of_its_own_and_the_summary_names_the_la
         outcome = Some(agent.invoke(RunInput::new(text).thread("t1")).await.unwrap());
     }
     let outcome = outcome.unwrap();
-    // What a person says at such length is in a file of its own beside the history.
+    // Very long user messages are stored in a separate file next to the history.
     let files = outcome.state.get::<Files>().unwrap();
     let parts = files.iter().filter(|(path, _)| path.as_str().starts_with("/conversation_history/t1"));
     let parts: Vec<(String, String)> = parts

@@ -1,4 +1,4 @@
-//! What a compaction has made stays, whatever becomes of the call that it was made for.
+//! A compaction is kept, whatever happens to the call for which it was made.
 
 use std::sync::Arc;
 use std::time::Duration;

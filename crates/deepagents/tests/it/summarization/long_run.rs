@@ -13,7 +13,7 @@ use crate::memory::files;
 const TURNS: usize = 300;
 const WINDOW: usize = 30_000;
 
-/// Plans, files, results and words, a few hundred tokens a turn.
+/// Plans, files, results and text, a few hundred tokens per turn.
 fn turn(n: usize) -> Turn {
     let filler = |what: &str| format!("{what} {n}: {}", "lorem ipsum dolor ".repeat(20 + n % 23));
     match n % 6 {
@@ -34,7 +34,7 @@ fn turn(n: usize) -> Turn {
     }
 }
 
-/// Characters of a request, with some for the frame of each message.
+/// The characters of a request, with some overhead per message.
 fn chars(request: &ModelRequest) -> usize {
     let mut chars = request.system_text().len();
     chars +=
@@ -55,12 +55,12 @@ fn chars(request: &ModelRequest) -> usize {
     chars
 }
 
-/// A provider that counts.
+/// A provider that counts tokens.
 #[derive(Clone, Copy)]
 struct Provider {
-    /// Characters of a token, in tenths.
+    /// Characters per token, in tenths.
     token: usize,
-    /// Whether it reports what it counts.
+    /// Whether it reports its count.
     reports: bool,
 }
 
@@ -70,7 +70,7 @@ impl Provider {
     }
 }
 
-/// The prompt as it is sent, in order.
+/// The prompt in the order in which it is sent.
 fn prompt(request: &ModelRequest) -> String {
     let tools: String = request.tools.iter().map(|t| format!("{}{}{}\n", t.name, t.description, t.schema)).collect();
     let messages: String = request.messages.iter().map(|m| serde_json::to_string(m).unwrap() + "\n").collect();
@@ -84,8 +84,8 @@ fn common(a: &str, b: &str) -> usize {
     a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count()
 }
 
-/// Plays the run with the standard prompt and no more. Gives the share of all that was sent, the requests after a
-/// compaction included, which the request before had sent, in percent.
+/// Plays the run with only the standard prompt. Returns how much of the total input repeated the previous request, in
+/// percent. Requests after a compaction are included.
 async fn play(provider: Provider) -> usize {
     let summary = |request: &ModelRequest| {
         let seen = texts(request).concat();
@@ -113,7 +113,7 @@ async fn play(provider: Provider) -> usize {
         .unwrap();
     let input = RunInput::new("Build the whole shelf.").update(files([("/AGENTS.md", "Use oak.")]));
     let mut run = agent.run(input);
-    // Numbers of the requests before which the view changed.
+    // The numbers of the requests before which the view changed.
     let (mut asked, mut changed) = (0, BTreeSet::new());
     while let Some(event) = run.next().await {
         match event.kind {
@@ -148,10 +148,10 @@ async fn play(provider: Provider) -> usize {
             }
         }
     }
-    // What was settled in the first summary is in the last request.
+    // Facts from the first summary are in the last request.
     assert!(everything(sent.last().unwrap()).contains("GOAL: the whole shelf"));
 
-    // Every message that is not shown any more is in the history.
+    // Every message no longer shown is in the history file.
     let stored = history(&outcome);
     let shown: BTreeSet<&str> = sent.last().unwrap().messages.iter().map(|m| m.id()).collect();
     let mut evicted = 0;
@@ -167,7 +167,8 @@ async fn play(provider: Provider) -> usize {
     }
     assert!(evicted > 400, "{evicted}");
 
-    // Outside compactions a request begins with the one before, and after one still with prompt and tools.
+    // Without compaction, a request starts with the whole previous one; after a compaction, with the same system prompt
+    // and tools.
     let prompts: Vec<String> = sent.iter().map(prompt).collect();
     let fixed = common(&prompts[0], prompts.last().unwrap());
     assert!(fixed > sent[0].system_text().len(), "{fixed} bytes are fixed");

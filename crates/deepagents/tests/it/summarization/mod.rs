@@ -1,4 +1,4 @@
-//! The conversation stays within the model's window.
+//! Conversations stay within the model's window.
 
 mod archive;
 mod kept;
@@ -16,12 +16,12 @@ use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{Block, Message, ModelRequest, Outcome, Usage};
 use serde_json::{Value, json};
 
-/// A model whose requests without tools, which are for summaries, have a script of their own.
+/// A model with a separate script for summaries, which are requests without tools.
 fn model(summaries: impl IntoIterator<Item = Turn>, turns: impl IntoIterator<Item = Turn>) -> ScriptedModel {
     ScriptedModel::rules().when(|request| request.tools.is_empty(), summaries).otherwise(turns).build()
 }
 
-/// A model that answers everything with a few words, summaries too.
+/// A model that responds to everything with a few words, including summaries.
 fn talker() -> ScriptedModel {
     let answer = |request: &ModelRequest| Turn::text(if request.tools.is_empty() { "A SUMMARY" } else { "All right." });
     ScriptedModel::rules().always(Turn::with(answer)).build()
@@ -37,7 +37,7 @@ fn by_messages(trigger: usize, keep: usize) -> SummarizationOptions {
     SummarizationOptions::default().trigger(Trigger::messages(trigger)).keep(Size::Messages(keep))
 }
 
-/// A conversation in short: `H` and `A` say their place, `A2` makes two calls that are answered.
+/// A conversation in short form: `H` and `A` are messages with their position, `A2` makes two calls with results.
 fn conversation(words: &str) -> Vec<Message> {
     let mut out = Vec::new();
     for (at, word) in words.split(' ').enumerate() {
@@ -64,7 +64,7 @@ fn requests(model: &ScriptedModel) -> (Vec<ModelRequest>, Vec<ModelRequest>) {
     model.requests().into_iter().partition(|request| request.tools.is_empty())
 }
 
-/// What a request shows, one line a message.
+/// The texts of a request, one per message.
 fn texts(request: &ModelRequest) -> Vec<String> {
     request
         .messages
@@ -76,12 +76,12 @@ fn texts(request: &ModelRequest) -> Vec<String> {
         .collect()
 }
 
-/// Everything a request shows, system prompt and arguments included.
+/// Everything in a request, including system prompt and arguments.
 fn everything(request: &ModelRequest) -> String {
     format!("{}\n{}", request.system_text(), serde_json::to_string(&request.messages).unwrap())
 }
 
-/// The history files in the state, one after the other.
+/// The history files in the state, concatenated.
 fn history(outcome: &Outcome) -> String {
     let files = outcome.state.get::<Files>().unwrap();
     let of_history = files.iter().filter(|(path, _)| path.as_str().starts_with("/conversation_history/"));

@@ -1,4 +1,4 @@
-//! Requests that do not fit.
+//! Requests that exceed the context window.
 
 use deepagents::core::model::ErrorInfo;
 use deepagents::models::scripted::{ScriptedModel, Turn};
@@ -10,7 +10,7 @@ fn too_long() -> Turn {
     Turn::error(ModelError::ContextLength(ErrorInfo::from("prompt is too long")))
 }
 
-/// Refuses conversations of more characters.
+/// Refuses conversations of more than `chars` characters.
 fn narrow(chars: usize) -> ScriptedModel {
     let answer = move |request: &ModelRequest| match everything(request).len() {
         _ if request.tools.is_empty() => Turn::text("A SUMMARY"),
@@ -88,7 +88,7 @@ async fn a_summary_that_is_no_shorter_than_what_it_replaces_is_not_used_and_not_
     let ls = || Turn::call("ls", json!({"path": "/"}));
     let turns = [ls(), ls(), ls(), Turn::text("Done.")];
     let model = model([summary()], turns).with_profile(window(200_000));
-    // Between what leaves room for an answer and what can be sent at all; what may be evicted has about 500 tokens.
+    // Between the size that leaves room for a response and the maximum. Only about 500 tokens can be evicted.
     let agent = DeepAgent::builder()
         .model(model.clone())
         .system_prompt("word ".repeat(151_500))

@@ -1,4 +1,4 @@
-//! Options, and the tool that the model compacts with.
+//! Options, and the tool with which the model compacts.
 
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{DeepAgent, ModelError, RunInput};
@@ -53,7 +53,7 @@ fn it_stands_before_the_cache_marks() {
     assert!(!agent.explain().tools.iter().any(|tool| tool.name == "compact_conversation"), "it is an option");
 }
 
-/// The result of a call of `compact_conversation` after a conversation.
+/// The result of `compact_conversation` after a conversation.
 async fn compacted(
     words: &str,
     options: SummarizationOptions,
@@ -76,7 +76,7 @@ async fn the_model_can_compact_the_conversation_half_way_to_the_trigger() {
     );
     let shown = texts(requests(&model).1.last().unwrap());
     assert!(shown[0].contains("A SUMMARY"));
-    // The open call stays with its result.
+    // The open call and its result stay.
     assert_eq!(shown[1..].len(), 3, "{shown:?}");
     assert_eq!(shown[1], "question 4");
     assert!(history(&outcome).contains("question 0"));

@@ -1,4 +1,4 @@
-//! When the conversation is compacted and how much of it stays, by messages, tokens and shares of the window.
+//! When a conversation is compacted and how much stays, by messages, tokens and fractions of the window.
 
 use deepagents::core::message::AssistantMessage;
 use deepagents::middleware::summarization::{SummarizationOptions, TruncateArgs};
@@ -6,13 +6,13 @@ use deepagents::{Block, DeepAgent, MemoryJournal, Message, RunInput};
 
 use super::*;
 
-/// Ten messages of about a hundred tokens each, the last of a person.
+/// Ten messages of about a hundred tokens each, the last from a person.
 fn hundreds() -> Vec<Message> {
     let text = |n: usize| format!("{n} {}", "word ".repeat(78));
     (0..10).map(|n| if n % 2 == 0 { Message::assistant(text(n)) } else { Message::user(text(n)) }).collect()
 }
 
-/// How many messages of ten stay as they are; ten where nothing is compacted.
+/// How many of ten messages stay; ten without compaction.
 async fn staying(options: SummarizationOptions) -> usize {
     let model = talker().with_profile(window(20_000));
     let agent = DeepAgent::builder().model(model.clone()).summarization(options.truncate_args(None)).build().unwrap();
@@ -27,7 +27,7 @@ async fn staying(options: SummarizationOptions) -> usize {
 #[tokio::test]
 async fn a_trigger_may_be_of_several_sizes_of_which_any_or_all_must_be_reached() {
     let keep = |trigger| SummarizationOptions::default().trigger(trigger).keep(Size::Messages(4));
-    // The standard stack and ten messages have between two and ten thousand tokens.
+    // The standard stack and ten messages have between 2,000 and 10,000 tokens.
     let (few, many) = (|| Trigger::messages(10), || Trigger::messages(11));
     let (low, high) = (|| Trigger::tokens(2_000), || Trigger::tokens(10_000));
     let (share, large) = (|| Trigger::fraction(0.1), || Trigger::fraction(0.5));
@@ -55,16 +55,16 @@ async fn what_stays_may_be_a_number_of_messages_of_tokens_or_a_share_of_the_wind
     let always = || SummarizationOptions::default().trigger(Trigger::messages(10));
     assert_eq!(staying(always().keep(Size::Messages(3))).await, 3);
     assert_eq!(staying(always().keep(Size::Tokens(350))).await, 3);
-    // Two and a half hundreds of twenty thousand.
+    // 250 of 20,000 tokens.
     assert_eq!(staying(always().keep(Size::Fraction(0.0125))).await, 2);
     assert_eq!(staying(always().keep(Size::Tokens(1))).await, 1, "the last message stays in any case");
-    // A tenth of the window would be all of it.
+    // A tenth of the window would keep everything.
     assert_eq!(staying(always()).await, 5, "half of the number that is waited for");
     assert_eq!(staying(always().messages_to_keep(5)).await, 5);
     assert_eq!(staying(SummarizationOptions::default().max_tokens_before_summary(2_000).messages_to_keep(5)).await, 5);
 }
 
-/// Lengths of the arguments that the model is shown of five edits of three thousand characters.
+/// The lengths of the arguments shown to the model, for five edits of 3,000 characters.
 async fn edits(args: TruncateArgs) -> Vec<usize> {
     let long = "e".repeat(3_000);
     let mut messages = vec![Message::user("Edit.")];
@@ -126,7 +126,7 @@ async fn once_arguments_are_cut_others_follow_as_they_grow_old() {
     };
     let cut = 20 + "...(argument truncated)".len();
     let shown: Vec<Vec<usize>> = model.requests().iter().map(lengths).collect();
-    // Without the long one a request has far less than is needed to begin.
+    // Without the long argument, a request is far below the trigger.
     assert_eq!(shown, [vec![], vec![60_000], vec![cut, 3_000], vec![cut, cut]]);
 }
 
@@ -140,7 +140,7 @@ async fn what_the_provider_counts_takes_the_place_of_an_estimate_near_a_limit_wh
         builder.build().unwrap().invoke(RunInput::messages(hundreds())).await.unwrap();
         !requests(&model).0.is_empty()
     };
-    // The standard stack and ten messages are estimated at between two and ten thousand tokens.
+    // The standard stack and ten messages are estimated at between 2,000 and 10,000 tokens.
     assert!(compacts(Some(11_000), true, 3_500).await && !compacts(None, true, 3_500).await);
     assert!(!compacts(Some(500), true, 2_000).await);
     assert!(compacts(Some(500), false, 2_000).await, "nobody asked");

@@ -1,4 +1,4 @@
-//! What the model is shown instead of what was evicted.
+//! What the model is shown in place of evicted messages.
 
 use deepagents::core::message::{AssistantMessage, Origin, Reasoning};
 use deepagents::middleware::summarization::{CacheReuse, Compactions, SummarizationOptions, Trigger, TruncateArgs};
@@ -43,7 +43,7 @@ async fn an_answer_and_its_results_stay_together() {
     let agent = DeepAgent::builder().model(model.clone()).summarization(by_messages(6, 4)).build().unwrap();
     agent.invoke(RunInput::messages(conversation("H A H A2 H"))).await.unwrap();
     assert_eq!(texts(&requests(&model).1[0])[1..], ["c3_0 c3_1", "listing c3_0", "listing c3_1", "question 4"]);
-    // A conversation of one turn is left alone.
+    // A conversation of one turn is not compacted.
     let model = talker();
     let agent = DeepAgent::builder().model(model.clone()).summarization(by_messages(1, 1)).build().unwrap();
     agent.invoke(RunInput::messages(conversation("A2"))).await.unwrap();
@@ -72,7 +72,7 @@ async fn summaries_follow_each_other_without_losing_what_was_settled() {
     assert!(!second.contains("question 0"), "what is summarised is not summarised again");
     let shown = &texts(sent.last().unwrap())[0];
     assert!(shown.contains("FIRST GOAL") && shown.contains("HALF WAY") && !shown.contains("BEGUN"), "{shown}");
-    // The cut is counted in the whole thread, and every message is in the file once.
+    // The cut is an index into the whole thread, and each message is in the file once.
     assert_eq!(outcome.state.get::<Compactions>().unwrap().last.as_ref().unwrap().cut.index, 8);
     let file = history(&outcome);
     for n in 0..4 {
@@ -113,7 +113,8 @@ async fn the_words_that_stay_beside_a_summary_do_not_bring_the_next_one_forward(
     let agent = DeepAgent::builder().model(model.clone()).summarization(by_messages(8, 3)).build().unwrap();
     agent.invoke(RunInput::new("Look around.")).await.unwrap();
     let (summaries, sent) = requests(&model);
-    // Nine messages become a summary, the words, and two calls with their results; then eight are seven and the words.
+    // Nine messages become a summary, the user's text, and two calls with their results; then eight become seven and
+    // the user's text.
     let shown: Vec<usize> = sent.iter().map(|request| request.messages.len()).collect();
     assert_eq!(shown, [1, 3, 5, 7, 6, 8, 6]);
     assert_eq!(summaries.len(), 2);
