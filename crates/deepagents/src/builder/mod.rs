@@ -115,7 +115,7 @@ const HUMAN: &str = "HumanInTheLoop";
 const FILESYSTEM: &str = "Filesystem";
 /// Why rules are refused beside file tools that they would not bind.
 const UNBOUND: &str = "permission rules do not bind a `Filesystem` of your own: give its files with `.backend(...)` and \
-                       its options with `.files(...)`, or put `Guarded` around its backend instead";
+                       its options with `.files(...)`, or wrap its backend in `PermissionedBackend`";
 
 /// Puts a [`DeepAgent`] together.
 ///

@@ -542,6 +542,8 @@ async fn a_hook_keeps_a_conversation_from_being_compacted() {
         assert_eq!(state.messages().iter().any(|message| message.text() == "Read the notes again."), compacted);
         if compacted {
             assert_eq!(place.inputs("compacting")[0]["trigger"], "auto");
+            agent.compact("t").await.unwrap();
+            assert_eq!(place.inputs("compacting").last().unwrap()["trigger"], "manual");
         }
     }
 }

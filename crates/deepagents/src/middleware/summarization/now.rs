@@ -19,6 +19,7 @@ impl Summarization {
         let mut ledger = inner.take(cx);
         let shown = ledger.view.view(cx.messages(), &inner.state(cx), inner.options.args.as_ref());
         let mut work = inner.work(ModelRequest::new(shown), cx, &*backend, inner.model.clone(), ledger);
+        work.manual = true;
         work.measure();
         let evicted = work.compact(Size::Messages(KEEP), None, true).await?;
         Ok(evicted.map(|evicted| (evicted, work.update())))
