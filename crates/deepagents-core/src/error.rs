@@ -60,7 +60,7 @@ pub enum Error {
     #[error(transparent)]
     History(#[from] HistoryError),
     /// The model did not produce the shape that was asked for.
-    #[error("the model gave no valid `{name}` after {tries} tries: {reason}")]
+    #[error("the model did not return a valid `{name}` after {tries} tries: {reason}")]
     Structured {
         /// The shape.
         name: String,
@@ -70,7 +70,7 @@ pub enum Error {
         reason: String,
     },
     /// The run's budget is spent. The run takes care of it; a wrap hands it on.
-    #[error("the budget of the run is spent: {}", .0.reason())]
+    #[error("the run's budget is used up: {}", .0.reason())]
     BudgetExhausted(FinishReason),
     /// An answer to a question is not taken; the question stays open.
     #[error(transparent)]
@@ -92,7 +92,7 @@ pub enum Error {
     Budget(#[from] BudgetError),
     /// The run was left where it was, by its process or because its runtime was shut down. Nothing was written about that: it
     /// can be resumed as one whose process was killed.
-    #[error("the run was left before it ended")]
+    #[error("the run was abandoned before it ended; resume its thread")]
     Left,
     /// The input of the run is wrong.
     #[error("{0}")]

@@ -95,7 +95,7 @@ pub enum ChannelError {
         reason: String,
     },
     /// A run does not take the channel from its input.
-    #[error("channel `{0}` cannot be given with the input of a run: the agent keeps it; change it with `update_state`")]
+    #[error("channel `{0}` cannot be set by the input of a run: the agent maintains it; change it with `update_state`")]
     NotInput(&'static str),
     /// Nothing of this agent declares the channel.
     #[error(
@@ -113,7 +113,7 @@ pub enum ChannelError {
     },
     /// It would not come back from the log as it is: it holds what JSON has no form for, or what the channel's types do
     /// not read again.
-    #[error("channel `{channel}`: this cannot be stored as JSON and read again: {reason}")]
+    #[error("channel `{channel}`: the value cannot be stored as JSON and read back: {reason}")]
     NotStorable {
         /// The channel.
         channel: &'static str,

@@ -255,9 +255,9 @@ async fn wrong_answers_are_refused_before_anything_is_stored_and_leave_the_quest
     agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
     let before = office.records().await.len();
     let wrong = [
-        ("9.9", Decision::Approve, "no open question is named `9.9`; open are: 0.0, 0.1"),
+        ("9.9", Decision::Approve, "no open question is named `9.9`; the open ones are: 0.0, 0.1"),
         ("0.0", reject("no"), "question `0.0` cannot be answered with reject, only with approve, edit"),
-        ("0.0", edit("send", json!([1])), "question `0.0`: the arguments of an edited call are an object"),
+        ("0.0", edit("send", json!([1])), "question `0.0`: the arguments of an edited call must be an object"),
     ];
     for (id, decision, words) in wrong {
         // One right answer beside a wrong one is not stored either.

@@ -513,7 +513,7 @@ async fn a_list_that_the_caller_gives_with_the_input_is_refused_and_nothing_is_s
     let json = json!({"todos": [{"id": "1", "content": "A", "status": "pending", "created_at": ""}]});
     let given = Update::from_json(agent.schema(), json.as_object().unwrap().clone()).unwrap();
     let error = agent.invoke(RunInput::new("Go.").thread("t").update(given.clone())).await.unwrap_err();
-    assert!(error.to_string().contains("`todos` cannot be given with the input"), "{error}");
+    assert!(error.to_string().contains("`todos` cannot be set by the input"), "{error}");
     assert_eq!((error.kind(), model.requests().len()), ("state", 0));
     assert!(agent.state("t").await.unwrap().messages().is_empty());
     // Between runs an application changes what it likes.

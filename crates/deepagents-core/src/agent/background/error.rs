@@ -15,7 +15,7 @@ pub enum BackgroundError {
         running: usize,
     },
     /// It is run elsewhere: by another process, or another agent object.
-    #[error("task `{thread}` is run by {owner}, in another process: do it there, or wait until that ends")]
+    #[error("task `{thread}` is being run by {owner} in another process: do this there, or wait until that has ended")]
     Elsewhere {
         /// Its thread.
         thread: ThreadId,
@@ -23,7 +23,7 @@ pub enum BackgroundError {
         owner: String,
     },
     /// Nobody runs it.
-    #[error("nobody runs task `{thread}`: run its parent, or resume it")]
+    #[error("task `{thread}` is not being run anywhere: run its parent, or resume it")]
     NotRunning {
         /// Its thread.
         thread: ThreadId,
