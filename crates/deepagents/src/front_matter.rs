@@ -37,7 +37,7 @@ pub enum FrontMatterError {
     #[error("it does not begin with a line `---`")]
     Missing,
     /// It has no end.
-    #[error("its front matter is not closed by a line `---`")]
+    #[error("its front matter has no closing line `---`")]
     Unclosed,
     /// It is more than anybody writes.
     #[error("its front matter has more than {MAX_CHARS} characters")]
@@ -255,7 +255,7 @@ impl<'de> Visitor<'de> for Written {
         f.write_str("the same value as before")
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let Value::Array(values) = self.value else { return Err(A::Error::custom("a list out of place")) };
+        let Value::Array(values) = self.value else { return Err(A::Error::custom("a list where none is expected")) };
         let mut out = Vec::with_capacity(values.len());
         for value in values {
             let seed = Written { value, texts: self.texts, is_text: self.texts == Texts::All };
@@ -265,7 +265,12 @@ impl<'de> Visitor<'de> for Written {
         Ok(Value::Array(out))
     }
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let Value::Object(mut map) = self.value else { return Err(A::Error::custom("a mapping out of place")) };
+        let Value::Object(mut map) = self.value else {
+            return Err(A::Error::custom(
+                "a mapping where none is \
+            expected",
+            ));
+        };
         while let Some(key) = entries.next_key::<String>()? {
             let Some(slot) = map.get_mut(&key) else { continue };
             let is_text = self.texts == Texts::All || TEXTS.contains(&key.as_str());

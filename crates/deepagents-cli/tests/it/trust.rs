@@ -148,7 +148,7 @@ fn the_record_is_the_users_alone_and_one_that_is_damaged_stops_the_run() {
     assert_eq!(fs::metadata(file.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
     fs::write(&file, "{\"v\": 1, \"records\": [").unwrap();
     let stopped = finish(place.run(&server).arg("Go"));
-    assert!(stopped.one_message().contains("cannot be understood"), "{stopped:?}");
+    assert!(stopped.one_message().contains("cannot be parsed"), "{stopped:?}");
     fs::write(&file, "{\"v\": 99, \"records\": []}").unwrap();
     assert!(place.trust(&["list"]).one_message().contains("version 99"));
 }

@@ -114,8 +114,8 @@ const HUMAN: &str = "HumanInTheLoop";
 /// The name of the middleware that has the file tools.
 const FILESYSTEM: &str = "Filesystem";
 /// Why rules are refused beside file tools that they would not bind.
-const UNBOUND: &str = "permission rules do not bind a `Filesystem` of your own: give its files with `.backend(...)` and \
-                       its options with `.files(...)`, or wrap its backend in `PermissionedBackend`";
+const UNBOUND: &str = "permission rules do not apply to a `Filesystem` of your own: give its files with \
+    `.backend(...)` and its options with `.files(...)`, or wrap its backend in `PermissionedBackend`";
 
 /// Puts a [`DeepAgent`] together.
 ///

@@ -46,10 +46,12 @@ pub struct RunRecorder {
 #[non_exhaustive]
 pub enum RecordRefused {
     /// The thread has a past that the recording does not have.
-    #[error("a recording begins with a new thread, and this one has a past: record a run from its beginning")]
+    #[error(
+        "a recording must begin with a new thread, but this one already has a history: record a run from its beginning"
+    )]
     OldThread,
     /// The recorder has recorded a run that this one does not go on with.
-    #[error("a recording holds one run and what it goes on with on its thread: make a new one for another run")]
+    #[error("a recording holds one run and its continuations on the thread: make a new one for another run")]
     AnotherRun,
     /// The thread is taken back, and what is before that position is not where it was when it is played.
     #[error("a run that begins from an earlier position of its thread cannot be recorded: record another thread")]

@@ -62,7 +62,7 @@ pub enum TrustError {
     #[error(transparent)]
     File(#[from] UserFileError),
     /// The root cannot be looked at or has no name that can be written down.
-    #[error("nothing can be remembered of the directory `{}`: {source}", root.display())]
+    #[error("trust in the directory `{}` cannot be remembered: {source}", root.display())]
     Root {
         /// The root as given.
         root: PathBuf,

@@ -366,7 +366,7 @@ async fn approvals_without_a_journal_without_decisions_or_beside_a_namesake_are_
     let kept = || bare().journal(MemoryJournal::new());
     assert!(
         built(kept().interrupt_on(send(InterruptOn::only([]))))
-            .contains("nothing may be decided about calls of `send`")
+            .contains("no decision is allowed about calls of `send`")
     );
     struct Namesake;
     impl deepagents::Middleware for Namesake {

@@ -710,7 +710,7 @@ impl HookSender for Service {
 async fn services_are_asked_as_commands_are() {
     for (url, result, problem) in [
         ("http://deny", "A hook does not allow this call: no", ""),
-        ("http://page", "Wrote /a.txt", "cannot be read: it is no JSON object: <html>log in</html>"),
+        ("http://page", "Wrote /a.txt", "cannot be read: it is not a JSON object: <html>log in</html>"),
         ("http://broken", "Wrote /a.txt", "HTTP status 500"),
         ("http://slow", "Wrote /a.txt", "timed out"),
         ("http://gone", "Wrote /a.txt", "nobody is there"),
@@ -775,6 +775,6 @@ async fn a_hook_that_prints_without_end_is_ended_at_once() {
     let runner = place.runner(&at("PreToolUse", &["yes", "yes >&2", "yes & exec sleep 500"]));
     let runs = runner.run(HookEvent::PreToolUse, json!({"tool_name": "Bash"}), CancellationToken::new()).await;
     for run in runs {
-        assert_eq!(run.answer.unwrap_err(), "it printed more than a hook may", "{}", run.command);
+        assert_eq!(run.answer.unwrap_err(), "it printed more than a hook is allowed to", "{}", run.command);
     }
 }

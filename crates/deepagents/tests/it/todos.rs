@@ -301,7 +301,7 @@ async fn a_planner_that_fails_is_told_as_an_event_and_the_run_goes_on_without_a_
     let failing = planner_fn(|_, _| async { Err("no idea".into()) });
     let blank = planner_fn(|_, _| async { Ok(vec!["Read".to_owned(), " ".to_owned()]) });
     let (failing, blank) = (TodoList::default().planner(failing), TodoList::default().planner(blank));
-    for (todos, words) in [(failing, "no idea"), (blank, "item 2 of the plan has no words")] {
+    for (todos, words) in [(failing, "no idea"), (blank, "item 2 of the plan has no text")] {
         let model = ScriptedModel::new([Turn::text("Done.")]);
         let mut run = DeepAgent::builder().model(model).middleware(todos).build().unwrap().run("Go.");
         let mut told = Vec::new();
@@ -387,7 +387,7 @@ fn a_planner_without_a_list_to_lay_out_is_refused() {
         builder().profile(excluded),
     ] {
         let error = builder.build().unwrap_err().to_string();
-        assert!(error.contains("a planner lays out the list of the standard `TodoList`"), "{error}");
+        assert!(error.contains("a planner fills the list of the standard `TodoList`"), "{error}");
     }
     assert!(builder().build().is_ok());
 }

@@ -45,7 +45,7 @@ impl fmt::Debug for HashKey {
 
 /// A text holds what must not go on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this holds what must not be passed on: {}", listed(.found))]
+#[error("this contains something that must not be passed on: {}", listed(.found))]
 #[non_exhaustive]
 pub struct RedactionBlocked {
     /// How often each kind was found. What was found is not part of it.
