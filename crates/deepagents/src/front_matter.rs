@@ -266,10 +266,7 @@ impl<'de> Visitor<'de> for Written {
     }
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let Value::Object(mut map) = self.value else {
-            return Err(A::Error::custom(
-                "a mapping where none is \
-            expected",
-            ));
+            return Err(A::Error::custom("a mapping where none is expected"));
         };
         while let Some(key) = entries.next_key::<String>()? {
             let Some(slot) = map.get_mut(&key) else { continue };

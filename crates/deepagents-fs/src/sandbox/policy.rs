@@ -175,7 +175,7 @@ impl Default for Limits {
 #[non_exhaustive]
 pub enum PolicyError {
     /// The workspace is or holds a part of the system.
-    #[error("a workspace at {} would lay the whole system open; choose a directory of its own", .0.display())]
+    #[error("a workspace at {} would expose the whole system; choose a directory of its own", .0.display())]
     TooWide(PathBuf),
     /// A directory of the host is missing.
     #[error("{} cannot be shown in the sandbox: {reason}", .path.display())]

@@ -173,12 +173,8 @@ impl RemoteAccess {
         })?;
         if let Some(seconds) = spec.budget.as_ref().and_then(|budget| budget.seconds) {
             let limit = std::time::Duration::try_from_secs_f64(seconds);
-            config = config.deadline(limit.map_err(|_| {
-                format!(
-                    "`seconds` of its budget is not a valid duration: \
-                {seconds}"
-                )
-            })?);
+            config = config
+                .deadline(limit.map_err(|_| format!("`seconds` of its budget is not a valid duration: {seconds}"))?);
         }
         RemoteSubAgent::new(&spec.name, &spec.description, config).map_err(|error| error.to_string())
     }

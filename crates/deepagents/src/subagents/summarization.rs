@@ -45,8 +45,7 @@ impl SummarizationSpec {
     pub fn over(&self, options: SummarizationOptions) -> Result<SummarizationOptions, BuildError> {
         let twice = |one: &str, other: &str| {
             BuildError::Option(format!(
-                "`{one}` and `{other}` are two spellings of the same key; give only one of \
-                them"
+                "`{one}` and `{other}` are two spellings of the same key; give only one of them"
             ))
         };
         let options = match (&self.trigger, self.max_tokens_before_summary) {

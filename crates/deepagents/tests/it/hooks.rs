@@ -585,11 +585,11 @@ async fn a_broken_hook_is_told_and_the_run_goes_on_unless_it_fails_closed() {
     for (command, problem) in [
         ("echo oops >&2; exit 1", "exit code 1: oops"),
         ("echo '{\"decision\": 7}'", "cannot be read"),
-        ("echo '{\"decision\": \"perhaps\"}'", "means nothing"),
+        ("echo '{\"decision\": \"perhaps\"}'", "has no meaning"),
         ("echo '{\"hookSpecificOutput\": {\"hookEventName\": \"Stop\"}}'", "asked about PreToolUse"),
         ("./no-such-program", "exit code 127"),
         ("kill -9 $$", "exit code 137"),
-        ("head -c 3000000 /dev/zero | tr '\\0' x", "more than a hook may"),
+        ("head -c 3000000 /dev/zero | tr '\\0' x", "more than a hook is allowed"),
     ] {
         let place = Place::new();
         let (outcome, told) = writing(&place, &at("PreToolUse", &[command])).await;

@@ -18,7 +18,7 @@ use crate::sandbox::protocol::{INNER, NetworkAccess, OuterPlan};
 /// Makes the namespaces, starts the second stage in them and waits until nothing is left of it.
 pub(super) fn run() -> Result<i32, Failure> {
     // A session of its own: no terminal, and a group that can be killed at once.
-    rustix::process::setsid().at("make a session")?;
+    rustix::process::setsid().at("start a session")?;
     close_inherited().at("close inherited files")?;
     let plan: OuterPlan = hear()?;
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
