@@ -144,13 +144,13 @@ impl Default for Timeouts {
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum ConfigError {
     /// The name has no provider in front; `hint` is a name that would do.
-    #[error("`{name}` names no provider; write it as provider:model, such as `{hint}`")]
+    #[error("`{name}` does not name a provider; write it as provider:model, such as `{hint}`")]
     NoProvider { name: String, hint: String },
     /// Nobody registered the provider.
-    #[error("there is no provider `{provider}`; known are {}", known.join(", "))]
+    #[error("there is no provider `{provider}`; the known ones are {}", known.join(", "))]
     UnknownProvider { provider: String, known: Vec<String> },
     /// The name stops after the provider.
-    #[error("`{provider}:` names no model; write the model's name after the colon")]
+    #[error("`{provider}:` does not name a model; write the model's name after the colon")]
     EmptyModel { provider: String },
     /// The provider wants a key and none was given; `variable` is that of the environment that usually holds it.
     #[error(
@@ -165,11 +165,14 @@ pub enum ConfigError {
     #[error("`{url}` is not an address of a server: {reason}")]
     BadUrl { url: String, reason: String },
     /// A header or key that cannot be sent; its value may be secret.
-    #[error("the header `{name}` cannot be sent: its name or value holds characters that headers may not hold")]
+    #[error(
+        "the header `{name}` cannot be sent: its name or value contains characters that are not allowed in headers"
+    )]
     BadHeader { name: String },
     /// A key that cannot be sent to this provider; it may be secret.
     #[error(
-        "the key cannot be sent to this provider: it holds characters that headers may not hold, or is of another kind"
+        "the key cannot be sent to this provider: it contains characters that are not allowed in headers, or is of \
+         the wrong kind"
     )]
     BadCredential,
     /// Something else, in a factory's words.

@@ -20,7 +20,7 @@ pub enum DatabaseError {
         reason: String,
     },
     /// It belongs to another program, or is no database.
-    #[error("{database} is not a database of this program: {reason}; name another place")]
+    #[error("{database} is not a database of this program: {reason}; choose another location")]
     Foreign {
         /// Where it is.
         database: String,
@@ -28,7 +28,9 @@ pub enum DatabaseError {
         reason: String,
     },
     /// A newer version of this library has written it.
-    #[error("the database {database} has schema {found}, this program knows {known} and older; update the program")]
+    #[error(
+        "the database {database} has schema {found}, but this program knows only {known} and older; update the program"
+    )]
     NewerSchema {
         /// Where it is.
         database: String,
@@ -38,7 +40,7 @@ pub enum DatabaseError {
         known: i64,
     },
     /// There is no room.
-    #[error("there is no room for the database {database}: {reason}; free some, or raise its limit")]
+    #[error("there is no space left for the database {database}: {reason}; free some, or raise its limit")]
     Full {
         /// Where it is.
         database: String,
@@ -55,8 +57,8 @@ pub enum DatabaseError {
     },
     /// Its file was removed or replaced while it was in use: what is written would be in no file that can be opened again.
     #[error(
-        "the database {database} was removed or replaced while it was in use: {reason}; put it back, or start the program again, \
-         which begins another one"
+        "the database {database} was removed or replaced while it was in use: {reason}; put it back, or restart the \
+         program to begin a new one"
     )]
     Removed {
         /// Where it was.
@@ -65,7 +67,7 @@ pub enum DatabaseError {
         reason: String,
     },
     /// Another process keeps it locked, or has changed at the same moment what this one was changing.
-    #[error("the database {database} is locked by another process: {reason}; try again when that has ended")]
+    #[error("the database {database} is locked by another process: {reason}; try again when that process has ended")]
     Locked {
         /// Where it is.
         database: String,

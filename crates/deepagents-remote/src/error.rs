@@ -32,7 +32,7 @@ pub enum RemoteError {
         detail: String,
     },
     /// The server answered something that the protocol does not have.
-    #[error("{host} answered {what} with something else than the protocol says: {reason}")]
+    #[error("{host}, asked for {what}, gave an answer that is not in the protocol: {reason}")]
     Answer {
         /// The server.
         host: String,
@@ -43,14 +43,15 @@ pub enum RemoteError {
     },
     /// Whether the work was begun is not known, and it cannot be found out; it is not begun a second time.
     #[error(
-        "the process ended while the work was being handed to {host}, which does not say whether it was begun; it is not begun again"
+        "the process ended while the work was being handed to {host}, which does not say whether it was started; it \
+         is not started again"
     )]
     InDoubt {
         /// The server.
         host: String,
     },
     /// The work stands over there in a way that the protocol does not know; it is cancelled.
-    #[error("{host} says that its task is in the state `{status}`, which is none of the protocol's; it was cancelled")]
+    #[error("{host} says that its task is in the state `{status}`, which is not in the protocol; it was cancelled")]
     UnknownStatus {
         /// The server.
         host: String,

@@ -216,7 +216,7 @@ fn what_cannot_be_played_or_recorded_is_refused_with_the_reason() {
     let none = dir.path().join("none.jsonl");
     assert!(finish(&mut replay(&none)).wrong_usage().contains("none.jsonl` cannot be opened"));
     fs::write(&file, "{\"hello\":1}\n").unwrap();
-    assert!(finish(&mut replay(&file)).wrong_usage().contains("this is no recording"));
+    assert!(finish(&mut replay(&file)).wrong_usage().contains("this is not a recording"));
     let server = Server::start([]);
     let finished = finish(record(&root, &server, &file).args(["--no-save", "Write"]));
     assert!(finished.wrong_usage().contains("exists already and is not overwritten"), "{finished:?}");

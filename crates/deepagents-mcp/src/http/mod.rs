@@ -76,7 +76,7 @@ pub(crate) fn transport_config(config: &HttpConfig) -> Result<StreamableHttpClie
             made = made.auth_header(token.trim());
             continue;
         }
-        let header: HeaderName = name.parse().map_err(|_| format!("`{name}` is no name of a header"))?;
+        let header: HeaderName = name.parse().map_err(|_| format!("`{name}` is not a valid header name"))?;
         let value =
             HeaderValue::from_str(value).map_err(|_| format!("the value of its header `{name}` cannot be sent"))?;
         headers.insert(header, value);

@@ -513,7 +513,7 @@ async fn runs_without_a_thread_and_backends_without_a_place_keep_nothing() {
     let inside =
         LocalOptions { undo: Some(UndoStore::at(world.dir.path().join("undo.db"))), ..LocalOptions::default() };
     let inside = LocalBackend::open_with(world.dir.path(), inside).unwrap_err();
-    assert!(inside.source.to_string().contains("keep it elsewhere"), "{inside}");
+    assert!(inside.source.to_string().contains("put it elsewhere"), "{inside}");
     std::fs::remove_dir_all(world.beside.path().join("undo")).unwrap();
     let lost = world.back("t", 0).plan().await.unwrap_err();
     assert!(matches!(lost, RewindError::Files(RestoreError::Lost)), "{lost}");
