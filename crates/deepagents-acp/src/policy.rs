@@ -58,7 +58,7 @@ impl Mode {
 }
 
 /// The rule by which a session asks.
-pub(crate) const ASKED: &str = "the session's mode asks about what changes something";
+pub(crate) const ASKED: &str = "the session's mode asks before anything is changed";
 
 /// What is done about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -39,7 +39,8 @@ pub enum McpError {
     },
     /// It wants a login.
     #[error(
-        "MCP server {server} is not available: it wants authorization (401); log in with `deepagents mcp login {server}`, or check its headers"
+        "MCP server {server} is not available: it requires authorization (401); log in with `deepagents mcp login \
+         {server}`, or check its headers"
     )]
     Unauthorized {
         /// The server.
@@ -47,7 +48,7 @@ pub enum McpError {
     },
     /// It wants more than its login covers.
     #[error(
-        "MCP server {server} wants more than its login covers{}; log in again with `deepagents mcp login {server}`",
+        "MCP server {server} requires more than its login covers{}; log in again with `deepagents mcp login {server}`",
         ending(scope)
     )]
     Scope {

@@ -55,14 +55,15 @@ pub enum LoginError {
     #[error("{0}")]
     Refused(String),
     /// The browser did not come back.
-    #[error("nobody has logged in within {} minutes; try again", PERSON.as_secs() / 60)]
+    #[error("nobody logged in within {} minutes; try again", PERSON.as_secs() / 60)]
     Expired,
     /// The address that a person would log in at is no page that a browser may be sent to.
-    #[error("the server wants the login to be at {0}, and a browser is sent to https alone, or to this machine")]
+    #[error("the server asks to log in at {0}, but a browser is only sent to https addresses or to this machine")]
     Page(String),
     /// Nobody but people registers clients with the issuer.
     #[error(
-        "the issuer of tokens registers no clients by itself; register one with it, and say its id as `oauth.clientId`"
+        "the token issuer does not register clients automatically; register one there, and give its id as \
+         `oauth.clientId`"
     )]
     NoRegistration,
     /// The issuer, or the person there, has said no.

@@ -50,7 +50,7 @@ impl Connection {
             ServerResult::ListToolsResult(page) => Ok((page.tools, page.next_cursor)),
             // One tool that is not as it should be takes nothing away from the others.
             ServerResult::CustomResult(page) => Ok(lenient(&page.0)),
-            _ => Err(self.unreadable("its list of tools is none")),
+            _ => Err(self.unreadable("its list of tools is not a list")),
         }
     }
 }

@@ -181,7 +181,7 @@ impl Connection {
 
     /// Tells the server once this is dropped, unless the request was answered.
     fn abandoned(&self, id: RequestId) -> Abandoned<'_> {
-        Abandoned { connection: self, id: Some(id), reason: "nobody waits for the answer" }
+        Abandoned { connection: self, id: Some(id), reason: "nobody is waiting for the answer" }
     }
 
     fn cancel(&self, id: RequestId, reason: &str) {
