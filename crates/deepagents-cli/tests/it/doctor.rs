@@ -80,7 +80,7 @@ fn what_is_missing_or_no_number_is_told_in_the_words_of_the_program() {
     assert!(models.out.starts_with("no model is known whose name begins with `nope`"), "{models:?}");
     let dir = tempfile::tempdir().unwrap();
     let answer = crate::program::finish_with(deepagents().args(["tools", "--root"]).arg(dir.path()), "garbage\n");
-    assert!(answer.out.contains("it is not JSON\""), "{answer:?}");
+    assert!(answer.out.contains("it is no JSON\""), "{answer:?}");
 }
 
 #[test]

@@ -193,7 +193,7 @@ async fn what_is_meant_by_an_answer_of_an_address_is_taken() {
 async fn whoever_waits_for_an_answer_of_an_address_that_nobody_can_use_is_told_so_at_once() {
     let cases = [
         ("other", "it answered a different request"),
-        ("202", "gives no answer"),
+        ("202", "gave no answer"),
         ("empty", "its answer is empty"),
         ("words", "its answer is not a message: Hello <b>"),
         ("page", "text/html"),
