@@ -37,7 +37,7 @@ pub enum FrontMatterError {
     #[error("it does not begin with a line `---`")]
     Missing,
     /// It has no end.
-    #[error("its front matter has no closing line `---`")]
+    #[error("its front matter is not closed by a line `---`")]
     Unclosed,
     /// It is more than anybody writes.
     #[error("its front matter has more than {MAX_CHARS} characters")]
