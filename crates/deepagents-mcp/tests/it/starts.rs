@@ -195,5 +195,11 @@ async fn it_is_said_why_an_address_was_not_reached_and_that_a_directory_is_not_t
     let status = servers.status();
     servers.close().await;
     assert!(status[0].problem().unwrap().contains("Connection refused"), "{status:?}");
-    assert!(status[1].problem().unwrap().contains("the directory `/no/such/place`, in which it would start, does not exist"), "{status:?}");
+    assert!(
+        status[1]
+            .problem()
+            .unwrap()
+            .contains("the directory `/no/such/place`, in which it would start, does not exist"),
+        "{status:?}"
+    );
 }
