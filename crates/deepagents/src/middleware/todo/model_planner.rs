@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(steps("Here:\n```json\n[\"Read\"]\n```").unwrap(), ["Read"]);
         assert!(steps("[]").unwrap().is_empty());
         for wrong in ["", "I would read it.", "[1]", "] [", "[\"Read\""] {
-            assert!(steps(wrong).unwrap_err().to_string().contains("no list of steps"), "{wrong}");
+            assert!(steps(wrong).unwrap_err().to_string().contains("a list of steps"), "{wrong}");
         }
         let many = serde_json::to_string(&vec!["Read"; 21]).unwrap();
         assert!(steps(&many).unwrap_err().to_string().contains("21 steps"));
