@@ -223,7 +223,9 @@ fn what_cannot_be_played_or_recorded_is_refused_with_the_reason() {
     assert_eq!(server.requests().len(), 0, "no model is asked for a run that cannot be recorded");
     let newer = "{\"kind\":\"recording\",\"v\":3}\n";
     fs::write(&file, newer).unwrap();
-    assert!(finish(&mut replay(&file)).wrong_usage().contains("has version 3, but this program reads versions up to 2"));
+    assert!(
+        finish(&mut replay(&file)).wrong_usage().contains("has version 3, but this program reads versions up to 2")
+    );
     let header = json!({"kind": "run_recording", "v": 1, "program": "other", "agent": "a", "model": "m:m", "profile": {"cache_marks": true}});
     fs::write(&file, format!("{header}\n")).unwrap();
     assert!(finish(&mut replay(&file)).wrong_usage().contains("not made with `deepagents run --record`"));

@@ -233,7 +233,10 @@ fn a_remembered_rule_for_a_command_holds_where_commands_reach_no_more() {
     let shared = CommandReach { shared_caches: true, ..CommandReach::default() };
     let rule = RememberedRule::covering(&about("execute", json!({"command": "make"}))).within(&reaches[2]);
     assert!(!rule.holds_within(&shared));
-    assert_eq!(rule.to_string(), "execute `make` and no other command, with any timeout, with the network of a.example");
+    assert_eq!(
+        rule.to_string(),
+        "execute `make` and no other command, with any timeout, with the network of a.example"
+    );
     let written = RememberedRule::covering(&about("write_file", json!({"file_path": "/x"}))).within(&reaches[0]);
     assert!(reaches.iter().all(|reach| written.holds_within(reach)));
 }
