@@ -222,7 +222,7 @@ impl InterruptOn {
     /// The rule that asks about a call, in words.
     fn rule_about(&self, call: &ToolCall, cx: &Context) -> String {
         let named = self.name_rule.as_ref().and_then(|name| name(call, cx)).or_else(|| self.rule.clone());
-        named.unwrap_or_else(|| format!("calls of {} are asked about", call.name))
+        named.unwrap_or_else(|| format!("calls of {} require approval", call.name))
     }
 
     /// What a person is asked about a call.

@@ -162,7 +162,7 @@ fn list_show_and_revoke_say_what_was_agreed_to_and_take_it_back() {
     assert!(
         shown
             .out
-            .contains("asks for the place of the standard general-purpose, the model openai:gpt-5, the tools execute"),
+            .contains("asks for the role of the standard general-purpose, the model openai:gpt-5, the tools execute"),
         "{shown:?}"
     );
     assert!(shown.out.contains("the sub-agent pusher, the model groq:big for pusher"), "{shown:?}");
@@ -204,7 +204,7 @@ fn at_a_terminal_it_is_shown_with_source_and_hash_and_an_answer_is_remembered() 
     let mut terminal = Terminal::start(place.run(&server).env("NO_COLOR", "1").arg("Go"));
     terminal.wait_for("leaves it out): ");
     let seen = terminal.seen.replace("\r\n   ┊ ", "");
-    for what in ["/.deepagents/agents/general-purpose.md", "sha256 ", "asks for the place of the standard"] {
+    for what in ["/.deepagents/agents/general-purpose.md", "sha256 ", "asks for the role of the standard"] {
         assert!(seen.contains(what), "{what}: {seen:?}");
     }
     assert!(server.requests().is_empty());
