@@ -36,10 +36,10 @@ fn readable(mut read: impl FnMut() -> Result<Option<String>, LinesCodecError>) -
             Ok(Some(line)) => return Ok(Some(as_message(&line))),
             Ok(None) => return Ok(None),
             Err(LinesCodecError::MaxLineLengthExceeded) => {
-                return Ok(Some(format!("a line of more than {} MiB, left out", LONGEST >> 20)));
+                return Ok(Some(format!("a line of more than {} MiB was skipped", LONGEST >> 20)));
             }
             Err(LinesCodecError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
-                return Ok(Some("a line that is not UTF-8, left out".to_owned()));
+                return Ok(Some("a line that is not UTF-8 was skipped".to_owned()));
             }
             Err(LinesCodecError::Io(error)) => return Err(error),
         }
@@ -55,9 +55,9 @@ fn as_message(line: &str) -> String {
     let Err(problem) = serde_json::from_str::<Value>(&mended) else { return mended };
     let kind = match problem.classify() {
         Category::Eof => "it ends too early",
-        _ => "it is no JSON",
+        _ => "it is not JSON",
     };
-    let why = format!("a line of {} bytes, left out: {kind} at column {}", line.len(), problem.column());
+    let why = format!("a line of {} bytes was skipped: {kind} at column {}", line.len(), problem.column());
     let mut outline = json::Outline::default();
     outline.push(mended.as_bytes());
     match outline.asked() {

@@ -58,7 +58,7 @@ impl Mode {
 }
 
 /// The rule name of the session's own interrupts.
-pub(crate) const ASKED: &str = "the session's mode asks about what changes something";
+pub(crate) const ASKED: &str = "the session's mode asks before anything is changed";
 
 /// How a call is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -35,7 +35,7 @@ fn block(block: wire::ContentBlock, root: &Path) -> Result<Block, wire::Error> {
         wire::ContentBlock::Resource(resource) => embedded(resource.resource, root),
         wire::ContentBlock::Image(image) => picture(&image),
         wire::ContentBlock::Audio(_) => {
-            Err(wire::invalid("sound is not taken: promptCapabilities.audio is not offered"))
+            Err(wire::invalid("audio is not accepted: promptCapabilities.audio is not offered"))
         }
         _ => Err(wire::invalid("this kind of content is not known")),
     }
@@ -59,7 +59,7 @@ fn embedded(resource: wire::EmbeddedResourceResource, root: &Path) -> Result<Blo
             match media_type_of(&bytes).filter(|_| !is_text_type(&mime)) {
                 Some(found) => medium(found, &bytes, Some(name)),
                 None if mime.starts_with("image/") || mime == "application/pdf" => {
-                    Err(wire::invalid(format!("{name} is no {mime}: models take PNG, JPEG, GIF, WebP and PDF")))
+                    Err(wire::invalid(format!("{name} is not {mime}: models take PNG, JPEG, GIF, WebP and PDF")))
                 }
                 None => {
                     let kind = if mime.is_empty() { "binary data" } else { &mime };
@@ -85,7 +85,9 @@ fn picture(image: &wire::ImageContent) -> Result<Block, wire::Error> {
         Some(found) => medium(found, &bytes, None),
         None => {
             let called = one_line(&image.mime_type);
-            Err(wire::invalid(format!("pictures are PNG, JPEG, GIF or WebP; one of `{called}` is none of these")))
+            Err(wire::invalid(format!(
+                "pictures must be PNG, JPEG, GIF or WebP; one of type `{called}` is none of these"
+            )))
         }
     }
 }
@@ -95,7 +97,10 @@ fn medium(mime: &str, bytes: &[u8], name: Option<String>) -> Result<Block, wire:
         if mime.starts_with("image/") { (MediaKind::Image, PICTURE) } else { (MediaKind::File, DOCUMENT) };
     if bytes.len() > most {
         let size = bytes.len() >> 20;
-        return Err(wire::invalid(format!("a block of {mime} has {size} MiB; {} MiB are taken", most >> 20)));
+        return Err(wire::invalid(format!(
+            "a block of {mime} has {size} MiB; at most {} MiB are accepted",
+            most >> 20
+        )));
     }
     let source = MediaSource::Base64(STANDARD.encode(bytes));
     Ok(Block::Media(Media { kind, mime: mime.to_owned(), source, name }))

@@ -123,7 +123,7 @@ async fn connect<H: AgentHost>(
                         responder: wire::Responder<wire::AuthenticateResponse>,
                         _connection| {
                 // The program has its own API keys, so no login method was offered.
-                let why = format!("there is no way to log in `{}`; none was offered", request.method_id);
+                let why = format!("there is no login method `{}`; none was offered", request.method_id);
                 responder.respond_with_error(wire::invalid(why))
             },
             wire::on_receive_request!(),

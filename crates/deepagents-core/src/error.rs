@@ -60,7 +60,7 @@ pub enum Error {
     #[error(transparent)]
     History(#[from] HistoryError),
     /// The model did not produce a valid structured answer.
-    #[error("the model gave no valid `{name}` after {tries} tries: {reason}")]
+    #[error("the model did not return a valid `{name}` after {tries} tries: {reason}")]
     Structured {
         /// The name of the response format.
         name: String,
@@ -70,7 +70,7 @@ pub enum Error {
         reason: String,
     },
     /// The run's budget is spent. The run handles this error; a wrap hook must propagate it.
-    #[error("the budget of the run is spent: {}", .0.reason())]
+    #[error("the run's budget is used up: {}", .0.reason())]
     BudgetExhausted(FinishReason),
     /// An answer to a question is not valid; the question stays open.
     #[error(transparent)]
@@ -92,7 +92,7 @@ pub enum Error {
     Budget(#[from] BudgetError),
     /// The run was abandoned, by its process or because its runtime shut down. Nothing was recorded about this, so it
     /// can be resumed like a run whose process was killed.
-    #[error("the run was left before it ended")]
+    #[error("the run was abandoned before it ended; resume its thread")]
     Left,
     /// The run's input is not valid.
     #[error("{0}")]

@@ -42,7 +42,7 @@ pub type FsFuture<'a, T> = BoxFuture<'a, Result<T, FsError>>;
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no backend",
+    message = "`{Self}` is not a backend",
     note = "`LocalBackend::open(path)?` is one on a directory, and `StateBackend::new()` one in the state of a thread"
 )]
 pub trait Backend: Send + Sync + 'static {

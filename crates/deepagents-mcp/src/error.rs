@@ -38,7 +38,8 @@ pub enum McpError {
     },
     /// The server requires a login.
     #[error(
-        "MCP server {server} is not available: it wants authorization (401); log in with `deepagents mcp login {server}`, or check its headers"
+        "MCP server {server} is not available: it requires authorization (401); log in with `deepagents mcp login \
+         {server}`, or check its headers"
     )]
     Unauthorized {
         /// Name of the server.
@@ -46,7 +47,7 @@ pub enum McpError {
     },
     /// The server requires more scopes than the login has.
     #[error(
-        "MCP server {server} wants more than its login covers{}; log in again with `deepagents mcp login {server}`",
+        "MCP server {server} requires more than its login covers{}; log in again with `deepagents mcp login {server}`",
         ending(scope)
     )]
     Scope {

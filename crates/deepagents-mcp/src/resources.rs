@@ -145,7 +145,7 @@ async fn entries(
         match page.get(name) {
             Some(Value::Array(entries)) => all.extend(entries.iter().filter(|entry| entry.is_object()).cloned()),
             None | Some(Value::Null) => {}
-            Some(_) => return Err(connection.unreadable(&format!("its list of {name} is none"))),
+            Some(_) => return Err(connection.unreadable(&format!("its list of {name} is not a list"))),
         }
         // A server that returns the same cursor twice would never end.
         let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);

@@ -145,13 +145,13 @@ impl Default for Timeouts {
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum ConfigError {
     /// The name has no provider prefix; `hint` is a complete name.
-    #[error("`{name}` names no provider; write it as provider:model, such as `{hint}`")]
+    #[error("`{name}` does not name a provider; write it as provider:model, such as `{hint}`")]
     NoProvider { name: String, hint: String },
     /// The provider is not registered.
-    #[error("there is no provider `{provider}`; known are {}", known.join(", "))]
+    #[error("there is no provider `{provider}`; the known ones are {}", known.join(", "))]
     UnknownProvider { provider: String, known: Vec<String> },
     /// The name has no model after the provider.
-    #[error("`{provider}:` names no model; write the model's name after the colon")]
+    #[error("`{provider}:` does not name a model; write the model's name after the colon")]
     EmptyModel { provider: String },
     /// The provider requires a key and none was given; `variable` is the environment variable that usually holds it.
     #[error(
@@ -166,11 +166,14 @@ pub enum ConfigError {
     #[error("`{url}` is not an address of a server: {reason}")]
     BadUrl { url: String, reason: String },
     /// A header or key that cannot be sent; its value may be secret.
-    #[error("the header `{name}` cannot be sent: its name or value holds characters that headers may not hold")]
+    #[error(
+        "the header `{name}` cannot be sent: its name or value contains characters that are not allowed in headers"
+    )]
     BadHeader { name: String },
     /// A key cannot be sent to this provider; it may be secret.
     #[error(
-        "the key cannot be sent to this provider: it holds characters that headers may not hold, or is of another kind"
+        "the key cannot be sent to this provider: it contains characters that are not allowed in headers, or is of \
+         the wrong kind"
     )]
     BadCredential,
     /// Another error, described by a factory.

@@ -48,7 +48,7 @@ pub async fn served_models(provider: &str, config: &ModelConfig) -> Result<Vec<S
     let endpoint = Endpoint::new(base, path, Auth::Bearer, &[], config)?;
     let answer = parse_json("the list of models", &endpoint.get().await?)?;
     let list = answer.get(if is_ollama { "models" } else { "data" }).or(Some(&answer)).and_then(Value::as_array);
-    let list = list.ok_or_else(|| ModelError::protocol("the list of models is none"))?;
+    let list = list.ok_or_else(|| ModelError::protocol("the answer has no list of models"))?;
     Ok(list.iter().filter_map(served).collect())
 }
 

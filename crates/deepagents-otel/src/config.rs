@@ -41,7 +41,7 @@ pub enum ConfigError {
     #[error("the variable {variable} cannot be `{value}`: {expected}")]
     Value { variable: String, value: String, expected: &'static str },
     /// The text is not a valid `traceparent`.
-    #[error("`{value}` is no traceparent; it is written as 00-TRACE-SPAN-FLAGS, in lower-case hexadecimal")]
+    #[error("`{value}` is not a valid traceparent; write it as 00-TRACE-SPAN-FLAGS, in lower-case hexadecimal")]
     TraceParent { value: String },
 }
 

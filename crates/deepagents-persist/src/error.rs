@@ -19,7 +19,7 @@ pub enum DatabaseError {
         reason: String,
     },
     /// The database belongs to another program, or is not a database.
-    #[error("{database} is not a database of this program: {reason}; name another place")]
+    #[error("{database} is not a database of this program: {reason}; choose another location")]
     Foreign {
         /// Location of the database.
         database: String,
@@ -27,7 +27,9 @@ pub enum DatabaseError {
         reason: String,
     },
     /// A newer version of this library has written the database.
-    #[error("the database {database} has schema {found}, this program knows {known} and older; update the program")]
+    #[error(
+        "the database {database} has schema {found}, but this program knows only {known} and older; update the program"
+    )]
     NewerSchema {
         /// Location of the database.
         database: String,
@@ -37,7 +39,7 @@ pub enum DatabaseError {
         known: i64,
     },
     /// There is no space left.
-    #[error("there is no room for the database {database}: {reason}; free some, or raise its limit")]
+    #[error("there is no space left for the database {database}: {reason}; free some, or raise its limit")]
     Full {
         /// Location of the database.
         database: String,
@@ -54,8 +56,8 @@ pub enum DatabaseError {
     },
     /// The file was removed or replaced while in use: further writes would go to a file that cannot be opened again.
     #[error(
-        "the database {database} was removed or replaced while it was in use: {reason}; put it back, or start the program again, \
-         which begins another one"
+        "the database {database} was removed or replaced while it was in use: {reason}; put it back, or restart the \
+         program to begin a new one"
     )]
     Removed {
         /// Former location of the database.
@@ -64,7 +66,7 @@ pub enum DatabaseError {
         reason: String,
     },
     /// Another process holds a lock, or made a conflicting change at the same time.
-    #[error("the database {database} is locked by another process: {reason}; try again when that has ended")]
+    #[error("the database {database} is locked by another process: {reason}; try again when that process has ended")]
     Locked {
         /// Location of the database.
         database: String,

@@ -148,7 +148,7 @@ impl StoredText {
         unpack(self.body, self.how, blobs).ok_or_else(|| JournalError::Damaged {
             thread: thread.to_owned(),
             position: self.position,
-            reason: "a part of it that was kept apart is missing".to_owned(),
+            reason: "a part of it that was stored separately is missing".to_owned(),
         })
     }
 }

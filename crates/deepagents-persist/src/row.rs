@@ -33,7 +33,7 @@ impl Row {
         let value = self.values.get_mut(at).map(std::mem::take).unwrap_or_default();
         T::from_value(value).ok_or_else(|| DatabaseError::Damaged {
             database: self.database.to_string(),
-            reason: format!("column {at} of a row has no value of its type"),
+            reason: format!("column {at} of a row does not have a value of its type"),
         })
     }
 
@@ -45,7 +45,7 @@ impl Row {
         };
         text.ok_or_else(|| DatabaseError::Damaged {
             database: self.database.to_string(),
-            reason: "a text that is stored apart is not UTF-8".to_owned(),
+            reason: "a text that is stored separately is not UTF-8".to_owned(),
         })
     }
 

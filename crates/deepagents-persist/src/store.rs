@@ -180,7 +180,7 @@ fn undamaged(item: Result<Item, DatabaseError>) -> Result<Option<Item>, Database
 pub(crate) fn item(db: &dyn Executor, mut row: Row) -> Result<Item, DatabaseError> {
     let (namespace, key) = (namespace_key::decode(&row.take::<Vec<u8>>(0)?), row.take::<String>(1)?);
     let value = serde_json::from_str(&row.take::<String>(2)?)
-        .map_err(|error| db.damaged(format!("`{key}` in {namespace:?} has a value that is no JSON: {error}")))?;
+        .map_err(|error| db.damaged(format!("`{key}` in {namespace:?} has a value that is not JSON: {error}")))?;
     Ok(Item {
         namespace,
         key,

@@ -61,7 +61,7 @@ impl ThreadRow {
             RunStatus::Failed
         });
         info.metadata = serde_json::from_str(&metadata).unwrap_or_else(|error| {
-            damage.push(format!("metadata that is no JSON object: {error}"));
+            damage.push(format!("metadata that is not a JSON object: {error}"));
             Map::new()
         });
         info.damage = (!damage.is_empty()).then(|| damage.join(", and "));
@@ -84,7 +84,7 @@ impl ThreadRow {
 
 fn unknown_status(word: &str) -> String {
     let known = RunStatus::ALL.map(RunStatus::as_str).join(", ");
-    format!("the status `{word}`, which is none of {known}")
+    format!("the status `{word}`, which is not one of {known}")
 }
 
 /// Returns a thread that has not expired.

@@ -242,7 +242,7 @@ pub(crate) async fn remove(
     let (from, until) = (signed(positions.start), signed(positions.end));
     let key = find_owned(db, thread, fence).await?.key;
     if db.query(&HAS_SNAPSHOT, &[&key, &until]).await?.is_empty() {
-        let reason = "there is no snapshot that could stand for what is before it";
+        let reason = "there is no snapshot to replace what comes before it";
         return Err(JournalError::NoState { thread: thread.to_owned(), position: positions.end, reason });
     }
     let texts = blobs::at_positions(db, key, &(from..until)).await?;

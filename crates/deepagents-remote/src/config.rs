@@ -57,15 +57,16 @@ impl RemoteConfig {
     /// Returns [`RemoteError::Config`] if the address is not an HTTP address, or contains credentials, a query or a
     /// fragment, or if a LangGraph agent has no name.
     pub fn new(url: &str, protocol: Protocol, assistant: Option<&str>) -> Result<Self, RemoteError> {
-        let mut parsed = Url::parse(url.trim()).map_err(|error| refused(format!("`url` is no address: {error}")))?;
+        let mut parsed =
+            Url::parse(url.trim()).map_err(|error| refused(format!("`url` is not a valid address: {error}")))?;
         if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
-            return Err(refused("`url` begins with http:// or https:// and names a host"));
+            return Err(refused("`url` must begin with http:// or https:// and name a host"));
         }
         if !parsed.username().is_empty() || parsed.password().is_some() {
-            return Err(refused("`url` holds a name or a password; give them as a header"));
+            return Err(refused("`url` contains a user name or a password; give them as a header"));
         }
         if parsed.query().is_some() || parsed.fragment().is_some() {
-            return Err(refused("`url` holds a query or a fragment; leave them out"));
+            return Err(refused("`url` contains a query or a fragment; leave them out"));
         }
         if !parsed.path().ends_with('/') {
             let path = format!("{}/", parsed.path());
@@ -102,7 +103,7 @@ impl RemoteConfig {
     /// # Errors
     /// Returns [`RemoteError::Config`] if the header is invalid. The error does not contain the value.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self, RemoteError> {
-        let header: HeaderName = name.parse().map_err(|_| refused(format!("`{name}` is no name of a header")))?;
+        let header: HeaderName = name.parse().map_err(|_| refused(format!("`{name}` is not a valid header name")))?;
         let mut value = HeaderValue::from_str(value)
             .map_err(|_| refused(format!("the value of the header `{name}` cannot be sent")))?;
         value.set_sensitive(true);

@@ -32,7 +32,7 @@ pub enum RemoteError {
         detail: String,
     },
     /// The server's response violates the protocol.
-    #[error("{host} answered {what} with something else than the protocol says: {reason}")]
+    #[error("{host}, asked for {what}, gave an answer that is not in the protocol: {reason}")]
     Answer {
         /// The server.
         host: String,
@@ -43,14 +43,15 @@ pub enum RemoteError {
     },
     /// It is unknown whether the work was started, and the server cannot tell. The work is not started again.
     #[error(
-        "the process ended while the work was being handed to {host}, which does not say whether it was begun; it is not begun again"
+        "the process ended while the work was being handed to {host}, which does not say whether it was started; it \
+         is not started again"
     )]
     InDoubt {
         /// The server.
         host: String,
     },
     /// The task is in a state that the protocol does not define, so it was cancelled.
-    #[error("{host} says that its task is in the state `{status}`, which is none of the protocol's; it was cancelled")]
+    #[error("{host} says that its task is in the state `{status}`, which is not in the protocol; it was cancelled")]
     UnknownStatus {
         /// The server.
         host: String,

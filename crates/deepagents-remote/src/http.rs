@@ -141,7 +141,9 @@ impl Http {
                 Ok(Ok(Some(more))) => bytes.extend_from_slice(&more),
                 Ok(Ok(None)) => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
                 Ok(Err(error)) => return Err(Failure::Away { reason: reason(error), after: None }),
-                Err(_) => return Err(Failure::Away { reason: "the answer does not end".to_owned(), after: None }),
+                Err(_) => {
+                    return Err(Failure::Away { reason: "the answer did not end in time".to_owned(), after: None });
+                }
             }
             if bytes.len() > MAX_ANSWER {
                 return Err(Failure::Final(self.unreadable(what, &format!("more than {MAX_ANSWER} bytes"))));

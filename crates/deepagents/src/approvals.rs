@@ -223,7 +223,7 @@ impl InterruptOn {
     /// Returns the name of the rule that asks about a call.
     fn rule_about(&self, call: &ToolCall, cx: &Context) -> String {
         let named = self.name_rule.as_ref().and_then(|name| name(call, cx)).or_else(|| self.rule.clone());
-        named.unwrap_or_else(|| format!("calls of {} are asked about", call.name))
+        named.unwrap_or_else(|| format!("calls of {} require approval", call.name))
     }
 
     /// Returns the text of the question about a call.

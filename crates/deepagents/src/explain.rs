@@ -140,7 +140,7 @@ impl fmt::Display for Explanation {
         writeln!(f, "\nmiddlewares, outermost first {:>25}", "tokens of prompt")?;
         writeln!(f, "{}\ntools\n{}", parts(&self.middlewares), parts(&self.tools))?;
         if !self.asked_later.is_empty() {
-            writeln!(f, "asked about once there are tools of the name: {}\n", self.asked_later.join(", "))?;
+            writeln!(f, "asked about once there are tools with these names: {}\n", self.asked_later.join(", "))?;
         }
         writeln!(f, "system prompt{:>41}", self.system_tokens)?;
         for line in self.system.lines() {

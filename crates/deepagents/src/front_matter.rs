@@ -256,7 +256,7 @@ impl<'de> Visitor<'de> for Written {
         f.write_str("the same value as before")
     }
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let Value::Array(values) = self.value else { return Err(A::Error::custom("a list out of place")) };
+        let Value::Array(values) = self.value else { return Err(A::Error::custom("a list where none is expected")) };
         let mut out = Vec::with_capacity(values.len());
         for value in values {
             let seed = Written { value, texts: self.texts, is_text: self.texts == Texts::All };
@@ -266,7 +266,9 @@ impl<'de> Visitor<'de> for Written {
         Ok(Value::Array(out))
     }
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let Value::Object(mut map) = self.value else { return Err(A::Error::custom("a mapping out of place")) };
+        let Value::Object(mut map) = self.value else {
+            return Err(A::Error::custom("a mapping where none is expected"));
+        };
         while let Some(key) = entries.next_key::<String>()? {
             let Some(slot) = map.get_mut(&key) else { continue };
             let is_text = self.texts == Texts::All || TEXTS.contains(&key.as_str());

@@ -47,7 +47,7 @@ pub enum UserFileError {
         source: io::Error,
     },
     /// The content of the file is invalid.
-    #[error("`{}`, which {what}, cannot be understood ({why}); repair it, or remove it and begin anew", file.display())]
+    #[error("`{}`, which {what}, cannot be parsed ({why}); repair it, or remove it and start afresh", file.display())]
     Damaged {
         /// The path of the file.
         file: PathBuf,
@@ -101,7 +101,9 @@ impl UserFile {
         let document: Document<serde_json::Value> =
             serde_json::from_slice(&bytes).map_err(|error| self.damaged(error.to_string()))?;
         if document.v != VERSION {
-            return Err(self.damaged(format!("it is of version {}, and this program knows {VERSION}", document.v)));
+            return Err(
+                self.damaged(format!("it has version {}, but this program knows only version {VERSION}", document.v))
+            );
         }
         let records = document.records.into_iter().map(serde_json::from_value);
         records.collect::<Result<_, _>>().map_err(|error| self.damaged(error.to_string()))

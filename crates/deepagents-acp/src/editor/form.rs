@@ -118,7 +118,7 @@ pub(super) fn answer(response: &Value, form: Option<&AnswerForm>) -> Result<Form
         }
         Some("decline") => FormAnswer::Declined,
         Some("cancel") => FormAnswer::Closed,
-        _ => return Err(EditorError::Odd("an answer to a form is accept, decline or cancel".to_owned())),
+        _ => return Err(EditorError::Odd("the answer to a form must be accept, decline or cancel".to_owned())),
     })
 }
 

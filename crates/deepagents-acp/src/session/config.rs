@@ -69,7 +69,7 @@ impl<H: AgentHost> Session<H> {
         value: &wire::SessionConfigOptionValue,
     ) -> Result<Vec<wire::SessionConfigOption>, wire::Error> {
         let wire::SessionConfigOptionValue::ValueId { value } = value else {
-            return Err(wire::invalid(format!("the option `{id}` is no switch: name one of its values")));
+            return Err(wire::invalid(format!("the option `{id}` is not a switch: give one of its values")));
         };
         let (value, setup) = (value.0.to_string(), self.setup());
         let known = self.options().iter().any(|option| &*option.id.0 == id);

@@ -76,7 +76,7 @@ impl<H: AgentHost> Session<H> {
             if let Ok(Ok(())) = kept {
                 return;
             }
-            let title = "The rule could not be kept for later; it holds in this session";
+            let title = "The rule could not be saved; it only holds in this session";
             let _ = self.editor.notice(wire::NoticeSeverity::Warning, title, None);
         }
         self.policy.allow_always(SessionRule::Calls(rule));

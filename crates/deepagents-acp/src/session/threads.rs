@@ -61,7 +61,7 @@ pub(crate) async fn list(
 }
 
 fn unknown() -> wire::Error {
-    wire::invalid("the cursor is not one that was given out")
+    wire::invalid("the cursor was not issued here")
 }
 
 /// Returns the sort key of a thread: the most recently updated first, then by ID.
@@ -112,7 +112,7 @@ pub(super) fn model<H: AgentHost>(
         let effort = known.and_then(|thread| thread.metadata.get(EFFORT)).and_then(Value::as_str).map(str::to_owned);
         return Ok((model.name.clone(), effort.filter(|effort| model.efforts.contains(effort))));
     }
-    let model = models.first().ok_or_else(|| wire::failed(&"there is no model to work with"))?;
+    let model = models.first().ok_or_else(|| wire::failed(&"no model is configured"))?;
     Ok((model.name.clone(), None))
 }
 

@@ -31,10 +31,10 @@ async fn a_line_that_is_no_message_is_answered_with_a_parse_error_and_the_connec
     editor.raw(b"{\"jsonrpc\": \n");
     assert_eq!(editor.say(&session, "Who is there?").await, "end_turn");
     assert_eq!(editor.text("agent_message_chunk"), "Still here.");
-    let not_text = json!("a line that is not UTF-8, left out");
+    let not_text = json!("a line that is not UTF-8 was skipped");
     assert_eq!(
         lines(&editor),
-        [not_text.clone(), not_text, json!("a line of 12 bytes, left out: it ends too early at column 12")]
+        [not_text.clone(), not_text, json!("a line of 12 bytes was skipped: it ends too early at column 12")]
     );
 }
 
@@ -44,7 +44,7 @@ async fn a_long_line_that_is_no_message_is_not_sent_back_whole() {
     editor.raw(&[vec![b'x'; 10_000_000], b"\n".to_vec()].concat());
     assert!(editor.call("session/list", json!({})).await.is_ok());
     let told = lines(&editor)[0].as_str().unwrap().to_owned();
-    assert!(told.starts_with("a line of 10000000 bytes, left out: it is no JSON") && told.len() < 100, "{told}");
+    assert!(told.starts_with("a line of 10000000 bytes was skipped: it is not JSON") && told.len() < 100, "{told}");
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn a_line_that_cannot_be_read_is_not_repeated_and_has_its_id_in_the_answer
     assert_eq!(refused["code"], PARSE_ERROR, "{refused}");
     let told = lines(&editor);
     for said in [refused["data"]["line"].as_str().unwrap(), told[0].as_str().unwrap()] {
-        assert!(said.contains("it is no JSON at column") && !said.contains("hush"), "{said}");
+        assert!(said.contains("it is not JSON at column") && !said.contains("hush"), "{said}");
     }
 }
 
@@ -118,7 +118,7 @@ async fn a_line_without_end_takes_bounded_memory_and_is_left_out() {
     let mut editor = connected([]).await;
     editor.raw(&vec![b'['; (64 << 20) + 1]);
     editor.until(|editor| !editor.complaints().is_empty()).await;
-    assert_eq!(lines(&editor), ["a line of more than 64 MiB, left out"], "it is told before it has ended");
+    assert_eq!(lines(&editor), ["a line of more than 64 MiB was skipped"], "it is told before it has ended");
     editor.raw(&vec![b'['; 1 << 20]);
     editor.raw(b"\n");
     assert!(editor.call("session/list", json!({})).await.is_ok());

@@ -429,7 +429,7 @@ fn always_covers_a_command_however_it_is_written_and_nothing_more() {
     let mut command = place.run(&server, &["--approve", "ask", "--sandbox", "unconfined", "Touch"]);
     let finished = finish_with(&mut command, "a\np\nn\nn\n");
     assert_eq!(finished.code, Some(0), "{finished:?}");
-    let rule = "execute `touch a 'b c'` and no other command, for any time, without a sandbox";
+    let rule = "execute `touch a 'b c'` and no other command, with any timeout, without a sandbox";
     assert!(finished.err.contains(&format!("  always: {rule}\n")), "{finished:?}");
     assert_eq!(finished.err.matches("approved by the remembered rule").count(), 1, "{finished:?}");
     assert!(place.has("a") && place.has("b c") && !place.has("d") && !place.has("e"));

@@ -185,7 +185,7 @@ fn a_key_is_kept_for_nobody_else_is_used_and_is_forgotten() {
     place.out(&["auth", "remove", "openai"]);
     assert!(place.out(&["auth", "list"]).contains("there are no keys"));
     fs::write(&file, "{").unwrap();
-    assert!(finish(&mut place.command(&["auth", "list"])).one_message().contains("remove it and begin anew"));
+    assert!(finish(&mut place.command(&["auth", "list"])).one_message().contains("remove it and start afresh"));
     assert!(place.out(&["doctor"]).contains("none are set; those that are kept: "));
 }
 

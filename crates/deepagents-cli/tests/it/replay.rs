@@ -216,14 +216,16 @@ fn what_cannot_be_played_or_recorded_is_refused_with_the_reason() {
     let none = dir.path().join("none.jsonl");
     assert!(finish(&mut replay(&none)).wrong_usage().contains("none.jsonl` cannot be opened"));
     fs::write(&file, "{\"hello\":1}\n").unwrap();
-    assert!(finish(&mut replay(&file)).wrong_usage().contains("this is no recording"));
+    assert!(finish(&mut replay(&file)).wrong_usage().contains("this is not a recording"));
     let server = Server::start([]);
     let finished = finish(record(&root, &server, &file).args(["--no-save", "Write"]));
     assert!(finished.wrong_usage().contains("exists already and is not overwritten"), "{finished:?}");
     assert_eq!(server.requests().len(), 0, "no model is asked for a run that cannot be recorded");
     let newer = "{\"kind\":\"recording\",\"v\":3}\n";
     fs::write(&file, newer).unwrap();
-    assert!(finish(&mut replay(&file)).wrong_usage().contains("is of version 3, this program reads versions up to 2"));
+    assert!(
+        finish(&mut replay(&file)).wrong_usage().contains("has version 3, but this program reads versions up to 2")
+    );
     let header = json!({"kind": "run_recording", "v": 1, "program": "other", "agent": "a", "model": "m:m", "profile": {"cache_marks": true}});
     fs::write(&file, format!("{header}\n")).unwrap();
     assert!(finish(&mut replay(&file)).wrong_usage().contains("not made with `deepagents run --record`"));

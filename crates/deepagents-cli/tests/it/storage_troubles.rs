@@ -52,7 +52,7 @@ fn a_file_that_reaches_the_limit_of_its_size_is_told() {
     command.arg("--db").arg(dir.path().join("t.db")).arg("Talk");
     let finished = finish(&mut within(r#"ulimit -f 1500; exec "$@""#, &command));
     assert_eq!(finished.code, Some(1), "{}", finished.err);
-    assert!(finished.err.contains("there is no room") && finished.err.contains("ulimit -f"), "{}", finished.err);
+    assert!(finished.err.contains("there is no space left") && finished.err.contains("ulimit -f"), "{}", finished.err);
 }
 
 #[test]

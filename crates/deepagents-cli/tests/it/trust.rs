@@ -148,7 +148,7 @@ fn the_record_is_the_users_alone_and_one_that_is_damaged_stops_the_run() {
     assert_eq!(fs::metadata(file.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
     fs::write(&file, "{\"v\": 1, \"records\": [").unwrap();
     let stopped = finish(place.run(&server).arg("Go"));
-    assert!(stopped.one_message().contains("cannot be understood"), "{stopped:?}");
+    assert!(stopped.one_message().contains("cannot be parsed"), "{stopped:?}");
     fs::write(&file, "{\"v\": 99, \"records\": []}").unwrap();
     assert!(place.trust(&["list"]).one_message().contains("version 99"));
 }
@@ -162,7 +162,7 @@ fn list_show_and_revoke_say_what_was_agreed_to_and_take_it_back() {
     assert!(
         shown
             .out
-            .contains("asks for the place of the standard general-purpose, the model openai:gpt-5, the tools execute"),
+            .contains("asks for the role of the standard general-purpose, the model openai:gpt-5, the tools execute"),
         "{shown:?}"
     );
     assert!(shown.out.contains("the sub-agent pusher, the model groq:big for pusher"), "{shown:?}");
@@ -204,7 +204,7 @@ fn at_a_terminal_it_is_shown_with_source_and_hash_and_an_answer_is_remembered() 
     let mut terminal = Terminal::start(place.run(&server).env("NO_COLOR", "1").arg("Go"));
     terminal.wait_for("leaves it out): ");
     let seen = terminal.seen.replace("\r\n   ┊ ", "");
-    for what in ["/.deepagents/agents/general-purpose.md", "sha256 ", "asks for the place of the standard"] {
+    for what in ["/.deepagents/agents/general-purpose.md", "sha256 ", "asks for the role of the standard"] {
         assert!(seen.contains(what), "{what}: {seen:?}");
     }
     assert!(server.requests().is_empty());

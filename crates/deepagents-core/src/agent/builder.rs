@@ -92,11 +92,11 @@ pub enum BuildError {
         second: String,
     },
     /// Providers reject the tool's name.
-    #[error("`{0}` is no name for a tool: providers want 1 to 64 of A-Z, a-z, 0-9, _ and -")]
+    #[error("`{0}` is not a valid tool name: providers accept 1 to 64 of the characters A-Z, a-z, 0-9, _ and -")]
     ToolName(String),
     /// A tool's schema does not describe an object.
     #[error(
-        "the arguments of tool `{0}` are not an object: make them the fields of a struct, or of a schema of type object"
+        "the arguments of tool `{0}` are not an object: make them the fields of a struct, or give a schema of type object"
     )]
     ToolSchema(String),
     /// Two types use the same channel name.

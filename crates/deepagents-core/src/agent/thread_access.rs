@@ -228,13 +228,12 @@ impl ThreadAccess {
         fold.state.apply(&update)?;
         check_last_results(fold.state.messages())?;
         if node == Node::Model && left.is_some_and(|id| is_left_behind(fold.state.messages(), &id)) {
-            let what =
-                "calls of the last answer wait for results; give those first, or put another answer in its place";
-            return Err(Error::Input(format!("thread `{thread}` cannot be changed as the model: {what}")));
+            let what = "calls of the last answer are waiting for results; add those first, or replace the answer";
+            return Err(Error::Input(format!("thread `{thread}` cannot be changed on behalf of the model: {what}")));
         }
         if node == Node::Model && fold.state.messages().iter().last().is_none_or(|m| m.as_assistant().is_none()) {
-            let what = "the last message is to be its answer";
-            return Err(Error::Input(format!("thread `{thread}` cannot be changed as the model: {what}")));
+            let what = "the last message must be the model's answer";
+            return Err(Error::Input(format!("thread `{thread}` cannot be changed on behalf of the model: {what}")));
         }
         let put = |op: &&MessageOp| matches!(op, MessageOp::Put(message) if message.as_assistant().is_some());
         let answers = update.get::<MessagesChannel>().flatten().filter(put).count();

@@ -166,7 +166,7 @@ enum Given {
 #[non_exhaustive]
 pub enum DecisionError {
     /// No open question has this id.
-    #[error("no open question is named `{id}`; open are: {}", if open.is_empty() { "none".to_owned() } else { open.join(", ") })]
+    #[error("no open question is named `{id}`; the open ones are: {}", if open.is_empty() { "none".to_owned() } else { open.join(", ") })]
     Unknown {
         /// The id as given.
         id: String,
@@ -174,7 +174,7 @@ pub enum DecisionError {
         open: Vec<String>,
     },
     /// The question has been answered already.
-    #[error("question `{id}` has been answered before")]
+    #[error("question `{id}` has already been answered")]
     Answered {
         /// The question.
         id: String,
@@ -214,7 +214,7 @@ pub enum DecisionError {
         id: String,
     },
     /// The JSON is not a decision.
-    #[error("this is no decision: {0}; the types are approve, edit, reject and respond")]
+    #[error("this is not a decision: {0}; the types are approve, edit, reject and respond")]
     Shape(String),
     /// The number of answers differs from the number of questions.
     #[error("{given} answers were given to {open} questions; give one for each, in order, or name the questions")]

@@ -181,7 +181,7 @@ impl ActionRequest {
                 return Err(DecisionError::UnknownTool { id, tool, known: self.tools.clone() });
             }
             if !edited_action.args.is_object() {
-                let why = "the arguments of an edited call are an object".to_owned();
+                let why = "the arguments of an edited call must be an object".to_owned();
                 return Err(DecisionError::Arguments { id, why });
             }
         }

@@ -35,7 +35,7 @@ use crate::ids::LogPosition;
 /// # Ok::<(), deepagents_core::journal::JournalError>(()) }).unwrap();
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no journal",
+    message = "`{Self}` is not a journal",
     note = "`MemoryJournal::new()` is one, and so is `Sqlite::open(path).await?` of `deepagents-persist`"
 )]
 pub trait Journal: Send + Sync + 'static {

@@ -21,7 +21,9 @@ pub enum JournalError {
         found: LogPosition,
     },
     /// Another owner works on the thread.
-    #[error("thread `{thread}` is being worked on by {owner} until {until}; wait for its end or take it over")]
+    #[error(
+        "thread `{thread}` is being worked on by {owner} until {until}; wait for that to end, or take the thread over"
+    )]
     Busy {
         /// The thread.
         thread: ThreadId,
@@ -45,7 +47,7 @@ pub enum JournalError {
         thread: ThreadId,
     },
     /// The thread exists already.
-    #[error("thread `{thread}` exists already; choose another name or delete it first")]
+    #[error("thread `{thread}` already exists; choose another name or delete it first")]
     Exists {
         /// The thread.
         thread: ThreadId,
@@ -106,7 +108,8 @@ pub enum JournalError {
     },
     /// A newer version of this library wrote the record.
     #[error(
-        "record {position} of thread `{thread}` has version {version}, this program knows {} and older; update the program",
+        "record {position} of thread `{thread}` has version {version}, but this program knows only {} and older; \
+         update the program",
         super::RECORD_VERSION
     )]
     Newer {
@@ -119,7 +122,7 @@ pub enum JournalError {
     },
     /// The storage is temporarily unavailable: it is locked or busy, a connection was lost, or a timeout elapsed.
     /// Whether the call took effect is unknown; an append may be retried unchanged.
-    #[error("the journal's storage cannot be used at the moment: {source}")]
+    #[error("the journal's storage is unavailable at the moment: {source}")]
     Unavailable {
         /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,

@@ -246,7 +246,7 @@ impl Claiming {
     async fn done(mut self) -> Result<Fence, JournalError> {
         let claimed = match &mut self.claim {
             Some(claim) => claim.as_mut().await,
-            None => Err(JournalError::Storage("the claim was made before".into())),
+            None => Err(JournalError::Storage("the claim was already made".into())),
         };
         self.claim = None;
         claimed
@@ -300,12 +300,12 @@ impl Heartbeat {
                 // Likewise if it was frozen while waiting for the response: the timeout elapsed before the response
                 // could be read.
                 Err(_) if Instant::now() >= until + pause / 2 => next = Duration::ZERO,
-                Err(_) => return lost.lose(self.unavailable("no renewal was answered")),
+                Err(_) => return lost.lose(self.unavailable("no renewal got an answer")),
             }
         }
     }
 
     fn unavailable(&self, why: &str) -> JournalError {
-        JournalError::Unavailable { source: format!("the lease of thread `{}` ran out: {why}", self.thread).into() }
+        JournalError::Unavailable { source: format!("the lease of thread `{}` expired: {why}", self.thread).into() }
     }
 }

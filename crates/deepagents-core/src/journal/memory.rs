@@ -250,7 +250,7 @@ impl Threads for MemoryJournal {
         self.with(|inner, now| {
             let found = inner.owned(thread, fence, now)?;
             if !found.has_snapshot(positions.end) {
-                let reason = "there is no snapshot that could stand for what is before it";
+                let reason = "there is no snapshot to replace what comes before it";
                 return Err(JournalError::NoState { thread: thread.to_owned(), position: positions.end, reason });
             }
             found.remove(&positions);

@@ -223,7 +223,7 @@ pub fn check_child(thread: &str, parent: &str) -> Result<(), JournalError> {
     match thread.strip_prefix(parent).and_then(|rest| rest.strip_prefix('/')) {
         Some(name) if !name.is_empty() => Ok(()),
         _ => {
-            let reason = "a child's name is that of its parent, a slash, and a name";
+            let reason = "a child's name must be its parent's name, a slash, and a name of its own";
             Err(JournalError::Name { thread: thread.to_owned(), reason })
         }
     }

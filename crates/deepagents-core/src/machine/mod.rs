@@ -148,7 +148,7 @@ impl Machine {
                     return Err(RouteError {
                         from: from.as_str(),
                         jump_to: go.as_str(),
-                        reason: "no call of the last answer waits for a result",
+                        reason: "no call of the last answer is waiting for a result",
                     });
                 }
                 self.phase = Phase::Tools;
@@ -365,7 +365,7 @@ mod tests {
         let error = machine.hooks_done(JumpTo::Tools, &StepInput::default()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "before_agent asked for `tools`, but no call of the last answer waits for a result"
+            "before_agent asked for `tools`, but no call of the last answer is waiting for a result"
         );
     }
 

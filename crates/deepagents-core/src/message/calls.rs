@@ -125,7 +125,7 @@ pub(crate) fn check(messages: &Messages, from: usize) -> Result<(), HistoryError
                 }
                 None => {
                     return Err(HistoryError(format!(
-                        "message {position} is a result of `{}`, but no call before it waits for one",
+                        "message {position} is a result of `{}`, but no earlier call is waiting for one",
                         result.call_id
                     )));
                 }

@@ -17,7 +17,7 @@ use crate::tool::{DynTool, ToolSet};
 
 /// The object-safe form of [`Middleware`]. It is implemented for every middleware; do not implement it directly.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no middleware",
+    message = "`{Self}` is not a middleware",
     note = "a middleware is a type that implements `Middleware`, or a closure given to the function of a hook, such as `before_model`"
 )]
 pub trait DynMiddleware: Send + Sync + 'static {

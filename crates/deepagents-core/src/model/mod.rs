@@ -51,7 +51,7 @@ pub use tool_spec::ToolSpec;
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no model",
+    message = "`{Self}` is not a model",
     note = "a model is made by its name with `Registry::model(\"provider:model\")`, or is a type that implements `ChatModel`"
 )]
 pub trait ChatModel: Send + Sync + 'static {

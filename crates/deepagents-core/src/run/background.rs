@@ -78,7 +78,7 @@ pub(crate) fn agent_of<'a>(
         match found {
             Some(found) => Ok(Some(found.below(&above, journal))),
             None => Err(Error::Input(format!(
-                "thread `{thread}` is that of `{name}`, which agent `{}` does not know: give it that agent again",
+                "thread `{thread}` belongs to `{name}`, which agent `{}` does not know: give it that sub-agent again",
                 above.name
             ))),
         }

@@ -279,7 +279,7 @@ impl RunInput {
         }
         if !self.resume && !self.answers.is_empty() {
             return Err(Error::Input(
-                "answers go with `RunInput::resume`; a new message makes the thread go on without them".to_owned(),
+                "pass answers with `RunInput::resume`; a new message continues the thread without them".to_owned(),
             ));
         }
         match self.update.entries().iter().map(UpdateEntry::spec).find(|channel| !channel.is_from_input()) {

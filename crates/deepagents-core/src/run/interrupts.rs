@@ -106,7 +106,8 @@ impl Driver {
     pub(super) fn check_can_wait(&self) -> Result<()> {
         if !self.is_below && !self.log.is_kept() {
             return Err(Error::Input(
-                "a call waits for a decision, but the run has no thread to keep it in: give the agent a journal and the run a thread"
+                "a call is waiting for a decision, but the run has no thread to keep it in: give the agent a journal \
+                 and the run a thread"
                     .to_owned(),
             ));
         }

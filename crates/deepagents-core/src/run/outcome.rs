@@ -79,7 +79,7 @@ impl Outcome {
     /// Returns an error if there is none or it does not deserialise as `T`.
     pub fn structured<T: DeserializeOwned>(&self) -> Result<T> {
         let value = self.structured_json().ok_or_else(|| {
-            Error::Input("the run gave no structured response; ask for one with `response_format`".to_owned())
+            Error::Input("the run produced no structured response; ask for one with `response_format`".to_owned())
         })?;
         crate::structured::answer(value).map_err(Error::other)
     }

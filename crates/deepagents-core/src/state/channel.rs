@@ -99,7 +99,7 @@ pub enum ChannelError {
         reason: String,
     },
     /// The channel cannot be changed by a run's input.
-    #[error("channel `{0}` cannot be given with the input of a run: the agent keeps it; change it with `update_state`")]
+    #[error("channel `{0}` cannot be set by the input of a run: the agent maintains it; change it with `update_state`")]
     NotInput(&'static str),
     /// This agent does not declare the channel.
     #[error(
@@ -117,7 +117,7 @@ pub enum ChannelError {
     },
     /// The value would not survive being stored in the log: it contains data that JSON cannot express or that the
     /// channel's types do not read back.
-    #[error("channel `{channel}`: this cannot be stored as JSON and read again: {reason}")]
+    #[error("channel `{channel}`: the value cannot be stored as JSON and read back: {reason}")]
     NotStorable {
         /// The channel.
         channel: &'static str,

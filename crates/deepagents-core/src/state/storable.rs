@@ -42,7 +42,11 @@ struct Finite;
 
 impl Finite {
     fn number(number: f64) -> Result<(), Error> {
-        if number.is_finite() { Ok(()) } else { Err(Error::custom(format!("JSON has no number {number}"))) }
+        if number.is_finite() {
+            Ok(())
+        } else {
+            Err(Error::custom(format!("JSON cannot represent the number {number}")))
+        }
     }
 }
 

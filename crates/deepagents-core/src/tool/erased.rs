@@ -26,7 +26,7 @@ use crate::state::ChannelSpec;
 /// assert_eq!(tools[0].spec().name, "now");
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no tool",
+    message = "`{Self}` is not a tool",
     note = "`tool_fn(name, description, |args: Args, cx| async move {{ … }})` makes a tool of a closure, or of an `async fn` with these \
             arguments"
 )]

@@ -256,7 +256,7 @@ async fn answers_without_resuming_are_refused_and_leave_what_waits_as_it_was() {
     let end = journal.threads().get("t").await.unwrap().unwrap().end;
     let wrong = RunInput::new("go on").thread("t").decide(&ids(&waits)[0], YES);
     let refused = agent.invoke(wrong).await.unwrap_err();
-    assert!(refused.to_string().contains("answers go with `RunInput::resume`"), "{refused}");
+    assert!(refused.to_string().contains("pass answers with `RunInput::resume`"), "{refused}");
     assert_eq!(journal.threads().get("t").await.unwrap().unwrap().end, end, "nothing is written");
     let second = answer(&agent, &ids(&waits)[0]).await;
     assert_eq!(answer(&agent, &ids(&second)[0]).await.text(), "done");
@@ -278,7 +278,7 @@ async fn what_is_said_while_a_call_waits_is_kept_and_stands_behind_its_result() 
     let expected = ["result: approve approve", "user: one more thing", "user: and hurry", "assistant: done"];
     assert_eq!(lines(done.messages())[2..], expected);
     let over = agent.invoke(RunInput::resume("t").message("too late")).await.unwrap_err();
-    assert!(over.to_string().contains("has ended and takes no messages"), "{over}");
+    assert!(over.to_string().contains("has ended and takes no more messages"), "{over}");
 }
 
 #[tokio::test]

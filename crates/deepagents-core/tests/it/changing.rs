@@ -74,7 +74,7 @@ async fn a_change_as_the_tools_is_followed_by_the_model() {
     let (agent, _, position) = changed(Node::Model, answer_with_a_call()).await;
     position.unwrap();
     let refused = agent.update_state_as("t", Node::Model, answer_with_a_call()).await.unwrap_err();
-    assert!(refused.to_string().contains("wait for results"), "{refused}");
+    assert!(refused.to_string().contains("waiting for results"), "{refused}");
     let result = ToolMessage {
         call_id: "c9".to_owned(),
         name: "echo".to_owned(),

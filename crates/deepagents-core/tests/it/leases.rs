@@ -266,7 +266,7 @@ async fn a_lease_of_another_thread_is_refused_and_given_up() {
     let lease = claimed(&shared, "worker").await.unwrap();
     let agent = worker(&journal, vec![Turn::text("done")]);
     let refused = agent.invoke(RunInput::new("go").owned(lease).thread("u")).await.unwrap_err();
-    assert_eq!(refused.to_string(), "the lease is of thread `t`, the run goes on with `u`");
+    assert_eq!(refused.to_string(), "the lease is for thread `t`, but the run continues `u`");
     // The thread was released, and its next owner keeps others away.
     let next = claimed(&shared, "next").await.unwrap();
     agent.update_state("t", Update::message(Message::user("x"))).await.unwrap_err();

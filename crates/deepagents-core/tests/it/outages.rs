@@ -124,7 +124,7 @@ async fn a_lease_says_why_it_was_lost() {
     lease.lost().cancelled().await;
     let why = lease.why_lost().unwrap();
     assert!(matches!(&why, JournalError::Unavailable { .. }), "{why}");
-    assert!(why.to_string().contains("the lease of thread `t` ran out: "), "{why}");
+    assert!(why.to_string().contains("the lease of thread `t` expired: "), "{why}");
 
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let lease = Lease::claim(journal.clone(), "t", Claim::new("first", LEASE)).await.unwrap();

@@ -77,9 +77,9 @@ fn lost() -> Vec<(Update, &'static str)> {
     vec![
         (
             Update::new::<Level>(f64::NAN),
-            "channel `level`: this cannot be stored as JSON and read again: JSON has no number NaN",
+            "channel `level`: the value cannot be stored as JSON and read back: JSON cannot represent the number NaN",
         ),
-        (Update::new::<Level>(f64::INFINITY), "JSON has no number inf"),
+        (Update::new::<Level>(f64::INFINITY), "JSON cannot represent the number inf"),
         (Update::new::<Guess>(Some(f32::NAN)), "channel `guess`"),
         (Update::new::<Grid>(pairs()), "key must be a string"),
         (Update::new::<Tree>(nested(97)), "nested more than 96 levels deep"),

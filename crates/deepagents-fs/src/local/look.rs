@@ -55,7 +55,7 @@ pub(super) fn look(path: &VPath, directory: impl AsFd, name: &OsStr, limits: Rea
         FileType::Directory => FileVersion::Directory { mode: Some(host.st_mode & 0o7777) },
         FileType::Symlink => match readlinkat(&directory, name, Vec::new()).at(path)?.into_string() {
             Ok(target) => FileVersion::Link { target },
-            Err(_) => FileVersion::unrecorded("it is a link whose target is no text"),
+            Err(_) => FileVersion::unrecorded("it is a link whose target is not text"),
         },
         FileType::RegularFile => {
             match openat(&directory, name, OFlags::RDONLY | OFlags::NOFOLLOW | SAFE, Mode::empty()) {

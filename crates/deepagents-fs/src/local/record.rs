@@ -42,7 +42,7 @@ pub(super) struct ThreadRecorder {
 
 impl From<UndoError> for FsError {
     fn from(error: UndoError) -> Self {
-        let reason = format!("what it held cannot be kept ({error}), so it was not changed");
+        let reason = format!("what it held cannot be recorded ({error}), so it was not changed");
         Self::io(&VPath::root(), io::ErrorKind::Other, reason)
     }
 }
@@ -56,7 +56,7 @@ impl Recorder {
     pub(super) fn open(root: &Path, store: &UndoStore, sync: bool) -> io::Result<Self> {
         let database = Database::new(store)?;
         if database.options.file.starts_with(root) {
-            let inside = "what is changed in it would be kept inside of it; keep it elsewhere";
+            let inside = "the undo database would be inside the directory whose changes it records; put it elsewhere";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, inside));
         }
         let directory = hash_of(root.as_os_str().as_encoded_bytes()).chars().take(16).collect();

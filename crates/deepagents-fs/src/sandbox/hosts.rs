@@ -46,7 +46,7 @@ enum Hosts {
 
 /// A text is not a valid host pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` names no host for an allow-list: {reason}")]
+#[error("`{text}` is not a valid host for an allow-list: {reason}")]
 pub struct HostPatternError {
     /// The text.
     pub text: String,
@@ -95,15 +95,15 @@ impl FromStr for HostPattern {
         let hosts = match host.strip_prefix("*.") {
             Some(parent) => match Host::parse(parent).map_err(refuse)? {
                 Host::Name(name) => Hosts::Below(name),
-                Host::Address(_) => return Err(refuse("nothing is below an address")),
+                Host::Address(_) => return Err(refuse("an address has no subdomains")),
             },
             None if host.contains('*') => {
-                return Err(refuse("a star stands in front, as in `*.example.org`"));
+                return Err(refuse("a star is only allowed at the front, as in `*.example.org`"));
             }
             None => Hosts::One(Host::parse(host).map_err(refuse)?),
         };
         if matches!(&hosts, Hosts::One(Host::Address(address)) if address.is_unspecified() || address.is_multicast()) {
-            return Err(refuse("the address is not that of a host"));
+            return Err(refuse("the address does not belong to a single host"));
         }
         Ok(Self { hosts, port })
     }
@@ -157,25 +157,25 @@ impl Host {
             return Err("a host is missing");
         }
         if name.len() > 253 {
-            return Err("a name has 253 characters at most");
+            return Err("a name may have at most 253 characters");
         }
         if !name.is_ascii() {
             return Err("write names beyond ASCII in their ASCII form, `xn--…`");
         }
         for label in name.split('.') {
             if label.is_empty() || label.len() > 63 {
-                return Err("the parts of a name between the dots have 1 to 63 characters");
+                return Err("the parts of a name between the dots must have 1 to 63 characters");
             }
             let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
             if !label.bytes().all(allowed) || label.starts_with('-') || label.ends_with('-') {
-                return Err("a name is made of letters, digits, `-` and `_`, with dots between its parts");
+                return Err("a name may only contain letters, digits, `-` and `_`, with dots between its parts");
             }
         }
         // The system resolver would take `127.1`, `0x7f000001` and `2130706433` for addresses.
         let last = name.rsplit('.').next().unwrap_or_default();
         let hexadecimal = last.strip_prefix("0x").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()));
         if hexadecimal || last.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err("write an IPv4 address as four decimal numbers without zeros in front");
+            return Err("write an IPv4 address as four decimal numbers without leading zeros");
         }
         Ok(Self::Name(name))
     }
@@ -222,7 +222,7 @@ fn split_port(text: &str) -> Result<(&str, Option<u16>), &'static str> {
         None => (text, None),
     };
     if host.starts_with('[') != host.ends_with(']') || (host.contains(':') && !host.starts_with('[')) {
-        return Err("write an IPv6 address in brackets, with the port behind them");
+        return Err("write an IPv6 address in brackets, with the port after them");
     }
     let Some(port) = port else { return Ok((host, None)) };
     let number = port.bytes().all(|byte| byte.is_ascii_digit()).then(|| port.parse().ok()).flatten();

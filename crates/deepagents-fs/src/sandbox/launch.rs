@@ -205,7 +205,8 @@ pub(crate) fn try_out(sandbox: &Sandbox) -> SandboxReport {
         (None, Some(report), Some(Exit::Code(0)), End::Exited(_)) => report,
         (None, Some(_), Some(exit), _) => SandboxReport::none(format!("`true` did not succeed in it: {exit}")),
         _ => SandboxReport::none(
-            "the helper did not answer as one; the program must call `deepagents_fs::sandbox::init()` first in `main`",
+            "the helper did not answer as expected; the program must call `deepagents_fs::sandbox::init()` first in \
+             `main`",
         ),
     }
 }

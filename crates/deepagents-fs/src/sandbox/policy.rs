@@ -180,7 +180,7 @@ impl Default for Limits {
 #[non_exhaustive]
 pub enum PolicyError {
     /// The workspace is, or contains, a part of the system.
-    #[error("a workspace at {} would lay the whole system open; choose a directory of its own", .0.display())]
+    #[error("a workspace at {} would expose the whole system; choose a directory of its own", .0.display())]
     TooWide(PathBuf),
     /// A host directory is missing.
     #[error("{} cannot be shown in the sandbox: {reason}", .path.display())]

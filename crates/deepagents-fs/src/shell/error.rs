@@ -47,7 +47,7 @@ pub enum ShellError {
         reason: String,
     },
     /// This machine or this program cannot provide the requested sandbox.
-    #[error("commands are to run in a sandbox, and there is none: {0}; to run without one, choose Unconfined")]
+    #[error("commands must run in a sandbox, but there is none: {0}; to run without one, choose Unconfined")]
     NoSandbox(SandboxReport),
     /// The sandbox could not be set up for this command.
     #[error("the sandbox could not be set up ({step}): {reason}")]

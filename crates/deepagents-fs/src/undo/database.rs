@@ -152,7 +152,7 @@ impl Database {
                 Err(error) if is_busy(&error) && Instant::now() < until => std::thread::sleep(PAUSE),
                 db => {
                     let db =
-                        db?.ok_or_else(|| UndoError("it is of another program or of a newer version".to_owned()))?;
+                        db?.ok_or_else(|| UndoError("it belongs to another program or to a newer version".to_owned()))?;
                     return Ok(Open { db, inode: (meta.dev(), meta.ino()), synced: false });
                 }
             }

@@ -163,7 +163,7 @@ impl Planner<'_> {
                 (Some(reason), Some(own)) => own.reason = own.reason.or(reason),
                 (None, Some(_)) => {
                     wanted.remove(&path);
-                    let reason = format!("{above}, which is no directory, is in the way");
+                    let reason = format!("{above}, which is not a directory, is in the way");
                     plan.skipped.push(Skipped { path, reason });
                 }
                 _ => {}
@@ -187,8 +187,8 @@ impl Planner<'_> {
     fn missing(&self, to: &FileVersion) -> Option<String> {
         match to {
             FileVersion::Unrecorded { reason } => Some(reason.clone()),
-            FileVersion::File { stored: false, .. } => Some("it is larger than what is kept".to_owned()),
-            FileVersion::File { hash, .. } if !(self.has)(hash) => Some("its content is no longer kept".to_owned()),
+            FileVersion::File { stored: false, .. } => Some("it was too large to be stored".to_owned()),
+            FileVersion::File { hash, .. } if !(self.has)(hash) => Some("its content is no longer stored".to_owned()),
             _ => None,
         }
     }
@@ -196,9 +196,9 @@ impl Planner<'_> {
     /// Returns the reason the current version cannot be replaced: it could not be restored later.
     fn would_be_lost(&self, now: &FileVersion) -> Option<String> {
         match now {
-            FileVersion::Unrecorded { reason } => Some(format!("what is there cannot be kept: {reason}")),
+            FileVersion::Unrecorded { reason } => Some(format!("what is there cannot be stored: {reason}")),
             FileVersion::File { size, .. } if *size > self.max_file => {
-                Some("what is there is larger than what is kept".to_owned())
+                Some("what is there is too large to be stored".to_owned())
             }
             _ => None,
         }

@@ -149,7 +149,7 @@ async fn rules_about_very_many_single_files_are_refused_and_say_so() {
         fs::File::create(jail.path(&format!("many/{number}.x"))).unwrap();
     }
     let refused = jail.shell.run(Command::new("true"), Default::default(), None).await.unwrap_err().to_string();
-    assert!(refused.contains("write them about directories"), "{refused}");
+    assert!(refused.contains("use directories instead"), "{refused}");
 }
 
 #[tokio::test]

@@ -77,7 +77,7 @@ impl Callback {
 async fn serve(mut stream: TcpStream, state: &str) -> Said {
     let Ok(Ok(Some(target))) = timeout(REQUEST, target(&mut stream)).await else { return Said::Nothing };
     let (said, status, words) = match target.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('?')) {
-        None => (Said::Nothing, "404 Not Found", "There is nothing here.".to_owned()),
+        None => (Said::Nothing, "404 Not Found", "There is no such page.".to_owned()),
         Some(query) => read(query, state),
     };
     // The browser may have disconnected.
@@ -89,7 +89,7 @@ async fn serve(mut stream: TcpStream, state: &str) -> Said {
 fn read(query: &str, state: &str) -> (Said, &'static str, String) {
     let value = |name: &str| form_value(query, name);
     if value("state").as_deref() != Some(state) {
-        let words = "This is not the answer to the login that is under way.".to_owned();
+        let words = "This is not the answer to the login in progress.".to_owned();
         return (Said::Nothing, "400 Bad Request", words);
     }
     if let Some(error) = value("error") {
@@ -99,7 +99,7 @@ fn read(query: &str, state: &str) -> (Said, &'static str, String) {
         return (Said::Refused(words.clone()), "200 OK", format!("The login was refused. {words}"));
     }
     if value("code").is_none() {
-        return (Said::Nothing, "400 Bad Request", "This is no answer to a login.".to_owned());
+        return (Said::Nothing, "400 Bad Request", "This is not an answer to a login.".to_owned());
     }
     let done = "Done. You can close this page and go back to the terminal.".to_owned();
     (Said::Agreed(query.to_owned()), "200 OK", done)

@@ -56,7 +56,7 @@ pub(super) async fn issuer(url: &str, client: &LoginClient, challenge: Option<&s
                 return Ok(Issuer { manager, metadata, resource: seen.resource.unwrap_or(base) });
             }
             Ok(_) => {
-                let words = format!("nobody says who issues its tokens: {}", problems.join("; "));
+                let words = format!("it is not known who issues its tokens: {}", problems.join("; "));
                 return Err(LoginError::Refused(text::line(&words, 400)));
             }
             Err(AuthError::ProtectedResourceMetadataInvalid { reason, .. }) if ends_with_slash(&base, &reason) => {
@@ -140,7 +140,7 @@ impl Places {
         if let Some(path) = described_path(place) {
             let expected = self.expected(place, path);
             return match said("issuer").filter(|issuer| !is_same(issuer, &expected)) {
-                Some(other) => self.pass_over(place, &format!("it describes {other}, and not {expected}")),
+                Some(other) => self.pass_over(place, &format!("it describes {other}, not {expected}")),
                 None => Ok(answer),
             };
         }

@@ -191,7 +191,7 @@ async fn request(
 ) -> Result<Answer, LoginError> {
     let refused = |reason: String| LoginError::Refused(text::line(&reason, 400));
     if !crate::http::is_safe(endpoint) {
-        return Err(refused(format!("tokens are issued at {endpoint}, where secrets would be sent unencrypted")));
+        return Err(refused(format!("tokens are issued at {endpoint}, to which secrets would be sent unencrypted")));
     }
     let body = Serializer::new(String::new()).extend_pairs(params).finish();
     let mut made = http::Request::post(endpoint)
@@ -206,10 +206,10 @@ async fn request(
         let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
         let word = |name: &str| said.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (status, error, words) = (answer.status().as_u16(), word("error"), word("error_description"));
-        return Err(refused(format!("the issuer of tokens refuses with status {status}: {error} {words}")));
+        return Err(refused(format!("the token issuer refused with status {status}: {error} {words}")));
     }
     // The response may contain a token, so it is not shown.
-    serde_json::from_slice(answer.body()).map_err(|_| refused(format!("what {endpoint} answers is no token")))
+    serde_json::from_slice(answer.body()).map_err(|_| refused(format!("the answer of {endpoint} is not a token")))
 }
 
 /// Returns a secret, read from its file if it has one.

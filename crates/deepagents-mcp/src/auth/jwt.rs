@@ -18,7 +18,7 @@ const VALID: u64 = 300;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeyError {
     /// The key has an unknown format.
-    #[error("the private key is no key of P-256, P-384 or RSA in PEM; `openssl pkcs8 -topk8 -nocrypt` makes one")]
+    #[error("the private key is not a P-256, P-384 or RSA key in PEM; `openssl pkcs8 -topk8 -nocrypt` makes one")]
     Format,
     /// The system has no random numbers, or signing failed.
     #[error("the private key cannot sign")]

@@ -57,14 +57,15 @@ pub enum LoginError {
     #[error("{0}")]
     Refused(String),
     /// The browser did not return in time.
-    #[error("nobody has logged in within {} minutes; try again", PERSON.as_secs() / 60)]
+    #[error("nobody logged in within {} minutes; try again", PERSON.as_secs() / 60)]
     Expired,
     /// The login page is neither `https` nor on this machine, so no browser is sent there.
-    #[error("the server wants the login to be at {0}, and a browser is sent to https alone, or to this machine")]
+    #[error("the server asks to log in at {0}, but a browser is only sent to https addresses or to this machine")]
     Page(String),
     /// The issuer does not support dynamic client registration, so the client must be registered by hand.
     #[error(
-        "the issuer of tokens registers no clients by itself; register one with it, and say its id as `oauth.clientId`"
+        "the token issuer does not register clients automatically; register one there, and give its id as \
+         `oauth.clientId`"
     )]
     NoRegistration,
     /// The issuer, or the person, declined.

@@ -82,7 +82,7 @@ pub struct Entry {
 #[non_exhaustive]
 pub enum FileError {
     /// The file is not JSON.
-    #[error("it is no JSON: {reason}")]
+    #[error("it is not JSON: {reason}")]
     Json {
         /// The parse error, with line and column.
         reason: String,
@@ -91,7 +91,7 @@ pub enum FileError {
     #[error("it is not of the form {{\"mcpServers\": {{NAME: {{...}}}}}}")]
     Shape,
     /// The servers are under another key.
-    #[error("its servers are under `{key}`, and belong under `mcpServers`")]
+    #[error("its servers are under `{key}`, but belong under `mcpServers`")]
     Key {
         /// The key.
         key: String,
@@ -129,7 +129,7 @@ pub enum EntryError {
     #[error("the variables {} are not set; set them, or give defaults as in ${{NAME:-default}}", .0.join(", "))]
     Variables(Vec<String>),
     /// The URL is not `http` or `https`.
-    #[error("`{0}` is not the address of a server; it begins with http:// or https://")]
+    #[error("`{0}` is not the address of a server; it must begin with http:// or https://")]
     Url(String),
     /// The OAuth settings are inconsistent.
     #[error("`oauth`: {0}")]

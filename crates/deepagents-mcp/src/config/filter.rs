@@ -19,7 +19,7 @@ pub struct ToolFilter {
 
 /// An invalid glob.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("`{glob}` is no glob: {reason}")]
+#[error("`{glob}` is not a valid glob: {reason}")]
 pub struct FilterError {
     glob: String,
     reason: String,

@@ -168,14 +168,18 @@ impl OAuthEntry {
     pub(super) fn config(&self, made: &dyn Fn(&String) -> String) -> Result<OAuthConfig, EntryError> {
         let text = |field: &Option<String>| field.as_ref().map(made);
         let source = |value: &Option<String>, file: &Option<String>, name: &str| match (text(value), text(file)) {
-            (Some(_), Some(_)) => Err(EntryError::OAuth(format!("`{name}` and `{name}File` are both given; give one"))),
+            (Some(_), Some(_)) => {
+                Err(EntryError::OAuth(format!("`{name}` and `{name}File` are both given; give only one of them")))
+            }
             (Some(value), None) => Ok(Some(SecretSource::Value(value))),
             (None, file) => Ok(file.map(|file| SecretSource::File(file.into()))),
         };
         let secret = text(&self.client_secret).map(|secret| ClientProof::Secret(SecretSource::Value(secret)));
         let key = source(&self.private_key, &self.private_key_file, "privateKey")?.map(ClientProof::PrivateKey);
         if secret.is_some() && key.is_some() {
-            return Err(EntryError::OAuth("a client has either `clientSecret` or a private key".to_owned()));
+            return Err(EntryError::OAuth(
+                "a client may have either `clientSecret` or a private key, not both".to_owned(),
+            ));
         }
         let assertion = source(&self.assertion, &self.assertion_file, "assertion")?;
         let config = OAuthConfig {

@@ -56,7 +56,7 @@ impl Connection {
             match self.call_once(request, limit, cx).await? {
                 Ok(ServerResult::InputRequiredResult(more)) => wanted = Some(Wanted::Input(more)),
                 Ok(ServerResult::CreateTaskResult(_)) => {
-                    return Err(self.unreadable("it made a task of the call, which was not offered").into());
+                    return Err(self.unreadable("it turned the call into a task, which was not offered").into());
                 }
                 Ok(result) => {
                     let result = serde_json::to_value(result).map_err(|error| self.unreadable(&error.to_string()))?;
@@ -71,7 +71,7 @@ impl Connection {
                 },
             }
         }
-        Err(self.unreadable("it wants to know more again and again").into())
+        Err(self.unreadable("it keeps asking for more input").into())
     }
 
     /// Adds the requested input to the parameters of a call.
@@ -84,7 +84,7 @@ impl Connection {
     ) -> Result<(), CallFailure> {
         let answers = self.answers(wanted, cx).await?;
         if answers.is_empty() && wanted.request_state.is_none() {
-            return Err(self.unreadable("it wants something and does not say what").into());
+            return Err(self.unreadable("it asks for input without saying which").into());
         }
         if answers.is_empty() {
             // The server only asks for a retry later.
@@ -100,7 +100,7 @@ impl Connection {
         for page in pages {
             let answer = elicit::ask(self.handler.server(), page, cx).map_err(CallFailure::Interrupted)?;
             if answer.action != ElicitationAction::Accept {
-                return Err(self.unreadable("it wants a page opened first, and the person declined").into());
+                return Err(self.unreadable("it wants a page opened first, but the person declined").into());
             }
         }
         Ok(())
@@ -166,7 +166,8 @@ fn unfinished(result: &Value) -> Option<String> {
     let kind = result.get("resultType").filter(|kind| kind.as_str() != Some("complete") && !kind.is_null())?;
     let kind = text::line(&kind.to_string(), 40);
     Some(format!(
-        "its answer is no complete result but {kind}, which is not known; whether the call had an effect is not known"
+        "its answer is not a complete result but {kind}, which is not known; whether the call had an effect is not \
+         known"
     ))
 }
 

@@ -191,9 +191,9 @@ fn words(error: &ClientInitializeError) -> String {
         ClientInitializeError::JsonRpcError(data) => format!("it refused: {}", text::line(&data.message, 300)),
         ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
             let versions: Vec<&str> = server_supported.iter().map(ProtocolVersion::as_str).collect();
-            format!("it speaks no protocol version that is supported, only {}", text::line(&versions.join(", "), 200))
+            format!("it does not speak any supported protocol version, only {}", text::line(&versions.join(", "), 200))
         }
         ClientInitializeError::TransportError { error, .. } => http::reason(error.error.as_ref()),
-        _ => "its answer to the handshake is not what the protocol says".to_owned(),
+        _ => "its answer to the handshake does not follow the protocol".to_owned(),
     }
 }

@@ -51,7 +51,7 @@ impl Connection {
             ServerResult::ListToolsResult(page) => Ok((page.tools, page.next_cursor)),
             // One malformed tool must not hide the others.
             ServerResult::CustomResult(page) => Ok(lenient(&page.0)),
-            _ => Err(self.unreadable("its list of tools is none")),
+            _ => Err(self.unreadable("its list of tools is not a list")),
         }
     }
 }

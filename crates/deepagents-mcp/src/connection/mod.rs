@@ -182,7 +182,7 @@ impl Connection {
 
     /// Returns a guard that cancels the request on drop, unless its `id` was cleared.
     fn abandoned(&self, id: RequestId) -> Abandoned<'_> {
-        Abandoned { connection: self, id: Some(id), reason: "nobody waits for the answer" }
+        Abandoned { connection: self, id: Some(id), reason: "nobody is waiting for the answer" }
     }
 
     fn cancel(&self, id: RequestId, reason: &str) {

@@ -87,7 +87,7 @@ fn request(model: &SamplingModel, params: &CreateMessageRequestParams) -> Result
                     let source = MediaSource::Base64(image.data);
                     Block::Media(Media { kind: MediaKind::Image, mime: image.mime_type, source, name: None })
                 }
-                _ => return Err(invalid("only texts and pictures are taken here")),
+                _ => return Err(invalid("only texts and pictures are accepted here")),
             });
         }
         messages.push(match message.role {

@@ -96,8 +96,8 @@ impl Streams {
     /// Returns a stream with an error response, for a stream that the server no longer has.
     pub(super) fn lost(&self, asked: RequestId) -> Events {
         self.note(&asked, None);
-        let words = "its result was lost: the stream broke off, and the server does not know it any more; whether the \
-                     request had an effect is not known";
+        let words = "its result was lost: the stream broke off, and the server no longer knows it; whether the \
+            request had an effect is not known";
         let error = JsonRpcMessage::error(ErrorData::new(ErrorCode::INTERNAL_ERROR, words, None), Some(asked));
         stream::iter([Ok(event(&error))]).boxed()
     }

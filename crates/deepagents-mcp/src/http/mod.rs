@@ -75,7 +75,7 @@ pub(crate) fn transport_config(config: &HttpConfig) -> Result<StreamableHttpClie
             made = made.auth_header(token.trim());
             continue;
         }
-        let header: HeaderName = name.parse().map_err(|_| format!("`{name}` is no name of a header"))?;
+        let header: HeaderName = name.parse().map_err(|_| format!("`{name}` is not a valid header name"))?;
         let value =
             HeaderValue::from_str(value).map_err(|_| format!("the value of its header `{name}` cannot be sent"))?;
         headers.insert(header, value);
@@ -139,12 +139,12 @@ pub fn shown_address(address: &str) -> String {
 fn unexpected_answer(error: &StreamableHttpError<reqwest::Error>) -> Option<String> {
     Some(match error {
         StreamableHttpError::UnexpectedContentType(Some(kind)) => {
-            format!("it answered with {}, which is not what MCP servers answer with", crate::text::line(kind, 100))
+            format!("it answered with {}, which is not a content type of MCP", crate::text::line(kind, 100))
         }
-        StreamableHttpError::UnexpectedContentType(None) => "it answered with nothing that says what it is".to_owned(),
+        StreamableHttpError::UnexpectedContentType(None) => "it answered without a content type".to_owned(),
         StreamableHttpError::Io(error) => crate::text::line(&error.to_string(), 400),
         StreamableHttpError::UnexpectedServerResponse(_) | StreamableHttpError::Deserialize(_) => {
-            "its answer is not what the protocol says".to_owned()
+            "its answer does not follow the protocol".to_owned()
         }
         StreamableHttpError::UnexpectedEndOfStream => "its answer ended too early".to_owned(),
         StreamableHttpError::ServerDoesNotSupportSse => "it does not stream its answers".to_owned(),
@@ -152,7 +152,7 @@ fn unexpected_answer(error: &StreamableHttpError<reqwest::Error>) -> Option<Stri
         StreamableHttpError::ResponseBodyTooLarge { max_size } => {
             format!("its answer is longer than {} MiB", max_size >> 20)
         }
-        StreamableHttpError::SessionExpired => "it has forgotten the session".to_owned(),
+        StreamableHttpError::SessionExpired => "it no longer knows the session".to_owned(),
         _ => return None,
     })
 }

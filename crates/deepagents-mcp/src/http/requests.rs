@@ -135,7 +135,7 @@ impl Requests {
         let Some(asked) = asked else { return Ok(StreamableHttpPostResponse::Accepted) };
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Err(unusable(format!(
-                "it took the request, and gives no answer (HTTP status {})",
+                "it accepted the request but gave no answer (HTTP status {})",
                 status.as_u16()
             )));
         }
@@ -172,9 +172,9 @@ fn answers(body: &[u8], asked: &RequestId) -> Result<Vec<ServerJsonRpcMessage>, 
         return Ok(messages);
     }
     Err(unusable(match messages.is_empty() {
-        false => "it answered another request than this one".to_owned(),
+        false => "it answered a different request".to_owned(),
         true if body.trim_ascii().is_empty() => "its answer is empty".to_owned(),
-        true => format!("its answer is no message: {}", text::line(&String::from_utf8_lossy(body), SHOWN)),
+        true => format!("its answer is not a message: {}", text::line(&String::from_utf8_lossy(body), SHOWN)),
     }))
 }
 

@@ -36,7 +36,7 @@ impl Arguments {
     /// Returns the reason why providers would refuse the schema.
     pub(crate) fn new(schema: &JsonObject) -> Result<Self, String> {
         if walk::depth(schema.values()) > DEEPEST {
-            return Err(format!("its schema has more than {DEEPEST} levels"));
+            return Err(format!("its schema is nested more than {DEEPEST} levels deep"));
         }
         let whole = Value::Object(schema.clone());
         short(&whole)?;
@@ -54,10 +54,10 @@ impl Arguments {
             dangling = dangling.take().or_else(|| dangles(part, &schema));
         });
         if let Some(reference) = dangling {
-            return Err(format!("its schema refers to `{}`, which is not there", crate::text::line(&reference, 100)));
+            return Err(format!("its schema refers to `{}`, which does not exist", crate::text::line(&reference, 100)));
         }
         let schema = Value::Object(schema);
-        check_schema(&schema).map_err(|why| format!("its schema is none: {}", crate::text::line(&why, 300)))?;
+        check_schema(&schema).map_err(|why| format!("its schema is not valid: {}", crate::text::line(&why, 300)))?;
         // Resolved references are inlined by now, so the size is checked again.
         short(&schema)?;
         Ok(Self { schema: Arc::new(schema), words, renamed })
@@ -76,7 +76,7 @@ impl Arguments {
 fn short(schema: &Value) -> Result<(), String> {
     match schema.to_string().len() {
         0..=LONGEST => Ok(()),
-        length => Err(format!("its schema has {length} bytes")),
+        length => Err(format!("its schema is too long: {length} bytes")),
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) fn legal(schema: &mut Map<String, Value>) -> Result<BTreeMap<String, 
     if let Some(keyword) = ABOUT_NAMES.iter().find(|keyword| schema.contains_key(**keyword)) {
         let odd = text::line(odd, 100);
         return Err(format!(
-            "providers refuse the name of its argument `{odd}`, which `{keyword}` of its schema is about"
+            "providers refuse the name of its argument `{odd}`, which `{keyword}` in its schema refers to"
         ));
     }
     let mut taken: BTreeSet<String> = properties.keys().filter(|name| is_legal(name)).cloned().collect();

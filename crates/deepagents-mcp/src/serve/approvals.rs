@@ -27,7 +27,7 @@ pub(super) fn form(question: &ActionRequest) -> ElicitRequestParams {
         "type": "object",
         "properties": {
             FIELD: {"type": "string", "enum": kinds, "description": "What is to be done about the call"},
-            REASON: {"type": "string", "description": "Why it is rejected, or what is the answer instead of it"},
+            REASON: {"type": "string", "description": "Why it is rejected, or the answer to give instead"},
         },
         "required": [FIELD],
     });

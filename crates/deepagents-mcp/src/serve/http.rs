@@ -32,10 +32,10 @@ impl AgentServer {
         ready: impl FnOnce(&str),
     ) -> Result<(), ServeError> {
         if !address.ip().is_loopback() {
-            let why = format!("{address} can be reached by others, and there is no authorization; listen on 127.0.0.1");
+            let why = format!("{address} can be reached by others, but there is no authorization; listen on 127.0.0.1");
             return Err(ServeError::Address(why));
         }
-        let unusable = |error: std::io::Error| ServeError::Address(format!("{address} cannot be listened on: {error}"));
+        let unusable = |error: std::io::Error| ServeError::Address(format!("cannot listen on {address}: {error}"));
         let listener = TcpListener::bind(address).await.map_err(unusable)?;
         let bound = listener.local_addr().map_err(unusable)?;
         let origins = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];

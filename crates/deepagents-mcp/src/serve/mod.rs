@@ -65,7 +65,7 @@ pub struct AgentServer {
 #[non_exhaustive]
 pub enum ServeError {
     /// The handshake with the client failed.
-    #[error("the client did not begin as the protocol says: {0}")]
+    #[error("the client did not begin according to the protocol: {0}")]
     Handshake(String),
     /// The server cannot listen on the address, or the address is not loopback.
     #[error("{0}")]
@@ -232,10 +232,10 @@ impl ServerHandler for AgentServer {
     ) -> Result<CustomResult, ErrorData> {
         if request.method == UNREADABLE {
             let why = request.params.as_ref().and_then(|params| params.get("why")).cloned();
-            return Err(ErrorData::parse_error("the request is no JSON", why));
+            return Err(ErrorData::parse_error("the request is not JSON", why));
         }
         if READ.contains(&request.method.as_str()) {
-            let why = format!("the parameters of {} are not what the protocol says", request.method);
+            let why = format!("the parameters of {} do not follow the protocol", request.method);
             return Err(ErrorData::invalid_params(why, None));
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))

@@ -60,7 +60,7 @@ impl AgentServer {
 
 /// Parses the reviews of a repeated call. A decision applies only if the call raises the same request again.
 fn taken_up(state: &str) -> Result<Vec<ActionReview>, ErrorData> {
-    let unknown = |_| ErrorData::invalid_params("the state of the request is not one that was given here", None);
+    let unknown = |_| ErrorData::invalid_params("the state of the request was not issued here", None);
     let reviews: Vec<ActionReview> = serde_json::from_str(state).map_err(unknown)?;
     for name in reviews.iter().flat_map(|review| review.request.call.path.first()) {
         task::checked(name)?;

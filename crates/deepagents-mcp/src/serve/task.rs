@@ -41,11 +41,11 @@ impl AgentServer {
         let args = request.arguments.unwrap_or_default();
         let said = |value: &Value| value.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
         let Some(task) = args.get("task").and_then(said) else {
-            return Err(ErrorData::invalid_params("`task` says what is to be done, as a text", None));
+            return Err(ErrorData::invalid_params("`task` must be a text that says what is to be done", None));
         };
         let named = match args.get("thread").filter(|thread| !thread.is_null()) {
             Some(thread) => Some(said(thread).ok_or_else(|| {
-                let why = "`thread` is the thread of an earlier task, as a text; leave it out to begin a new one";
+                let why = "`thread` must be the thread of an earlier task, as a text; leave it out to begin a new one";
                 ErrorData::invalid_params(why, None)
             })?),
             None => None,
@@ -65,7 +65,7 @@ impl AgentServer {
             }
             (_, Some(thread)) if !keeps => {
                 return Err(ErrorData::invalid_params(
-                    format!("there is no thread `{thread}`: nothing is kept here"),
+                    format!("there is no thread `{thread}`: threads are not kept here"),
                     None,
                 ));
             }
@@ -181,7 +181,9 @@ pub(super) fn checked(thread: &str) -> Result<String, ErrorData> {
     let fine = thread.len() <= 64 && thread.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     match fine {
         true => Ok(thread.to_owned()),
-        false => Err(ErrorData::invalid_params(format!("`{}` names no thread", text::line(thread, 80)), None)),
+        false => {
+            Err(ErrorData::invalid_params(format!("`{}` is not the name of a thread", text::line(thread, 80)), None))
+        }
     }
 }
 

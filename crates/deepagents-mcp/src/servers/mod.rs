@@ -144,7 +144,7 @@ impl McpServers {
             resources |= known.resources;
             if server.config.tools.admits_none(known.tools.iter().map(|tool| &*tool.name)) {
                 let why =
-                    format!("MCP server {}: `allowedTools` fits none of its tools", text::line(&server.name, 100));
+                    format!("MCP server {}: `allowedTools` matches none of its tools", text::line(&server.name, 100));
                 self.0.shared.notices.withheld(&server.name, known.tools.len(), why);
             }
             for tool in known.tools.iter().filter(|tool| server.config.tools.offers(&tool.name)) {

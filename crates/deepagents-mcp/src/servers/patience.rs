@@ -26,14 +26,14 @@ impl McpServers {
             return;
         }
         for server in self.awaited() {
-            tell(cx, server, "is waited for");
+            tell(cx, server, "is still starting; waiting for it");
         }
         if timeout(patience.saturating_sub(soon), settled.as_mut()).await.is_ok() {
             return;
         }
         for server in self.awaited() {
             server.pass_over();
-            tell(cx, server, "is still starting: this goes on without its tools, which are offered once it answers");
+            tell(cx, server, "is still starting: going on without its tools, which are offered once it answers");
         }
     }
 

@@ -93,7 +93,7 @@ impl<R: AsyncRead + Unpin> MessageLines<R> {
             }
             self.read.consume(taken);
             if (end.is_some() || is_end) && self.take_line() {
-                self.tail.say("more lines on stdout than anybody can read");
+                self.tail.say("too many lines on stdout");
                 return None;
             }
             if is_end && self.waiting.is_empty() {

@@ -98,7 +98,7 @@ pub(crate) fn start(name: &str, config: &StdioConfig, shared: &Shared, tail: &St
 fn in_directory(source: std::io::Error, directory: Option<&std::path::PathBuf>) -> std::io::Error {
     match directory.filter(|directory| !directory.is_dir()) {
         Some(directory) => {
-            let words = format!("the directory `{}` is not there, which it would start in", directory.display());
+            let words = format!("the directory `{}`, in which it would start, does not exist", directory.display());
             std::io::Error::new(source.kind(), words)
         }
         None => source,

@@ -102,6 +102,6 @@ async fn globs_that_fit_no_tool_are_told_and_a_failure_is_told_once_on_one_line(
         })
         .collect();
     assert_eq!(problems.len(), 2, "{problems:?}");
-    assert!(problems.iter().any(|problem| problem.contains("alpha: `allowedTools` fits none")), "{problems:?}");
+    assert!(problems.iter().any(|problem| problem.contains("alpha: `allowedTools` matches none")), "{problems:?}");
     assert!(problems.iter().any(|problem| problem.contains("odd name could not be started")), "{problems:?}");
 }

@@ -146,9 +146,9 @@ fn an_entry_whose_parts_do_not_fit_says_what_is_missing() {
     let expected = [
         "the grant `client_credentials` needs `clientId`, and `clientSecret` or `privateKey`",
         "a secret or a key needs the `clientId` that it belongs to",
-        "a client has either `clientSecret` or a private key",
+        "a client may have either `clientSecret` or a private key, not both",
         "the grant `jwt_bearer` needs `assertion` or `assertionFile`",
-        "`assertion` and `assertionFile` are both given; give one",
+        "`assertion` and `assertionFile` are both given; give only one of them",
         "the grant `enterprise_managed` needs `identityProvider`",
     ];
     assert_eq!(problems.map(problem), expected);

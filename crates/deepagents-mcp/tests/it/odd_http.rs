@@ -192,10 +192,10 @@ async fn what_is_meant_by_an_answer_of_an_address_is_taken() {
 #[tokio::test]
 async fn whoever_waits_for_an_answer_of_an_address_that_nobody_can_use_is_told_so_at_once() {
     let cases = [
-        ("other", "it answered another request"),
-        ("202", "gives no answer"),
+        ("other", "it answered a different request"),
+        ("202", "gave no answer"),
         ("empty", "its answer is empty"),
-        ("words", "its answer is no message: Hello <b>"),
+        ("words", "its answer is not a message: Hello <b>"),
         ("page", "text/html"),
         ("nothing", "neither a result nor an error"),
         ("cut", "unreadable answer"),

@@ -152,7 +152,7 @@ async fn a_thread_that_is_no_name_and_a_task_that_is_none_are_refused() {
     servers.close().await;
     let results = results(&outcome);
     assert!(results.iter().all(|(_, error)| *error), "{results:?}");
-    assert!(results[0].0.contains("names no thread") && results[1].0.contains("task"), "{results:?}");
+    assert!(results[0].0.contains("is not the name of a thread") && results[1].0.contains("task"), "{results:?}");
     assert!(results[2].0.contains("there is no thread `mcp-gone`"), "{results:?}");
 }
 

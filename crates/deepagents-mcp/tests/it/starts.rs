@@ -62,7 +62,10 @@ async fn a_server_that_takes_long_to_start_is_gone_on_without_and_offered_once_i
     let (_, told) = run(&agent, "Go.").await;
     assert_eq!(offered(&model, 0), [""; 0]);
     let told = format!("{told:?}");
-    assert!(told.contains("slow is waited for") && told.contains("goes on without its tools"), "{told}");
+    assert!(
+        told.contains("slow is still starting; waiting for it") && told.contains("going on without its tools"),
+        "{told}"
+    );
     std::fs::write(script.file("go"), "").unwrap();
     crate::script::eventually("an answer", || servers.status()[0].state == ServerState::Connected).await;
     run(&agent, "And now?").await;
@@ -192,5 +195,11 @@ async fn it_is_said_why_an_address_was_not_reached_and_that_a_directory_is_not_t
     let status = servers.status();
     servers.close().await;
     assert!(status[0].problem().unwrap().contains("Connection refused"), "{status:?}");
-    assert!(status[1].problem().unwrap().contains("the directory `/no/such/place` is not there"), "{status:?}");
+    assert!(
+        status[1]
+            .problem()
+            .unwrap()
+            .contains("the directory `/no/such/place`, in which it would start, does not exist"),
+        "{status:?}"
+    );
 }

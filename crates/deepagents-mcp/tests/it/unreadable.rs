@@ -56,7 +56,7 @@ async fn an_answer_without_an_end_is_told_before_its_end_and_a_flood_without_an_
         (
             "lines",
             r#"yes '{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}'"#,
-            "more lines",
+            "too many lines",
         ),
     ];
     for (name, shell, expected) in cases {

@@ -16,7 +16,7 @@ impl AnswerDecoder for ChunkDecoder {
     fn event(&mut self, _name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
         let chunk = parse_json("a chunk of the answer", data.as_bytes())?;
         let Some(bytes) = chunk.get("bytes").and_then(Value::as_str) else { return Ok(Flow::More) };
-        let damaged = |_| ModelError::protocol("a chunk of the answer is no base64");
+        let damaged = |_| ModelError::protocol("a chunk of the answer is not valid base64");
         let event = BASE64_STANDARD.decode(bytes).map_err(damaged)?;
         self.0.event("", &String::from_utf8_lossy(&event), out)
     }

@@ -245,14 +245,14 @@ fn content(block: &Block) -> Result<Content<'_>, &'static str> {
                 MediaSource::Base64(data) => Source::Base64 { media_type: &media.mime, data },
                 MediaSource::Url(url) => Source::Url { url },
                 MediaSource::FileId(file_id) => Source::File { file_id },
-                _ => return Err("a medium has a source that the Messages API does not know"),
+                _ => return Err("a media block has a source that the Messages API does not know"),
             };
             match media.kind {
                 MediaKind::Image => Content::Image { source },
                 _ => Content::Document { source, title: media.name.as_deref() },
             }
         }
-        _ => return Err("a block is of a kind that is sent verbatim or not at all"),
+        _ => return Err("a block is of a kind that cannot be converted, only sent verbatim"),
     })
 }
 

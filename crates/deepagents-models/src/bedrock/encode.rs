@@ -16,7 +16,7 @@ use crate::body::{self, Extra, Fields, RequestBody, RunStart, WrittenFields, wir
 pub(super) fn body(wire: &Converse, request: &ModelRequest) -> Result<RequestBody, ModelError> {
     if request.output_schema.is_some() {
         return Err(ModelError::invalid(
-            "Converse does not hold answers to a schema; offer a tool with that schema instead",
+            "Converse cannot hold answers to a schema; offer a tool with that schema instead",
         ));
     }
     let extra = Extra { model: &wire.extra, request: &request.settings.extra };

@@ -115,7 +115,7 @@ fn medium(media: &Media, at: usize) -> Result<Value, ModelError> {
         MediaSource::Url(url) if url.starts_with("s3://") => json!({"s3Location": {"uri": url}}),
         _ => {
             return Err(ModelError::invalid(
-                "Converse takes the bytes of media, or an address that begins with s3://; fetch the medium first",
+                "Converse takes media as bytes or as an address that begins with s3://; fetch the content first",
             ));
         }
     };

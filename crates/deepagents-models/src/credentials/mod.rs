@@ -106,7 +106,7 @@ pub enum CredentialError {
 
 impl From<CredentialError> for ModelError {
     fn from(error: CredentialError) -> Self {
-        let message = format!("no credential could be had: {error}");
+        let message = format!("could not get a credential: {error}");
         match error {
             CredentialError::Refused(_) => Self::Auth(message.into()),
             CredentialError::Unavailable(_) => Self::transport(message),

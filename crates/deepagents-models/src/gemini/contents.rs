@@ -113,7 +113,7 @@ fn media_part(media: &Media) -> Result<Value, ModelError> {
         MediaSource::Url(uri) | MediaSource::FileId(uri) => {
             json!({"fileData": {"mimeType": media.mime, "fileUri": uri}})
         }
-        _ => return Err(ModelError::invalid("a medium has a source that Gemini does not know")),
+        _ => return Err(ModelError::invalid("a media block has a source that Gemini does not know")),
     })
 }
 

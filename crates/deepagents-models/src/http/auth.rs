@@ -41,7 +41,7 @@ impl Auth {
             (Credential::Key(secret) | Credential::Token(secret), _) => bearer(secret),
             (Credential::Aws(keys), Self::SigV4 { region, service }) => signed(keys, region, service, url, sent, body),
             (Credential::Aws(_), _) => Err(ModelError::invalid(
-                "keys of Amazon Web Services sign requests to Amazon alone; give this provider a key or a token",
+                "Amazon Web Services keys can only sign requests to Amazon; give this provider a key or a token",
             )),
         }
     }
@@ -58,7 +58,7 @@ fn one(name: &str, value: &str) -> Result<HeaderMap, ModelError> {
 }
 
 fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), ModelError> {
-    let bad = || ModelError::invalid("the key or token holds characters that headers may not hold");
+    let bad = || ModelError::invalid("the key or token contains characters that are not allowed in headers");
     let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
     let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
     value.set_sensitive(true);

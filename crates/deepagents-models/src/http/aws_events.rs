@@ -31,7 +31,7 @@ impl AwsEventDecoder {
         let message = match self.frames.decode_frame(&mut self.buffer).map_err(|error| damaged(&error))? {
             DecodedFrame::Complete(message) => message,
             DecodedFrame::Incomplete if self.buffer.remaining() > LONGEST => {
-                return Err(damaged(&"it does not end"));
+                return Err(damaged(&"its end is missing"));
             }
             DecodedFrame::Incomplete => return Ok(None),
         };

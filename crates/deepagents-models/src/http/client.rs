@@ -44,7 +44,7 @@ impl ClientPool {
             let kind = kind.clone();
             tokio::task::spawn_blocking(move || build(&kind))
                 .await
-                .map_err(|_| ModelError::transport("the making of the HTTP client was cancelled"))??
+                .map_err(|_| ModelError::transport("creating the HTTP client was cancelled"))??
         } else {
             build(kind)?
         };
@@ -60,7 +60,7 @@ impl ClientPool {
 pub async fn http_client() -> Result<reqwest::ClientBuilder, ModelError> {
     // The certificates are read from files.
     let tls = tokio::task::spawn_blocking(|| tls(true)).await;
-    let tls = tls.map_err(|_| ModelError::transport("the making of the HTTP client was cancelled"))?;
+    let tls = tls.map_err(|_| ModelError::transport("creating the HTTP client was cancelled"))?;
     let builder = Client::builder().connect_timeout(CONNECT).redirect(reqwest::redirect::Policy::none());
     let builder = builder.user_agent(concat!("deepagents/", env!("CARGO_PKG_VERSION"))).no_proxy();
     Ok(builder.tls_backend_preconfigured(tls.map_err(|error| unmade(&error))?))
@@ -79,7 +79,7 @@ fn build(kind: &ClientKind) -> Result<Client, ModelError> {
     if let Some(proxy) = &kind.proxy {
         if let Some((scheme, _)) = proxy.split_once("://").filter(|(scheme, _)| !matches!(*scheme, "http" | "https")) {
             return Err(ModelError::invalid(format!(
-                "proxies of the kind `{scheme}` cannot be used; write the address of one as http://host:port"
+                "`{scheme}` proxies are not supported; write the address of a proxy as http://host:port"
             )));
         }
         let proxy = reqwest::Proxy::all(proxy)
@@ -90,7 +90,7 @@ fn build(kind: &ClientKind) -> Result<Client, ModelError> {
 }
 
 fn unmade(error: &dyn std::fmt::Display) -> ModelError {
-    ModelError::transport(format!("the HTTP client could not be made: {error}"))
+    ModelError::transport(format!("the HTTP client could not be created: {error}"))
 }
 
 /// Creates a TLS configuration with the system's trusted certificates, or with none. Uses ring as a private crypto

@@ -74,7 +74,7 @@ pub(super) fn page(headers: &HeaderMap, body: &[u8], url: &Url) -> Option<String
     let what = if text.starts_with(b"<") { "a web page" } else { "a text" };
     let hint = if url.path().contains("/v1") { "" } else { " Addresses of such APIs often end with `/v1`." };
     let (server, path) = (authority(url), url.path());
-    Some(format!("{server}{path} answered with {what} and not as an API does; is the address right?{hint}"))
+    Some(format!("{server}{path} answered with {what} instead of an API response; is the address right?{hint}"))
 }
 
 /// Converts an error inside a streamed response with a success status; `value` is the whole event.
@@ -274,7 +274,7 @@ pub(super) fn from_transport(error: &reqwest::Error, url: &Url, proxy: Option<&s
     } else if error.is_builder() {
         return ModelError::invalid(format!("the request to {server} could not be made: {cause}"));
     } else {
-        format!("the connection to {server} broke: {cause}")
+        format!("the connection to {server} was lost: {cause}")
     };
     ModelError::transport(message)
 }
@@ -282,7 +282,7 @@ pub(super) fn from_transport(error: &reqwest::Error, url: &Url, proxy: Option<&s
 /// Returns advice for a proxy that requires authentication.
 fn refused_by(proxy: &str) -> String {
     format!(
-        "the proxy {proxy} wants a name and a password; write them into its address: http://NAME:PASSWORD@HOST:PORT"
+        "the proxy {proxy} requires a user name and a password; put them in its address: http://NAME:PASSWORD@HOST:PORT"
     )
 }
 

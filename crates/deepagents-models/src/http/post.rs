@@ -57,7 +57,7 @@ impl ClientPool {
 
     async fn client_of(&self, url: &str, proxy: Option<String>) -> Result<(reqwest::Client, Url), ModelError> {
         let address =
-            Url::parse(url).map_err(|error| ModelError::invalid(format!("`{url}` is no address: {error}")))?;
+            Url::parse(url).map_err(|error| ModelError::invalid(format!("`{url}` is not a valid address: {error}")))?;
         let kind = ClientKind { tls: address.scheme() == "https", connect: CONNECT, proxy };
         Ok((self.get(&kind).await?, address))
     }

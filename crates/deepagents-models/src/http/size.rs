@@ -63,8 +63,8 @@ impl StreamSize {
     /// Returns an error if the response exceeds a limit.
     pub(super) fn check(&self) -> Result<(), ModelError> {
         match self {
-            Self { since_event, .. } if *since_event > LONGEST => Err(too_long("one event of it", LONGEST)),
-            Self { content, .. } if *content > LONGEST => Err(too_long("what it says", LONGEST)),
+            Self { since_event, .. } if *since_event > LONGEST => Err(too_long("one of its events", LONGEST)),
+            Self { content, .. } if *content > LONGEST => Err(too_long("its content", LONGEST)),
             Self { bytes, .. } if *bytes > LONGEST_STREAM => Err(too_long("it", LONGEST_STREAM)),
             _ => Ok(()),
         }
@@ -75,6 +75,6 @@ impl StreamSize {
 fn too_long(what: &str, limit: usize) -> ModelError {
     let limit = limit >> 20;
     ModelError::protocol(format!(
-        "{what} is longer than {limit} MiB, and was not read further; check the address of the server, and what it runs"
+        "{what} is longer than {limit} MiB and was not read any further; check the server's address and what runs there"
     ))
 }

@@ -34,7 +34,8 @@ pub(crate) async fn count_tokens(endpoint: &Endpoint, question: TokenCount) -> R
         Ok(answer) => {
             let answer = parse_json("the number of tokens", &answer)?;
             let count = answer.get(question.field).and_then(Value::as_u64);
-            let missing = || ModelError::protocol(format!("the answer has no number `{}`", question.field));
+            let missing =
+                || ModelError::protocol(format!("the answer does not contain the number `{}`", question.field));
             count.ok_or_else(missing).map(Some)
         }
         Err(error) if matches!(error.info().status, Some(404 | 405 | 501)) => Ok(None),

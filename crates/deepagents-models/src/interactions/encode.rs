@@ -84,7 +84,7 @@ fn medium(media: &Media) -> Result<Value, ModelError> {
     Ok(match &media.source {
         MediaSource::Base64(data) => json!({"type": kind, "mime_type": media.mime, "data": data}),
         MediaSource::Url(uri) | MediaSource::FileId(uri) => json!({"type": kind, "mime_type": media.mime, "uri": uri}),
-        _ => return Err(ModelError::invalid("a medium has a source that the Interactions API does not know")),
+        _ => return Err(ModelError::invalid("a media block has a source that the Interactions API does not know")),
     })
 }
 

@@ -44,7 +44,9 @@ impl ContextSize {
         let mut url = endpoint.url.clone();
         url.set_path(&endpoint.url.path().replace("/api/chat", "/api/show"));
         let limit = match endpoint.post(&url, json!({"model": model}).to_string().into()).await {
-            Ok(body) => parse_json("what the server says of the model", &body).ok().as_ref().and_then(context_length),
+            Ok(body) => {
+                parse_json("what the server says about the model", &body).ok().as_ref().and_then(context_length)
+            }
             Err(ModelError::Transport(_)) => return,
             Err(_) => None,
         };
@@ -60,8 +62,10 @@ impl ContextSize {
         // If the prompt is only slightly too long by this estimate, let the server decide: it is told not to truncate.
         if let Some(limit) = limit.filter(|limit| prompt / 2 > *limit) {
             return Err(ModelError::ContextLength(
-                format!("the prompt has about {prompt} tokens, and the model reads {limit}; the server would cut it")
-                    .into(),
+                format!(
+                    "the prompt has about {prompt} tokens, but the model reads only {limit}; the server would cut it"
+                )
+                .into(),
             ));
         }
         // Grow in powers of two, since each change reloads the model.

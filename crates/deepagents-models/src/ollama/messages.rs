@@ -55,7 +55,7 @@ fn image(media: &Media) -> Result<&str, ModelError> {
     match (media.kind, &media.source) {
         (MediaKind::Image, MediaSource::Base64(data)) => Ok(data),
         (MediaKind::Image, _) => {
-            Err(ModelError::invalid("Ollama fetches no pictures; send the bytes in place of an address"))
+            Err(ModelError::invalid("Ollama does not fetch pictures; send the bytes instead of an address"))
         }
         _ => Err(ModelError::invalid(format!("Ollama takes pictures, not {} content", media.mime))),
     }

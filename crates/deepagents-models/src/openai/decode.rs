@@ -354,7 +354,7 @@ impl AnswerDecoder for MessageDecoder {
         }
         if let Some(word) = self.stop.as_deref().filter(|word| FAILED.contains(&word.to_ascii_lowercase().as_str())) {
             return Err(ModelError::Overloaded(
-                format!("the service broke its answer off (finish reason `{word}`)").into(),
+                format!("the service broke off its answer (finish reason `{word}`)").into(),
             ));
         }
         let reason = self.stop_reason();

@@ -18,7 +18,7 @@ use crate::schema;
 pub(super) fn body(chat: &Chat, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
     if chat.dialect.output == OutputForm::None && request.output_schema.is_some() {
         return Err(ModelError::invalid(format!(
-            "{} does not hold answers to a schema; offer a tool with that schema instead",
+            "{} cannot hold answers to a schema; offer a tool with that schema instead",
             chat.dialect.name
         )));
     }

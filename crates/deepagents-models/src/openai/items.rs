@@ -187,7 +187,7 @@ impl Serialize for Address<'_> {
         match &self.0.source {
             MediaSource::Base64(data) => serializer.collect_str(&format_args!("data:{};base64,{data}", self.0.mime)),
             MediaSource::Url(url) => serializer.serialize_str(url),
-            _ => Err(serde::ser::Error::custom("only documents can be named by the id of an uploaded file here")),
+            _ => Err(serde::ser::Error::custom("only documents can be given as the id of an uploaded file here")),
         }
     }
 }

@@ -164,7 +164,7 @@ impl Call {
         add(&mut custom, &self.function);
         let mut item = json!({"id": self.id, "type": "custom", "custom": custom});
         add(&mut item, &self.fields);
-        let error = "the call is of a custom tool, whose input is no JSON".to_owned();
+        let error = "the call is for a custom tool, whose input is not JSON".to_owned();
         let native = Some(ProviderItem::new(item));
         Block::InvalidToolCall(InvalidToolCall { id: self.id, name: self.name, raw: self.raw, error, native })
     }

@@ -57,10 +57,10 @@ pub enum RecordingError {
     #[error("cannot write the recording: {0}")]
     Write(#[source] io::Error),
     /// The input is not a recording.
-    #[error("this is no recording: {0}")]
+    #[error("this is not a recording: {0}")]
     Foreign(String),
     /// The recording has a version that this program does not know.
-    #[error("the recording is of version {found}, this program reads versions up to 2; play it with a newer program")]
+    #[error("the recording has version {found}, but this program reads versions up to 2; play it with a newer program")]
     Newer { found: u64 },
     /// A line, counted from 1, is invalid.
     #[error("the recording is damaged at line {line}: {what}; record it again")]

@@ -137,7 +137,7 @@ fn header(bytes: &[u8]) -> Result<Header, RecordingError> {
     let first: Value = serde_json::from_slice(bytes).map_err(|_| foreign("its first line is not JSON"))?;
     // In version 1, recordings of runs had a separate kind.
     if !first.get("kind").is_some_and(|kind| kind == "recording" || kind == "run_recording") {
-        return Err(foreign("its first line is not of the kind `recording`"));
+        return Err(foreign("its first line does not have the kind `recording`"));
     }
     match first.get("v").and_then(Value::as_u64) {
         Some(found) if found > VERSION => Err(RecordingError::Newer { found }),
@@ -180,7 +180,7 @@ impl Loader {
         let request = Request::from_delta(self.last.get(&key), kept, messages, fields)
             .ok_or("the request before this one is missing")?;
         if request.digest() != digest {
-            return Err("the digest is not that of the request".to_owned());
+            return Err("the digest does not match the request".to_owned());
         }
         self.last.insert(key, request.clone());
         exchanges.push(Exchange { seq: self.requests, turn, aside, request, answer: None });
@@ -192,7 +192,7 @@ impl Loader {
 fn answer(recording: &mut Recording, line: AnswerLine) -> Result<(), String> {
     let exchanges = recording.exchanges.get_mut(&line.path);
     let exchange = exchanges.and_then(|all| all.get_mut(usize::try_from(line.n).ok()?));
-    let exchange = exchange.ok_or("an answer to no request")?;
+    let exchange = exchange.ok_or("an answer without a request")?;
     match exchange.answer.replace(line.answer) {
         None => Ok(()),
         Some(_) => Err("a second answer to a request".to_owned()),
@@ -202,7 +202,7 @@ fn answer(recording: &mut Recording, line: AnswerLine) -> Result<(), String> {
 /// Reads the model lines of version 1: complete exchanges, in the order in which they ended.
 fn exchange(recording: &mut Recording, line: ExchangeLine) -> Result<(), String> {
     if fingerprint(&line.request) != line.fingerprint {
-        return Err("the fingerprint is not that of the request".to_owned());
+        return Err("the fingerprint does not match the request".to_owned());
     }
     let request = Request::from_json(line.request);
     let exchange = Exchange { seq: line.seq, turn: 0, aside: false, request, answer: Some(line.answer) };

@@ -70,7 +70,7 @@ impl LineWriter {
         let (done, written) = oneshot::channel();
         let _ = self.jobs.send(Job::Flush(done));
         let written =
-            written.await.unwrap_or_else(|_| Err(Arc::new(io::Error::other("the recorder's thread has ended"))));
+            written.await.unwrap_or_else(|_| Err(Arc::new(io::Error::other("the recorder's thread has stopped"))));
         written.map_err(|error| RecordingError::Write(io::Error::new(error.kind(), error.to_string())))
     }
 }

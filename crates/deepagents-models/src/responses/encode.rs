@@ -14,7 +14,7 @@ use crate::schema;
 pub(super) fn body(wire: &Responses, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
     if !request.settings.stop.is_empty() {
         return Err(ModelError::invalid(
-            "the Responses API knows no texts that end an answer (settings.stop); drop them or use Chat Completions",
+            "the Responses API does not support stop sequences (settings.stop); drop them or use Chat Completions",
         ));
     }
     let extra = Extra { model: &wire.extra, request: &request.settings.extra };

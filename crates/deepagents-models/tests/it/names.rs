@@ -48,8 +48,8 @@ async fn openai_and_azure_speak_the_responses_api_unless_the_name_says_chat() {
 fn errors_say_what_to_do() {
     let registry = Registry::new();
     assert!(error(&registry, "claude-sonnet-4-5").contains("`anthropic:claude-sonnet-4-5`"));
-    assert!(error(&registry, "nobody:x").contains("known are anthropic, azure, azure-chat, bedrock"));
-    assert!(error(&registry, "openai:").contains("names no model"));
+    assert!(error(&registry, "nobody:x").contains("the known ones are anthropic, azure, azure-chat, bedrock"));
+    assert!(error(&registry, "openai:").contains("does not name a model"));
     let missing = error(&registry, "groq:x");
     assert!(missing.contains("ModelConfig::api_key") && missing.contains("GROQ_API_KEY"), "{missing}");
     // Headers that identify the application are not credentials.

@@ -31,7 +31,7 @@ async fn an_answer_without_an_end_is_an_error_that_says_what_to_do_and_is_not_tr
         let told = events(&server.chat("vllm"), ModelRequest::new("x")).await;
         let error = told.last().unwrap().as_ref().unwrap_err();
         let words = error.to_string();
-        assert!(words.contains("longer than 64 MiB") && words.contains("check the address"), "{words}");
+        assert!(words.contains("longer than 64 MiB") && words.contains("check the server's address"), "{words}");
         assert!(error.kind() == "protocol" && retries(&told).is_empty(), "{words}");
     }
     assert_eq!(server.seen().len(), 5);

@@ -29,7 +29,7 @@ impl LineFile {
             file.flush()
         };
         let written = tokio::task::spawn_blocking(write).await;
-        written.unwrap_or_else(|_| Err(io::Error::other("the writing was cancelled"))).map_err(ExportError::File)
+        written.unwrap_or_else(|_| Err(io::Error::other("writing was cancelled"))).map_err(ExportError::File)
     }
 }
 

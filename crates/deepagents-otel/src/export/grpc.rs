@@ -76,7 +76,7 @@ impl Grpc {
                 let reason = format!("gRPC status {code}{words}");
                 Err(ExportError::Refused { reason, retryable: is_retryable(code), retry_after: None })
             }
-            None => Err(ExportError::Transport("its answer has no status; is it a receiver of gRPC?".to_owned())),
+            None => Err(ExportError::Transport("its answer has no status; is it a gRPC receiver?".to_owned())),
         }
     }
 }

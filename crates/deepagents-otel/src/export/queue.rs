@@ -80,7 +80,7 @@ impl Queue {
                 inner.exported += taken - refused;
                 inner.dropped += refused;
                 if refused > 0 {
-                    inner.error = Some(format!("the receiver of traces refused {refused} spans of a request"));
+                    inner.error = Some(format!("the trace receiver refused {refused} spans of a request"));
                 }
             }
             Err(error) => {
@@ -99,7 +99,7 @@ impl Queue {
         inner.dropped += left;
         if left > 0 && inner.error.is_none() {
             let why = inner.failing.take().map(|why| format!(": {why}")).unwrap_or_default();
-            inner.error = Some(format!("{} did not take them before the end{why}", self.receiver));
+            inner.error = Some(format!("{} did not accept them before the end{why}", self.receiver));
         }
     }
 

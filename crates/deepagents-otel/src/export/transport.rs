@@ -48,9 +48,9 @@ impl Transport {
     /// Describes the destination.
     pub(super) fn receiver(&self) -> String {
         match self {
-            Self::Http(http) => format!("the receiver of traces at {}", http.place()),
-            Self::Grpc(grpc) => format!("the receiver of traces at {}", grpc.place()),
-            Self::File(_) => "the file of traces".to_owned(),
+            Self::Http(http) => format!("the trace receiver at {}", http.place()),
+            Self::Grpc(grpc) => format!("the trace receiver at {}", grpc.place()),
+            Self::File(_) => "the trace file".to_owned(),
         }
     }
 

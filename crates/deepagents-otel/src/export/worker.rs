@@ -93,7 +93,7 @@ impl MetricWorker {
                 let sent = send(&mut self.transport, batch, self.timeout, &self.closing, |_| ()).await;
                 let error = match sent {
                     Ok(0) => None,
-                    Ok(refused) => Some(format!("the receiver of metrics refused {refused} measurements")),
+                    Ok(refused) => Some(format!("the metrics receiver refused {refused} measurements")),
                     Err(error) => Some(error.to_string()),
                 };
                 *self.error.lock().unwrap_or_else(PoisonError::into_inner) = error;

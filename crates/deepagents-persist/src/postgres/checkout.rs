@@ -24,7 +24,7 @@ impl Checkout {
     pub(super) fn client(&mut self) -> Result<&mut Object, DatabaseError> {
         let missing = || DatabaseError::Other {
             database: "Postgres".to_owned(),
-            reason: "a connection was used after it was given back".to_owned(),
+            reason: "a connection was used after it was returned".to_owned(),
         };
         self.client.as_mut().ok_or_else(missing)
     }

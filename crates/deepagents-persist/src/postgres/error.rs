@@ -52,11 +52,11 @@ pub(super) fn explain_pool(database: &str, error: &PoolError) -> DatabaseError {
         PoolError::Backend(error) => explain(database, error),
         PoolError::Timeout(TimeoutType::Wait) => DatabaseError::TimedOut {
             database: database.to_owned(),
-            reason: "all connections of the pool were in use for as long as one is waited for".to_owned(),
+            reason: "all connections of the pool were in use for the whole waiting time".to_owned(),
         },
         PoolError::Timeout(_) => DatabaseError::TimedOut {
             database: database.to_owned(),
-            reason: "a new connection took longer than it may".to_owned(),
+            reason: "a new connection took too long".to_owned(),
         },
         other => DatabaseError::Unavailable { database: database.to_owned(), reason: other.to_string() },
     }

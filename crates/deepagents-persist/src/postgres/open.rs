@@ -156,7 +156,7 @@ async fn migrate(engine: &PostgresEngine, schema: &str) -> Result<(), DatabaseEr
         Found::Version(_) => Ok(()),
         Found::OtherTables => Err(DatabaseError::Foreign {
             database: database(),
-            reason: "the schema has tables of something else".to_owned(),
+            reason: "the schema contains tables of something else".to_owned(),
         }),
     }
 }

@@ -80,7 +80,7 @@ impl SqliteEngine {
         let (reply, result) = oneshot::channel();
         let (clock, database) = (self.options.clock.clone(), self.database.clone());
         let Some(jobs) = &self.jobs else {
-            let (database, reason) = (self.database.to_string(), "it was opened to be read".to_owned());
+            let (database, reason) = (self.database.to_string(), "it was opened read-only".to_owned());
             return Box::pin(std::future::ready(Err(DatabaseError::ReadOnly { database, reason }.into())));
         };
         let sent = jobs.send(Box::new(move |connection| {
@@ -101,7 +101,7 @@ impl SqliteEngine {
         Box::pin(async move {
             match result.await {
                 Ok(result) if sent => result,
-                _ => Err(failed(&self.database, "the thread that writes has ended").into()),
+                _ => Err(failed(&self.database, "the writer thread has ended").into()),
             }
         })
     }
@@ -169,7 +169,7 @@ where
 {
     let executor = SqliteExecutor { connection, database, now: clock.now().as_millisecond() };
     let done = work(&executor).now_or_never();
-    done.unwrap_or_else(|| Err(failed(database, "a statement was not done at once").into()))
+    done.unwrap_or_else(|| Err(failed(database, "a statement did not finish at once").into()))
 }
 
 pub(super) fn execute(connection: &Mutex<Connection>, sql: &str) -> rusqlite::Result<()> {

@@ -143,7 +143,7 @@ fn open_once(path: &Path, options: &SqliteOptions) -> Result<Connection, Databas
     db.busy_timeout(options.wait).map_err(explain)?;
     // SQLite silently opens a file without write permission as read-only.
     if db.is_readonly("main").map_err(explain)? {
-        let reason = "the file may only be read".to_owned();
+        let reason = "the file is read-only".to_owned();
         return Err(DatabaseError::ReadOnly { database: path.display().to_string(), reason });
     }
     whose(&db, path)?;
@@ -174,7 +174,7 @@ fn create_private(path: &Path) -> Result<(), DatabaseError> {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             // SQLite treats a one-byte file as empty and would overwrite it.
             if std::fs::metadata(path).is_ok_and(|file| file.len() == 1) {
-                let (database, reason) = (path.display().to_string(), "it has one byte".to_owned());
+                let (database, reason) = (path.display().to_string(), "it is one byte long".to_owned());
                 return Err(DatabaseError::Foreign { database, reason });
             }
             Ok(())

@@ -23,8 +23,7 @@ pub(super) fn connection(path: &Path, options: &SqliteOptions) -> Result<Connect
         return Err(DatabaseError::NewerSchema { database: name, found, known });
     }
     if found < known {
-        let reason =
-            format!("it is of an earlier version, which has to be brought up to date first ({found} of {known})");
+        let reason = format!("it is from an earlier version and has to be upgraded first ({found} of {known})");
         return Err(DatabaseError::ReadOnly { database: name, reason });
     }
     Ok(db)

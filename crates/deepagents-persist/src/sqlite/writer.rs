@@ -93,7 +93,8 @@ impl Writer {
             let (keep, reply) = job(Ok(&self.connection));
             if self.is_autocommit() {
                 // The disk was full or failed, and SQLite rolled back the whole group.
-                let error = failed(&self.database, "a write beside this one failed and took it back");
+                let error =
+                    failed(&self.database, "another write in the same transaction failed and rolled this one back");
                 done.drain(..).for_each(|reply| reply(Err(error.clone())));
                 reply(Err(error));
                 continue;

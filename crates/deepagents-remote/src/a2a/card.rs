@@ -57,7 +57,7 @@ impl Card {
         let known = own.into_iter().chain(more).filter_map(ours);
         let newest = known.reduce(|best, one| if one.0 == Version::V1_0 && best.0 != one.0 { one } else { best });
         let Some((version, url, tenant)) = newest else {
-            return Err(http.unreadable("its card", &"it offers no JSON-RPC of version 0.3 or 1.0"));
+            return Err(http.unreadable("its card", &"it does not offer JSON-RPC of version 0.3 or 1.0"));
         };
         let endpoint =
             Url::parse(&url).or_else(|_| http.url(&url)).map_err(|error| http.unreadable("its card", &error))?;

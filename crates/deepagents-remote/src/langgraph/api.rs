@@ -74,7 +74,7 @@ impl Api {
         let runs = self.http.steady("its runs", Method::GET, url, None).await?;
         match runs {
             Value::Array(runs) => Ok(runs),
-            _ => Err(self.http.unreadable("its runs", &"it is no list")),
+            _ => Err(self.http.unreadable("its runs", &"it is not a list")),
         }
     }
 
@@ -99,7 +99,7 @@ impl Api {
         };
         for run in runs.iter().filter(|run| status_of(run).is_open()).filter_map(id_of) {
             let url = self.at(&format!("threads/{thread}/runs/{run}/cancel?wait=1&action=interrupt"))?;
-            match self.http.steady("to cancel a run", Method::POST, url, Some(&json!({}))).await {
+            match self.http.steady("the cancellation of a run", Method::POST, url, Some(&json!({}))).await {
                 // The run has ended in the meantime.
                 Ok(_) | Err(RemoteError::Refused { status: 404 | 409, .. }) => {}
                 Err(error) => return Err(error),
@@ -110,7 +110,7 @@ impl Api {
 
     pub(super) async fn cancel_run(&self, thread: &str, run: &str) -> Result<(), RemoteError> {
         let url = self.at(&format!("threads/{thread}/runs/{run}/cancel?wait=0&action=interrupt"))?;
-        self.http.steady("to cancel a run", Method::POST, url, Some(&json!({}))).await.map(drop)
+        self.http.steady("the cancellation of a run", Method::POST, url, Some(&json!({}))).await.map(drop)
     }
 
     pub(super) async fn run_status(&self, thread: &str, run: &str) -> Result<RunStatus, RemoteError> {

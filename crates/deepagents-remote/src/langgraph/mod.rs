@@ -208,7 +208,7 @@ impl LangGraph {
                     }
                     tokio::time::sleep(POLLS.0).await;
                 }
-                (_, None) => return Err(RemoteError::Config("nothing was begun".to_owned())),
+                (_, None) => return Err(RemoteError::Config("nothing was started".to_owned())),
             }
         }
     }

@@ -101,7 +101,7 @@ async fn a_server_with_no_more_than_the_agent_protocol_needs_is_asked_how_the_ru
 async fn answers_that_are_none_are_errors_in_words() {
     let (url, _) =
         raw(|_, _| Some("HTTP/1.1 200 OK\r\ncontent-length: 3\r\nconnection: close\r\n\r\n<a>".into())).await;
-    assert!(asked(&url).await.contains("something else than the protocol says"));
+    assert!(asked(&url).await.contains("gave an answer that is not in the protocol"));
     let (url, _) = raw(|_, _| Some(ok(&json!({"run_id": "../../admin"})))).await;
     assert!(asked(&url).await.contains("no `run_id`"));
     let (url, _) = raw(|_, _| None).await;

@@ -76,8 +76,8 @@ impl Tools {
             Some(name) if !self.grows => {
                 let known: Vec<&str> = self.names.iter().map(String::as_str).collect();
                 Err(format!(
-                    "a person is to be asked about calls of `{name}`, and no tool has that name; there are {}. A name that \
-                     ends with `*` stands for tools that there may be",
+                    "calls of `{name}` are to be approved by a person, but no tool has that name; there are {}. A \
+                     name that ends with `*` may match no tool yet",
                     known.join(", ")
                 ))
             }

@@ -43,26 +43,28 @@ impl DeepAgentBuilder {
     fn check_approvals(&self, approvals: &InterruptPolicy, profile: &HarnessProfile) -> Result<(), BuildError> {
         if let Some(tool) = approvals.undecidable() {
             return Err(refused(format!(
-                "nothing may be decided about calls of `{tool}`; allow at least one of approve, edit, reject and respond"
+                "no decision is allowed about calls of `{tool}`; allow at least one of approve, edit, reject and \
+                 respond"
             )));
         }
         if self.leaves_out(HUMAN, profile) {
             let asked: Vec<&str> = approvals.tools.keys().map(String::as_str).collect();
             return Err(refused(format!(
-                "without `{HUMAN}` nobody would be asked about calls of {}, which `interrupt_on` or permission rules \
-                 want asked about; take these out instead",
+                "without `{HUMAN}` nobody would be asked about calls of {}, although `interrupt_on` or permission \
+                 rules require it; remove those instead",
                 asked.join(", ")
             )));
         }
         if self.has_own(HUMAN) {
             return Err(refused(format!(
-                "a middleware of the name `{HUMAN}` would take the place of the one that asks before calls are made; \
-                 give it another name, or ask about nothing else"
+                "a middleware named `{HUMAN}` would replace the one that asks before calls are made; give it another \
+                 name, or do not use `interrupt_on` and permission rules that ask"
             )));
         }
         if self.options.journal.is_none() && !self.is_sub_agent {
             return Err(refused(
-                "calls that wait for a decision are kept in a journal; give the builder one with `.journal(...)`",
+                "calls that are waiting for a decision are kept in a journal; give the builder one with \
+                 `.journal(...)`",
             ));
         }
         Ok(())
@@ -73,7 +75,7 @@ impl DeepAgentBuilder {
         if self.has_own(ASK_USER) && self.options.journal.is_none() && !self.is_sub_agent {
             return Err(refused(
                 "questions to a person are kept in a journal until they are answered; give the builder one with \
-                 `.journal(...)`, or leave `AskUser` out",
+                 `.journal(...)`, or leave out `AskUser`",
             ));
         }
         Ok(())
@@ -87,8 +89,8 @@ impl DeepAgentBuilder {
         }
         if self.preset == Preset::Lean || self.leaves_out(TODOS, profile) || self.has_own(TODOS) {
             return Err(refused(format!(
-                "a planner lays out the list of the standard `{TODOS}`, which this agent does not have; leave the planner \
-                 out, or give it to your own with `TodoList::planner`"
+                "a planner fills the list of the standard `{TODOS}`, which this agent does not have; leave out the \
+                 planner, or give it to your own with `TodoList::planner`"
             )));
         }
         Ok(())
@@ -122,8 +124,8 @@ impl DeepAgentBuilder {
         // Without a sandbox, a command can access everything that the shell can, whatever the rules say.
         if self.bound_workspace().may_run_commands() && !guarded.may_run_commands() {
             return Err(refused(
-                "rules about files cannot bind commands of this shell: give the backend one in a sandbox, or take the \
-                 shell off, or the rules about files that commands reach",
+                "rules about files cannot be enforced on the commands of this shell: give the backend a sandboxed \
+                 shell, or remove the shell or the rules about files that commands can reach",
             ));
         }
         Ok(())

@@ -30,7 +30,7 @@ impl DeepAgentBuilder {
         let given = spec.model.as_ref();
         if bound && given.is_some_and(|given| !given.extra.is_empty()) {
             return Err(
-                "`extra` of a model can be given in code alone, as it reaches beyond this agent's tools".to_owned()
+                "`extra` of a model can only be set in code, as it reaches beyond this agent's tools".to_owned()
             );
         }
         let name = [given, named].into_iter().flatten().find_map(ModelSpec::full_name);
@@ -46,14 +46,14 @@ impl DeepAgentBuilder {
     #[cfg(feature = "models")]
     fn model_named(&self, name: &str) -> Result<Arc<dyn ChatModel>, String> {
         let models = self.models.as_ref().ok_or_else(|| {
-            format!("the model `{name}` is not that of the agent above; say with `.models(...)` where it comes from")
+            format!("the model `{name}` is not the parent agent's; say with `.models(...)` where it comes from")
         })?;
         models.model(name).map_err(|error| error.to_string())
     }
 
     #[cfg(not(feature = "models"))]
     fn model_named(&self, name: &str) -> Result<Arc<dyn ChatModel>, String> {
-        Err(format!("the model `{name}` is not that of the agent above, and the feature `models` is left out"))
+        Err(format!("the model `{name}` is not the parent agent's, and the feature `models` is not enabled"))
     }
 
     /// Returns the tools of a sub-agent. If it does not choose any, the parent's choice applies.
@@ -66,7 +66,7 @@ impl DeepAgentBuilder {
         if let (true, Some(own), Some(above)) = (bound, &spec.tool_names, &self.only_tools)
             && let Some(name) = own.iter().find(|name| !above.contains(*name))
         {
-            return Err(format!("there is no tool `{name}` for it; the agent above has {}", above.join(", ")));
+            return Err(format!("there is no tool `{name}` for it; the parent agent has {}", above.join(", ")));
         }
         let only = spec.tool_names.clone().or_else(|| self.only_tools.clone());
         if let Some(names) = &only {
@@ -84,7 +84,7 @@ impl DeepAgentBuilder {
         let backend = self.named_backends.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.named_backends.keys().map(String::as_str).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            format!("no files `{name}` were given with `.named_backend(...)`; there are {known}")
+            format!("no backend `{name}` was given with `.named_backend(...)`; there are {known}")
         })?;
         Ok(Workspace::shared(backend.clone()))
     }

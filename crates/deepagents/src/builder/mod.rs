@@ -114,8 +114,8 @@ const HUMAN: &str = "HumanInTheLoop";
 /// Name of the middleware that provides the file tools.
 const FILESYSTEM: &str = "Filesystem";
 /// Error for rules that would not bind a custom `Filesystem`.
-const UNBOUND: &str = "permission rules do not bind a `Filesystem` of your own: give its files with `.backend(...)` and \
-                       its options with `.files(...)`, or wrap its backend in `PermissionedBackend`";
+const UNBOUND: &str = "permission rules do not apply to a `Filesystem` of your own: give its files with \
+    `.backend(...)` and its options with `.files(...)`, or wrap its backend in `PermissionedBackend`";
 
 /// Builds a [`DeepAgent`].
 ///

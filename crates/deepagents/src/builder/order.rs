@@ -25,31 +25,31 @@ const RULES: [Rule; 5] = [
     Rule {
         first: "Filesystem",
         then: "Redaction",
-        otherwise: "large results would go to files with what it hides",
+        otherwise: "large results would be written to files before it hides anything",
         advice: "give it to the builder with `.redaction(...)`",
     },
     Rule {
         first: "Hooks",
         then: "Redaction",
-        otherwise: "hooks would be told what it hides",
+        otherwise: "hooks would see what it hides",
         advice: "give it to the builder with `.redaction(...)`",
     },
     Rule {
         first: "Summarization",
         then: "ContextEditing",
         otherwise: "compaction would bring back what it clears",
-        advice: "give it to the builder with `.middleware(...)`, and not in the place of a standard part",
+        advice: "give it to the builder with `.middleware(...)`, and not in place of a standard part",
     },
     Rule {
         first: "ToolErrors",
         then: "ToolRetry",
-        otherwise: "a run would be ended by a failure that is to be tried again",
+        otherwise: "a failure that should be retried would end the run",
         advice: "give `ToolErrors` to the builder before `ToolRetry`",
     },
     Rule {
         first: "ToolRetry",
         then: "ToolEmulator",
-        otherwise: "calls that are made up would not be tried again",
+        otherwise: "emulated calls would not be retried",
         advice: "give `ToolRetry` to the builder before `ToolEmulator`",
     },
 ];
@@ -61,7 +61,7 @@ pub(super) fn check(stack: &[Arc<dyn DynMiddleware>]) -> Result<(), BuildError> 
         if let (Some(before), Some(behind)) = (at(first), at(then))
             && before > behind
         {
-            return Err(BuildError::Option(format!("`{then}` stands before `{first}`: {otherwise}; {advice}")));
+            return Err(BuildError::Option(format!("`{then}` comes before `{first}`: {otherwise}; {advice}")));
         }
     }
     Ok(())

@@ -81,7 +81,7 @@ impl DeepAgentBuilder {
         if (spec.runnable.is_some() || spec.code.agent.is_some())
             && let Some(key) = spec.beside_runnable()
         {
-            return Err(format!("`{key}` cannot be given beside `runnable`, which is built already"));
+            return Err(format!("`{key}` cannot be combined with `runnable`, which is already built"));
         }
         if let Some(agent) = &spec.code.agent {
             return Ok(agent.0.clone());
@@ -91,7 +91,7 @@ impl DeepAgentBuilder {
         }
         if spec.graph_id.is_some() || spec.headers != Headers::default() {
             return Err(
-                "`graph_id` and `headers` are of an agent on another server; give its address as `url`".to_owned()
+                "`graph_id` and `headers` are for an agent on another server; give its address as `url`".to_owned()
             );
         }
         if let Some(name) = &spec.runnable {
@@ -137,7 +137,7 @@ impl DeepAgentBuilder {
 
     #[cfg(not(feature = "remote"))]
     fn remote_agent(&self, _spec: &SubAgentSpec, url: &str, _bound: bool) -> Result<Arc<dyn DynSubAgent>, String> {
-        Err(format!("it is on the server {url}, and the feature `remote` is left out"))
+        Err(format!("it is on the server {url}, but the feature `remote` is not enabled"))
     }
 
     /// Returns a builder with the parts that every sub-agent shares with this agent.
@@ -148,7 +148,8 @@ impl DeepAgentBuilder {
         let limits = limits_for(&self.limits, spec, depth);
         if !spec.sub_agents.is_empty() && depth >= limits.depth {
             return Err(format!(
-                "its sub-agents would be {} deep, and delegation may go {} deep; raise `delegation_limits`, or take them out",
+                "its sub-agents would be at depth {}, but delegation may go no deeper than {}; raise \
+                 `delegation_limits`, or remove them",
                 depth + 1,
                 limits.depth
             ));
@@ -189,7 +190,7 @@ impl DeepAgentBuilder {
                 below.bounds.push(rules);
             }
             if !asked.is_empty() && self.options.journal.is_none() && !self.is_sub_agent {
-                return Err("it asks about calls, and the agent has no journal to keep questions in".to_owned());
+                return Err("it asks about calls, but the agent has no journal to keep questions in".to_owned());
             }
             let usual = defaults.interrupt_on.clone().unwrap_or(below.approvals);
             below.approvals = usual.and(asked);

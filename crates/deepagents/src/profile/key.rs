@@ -6,13 +6,18 @@
 #[allow(missing_docs, reason = "the texts say what the fields are")]
 pub enum ProfileError {
     /// The key names neither a provider nor a model.
-    #[error("`{key}` is no key for a profile: write `provider` or `provider:model`, without blanks around the parts")]
+    #[error(
+        "`{key}` is not a valid profile key: write `provider` or `provider:model`, without spaces around the parts"
+    )]
     Key { key: String },
     /// The profile excludes a required middleware.
     #[error("a profile cannot exclude `{name}`: the agent is built on it")]
     Required { name: String },
     /// No middleware can have this name.
-    #[error("`{name}` is no name of a middleware to exclude: it is empty, holds a colon or begins with an underscore")]
+    #[error(
+        "`{name}` is not the name of a middleware that can be excluded: it is empty, contains a colon or begins with \
+         an underscore"
+    )]
     MiddlewareName { name: String },
     /// No stack has the excluded middleware.
     #[error("the profile excludes `{name}`, but no middleware of this agent has the name; they are {}", known.join(", "))]

@@ -14,10 +14,10 @@ pub enum Divergence {
     #[error("turn {turn} of {}: the request differs at {difference}", name(path))]
     Request { path: Vec<String>, turn: u32, difference: Box<Difference> },
     /// A model is called more often than recorded.
-    #[error("turn {turn} of {}: the model is asked more often than it was", name(path))]
+    #[error("turn {turn} of {}: the model is asked more often than in the recording", name(path))]
     NotAsked { path: Vec<String>, turn: u32 },
     /// A recorded model call is not made.
-    #[error("turn {turn} of {}: the model is not asked what it was", name(path))]
+    #[error("turn {turn} of {}: the recorded request to the model is not made", name(path))]
     NoLongerAsked { path: Vec<String>, turn: u32 },
     /// A tool call is made that was not recorded.
     #[error("turn {} of {}: call {} of `{tool}` was not made", call.turn, name(&call.path), call.index)]
@@ -32,7 +32,7 @@ pub enum Divergence {
     #[error("event {at} of {} (`{kind}`) differs at {difference}", name(path))]
     Event { path: Vec<String>, at: usize, kind: String, difference: Box<Difference> },
     /// An event occurs after all recorded ones.
-    #[error("{}: `{kind}` happens after all that was recorded", name(path))]
+    #[error("{}: `{kind}` happens after the end of the recording", name(path))]
     ExtraEvent { path: Vec<String>, kind: String },
     /// A recorded event does not occur.
     #[error("event {at} of {} (`{kind}`) does not happen", name(path))]

@@ -84,7 +84,7 @@ impl Replay {
                         return Err(Error::Interrupted(pause));
                     }
                 }
-                let reason = "its questions have answers already".to_owned();
+                let reason = "its questions have already been answered".to_owned();
                 Err(Error::other(self.diverge(Divergence::Result { call: id, tool: name, reason })))
             }
             CallOutcome::Failed { error } => Err(match error {

@@ -76,11 +76,11 @@ impl RunRecording {
             Ok(())
         })?;
         if models.header.agent.is_none() {
-            let what = "it is one of a model and not of a run; play it with `ReplayModel`";
+            let what = "it is a recording of a model, not of a run; play it with `ReplayModel`";
             return Err(RecordingError::Foreign(what.to_owned()));
         }
         if events.iter().any(|event| kind(event) == "steered") {
-            let what = "somebody spoke to the run while it went on (it was steered); record it without";
+            let what = "the run was given messages while it was going on (it was steered); record it without them";
             return Err(RecordingError::Unplayable(what.to_owned()));
         }
         let started = events.iter().filter(|event| kind(event) == "agent_started");
@@ -204,7 +204,7 @@ impl ChatModel for PlaceholderModel {
     }
 
     fn stream(&self, _request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        let what = "the placeholder of a recorded model answers in a replay only; give the run its observer";
+        let what = "the placeholder for a recorded model only answers in a replay; give the run its observer";
         Box::pin(stream::iter([Err(ModelError::invalid(what))]))
     }
 }

@@ -46,10 +46,12 @@ pub struct RunRecorder {
 #[non_exhaustive]
 pub enum RecordRefused {
     /// The thread has a history that the recording lacks.
-    #[error("a recording begins with a new thread, and this one has a past: record a run from its beginning")]
+    #[error(
+        "a recording must begin with a new thread, but this one already has a history: record a run from its beginning"
+    )]
     OldThread,
     /// The recorder has recorded another run, which this one does not continue.
-    #[error("a recording holds one run and what it goes on with on its thread: make a new one for another run")]
+    #[error("a recording holds one run and its continuations on the thread: make a new one for another run")]
     AnotherRun,
     /// The run starts from an earlier position of its thread; that position would differ in a replay.
     #[error("a run that begins from an earlier position of its thread cannot be recorded: record another thread")]

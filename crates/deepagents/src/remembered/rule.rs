@@ -148,7 +148,7 @@ impl fmt::Display for RememberedRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.tool)?;
         if let Some(command) = &self.command {
-            write!(f, " `{}` and no other command, for any time", command.commands.join("` or `"))?;
+            write!(f, " `{}` and no other command, with any timeout", command.commands.join("` or `"))?;
         }
         for (at, (name, value)) in self.args.iter().enumerate() {
             let before = if at == 0 { " with exactly" } else { "," };

@@ -46,7 +46,8 @@ impl BudgetSpec {
         let mut budget = Budget::default();
         if let Some(seconds) = self.seconds {
             let time = Duration::try_from_secs_f64(seconds);
-            budget = budget.time(time.map_err(|_| format!("`seconds` of its budget is no time: {seconds}"))?);
+            budget =
+                budget.time(time.map_err(|_| format!("`seconds` of its budget is not a valid duration: {seconds}"))?);
         }
         budget = self.model_calls.into_iter().fold(budget, Budget::model_calls);
         budget = self.tool_calls.into_iter().fold(budget, Budget::tool_calls);

@@ -68,7 +68,8 @@ impl ModelSpec {
         settings.extra.clone_from(&self.extra);
         if let Some(seconds) = self.timeout {
             let time = Duration::try_from_secs_f64(seconds);
-            settings.timeout = Some(time.map_err(|_| format!("`timeout` is no number of seconds: {seconds}"))?);
+            settings.timeout =
+                Some(time.map_err(|_| format!("`timeout` is not a valid number of seconds: {seconds}"))?);
         }
         Ok((settings != ModelSettings::default()).then_some(settings))
     }

@@ -148,14 +148,14 @@ impl RemoteAccess {
     /// Creates the sub-agent of a spec that names a server.
     pub(crate) fn make(&self, spec: &SubAgentSpec, url: &str, bound: bool) -> Result<RemoteSubAgent, String> {
         if let Some(key) = spec.beside_server() {
-            return Err(format!("`{key}` cannot be given beside `url`: the agent there has its own"));
+            return Err(format!("`{key}` cannot be combined with `url`: the agent there has its own"));
         }
         if spec.mode != Mode::Isolated {
-            return Err("an agent of another server does not see the conversation; leave `mode` out".to_owned());
+            return Err("an agent on another server does not see the conversation; leave out `mode`".to_owned());
         }
         if bound && !self.of_files {
             return Err(format!(
-                "it is on the server {url}, and files may name servers only where that is allowed with `.remote(...)`"
+                "it is on the server {url}, but files may name servers only where that is allowed with `.remote(...)`"
             ));
         }
         let protocol = match spec.protocol {
@@ -166,7 +166,7 @@ impl RemoteAccess {
         let mut config = spec.headers.0.iter().try_fold(config, |config, (name, value)| {
             if bound && is_secret(name) && variables(value).is_empty() {
                 return Err(format!(
-                    "the header `{name}` holds its value in the file, which logs of threads would hold too; write \
+                    "the value of the header `{name}` is in the file and would end up in the logs of threads; write \
                      `${{NAME}}` and set that variable"
                 ));
             }
@@ -174,7 +174,8 @@ impl RemoteAccess {
         })?;
         if let Some(seconds) = spec.budget.as_ref().and_then(|budget| budget.seconds) {
             let limit = std::time::Duration::try_from_secs_f64(seconds);
-            config = config.deadline(limit.map_err(|_| format!("`seconds` of its budget is no time: {seconds}"))?);
+            config = config
+                .deadline(limit.map_err(|_| format!("`seconds` of its budget is not a valid duration: {seconds}"))?);
         }
         RemoteSubAgent::new(&spec.name, &spec.description, config).map_err(|error| error.to_string())
     }

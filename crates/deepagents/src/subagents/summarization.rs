@@ -44,7 +44,9 @@ impl SummarizationSpec {
     /// Returns an error if a size is invalid, or if a setting is given in both forms.
     pub fn over(&self, options: SummarizationOptions) -> Result<SummarizationOptions, BuildError> {
         let twice = |one: &str, other: &str| {
-            BuildError::Option(format!("`{one}` and `{other}` are two spellings of one thing; give one of them"))
+            BuildError::Option(format!(
+                "`{one}` and `{other}` are two spellings of the same key; give only one of them"
+            ))
         };
         let options = match (&self.trigger, self.max_tokens_before_summary) {
             (Some(_), Some(_)) => return Err(twice("trigger", "max_tokens_before_summary")),
@@ -62,7 +64,7 @@ impl SummarizationSpec {
 }
 
 fn no_size(given: &Value) -> BuildError {
-    BuildError::Option(format!("{given} is no size; write it as [\"tokens\", 60000]"))
+    BuildError::Option(format!("{given} is not a valid size; write it as [\"tokens\", 60000]"))
 }
 
 /// Parses a single size.

@@ -47,7 +47,7 @@ fn sub_agent(spec: &SubAgentSpec) -> Vec<String> {
         .as_ref()
         .filter(|names| !names.is_empty())
         .map(|names| format!("the tools {}", names.join(", ")));
-    let replaces = (spec.name == GENERAL_PURPOSE).then(|| format!("the place of the standard {GENERAL_PURPOSE}"));
+    let replaces = (spec.name == GENERAL_PURPOSE).then(|| format!("the role of the standard {GENERAL_PURPOSE}"));
     let runnable = spec.runnable.as_ref().map(|name| format!("the agent {name}"));
     let server = spec.url.as_ref().map(|url| format!("the server {url}, which gets the tasks it is given"));
     let mut names: Vec<&str> = spec.headers.0.values().flat_map(|value| variables(value)).collect();

@@ -62,7 +62,7 @@ pub enum TrustError {
     #[error(transparent)]
     File(#[from] UserFileError),
     /// The root cannot be accessed, or its path is not UTF-8.
-    #[error("nothing can be remembered of the directory `{}`: {source}", root.display())]
+    #[error("trust in the directory `{}` cannot be remembered: {source}", root.display())]
     Root {
         /// The root as given.
         root: PathBuf,

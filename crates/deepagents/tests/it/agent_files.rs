@@ -170,7 +170,7 @@ async fn files_that_define_nothing_usable_are_left_out_with_a_reason() {
         ("k.md", "`x`"),
         ("l.md", "no agent `nobody`"),
         ("m.md", "not a JSON schema of type object"),
-        ("n.md", "`extra` of a model can be given in code alone"),
+        ("n.md", "`extra` of a model can only be set in code"),
     ];
     assert_eq!(warnings.len(), reasons.len(), "{warnings:#?}");
     for (file, why) in reasons {
@@ -273,7 +273,7 @@ async fn rules_that_would_not_bind_the_file_tools_are_refused() {
     let file = "---\ndescription: d\npermissions: [{operations: [write], paths: [/notes/**], mode: deny}]\n---\n";
     let (listed, warnings) = load(&[("/agents/x.md", file)], |b| b.middleware(own())).await;
     assert_eq!(listed, ["general-purpose"]);
-    assert!(warnings[0].contains("do not bind a `Filesystem` of your own"), "{warnings:?}");
+    assert!(warnings[0].contains("do not apply to a `Filesystem` of your own"), "{warnings:?}");
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -406,7 +406,7 @@ async fn what_does_not_go_with_a_server_is_refused_in_code_too() {
         json[key] = value;
         refused(json)
     };
-    assert!(with("model", json!("openai:gpt-4.1")).contains("`model` cannot be given beside `url`"));
+    assert!(with("model", json!("openai:gpt-4.1")).contains("`model` cannot be combined with `url`"));
     assert!(with("mode", json!("fork")).contains("does not see the conversation"));
     assert!(with("url", json!("ftp://x")).contains("http://"));
     assert!(with("url", json!("http://me:secret@x")).contains("give them as a header"));
@@ -447,7 +447,7 @@ async fn a_built_agent_is_given_as_graph_or_runnable_by_its_name() {
         builder.sub_agent(defined(json)).build().unwrap_err().to_string()
     };
     let beside = wrong(json!({"name": "x", "description": "d", "graph": "house", "tools": []}));
-    assert!(beside.contains("`tools` cannot be given beside `runnable`"), "{beside}");
+    assert!(beside.contains("`tools` cannot be combined with `runnable`"), "{beside}");
     let unknown = wrong(json!({"name": "x", "description": "d", "graph": "nobody"}));
     assert!(unknown.contains("no agent `nobody` was given"), "{unknown}");
 }
@@ -516,9 +516,9 @@ async fn the_seeds_words_for_summarization_work_in_a_definition() {
         with(json!({"trigger": [["tokens", 60000], {"messages": 40, "tokens": 9}], "keep": ["messages", 6]})).is_ok()
     );
     let twice = with(json!({"trigger": ["tokens", 1], "max_tokens_before_summary": 1})).unwrap_err();
-    assert!(twice.contains("two spellings of one thing"), "{twice}");
+    assert!(twice.contains("two spellings of the same key"), "{twice}");
     assert!(with(json!({"keep": ["days", 1]})).unwrap_err().contains("unknown size `days`"));
-    assert!(with(json!({"keep": 5})).unwrap_err().contains("is no size"));
+    assert!(with(json!({"keep": 5})).unwrap_err().contains("is not a valid size"));
 }
 
 #[test]
@@ -541,9 +541,9 @@ fn definitions_given_in_code_replace_rules_and_are_refused_when_they_cannot_be_m
     let tools = wrong(json!({"name": "x", "description": "d", "tools": ["fly"]}));
     assert!(tools.contains("sub-agent `x`: there is no tool `fly` for it; there are"), "{tools}");
     let empty = wrong(json!({"name": "x", "description": "d", "interrupt_on": {"ls": {"allowed_decisions": []}}}));
-    assert!(empty.contains("nothing may be decided about calls of `ls`"), "{empty}");
+    assert!(empty.contains("no decision is allowed about calls of `ls`"), "{empty}");
     let source = DeepAgent::builder().model(ScriptedModel::new([])).agents_from(["../out"]).build().unwrap_err();
-    assert!(source.to_string().contains("sub-agents cannot be there"), "{source}");
+    assert!(source.to_string().contains("sub-agents cannot have this path"), "{source}");
 }
 
 #[tokio::test]

@@ -255,9 +255,9 @@ async fn wrong_answers_are_refused_before_anything_is_stored_and_leave_the_quest
     agent().invoke(RunInput::new("Go.").thread("t")).await.unwrap();
     let before = office.records().await.len();
     let wrong = [
-        ("9.9", Decision::Approve, "no open question is named `9.9`; open are: 0.0, 0.1"),
+        ("9.9", Decision::Approve, "no open question is named `9.9`; the open ones are: 0.0, 0.1"),
         ("0.0", reject("no"), "question `0.0` cannot be answered with reject, only with approve, edit"),
-        ("0.0", edit("send", json!([1])), "question `0.0`: the arguments of an edited call are an object"),
+        ("0.0", edit("send", json!([1])), "question `0.0`: the arguments of an edited call must be an object"),
     ];
     for (id, decision, words) in wrong {
         // If one of several decisions is invalid, none is stored.
@@ -366,7 +366,7 @@ async fn approvals_without_a_journal_without_decisions_or_beside_a_namesake_are_
     let kept = || bare().journal(MemoryJournal::new());
     assert!(
         built(kept().interrupt_on(send(InterruptOn::only([]))))
-            .contains("nothing may be decided about calls of `send`")
+            .contains("no decision is allowed about calls of `send`")
     );
     struct Namesake;
     impl deepagents::Middleware for Namesake {

@@ -109,7 +109,7 @@ fn a_stack_that_cannot_work_is_refused_and_says_what_to_move() {
     let redaction = || Redaction::new().hide(Detector::Email);
     let hooks = || Own("Hooks");
     let before_hooks = refused(DeepAgent::builder().middleware(redaction()).middleware(hooks()));
-    let wanted = "`Redaction` stands before `Hooks`: hooks would be told what it hides; give it to the builder with \
+    let wanted = "`Redaction` comes before `Hooks`: hooks would see what it hides; give it to the builder with \
                   `.redaction(...)`";
     assert!(before_hooks.ends_with(wanted), "{before_hooks}");
     let errors = || ToolErrors::new(|_| ToolErrorAction::Unchanged);
@@ -118,14 +118,14 @@ fn a_stack_that_cannot_work_is_refused_and_says_what_to_move() {
     assert!(wrong.ends_with("give `ToolErrors` to the builder before `ToolRetry`"), "{wrong}");
     let emulated =
         refused(DeepAgent::builder().middleware(ToolEmulator::new(ScriptedModel::new([]))).middleware(retry()));
-    assert!(emulated.contains("`ToolEmulator` stands before `ToolRetry`"), "{emulated}");
+    assert!(emulated.contains("`ToolEmulator` comes before `ToolRetry`"), "{emulated}");
     let edits = refused(
         DeepAgent::builder()
             .middleware(Own("ContextEditing"))
             .without("Summarization")
             .middleware(Own("Summarization")),
     );
-    assert!(edits.contains("`ContextEditing` stands before `Summarization`"), "{edits}");
+    assert!(edits.contains("`ContextEditing` comes before `Summarization`"), "{edits}");
 
     let right = DeepAgent::builder()
         .model(ScriptedModel::new([]))

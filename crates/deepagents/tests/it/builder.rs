@@ -210,7 +210,7 @@ fn rules_and_commands_go_together_where_commands_do_not_reach_what_the_rules_are
     let agent = build("/memories/**").unwrap();
     assert!(agent.explain().tools.iter().any(|part| part.name == "execute"));
     let refused = build("/src/**").unwrap_err().to_string();
-    assert!(refused.contains("cannot bind commands"), "{refused}");
+    assert!(refused.contains("cannot be enforced on the commands"), "{refused}");
 }
 
 #[test]
@@ -397,7 +397,8 @@ fn a_name_that_is_asked_about_and_that_no_tool_has_is_refused() {
     let kept = || DeepAgent::builder().model(model()).journal(MemoryJournal::new()).tool(ping());
     let error = kept().interrupt_on(asked("pign")).build().unwrap_err().to_string();
     assert!(
-        error.contains("calls of `pign`, and no tool has that name; there are ") && error.contains("ping"),
+        error.contains("calls of `pign` are to be approved by a person, but no tool has that name; there are ")
+            && error.contains("ping"),
         "{error}"
     );
     // A policy may name tools of the library that an agent lacks, and a trailing star may match nothing.
@@ -440,5 +441,8 @@ fn a_name_that_is_asked_about_may_be_that_of_a_tool_that_comes_later() {
     assert!(kept().middleware(Pings("Pings")).build().is_err(), "its tools are always the same");
     let explanation = kept().middleware(Pings("Pings")).shared_middleware(offered().named("Later")).explain().unwrap();
     assert_eq!(explanation.asked_later, ["pign"]);
-    assert!(explanation.to_string().contains("asked about once there are tools of the name: pign"), "{explanation}");
+    assert!(
+        explanation.to_string().contains("asked about once there are tools with these names: pign"),
+        "{explanation}"
+    );
 }

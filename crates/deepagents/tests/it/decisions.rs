@@ -162,7 +162,7 @@ fn about(tool: &str, args: Value) -> ActionRequest {
 fn a_remembered_rule_for_a_command_covers_it_however_it_is_written_and_nothing_more() {
     let command = |text: &str| about("execute", json!({"command": text}));
     let rule = RememberedRule::covering(&about("execute", json!({"command": "cargo test  -p 'a b'", "timeout": 60})));
-    assert_eq!(rule.to_string(), "execute `cargo test -p 'a b'` and no other command, for any time");
+    assert_eq!(rule.to_string(), "execute `cargo test -p 'a b'` and no other command, with any timeout");
     for covered in ["cargo test -p 'a b'", "  cargo  \"test\" -p a\\ b", "cargo test -p 'a b' 2>&1"] {
         assert!(rule.covers(&command(covered)), "{covered}");
     }
@@ -233,7 +233,10 @@ fn a_remembered_rule_for_a_command_holds_where_commands_reach_no_more() {
     let shared = CommandReach { shared_caches: true, ..CommandReach::default() };
     let rule = RememberedRule::covering(&about("execute", json!({"command": "make"}))).within(&reaches[2]);
     assert!(!rule.holds_within(&shared));
-    assert_eq!(rule.to_string(), "execute `make` and no other command, for any time, with the network of a.example");
+    assert_eq!(
+        rule.to_string(),
+        "execute `make` and no other command, with any timeout, with the network of a.example"
+    );
     let written = RememberedRule::covering(&about("write_file", json!({"file_path": "/x"}))).within(&reaches[0]);
     assert!(reaches.iter().all(|reach| written.holds_within(reach)));
 }

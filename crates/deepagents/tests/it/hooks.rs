@@ -586,11 +586,11 @@ async fn a_broken_hook_is_told_and_the_run_goes_on_unless_it_fails_closed() {
     for (command, problem) in [
         ("echo oops >&2; exit 1", "exit code 1: oops"),
         ("echo '{\"decision\": 7}'", "cannot be read"),
-        ("echo '{\"decision\": \"perhaps\"}'", "means nothing"),
+        ("echo '{\"decision\": \"perhaps\"}'", "has no meaning"),
         ("echo '{\"hookSpecificOutput\": {\"hookEventName\": \"Stop\"}}'", "asked about PreToolUse"),
         ("./no-such-program", "exit code 127"),
         ("kill -9 $$", "exit code 137"),
-        ("head -c 3000000 /dev/zero | tr '\\0' x", "more than a hook may"),
+        ("head -c 3000000 /dev/zero | tr '\\0' x", "more than a hook is allowed"),
     ] {
         let place = Place::new();
         let (outcome, told) = writing(&place, &at("PreToolUse", &[command])).await;
@@ -711,7 +711,7 @@ impl HookSender for Service {
 async fn services_are_asked_as_commands_are() {
     for (url, result, problem) in [
         ("http://deny", "A hook does not allow this call: no", ""),
-        ("http://page", "Wrote /a.txt", "cannot be read: it is no JSON object: <html>log in</html>"),
+        ("http://page", "Wrote /a.txt", "cannot be read: it is not a JSON object: <html>log in</html>"),
         ("http://broken", "Wrote /a.txt", "HTTP status 500"),
         ("http://slow", "Wrote /a.txt", "timed out"),
         ("http://gone", "Wrote /a.txt", "nobody is there"),
@@ -776,6 +776,6 @@ async fn a_hook_that_prints_without_end_is_ended_at_once() {
     let runner = place.runner(&at("PreToolUse", &["yes", "yes >&2", "yes & exec sleep 500"]));
     let runs = runner.run(HookEvent::PreToolUse, json!({"tool_name": "Bash"}), CancellationToken::new()).await;
     for run in runs {
-        assert_eq!(run.answer.unwrap_err(), "it printed more than a hook may", "{}", run.command);
+        assert_eq!(run.answer.unwrap_err(), "it printed more than a hook is allowed to", "{}", run.command);
     }
 }

@@ -48,7 +48,7 @@ fn a_limit_that_limits_nothing_or_cannot_be_reached_is_refused() {
     assert_eq!(ModelCallLimit::new(None, None).unwrap_err().to_string(), none);
     assert_eq!(ToolCallLimit::new(None, None).unwrap_err().to_string(), none);
     let above = ToolCallLimit::for_tool("look", Some(2), Some(3)).unwrap_err().to_string();
-    assert!(above.contains("a run that may make 3 calls cannot use them on a thread that may make 2"), "{above}");
+    assert!(above.contains("a run cannot make 3 calls on a thread that is limited to 2"), "{above}");
     assert!(ModelCallLimit::new(Some(2), Some(3)).is_err());
 }
 

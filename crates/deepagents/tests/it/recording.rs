@@ -424,7 +424,7 @@ async fn what_is_no_recording_is_refused_with_the_reason() {
     assert!(matches!(read(&lines.join("\n")), Err(RecordingError::Damaged { line: 4, .. })));
     let altered = text.replacen("Do all of it.\"", "Do some of it.\"", 9);
     let damaged = read(&altered).unwrap_err().to_string();
-    assert!(damaged.contains("the digest is not that of the request"), "{damaged}");
+    assert!(damaged.contains("the digest does not match the request"), "{damaged}");
     let steered = json!({"kind": "event", "event": {"type": "steered", "path": [], "text": "Faster."}});
     let first = "{\"kind\":\"event\"";
     let steered = text.replacen(first, &format!("{steered}\n{first}"), 1);

@@ -294,7 +294,7 @@ async fn a_template_of_ones_own_names_all_its_parts_or_is_refused() {
 #[test]
 fn a_source_outside_the_workspace_is_refused_when_the_agent_is_built() {
     let error = DeepAgent::builder().model(ScriptedModel::new([])).skills(["~/skills"]).build().unwrap_err();
-    assert!(error.to_string().starts_with("skills cannot be there: home directories"), "{error}");
+    assert!(error.to_string().starts_with("skills cannot have this path: home directories"), "{error}");
 }
 
 fn pin(names: &[&str]) -> Update {

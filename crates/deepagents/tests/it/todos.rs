@@ -301,7 +301,7 @@ async fn a_planner_that_fails_is_told_as_an_event_and_the_run_goes_on_without_a_
     let failing = planner_fn(|_, _| async { Err("no idea".into()) });
     let blank = planner_fn(|_, _| async { Ok(vec!["Read".to_owned(), " ".to_owned()]) });
     let (failing, blank) = (TodoList::default().planner(failing), TodoList::default().planner(blank));
-    for (todos, words) in [(failing, "no idea"), (blank, "item 2 of the plan has no words")] {
+    for (todos, words) in [(failing, "no idea"), (blank, "item 2 of the plan has no text")] {
         let model = ScriptedModel::new([Turn::text("Done.")]);
         let mut run = DeepAgent::builder().model(model).middleware(todos).build().unwrap().run("Go.");
         let mut told = Vec::new();
@@ -387,7 +387,7 @@ fn a_planner_without_a_list_to_lay_out_is_refused() {
         builder().profile(excluded),
     ] {
         let error = builder.build().unwrap_err().to_string();
-        assert!(error.contains("a planner lays out the list of the standard `TodoList`"), "{error}");
+        assert!(error.contains("a planner fills the list of the standard `TodoList`"), "{error}");
     }
     assert!(builder().build().is_ok());
 }
@@ -513,7 +513,7 @@ async fn a_list_that_the_caller_gives_with_the_input_is_refused_and_nothing_is_s
     let json = json!({"todos": [{"id": "1", "content": "A", "status": "pending", "created_at": ""}]});
     let given = Update::from_json(agent.schema(), json.as_object().unwrap().clone()).unwrap();
     let error = agent.invoke(RunInput::new("Go.").thread("t").update(given.clone())).await.unwrap_err();
-    assert!(error.to_string().contains("`todos` cannot be given with the input"), "{error}");
+    assert!(error.to_string().contains("`todos` cannot be set by the input"), "{error}");
     assert_eq!((error.kind(), model.requests().len()), ("state", 0));
     assert!(agent.state("t").await.unwrap().messages().is_empty());
     // Between runs, an application may change the list.

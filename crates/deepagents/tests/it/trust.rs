@@ -123,7 +123,7 @@ async fn a_survey_finds_what_steers_an_agent_and_its_hash_covers_every_file() {
             (
                 "general-purpose",
                 "/.deepagents/agents/a.md",
-                "the place of the standard general-purpose and the model openai:x".to_owned()
+                "the role of the standard general-purpose and the model openai:x".to_owned()
             ),
             ("b", "/.deepagents/agents/b/AGENTS.md", "the tools ls".to_owned()),
             (

@@ -15,7 +15,7 @@ pub enum BackgroundError {
         running: usize,
     },
     /// Another process, or another agent object, runs the task.
-    #[error("task `{thread}` is run by {owner}, in another process: do it there, or wait until that ends")]
+    #[error("task `{thread}` is being run by {owner} in another process: do this there, or wait until that has ended")]
     Elsewhere {
         /// The task's thread.
         thread: ThreadId,
@@ -23,7 +23,7 @@ pub enum BackgroundError {
         owner: String,
     },
     /// No process runs the task.
-    #[error("nobody runs task `{thread}`: run its parent, or resume it")]
+    #[error("task `{thread}` is not being run anywhere: run its parent, or resume it")]
     NotRunning {
         /// The task's thread.
         thread: ThreadId,

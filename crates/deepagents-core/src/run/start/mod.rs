@@ -106,7 +106,7 @@ impl Driver {
                 }
             }
             None if input.at.is_some() => {
-                return Err(Error::Input("a position to begin from needs a thread; name it".to_owned()));
+                return Err(Error::Input("a position to start from needs a thread; name one".to_owned()));
             }
             None => None,
         };
@@ -146,7 +146,7 @@ impl Driver {
         if input.resume {
             return match left {
                 Some(left) => self.resume(left, input, limit).await,
-                None => Err(Error::Input("there is no thread to resume; name it".to_owned())),
+                None => Err(Error::Input("there is no thread to resume; name one".to_owned())),
             };
         }
         self.start(left, input, limit).await?;

@@ -54,7 +54,7 @@ impl Driver {
             if !input.messages.is_empty() {
                 self.give_up_thread().await;
                 return Err(Error::Input(
-                    "the last run of the thread has ended and takes no messages; give them to a run of their own"
+                    "the last run of the thread has ended and takes no more messages; start a new run with them"
                         .to_owned(),
                 ));
             }

@@ -49,7 +49,7 @@ impl Driver {
         }
         let lease = match input.owned.as_ref().and_then(OwnedThread::take) {
             Some(lease) if lease.thread() != thread => {
-                let what = format!("the lease is of thread `{}`, the run goes on with `{thread}`", lease.thread());
+                let what = format!("the lease is for thread `{}`, but the run continues `{thread}`", lease.thread());
                 return Err(Error::Input(what));
             }
             Some(lease) => {

@@ -17,19 +17,19 @@ use crate::{FsError, VPath};
 #[non_exhaustive]
 pub enum RestoreError {
     /// The backend does not record changes.
-    #[error("changes of these files are not kept; open the directory with `LocalOptions::undo`")]
+    #[error("changes to these files are not recorded; open the directory with `LocalOptions::undo`")]
     NotRecorded,
     /// The recorded changes are gone.
-    #[error("what was kept of the thread's changes is gone; the conversation can go back without the files")]
+    #[error("the record of the thread's changes is gone; the conversation can go back without the files")]
     Lost,
     /// Restoring would lose someone else's work, and nobody has agreed to that. Nothing was changed.
     #[error("{} were changed by somebody else; say whether to skip or to overwrite them", paths(.0.conflicts.iter().map(|conflict| &conflict.change.path)))]
     Conflicts(Box<RestorePlan>),
     /// The files have changed since the plan was made. Nothing was changed.
-    #[error("files were changed since the plan was made; look at the new plan")]
+    #[error("files have changed since the plan was made; look at the new plan")]
     Stale(Box<RestorePlan>),
     /// The files cannot be read. Nothing was changed.
-    #[error("what is there cannot be compared with what is kept: {0}")]
+    #[error("the files cannot be compared with what was recorded: {0}")]
     Unreadable(#[from] FsError),
     /// The undo database cannot be used. Nothing was changed.
     #[error("{0}")]
@@ -181,7 +181,7 @@ impl Root {
         let mut plan = planner.plan(changes)?;
         plan.elsewhere = way.elsewhere;
         if way.legacy {
-            let reason = "what an earlier version has kept of changes below it is not read any more".to_owned();
+            let reason = "changes below it that an earlier version recorded are no longer read".to_owned();
             plan.skipped.insert(0, Skipped { path: VPath::root(), reason });
         }
         Ok((plan, last))

@@ -93,7 +93,7 @@ impl Root {
                     content.map_err(|error: UndoError| FsError::io(path, ErrorKind::Other, error.to_string()))?;
                 let content = content
                     .flatten()
-                    .ok_or_else(|| FsError::io(path, ErrorKind::NotFound, "its content is no longer kept"))?;
+                    .ok_or_else(|| FsError::io(path, ErrorKind::NotFound, "its content is no longer stored"))?;
                 let modified = jiff::Timestamp::now();
                 let target = Target { path, real: path, directory: &directory, name, modified };
                 let based = if replaces { host } else { None };

@@ -34,7 +34,7 @@ impl CommandPattern {
             assignments.push((name, value));
             words.next();
         }
-        let program = words.next().ok_or("it names no program; write one, such as `git push *`")?;
+        let program = words.next().ok_or("it does not name a program; write one, such as `git push *`")?;
         let mut args: Vec<Glob> = words.collect();
         let open = args.pop_if(|last| last.is_any()).is_some();
         let name = program.to_lower().base_name();
@@ -230,7 +230,7 @@ fn split(text: &str) -> Result<Vec<Glob>, &'static str> {
                 continue;
             }
             (Some('\''), c) => Piece::Char(c),
-            (_, '\\') => Piece::Char(chars.next().ok_or("a backslash at its end stands for nothing")?),
+            (_, '\\') => Piece::Char(chars.next().ok_or("a backslash at its end escapes nothing")?),
             (Some(_), c) => Piece::Char(c),
             (None, '\'' | '"') => {
                 (quote, word) = (Some(c), Some(word.unwrap_or_default()));
@@ -244,7 +244,7 @@ fn split(text: &str) -> Result<Vec<Glob>, &'static str> {
             (None, '?') => Piece::One,
             (None, ';' | '&' | '|' | '<' | '>' | '(' | ')' | '$' | '`' | '\n') => {
                 return Err(
-                    "a rule is about one simple command; write one for each, and quote what means something to a shell",
+                    "a rule is about one simple command; write one for each, and quote whatever is special to a shell",
                 );
             }
             (None, c) => Piece::Char(c),

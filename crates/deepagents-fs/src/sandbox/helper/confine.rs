@@ -41,7 +41,7 @@ pub(super) fn drop_capabilities() -> Result<(), Failure> {
         return Err(Failure::new(step, "some are left"));
     }
     rustix::thread::set_no_new_privs(true).at("forbid new privileges")?;
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at("close the process to others")
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at("protect the process from others")
 }
 
 /// Allows reading everything visible and writing where intended. Confines signals and abstract sockets to the sandbox.
@@ -66,7 +66,7 @@ pub(super) fn landlock(plan: &InnerPlan) -> Result<Part, Failure> {
     };
     let status = set_up().at("apply Landlock")?;
     Ok(match (status.ruleset, status.landlock) {
-        (RulesetStatus::NotEnforced, _) => Part::off(name, "the kernel has it not, or not switched on"),
+        (RulesetStatus::NotEnforced, _) => Part::off(name, "the kernel does not have it, or has it disabled"),
         (_, LandlockStatus::Available { effective_abi, .. }) => Part::on(name, format!("ABI {}", effective_abi as i32)),
         (RulesetStatus::FullyEnforced, _) => Part::on(name, ""),
         _ => Part::on(name, "in part"),

@@ -24,7 +24,7 @@ pub(super) fn run() -> Result<i32, Failure> {
     if plan.network == NetworkAccess::Host {
         parts.push(Part::off("network namespace", "the policy gives the host's network"));
     } else {
-        loopback::up().at("switch the loopback on")?;
+        loopback::up().at("bring up the loopback interface")?;
         parts.push(Part::on("network namespace", ""));
     }
     if let NetworkAccess::Proxy { direct } = &plan.network {
@@ -44,10 +44,10 @@ pub(super) fn run() -> Result<i32, Failure> {
     parts.push(Part::on("seccomp", ""));
     let report = SandboxReport::new(parts);
     if report.level < plan.least {
-        return Err(Failure::new("reach the level", format!("{} is required, but {report}", plan.least)));
+        return Err(Failure::new("reach the required level", format!("{} is required, but {report}", plan.least)));
     }
     // The first stage watches the program; without the first stage, nothing would.
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).at("end with the first stage")?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).at("tie itself to the first stage")?;
 
     let mut command = Command::new(&plan.program);
     // Its own process group, so that signals to its group do not reach the first stage outside.

@@ -14,7 +14,7 @@ use super::failure::{At, Failure};
 pub(super) fn memory(target: &Path, bytes: u64, mode: &str) -> Result<(), Failure> {
     let options = CString::new(format!("size={bytes},mode={mode}")).at("mount")?;
     mount("tmpfs", target, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())
-        .on("mount a file system in memory", target.display())
+        .on("mount an in-memory file system", target.display())
 }
 
 /// Bind-mounts a tree at a second path.

@@ -18,7 +18,7 @@ use crate::sandbox::protocol::{INNER, NetworkAccess, OuterPlan};
 /// Creates the namespaces, starts the second stage in them and waits until it ends.
 pub(super) fn run() -> Result<i32, Failure> {
     // A new process session has no terminal, and its group can be killed at once.
-    rustix::process::setsid().at("make a session")?;
+    rustix::process::setsid().at("start a session")?;
     close_inherited().at("close inherited files")?;
     let plan: OuterPlan = hear()?;
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());

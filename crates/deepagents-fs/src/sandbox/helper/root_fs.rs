@@ -39,10 +39,12 @@ const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
 /// Builds the view and makes it the root.
 pub(super) fn build(plan: &InnerPlan) -> Result<(), Failure> {
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).at("part with the host's mounts")?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .at("detach from the host's mounts")?;
     let shown = Shown::gather(plan)?;
     let base = ["/usr", "/tmp"].into_iter().map(Path::new).find(|path| path.is_dir());
-    let base = base.ok_or_else(|| Failure::new("find a place to build", "neither /usr nor /tmp is a directory"))?;
+    let base =
+        base.ok_or_else(|| Failure::new("find a place to build the new root", "neither /usr nor /tmp is a directory"))?;
     memory(base, 1 << 20, "755")?;
     std::env::set_current_dir(base).at("enter the new root")?;
     fs::create_dir("old").and_then(|()| fs::create_dir("new")).at("make directories")?;
@@ -68,17 +70,16 @@ pub(super) fn build(plan: &InnerPlan) -> Result<(), Failure> {
     for identity in &plan.identities {
         let shown = Identity::look(&below(NEW, &identity.path)).on("look at a directory", identity.path.display())?;
         if (shown.device, shown.inode) != (identity.device, identity.inode) {
-            let reason =
-                format!("{} is another directory than it was when the shell was opened", identity.path.display());
+            let reason = format!("{} is not the same directory as when the shell was opened", identity.path.display());
             return Err(Failure::new("show the workspace", reason));
         }
     }
 
-    unmount(OLD, UnmountFlags::DETACH).at("let go of the host's files")?;
+    unmount(OLD, UnmountFlags::DETACH).at("unmount the host's files")?;
     std::env::set_current_dir(NEW).at("enter the new root")?;
     // This stacks the old root on top of the new one, from where it is unmounted.
     pivot_root(".", ".").at("change the root")?;
-    unmount(".", UnmountFlags::DETACH).at("let go of the old root")?;
+    unmount(".", UnmountFlags::DETACH).at("unmount the old root")?;
     std::env::set_current_dir("/").at("enter the new root")
 }
 

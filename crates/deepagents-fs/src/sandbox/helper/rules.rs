@@ -69,8 +69,7 @@ impl Rules {
                     found.push((place.clone(), guard));
                 }
                 if found.len() > MOST {
-                    let reason =
-                        format!("they are about more than {MOST} files one by one; write them about directories");
+                    let reason = format!("they name more than {MOST} individual files; use directories instead");
                     return Err(Failure::new(step, reason));
                 }
                 if kind.is_dir() && guard != Guard::Hide {

@@ -40,7 +40,8 @@ impl Call {
     pub(super) async fn read(&mut self) -> Result<(), ModelError> {
         let State::Reading(reading) = &mut self.state else { return Ok(()) };
         let url = &self.endpoint.url;
-        let silent = || ModelError::transport(format!("{} fell silent in the middle of its answer", authority(url)));
+        let silent =
+            || ModelError::transport(format!("{} stopped sending in the middle of its answer", authority(url)));
         let chunk = within(reading.until, reading.response.chunk(), silent).await;
         reading.until = Instant::now() + self.endpoint.timeouts.idle;
         let broke = match chunk {

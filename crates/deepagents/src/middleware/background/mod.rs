@@ -102,7 +102,7 @@ impl BackgroundAgents {
     pub(crate) fn on(registry: Arc<Registry>, depth: usize, limits: BackgroundLimits) -> Result<Self, BuildError> {
         if registry.given().is_empty() && registry.is_fixed() {
             return Err(BuildError::Option(
-                "there is no sub-agent to run in the background; describe one with `.sub_agent(...)`".to_owned(),
+                "there is no sub-agent to run in the background; add one with `.sub_agent(...)`".to_owned(),
             ));
         }
         if limits.at_once == 0 || limits.remembered == 0 || limits.in_all == 0 {

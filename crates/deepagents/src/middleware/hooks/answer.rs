@@ -122,7 +122,7 @@ impl HookAnswer {
             }
             let is_other_json = || text.starts_with('[') && serde_json::from_str::<IgnoredAny>(text).is_ok();
             if has_to_answer || is_other_json() {
-                return Err(format!("its answer cannot be read: it is no JSON object: {}", line(text)));
+                return Err(format!("its answer cannot be read: it is not a JSON object: {}", line(text)));
             }
             return Ok(Self::default());
         }
@@ -166,11 +166,11 @@ impl Wire {
             Some("approve") if event == HookEvent::PreToolUse => {
                 answer.permission = Some((HookPermission::Allow, reason.unwrap_or_default()));
             }
-            Some(other) => return Err(format!("the decision `{other}` means nothing at {event}")),
+            Some(other) => return Err(format!("the decision `{other}` has no meaning for {event}")),
         }
         let Some(specific) = self.hook_specific_output else { return Ok(answer) };
         if let Some(name) = specific.hook_event_name.filter(|name| name != event.as_str()) {
-            return Err(format!("its answer is about {name}, and it was asked about {event}"));
+            return Err(format!("its answer is about {name}, but it was asked about {event}"));
         }
         answer.context.extend(specific.additional_context.map(|context| cut(context.trim())));
         answer.context.retain(|context| !context.is_empty());
@@ -188,7 +188,7 @@ impl Wire {
             answer.updated_input = decision.updated_input.or(answer.updated_input);
         }
         match &answer.updated_input {
-            Some(input) if !input.is_object() => Err("the updated input is no object".to_owned()),
+            Some(input) if !input.is_object() => Err("the updated input is not an object".to_owned()),
             _ => Ok(answer),
         }
     }

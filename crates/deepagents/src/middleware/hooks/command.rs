@@ -70,7 +70,7 @@ async fn answer(hook: &Hook, input: &Value, mark: &str, cancel: CancellationToke
     }
     let done = bounded(&***shell, command, &cancel).await.map_err(|error| error.to_string())?;
     let Some(done) = done.filter(|done| !done.truncated()) else {
-        return Err("it printed more than a hook may".to_owned());
+        return Err("it printed more than a hook is allowed to".to_owned());
     };
     let exit = match done.exit {
         Exit::Code(code) => code,
@@ -129,7 +129,7 @@ fn parts(input: &Value) -> Result<Vec<String>, String> {
         part.push_str(head);
         rest = tail;
     }
-    if rest.is_empty() { Ok(parts) } else { Err("what it is to be told is too long".to_owned()) }
+    if rest.is_empty() { Ok(parts) } else { Err("its input is too long".to_owned()) }
 }
 
 fn shorten(value: &mut Value, most: usize) {

@@ -56,7 +56,7 @@ pub(super) enum Action {
 #[non_exhaustive]
 pub enum HooksError {
     /// The file does not have the expected form.
-    #[error("{file} is no file of hooks: {problem}")]
+    #[error("{file} is not a valid hooks file: {problem}")]
     Shape {
         /// The path of the file.
         file: String,
@@ -64,7 +64,7 @@ pub enum HooksError {
         problem: String,
     },
     /// A matcher is not a valid pattern.
-    #[error("{file}: the matcher `{matcher}` of {event} is no pattern: {problem}")]
+    #[error("{file}: the matcher `{matcher}` of {event} is not a valid pattern: {problem}")]
     Matcher {
         /// The path of the file.
         file: String,
@@ -153,7 +153,7 @@ impl Entry {
                 }
                 None => Err("it has no `url`".to_owned()),
             },
-            ("http", None) => Err("services cannot be asked here".to_owned()),
+            ("http", None) => Err("hooks of type `http` are not supported here".to_owned()),
             (kind, _) => Err(format!("its type `{kind}` is not known")),
         }
     }
@@ -195,7 +195,7 @@ impl Hooks {
         // Some editors write a byte order mark.
         let text = text.trim_start_matches('\u{feff}');
         let file: Value = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        let Some(fields) = file.as_object() else { return Err(wrong("it is no JSON object".to_owned())) };
+        let Some(fields) = file.as_object() else { return Err(wrong("it is not a JSON object".to_owned())) };
         let mut all = Self::default();
         if !fields.is_empty() && !fields.contains_key("hooks") {
             all.problems.push(format!("{source}: it has no `hooks`, so nothing in it runs"));

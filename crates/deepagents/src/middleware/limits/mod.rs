@@ -21,7 +21,7 @@ pub enum LimitError {
     #[error("nothing is limited; give a limit for the thread, for the run, or both")]
     Nothing,
     /// The limit of a run exceeds that of the thread.
-    #[error("a run that may make {run} calls cannot use them on a thread that may make {thread}; lower the first")]
+    #[error("a run cannot make {run} calls on a thread that is limited to {thread}; lower the first number")]
     RunAboveThread {
         /// The limit of a run.
         run: u64,

@@ -67,8 +67,8 @@ pub struct LoopThreshold {
 /// An error for an invalid threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a loop is one from two repetitions on, and the model is told before the run is stopped: {note} and {stop} are no \
-     thresholds; give at least 2, and a second number above the first"
+    "a loop needs at least two repetitions, and the model is told before the run is stopped: {note} and {stop} are \
+     not valid thresholds; give at least 2, and a second number above the first"
 )]
 pub struct ThresholdError {
     note: u32,

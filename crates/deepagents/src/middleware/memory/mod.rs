@@ -56,7 +56,7 @@ impl Memory {
         let mut known = Vec::new();
         for path in paths {
             let path = VPath::parse(path.as_ref())
-                .map_err(|error| BuildError::Option(format!("a memory file cannot be there: {error}")))?;
+                .map_err(|error| BuildError::Option(format!("a memory file cannot have this path: {error}")))?;
             if !known.contains(&path) {
                 known.push(path);
             }
@@ -82,7 +82,7 @@ impl Memory {
     pub fn template(mut self, template: impl Into<String>) -> Result<Self, BuildError> {
         let template = template.into();
         if !template.is_empty() && !template.contains(PLACEHOLDER) {
-            return Err(BuildError::Option(format!("the memory template does not hold `{PLACEHOLDER}`")));
+            return Err(BuildError::Option(format!("the memory template does not contain `{PLACEHOLDER}`")));
         }
         self.template = Some(template);
         Ok(self)

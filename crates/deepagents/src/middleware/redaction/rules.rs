@@ -45,7 +45,7 @@ impl fmt::Debug for HashKey {
 
 /// An error: a text contains data that must not be passed on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this holds what must not be passed on: {}", listed(.found))]
+#[error("this contains something that must not be passed on: {}", listed(.found))]
 #[non_exhaustive]
 pub struct RedactionBlocked {
     /// Number of matches by kind, without the matches themselves.

@@ -34,7 +34,7 @@ impl Default for Backoff {
 
 /// An error for an invalid factor.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[error("waits cannot be multiplied by {0}; give 0 for waits of one length, or a number from 1 on")]
+#[error("waits cannot be multiplied by {0}; give 0 for constant waits, or a number of at least 1")]
 pub struct BackoffError(f64);
 
 impl Backoff {

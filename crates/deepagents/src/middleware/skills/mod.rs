@@ -90,7 +90,7 @@ impl Skills {
         let template = template.into();
         let missing: Vec<&str> = render::PLACEHOLDERS.into_iter().filter(|part| !template.contains(part)).collect();
         if !template.is_empty() && !missing.is_empty() {
-            return Err(BuildError::Option(format!("the skills template does not hold {}", missing.join(", "))));
+            return Err(BuildError::Option(format!("the skills template does not contain {}", missing.join(", "))));
         }
         self.template = template;
         Ok(self)

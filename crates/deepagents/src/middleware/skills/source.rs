@@ -44,7 +44,7 @@ pub(super) struct Source {
 impl Source {
     pub(super) fn parse(source: SkillSource) -> Result<Self, BuildError> {
         let path = VPath::parse(&source.path)
-            .map_err(|error| BuildError::Option(format!("skills cannot be there: {error}")))?;
+            .map_err(|error| BuildError::Option(format!("skills cannot have this path: {error}")))?;
         let label = source.label.map(|label| label.trim().to_owned()).filter(|label| !label.is_empty());
         Ok(Self { label: label.unwrap_or_else(|| derive_label(&path)), path })
     }

@@ -98,7 +98,8 @@ impl AgentFiles {
     pub(crate) fn new(workspace: Workspace, sources: Vec<AgentSource>) -> Result<Self, BuildError> {
         let parse = |source: AgentSource| {
             let path = VPath::parse(&source.path);
-            let path = path.map_err(|error| BuildError::Option(format!("sub-agents cannot be there: {error}")))?;
+            let path =
+                path.map_err(|error| BuildError::Option(format!("sub-agents cannot have this path: {error}")))?;
             Ok(Source { path, backend: source.backend, shown_as: source.shown_as })
         };
         Ok(Self { workspace, sources: sources.into_iter().map(parse).collect::<Result<_, BuildError>>()? })

@@ -57,11 +57,11 @@ impl Planner for ModelPlanner {
 /// Parses the steps in an answer, which may have text or a code fence around them.
 fn steps(answer: &str) -> Result<Vec<String>, BoxError> {
     let array = answer.find('[').zip(answer.rfind(']')).and_then(|(from, to)| answer.get(from..=to));
-    let array = array.ok_or("the model answered with no list of steps")?;
-    let steps: Vec<String> =
-        serde_json::from_str(array).map_err(|error| format!("the model answered with no list of steps: {error}"))?;
+    let array = array.ok_or("the model did not answer with a list of steps")?;
+    let steps: Vec<String> = serde_json::from_str(array)
+        .map_err(|error| format!("the model did not answer with a list of steps: {error}"))?;
     if steps.len() > MOST {
-        return Err(format!("the model answered with {} steps, and at most {MOST} are a plan", steps.len()).into());
+        return Err(format!("the model answered with {} steps, but a plan has at most {MOST}", steps.len()).into());
     }
     Ok(steps)
 }
@@ -76,7 +76,7 @@ mod tests {
         assert_eq!(steps("Here:\n```json\n[\"Read\"]\n```").unwrap(), ["Read"]);
         assert!(steps("[]").unwrap().is_empty());
         for wrong in ["", "I would read it.", "[1]", "] [", "[\"Read\""] {
-            assert!(steps(wrong).unwrap_err().to_string().contains("no list of steps"), "{wrong}");
+            assert!(steps(wrong).unwrap_err().to_string().contains("a list of steps"), "{wrong}");
         }
         let many = serde_json::to_string(&vec!["Read"; 21]).unwrap();
         assert!(steps(&many).unwrap_err().to_string().contains("21 steps"));

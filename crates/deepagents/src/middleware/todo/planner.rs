@@ -95,7 +95,7 @@ pub(super) async fn lay_out(planner: &dyn DynPlanner, cx: &Context) -> HookOutpu
         Ok(items) if items.is_empty() => return HookOutput::next(),
         Ok(items) => match items.iter().position(|item| item.trim().is_empty()) {
             None => return planned(&items, cx),
-            Some(at) => format!("item {} of the plan has no words", at + 1),
+            Some(at) => format!("item {} of the plan has no text", at + 1),
         },
         Err(error) => error.to_string(),
     };

@@ -66,7 +66,7 @@ async fn a_content_that_is_damaged_is_not_put_back() {
     world.undo_db().execute("UPDATE content SET body = x'6f6e6f' WHERE body = x'6f6e65'", []).unwrap();
     let plan = world.back("t", first).plan().await.unwrap();
     assert_eq!(paths(plan.skipped.iter().map(|skipped| &skipped.path)), ["/a.txt"]);
-    assert_eq!(plan.skipped[0].reason, "its content is no longer kept");
+    assert_eq!(plan.skipped[0].reason, "its content is no longer stored");
     world.go_back("t", first, OnConflict::Refuse).await.unwrap();
     assert_eq!((world.read("a.txt").as_deref(), world.read("b.txt").as_deref()), (Some("two"), Some("b1")));
 }
@@ -122,7 +122,7 @@ async fn a_database_of_another_program_or_a_newer_version_is_left_alone() {
     world.agent([write("/a.txt", "1")]).invoke(RunInput::new("Go.").thread("t")).await.unwrap();
     assert_eq!((world.read("a.txt"), std::fs::read(world.undo_file()).unwrap()), (None, before));
     let foreign = world.store().gc(|_| true).unwrap_err();
-    assert!(foreign.to_string().contains("it is of another program"), "{foreign}");
+    assert!(foreign.to_string().contains("it belongs to another program"), "{foreign}");
 
     let world = World::new().await;
     world.play("t", [write("/a.txt", "1")]).await;

@@ -362,7 +362,7 @@ async fn links_swapped_in_the_way_lead_nowhere() {
     symlink(outside.path().join("a.txt"), root.join("b.txt")).unwrap();
     let plan = world.back("t", first).plan().await.unwrap();
     assert_eq!(paths(plan.skipped.iter().map(|skipped| &skipped.path)), ["/d/a.txt"]);
-    assert_eq!(plan.skipped[0].reason, "/d, which is no directory, is in the way");
+    assert_eq!(plan.skipped[0].reason, "/d, which is not a directory, is in the way");
     assert_eq!(paths(plan.conflicts.iter().map(|c| &c.change.path)), ["/b.txt"]);
     let done = world.go_back("t", first, OnConflict::Overwrite).await.unwrap();
     assert_eq!(world.read("b.txt").as_deref(), Some("1"));
@@ -467,8 +467,8 @@ async fn what_is_too_large_is_told_and_stays() {
     let plan = world.back("t", 0).plan().await.unwrap();
     assert_eq!(paths(plan.skipped.iter().map(|skipped| &skipped.path)), ["/big.txt", "/d", "/grown.txt"]);
     let whys: Vec<&str> = plan.skipped.iter().map(|skipped| skipped.reason.as_str()).collect();
-    let now = "what is there is larger than what is kept";
-    assert_eq!(whys, ["it is larger than what is kept", "it held more than 3 files", now]);
+    let now = "what is there is too large to be stored";
+    assert_eq!(whys, ["it was too large to be stored", "it held more than 3 files", now]);
     let done = world.go_back("t", 0, OnConflict::Refuse).await.unwrap();
     assert_eq!(done.restored.len(), 4, "three of the tree, and b.txt is gone: {done:?}");
     assert_eq!(world.read("big.txt").as_deref(), Some("small"));
@@ -513,7 +513,7 @@ async fn runs_without_a_thread_and_backends_without_a_place_keep_nothing() {
     let inside =
         LocalOptions { undo: Some(UndoStore::at(world.dir.path().join("undo.db"))), ..LocalOptions::default() };
     let inside = LocalBackend::open_with(world.dir.path(), inside).unwrap_err();
-    assert!(inside.source.to_string().contains("keep it elsewhere"), "{inside}");
+    assert!(inside.source.to_string().contains("put it elsewhere"), "{inside}");
     std::fs::remove_dir_all(world.beside.path().join("undo")).unwrap();
     let lost = world.back("t", 0).plan().await.unwrap_err();
     assert!(matches!(lost, RewindError::Files(RestoreError::Lost)), "{lost}");

@@ -220,7 +220,7 @@ async fn described_sub_agents_have_sub_agents_to_the_depth_limit() {
 fn a_description_that_nests_one_level_beyond_the_limit_is_an_error_that_says_so() {
     let model = || ScriptedModel::new([]);
     let error = DeepAgent::builder().model(model()).sub_agent(nested(5)).build().unwrap_err().to_string();
-    assert!(error.contains("its sub-agents would be 5 deep, and delegation may go 4 deep"), "{error}");
+    assert!(error.contains("its sub-agents would be at depth 5, but delegation may go no deeper than 4"), "{error}");
     let limits = |depth| DelegationLimits { depth, ..DelegationLimits::default() };
     let builder = |depth| DeepAgent::builder().model(model()).delegation_limits(limits(depth));
     assert!(builder(5).sub_agent(nested(5)).build().is_ok());
@@ -229,7 +229,7 @@ fn a_description_that_nests_one_level_beyond_the_limit_is_an_error_that_says_so(
     let narrow = |depth| nested(3).limits(limits(depth));
     assert!(DeepAgent::builder().model(model()).sub_agent(narrow(2)).build().is_ok());
     let error = DeepAgent::builder().model(model()).sub_agent(narrow(1)).build().unwrap_err().to_string();
-    assert!(error.contains("3 deep, and delegation may go 2 deep"), "{error}");
+    assert!(error.contains("at depth 3, but delegation may go no deeper than 2"), "{error}");
 }
 
 #[tokio::test]
@@ -373,7 +373,7 @@ async fn sub_agents_of_a_file_are_allowed_no_more_than_it_is() {
     let input = RunInput::new("Main.").update(files([("/agents/filed.md", file.as_str())]));
     let event = told(&agent, input, "sub_agents_loaded").await.pop().unwrap();
     let warning = event["warnings"][0].as_str().unwrap();
-    assert!(warning.contains("there is no tool `write_file` for it; the agent above has ls"), "{warning}");
+    assert!(warning.contains("there is no tool `write_file` for it; the parent agent has ls"), "{warning}");
 }
 
 #[test]
@@ -381,5 +381,5 @@ fn what_cannot_go_with_a_built_agent_is_refused_in_code_too() {
     let built = DeepAgent::builder().model(ScriptedModel::new([])).build().unwrap();
     let spec = SubAgentSpec::from(AgentSubAgent::new("built", "Is built.", &built)).model(ScriptedModel::new([]));
     let error = DeepAgent::builder().model(ScriptedModel::new([])).sub_agent(spec).build().unwrap_err().to_string();
-    assert!(error.contains("`model` cannot be given beside `runnable`"), "{error}");
+    assert!(error.contains("`model` cannot be combined with `runnable`"), "{error}");
 }

@@ -77,7 +77,7 @@ async fn an_answer_that_is_no_plan_is_told_and_the_run_goes_on_without_one() {
     }
     assert_eq!(
         (failures, run.outcome().await.unwrap().text()),
-        (vec!["the model answered with no list of steps".to_owned()], "Done.".to_owned())
+        (vec!["the model did not answer with a list of steps".to_owned()], "Done.".to_owned())
     );
 }
 
