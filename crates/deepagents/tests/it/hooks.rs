@@ -528,7 +528,7 @@ async fn a_hook_keeps_a_conversation_from_being_compacted() {
             json!([{"matcher": "compact", "hooks": [{"type": "command", "command": "echo 'Read the notes again.'"}]}]);
         let summary = |request: &deepagents::ModelRequest| request.tools.is_empty();
         let model = ScriptedModel::rules()
-            .when(summary, ["One.", "Two.", "Three."].map(Turn::text))
+            .when(summary, [Turn::text("A summary.")])
             .always(Turn::text("An answer of some length, so that there is something to compact."))
             .build();
         let options = SummarizationOptions::default().trigger(Trigger::messages(6)).keep(Size::Messages(2));
@@ -542,11 +542,20 @@ async fn a_hook_keeps_a_conversation_from_being_compacted() {
         assert_eq!(state.messages().iter().any(|message| message.text() == "Read the notes again."), compacted);
         if compacted {
             assert_eq!(place.inputs("compacting")[0]["trigger"], "auto");
-            run(&agent, RunInput::new("One more question").thread("t")).await;
-            agent.compact("t").await.unwrap();
-            assert_eq!(place.inputs("compacting").last().unwrap()["trigger"], "manual");
         }
     }
+}
+
+#[tokio::test]
+async fn a_hook_is_told_that_a_person_requested_the_compaction() {
+    let place = Place::new();
+    let model = ScriptedModel::rules().always(Turn::text("An answer of some length.")).build();
+    let agent = place.agent(&model, &at("PreCompact", &["cat >> compacting"])).build().unwrap();
+    for question in ["One.", "Two."] {
+        run(&agent, RunInput::new(question).thread("t")).await;
+    }
+    assert_eq!(agent.compact("t").await.unwrap(), Some(2));
+    assert_eq!(place.inputs("compacting")[0]["trigger"], "manual");
 }
 
 #[tokio::test]
