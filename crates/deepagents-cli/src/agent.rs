@@ -103,7 +103,7 @@ pub(crate) fn shell(files: &LocalBackend, args: &CommandArgs, own: &OwnFiles) ->
         Confinement::Sandboxed(policy)
     };
     let shell = LocalShell::open(files.host_path(), confinement);
-    let shell = shell.map_err(|error| anyhow!("commands cannot be run there: {error}"))?;
+    let shell = shell.map_err(|error| anyhow!("commands cannot be run in this directory: {error}"))?;
     Ok(variables.into_iter().fold(shell, |shell, (name, value)| shell.env(name, value)))
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn open_recorded(args: &AgentArgs, store: Option<UndoStore>) -> Resul
     LocalBackend::open_with(root, options).map_err(|error| {
         if records && LocalBackend::open(root).is_ok() {
             return anyhow!(
-                "what is changed cannot be kept beside the database: {}; name another place with --db",
+                "the undo history of files cannot be stored beside the database: {}; choose another place with --db",
                 error.source
             );
         }
@@ -164,7 +164,7 @@ fn unusable(root: &Path, error: &io::Error) -> anyhow::Error {
         ErrorKind::NotFound => {
             WrongUsage(format!("the directory `{root}` does not exist; create it or give --root another")).into()
         }
-        ErrorKind::NotADirectory => WrongUsage(format!("`{root}` is not a directory; give --root one")).into(),
+        ErrorKind::NotADirectory => WrongUsage(format!("`{root}` is not a directory; give one with --root")).into(),
         _ => anyhow!("the directory `{root}` cannot be used: {error}"),
     }
 }

@@ -47,12 +47,12 @@ pub(crate) use trust::{TrustArgs, TrustCommand};
 
 const EXAMPLES: &str = "\
 Examples:
-  deepagents                                        talk with an agent that works in this directory
-  deepagents --continue                             go on with the last talk here
+  deepagents                                        talk to an agent that works in this directory
+  deepagents --continue                             continue the last conversation here
   deepagents demo                                   see an agent work, without a key
   deepagents run \"Summarise the notes in this directory in summary.md\"
   git diff | deepagents run --system \"Review this change\" -q
-  deepagents run --continue \"And now the rest\"      go on where the last run here ended
+  deepagents run --continue \"And now the rest\"      continue where the last run here ended
   deepagents threads list                           what was said in earlier runs
   deepagents doctor                                 what works on this machine, and what does not
 
@@ -119,12 +119,12 @@ fn end(error: &clap::Error) -> ! {
 }
 
 /// Why `--shell-session` conflicts with `--approve allow-list`.
-const SESSION_AND_LIST: &str = "--shell-session cannot be used with --approve allow-list: what was allowed is a command as it is \
-     written, which in a shell that goes on may mean something else";
+const SESSION_AND_LIST: &str = "--shell-session cannot be used with --approve allow-list: a rule allows a command as written, \
+     which may mean something else in a shell that keeps its state";
 
 /// Why a task on the command line conflicts with messages on stdin.
 const TASK_AND_LINES: &str =
-    "with --input-format stream-json messages are lines on stdin: give no task on the command line";
+    "with --input-format stream-json, messages are read from stdin: do not give a task on the command line";
 
 /// Adds a tip: where an option before a subcommand belongs, or how to quote a task.
 fn with_tip(mut error: clap::Error) -> clap::Error {
@@ -140,14 +140,14 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
         _ => None,
     };
     if task.is_some() {
-        let tip = "a task is given in quotes, as in `deepagents run \"Summarise README.md\"`";
+        let tip = "put the task in quotes, as in `deepagents run \"Summarise README.md\"`";
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     if let Some(ContextValue::String(subcommand)) = error.get(ContextKind::InvalidSubcommand)
         && let Some(ContextValue::String(option)) = error.get(ContextKind::PriorArg)
         && error.kind() == ErrorKind::ArgumentConflict
     {
-        let tip = format!("options stand behind the subcommand: `deepagents {subcommand} {option}`");
+        let tip = format!("options go after the subcommand: `deepagents {subcommand} {option}`");
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
@@ -198,7 +198,7 @@ pub(crate) enum Command {
 /// Parses a whole number of 1 or more.
 fn positive<N: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<N, String> {
     let number = text.trim().parse::<N>().ok().filter(|number| *number >= N::from(1));
-    number.ok_or_else(|| format!("`{text}` is no whole number from 1 on"))
+    number.ok_or_else(|| format!("`{text}` is not a whole number of 1 or more"))
 }
 
 #[cfg(test)]

@@ -64,10 +64,11 @@ fn read(file: &Path) -> Result<Keys> {
         Err(error) => return Err(error).with_context(|| format!("`{}` cannot be read", file.display())),
     };
     keep_to_owner(file);
-    let keys: Keys = serde_json::from_str(&text)
-        .map_err(|error| anyhow!("`{}` cannot be understood ({error}); remove it and begin anew", file.display()))?;
+    let keys: Keys = serde_json::from_str(&text).map_err(|error| {
+        anyhow!("`{}` cannot be parsed ({error}); remove it and add your keys again", file.display())
+    })?;
     if keys.v != 1 {
-        bail!("`{}` is of version {}, and this program knows 1", file.display(), keys.v);
+        bail!("`{}` has version {}, but this program only supports version 1", file.display(), keys.v);
     }
     Ok(keys)
 }
@@ -84,15 +85,17 @@ fn keep_to_owner(file: &Path) {
     let (name, was) = (file.display(), mode & 0o777);
     output::remark(&match fs::set_permissions(file, Permissions::from_mode(was & !OTHERS)) {
         Ok(()) => {
-            format!("`{name}` had the mode {was:04o}, with which others may read your keys; it is yours alone now")
+            format!("`{name}` had mode {was:04o}, which lets others read your keys; now only you can read it")
         }
-        Err(error) => format!("`{name}` has the mode {was:04o}, with which others may read your keys: {error}"),
+        Err(error) => {
+            format!("`{name}` has mode {was:04o}, which lets others read your keys, and it cannot be changed: {error}")
+        }
     });
 }
 
 /// Changes the stored keys.
 fn change(change: impl FnOnce(&mut BTreeMap<String, String>)) -> Result<PathBuf> {
-    let file = file().ok_or_else(|| anyhow!("keys are kept in ~/.deepagents/auth.json, but HOME is not set"))?;
+    let file = file().ok_or_else(|| anyhow!("keys are stored in ~/.deepagents/auth.json, but HOME is not set"))?;
     let failed = |error: io::Error| anyhow!("`{}` cannot be written: {error}", file.display());
     let _lock = FileLock::take(&file).map_err(failed)?;
     let mut all = read(&file)?;
@@ -110,7 +113,7 @@ fn variable(provider: &str) -> Result<&'static str> {
     if !known.iter().any(|known| known.name == provider) {
         let names: Vec<&str> =
             known.iter().filter(|provider| provider.key_variable.is_some()).map(|provider| provider.name).collect();
-        bail!(WrongUsage(format!("there is no provider `{provider}`: name one of {}", names.join(", "))));
+        bail!(WrongUsage(format!("there is no provider `{provider}`: choose one of {}", names.join(", "))));
     }
     key_variable(provider).ok_or_else(|| anyhow!("{provider} needs no key"))
 }
@@ -122,7 +125,7 @@ fn variable(provider: &str) -> Result<&'static str> {
 pub(crate) fn set(provider: &str, key: &str) -> Result<PathBuf> {
     let (variable, key) = (variable(provider)?, key.trim().to_owned());
     if key.is_empty() || key.len() > MOST || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        bail!("that is no key: one is a word of ASCII characters without blanks");
+        bail!("that is not a key: a key is made of ASCII characters, without spaces");
     }
     change(|keys| drop(keys.insert(variable.to_owned(), key)))
 }
@@ -134,17 +137,17 @@ pub(crate) fn auth(args: &AuthArgs) -> Result<Exit> {
             variable(provider)?;
             let Some(key) = ask(provider)? else { return Ok(Exit::Interrupted) };
             let file = set(provider, &key)?;
-            format!("the key of {provider} is kept in {}", file.display())
+            format!("stored the key for {provider} in {}", file.display())
         }
         AuthCommand::Remove { provider } => {
             let variable = variable(provider)?;
             let mut gone = false;
             change(|keys| gone = keys.remove(variable).is_some())?;
             if !gone {
-                let words = format!("no key of {provider} is kept; `deepagents auth list` shows those that are");
+                let words = format!("no key for {provider} is stored; `deepagents auth list` shows the stored ones");
                 bail!(WrongUsage(words));
             }
-            format!("the key of {provider} is forgotten")
+            format!("removed the key for {provider}")
         }
         AuthCommand::List { json } => list(*json)?,
     };
@@ -174,7 +177,7 @@ fn list(as_json: bool) -> Result<String> {
         return Ok(json_text(&rows.iter().map(row).collect::<Vec<_>>())?);
     }
     if rows.is_empty() {
-        return Ok("there are no keys; `deepagents auth set PROVIDER` keeps one".to_owned());
+        return Ok("there are no keys; `deepagents auth set PROVIDER` stores one".to_owned());
     }
     let line = |(provider, variable, place): &(&str, &str, &str)| format!("{provider:<20} {variable:<25} {place}");
     Ok(rows.iter().map(line).collect::<Vec<_>>().join("\n"))
@@ -197,7 +200,7 @@ fn ask(provider: &str) -> Result<Option<String>> {
     hidden.special_codes[SpecialCodeIndex::VEOL] = interrupt;
     hidden.special_codes[SpecialCodeIndex::VEOL2] = quit;
     tcsetattr(&stdin, OptionalActions::Flush, &hidden)?;
-    output::ask(None, "", &format!("the key of {provider} (it is not shown): "));
+    output::ask(None, "", &format!("key for {provider} (it is not shown): "));
     let read = typed(&mut stdin.lock());
     // Restore the echo, whatever the outcome.
     tcsetattr(&stdin, OptionalActions::Now, &before)?;
@@ -221,7 +224,7 @@ fn piped(input: &mut impl Read) -> Result<String> {
     }
     let text = String::from_utf8(line).map_err(|_| WrongUsage("the key on stdin is not text in UTF-8".to_owned()))?;
     if !input.buffer().trim_ascii().is_empty() {
-        bail!(WrongUsage("there are several lines on stdin, and a key is one".to_owned()));
+        bail!(WrongUsage("stdin has several lines, but a key is a single line".to_owned()));
     }
     Ok(text.trim().to_owned())
 }

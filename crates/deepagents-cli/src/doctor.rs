@@ -55,13 +55,13 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
     let threads = match (place, threads) {
         (Err(error), _) => format!("none: {error}"),
         (Ok((_, path)), None) => format!("{}, not there yet", path.display()),
-        (Ok((_, path)), Some(Ok(count))) => format!("{}, {count} kept", path.display()),
+        (Ok((_, path)), Some(Ok(count))) => format!("{}, {count} stored", path.display()),
         (Ok(_), Some(Err(error))) => format!("unusable: {error}"),
     };
     let settings = match &settings {
         Ok((_, problems)) if problems.is_empty() => String::new(),
         Ok((_, problems)) => format!("settings: {}\n", problems.join("\n          ")),
-        Err(error) => format!("settings: no run begins with them: {error}\n"),
+        Err(error) => format!("settings: runs cannot start with them: {error}\n"),
     };
     output::print(&format!("{}\n{settings}threads: {threads}\n{sandbox}", machine(named, address)))?;
     Ok(Exit::Done)
@@ -72,7 +72,7 @@ pub(crate) fn machine(model: Option<&str>, base_url: Option<&str>) -> String {
     let model = model_choice::choose(model, base_url, &env);
     let keys = keys();
     let keys = if keys.is_empty() { "none are set".to_owned() } else { keys.join(", ") };
-    let keys = auth::problem().map_or(keys.clone(), |problem| format!("{keys}; those that are kept: {problem}"));
+    let keys = auth::problem().map_or(keys.clone(), |problem| format!("{keys}; stored keys: {problem}"));
     let model = match model {
         Ok(choice) => choice.to_string(),
         Err(error) => format!("none: {error}"),

@@ -12,7 +12,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
         Duration::try_from(span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?).ok()
     };
     let time = seconds().or_else(units).filter(|time| !time.is_zero());
-    time.ok_or_else(|| format!("`{text}` is no time; write seconds, or units as in 1m30s or 30d"))
+    time.ok_or_else(|| format!("`{text}` is not a duration; give seconds, or units as in 1m30s or 30d"))
 }
 
 /// Formats a duration: `40 ms`, `0.4 s`, `12.3 s`, `2m05s`, `1h02m`.

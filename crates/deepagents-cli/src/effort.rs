@@ -28,7 +28,7 @@ pub(crate) fn fields(provider: &str, effort: Effort) -> Result<Map<String, Value
         "google" | "vertex" => {
             json!({"generationConfig": {"thinkingConfig": {"thinkingBudget": budget, "includeThoughts": true}}})
         }
-        other => bail!("nobody here knows how {other} is told how much to think; leave the effort out"),
+        other => bail!("effort is not supported for {other}; leave it out"),
     };
     Ok(fields.as_object().cloned().unwrap_or_default())
 }

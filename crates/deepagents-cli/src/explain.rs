@@ -43,7 +43,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
         Ok(choice) => choice,
         Err(error) if named => return Err(error),
         Err(_) => {
-            output::remark(&format!("no model is named and no key is set: {STAND_IN} stands in"));
+            output::remark(&format!("no model is named and no key is set: using {STAND_IN} as a stand-in"));
             Choice { name: STAND_IN.to_owned(), reason: Reason::Named }
         }
     };
@@ -65,12 +65,12 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
     if !loaded.parts.is_empty() {
         let tokens = loaded.parts.iter().map(|part| part.tokens).sum::<usize>();
         output::print(&format!(
-            "\n{loaded}\nwith what is loaded it is {about}{} tokens",
+            "\n{loaded}\nin total, with loaded files: {about}{} tokens",
             explanation.fixed_tokens + tokens
         ))?;
     }
     if !servers.is_empty() {
-        output::print("\nMCP servers, as they were last")?;
+        output::print("\nMCP servers, as last seen")?;
         servers.iter().try_for_each(|s| {
             let name = printable(&s.name);
             output::print(&format!("  {:<44}{:>8}", format!("{name}, {}", mcp::number(s.tools)), s.tokens))

@@ -49,7 +49,7 @@ pub(crate) async fn brought(files: &dyn Backend) -> Result<(Vec<FoundItem>, Vec<
                                 TrustItem::new(TrustKind::Command, format!("{prefix}{stem}"), source, &read.bytes);
                             found.push(FoundItem::new(item, Vec::new()).file(entry.path, read.bytes));
                         }
-                        Ok(_) => problems.push(format!("{} has more than {} kB", entry.path, MOST >> 10)),
+                        Ok(_) => problems.push(format!("{} is larger than {} kB", entry.path, MOST >> 10)),
                         Err(error) => problems.push(format!("commands: {error}")),
                     }
                 }

@@ -67,14 +67,14 @@ fn lines(head: &str) -> Result<Map<String, Value>, String> {
             (Some((name, value)), _) if !in_prose || FIELDS.contains(&name) => fields.push((name, vec![value])),
             (_, Some((_, more))) => more.push(line),
             (_, None) if line.trim().is_empty() || line.starts_with('#') => {}
-            (_, None) => return Err("its front matter cannot be understood".to_owned()),
+            (_, None) => return Err("its front matter cannot be parsed".to_owned()),
         }
     }
     let mut map = Map::new();
     for (name, lines) in fields {
         if map.insert(name.to_owned(), value(&lines)).is_some() {
             // It is unknown which of the two Claude Code uses, and one may allow more than the other.
-            return Err(format!("its front matter says `{name}` twice"));
+            return Err(format!("its front matter has `{name}` twice"));
         }
     }
     Ok(map)

@@ -139,7 +139,7 @@ pub(crate) fn choose(model: Option<&str>, base_url: Option<&str>, env: Env) -> R
         }
     }
     bail!(
-        "no key for a model was found: set ANTHROPIC_API_KEY or OPENAI_API_KEY, keep a key with `deepagents auth set \
+        "no key for a model was found: set ANTHROPIC_API_KEY or OPENAI_API_KEY, store a key with `deepagents auth set \
          PROVIDER`, or name a model with --model (`deepagents models` lists the providers; `deepagents demo` needs no key)"
     )
 }
@@ -193,7 +193,7 @@ pub(crate) async fn with_window(
     let asked = registry.context_window(&choice.name, config.clone()).await.map_err(|error| explain(&error))?;
     let Some(window) = asked else {
         let remark = format!(
-            "nobody says how much {} reads, so its conversation is compacted at 170,000 tokens; say it with --context-window",
+            "the context window of {} is not known, so conversations are compacted at 170,000 tokens; set it with --context-window",
             choice.name
         );
         return Ok((model, Some(remark)));
@@ -273,7 +273,7 @@ fn explain(error: &ConfigError) -> anyhow::Error {
             let set = variable.as_deref().unwrap_or(CUSTOM_KEY_VARIABLE);
             // Only a provider with a key variable can have a stored key.
             let kept = match variable {
-                Some(_) => format!(", keep one with `deepagents auth set {provider}` (/auth in the screens)"),
+                Some(_) => format!(", store one with `deepagents auth set {provider}` (/auth in the screens)"),
                 None => String::new(),
             };
             let also = cloud::or_else(set);
@@ -285,7 +285,7 @@ fn explain(error: &ConfigError) -> anyhow::Error {
             format!("{provider} has no fixed address: give one with --base-url, such as {example}")
         }
         ConfigError::UnknownProvider { provider, known } => format!(
-            "there is no provider `{provider}`: name one of {}; or give the address of a server with --base-url",
+            "there is no provider `{provider}`: choose one of {}; or give the address of a server with --base-url",
             known.join(", ")
         ),
         ConfigError::BadUrl { url, reason } => {

@@ -70,7 +70,7 @@ fn plain(name: &str) -> String {
 }
 
 fn all(known: &Catalogue, served: &[Served]) -> String {
-    let mut out = "providers, in the order in which a key picks the default model\n".to_owned();
+    let mut out = "providers; the first one with a key provides the default model\n".to_owned();
     for provider in ordered_providers() {
         let variable = key_variable(provider.name);
         let state = match variable {
@@ -92,8 +92,8 @@ fn all(known: &Catalogue, served: &[Served]) -> String {
     let shown: Vec<&Entry> = known.entries().filter(|entry| is_default(&entry.prefix)).collect();
     out += &format!("\n{}", table(&shown));
     let hidden = known.entries().count() - shown.len();
-    out += &format!("{hidden} more: `deepagents models NAME` prints those whose names begin with NAME; ");
-    out += "other models can be used too; only their sizes and prices are unknown\n\n";
+    out += &format!("{hidden} more: `deepagents models NAME` lists those whose names begin with NAME; ");
+    out += "other models work too, but their sizes and prices are not known\n\n";
     out += &match model_choice::choose(None, None, &env) {
         Ok(choice) => format!("`deepagents run` would use {choice}"),
         Err(error) => format!("`deepagents run` could not choose: {error}"),
@@ -114,15 +114,15 @@ fn named(known: &Catalogue, wanted: &Wanted, served: &[Served]) -> String {
     if parts.is_empty() && is_provider(&wanted.name) {
         let name = escaped(&wanted.name);
         return format!(
-            "models are known by their own names, whoever serves them, and none begins with `{name}`. \
+            "models are listed under their own names, whoever serves them, and none begins with `{name}`. \
              `deepagents models` lists the providers"
         );
     }
     if parts.is_empty() {
         let given = escaped(&wanted.given);
         return format!(
-            "no model is known whose name begins with `{given}`; it can be used all the same, and only its size and price \
-             are unknown. `deepagents models` lists the providers"
+            "no model is known whose name begins with `{given}`; it can still be used, but its size and price \
+             are not known. `deepagents models` lists the providers"
         );
     }
     parts.join("\n").trim_end().to_owned()
@@ -130,7 +130,7 @@ fn named(known: &Catalogue, wanted: &Wanted, served: &[Served]) -> String {
 
 /// Lists the models of the servers on this machine.
 fn here<'a>(served: impl IntoIterator<Item = &'a Served>) -> String {
-    let mut out = "models of the servers that run here\n".to_owned();
+    let mut out = "models of servers on this machine\n".to_owned();
     for Served { name, window } in served {
         let window = window.map(|window| format!("  {}", grouped(window))).unwrap_or_default();
         out += &format!("  {name}{window}\n");
@@ -140,8 +140,8 @@ fn here<'a>(served: impl IntoIterator<Item = &'a Served>) -> String {
 
 /// Lists models with their sizes and prices.
 fn table(entries: &[&Entry]) -> String {
-    let mut out = "models known by the beginning of their name, with tokens of context window and longest answer,\n\
-                   and US dollars for a million tokens of prompt and of answer at list prices, where known\n"
+    let mut out = "models by the beginning of their name, with the context window and longest answer in tokens,\n\
+                   and list prices in US dollars per million prompt and answer tokens, where known\n"
         .to_owned();
     for entry in entries {
         let (window, answer) = (grouped(entry.context_window), grouped(entry.max_output));

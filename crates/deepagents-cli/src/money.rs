@@ -5,7 +5,7 @@ pub(crate) fn parse(text: &str) -> Result<f64, String> {
     let text = text.trim();
     let amount = text.strip_prefix('$').unwrap_or(text).parse::<f64>().ok();
     let amount = amount.filter(|amount| amount.is_finite() && *amount > 0.0);
-    amount.ok_or_else(|| format!("`{text}` is no amount of dollars above 0; write it as in 0.50"))
+    amount.ok_or_else(|| format!("`{text}` is not an amount of dollars above 0; write it as in 0.50"))
 }
 
 /// Formats an amount: `$0.50`, and small ones with as many digits as they need: `$0.0031`.

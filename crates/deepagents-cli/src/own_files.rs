@@ -34,7 +34,7 @@ pub(crate) fn check_root(named: Option<&Path>) -> Result<()> {
         _ => return Ok(()),
     };
     bail!(
-        "{} is {what}, and the agent would have all of it: go to a project, or say which directory with --root",
+        "{} is {what}, and the agent could use all of it: change to a project, or name a directory with --root",
         root.display()
     )
 }
@@ -61,7 +61,7 @@ impl OwnFiles {
         let Ok(root) = root.canonicalize() else { return Ok(Self::default()) };
         let home = home().map(|home| home.join(OWN));
         if home.as_deref().and_then(real).is_some_and(|own| root.starts_with(own)) {
-            bail!("{} is the program's own, so no agent works there: choose another directory", root.display());
+            bail!("{} belongs to this program, so agents cannot work there: choose another directory", root.display());
         }
         let databases = database.into_iter().flat_map(|file| {
             BESIDE.iter().map(move |ending| {

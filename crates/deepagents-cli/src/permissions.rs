@@ -19,8 +19,8 @@ pub(crate) fn store() -> Option<RememberedRules> {
 
 /// Shows rules and revokes them.
 pub(crate) fn permissions(args: &PermissionsArgs) -> Result<Exit> {
-    let store = store()
-        .ok_or_else(|| anyhow!("rules are remembered in ~/.deepagents/permissions.json, but HOME is not set"))?;
+    let store =
+        store().ok_or_else(|| anyhow!("rules are stored in ~/.deepagents/permissions.json, but HOME is not set"))?;
     let text = match &args.command {
         PermissionsCommand::List { json } => {
             let records = store.records()?;
@@ -33,7 +33,7 @@ pub(crate) fn permissions(args: &PermissionsArgs) -> Result<Exit> {
         PermissionsCommand::Remove { ids, all } => {
             let known: Vec<u64> = store.records()?.iter().map(|record| record.id).collect();
             if let Some(unknown) = ids.iter().find(|id| !known.contains(id)) {
-                let words = format!("there is no rule {unknown}; `deepagents permissions list` shows those there are");
+                let words = format!("there is no rule {unknown}; `deepagents permissions list` shows all rules");
                 bail!(WrongUsage(words));
             }
             let gone = store.forget(|record| *all || ids.contains(&record.id))?;

@@ -25,18 +25,19 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Exit> {
     let runtime = RunThread::start()?;
     let recording = runtime.block_on(RunRecording::open(&args.file)).map_err(|error| unreadable(args, &error))?;
     let Ok(shape) = Shape::deserialize(&recording.header().options) else {
-        let words = "the recording was not made with `deepagents run --record`, so that its agent is not known here; \
-                     play it with the program that made it";
+        let words = "the recording was not made with `deepagents run --record`, so its agent is not known here; \
+                     replay it with the program that made it";
         bail!(WrongUsage(words.to_owned()));
     };
     let Some((task, answers)) = recording.inputs().split_first() else {
-        bail!("the recording ends before its run began: there is nothing to play");
+        bail!("the recording ends before its run began: there is nothing to replay");
     };
     if recording.is_cut() && !args.quiet {
-        output::remark("the last line of the recording is cut off and passed over");
+        output::remark("the last line of the recording is incomplete and is ignored");
     }
     // Files that the harness itself writes go to a scratch directory with only the recorded memory and skills.
-    let scratch = tempfile::tempdir().map_err(|error| anyhow!("no directory could be made for the replay: {error}"))?;
+    let scratch =
+        tempfile::tempdir().map_err(|error| anyhow!("no directory could be created for the replay: {error}"))?;
     let files = agent::open_at(scratch.path())?;
     runtime.block_on(sources::unpack(&shape.carried, &files))?;
     let mut builder = shape.builder(recording.model());
@@ -61,7 +62,7 @@ fn unreadable(args: &ReplayArgs, error: &RecordingError) -> anyhow::Error {
     let file = args.file.display();
     let words = match error {
         RecordingError::Open { source, .. } => format!("the recording `{file}` cannot be opened: {source}"),
-        error => format!("`{file}` cannot be played: {error}"),
+        error => format!("`{file}` cannot be replayed: {error}"),
     };
     WrongUsage(words).into()
 }

@@ -57,7 +57,7 @@ impl Rules {
             rule.check().map_err(|why| wrong(&why))?;
             if let Some(earlier) = rules.iter().position(|earlier: &AnyRule| earlier.says_all_of(&rule)) {
                 return Err(wrong(&format!(
-                    "it can match nothing, as rule {} comes first and is about all of it",
+                    "it can never apply, because rule {} comes first and covers all of it",
                     earlier + 1
                 )));
             }
@@ -75,7 +75,7 @@ impl Rules {
     pub(crate) fn check_commands(&self, are_run: bool) -> Result<()> {
         match self.given.iter().position(|rule| matches!(rule, AnyRule::Commands(_))) {
             Some(at) if !are_run => bail!(WrongUsage(format!(
-                "rule {} is about commands, and none are run, so it can match nothing; give --execute as well, or leave it out",
+                "rule {} is about commands, which are off, so it can never apply; give --execute as well, or remove it",
                 at + 1
             ))),
             _ => Ok(()),

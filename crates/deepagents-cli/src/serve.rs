@@ -37,7 +37,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
     let access = Access::read(args, &project.settings)?;
     if !listen.ip().is_loopback() && !access.asks() {
         bail!(
-            "whoever reaches {listen} could do everything; name who may call with --tokens FILE, or listen on an address of this \
+            "anyone who can reach {listen} could do everything; say who may call with --tokens FILE, or listen on an address of this \
              machine, such as 127.0.0.1:{}",
             listen.port()
         );
@@ -62,7 +62,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
         };
         let listener = TcpListener::bind(listen).await.with_context(|| format!("listening on {listen}"))?;
         let address = format!("{scheme}://{}", listener.local_addr()?);
-        output::remark(&format!("serving {names} at {address}; Ctrl-C ends it"));
+        output::remark(&format!("serving {names} at {address}; Ctrl-C stops it"));
         if args.open {
             browser::open(&address);
         }

@@ -106,7 +106,7 @@ impl Commands {
         let command = admitted.iter().find_map(file_commands::of_item);
         command.ok_or_else(|| {
             anyhow!(
-                "/{} comes from this directory, and you have not agreed to it: look at it with `deepagents trust show`, \
+                "/{} comes from this directory, and you have not agreed to it: inspect it with `deepagents trust show`, \
                  use it with --trust",
                 found.item.name
             )
@@ -125,7 +125,7 @@ pub(crate) async fn skills(agent: &DeepAgent) -> Result<Vec<String>> {
 pub(crate) fn check_skill(skill: Option<&String>, known: &[String]) -> Result<()> {
     let Some(skill) = skill.filter(|skill| !known.contains(skill)) else { return Ok(()) };
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    bail!(WrongUsage(format!("there is no skill `{skill}`; there are: {known}")))
+    bail!(WrongUsage(format!("there is no skill `{skill}`; the skills are: {known}")))
 }
 
 /// Pins a skill in an input, so that the model is shown it.

@@ -41,7 +41,7 @@ pub(crate) fn bytes(file: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     open.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
-        return Err(io::Error::new(ErrorKind::FileTooLarge, format!("it has more than {} MB", most >> 20)));
+        return Err(io::Error::new(ErrorKind::FileTooLarge, format!("it is larger than {} MB", most >> 20)));
     }
     Ok(Some(bytes))
 }

@@ -73,7 +73,7 @@ pub(crate) fn catalogue(env: Env) -> Result<Catalogue> {
     match std::fs::read_to_string(&file) {
         Ok(json) => Catalogue::built_in()
             .with_json(&json)
-            .map_err(|error| anyhow!("`{}` cannot be used: {error}; mend it, or remove it", file.display())),
+            .map_err(|error| anyhow!("`{}` cannot be used: {error}; fix it or remove it", file.display())),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Catalogue::built_in().clone()),
         Err(error) => Err(error).with_context(|| format!("{} cannot be read", file.display())),
     }
@@ -178,7 +178,7 @@ impl Outside {
 /// Opens a directory read-only.
 fn open(directory: &Path, without: &str) -> Result<Arc<dyn Backend>> {
     let unusable = |error: OpenError| {
-        anyhow!("`{}` cannot be read: {}; say {without} to go on without it", directory.display(), error.source)
+        anyhow!("`{}` cannot be read: {}; give {without} to continue without it", directory.display(), error.source)
     };
     Ok(Arc::new(ReadOnly::new(Arc::new(LocalBackend::open(directory).map_err(unusable)?))))
 }
@@ -233,7 +233,7 @@ async fn take(carried: &mut Carried, workspace: &dyn Backend, path: &VPath, with
         Err(error) => bail!(uncarried(path, &error, without)),
     };
     if read.bytes.len() as u64 > MOST {
-        bail!(uncarried(path, &format!("it has more than {} MB", MOST >> 20), without));
+        bail!(uncarried(path, &format!("it is larger than {} MB", MOST >> 20), without));
     }
     match String::from_utf8(read.bytes.into()) {
         Ok(text) => drop(carried.insert(path.clone(), text)),
@@ -243,14 +243,14 @@ async fn take(carried: &mut Carried, workspace: &dyn Backend, path: &VPath, with
 }
 
 fn uncarried(path: &VPath, why: &dyn std::fmt::Display, without: &str) -> String {
-    format!("{path} cannot be part of a recording: {why}; say {without} to record without it")
+    format!("{path} cannot be part of a recording: {why}; give {without} to record without it")
 }
 
 /// Writes the carried files into an empty workspace.
 pub(crate) async fn unpack(carried: &Carried, workspace: &dyn Backend) -> Result<()> {
     for (path, text) in carried {
         let written = workspace.write(&State::default(), path, text.clone().into(), WriteMode::Create).await;
-        written.map_err(|error| anyhow!("the recording holds a file that cannot be put in its place: {error}"))?;
+        written.map_err(|error| anyhow!("a file in the recording cannot be restored: {error}"))?;
     }
     Ok(())
 }

@@ -106,6 +106,6 @@ fn create(path: &Path) -> Result<std::fs::File> {
         ErrorKind::AlreadyExists => {
             WrongUsage(format!("`{shown}` exists already and is not overwritten; give --trace another file")).into()
         }
-        _ => WrongUsage(format!("the file of traces `{shown}` cannot be created: {error}")).into(),
+        _ => WrongUsage(format!("the trace file `{shown}` cannot be created: {error}")).into(),
     })
 }

@@ -55,7 +55,6 @@ pub(crate) async fn guard(
         return next.run(request).await;
     }
     access.note((request.method().clone(), request.uri().path().to_owned()), None, StatusCode::FORBIDDEN);
-    let detail =
-        "this server is called under its own name, and by pages of its own machine; name others when it is started";
+    let detail = "this server only accepts requests under its own host name, and from pages on its own machine; allow others when you start it";
     ApiError::new(StatusCode::FORBIDDEN, detail).into_response()
 }

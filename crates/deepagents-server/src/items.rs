@@ -41,13 +41,13 @@ fn below(namespace: &[String]) -> Vec<String> {
 /// Rejects a namespace in which no item can be put.
 fn check_place(namespace: &[String]) -> Result<()> {
     match namespace.first() {
-        None => Err(ApiError::bad_request("`namespace` is empty; it is a list of labels")),
+        None => Err(ApiError::bad_request("`namespace` is empty; it must be a list of labels")),
         Some(first) if first == "langgraph" => {
-            Err(ApiError::bad_request("`langgraph` is kept for the server; begin `namespace` with another label"))
+            Err(ApiError::bad_request("`langgraph` is reserved for the server; begin `namespace` with another label"))
         }
         // Clients join the labels with dots to request an item.
         Some(_) if namespace.iter().any(|label| label.is_empty() || label.contains('.')) => {
-            Err(ApiError::invalid("a label of `namespace` is a text without dots"))
+            Err(ApiError::invalid("each label of `namespace` must be a non-empty string without dots"))
         }
         Some(_) => Ok(()),
     }
@@ -83,7 +83,7 @@ enum Index {
 async fn put_item(State(app): State<Arc<App>>, Body(body): Body<PutItem>) -> Result<StatusCode> {
     check_place(&body.namespace)?;
     let ttl = body.ttl.map(|minutes| Duration::try_from_secs_f64(minutes * 60.0));
-    let ttl = ttl.transpose().map_err(|_| ApiError::invalid("`ttl` is a number of minutes"))?;
+    let ttl = ttl.transpose().map_err(|_| ApiError::invalid("`ttl` must be a number of minutes"))?;
     let write = Write { ttl, ..Write::default() };
     app.store.write(&below(&body.namespace), &body.key, Value::Object(body.value), write).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -117,7 +117,7 @@ async fn refresh(app: &App, item: &Item) -> Result<()> {
 async fn get_item(State(app): State<Arc<App>>, Params(place): Params<Place>) -> Result<Json<Value>> {
     let namespace: Vec<String> = place.namespace.split('.').map(str::to_owned).collect();
     if namespace.iter().any(String::is_empty) {
-        return Err(ApiError::invalid("`namespace` is labels with dots between them"));
+        return Err(ApiError::invalid("`namespace` must be labels separated by dots"));
     }
     let found = app.store.get(&below(&namespace), &place.key).await?;
     if let Some(item) = found.as_ref().filter(|_| is_true(place.refresh_ttl.as_deref())) {
@@ -163,7 +163,7 @@ async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result
     match body.filter.unwrap_or_default() {
         Value::Null => {}
         Value::Object(filter) => filter.into_iter().try_for_each(|(field, wanted)| want(&mut query, field, wanted))?,
-        other => return Err(ApiError::invalid(format!("`filter` is an object of fields, not {}", kind(&other)))),
+        other => return Err(ApiError::invalid(format!("`filter` must be an object of fields, not {}", kind(&other)))),
     }
     let found = app.store.search(&below(&body.namespace_prefix.unwrap_or_default()), &query).await?;
     let mut scored: Vec<(Option<f64>, Item)> = found.into_iter().map(|item| (score(&item, &words), item)).collect();
@@ -201,7 +201,7 @@ fn want(query: &mut Query, field: String, wanted: Value) -> Result<()> {
         }
         Value::Array(list) if list.iter().any(compares) => {
             return Err(ApiError::invalid(format!(
-                "`filter` compares inside of the list of `{field}`; a list is compared as a whole"
+                "`filter` cannot compare inside the list of `{field}`; lists are compared as a whole"
             )));
         }
         // A missing field equals null, and 1.0 equals 1.
@@ -223,7 +223,7 @@ fn kind(value: &Value) -> &'static str {
         Value::Null => "null",
         Value::Bool(_) => "true or false",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
+        Value::String(_) => "a string",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }
@@ -259,7 +259,7 @@ fn comparison(field: &str, word: &str, value: Value) -> Result<Comparison> {
         "$lte" => Comparison::AtMost,
         other => {
             return Err(ApiError::invalid(format!(
-                "`{other}` is no comparison; those are $eq, $ne, $gt, $gte, $lt and $lte"
+                "`{other}` is not a comparison; use $eq, $ne, $gt, $gte, $lt or $lte"
             )));
         }
     };
@@ -267,7 +267,7 @@ fn comparison(field: &str, word: &str, value: Value) -> Result<Comparison> {
         Value::Number(_) | Value::String(_) => Ok(comparison(value)),
         other => {
             let what = kind(&other);
-            Err(ApiError::invalid(format!("`{word}` of `{field}` takes a number or a text, not {what}")))
+            Err(ApiError::invalid(format!("`{word}` of `{field}` takes a number or a string, not {what}")))
         }
     }
 }

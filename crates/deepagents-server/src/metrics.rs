@@ -55,13 +55,13 @@ async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
     let mut text = String::new();
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let all = &app.metrics;
-    text.push_str("# HELP deepagents_http_responses_total Answers by class of status.\n");
+    text.push_str("# HELP deepagents_http_responses_total Responses by status class.\n");
     text.push_str("# TYPE deepagents_http_responses_total counter\n");
     for (class, counter) in all.answers.iter().enumerate().skip(1) {
         // Writing to a `String` cannot fail.
         let _ = writeln!(text, "deepagents_http_responses_total{{class=\"{class}xx\"}} {}", read(counter));
     }
-    text.push_str("# HELP deepagents_runs_total Runs that ended, by how.\n# TYPE deepagents_runs_total counter\n");
+    text.push_str("# HELP deepagents_runs_total Finished runs by status.\n# TYPE deepagents_runs_total counter\n");
     for (status, counter) in [
         ("success", &all.succeeded),
         ("error", &all.failed),
@@ -70,7 +70,7 @@ async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
     ] {
         let _ = writeln!(text, "deepagents_runs_total{{status=\"{status}\"}} {}", read(counter));
     }
-    text.push_str("# HELP deepagents_runs_open Runs that wait or are under way.\n# TYPE deepagents_runs_open gauge\n");
+    text.push_str("# HELP deepagents_runs_open Runs that are queued or running.\n# TYPE deepagents_runs_open gauge\n");
     let _ = writeln!(text, "deepagents_runs_open {}", app.runs.count_open());
     ([("content-type", "text/plain; version=0.0.4; charset=utf-8")], text)
 }

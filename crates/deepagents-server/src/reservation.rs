@@ -77,7 +77,7 @@ impl Reserved {
                 Ok(()) => return Ok(reserved),
                 Err(StoreError::Conflict { .. }) if since.elapsed() < PATIENCE => tokio::time::sleep(PAUSE).await,
                 Err(StoreError::Conflict { .. }) => {
-                    return Err(ApiError::unavailable("too many ask for this at the same moment; try it again"));
+                    return Err(ApiError::unavailable("too many requests for this at the same time; try again"));
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -90,7 +90,7 @@ impl Reserved {
         match self.write(LIFE).await {
             Err(StoreError::Conflict { .. }) => {
                 self.version = None;
-                Err(ApiError::unavailable("this took so long that another request came between; try it again"))
+                Err(ApiError::unavailable("this took so long that another request intervened; try again"))
             }
             Ok(()) | Err(_) => Ok(()),
         }

@@ -29,7 +29,7 @@ impl RpcError {
     }
 
     pub(crate) fn no_method(name: &str) -> Self {
-        Self::new(-32601, format!("`{name}` is no method"))
+        Self::new(-32601, format!("`{name}` is not a method"))
     }
 }
 

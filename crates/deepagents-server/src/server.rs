@@ -42,12 +42,12 @@ pub enum ServerError {
     },
     /// The name cannot be used in a URL.
     #[error(
-        "`{0}` is no name for an agent: it may not be empty, begin or end with a blank, or have a `/` or a control character"
+        "`{0}` is not a valid name for an agent: it may not be empty, begin or end with a space, or contain a `/` or a control character"
     )]
     Name(String),
     /// An agent uses a different journal from the server.
     #[error(
-        "agent `{0}` has another journal than the server: what its runs do would not be found; give `.journal(...)` of its \
+        "agent `{0}` has a different journal from the server, which would not find its runs; give `.journal(...)` of its \
          builder the journal that `Server::new` is given"
     )]
     OtherJournal(String),
@@ -55,7 +55,7 @@ pub enum ServerError {
     #[error("a server needs an agent")]
     NoAgent,
     /// The runs and deliveries accepted earlier could not be read.
-    #[error("runs that were accepted before cannot be read: {0}")]
+    #[error("previously accepted runs cannot be read: {0}")]
     Store(#[source] deepagents_core::store::StoreError),
 }
 

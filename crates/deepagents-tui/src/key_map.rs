@@ -53,7 +53,7 @@ impl KeyMap {
         let (mut keys, mut chosen) = (Vec::new(), Vec::new());
         for (name, key) in choices {
             let Some((action, _, usual)) = Action::ALL.iter().find(|(_, known, _)| known == name) else {
-                problems.push(format!("there is no action `{name}` to choose a key for"));
+                problems.push(format!("there is no action `{name}` to bind a key to"));
                 continue;
             };
             match (chosen_key(key), key_named(usual)) {

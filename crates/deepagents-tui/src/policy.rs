@@ -240,8 +240,8 @@ impl Policy {
         let policy = self.clone();
         move |_, _| {
             Some(match policy.mode() {
-                Mode::Auto => "the mode auto: commands without a sandbox are asked about".to_owned(),
-                mode => format!("the mode {}: what changes something is asked about", mode.as_str()),
+                Mode::Auto => "the mode auto: commands without a sandbox need your approval".to_owned(),
+                mode => format!("the mode {}: changes need your approval", mode.as_str()),
             })
         }
     }

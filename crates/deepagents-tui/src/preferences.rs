@@ -82,7 +82,7 @@ pub struct KeyError {
 }
 
 /// The message for a name that is not a key.
-const NO_KEY: &str = "is no key: write it as in ctrl-o, alt-enter, f5, shift-tab or esc";
+const NO_KEY: &str = "is not a valid key: write it as in ctrl-o, alt-enter, f5, shift-tab or esc";
 
 /// Checks the name of a key: `ctrl-`, `alt-` and `shift-` before a letter, or before `enter`, `esc`, `tab`, `up`,
 /// `down`, `left`, `right`, `home`, `end`, `pgup`, `pgdn`, `backspace`, `delete`, `space`, `f1` to `f12`.
@@ -101,10 +101,10 @@ pub(crate) fn chosen_key(name: &str) -> Result<KeyEvent, KeyError> {
     let shift = key.modifiers.contains(KeyModifiers::SHIFT);
     let why = match key.code {
         KeyCode::Enter if key.modifiers.is_empty() => "sends the message",
-        KeyCode::Char('c') if control && !alt => "stops what is under way, or quits",
-        KeyCode::Char(_) if !control && !alt => "is typed: put ctrl- or alt- before it",
+        KeyCode::Char('c') if control && !alt => "stops what is in progress, or quits",
+        KeyCode::Char(_) if !control && !alt => "types a character: put ctrl- or alt- before it",
         // Terminals send Ctrl with a letter as one byte, which for some letters is that of Tab, Enter or Esc.
-        KeyCode::Char('i' | 'm') if control => "is sent by terminals as Tab and Enter are",
+        KeyCode::Char('i' | 'm') if control => "is indistinguishable from Tab or Enter in a terminal",
         KeyCode::Char(c) if control && (shift || !(c.is_ascii_lowercase() || matches!(c, '4'..='7' | ' '))) => {
             "is not sent by terminals"
         }

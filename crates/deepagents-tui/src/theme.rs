@@ -78,7 +78,7 @@ impl Themes {
         let wanted = if colour { preferences.theme.as_str() } else { "plain" };
         let mut themes = Self { all, present: String::new() };
         let theme = themes.choose(wanted).or_else(|| {
-            problems.push(format!("there is no theme `{wanted}`; /theme shows those there are"));
+            problems.push(format!("there is no theme `{wanted}`; /theme shows all themes"));
             themes.choose("dark")
         });
         (themes, theme.unwrap_or_else(Theme::plain), problems)
@@ -236,14 +236,14 @@ fn of_user(own: &UserTheme) -> (Theme, Vec<String>) {
     let mut problems = Vec::new();
     let base = own.colours.iter().find(|(field, _)| field == "base").map_or("dark", |(_, base)| base.as_str());
     let mut palette = Palette::named(base).or_else(|| {
-        problems.push(format!("theme {}: there is no theme `{base}` to be based on", own.name));
+        problems.push(format!("theme {}: its base `{base}` is not a theme", own.name));
         Palette::named("dark")
     });
     for (field, colour) in own.colours.iter().filter(|(field, _)| field != "base") {
         match (palette.as_mut().and_then(|palette| palette.field(field)), Color::from_str(colour)) {
             (Some(place), Ok(colour)) => *place = colour,
-            (None, _) => problems.push(format!("theme {}: nothing has the colour `{field}`", own.name)),
-            (_, Err(_)) => problems.push(format!("theme {}: `{colour}` is no colour", own.name)),
+            (None, _) => problems.push(format!("theme {}: there is no colour named `{field}`", own.name)),
+            (_, Err(_)) => problems.push(format!("theme {}: `{colour}` is not a valid colour", own.name)),
         }
     }
     (palette.map_or_else(Theme::plain, |palette| Theme::from_palette(&palette)), problems)

@@ -19,7 +19,7 @@ use host::Host;
 /// Serves the editor on stdin and stdout until it disconnects or a signal ends the program.
 pub(crate) fn acp(args: &AcpArgs) -> Result<Exit> {
     if args.agent.root.is_some() {
-        let words = "--root has no meaning here: the editor names the directory of each session";
+        let words = "--root has no effect here: the editor names the directory of each session";
         bail!(WrongUsage(words.to_owned()));
     }
     // The user's own settings choose the first model; a directory's settings are read when its session opens.

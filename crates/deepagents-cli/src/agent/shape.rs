@@ -172,7 +172,7 @@ impl Shape {
             Approve::Auto => {}
             Approve::Deny => self.refuses = Some("--approve deny"),
             Approve::AllowList => bail!(
-                "--approve allow-list is for `deepagents run`, where rules are remembered; here there are ask, auto and deny"
+                "--approve allow-list works only with `deepagents run`, which remembers rules; use ask, auto or deny here"
             ),
         }
         Ok(())

@@ -5,11 +5,11 @@ use clap::Args;
 use super::{AgentArgs, Database};
 
 const EXAMPLES: &str = "\
-An editor starts this program and speaks with it on stdin and stdout; it is not for a terminal. In Zed's settings:
+An editor starts this program and talks to it over stdin and stdout; it is not for use at a terminal. In Zed's settings:
 
   \"agent_servers\": { \"Deep Agents\": { \"type\": \"custom\", \"command\": \"deepagents\", \"args\": [\"acp\"] } }
 
-A session is a thread, so `deepagents threads list` shows it and `deepagents run --resume ID` goes on with it. Files and
+A session is a thread, so `deepagents threads list` shows it and `deepagents run --resume ID` continues it. Files and
 commands are those of the directory that the editor names: you are asked before a file is changed or a command is run,
 unless the mode of the session says otherwise.";
 

@@ -155,7 +155,7 @@ pub(super) fn header(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once(':').ok_or("write it as NAME:VALUE")?;
     let (name, value) = (name.trim(), value.trim());
     if name.is_empty() {
-        return Err("it has no name; write it as NAME:VALUE".to_owned());
+        return Err("the name is missing; write it as NAME:VALUE".to_owned());
     }
     Ok((name.to_owned(), value.to_owned()))
 }

@@ -120,18 +120,18 @@ impl CommandArgs {
         let all = ["--allow-host", "--env", "--share-caches", "--keep-commands", "--shell-session"];
         if !are_run {
             let idle = all.into_iter().find(|name| given(name))?;
-            return Some(format!("{idle} is for commands, and none are run; give --execute as well"));
+            return Some(format!("{idle} only affects commands, which are off; give --execute as well"));
         }
         let bounds = ["--allow-host", "--share-caches"].into_iter().find(|name| given(name));
         let bounds = bounds.filter(|_| self.mode() == SandboxMode::Unconfined)?;
-        Some(format!("{bounds} is for a sandbox; commands without one have the whole network and all files"))
+        Some(format!("{bounds} only affects a sandbox; commands without one can reach the whole network and all files"))
     }
 }
 
 pub(crate) fn variable(text: &str) -> Result<(String, Option<String>), String> {
     let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value.to_owned())));
     if name.is_empty() || name.contains(|c: char| c.is_whitespace()) {
-        return Err("it has no name; write it as NAME or NAME=VALUE".to_owned());
+        return Err("the name is missing; write it as NAME or NAME=VALUE".to_owned());
     }
     Ok((name.to_owned(), value))
 }

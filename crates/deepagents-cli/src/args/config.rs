@@ -6,12 +6,12 @@ use clap::{Args, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
-  deepagents config list                      all settings, with where each comes from
+  deepagents config list                      all settings, and where each comes from
   deepagents config set theme light
   deepagents config get model
   deepagents config schema > config.schema.json
 
-What counts, from the strongest: /etc/deepagents/config.toml, the command line, the environment, .deepagents/config.toml of
+Sources, highest precedence first: /etc/deepagents/config.toml, the command line, the environment, .deepagents/config.toml of
 the directory once you have agreed to it, ~/.deepagents/config.toml, the default.";
 
 #[derive(Debug, Args)]
@@ -63,11 +63,11 @@ pub(crate) enum ConfigCommand {
 
 const AUTH_EXAMPLES: &str = "\
 Examples:
-  deepagents auth set anthropic               asks for the key, and does not show it
+  deepagents auth set anthropic               prompts for the key without showing it
   pass show anthropic | deepagents auth set anthropic
   deepagents auth list
 
-Keys are kept in ~/.deepagents/auth.json, which only you can read. A variable of the environment counts before it.";
+Keys are stored in ~/.deepagents/auth.json, which only you can read. An environment variable takes precedence over it.";
 
 #[derive(Debug, Args)]
 #[command(after_help = AUTH_EXAMPLES, arg_required_else_help = true)]

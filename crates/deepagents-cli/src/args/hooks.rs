@@ -9,7 +9,7 @@ Examples:
   deepagents hooks list
   deepagents hooks test PreToolUse --input '{\"tool_name\": \"Bash\", \"tool_input\": {\"command\": \"rm -rf build\"}}'
 
-Hooks are commands that run at moments of a run and may keep it from doing something. They are described in
+Hooks are commands that run at certain points of a run and can stop it from doing something. They are defined in
 ~/.deepagents/hooks.json, and in .deepagents/hooks.json of a directory once you have agreed to it; those of a directory run
 in the sandbox.";
 

@@ -14,8 +14,8 @@ Examples:
   deepagents mcp test time
   deepagents mcp login docs
 
-Servers are described in ~/.deepagents/.mcp.json, and in .deepagents/.mcp.json and .mcp.json of a project, from the least to
-the most important. Those of a project are started with your consent alone.";
+Servers are defined in ~/.deepagents/.mcp.json, and in .deepagents/.mcp.json and .mcp.json of a project, from the least to
+the most important. Those of a project are started only with your consent.";
 
 /// Where MCP servers are described.
 #[derive(Clone, Debug, Default, Args)]

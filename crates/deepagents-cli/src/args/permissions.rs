@@ -7,7 +7,7 @@ Examples:
   deepagents permissions list
   deepagents permissions remove 3
 
-A rule is made of an answer [a]lways to a question of `deepagents run`. It covers the call that was shown and no other: all of
+A rule is made when you answer [a]lways to a question of `deepagents run`. It covers the call that was shown and no other: all of
 its arguments, or for write_file, edit_file and delete the path. Rules are remembered in ~/.deepagents/permissions.json.";
 
 #[derive(Debug, Args)]
@@ -41,5 +41,5 @@ pub(crate) enum PermissionsCommand {
 fn number(text: &str) -> Result<u64, String> {
     text.trim()
         .parse()
-        .map_err(|_| format!("`{text}` is no number; `deepagents permissions list` shows those of the rules"))
+        .map_err(|_| format!("`{text}` is not a number; `deepagents permissions list` numbers the rules"))
 }

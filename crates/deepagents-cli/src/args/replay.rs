@@ -9,8 +9,8 @@ Examples:
   deepagents run --record run.jsonl \"Summarise the notes\"
   deepagents replay run.jsonl
 
-The exit code is that of the recorded run. It is 1, and the first difference is told, where this program would do
-something else than the one that was recorded; 1 as well where the recording ends before its run did.";
+The exit code is that of the recorded run. It is 1, and the first difference is reported, if this program would do
+something other than what was recorded; it is also 1 if the recording ends before its run did.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

@@ -23,7 +23,7 @@ Examples:
   deepagents run \"/fix 42\"                     # the command of .deepagents/commands/fix.md
   deepagents run \"/skill:pdf Read the report\"
 
-Ctrl-C ends the run cleanly, a second one quits at once.
+Ctrl-C ends the run cleanly; a second one quits at once.
 Exit codes: 0 done, 1 failed or unfinished, 2 wrong usage, 124 out of time, 130 interrupted, 141 output closed.";
 
 #[derive(Debug, Args)]
@@ -210,7 +210,7 @@ pub(crate) enum Approve {
 /// Parses a goal, which must not be blank.
 fn goal(text: &str) -> Result<String, String> {
     if text.trim().is_empty() {
-        return Err("it is empty; say what the result has to meet".to_owned());
+        return Err("it is empty; say what the result must achieve".to_owned());
     }
     Ok(text.to_owned())
 }

@@ -8,14 +8,14 @@ use clap::Args;
 use super::{AgentArgs, Approve, Database};
 
 const EXAMPLES: &str = "\
-Clients of the LangGraph server speak with it: langgraph-sdk in Python and JavaScript, RemoteGraph, agent-chat-ui.
+Clients of the LangGraph server work with it: langgraph-sdk in Python and JavaScript, RemoteGraph, agent-chat-ui.
 
   deepagents serve --root ~/project
   deepagents serve agents/deepagents.toml --watch
   curl -s http://127.0.0.1:8123/runs/wait -H 'content-type: application/json' \\
        -d '{\"assistant_id\": \"agent\", \"input\": {\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}]}}'
 
-Threads are those of `deepagents threads list`. Runs that are under way when it ends are gone on with by the next one.";
+Threads are those of `deepagents threads list`. Runs still in progress when it stops are resumed by the next one.";
 
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -83,6 +83,6 @@ pub(crate) struct ServeArgs {
 
 /// Parses an address to listen on.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
-    let hint = "write the number of an address of this machine and a port, such as 127.0.0.1:8123";
+    let hint = "give an IP address of this machine and a port, such as 127.0.0.1:8123";
     text.trim().parse().map_err(|_| hint.to_owned())
 }

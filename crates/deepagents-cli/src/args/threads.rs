@@ -18,7 +18,7 @@ Examples:
   deepagents threads fork 4f1c09a2 --at 12 && deepagents run --continue \"Try it another way\"
   deepagents threads prune --all --older-than 30d
 
-A thread is named by its id or the beginning of it. Positions are those that `show --history` lists.";
+Name a thread by its id or the beginning of it. `show --history` lists positions.";
 
 /// Where threads are stored.
 #[derive(Clone, Debug, Args)]
@@ -157,6 +157,6 @@ pub(crate) enum ThreadsCommand {
 /// Parses a position in the log of a thread.
 fn position(text: &str) -> Result<u64, String> {
     let wrong =
-        |_| format!("`{text}` is no position; `deepagents threads show --history THREAD` lists those of a thread");
+        |_| format!("`{text}` is not a position; `deepagents threads show --history THREAD` lists those of a thread");
     text.trim().parse().map_err(wrong)
 }

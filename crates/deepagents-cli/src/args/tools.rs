@@ -15,7 +15,7 @@ Example:
   echo '{\"name\":\"ls\",\"args\":{\"path\":\"/\"}}' | deepagents tools --root .
 
 Rules are a JSON list such as [{\"operations\":[\"write\"],\"paths\":[\"/docs/**\"],\"mode\":\"deny\"},
-{\"commands\":[\"git push\"],\"mode\":\"deny\"}]; what a rule wants to be asked about is refused, as there is nobody to ask.
+{\"commands\":[\"git push\"],\"mode\":\"deny\"}]; calls that a rule would ask about are refused, as there is nobody to ask.
 Rules about files bind commands too: what may not be read is hidden from them, what may not be written is read-only.";
 
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
-  deepagents trust show                       what this directory brings, and what it says
+  deepagents trust show                       what this directory brings, with its contents
   deepagents trust list                       what you have agreed to
   deepagents trust revoke . --source reviewer
 

@@ -213,14 +213,14 @@ pub(super) fn themes() -> (Vec<UserTheme>, Vec<String>) {
                         (Some(text), _) => colours.push((key.to_owned(), text.to_owned())),
                         (_, Some(number)) => colours.push((key.to_owned(), number.to_string())),
                         _ => problems.push(format!(
-                            "`{}`: `{key}` is no colour; one is a name, a number or #rrggbb",
+                            "`{}`: `{key}` is not a colour; give a name, a number or #rrggbb",
                             path.display()
                         )),
                     }
                 }
                 themes.push(UserTheme { name, colours: colours.into_iter().collect() });
             }
-            Err(error) => problems.push(format!("`{}` is no TOML: {}", path.display(), error.message())),
+            Err(error) => problems.push(format!("`{}` is not valid TOML: {}", path.display(), error.message())),
         }
     }
     themes.sort_by(|a, b| a.name.cmp(&b.name));

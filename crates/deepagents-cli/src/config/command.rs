@@ -20,7 +20,7 @@ use crate::render::json_text;
 /// Shows and changes settings.
 pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
     let own =
-        || user_file().ok_or_else(|| anyhow!("settings are kept in ~/.deepagents/config.toml, but HOME is not set"));
+        || user_file().ok_or_else(|| anyhow!("settings are stored in ~/.deepagents/config.toml, but HOME is not set"));
     let text = match &args.command {
         ConfigCommand::List { json } | ConfigCommand::Get { name: None, json } => {
             let config = load(args)?;
@@ -55,7 +55,7 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
             let key = find(name).ok_or_else(|| unknown(name))?;
             let file = own()?;
             file::set(&file, key, None)?;
-            in_force(args, name, &format!("{name} is not in {} any more", file.display()))?
+            in_force(args, name, &format!("removed {name} from {}", file.display()))?
         }
         ConfigCommand::Path => own()?.display().to_string(),
         ConfigCommand::Schema => json_text(&schema())?,
@@ -78,11 +78,12 @@ fn check(name: &str, given: &str) -> Result<()> {
     match name {
         "theme" => check_theme(given),
         "model" | "base_url" if given.trim().is_empty() => {
-            let words = format!("{name} cannot be empty; `deepagents config unset {name}` takes it out");
+            let words = format!("{name} cannot be empty; `deepagents config unset {name}` removes it");
             bail!(WrongUsage(words))
         }
         "base_url" if !is_address(given) => {
-            let words = format!("base_url cannot be `{given}`: it is an address that begins with http:// or https://");
+            let words =
+                format!("base_url cannot be `{given}`: it must be an address that begins with http:// or https://");
             bail!(WrongUsage(words))
         }
         _ => Ok(()),
@@ -103,7 +104,7 @@ fn check_theme(given: &str) -> Result<()> {
     if names.contains(&given) {
         return Ok(());
     }
-    bail!(WrongUsage(format!("there is no theme `{given}`; there are {}", names.join(", "))))
+    bail!(WrongUsage(format!("there is no theme `{given}`; the themes are {}", names.join(", "))))
 }
 
 fn load(args: &ConfigArgs) -> Result<Config> {
@@ -120,7 +121,7 @@ fn in_force(args: &ConfigArgs, name: &str, done: &str) -> Result<String> {
     }
     Ok(match config.entry(name) {
         Some((_, value, source)) if !matches!(source, super::Source::User(_) | super::Source::Default) => {
-            format!("{done}; in force is {value} ({source})")
+            format!("{done}; but {value} is in effect ({source})")
         }
         _ => done.to_owned(),
     })
@@ -154,5 +155,5 @@ fn edit(file: &std::path::Path, editor: Option<String>) -> Result<String> {
     for problem in &read.problems {
         output::remark(problem);
     }
-    Ok(format!("{} is in order", file.display()))
+    Ok(format!("{} is valid", file.display()))
 }

@@ -31,13 +31,13 @@ impl std::fmt::Display for Value {
 pub(crate) enum ConfigError {
     #[error("`{}` cannot be used: {source}", file.display())]
     Io { file: PathBuf, source: io::Error },
-    #[error("`{}` cannot be used: {source}; mend its permissions, or set HOME to a directory that you can use", file.display())]
+    #[error("`{}` cannot be used: {source}; fix its permissions, or set HOME to a directory that you can use", file.display())]
     Closed { file: PathBuf, source: io::Error },
-    #[error("`{}` is no TOML: {why}; mend it, or remove it", file.display())]
+    #[error("`{}` is not valid TOML: {why}; fix it or remove it", file.display())]
     Syntax { file: PathBuf, why: String },
     #[error("`{}` has {name} = {given}: {why}", file.display())]
     Value { file: PathBuf, name: String, given: String, why: String },
-    #[error("there is no setting `{0}`; `deepagents config list` shows those there are")]
+    #[error("there is no setting `{0}`; `deepagents config list` shows all settings")]
     Unknown(String),
     #[error("{name} cannot be `{given}`: {why}")]
     Bad { name: String, given: String, why: String },
@@ -90,7 +90,7 @@ pub(crate) fn parse(file: &Path, text: &str) -> Result<Settings, ConfigError> {
 impl Settings {
     fn take(&mut self, file: &Path, name: &str, item: &Item) -> Result<(), ConfigError> {
         let Some(key) = find(name) else {
-            self.problems.push(format!("`{}` has `{name}`, which is no setting", file.display()));
+            self.problems.push(format!("`{}` has `{name}`, which is not a setting", file.display()));
             return Ok(());
         };
         let given = item.to_string().trim().to_owned();
@@ -115,16 +115,16 @@ fn document(file: &Path, text: &str) -> Result<DocumentMut, ConfigError> {
 
 fn expected(key: &Key) -> String {
     match key.kind {
-        Kind::Text => "it is a text in quotes".to_owned(),
-        Kind::Flag => "it is true or false".to_owned(),
-        Kind::OneOf(words) => format!("it is one of {}", words.join(", ")),
+        Kind::Text => "it must be a string in quotes".to_owned(),
+        Kind::Flag => "it must be true or false".to_owned(),
+        Kind::OneOf(words) => format!("it must be one of {}", words.join(", ")),
     }
 }
 
 fn check(key: &Key, value: &Value) -> Result<(), String> {
     match (key.kind, value) {
         (Kind::OneOf(words), Value::Text(text)) if !words.contains(&text.as_str()) => Err(expected(key)),
-        (_, Value::Text(text)) if text.contains('\0') => Err("it holds NUL".to_owned()),
+        (_, Value::Text(text)) if text.contains('\0') => Err("it contains a NUL character".to_owned()),
         (_, Value::Text(text)) if key.name.starts_with("keys.") => {
             deepagents_tui::check_key(text).map_err(|error| error.to_string())
         }
@@ -153,9 +153,10 @@ pub(crate) fn set(file: &Path, key: &Key, value: Option<&Value>) -> Result<(), C
     let (table, name) = match key.name.split_once('.') {
         Some((table, name)) => {
             let inner = document.entry(table).or_insert_with(|| Item::Table(Table::new()));
-            let inner = inner
-                .as_table_like_mut()
-                .ok_or_else(|| ConfigError::Syntax { file: file.to_owned(), why: format!("`{table}` is no table") })?;
+            let inner = inner.as_table_like_mut().ok_or_else(|| ConfigError::Syntax {
+                file: file.to_owned(),
+                why: format!("`{table}` is not a table"),
+            })?;
             (inner, name)
         }
         None => (document.as_table_mut() as &mut dyn TableLike, key.name),
@@ -188,7 +189,7 @@ fn put(table: &mut dyn TableLike, name: &str, value: toml_edit::Value) {
 /// Returns an empty settings file with every setting as a comment.
 pub(crate) fn template() -> String {
     let mut out =
-        "# Settings of deepagents; `deepagents config list` shows what is in force, and where it comes from.\n"
+        "# Settings of deepagents; `deepagents config list` shows what is in effect, and where it comes from.\n"
             .to_owned();
     let mut table = "";
     for key in KEYS {

@@ -153,7 +153,7 @@ impl Config {
             .collect();
         let twice = keys.iter().enumerate().filter_map(|(at, (name, key))| {
             let (other, _) = keys.iter().take(at).find(|(_, earlier)| earlier == key)?;
-            Some(format!("{key} stands for {other} and for {name}; only one of them is done"))
+            Some(format!("{key} is bound to both {other} and {name}; only one of them works"))
         });
         twice.collect()
     }

@@ -34,7 +34,7 @@ pub(super) fn read(root: &Path, agreed: bool, users: Option<&Path>) -> Result<(S
     let standing = known.into_iter().find(|record| record.item == item).map(|record| record.consent);
     if !agreed && standing != Some(Consent::Trusted) {
         let remark = format!(
-            "`{}` is left out, since you have not agreed to it (/trust in the screens, or --trust)",
+            "`{}` is not used, since you have not agreed to it (/trust in the screens, or --trust)",
             file.display()
         );
         return Ok((Settings::default(), (standing != Some(Consent::Refused)).then_some(remark)));
@@ -43,7 +43,7 @@ pub(super) fn read(root: &Path, agreed: bool, users: Option<&Path>) -> Result<(S
     let problems = &mut settings.problems;
     settings.values.retain(|(key, _)| {
         if !key.project {
-            problems.push(format!("`{}` may not set {}, which is the user's", file.display(), key.name));
+            problems.push(format!("`{}` may not set {}, which only the user may set", file.display(), key.name));
         }
         key.project
     });

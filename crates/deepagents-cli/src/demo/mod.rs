@@ -56,7 +56,7 @@ fn directory(given: Option<&Path>) -> Result<PathBuf> {
     let Some(path) = given else {
         let made = tempfile::Builder::new().prefix("deepagents-demo-").tempdir();
         let made =
-            made.map_err(|error| anyhow!("no directory could be made for the demo: {error}; give one with --dir"))?;
+            made.map_err(|error| anyhow!("no directory could be created for the demo: {error}; give one with --dir"))?;
         return Ok(made.keep());
     };
     fs::create_dir_all(path).map_err(|error| cannot_use(path, &error))?;

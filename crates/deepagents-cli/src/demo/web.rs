@@ -39,7 +39,7 @@ sums. Then look at the files and what changed in them, the timeline, and what it
 /// Serves the demo until a signal ends it.
 pub(super) fn serve(listen: SocketAddr, thinking: Duration, typing: Duration) -> Result<Exit> {
     if !listen.ip().is_loopback() {
-        let words = format!("the demo listens on addresses of this machine alone, such as 127.0.0.1:{}", listen.port());
+        let words = format!("the demo only listens on local addresses, such as 127.0.0.1:{}", listen.port());
         bail!(WrongUsage(words));
     }
     runtime::start()?.block_on(async {

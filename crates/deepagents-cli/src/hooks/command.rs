@@ -36,7 +36,7 @@ pub(crate) fn hooks(args: &HooksArgs) -> Result<Exit> {
             HooksCommand::List => {
                 list(runner.as_ref(), args.json)?;
                 if !args.json && !are_agreed_to(&files, &options, &brought).await? {
-                    output::print("those of /.deepagents/hooks.json are left out: nobody has agreed to them")?;
+                    output::print("hooks in /.deepagents/hooks.json are not used: nobody has agreed to them")?;
                 }
                 Ok(Exit::Done)
             }
@@ -84,7 +84,7 @@ fn list(runner: Option<&HookRunner>, as_json: bool) -> Result<Exit> {
 async fn test(runner: Option<&HookRunner>, event: &str, input: &str, as_json: bool) -> Result<Exit> {
     let Some(event) = HookEvent::from_name(event) else {
         let names: Vec<&str> = HookEvent::ALL.into_iter().map(HookEvent::as_str).collect();
-        bail!(WrongUsage(format!("there is no event `{event}`; there are {}", names.join(", "))));
+        bail!(WrongUsage(format!("there is no event `{event}`; the events are {}", names.join(", "))));
     };
     let text = match input.strip_prefix('@') {
         Some(file) => {
@@ -93,9 +93,9 @@ async fn test(runner: Option<&HookRunner>, event: &str, input: &str, as_json: bo
         None => input.to_owned(),
     };
     let fields: Value = serde_json::from_str(without_mark(&text))
-        .map_err(|error| WrongUsage(format!("the input is no JSON: {error}")))?;
+        .map_err(|error| WrongUsage(format!("the input is not valid JSON: {error}")))?;
     if !fields.is_object() {
-        bail!(WrongUsage("the input is no JSON object".to_owned()));
+        bail!(WrongUsage("the input is not a JSON object".to_owned()));
     }
     let runs = match runner {
         Some(runner) => runner.run(event, fields, tokio_util::sync::CancellationToken::new()).await,
@@ -108,7 +108,7 @@ async fn test(runner: Option<&HookRunner>, event: &str, input: &str, as_json: bo
         });
         output::print(&json_text(&described.collect::<Vec<_>>())?)?;
     } else if runs.is_empty() {
-        output::print(&format!("no hook of {event} is for this input"))?;
+        output::print(&format!("no {event} hook matches this input"))?;
     } else {
         output::print(&runs.iter().map(shown).collect::<Vec<_>>().join("\n"))?;
     }

@@ -91,12 +91,13 @@ pub(crate) async fn find_quietly(
 
 #[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn unusable(error: HooksError) -> anyhow::Error {
-    anyhow!("{error}; mend it, or say --no-hooks")
+    anyhow!("{error}; fix it, or give --no-hooks")
 }
 
 /// Opens a shell in the root. The user's own hooks get the user's environment, except the keys of providers.
 fn shell(root: &Path, confinement: Confinement, is_users: bool) -> Result<Arc<LocalShell>> {
-    let shell = LocalShell::open(root, confinement).map_err(|error| anyhow!("hooks cannot be run there: {error}"))?;
+    let shell = LocalShell::open(root, confinement)
+        .map_err(|error| anyhow!("hooks cannot be run in this directory: {error}"))?;
     let keys: Vec<&str> = ordered_providers().iter().filter_map(|provider| provider.key_variable).collect();
     let own = |name: &str| is_users && !keys.contains(&name) && name != "DEEPAGENTS_API_KEY";
     let vars =
@@ -124,7 +125,7 @@ pub(crate) async fn brought(files: &dyn Backend, root: &Path) -> Result<Option<F
         Err(error) => return Err(format!("hooks: {error}")),
     };
     if read.bytes.len() as u64 > MOST {
-        return Err(format!("{path} has more than {} MB and is left out", MOST >> 20));
+        return Err(format!("{path} is larger than {} MB and is not used", MOST >> 20));
     }
     let (commands, root) = (commands(&read.bytes), root.to_owned());
     let asks_for = commands.iter().map(|command| format!("to run `{command}`")).collect();

@@ -34,7 +34,8 @@ impl HookSender for Sender {
         async move {
             let mut headers = request.headers;
             if let Some(name) = &request.secret_env {
-                let secret = env(name).ok_or_else(|| format!("the variable {name} with its secret is not set"))?;
+                let secret =
+                    env(name).ok_or_else(|| format!("the variable {name}, which holds its secret, is not set"))?;
                 headers.push((SIGNATURE.to_owned(), signature(&secret, Timestamp::now().as_second(), &request.body)));
             }
             let proxy = proxy::for_address(&request.url, &env);

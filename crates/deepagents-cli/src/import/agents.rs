@@ -26,7 +26,7 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
         };
         if let Some(known) = names.get(&definition.name) {
             let known: &PathBuf = known;
-            report.left(&path, format!("{} defines a sub-agent `{}`, too", known.display(), definition.name));
+            report.left(&path, format!("{} also defines a sub-agent `{}`", known.display(), definition.name));
             continue;
         }
         let is_there = report.write(&path, &to.join(format!("{file}.md")), definition.text.as_bytes());
@@ -55,7 +55,7 @@ fn below(from: &Path, depth: usize, report: &mut Report, found: &mut Vec<PathBuf
     for (name, path) in report.entries(from) {
         if path.is_dir() && !path.is_symlink() {
             match depth {
-                0 => report.left(&path, "it lies too deep"),
+                0 => report.left(&path, "it is nested too deep"),
                 _ => below(&path, depth - 1, report, found),
             }
         } else if name.ends_with(".md") {

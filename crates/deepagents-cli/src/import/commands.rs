@@ -11,7 +11,7 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
         if path.is_dir() && !path.is_symlink() {
             for (inner, path) in report.entries(&path) {
                 if path.is_dir() && !path.is_symlink() {
-                    report.left(&path, "commands are looked for in one directory below, and no deeper");
+                    report.left(&path, "commands are read only one directory deep");
                 } else {
                     command(&path, &to.join(&name).join(inner), report);
                 }
@@ -30,7 +30,7 @@ fn command(from: &Path, to: &Path, report: &mut Report) {
     report.write(from, to, &bytes);
     let text = String::from_utf8_lossy(&bytes);
     if text.contains("!`") {
-        report.left(from, "commands of the shell in its text (!`…`) are not run; the agent is to run them");
+        report.left(from, "shell commands in its text (!`…`) are not run; the agent has to run them");
     }
     let (fields, _) = front_matter::read_if_any(&text);
     let without: Vec<&str> =

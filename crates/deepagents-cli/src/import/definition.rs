@@ -30,8 +30,7 @@ const CHANGES: [&str; 4] = ["Bash", "Write", "Edit", "MultiEdit"];
 /// The tool that runs commands.
 const EXECUTE: &str = "execute";
 /// The remark about a sub-agent that has it.
-const NEEDS_EXECUTE: &str =
-    "without --execute or --sandbox it is not there in `deepagents run`, as it has `execute` for its Bash";
+const NEEDS_EXECUTE: &str = "its Bash becomes `execute`, so `deepagents run` has it only with --execute or --sandbox";
 /// Maximum length of a name in characters.
 const NAME: usize = 64;
 
@@ -51,15 +50,15 @@ pub(super) fn translate(text: &str, file: &str) -> Result<Definition, String> {
     let (mut fields, body) = front_matter::read(&text)?;
     fields.retain(|_, value| !value.is_null());
     if fields.contains_key("hooks") {
-        return Err("its hooks, which may hold it back, have no place here".to_owned());
+        return Err("it has hooks, which may restrict it and are not supported here".to_owned());
     }
     let mut lost = Vec::new();
     let description =
         front_matter::line(&fields, "description").ok_or("it has no `description`, which says what it is for")?;
     let given = front_matter::line(&fields, "name").unwrap_or_else(|| file.to_owned());
-    let name = Some(slug(&given)).filter(|name| !name.is_empty()).ok_or("its name has no letter")?;
+    let name = Some(slug(&given)).filter(|name| !name.is_empty()).ok_or("its name has no letters")?;
     if name != given {
-        lost.push(format!("its name `{given}`: here it is `{name}`"));
+        lost.push(format!("its name `{given}`, which becomes `{name}` here"));
     }
     let mut lines =
         vec![format!("name: {}", plain(&name)), format!("description: {}", Value::from(description.as_str()))];
@@ -79,7 +78,7 @@ pub(super) fn translate(text: &str, file: &str) -> Result<Definition, String> {
             }
             ("model", Some(model)) => lost.push(format!("without model {model}")),
             ("maxTurns", Some(most)) => {
-                let most: u32 = most.trim().parse().map_err(|_| format!("its `maxTurns` is no number: {most}"))?;
+                let most: u32 = most.trim().parse().map_err(|_| format!("its `maxTurns` is not a number: {most}"))?;
                 lines.push(format!("budget: {{model_calls: {most}}}"));
             }
             (other, _) => lost.push(format!("without {other}")),
@@ -136,13 +135,13 @@ fn tools(fields: &Map<String, Value>, lost: &mut Vec<String>) -> Result<Option<V
             );
             let tools = only.join(", ");
             lost.push(format!(
-                "without other tools than {tools}: here it is said what one may use, not what it may not"
+                "restricted to {tools}: here a sub-agent lists the tools it may use, not those it may not"
             ));
         }
     }
     for name in without.iter().filter(|name| name.contains('(')) {
         let whole = only.iter().filter(|tool| covers(name, tool));
-        lost.extend(whole.map(|tool| format!("without the tool {tool}, as it was not to have {name}")));
+        lost.extend(whole.map(|tool| format!("without the tool {tool}, since it disallows {name}")));
     }
     only.retain(|tool| !without.iter().any(|name| covers(name, tool)));
     Ok(Some(only))
@@ -173,7 +172,7 @@ fn covers(name: &str, tool: &str) -> bool {
 
 /// Splits names at commas and spaces outside parentheses, or returns those of a list.
 fn names(fields: &Map<String, Value>, key: &str) -> Result<Option<Vec<String>>, String> {
-    let odd = || format!("its `{key}` is no list of names");
+    let odd = || format!("its `{key}` is not a list of names");
     let given = match fields.get(key) {
         None => return Ok(None),
         Some(Value::String(text)) => {
@@ -216,7 +215,7 @@ mod tests {
         let text = "---\nname: code-helper\ndescription: \"Reviews: all\"\ntools: [read_file, grep, execute]\n---\nReview it.\n";
         assert_eq!(read.text, text);
         let lost = [
-            "its name `Code Helper`: here it is `code-helper`",
+            "its name `Code Helper`, which becomes `code-helper` here",
             "without the tool Task",
             "without the tool Bash(git diff:*)",
             NEEDS_EXECUTE,
@@ -249,6 +248,6 @@ mod tests {
         let why = |text: &str| translate(text, "a").unwrap_err();
         assert!(why("---\ndescription: d\nhooks: {}\n---\n").contains("hooks"));
         assert!(why("---\nname: a\n---\n").contains("no `description`"));
-        assert!(why("---\ndescription: d\ntools: {a: b}\n---\n").contains("no list of names"));
+        assert!(why("---\ndescription: d\ntools: {a: b}\n---\n").contains("not a list of names"));
     }
 }

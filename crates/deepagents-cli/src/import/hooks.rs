@@ -11,14 +11,14 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
     let Some(settings) = read(from, report) else { return };
     for (key, value) in settings.as_object().into_iter().flatten() {
         match key.as_str() {
-            "hooks" if !value.is_object() => report.left(from, "its hooks, which are no object of events"),
+            "hooks" if !value.is_object() => report.left(from, "its hooks, which are not an object of events"),
             "hooks" => {
                 let text = format!("{:#}\n", json!({"hooks": value}));
                 report.write(from, to, text.as_bytes());
             }
             "permissions" => report.left(
                 from,
-                "its permissions: rules are made where they are asked about (`a`), for the session or for the project",
+                "its permissions: here you make rules when you are asked (`a`), for the session or for the project",
             ),
             "$schema" => {}
             other => report.left(from, format!("its setting {other}")),
@@ -48,7 +48,7 @@ pub(super) fn read(from: &Path, report: &mut Report) -> Option<Value> {
     match serde_json::from_slice(&report.read(from)?) {
         Ok(value) => Some(value),
         Err(error) => {
-            report.left(from, format!("it is no JSON: {error}"));
+            report.left(from, format!("it is not valid JSON: {error}"));
             None
         }
     }

@@ -33,7 +33,7 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
     }
     let tools = from.join("tools.json");
     if tools.exists() {
-        report.left(&tools, "its tools are those of a hosted service; servers of tools are in .mcp.json");
+        report.left(&tools, "its tools belong to a hosted service; MCP servers are configured in .mcp.json");
     }
 }
 
@@ -62,11 +62,11 @@ fn sub_agent(name: &str, from: &Path, to: &Path, report: &mut Report) {
         }
     } else if described.is_some() && main.symlink_metadata().is_err() {
         // If AGENTS.md exists but could not be imported, the reason was already reported.
-        report.left(&file, "there is no AGENTS.md beside it, which says what the sub-agent is to be and do");
+        report.left(&file, "there is no AGENTS.md beside it, which holds the instructions of the sub-agent");
     }
     for (inner, path) in report.entries(from) {
         if inner != "AGENTS.md" && inner != "agent.json" {
-            report.left(&path, format!("{inner} of a sub-agent has no place here"));
+            report.left(&path, format!("{inner} of a sub-agent is not supported here"));
         }
     }
 }

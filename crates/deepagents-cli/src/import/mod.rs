@@ -45,7 +45,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {
     notes_of(&notes, &memory, &mut report);
     for (file, own) in [(from.join("CLAUDE.local.md"), MEMORY), (claude.join("settings.local.json"), "hooks.json")] {
         if !args.user && file.exists() {
-            report.left(&file, format!("it is yours alone; what holds for you everywhere is in ~/{OWN}/{own}"));
+            report.left(&file, format!("it is personal; put what applies to you everywhere in ~/{OWN}/{own}"));
         }
     }
     agents::import(&claude.join("agents"), &to.join(AGENTS), &mut report);
@@ -56,7 +56,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {
     let (settings, own_hooks) = (claude.join("settings.json"), to.join("hooks.json"));
     // The reference implementation keeps its hooks in the same file, in the same format.
     if own_hooks.exists() && !settings.exists() {
-        report.unchanged(&own_hooks, "is read as it is; `deepagents hooks list` shows its hooks");
+        report.unchanged(&own_hooks, "is read as is; `deepagents hooks list` shows its hooks");
     }
     hooks::import(&settings, &own_hooks, &mut report);
     layout::import(&from, &to, &mut report);
@@ -64,11 +64,11 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {
         hooks::servers(&from.join(".claude.json"), &to.join(".mcp.json"), &mut report);
     }
     if !args.user && from.join(".mcp.json").exists() {
-        report.unchanged(&from.join(".mcp.json"), "is read as it is; `deepagents mcp list` shows its servers");
+        report.unchanged(&from.join(".mcp.json"), "is read as is; `deepagents mcp list` shows its servers");
     }
     if report.is_empty() && !args.json {
         let place = escaped(&from.display().to_string());
-        output::print(&format!("there is nothing to take over in {place}"))?;
+        output::print(&format!("there is nothing to import in {place}"))?;
         return Ok(Exit::Done);
     }
     output::print(&if args.json { json_text(&report.lines)? } else { report.to_string() })?;
@@ -82,11 +82,14 @@ fn notes_of(files: &[PathBuf], to: &Path, report: &mut Report) {
         let Some(bytes) = report.read(file) else { continue };
         match taken {
             None => drop(report.write(file, to, &bytes)),
-            Some(first) => report.left(file, format!("there is {}, too; put them together by hand", first.display())),
+            Some(first) => report.left(file, format!("there is also {}; merge them by hand", first.display())),
         }
         taken.get_or_insert(file);
         for path in brought(&String::from_utf8_lossy(&bytes), file) {
-            report.left(file, format!("@{path} brings nothing here; the agent reads a file when it is told to"));
+            report.left(
+                file,
+                format!("@{path} does not include the file here; the agent reads a file when it is told to"),
+            );
         }
     }
 }
@@ -109,14 +112,14 @@ fn brought(notes: &str, file: &Path) -> BTreeSet<String> {
 /// Returns the source and the target directory.
 fn places(args: &ImportArgs) -> Result<(PathBuf, PathBuf)> {
     if args.user {
-        let home =
-            env("HOME").ok_or_else(|| anyhow!("what is yours lies in your home directory, but HOME is not set"))?;
+        let home = env("HOME")
+            .ok_or_else(|| anyhow!("your personal files are in your home directory, but HOME is not set"))?;
         let home = PathBuf::from(home);
         return Ok((home.clone(), home.join(OWN)));
     }
     let root = args.root.clone().unwrap_or_else(|| PathBuf::from("."));
     if !fs::metadata(&root).is_ok_and(|about| about.is_dir()) {
-        bail!(WrongUsage(format!("`{}` is no directory", root.display())));
+        bail!(WrongUsage(format!("`{}` is not a directory", root.display())));
     }
     let own = root.join(OWN);
     Ok((root, own))

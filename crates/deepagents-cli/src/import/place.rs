@@ -78,7 +78,7 @@ impl Place {
 
     /// Opens the directory of a file, creating missing parts if `make` is set.
     fn way<'a>(&self, to: &'a Path, make: bool) -> io::Result<Ancestor<'a>> {
-        let odd = || io::Error::new(io::ErrorKind::InvalidInput, "it is no path below the directory");
+        let odd = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a path below the directory");
         let below = to.strip_prefix(&self.root).map_err(|_| odd())?;
         let (Some(above), Some(name)) = (below.parent(), below.file_name()) else { return Err(odd()) };
         let mode = if self.is_user { Mode::RWXU } else { Mode::RWXU | Mode::RWXG | Mode::RWXO };

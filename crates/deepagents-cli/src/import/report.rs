@@ -102,14 +102,14 @@ impl Report {
                 return None;
             }
             Err(error) => {
-                self.failed(from, format!("it cannot be looked at: {error}"));
+                self.failed(from, format!("it cannot be accessed: {error}"));
                 return None;
             }
         };
         let why = if !about.is_file() {
-            "it is a link or no file"
+            "it is a link, or not a regular file"
         } else if self.place.is_left_by(from) {
-            "a link leads out of the directory to it"
+            "it is reached by a link that leads out of the directory"
         } else if about.len() > MOST {
             "it is too large"
         } else {
@@ -123,7 +123,7 @@ impl Report {
     /// Lists a directory, sorted by name; empty if it does not exist or cannot be imported.
     pub(super) fn entries(&mut self, directory: &Path) -> Vec<(String, PathBuf)> {
         if self.place.is_left_by(directory) {
-            self.left(directory, "a link leads out of the directory to it");
+            self.left(directory, "it is reached by a link that leads out of the directory");
             return Vec::new();
         }
         let listing = match fs::read_dir(directory) {
@@ -164,18 +164,18 @@ impl Report {
         let is_there = matches!(there, There::Nothing | There::Same);
         match there {
             There::Nothing => self.taken(from, to),
-            There::Same => self.unchanged(from, format!("is there already, as {}", to.display())),
+            There::Same => self.unchanged(from, format!("already exists as {}", to.display())),
             There::Other => {
-                self.left(from, format!("{} is there and says something else; put them together by hand", to.display()))
+                self.left(from, format!("{} already exists with different content; merge them by hand", to.display()))
             }
             // A link like this is common where both programs read one file.
             There::Link(link) if link == to && is_same(from, to) => {
-                self.unchanged(from, format!("is there already: {} is a link to it", to.display()));
+                self.unchanged(from, format!("already exists: {} is a link to it", to.display()));
             }
             There::Link(link) => {
-                self.left(from, format!("{} is a link, and what it leads to is not changed", link.display()));
+                self.left(from, format!("{} is a link, and its target is not changed", link.display()));
             }
-            There::Odd(odd) => self.left(from, format!("{} is something else than it should be", odd.display())),
+            There::Odd(odd) => self.left(from, format!("{} is of an unexpected type", odd.display())),
         }
         is_there
     }
@@ -203,7 +203,7 @@ impl Report {
         for (name, path) in self.entries(from) {
             self.files += 1;
             if self.files > FILES || depth == 0 {
-                return self.left(&path, "there is too much of it");
+                return self.left(&path, "there are too many files, or they are nested too deep");
             }
             if path.is_dir() && !path.is_symlink() {
                 self.tree(&path, &to.join(name), depth - 1);
@@ -237,9 +237,9 @@ fn is_same(a: &Path, b: &Path) -> bool {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
-            (Became::Taken, if self.dry_run { "would be taken over" } else { "taken over" }),
+            (Became::Taken, if self.dry_run { "would be imported" } else { "imported" }),
             (Became::Unchanged, "nothing to do"),
-            (Became::Left, "not taken over"),
+            (Became::Left, "not imported"),
         ];
         let mut first = true;
         for (became, title) in parts {

@@ -42,7 +42,7 @@ fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
     let runtime = runtime::start()?;
     let thread = runtime.block_on(thread_of(args))?;
     if thread.is_none() && args.go_on {
-        bail!("there is no thread of this directory yet");
+        bail!("this directory has no threads yet");
     }
     let config::Screens { agent: options, mode, .. } = config::for_screens(&as_in(args, thread.as_ref()))?;
     let mode = mode_in(args, mode, thread.as_ref());
@@ -55,12 +55,12 @@ fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
         if let Some(info) = thread {
             let ended = matches!(info.status, RunStatus::Ended | RunStatus::Empty | RunStatus::Failed);
             if task.is_empty() && ended {
-                bail!("the last run of thread {} has ended; say what is to be done next after --detach", info.id);
+                bail!("the last run of thread {} has ended; say what to do next after --detach", info.id);
             }
             return Ok(info.id);
         }
         if task.is_empty() {
-            let words = "there is no task: say it after --detach, or name a thread with --resume";
+            let words = "there is no task: give one after --detach, or name a thread with --resume";
             bail!(WrongUsage(words.to_owned()));
         }
         let database = database::open(&args.database).await?;
@@ -82,13 +82,13 @@ fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
     let short: String = thread.chars().take(8).collect();
     output::print(&thread)?;
     let command = again(args).command(&format!("deepagents attach {short}"));
-    output::remark(&format!("it works in the background: `{command}` shows it"));
+    output::remark(&format!("it runs in the background: `{command}` shows it"));
     Ok(Exit::Done)
 }
 
 /// Starts the process that works on a thread, with this process's options, or with another model and its address.
 pub(super) fn start(thread: &str, task: &str, mode: Mode, model: Option<(&str, Option<&str>)>) -> Result<()> {
-    let program = std::env::current_exe().context("this program cannot be found")?;
+    let program = std::env::current_exe().context("the path of this program cannot be found")?;
     let log = log(thread)?;
     let mut command = Command::new(program);
     command.args(options(std::env::args_os().skip(1), model.is_some()));
@@ -110,7 +110,7 @@ pub(super) fn start(thread: &str, task: &str, mode: Mode, model: Option<(&str, O
 /// Opens the log file for the output of such a process.
 fn log(thread: &str) -> Result<fs::File> {
     let home =
-        env("HOME").ok_or_else(|| anyhow!("what it says is kept in ~/.deepagents/background, but HOME is not set"))?;
+        env("HOME").ok_or_else(|| anyhow!("its output is stored in ~/.deepagents/background, but HOME is not set"))?;
     let place: PathBuf = Path::new(&home).join(OWN).join("background");
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&place)?;
     let name: String = thread.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
@@ -228,7 +228,7 @@ async fn until_free(connection: &Connection, host: &ProgramHost, thread: &str) -
         let info = connection.journal.threads().get(thread).await?;
         match info.filter(|info| info.owner.is_some() && !host.is_gone(info)) {
             None => return Ok(()),
-            Some(_) if tokio::time::Instant::now() > end => bail!("another program works on thread {thread}"),
+            Some(_) if tokio::time::Instant::now() > end => bail!("another program is working on thread {thread}"),
             Some(_) => tokio::time::sleep(LOOK).await,
         }
     }

@@ -49,7 +49,7 @@ pub(crate) fn attach(args: &AttachArgs) -> ExitCode {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         let again = Again::new(None, &args.options.database);
         let command = again.command(&format!("deepagents threads show {}", args.thread));
-        return exit::code(Err(anyhow!("there is no terminal here; `{command}` prints the thread")));
+        return exit::code(Err(anyhow!("this is not a terminal; `{command}` prints the thread")));
     }
     match show(&InteractiveArgs { resume: Some(args.thread.clone()), go_on: false, ..args.options.clone() }) {
         Ok(ended) => end(&ended, &again(&args.options), &listing(&args.options)),
@@ -63,7 +63,7 @@ fn one_task(args: &InteractiveArgs) -> Result<Exit> {
     let task = if args.resume.is_some() || args.go_on { run::piped()? } else { None };
     if args.approve == Some(ScreenMode::Ask) {
         output::remark(
-            "nobody can be asked here: what you would be asked about is refused, unless you always allowed it",
+            "nobody can be asked here: calls that need your approval are refused, unless you always allowed them",
         );
     }
     run::run(&RunArgs::without_screens(args, task))
@@ -107,7 +107,7 @@ fn mode_in(args: &InteractiveArgs, usual: ScreenMode, thread: Option<&ThreadInfo
 fn show(args: &InteractiveArgs) -> Result<Ended> {
     if style::is_dumb() {
         bail!(
-            "this terminal (TERM=dumb) can show no screens: give a task, as in `deepagents run \"Summarise README.md\"`"
+            "this terminal (TERM=dumb) cannot show the screens: give a task, as in `deepagents run \"Summarise README.md\"`"
         );
     }
     own_files::check_root(args.agent.root.as_deref())?;
@@ -183,15 +183,15 @@ fn listing(args: &InteractiveArgs) -> String {
 fn end(ended: &Ended, again: &Again, listing: &str) -> ExitCode {
     match &ended.handed_over {
         Ok(0) => {}
-        Ok(count) => output::remark(&format!("in the background goes on: {count}; `{listing}` shows it")),
-        Err(problem) => output::print_error(&format!("what was in the background does not go on: {problem}")),
+        Ok(count) => output::remark(&format!("still running in the background: {count}; `{listing}` shows them")),
+        Err(problem) => output::print_error(&format!("background runs could not be continued: {problem}")),
     }
     let command = |thread: &String| again.command(&format!("deepagents --resume {thread}"));
     let how = ended.thread.as_ref().map(|thread| format!("go on with `{}`", command(thread)));
     match &ended.end {
         End::Panic(problem) => {
             output::print_error(&format!("internal error, a bug of this program: {problem}"));
-            output::say(&how.unwrap_or_else(|| "nothing had been said; start anew with `deepagents`".to_owned()));
+            output::say(&how.unwrap_or_else(|| "nothing had been said yet; start again with `deepagents`".to_owned()));
             ExitCode::from(PANICKED)
         }
         End::Demo => exit::code(demo::demo(&DemoArgs::default())),

@@ -38,7 +38,7 @@ fn remembered(root: &Path) -> Result<String> {
     if lines.is_empty() {
         return Ok("nothing is always allowed in this directory".to_owned());
     }
-    Ok(format!("{}\n`deepagents permissions remove NUMBER` takes one back", lines.join("\n")))
+    Ok(format!("{}\n`deepagents permissions remove NUMBER` removes one", lines.join("\n")))
 }
 
 /// Returns what a bug report should contain; nothing of the conversation.
@@ -49,7 +49,7 @@ async fn bug(model: (Option<&str>, Option<&str>)) -> Result<String> {
         .collect::<Vec<_>>()
         .join(" ");
     Ok(format!(
-        "Tell what you did, what came of it, and what you had expected, together with this:\n\n{}\nterminal: {terminal}",
+        "Say what you did, what happened, and what you expected, and include this:\n\n{}\nterminal: {terminal}",
         machine(model).await?
     ))
 }

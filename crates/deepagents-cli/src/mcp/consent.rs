@@ -39,7 +39,7 @@ impl Described {
         let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
         let run = self.entry.as_ref().map(|entry| run_by(entry, &root)).unwrap_or_default();
         if run.is_partly_known {
-            asks_for.push("to run what lies in the directory, whose changes are not all seen".to_owned());
+            asks_for.push("to run files of the directory, not all of which are checked for changes".to_owned());
         }
         let whole = Whole { kind: TrustKind::McpServer, name: self.name.clone(), source, asks_for };
         let files = run.files.union(&run.beside).cloned().collect();
@@ -63,7 +63,7 @@ fn asks_for(entry: &Entry) -> Vec<String> {
     asks.extend(entry.reads().into_iter().map(|(name, part)| format!("your variable {name} for its {part}")));
     match entry.sampling {
         Some(Sampling::Allow) => asks.push("the use of the model".to_owned()),
-        Some(Sampling::Ask) => asks.push("the use of the model, asked for each time".to_owned()),
+        Some(Sampling::Ask) => asks.push("the use of the model, asking each time".to_owned()),
         _ => {}
     }
     asks

@@ -179,12 +179,12 @@ impl Found {
         }
         if self.untrusted.iter().any(|server| server.name == name) {
             bail!(
-                "MCP server {name} is described by the project; agree to it with --trust, or for once with --trust-project-mcp"
+                "MCP server {name} is described by the project; agree to it with --trust, or once with --trust-project-mcp"
             );
         }
         let known: Vec<&str> = self.servers.iter().map(|server| server.name.as_str()).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        bail!(WrongUsage(format!("there is no MCP server `{name}`; there are: {known}")))
+        bail!(WrongUsage(format!("there is no MCP server `{name}`; the servers are: {known}")))
     }
 }
 

@@ -16,12 +16,12 @@ use crate::output;
 /// Adds a server to a file.
 pub(super) fn add(args: &McpAddArgs, root: &Path) -> Result<Exit> {
     if args.name.trim().is_empty() {
-        bail!(WrongUsage("a server has a name".to_owned()));
+        bail!(WrongUsage("a server needs a name".to_owned()));
     }
     let file = file(args.options.scope.unwrap_or_default(), root)?;
     let mut config = Config::open(&file)?;
     if config.servers()?.contains_key(&args.name) {
-        bail!("{} describes a server `{}` already; remove it first", file.display(), args.name);
+        bail!("{} already has a server `{}`; remove it first", file.display(), args.name);
     }
     config.servers()?.insert(args.name.clone(), entry(args)?);
     config.write()?;
@@ -30,7 +30,7 @@ pub(super) fn add(args: &McpAddArgs, root: &Path) -> Result<Exit> {
 }
 
 fn entry(args: &McpAddArgs) -> Result<Value> {
-    let Some((first, rest)) = args.target.split_first() else { bail!("say the address, or the program behind `--`") };
+    let Some((first, rest)) = args.target.split_first() else { bail!("give an address, or a program after `--`") };
     let all = |pairs: &[(String, String)]| -> Map<String, Value> {
         pairs.iter().map(|(name, value)| (name.clone(), json!(value))).collect()
     };
@@ -38,7 +38,7 @@ fn entry(args: &McpAddArgs) -> Result<Value> {
     let options = &args.options;
     if args.is_address() {
         if !rest.is_empty() || !options.env.is_empty() {
-            bail!("an address has neither arguments nor an environment");
+            bail!("a server with an address takes no arguments and no environment");
         }
         entry.extend([("type".to_owned(), json!("http")), ("url".to_owned(), json!(first))]);
         if !options.headers.is_empty() {
@@ -46,10 +46,12 @@ fn entry(args: &McpAddArgs) -> Result<Value> {
         }
     } else {
         if first.contains("://") || rest.is_empty() && is_host(first) {
-            bail!(WrongUsage(format!("`{first}` is no address of a server; one begins with http:// or https://")));
+            bail!(WrongUsage(format!(
+                "`{first}` is not the address of a server; it must begin with http:// or https://"
+            )));
         }
         if !options.headers.is_empty() {
-            bail!("a program has no headers; an address begins with http:// or https://");
+            bail!("a program takes no headers; an address must begin with http:// or https://");
         }
         entry.extend([("command".to_owned(), json!(first)), ("args".to_owned(), json!(rest))]);
         if !options.env.is_empty() {
@@ -71,7 +73,7 @@ pub(super) fn remove(name: &str, scope: Scope, root: &Path) -> Result<Exit> {
     let file = file(scope, root)?;
     let mut config = Config::open(&file)?;
     if config.servers()?.shift_remove(name).is_none() {
-        bail!(WrongUsage(format!("{} describes no server `{name}`", file.display())));
+        bail!(WrongUsage(format!("{} has no server `{name}`", file.display())));
     }
     config.write()?;
     output::print(&format!("removed {name} from {}", file.display()))?;
@@ -85,7 +87,7 @@ fn file(scope: Scope, root: &Path) -> Result<PathBuf> {
             // The project's author may have placed a link there that would make this change one of the user's files.
             let leads_out = |real: PathBuf| !root.canonicalize().is_ok_and(|root| real.starts_with(root));
             if file.canonicalize().is_ok_and(leads_out) {
-                bail!("{} is a link out of the project, and what it leads to is not changed", file.display());
+                bail!("{} is a link out of the project, and its target is not changed", file.display());
             }
             Ok(file)
         }
@@ -111,7 +113,8 @@ impl Config {
             Err(error) => bail!("{} cannot be read: {error}", file.display()),
         };
         let text = if text.trim().is_empty() { "{}" } else { &text };
-        let value = serde_json::from_str(text).map_err(|error| anyhow!("{} is no JSON: {error}", file.display()))?;
+        let value =
+            serde_json::from_str(text).map_err(|error| anyhow!("{} is not valid JSON: {error}", file.display()))?;
         Ok(Self { file: file.to_owned(), value, _lock: lock })
     }
 

@@ -28,7 +28,7 @@ pub(super) fn login(sources: &McpSources, root: &Path, name: &str) -> Result<Exi
 pub(super) fn logout(sources: &McpSources, root: &Path, name: &str) -> Result<Exit> {
     let (config, folder) = (address(sources, root, name)?, folder()?);
     let known = runtime::start()?.block_on(auth::logout(name, &config, &folder))?;
-    output::print(&if known { format!("logged out of {name}") } else { format!("there was no login to {name}") })?;
+    output::print(&if known { format!("logged out of {name}") } else { format!("you were not logged in to {name}") })?;
     Ok(Exit::Done)
 }
 
@@ -37,12 +37,12 @@ fn address(sources: &McpSources, root: &Path, name: &str) -> Result<HttpConfig> 
     match found.get(name)?.config() {
         Ok(config) => match config.transport {
             TransportConfig::Http(http) => Ok(http),
-            _ => bail!("MCP server {name} is a program; only servers that are addresses have logins"),
+            _ => bail!("MCP server {name} is a program; only servers with an address have logins"),
         },
         Err(error) => bail!("MCP server {name} cannot be used: {error}"),
     }
 }
 
 fn folder() -> Result<std::path::PathBuf> {
-    super::token_folder().ok_or_else(|| anyhow!("there is no home directory to keep the login in; set HOME"))
+    super::token_folder().ok_or_else(|| anyhow!("there is no home directory to store the login in; set HOME"))
 }

@@ -48,7 +48,7 @@ impl Servers {
         // The trust store is a file.
         let saved = tokio::task::spawn_blocking(move || pins.save()).await;
         if let Ok(Err(error)) = saved {
-            output::remark(&format!("warning: which tools you have agreed to is not remembered: {error}"));
+            output::remark(&format!("warning: your consent to these tools could not be stored: {error}"));
         }
     }
 }
@@ -98,7 +98,7 @@ pub(crate) fn servers(
     }
     let found = discover::find(&args.mcp, args.directory(), undecided)?;
     if records && !found.servers.is_empty() {
-        output::remark("MCP servers take no part in a run that is recorded");
+        output::remark("MCP servers are not used in a recorded run");
         return Ok(None);
     }
     let configs = usable(&found);

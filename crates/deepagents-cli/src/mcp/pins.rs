@@ -71,7 +71,7 @@ impl Pins {
             }
             drop(changed);
             return Err(format!(
-                "MCP server {}: the tool {} is not what you have agreed to any more and is left out; what it says now is: \
+                "MCP server {}: the tool {} has changed since you agreed to it and is left out; its description is now: \
                  {}. Use it with --trust",
                 escaped(server),
                 tool.name,
@@ -93,7 +93,8 @@ impl Pins {
     /// Returns the tools that are left out because they have changed since the user agreed to them.
     pub(super) fn changed(&self) -> Vec<FoundItem> {
         let changed = lock(&self.changed).clone();
-        let found = |(item, says): (TrustItem, String)| FoundItem::new(item, vec![format!("saying now: {says}")]);
+        let found =
+            |(item, says): (TrustItem, String)| FoundItem::new(item, vec![format!("its new description: {says}")]);
         changed.into_iter().map(found).collect()
     }
 

@@ -83,7 +83,7 @@ async fn until_stopped(server: AgentServer, args: &McpServeArgs) -> Result<()> {
     let hangup = if args.http.is_some() { Hangup::EndsUnlessIgnored } else { Hangup::Ends };
     let mut signals = EndSignals::catch(hangup)?;
     let stop = CancellationToken::new();
-    let told = |address: &str| output::remark(&format!("serving at {address}; Ctrl-C ends it"));
+    let told = |address: &str| output::remark(&format!("serving at {address}; Ctrl-C stops it"));
     let serving = async {
         match args.http {
             Some(address) => server.serve_http(address, stop.clone(), told).await,

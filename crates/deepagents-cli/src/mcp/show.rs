@@ -20,7 +20,7 @@ pub(super) fn list(sources: &McpSources, root: &Path, as_json: bool) -> Result<E
         if as_json {
             output::print("[]")?;
         } else {
-            output::print("There are no MCP servers; describe one with `deepagents mcp add`.")?;
+            output::print("There are no MCP servers; add one with `deepagents mcp add`.")?;
         }
         return Ok(Exit::Done);
     }

@@ -75,7 +75,7 @@ impl Loaded {
                     self.memory.push(path.clone());
                     let chars = grouped(u64::try_from(*chars).unwrap_or(u64::MAX));
                     problems.extend(
-                        cut.then(|| format!("{path} is long: the agent is given its first {chars} characters")),
+                        cut.then(|| format!("{path} is too long: the agent sees only its first {chars} characters")),
                     );
                 }
                 LoadedFile::Unreadable { path, problem } => {

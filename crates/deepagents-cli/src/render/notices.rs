@@ -9,7 +9,7 @@ use super::style::count;
 pub(super) fn notice(event: &MiddlewareEvent) -> Option<String> {
     Some(match event {
         MiddlewareEvent::LoopDetected { times, stopped: false, .. } => {
-            format!("the agent repeats itself ({times} times) and was told so")
+            format!("the agent is repeating itself ({times} times) and was told so")
         }
         MiddlewareEvent::ModelRetried { after_ms, error, .. } => {
             format!("asking the model again in {} s: {}", after_ms.div_ceil(1_000), escaped(error))

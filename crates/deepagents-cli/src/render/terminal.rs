@@ -238,7 +238,8 @@ impl Renderer for Live {
             }
             EventKind::Lagged { dropped } => {
                 self.is_behind = true;
-                self.screen.note(&format!("{dropped} events are not shown: what reads this is slower than the run"))
+                self.screen
+                    .note(&format!("{dropped} events are not shown: the reader of this output is slower than the run"))
             }
             // The outcome of the run includes this message.
             EventKind::Middleware(MiddlewareEvent::Hook { .. }) if hook_end(event).is_some() => Ok(()),

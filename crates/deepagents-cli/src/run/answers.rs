@@ -42,14 +42,15 @@ fn read(
     given: &Decisions,
     agent: &DeepAgent,
 ) -> Result<(String, Decision), String> {
-    let AnswerLine { answer: id, decision } = serde_json::from_str(line)
-        .map_err(|error| format!("a line on stdin is no {{\"answer\": ID, \"decision\": {{...}}}}: {error}"))?;
+    let AnswerLine { answer: id, decision } = serde_json::from_str(line).map_err(|error| {
+        format!("a line on stdin is not of the form {{\"answer\": ID, \"decision\": {{...}}}}: {error}")
+    })?;
     let Some(question) = questions.iter().find(|question| question.id == id) else {
         let open: Vec<&str> = questions.iter().map(|question| question.id.as_str()).collect();
-        return Err(format!("no question `{id}` is open; open are {}", open.join(", ")));
+        return Err(format!("no question `{id}` is open; the open ones are {}", open.join(", ")));
     };
     if given.iter().any(|(other, _)| *other == id) {
-        return Err(format!("question `{id}` has been answered before"));
+        return Err(format!("question `{id}` has already been answered"));
     }
     let decision =
         Decision::from_json(decision, &question.tool).map_err(|error| format!("question `{id}`: {error}"))?;

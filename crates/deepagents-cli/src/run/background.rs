@@ -70,5 +70,5 @@ pub(super) async fn leave(agent: &DeepAgent, limits: &Limits) {
     let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
     let (left, ids) = (count(ids.len() as u64, "background task"), ids.join(", "));
     let command = limits.again.command(&format!("deepagents run --resume {thread}"));
-    output::remark(&format!("{left} not done ({ids}); go on with `{command}`"));
+    output::remark(&format!("{left} not finished ({ids}); go on with `{command}`"));
 }

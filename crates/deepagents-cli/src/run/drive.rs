@@ -73,7 +73,7 @@ async fn end_sessions(limits: &Limits) {
     };
     tokio::select! {
         () = ends => {}
-        () = signal => output::remark("the hooks for the end of the session are ended"),
+        () = signal => output::remark("stopping the hooks for the end of the session"),
     }
 }
 

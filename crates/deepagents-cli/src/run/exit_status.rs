@@ -93,13 +93,13 @@ pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<Str
     };
     if ending.left {
         // `background::leave` lists them.
-        let words = "interrupted before its background tasks were done".to_owned();
+        let words = "interrupted before its background tasks were finished".to_owned();
         return (Exit::Interrupted, Some(words));
     }
     let so_far = so_far(&ending.tally);
     let (exit, words) = match &outcome.stop {
         FinishReason::Ended if ending.is_cut_short(outcome) => {
-            let nobody = || "the run was ended before it came to an answer".to_owned();
+            let nobody = || "the run was stopped before it gave an answer".to_owned();
             (Exit::Failed, ending.ended_by.clone().unwrap_or_else(nobody))
         }
         FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended => {
@@ -133,7 +133,7 @@ pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<Str
         },
         FinishReason::Deadline => {
             let limit = limits.time.map(|time| format!(" of {}", duration::show(time))).unwrap_or_default();
-            (Exit::TimeUp, raise(format!("the time{limit} was up {so_far}"), "--timeout", limits))
+            (Exit::TimeUp, raise(format!("the time limit{limit} was reached {so_far}"), "--timeout", limits))
         }
         other => (Exit::Failed, format!("the run ended early: {}", other.reason())),
     };
@@ -164,7 +164,7 @@ fn unmet(outcome: &Outcome) -> Option<String> {
         }
         RubricStatus::Failed => Some(format!("the goal cannot be met: {explained}")),
         _ => Some(format!(
-            "whether the goal is met is not known: {}",
+            "it is not known whether the goal is met: {}",
             progress.problem.as_deref().unwrap_or("it could not be judged")
         )),
     }
@@ -173,7 +173,7 @@ fn unmet(outcome: &Outcome) -> Option<String> {
 /// Returns the message about an answer without the required structure, which came from an earlier run that did not
 /// require it.
 fn unshaped(outcome: &Outcome, limits: &Limits) -> Option<String> {
-    let words = "the answer was given without the shape that --json-schema asks for".to_owned();
+    let words = "the answer does not have the form that --json-schema asks for".to_owned();
     (limits.has_shape && outcome.structured_json().is_none()).then(|| then(words, NEXT, limits))
 }
 
@@ -228,19 +228,19 @@ fn waiting(ending: &Ending, calls: usize, limits: &Limits) -> (Exit, String) {
     let calls = count(calls as u64, "call");
     let kept = match &limits.thread {
         Some(thread) => format!("go on with `{}`", limits.again.asking(thread)),
-        None => "nothing of it is kept".to_owned(),
+        None => "nothing of it was saved".to_owned(),
     };
     if ending.interrupted {
-        return (Exit::Interrupted, format!("interrupted before {calls} had been decided on; {kept}"));
+        return (Exit::Interrupted, format!("interrupted with {calls} awaiting a decision; {kept}"));
     }
-    (Exit::Failed, format!("the input ended before {calls} had been decided on; {kept}"))
+    (Exit::Failed, format!("the input ended with {calls} awaiting a decision; {kept}"))
 }
 
 /// Describes how far the run came.
 fn so_far(tally: &Tally) -> String {
     let answers = count(tally.answers, "answer");
     let tools = count(tally.tools_done, "tool call");
-    let stays = if tally.tools_done > 0 { "; what was written stays" } else { "" };
+    let stays = if tally.tools_done > 0 { "; changes to files remain" } else { "" };
     format!("after {answers} and {tools}{stays}")
 }
 
@@ -264,11 +264,11 @@ fn failure(error: &Error, limits: &Limits) -> String {
 pub(crate) fn other_failure(error: &Error) -> String {
     match error {
         Error::Journal(JournalError::Fenced { thread }) => format!(
-            "another program works on thread {thread} now, or has deleted it; what this one had not written yet is not kept"
+            "another program is working on thread {thread} now, or has deleted it; what this one had not saved yet is lost"
         ),
         // No option overrides the lease.
         Error::Journal(JournalError::Busy { thread, owner, until }) => {
-            format!("thread `{thread}` is being worked on by {owner} until {until} at least; wait for its end")
+            format!("thread `{thread}` is in use by {owner} until {until} at least; wait for it to finish")
         }
         other => other.to_string(),
     }
@@ -303,7 +303,7 @@ fn about_key(variable: &'static str, status: Option<u16>) -> String {
     match status {
         _ if set.is_none() => format!("set the key in {variable}{}", cloud::or_else(variable)),
         Some(402 | 429) => format!("check the account of the key in {variable}"),
-        Some(403) => format!("check what the key in {variable} may be used for"),
+        Some(403) => format!("check the permissions of the key in {variable}"),
         _ => format!("check the key in {variable}"),
     }
 }

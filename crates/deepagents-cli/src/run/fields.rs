@@ -17,7 +17,7 @@ pub(super) fn asked(field: &FormField) -> (Vec<String>, String) {
         }
         FieldKind::Choice { options, default } => (numbered(options), ", a number", default.clone()),
         FieldKind::Several { options, default } => {
-            (numbered(options), ", numbers with commas between", (!default.is_empty()).then(|| default.join(", ")))
+            (numbered(options), ", numbers separated by commas", (!default.is_empty()).then(|| default.join(", ")))
         }
         FieldKind::Text { default } => (Vec::new(), "", default.clone()),
         _ => (Vec::new(), "", None),
@@ -38,7 +38,7 @@ pub(super) fn value(field: &FormField, line: &str) -> Result<Option<Value>, Stri
     let line = line.trim();
     if line.is_empty() {
         return match default(&field.kind) {
-            None if field.required => Err("this has to be filled in".to_owned()),
+            None if field.required => Err("this is required".to_owned()),
             default => Ok(default),
         };
     }
@@ -48,7 +48,7 @@ pub(super) fn value(field: &FormField, line: &str) -> Result<Option<Value>, Stri
             let fits = |number: &serde_json::Number| !integer || number.is_i64() || number.is_u64();
             match number.ok().filter(fits) {
                 Some(number) => number.into(),
-                None => return Err(format!("`{line}` is no {}number", if *integer { "whole " } else { "" })),
+                None => return Err(format!("`{line}` is not a {}number", if *integer { "whole " } else { "" })),
             }
         }
         FieldKind::Boolean { .. } => match line.to_lowercase().as_str() {

@@ -18,7 +18,7 @@ use crate::small_file::without_mark;
 pub(super) fn task(args: &RunArgs) -> Result<Task> {
     if args.input_format == InputFormat::StreamJson {
         if args.no_save {
-            let words = "turns of one conversation are kept in a thread: leave --no-save out";
+            let words = "the turns of a conversation are saved in a thread: remove --no-save";
             bail!(WrongUsage(words.to_owned()));
         }
         // The first message starts or resumes the thread.
@@ -27,7 +27,7 @@ pub(super) fn task(args: &RunArgs) -> Result<Task> {
     match args.task.as_deref() {
         None if args.resumes() => Ok(Task::Rest),
         None | Some("-") if args.approve == Some(Approve::Ask) => {
-            let words = "with --approve ask stdin is for your answers: give the task on the command line";
+            let words = "with --approve ask, stdin is for your answers: give the task on the command line";
             bail!(WrongUsage(words.to_owned()))
         }
         given => Task::from_arg(given),
@@ -39,12 +39,12 @@ pub(super) fn answer_format(file: &Path) -> Result<ResponseFormat> {
     let wrong = |what: String| WrongUsage(format!("`{}` given with --json-schema {what}", file.display()));
     let text = fs::read_to_string(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let schema: Value =
-        serde_json::from_str(without_mark(&text)).map_err(|error| wrong(format!("is no JSON: {error}")))?;
+        serde_json::from_str(without_mark(&text)).map_err(|error| wrong(format!("is not valid JSON: {error}")))?;
     if schema.get("type").and_then(Value::as_str) != Some("object") {
-        bail!(wrong("is no schema of an object: it lacks \"type\": \"object\"".to_owned()));
+        bail!(wrong("is not a schema of an object: it lacks \"type\": \"object\"".to_owned()));
     }
     SchemaCheck::new(Arc::new(schema.clone()))
         .compile()
-        .map_err(|error| wrong(format!("is no JSON Schema: {error}")))?;
+        .map_err(|error| wrong(format!("is not a valid JSON Schema: {error}")))?;
     Ok(ResponseFormat::json("answer", schema))
 }

@@ -89,7 +89,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let is_kept = args.approve.is_none() && found.as_ref().is_some_and(Found::has_mode);
     let said = approvals::said(mode, args.screens, is_kept);
     if mode == Approve::Ask && matches!(task, Task::OnStdin) {
-        bail!("with --approve ask stdin is for your answers: give the task on the command line");
+        bail!("with --approve ask, stdin is for your answers: give the task on the command line");
     }
     // Text piped in beside a task belongs to it, unless stdin is for answers or messages.
     let is_free = matches!(task, Task::Given(_)) && args.input_format == InputFormat::Text && mode != Approve::Ask;
@@ -105,7 +105,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if args.max_cost.is_some() && model.profile().price.is_none() {
         let name = &choice.name;
         let words =
-            format!("the price of {name} is not known, so --max-cost cannot be kept; limit it with --max-tokens");
+            format!("the price of {name} is not known, so --max-cost cannot be enforced; use --max-tokens instead");
         bail!(WrongUsage(words));
     }
     let windowed = model_choice::with_window(model, &choice, options, &model_choice::env);
@@ -138,7 +138,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     }
     let hooks = runtime.block_on(hooks::find(options, &brought, confinement))?;
     if hooks.is_some() && args.record.is_some() {
-        bail!("hooks cannot be part of a recording: say --no-hooks to record without them");
+        bail!("hooks cannot be part of a recording: give --no-hooks to record without them");
     }
     let permissions = if mode == Approve::Auto { "bypassPermissions" } else { "default" };
     let hooks = hooks.map(|hooks| hooks.permission_mode(move || permissions.to_owned()));
@@ -155,9 +155,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     ))?;
     let skill = task.as_ref().and_then(|task| task.skill.as_ref());
     if skill.is_some() && args.record.is_some() {
-        bail!(WrongUsage(
-            "a skill that is named with /skill: cannot be part of a recording: say in words to use it".to_owned()
-        ));
+        bail!(WrongUsage("a skill given with /skill: cannot be part of a recording: ask for it in words".to_owned()));
     }
     session.input = slash::pin(session.input, skill);
     if let Some(goal) = &args.goal {
@@ -199,11 +197,13 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         output::remark(&remark);
     }
     if inside && !args.quiet && !args.json {
-        output::remark("files cannot be put back later: the database is inside of the directory; name one with --db");
+        output::remark(
+            "changes to files cannot be undone later: the database is inside the directory; choose another with --db",
+        );
     }
     if let Some(thread) = session.kept.as_deref().filter(|_| session.is_over && !args.quiet) {
         output::remark(&format!(
-            "the last run of thread {thread} has ended, and this is what it came to; to go on, say what is to be done next"
+            "the last run of thread {thread} has ended with this result; to continue, say what to do next"
         ));
     }
     let again = Again::new(args.agent.root.as_deref(), &args.database);
@@ -230,7 +230,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     };
     if is_talk {
         let (Some(journal), Some(thread)) = (session.journal.clone(), session.thread()) else {
-            bail!("turns of one conversation are kept in a thread");
+            bail!("the turns of a conversation are saved in a thread");
         };
         let typing = (typing, skills);
         let turns = Stream { agent: &agent, journal, thread, limits: &limits, approve: mode, said, typing };

@@ -80,12 +80,12 @@ impl Piped {
         }
         if bytes.len() > MOST {
             bail!(
-                "stdin says more than {} MiB: write it to a file in the directory, and name that in the task",
+                "stdin has more than {} MiB: write it to a file in the directory, and name the file in the task",
                 MOST >> 20
             );
         }
         let text = String::from_utf8(bytes).map_err(|_| {
-            anyhow!("stdin is no text in UTF-8: write it to a file in the directory, and name that in the task")
+            anyhow!("stdin is not text in UTF-8: write it to a file in the directory, and name the file in the task")
         })?;
         Ok(if text.trim().is_empty() { task } else { format!("{task}\n\n{text}") })
     }
@@ -94,9 +94,7 @@ impl Piped {
     fn tell_what_is_late(self) {
         thread::spawn(move || {
             if let Ok(Ok(_)) = self.pieces.recv() {
-                output::remark(
-                    "what comes on stdin was not there when the run began, and is not read; --stdin waits for it",
-                );
+                output::remark("stdin was empty when the run began, and is not read; use --stdin to wait for it");
             }
         });
     }

@@ -96,7 +96,7 @@ impl Person {
             match understand(&format!("{begun}{line}"), question) {
                 Said::Show => next = Next::show(shown.rest()),
                 Said::Decision(Decision::Approve) | Said::Always if !shown.is_whole() => {
-                    next = Next::problem("not all of the call has been shown: s shows the rest");
+                    next = Next::problem("part of the call has not been shown: s shows the rest");
                 }
                 Said::Decision(decision) => match agent.check_decision(question, &decision) {
                     Ok(()) => return Ok(Some(Answer::Once(decision))),
@@ -105,9 +105,7 @@ impl Person {
                 Said::Always => match (agent.check_decision(question, &Decision::Approve), &rule) {
                     (Ok(()), Some(rule)) => return self.remember(rule.clone(), columns).await,
                     (Ok(()), None) => {
-                        next = Next::problem(
-                            "what a command means depends on those before it in its shell: say yes to each",
-                        );
+                        next = Next::problem("a command may depend on earlier ones in its shell: say yes to each one");
                     }
                     (Err(error), _) => next = Next::problem(error.to_string()),
                 },
@@ -229,10 +227,10 @@ fn understand(line: &str, question: &ActionRequest) -> Said {
             Ok(args) => {
                 Said::Decision(Decision::Edit { edited_action: EditedAction { name: question.tool.clone(), args } })
             }
-            Err(error) => Said::Unclear(format!("that is no JSON: {error}")),
+            Err(error) => Said::Unclear(format!("that is not valid JSON: {error}")),
         },
         "r" | "respond" if rest.is_empty() && fields(question).is_some() => Said::FillIn,
-        "r" | "respond" if rest.is_empty() => Said::Ask("what the agent is told in place of the result: "),
+        "r" | "respond" if rest.is_empty() => Said::Ask("what to tell the agent instead of the result: "),
         "r" | "respond" => Said::Decision(Decision::Respond { message: rest.to_owned() }),
         _ => Said::Unclear("answer with y, a, n, e or r; s shows what was not shown".to_owned()),
     }

@@ -55,7 +55,7 @@ impl Shown {
         let first = self.lines.get(..self.shown).unwrap_or_default().join("\n");
         match self.lines.len() - self.shown {
             0 => first,
-            more => format!("{first}\n    … {more} more lines; they have to be shown before you can say yes"),
+            more => format!("{first}\n    … {more} more lines; show them before you can say yes"),
         }
     }
 
@@ -117,7 +117,7 @@ mod tests {
         let command: String = (1..=100).map(|n| format!("echo {n}\n")).collect();
         let mut long = shown(json!({"command": command}), None);
         let first = long.first();
-        assert!(first.ends_with("… 42 more lines; they have to be shown before you can say yes"), "{first}");
+        assert!(first.ends_with("… 42 more lines; show them before you can say yes"), "{first}");
         assert!(!long.is_whole());
         let rest = long.rest();
         assert!(rest.ends_with("│ echo 100") && long.is_whole(), "{rest}");

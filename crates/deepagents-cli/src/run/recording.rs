@@ -68,11 +68,11 @@ impl Recording {
         }
         match replay.recording().completeness() {
             Completeness::Halted(FinishReason::Deadline) => {
-                (Exit::TimeUp, Some("here the time of the recorded run was up".to_owned()))
+                (Exit::TimeUp, Some("the recorded run reached its time limit here".to_owned()))
             }
-            Completeness::Halted(_) => (Exit::Interrupted, Some("here the recorded run was interrupted".to_owned())),
+            Completeness::Halted(_) => (Exit::Interrupted, Some("the recorded run was interrupted here".to_owned())),
             Completeness::Unfinished => {
-                (Exit::Failed, Some("the recording ends here, before its run came to an end".to_owned()))
+                (Exit::Failed, Some("the recording ends here, before its run ended".to_owned()))
             }
             _ => exit_status::from_ending(ending, limits),
         }

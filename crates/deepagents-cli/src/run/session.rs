@@ -14,7 +14,7 @@ use crate::threads::{Noted, database, fresh, with_model_of};
 use crate::tracing::Tracing;
 
 /// The error if there is no thread to resume.
-const NO_THREAD: &str = "there is no thread of this directory to go on with; name one with --resume";
+const NO_THREAD: &str = "this directory has no thread to continue; name one with --resume";
 /// Metadata key for the caller's trace.
 const CALLER: &str = "traceparent";
 /// How many records at the end of a log are searched for the end of the last run; later changes come after it.
@@ -44,7 +44,7 @@ impl Found {
             bail!(NO_THREAD);
         }
         let Some(database) = database::open_existing(&args.database).await? else {
-            bail!(WrongUsage("there are no threads yet to go on with".to_owned()));
+            bail!(WrongUsage("there are no threads to continue yet".to_owned()));
         };
         let journal: Arc<dyn Journal> = Arc::new(database);
         let info = find(args, &*journal, &root(args.agent.directory())).await?;
@@ -86,7 +86,7 @@ pub(super) fn mode(args: &RunArgs, found: Option<&Found>, is_person_there: bool)
     match found {
         Some(found) if found.was_worked_on() && is_person_there => Ok(Approve::Ask),
         Some(found) if found.was_worked_on() => {
-            bail!("how decisions are made in thread {} was not noted: say --approve ask, deny or auto", found.info.id)
+            bail!("the approval mode of thread {} was not recorded: give --approve ask, deny or auto", found.info.id)
         }
         _ => Ok(Approve::default()),
     }
@@ -248,7 +248,7 @@ fn go_on(info: &ThreadInfo, task: Option<&str>, has_stopped: bool) -> Result<Run
     match task {
         Some(task) => Ok(RunInput::new(task).thread(&info.id)),
         None if matches!(info.status, RunStatus::Ended | RunStatus::Empty) && !has_stopped => {
-            bail!("the last run of thread {} has ended; say what is to be done next, such as \"Go on\"", info.id)
+            bail!("the last run of thread {} has ended; say what to do next, such as \"Go on\"", info.id)
         }
         None => Ok(RunInput::resume(&info.id)),
     }

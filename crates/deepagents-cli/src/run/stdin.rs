@@ -60,7 +60,7 @@ pub(crate) fn piped() -> Result<Option<String>> {
 
 fn not_empty(text: String) -> Result<String> {
     if text.trim().is_empty() {
-        let words = "the task is empty: say what is to be done, as in `deepagents run \"Summarise README.md\"`";
+        let words = "the task is empty: say what to do, as in `deepagents run \"Summarise README.md\"`";
         bail!(WrongUsage(words.to_owned()));
     }
     Ok(text)

@@ -42,7 +42,8 @@ impl Access {
         };
         let webhooks = match args.webhook_secret_env.as_ref().or(server.webhook_secret_env.as_ref()) {
             Some(name) => {
-                let secret = env(name).ok_or_else(|| anyhow!("the variable {name} with the secret is not set"))?;
+                let secret =
+                    env(name).ok_or_else(|| anyhow!("the variable {name}, which holds the secret, is not set"))?;
                 WebhookPolicy::default().secret(secret)
             }
             None => WebhookPolicy::default(),
@@ -53,7 +54,7 @@ impl Access {
         let (issuer, limits, origins) = (auth.jwt.clone(), settings.limits.clone(), server.origins.clone());
         let access = Self { tokens, issuer, limits, hosts, origins, audit, tls, webhooks };
         if access.origins.iter().any(|origin| origin == "*") && !access.asks() {
-            bail!("any page could do everything; say who may call in [auth], or name the origins");
+            bail!("any web page could do everything; say who may call in [auth], or list the origins");
         }
         // Report a bad configuration now.
         access.issuer.as_ref().map(issued).transpose()?;
@@ -122,7 +123,7 @@ fn issued(section: &JwtSection) -> Result<JwtTokens> {
 /// Reads one `NAME TOKEN` per line; empty lines and lines that begin with `#` are skipped.
 fn tokens(file: &Path) -> Result<StaticTokens> {
     let text = fs::read_to_string(file)
-        .map_err(|error| WrongUsage(format!("the file of tokens `{}` cannot be read: {error}", file.display())))?;
+        .map_err(|error| WrongUsage(format!("the token file `{}` cannot be read: {error}", file.display())))?;
     let mut tokens = StaticTokens::new();
     let mut count = 0;
     for (at, line) in text.lines().enumerate() {
@@ -132,11 +133,11 @@ fn tokens(file: &Path) -> Result<StaticTokens> {
         }
         let words: Vec<&str> = line.split_whitespace().collect();
         let [name, token] = words.as_slice() else {
-            bail!("{}:{}: a line is a name and a token", file.display(), at + 1);
+            bail!("{}:{}: each line must have a name and a token", file.display(), at + 1);
         };
         if token.len() < 16 {
             bail!(
-                "{}:{}: a token has at least 16 characters; `openssl rand -hex 32` makes one",
+                "{}:{}: a token must have at least 16 characters; `openssl rand -hex 32` makes one",
                 file.display(),
                 at + 1
             );
@@ -145,7 +146,7 @@ fn tokens(file: &Path) -> Result<StaticTokens> {
         count += 1;
     }
     if count == 0 {
-        bail!("{} names nobody", file.display());
+        bail!("{} lists no tokens", file.display());
     }
     Ok(tokens)
 }
@@ -170,9 +171,9 @@ fn tls(certificates: &Path, key: &Path) -> Result<ServerConfig> {
 fn unreadable(what: &str, file: &Path, error: &pem::Error) -> anyhow::Error {
     let file = file.display();
     let words = match error {
-        pem::Error::Io(error) => format!("the file of the TLS {what} `{file}` cannot be read: {error}"),
-        pem::Error::NoItemsFound => format!("the file `{file}` has no TLS {what} in it; it is written as PEM"),
-        other => format!("the file of the TLS {what} `{file}` is no PEM: {other}"),
+        pem::Error::Io(error) => format!("the file with the TLS {what} `{file}` cannot be read: {error}"),
+        pem::Error::NoItemsFound => format!("the file `{file}` contains no TLS {what}; it must be in PEM format"),
+        other => format!("the file with the TLS {what} `{file}` is not valid PEM: {other}"),
     };
     WrongUsage(words).into()
 }

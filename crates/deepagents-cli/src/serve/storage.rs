@@ -25,7 +25,7 @@ pub(super) struct Storage {
 pub(super) async fn open(given: &Database, section: &StoreSection) -> Result<Storage> {
     if let (None, Some(name)) = (&given.db, &section.postgres_env) {
         let Some(url) = env(name) else {
-            bail!("the variable {name} with the address of the database is not set");
+            bail!("the variable {name}, which holds the address of the database, is not set");
         };
         // The address may contain a password, so do not repeat it.
         let postgres = Postgres::connect(&url).await.map_err(|error| anyhow!("the database of {name}: {error}"))?;

@@ -45,8 +45,8 @@ pub(super) async fn watch(args: ServeArgs, hosting: Arc<Hosting>, running: Runni
             Err(error) => Err(error.into()),
         };
         match replaced {
-            Ok(names) => output::remark(&format!("serving anew: {names}")),
-            Err(error) => output::remark(&format!("the agents stay as they are: {error:#}")),
+            Ok(names) => output::remark(&format!("reloaded: {names}")),
+            Err(error) => output::remark(&format!("the agents were not reloaded: {error:#}")),
         }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn place(given: &Database) -> Result<PathBuf> {
     }
     match env("HOME") {
         Some(home) => Ok(Path::new(&home).join(".deepagents").join("threads.db")),
-        None => bail!("threads are kept in ~/.deepagents/threads.db, but HOME is not set: name a file with --db"),
+        None => bail!("threads are stored in ~/.deepagents/threads.db, but HOME is not set: name a file with --db"),
     }
 }
 
@@ -33,8 +33,8 @@ pub(crate) async fn open(given: &Database) -> Result<Sqlite> {
         // Conversations are private.
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
         made.map_err(|error| {
-            let hint = "threads are kept there; name another place with --db";
-            anyhow!("the directory `{}` cannot be made: {error}; {hint}", directory.display())
+            let hint = "threads are stored there; name another place with --db";
+            anyhow!("the directory `{}` cannot be created: {error}; {hint}", directory.display())
         })?;
     }
     Sqlite::open(&path).await.map_err(|error| anyhow!("{error}"))
@@ -46,8 +46,8 @@ pub(crate) async fn open(given: &Database) -> Result<Sqlite> {
 /// Returns an error if that cannot be determined, because the directory is not accessible.
 pub(crate) fn is_there(path: &Path) -> Result<bool> {
     path.try_exists().map_err(|error| {
-        let hint = "give --db a file that you can use, or HOME a directory of yours";
-        anyhow!("the database `{}` cannot be looked for: {error}; {hint}", path.display())
+        let hint = "give --db a file that you can use, or set HOME to a directory of yours";
+        anyhow!("the database `{}` cannot be accessed: {error}; {hint}", path.display())
     })
 }
 
@@ -105,7 +105,7 @@ pub(crate) async fn count(path: &Path) -> Result<usize> {
 /// Finds the one thread with this ID, or whose ID begins with it.
 pub(crate) async fn find(journal: &dyn Journal, given: &str) -> Result<ThreadInfo> {
     if given.is_empty() {
-        let words = "the id of the thread is empty; `deepagents threads list` shows those there are";
+        let words = "the id of the thread is empty; `deepagents threads list` shows all threads";
         bail!(WrongUsage(words.to_owned()));
     }
     if let Some(info) = journal.threads().get(given).await? {
@@ -124,7 +124,7 @@ pub(crate) async fn find(journal: &dyn Journal, given: &str) -> Result<ThreadInf
         (Some(info), true) => Ok(info),
         (Some(_), false) => bail!(WrongUsage(format!("several threads begin with `{given}`; give more of the id"))),
         (None, _) => {
-            let words = format!("there is no thread `{given}`; `deepagents threads list` shows those there are");
+            let words = format!("there is no thread `{given}`; `deepagents threads list` shows all threads");
             bail!(WrongUsage(words))
         }
     }

@@ -122,7 +122,7 @@ impl Decided {
     /// Formats `approve write_file /a.txt by a person`; for an edit, also the edited call.
     pub(super) fn line(&self) -> String {
         let call = tool_line(&self.tool, &self.args);
-        let author = self.decision.author.as_ref().map_or_else(|| "not noted".to_owned(), ToString::to_string);
+        let author = self.decision.author.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string);
         let agent = self.agent.as_ref().map(|agent| format!(", called by {}", escaped(agent))).unwrap_or_default();
         let rule = self.rule.as_ref().map(|rule| format!("; asked by {}", escaped(rule))).unwrap_or_default();
         let edited = match &self.decision.decision {

@@ -13,5 +13,5 @@ pub(crate) async fn fresh(journal: &dyn Journal) -> Result<String> {
             return Ok(id);
         }
     }
-    bail!("no free id for a thread was found; delete threads that are not needed")
+    bail!("no unused id for a thread was found; delete threads that you do not need")
 }

@@ -58,11 +58,11 @@ pub(super) async fn list(journal: &dyn Journal, scope: &Scope, limit: u32, as_js
             left.extend(tasks(journal, &thread).await?.into_iter().map(|task| (depth + 1, task)));
         }
     }
-    lines.extend(cut.then(|| "… and more; --limit says how many are shown".to_owned()));
+    lines.extend(cut.then(|| "… and more; --limit sets how many are shown".to_owned()));
     Ok(lines.join("\n"))
 }
 
-/// Returns the background tasks of a thread.
+/// The background tasks of a thread.
 async fn tasks(journal: &dyn Journal, thread: &ThreadInfo) -> Result<Vec<ThreadInfo>> {
     Ok(journal.threads().list(&ThreadQuery::default().parent(thread.id.as_str())).await?)
 }

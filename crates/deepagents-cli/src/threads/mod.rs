@@ -88,7 +88,7 @@ fn room(error: anyhow::Error, args: &ThreadsArgs) -> anyhow::Error {
         return error;
     }
     anyhow!(
-        "{error}. Deleting needs room first, about as much as the file that ends with `-wal` has: remove something else there, or move \
+        "{error}. Deleting first needs free space, about the size of the file that ends with `-wal`: remove something else there, or move \
          the file and those beside it whose names begin with its name to another disk, and name it with --db"
     )
 }
@@ -136,7 +136,7 @@ async fn run(
             let position = position.ok_or_else(|| {
                 let id = &info.id;
                 let command = again.command(&format!("deepagents threads show {id} --history"));
-                WrongUsage(format!("say how far back: `{command}` lists the positions"))
+                WrongUsage(format!("say how far to go back: `{command}` lists the positions"))
             })?;
             rewind::rewind(database, store, &info, position, *files, *conflicts, again).await
         }
@@ -183,10 +183,7 @@ async fn check_free(database: &Sqlite, info: &ThreadInfo) -> Result<()> {
     let mut family = vec![info.clone()];
     while let Some(one) = family.pop() {
         if let Some(owner) = one.owner.as_ref().filter(|_| !is_gone(&one)) {
-            bail!(
-                "thread {} is being worked on by {owner}; wait for its end, or delete it all the same with --force",
-                one.id
-            );
+            bail!("thread {} is in use by {owner}; wait for it to finish, or delete it anyway with --force", one.id);
         }
         family.extend(database.threads().list(&ThreadQuery::default().parent(one.id.as_str())).await?);
     }
@@ -204,7 +201,7 @@ async fn prune(
         None => RetentionPolicy::Latest,
         Some(age) => {
             let since = Timestamp::now().checked_sub(age);
-            RetentionPolicy::Since(since.map_err(|_| anyhow!("nothing is as old as --older-than says"))?)
+            RetentionPolicy::Since(since.map_err(|_| anyhow!("the age given with --older-than is too great"))?)
         }
     };
     let access = access(database.clone())?;
@@ -222,7 +219,7 @@ async fn prune(
             let before = database.threads().get(id).await?;
             match access.prune(id, &history).await {
                 Err(Error::Journal(JournalError::Busy { owner, .. })) if skips_busy => {
-                    lines.push(format!("{id}  left as it is: it is being worked on by {owner}"));
+                    lines.push(format!("{id}  skipped: it is in use by {owner}"));
                     continue;
                 }
                 pruned => pruned.map_err(|error| anyhow!(other_failure(&error)))?,

@@ -95,7 +95,7 @@ pub(crate) fn keep_redaction(
     kinds.extend(more);
     let names: Vec<String> =
         kinds.iter().filter_map(|kind| Some(kind.to_possible_value()?.get_name().to_owned())).collect();
-    Some(format!("this thread goes on with what was hidden in it: --redact {}", names.join(",")))
+    Some(format!("this thread keeps redacting as before: --redact {}", names.join(",")))
 }
 
 /// Returns a directory in the form that threads note.

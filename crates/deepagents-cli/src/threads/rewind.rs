@@ -22,7 +22,7 @@ use crate::render::style::printable;
 use crate::{agent, output};
 
 /// The remark if the thread has worked in several directories.
-const ELSEWHERE: &str = "what was changed in other directories stays as it is";
+const ELSEWHERE: &str = "changes in other directories are kept";
 
 /// Rewinds a thread to an earlier position, and its files too if wanted.
 pub(super) async fn rewind(
@@ -36,26 +36,29 @@ pub(super) async fn rewind(
 ) -> Result<String> {
     let (Some(store), false) = (store, files == RewindFiles::No) else {
         super::access(database)?.rewind(&info.id, position).await?;
-        return Ok(format!("{} goes on from position {position}; files stay as they are", info.id));
+        return Ok(format!("{} continues from position {position}; files stay as they are", info.id));
     };
     let Some(root) = info.metadata.get("root").and_then(Value::as_str) else {
-        bail!("the directory of thread {} is not known; with --files no its files stay as they are", info.id);
+        bail!("the directory of thread {} is not known; give --files no to leave its files as they are", info.id);
     };
     if !Path::new(root).is_dir() {
-        bail!("the directory {root} of thread {} is not there; with --files no its files stay as they are", info.id);
+        bail!(
+            "the directory {root} of thread {} does not exist; give --files no to leave its files as they are",
+            info.id
+        );
     }
     let options = AgentArgs { root: Some(root.into()), ..AgentArgs::default() };
     let files_of = agent::open_beside(&options, Some(store.clone()))
         .await
-        .map_err(|error| anyhow!("{error}; with --files no the files of the thread stay as they are"))?;
+        .map_err(|error| anyhow!("{error}; give --files no to leave the thread's files as they are"))?;
     let builder = DeepAgent::builder().model(NoModel).journal(database);
     let agent = builder.backend(files_of.clone()).build().map_err(|error| anyhow!("{error}"))?;
     let back = Rewind::new(&agent, &files_of, info.id.as_str(), position);
     let plan = back.plan().await.map_err(told)?;
     if plan.elsewhere > 0 && plan.changes.is_empty() && plan.conflicts.is_empty() && plan.skipped.is_empty() {
         bail!(
-            "the files that thread {} has changed since are in another directory than {root}, or it was moved; nothing \
-             was done: with --files no they stay as they are",
+            "the files that thread {} has changed since are in a directory other than {root}, or it was moved; nothing \
+             was done: give --files no to leave them as they are",
             info.id
         );
     }
@@ -67,7 +70,7 @@ pub(super) async fn rewind(
 fn told(error: RewindError) -> anyhow::Error {
     match error {
         RewindError::Files(RestoreError::Stale(_)) => {
-            anyhow!("files changed meanwhile; nothing was done, try it again")
+            anyhow!("files changed in the meantime; nothing was done, try again")
         }
         // If it is about the position, it is reported as wrong usage.
         RewindError::Thread(error) => error.into(),
@@ -94,21 +97,21 @@ async fn decide(
     let others = plan.conflicts.iter().map(|conflict| &conflict.change.path);
     if !plan.conflicts.is_empty() && (on == Some(OnConflict::Refuse) || on.is_none() && !terminal) {
         bail!(
-            "somebody else has changed {} in {root}; nothing was done: say --conflicts skip or --conflicts overwrite, \
+            "someone else has changed {} in {root}; nothing was done: give --conflicts skip or --conflicts overwrite, \
              or leave the files as they are with --files no",
             several(others)
         );
     }
     if files == RewindFiles::Ask && !terminal {
         let paths = plan.changes.iter().map(|change| &change.path).chain(others);
-        bail!("{} in {root} would change; nothing was done: say --files yes or --files no", several(paths));
+        bail!("{} in {root} would change; nothing was done: give --files yes or --files no", several(paths));
     }
     if !terminal {
         return Ok(on.unwrap_or_default());
     }
     let shown = shown(plan, root);
     if let (false, None) = (plan.conflicts.is_empty(), on) {
-        let question = "Files marked ! hold somebody else's work: [s]kip them, [o]verwrite them, [c]ancel? ";
+        let question = "Files marked ! contain someone else's changes: [s]kip them, [o]verwrite them, [c]ancel? ";
         return match ask(shown, question).await? {
             's' => Ok(OnConflict::Skip),
             'o' => Ok(OnConflict::Overwrite),
@@ -141,8 +144,8 @@ fn shown(plan: &RestorePlan, root: &str) -> String {
     }
     for conflict in &plan.conflicts {
         let reason = match conflict.reason {
-            ConflictReason::ChangedBetween => "changed by somebody else before the agent changed it again",
-            _ => "changed by somebody else",
+            ConflictReason::ChangedBetween => "changed by someone else before the agent changed it again",
+            _ => "changed by someone else",
         };
         out += &format!("\n! {}  ({reason})", line(&conflict.change));
     }
@@ -166,7 +169,7 @@ fn line(change: &FileChange) -> String {
 
 /// Describes what was done.
 fn report(id: &str, position: u64, plan: &RestorePlan, done: &Done, again: &Again) -> String {
-    let mut out = format!("{id} goes on from position {position}");
+    let mut out = format!("{id} continues from position {position}");
     let mut add = |what: &str, paths: Vec<&VPath>| {
         if !paths.is_empty() {
             out += &format!("\n{what}: {}", several(paths));
@@ -180,7 +183,7 @@ fn report(id: &str, position: u64, plan: &RestorePlan, done: &Done, again: &Agai
     add("put back", back);
     add("removed", gone);
     add("left as they are", done.skipped.iter().collect());
-    add("changed by calls whose outcome was lost", plan.unrecorded.iter().collect());
+    add("changed by calls whose outcome is unknown", plan.unrecorded.iter().collect());
     for skipped in &plan.skipped {
         out += &format!("\nnot put back: {}: {}", escaped(skipped.path.as_str()), skipped.reason);
     }
@@ -188,10 +191,10 @@ fn report(id: &str, position: u64, plan: &RestorePlan, done: &Done, again: &Agai
         out += &format!("\n{ELSEWHERE}");
     }
     if plan.is_empty() {
-        out += "\nno file had to be put back";
+        out += "\nno file had to be restored";
     }
     if done.commands > 0 {
-        out += "\nwhat commands changed stays as it is";
+        out += "\nchanges made by commands are kept";
     }
     if !done.restored.is_empty() {
         let command = again.command(&format!("deepagents threads rewind {id} {}", done.left));

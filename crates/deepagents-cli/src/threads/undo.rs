@@ -37,7 +37,7 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T> {
     let store = store.clone();
     let done = tokio::task::spawn_blocking(move || work(&store)).await?;
-    done.map_err(|error| anyhow!("what is kept of changed files cannot be read or changed: {error}"))
+    done.map_err(|error| anyhow!("the undo history of files cannot be read or changed: {error}"))
 }
 
 /// Gives a copied thread its own undo log.

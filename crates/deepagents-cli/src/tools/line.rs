@@ -29,7 +29,7 @@ impl Answer {
 
 /// Parses a line.
 pub(super) fn call(line: &[u8]) -> Result<Call, String> {
-    let wrong = |why: &str| format!("Error: the line is no call {{\"name\": TOOL, \"args\": {{...}}}}: {why}");
+    let wrong = |why: &str| format!("Error: the line is not a call {{\"name\": TOOL, \"args\": {{...}}}}: {why}");
     let line = line.trim_ascii();
     match line.first() {
         None => return Err(wrong("it is empty")),
@@ -38,7 +38,7 @@ pub(super) fn call(line: &[u8]) -> Result<Call, String> {
         Some(_) => {}
     }
     let call: Call = serde_json::from_slice(line).map_err(|error| match error.classify() {
-        Category::Syntax | Category::Eof | Category::Io => wrong("it is no JSON"),
+        Category::Syntax | Category::Eof | Category::Io => wrong("it is not valid JSON"),
         Category::Data => wrong(&error.to_string()),
     })?;
     if call.name.is_empty() {

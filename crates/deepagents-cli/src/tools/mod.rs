@@ -70,9 +70,9 @@ pub(crate) fn tools(args: &ToolsArgs) -> Result<Exit> {
         Ok(Ok(_)) => Ok(Exit::Done),
         Ok(Err(error)) => {
             print(&Answer::error(error.to_string()))?;
-            Err(anyhow!("the calls could not go on: {error}"))
+            Err(anyhow!("the calls could not continue: {error}"))
         }
-        Err(error) => Err(anyhow!("the calls could not go on: {error}")),
+        Err(error) => Err(anyhow!("the calls could not continue: {error}")),
     }
 }
 

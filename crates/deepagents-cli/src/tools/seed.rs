@@ -34,7 +34,7 @@ pub(super) async fn files(backend: &StateBackend, root: &Path) -> Result<Update>
                 let content = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
                 bytes += content.len() as u64;
                 if bytes > MOST {
-                    bail!("`{}` holds more than {} MB, too much for files in state", root.display(), MOST >> 20);
+                    bail!("`{}` contains more than {} MB, too much for files in state", root.display(), MOST >> 20);
                 }
                 let to = VPath::parse(&name).map_err(|error| anyhow!("`{}`: {error}", path.display()))?;
                 let written = backend.write(&empty, &to, content.into(), WriteMode::Overwrite).await;

@@ -63,7 +63,7 @@ fn left_out(root: &Path, open: &[FoundItem]) -> String {
     let names: Vec<String> = open.iter().map(|found| named(&found.item)).collect();
     let root = escaped(&root.display().to_string());
     format!(
-        "left out, since you have not agreed to it: {}; look at it with `deepagents trust show {root}`, use it with --trust",
+        "left out, since you have not agreed to it: {}; inspect it with `deepagents trust show {root}`, use it with --trust",
         names.join(", ")
     )
 }

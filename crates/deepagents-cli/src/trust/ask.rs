@@ -22,7 +22,7 @@ pub(super) enum Answer {
     Never,
 }
 
-const KEYS: &str = "Use it? [y]es from now on, [o]nce, [n]o, ne[v]er, [s]how what it says (no answer leaves it out): ";
+const KEYS: &str = "Use it? [y]es from now on, [o]nce, [n]o, ne[v]er, [s]how the contents (no answer leaves it out): ";
 
 /// Prefix of the continuation of a line wider than the terminal.
 const REST: &str = "   ┊ ";
@@ -32,8 +32,11 @@ pub(super) fn about(root: &Path, open: &[FoundItem]) -> Result<Answer> {
     let columns = Columns::new(output::stderr_columns());
     // Show the absolute path, as a relative one may say nothing.
     let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
-    let title =
-        columns.wrap("", REST, &format!("{} brings what would steer the agent:", escaped(&root.display().to_string())));
+    let title = columns.wrap(
+        "",
+        REST,
+        &format!("{} contains files that would steer the agent:", escaped(&root.display().to_string())),
+    );
     let mut problem = None;
     let mut text = format!("{}\n{}", title.join("\n"), listed(open, columns));
     loop {

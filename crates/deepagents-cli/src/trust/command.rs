@@ -13,7 +13,7 @@ use crate::render::{Columns, escaped, json_text};
 use crate::{agent, config, file_commands, mcp, output, runtime};
 
 /// The message if there is nothing to show or revoke.
-const NOTHING: &str = "nothing is remembered: you have agreed to nothing that a directory brings";
+const NOTHING: &str = "nothing is stored: you have not agreed to anything that a directory brings";
 
 /// Shows and revokes what the user has agreed to.
 pub(crate) fn trust(args: &TrustArgs) -> Result<Exit> {
@@ -79,12 +79,12 @@ fn show(root: &Path, as_json: bool) -> Result<Exit> {
     }
     let shown = escaped(&root.display().to_string());
     if survey.items.is_empty() {
-        return printed(&format!("{shown} brings nothing that steers the agent"));
+        return printed(&format!("{shown} contains nothing that steers the agent"));
     }
     let columns = Columns::new(output::stdout_columns());
     let mut out = Vec::new();
     for (title, consent) in [
-        ("not decided; a run asks, or leaves it out without --trust", None),
+        ("undecided; a run asks about it, or leaves it out without --trust", None),
         ("trusted", Some(Consent::Trusted)),
         ("refused", Some(Consent::Refused)),
     ] {
@@ -111,7 +111,7 @@ fn revoke(root: &Path, source: Option<&str>, all: bool) -> Result<Exit> {
     if gone.is_empty() {
         let what = source.map(|source| format!("`{}` of ", escaped(source))).unwrap_or_default();
         let whose = if all { "any directory".to_owned() } else { escaped(&root.display().to_string()) };
-        bail!(WrongUsage(format!("nothing is remembered of {what}{whose}; `deepagents trust list` shows what is")));
+        bail!(WrongUsage(format!("nothing is stored about {what}{whose}; `deepagents trust list` shows what is")));
     }
     let lines: Vec<String> = gone
         .iter()

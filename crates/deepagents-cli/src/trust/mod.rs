@@ -71,5 +71,5 @@ pub(crate) fn remember(root: &Path, mut items: Vec<TrustItem>) -> Result<()> {
 
 /// Returns the user's trust store, for a command that is useless without it.
 fn known_store() -> Result<TrustStore> {
-    store().ok_or_else(|| anyhow!("what you trust is remembered in ~/.deepagents/trust.json, but HOME is not set"))
+    store().ok_or_else(|| anyhow!("what you trust is stored in ~/.deepagents/trust.json, but HOME is not set"))
 }

@@ -33,7 +33,7 @@ impl Whole {
             let (content, is_read) = match small_file::bytes(&root.join(path.relative()), MOST) {
                 Ok(content) => (content.unwrap_or_default(), true),
                 Err(error) => {
-                    asks_for.push(format!("the file {path}, whose changes are not seen: {error}"));
+                    asks_for.push(format!("the file {path}, which is not checked for changes: {error}"));
                     (error.to_string().into_bytes(), false)
                 }
             };

@@ -368,7 +368,7 @@ fn a_directory_that_cannot_be_used_is_refused_in_words_that_help_in_an_editor() 
     for (cwd, why) in [
         (root.path().join("missing"), "does not exist"),
         (root.path().join("file"), "is not a directory"),
-        (home.path().join(".deepagents"), "is the program's own"),
+        (home.path().join(".deepagents"), "belongs to this program"),
     ] {
         let refused = editor.answer("session/new", json!({"cwd": cwd, "mcpServers": []}))["error"].clone();
         let said = refused["data"].as_str().unwrap();

@@ -193,8 +193,8 @@ fn the_whole_of_a_call_is_shown_before_yes_is_taken() {
     let dir = tempfile::tempdir().unwrap();
     let finished = finish_with(&mut ask(dir.path(), &server), "y\na\ns\ny\n");
     assert_eq!(finished.code, Some(0), "{finished:?}");
-    let (before, after) = finished.err.split_once("not all of the call has been shown").unwrap();
-    assert!(!before.contains("line 100") && before.contains("more lines; they have to be shown"), "{before}");
+    let (before, after) = finished.err.split_once("part of the call has not been shown").unwrap();
+    assert!(!before.contains("line 100") && before.contains("more lines; show them"), "{before}");
     assert!(after.contains("│ line 100\n") && after.contains("xxTHE END\n"), "{after}");
     assert!(dir.path().join("a.txt").exists());
 }
@@ -289,9 +289,9 @@ fn where_calls_wait_and_no_mode_was_noted_a_run_without_a_terminal_is_refused() 
     drop(database);
     assert_eq!(changed, 1);
     let refused = finish(&mut place.run(&server, &["--continue"]));
-    assert!(refused.one_message().contains("say --approve ask, deny or auto"), "{refused:?}");
+    assert!(refused.one_message().contains("give --approve ask, deny or auto"), "{refused:?}");
     let refused = finish(&mut place.run(&server, &["--continue", "Write"]));
-    assert!(refused.one_message().contains("say --approve ask, deny or auto"), "{refused:?}");
+    assert!(refused.one_message().contains("give --approve ask, deny or auto"), "{refused:?}");
     assert!(!place.has("a.txt"));
     let explicit = finish(&mut place.run(&server, &["--continue", "--approve", "auto"]));
     assert!(explicit.code == Some(0) && place.has("a.txt"), "{explicit:?}");
@@ -363,7 +363,7 @@ fn in_a_shell_that_is_shared_each_command_is_asked_about() {
     let env = format!("PLACE={}", place.root().display());
     let options = ["--approve", "ask", "--sandbox", "unconfined", "--env", &env, "--shell-session", "Go"];
     let asked = finish_with(&mut place.run(&server, &options), "a\ny\ny\nn\n");
-    assert!(asked.err.contains("depends on those before it") && !asked.err.contains("[a]lways"), "{asked:?}");
+    assert!(asked.err.contains("may depend on earlier ones") && !asked.err.contains("[a]lways"), "{asked:?}");
     assert_eq!(fs::read_to_string(place.root().join("said")).unwrap(), "good\n");
 
     // A rule remembered without a shared shell does not apply here either.
@@ -521,7 +521,7 @@ fn a_rule_that_can_match_nothing_ends_a_run_before_it_begins() {
     let server = Server::start([]);
     for (rule, why) in [
         (json!({"operations": ["read"], "paths": ["/b/../c"], "mode": "deny"}), "rule 2"),
-        (json!({"commands": ["git push"], "mode": "deny"}), "rule 2 is about commands, and none are run"),
+        (json!({"commands": ["git push"], "mode": "deny"}), "rule 2 is about commands, which are off"),
     ] {
         let file = rules(&place, &json!([good, rule]));
         let finished = finish(&mut place.run(&server, &["--rules", &file, "Go"]));
@@ -589,7 +589,7 @@ fn what_was_decided_before_a_signal_is_kept_with_the_thread() {
         let mut rest = String::new();
         std::io::Read::read_to_string(&mut told, &mut rest).unwrap();
         assert_eq!(finished.code, Some(130), "{finished:?}");
-        assert!(rest.contains("interrupted before 1 call had been decided on"), "{rest}");
+        assert!(rest.contains("interrupted with 1 call awaiting a decision"), "{rest}");
         assert_eq!(rest.contains("--approve ask --json"), as_json, "{rest}");
         let next = finish_with(&mut place.run(&server, &["--continue"]), "y\n");
         assert!(next.code == Some(0) && next.err.matches("? write_file").count() == 1, "{next:?}");

@@ -112,7 +112,7 @@ fn limits_are_those_of_all_that_is_run_while_tasks_in_the_background_are_waited_
     let mut command = run(dir.path(), &server.address);
     let late =
         finish(command.env("HOME", home.path()).args(["--background", "--wait-background", "--timeout", "1s", "Go"]));
-    assert!(late.code == Some(124) && late.err.contains("the time of 1.0 s was up"), "{late:?}");
+    assert!(late.code == Some(124) && late.err.contains("the time limit of 1.0 s was reached"), "{late:?}");
 }
 
 /// A run with a model whose price is known.
@@ -149,12 +149,12 @@ fn the_cost_of_a_model_without_a_known_price_cannot_be_limited() {
 #[test]
 fn what_is_no_limit_is_wrong_usage_and_says_what_one_is() {
     for (option, wrong, told) in [
-        ("--max-turns", "0", "no whole number from 1 on"),
-        ("--max-tokens", "-5", "no whole number from 1 on"),
-        ("--max-answer-tokens", "1.5", "no whole number from 1 on"),
-        ("--max-cost", "-1", "no amount of dollars"),
-        ("--max-cost", "free", "no amount of dollars"),
-        ("--timeout", "-1", "no time"),
+        ("--max-turns", "0", "not a whole number of 1 or more"),
+        ("--max-tokens", "-5", "not a whole number of 1 or more"),
+        ("--max-answer-tokens", "1.5", "not a whole number of 1 or more"),
+        ("--max-cost", "-1", "not an amount of dollars"),
+        ("--max-cost", "free", "not an amount of dollars"),
+        ("--timeout", "-1", "not a duration"),
     ] {
         let finished = finish(deepagents().args(["run", option, wrong, "Look"]));
         assert!(finished.code == Some(2) && finished.err.contains(told), "{option}: {finished:?}");

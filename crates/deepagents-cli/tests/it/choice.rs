@@ -22,7 +22,7 @@ fn version_and_help_are_printed() {
 #[test]
 fn an_option_before_the_subcommand_is_told_its_place() {
     let message = finish(deepagents().args(["--root", "somewhere", "run", "hello"]));
-    let tip = "options stand behind the subcommand: `deepagents run --root <DIR>`";
+    let tip = "options go after the subcommand: `deepagents run --root <DIR>`";
     assert!(message.code == Some(2) && message.err.contains(tip), "{message:?}");
 }
 
@@ -111,7 +111,7 @@ fn a_place_where_nothing_can_be_kept_is_told_as_such() {
     std::fs::create_dir(&root).unwrap();
     let finished = finish(run(&root, "http://127.0.0.1:1/v1").arg("--db").arg(file.join("t.db")).arg("hello"));
     let message = finished.one_message();
-    assert!(message.contains("cannot be kept beside the database") && message.contains("--db"), "{message}");
+    assert!(message.contains("cannot be stored beside the database") && message.contains("--db"), "{message}");
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn explain_works_without_a_key_and_says_what_stands_in() {
     let text = finish(deepagents().args(["explain", "--system", "Be brief."]));
     assert_eq!(text.code, Some(0), "{text:?}");
     assert!(
-        text.err.contains("stands in") && text.out.contains("read_file") && text.out.contains("Be brief."),
+        text.err.contains("as a stand-in") && text.out.contains("read_file") && text.out.contains("Be brief."),
         "{text:?}"
     );
     let json = finish(deepagents().args(["explain", "--json", "--no-todos", "--model", "openai:gpt-5.2"]));

@@ -73,7 +73,7 @@ fn what_is_no_setting_or_no_value_is_refused_and_nothing_is_written() {
         ("colour", "red", "there is no setting `colour`"),
         ("approve", "always", "one of ask, auto, plan"),
         ("vi", "maybe", "true or false"),
-        ("keys.mode", "hyper-x", "is no key"),
+        ("keys.mode", "hyper-x", "is not a valid key"),
         ("model", "", "`deepagents config unset model`"),
         ("base_url", " ", "`deepagents config unset base_url`"),
         ("base_url", "not a url", "begins with http:// or https://"),
@@ -86,7 +86,9 @@ fn what_is_no_setting_or_no_value_is_refused_and_nothing_is_written() {
     assert!(unknown.wrong_usage().contains("there is no setting `colour`"), "{unknown:?}");
     assert!(!place.file().exists());
     fs::create_dir_all(place.file().parent().unwrap()).unwrap();
-    for (text, why) in [("theme = ", "is no TOML"), ("vi = \"yes\"", "true or false"), ("approve = \"x\"", "one of")] {
+    for (text, why) in
+        [("theme = ", "is not valid TOML"), ("vi = \"yes\"", "true or false"), ("approve = \"x\"", "one of")]
+    {
         fs::write(place.file(), text).unwrap();
         assert!(refused(&["config", "list"]).contains(why), "{text}");
         assert!(refused(&["run", "--model", "m", "--base-url", "http://localhost:1/v1", "x"]).contains(why), "{text}");
@@ -95,7 +97,7 @@ fn what_is_no_setting_or_no_value_is_refused_and_nothing_is_written() {
     // A setting of a newer version is reported and ignored.
     fs::write(place.file(), "novelty = 1\n").unwrap();
     let listed = finish(&mut place.command(&["config", "list"]));
-    assert!(listed.code == Some(0) && listed.err.contains("`novelty`, which is no setting"), "{listed:?}");
+    assert!(listed.code == Some(0) && listed.err.contains("`novelty`, which is not a setting"), "{listed:?}");
 }
 
 #[test]
@@ -159,11 +161,11 @@ fn a_key_is_kept_for_nobody_else_is_used_and_is_forgotten() {
     let refused = finish_with(&mut place.command(&["auth", "set", "nobody"]), "x\n");
     assert!(refused.wrong_usage().contains("there is no provider `nobody`"));
     let none = finish(&mut place.command(&["auth", "remove", "groq"]));
-    assert!(none.wrong_usage().contains("`deepagents auth list` shows those that are"), "{none:?}");
+    assert!(none.wrong_usage().contains("`deepagents auth list` shows the stored ones"), "{none:?}");
     let refused = finish_with(&mut place.command(&["auth", "set", "openai"]), "two words\n");
-    assert!(refused.one_message().contains("that is no key"));
+    assert!(refused.one_message().contains("that is not a key"));
     let refused = finish_with(&mut place.command(&["auth", "set", "openai"]), "sk-one\nsk-two\n");
-    assert!(refused.wrong_usage().contains("several lines on stdin"), "{refused:?}");
+    assert!(refused.wrong_usage().contains("stdin has several lines"), "{refused:?}");
     // The writer may keep the pipe open.
     let mut waits = place.command(&["auth", "set", "openai"]);
     let mut waits = waits.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
@@ -185,8 +187,8 @@ fn a_key_is_kept_for_nobody_else_is_used_and_is_forgotten() {
     place.out(&["auth", "remove", "openai"]);
     assert!(place.out(&["auth", "list"]).contains("there are no keys"));
     fs::write(&file, "{").unwrap();
-    assert!(finish(&mut place.command(&["auth", "list"])).one_message().contains("remove it and start afresh"));
-    assert!(place.out(&["doctor"]).contains("none are set; those that are kept: "));
+    assert!(finish(&mut place.command(&["auth", "list"])).one_message().contains("remove it and add your keys again"));
+    assert!(place.out(&["doctor"]).contains("none are set; stored keys: "));
 }
 
 #[test]
@@ -262,7 +264,7 @@ fn somebody_without_a_key_is_asked_for_one_and_can_begin() {
     // Unchanged cells are not drawn again, so the test cannot wait for text drawn over the list.
     terminal.type_in("openai\r");
     terminal.type_in("sk-typed-4711\r");
-    terminal.wait_for("the key is kept");
+    terminal.wait_for("the key is stored");
     terminal.wait_for("model: openai:");
     terminal.type_in("/quit\r");
     let (code, seen) = terminal.end();
@@ -325,12 +327,12 @@ fn keys_that_would_make_the_screens_unusable_are_refused() {
     let set = |name: &str, key: &str| finish(deepagents().env("HOME", home.path()).args(["config", "set", name, key]));
     for (name, key, why) in [
         ("keys.stop", "enter", "sends the message"),
-        ("keys.details", "a", "is typed"),
-        ("keys.details", "shift-a", "is typed"),
-        ("keys.mode", "space", "is typed"),
-        ("keys.editor", "ctrl-c", "stops what is under way"),
+        ("keys.details", "a", "types a character"),
+        ("keys.details", "shift-a", "types a character"),
+        ("keys.mode", "space", "types a character"),
+        ("keys.editor", "ctrl-c", "stops what is in progress"),
         ("keys.quit", "ctrl-1", "is not sent by terminals"),
-        ("keys.quit", "ctrl-i", "as Tab and Enter are"),
+        ("keys.quit", "ctrl-i", "from Tab or Enter"),
         ("keys.quit", "ctrl-shift-a", "is not sent by terminals"),
     ] {
         let refused = set(name, key);

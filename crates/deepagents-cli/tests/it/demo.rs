@@ -86,5 +86,5 @@ fn the_demo_in_a_browser_has_files_tells_its_story_and_asks_before_it_edits() {
 #[test]
 fn the_demo_in_a_browser_is_for_this_machine_alone() {
     let demo = finish(deepagents().args(["demo", "--web", "--listen", "0.0.0.0:0"]));
-    assert!(demo.wrong_usage().contains("this machine alone"), "{demo:?}");
+    assert!(demo.wrong_usage().contains("only listens on local addresses"), "{demo:?}");
 }

@@ -53,12 +53,12 @@ fn a_database_that_cannot_be_looked_for_is_no_missing_one() {
     for args in [&["threads", "list"][..], &["run", "--continue", "hello"]] {
         let finished = finish(deepagents().env("HOME", home.path()).env("OPENAI_API_KEY", "none").args(args));
         assert_eq!(finished.code, Some(1), "{args:?}: {finished:?}");
-        for told in ["threads.db` cannot be looked for", "give --db a file"] {
+        for told in ["threads.db` cannot be accessed", "give --db a file"] {
             assert!(finished.err.contains(told), "{args:?}: {finished:?}");
         }
     }
     let finished = finish(deepagents().env("HOME", home.path()).arg("doctor"));
-    assert!(finished.code == Some(0) && finished.out.contains("cannot be looked for"), "{finished:?}");
+    assert!(finished.code == Some(0) && finished.out.contains("cannot be accessed"), "{finished:?}");
 }
 
 #[test]
@@ -75,12 +75,14 @@ fn an_error_of_a_file_is_told_with_the_file_and_the_cause() {
 #[test]
 fn what_is_missing_or_no_number_is_told_in_the_words_of_the_program() {
     let err = |args: &[&str]| finish(deepagents().args(args)).err;
-    assert!(err(&["permissions", "remove", "x"]).contains("`x` is no number; `deepagents permissions list` shows"));
+    assert!(
+        err(&["permissions", "remove", "x"]).contains("`x` is not a number; `deepagents permissions list` numbers")
+    );
     let models = finish(deepagents().args(["models", "nope"]));
     assert!(models.out.starts_with("no model is known whose name begins with `nope`"), "{models:?}");
     let dir = tempfile::tempdir().unwrap();
     let answer = crate::program::finish_with(deepagents().args(["tools", "--root"]).arg(dir.path()), "garbage\n");
-    assert!(answer.out.contains("it is no JSON\""), "{answer:?}");
+    assert!(answer.out.contains("it is not valid JSON\""), "{answer:?}");
 }
 
 #[test]
@@ -93,7 +95,7 @@ fn the_doctor_names_settings_that_stop_every_run_and_the_model_that_they_name() 
     };
     let broken = doctor("model = 3\n", &[]);
     assert!(
-        broken.out.contains("settings: no run begins with them: ") && broken.out.contains("model = 3"),
+        broken.out.contains("settings: runs cannot start with them: ") && broken.out.contains("model = 3"),
         "{broken:?}"
     );
     let json = doctor("model = 3\n", &["--json"]);

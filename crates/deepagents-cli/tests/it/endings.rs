@@ -68,7 +68,7 @@ fn a_refused_key_is_told_with_what_is_to_be_looked_at() {
     let quota = json!({"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}});
     for (status, body, told) in [
         (429, quota, "check the account of the key in DEEPAGENTS_API_KEY"),
-        (403, json!({"error": {"message": "not here"}}), "check what the key in DEEPAGENTS_API_KEY may be used for"),
+        (403, json!({"error": {"message": "not here"}}), "check the permissions of the key in DEEPAGENTS_API_KEY"),
     ] {
         let server = Server::start([Reply::Status(status, body)]);
         let dir = tempfile::tempdir().unwrap();
@@ -133,7 +133,7 @@ fn a_timeout_ends_the_run_with_124() {
     let dir = tempfile::tempdir().unwrap();
     let finished = finish(run(dir.path(), &server.address).args(["--timeout", "300ms", "Wait"]));
     assert_eq!(finished.code, Some(124), "{finished:?}");
-    assert!(finished.err.contains("the time of 0.3 s was up after 0 answers"), "{finished:?}");
+    assert!(finished.err.contains("the time limit of 0.3 s was reached after 0 answers"), "{finished:?}");
 }
 
 #[test]

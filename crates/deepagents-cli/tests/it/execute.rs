@@ -132,7 +132,7 @@ fn options_for_commands_that_mean_nothing_are_refused() {
     for (args, told) in [
         (&["--env", "X=1"][..], "--execute"),
         (&["--share-caches"], "--execute"),
-        (&["--sandbox", "unconfined", "--allow-host", "example.org"], "for a sandbox"),
+        (&["--sandbox", "unconfined", "--allow-host", "example.org"], "only affects a sandbox"),
         (&["--execute", "--env", "NOT_SET_ANYWHERE"], "is not set"),
         (&["--execute", "--env", "=x"], "NAME=VALUE"),
     ] {

@@ -55,7 +55,7 @@ fn what_judges_have_cost_is_part_of_the_last_line_and_of_the_timeline() {
     let mut command = deepagents();
     command.env("HOME", home.path()).args(["threads", "show", "--timeline", thread]);
     let shown = finish(&mut command);
-    let beside = shown.out.lines().find(|line| line.contains("beside the conversation")).unwrap_or_default();
+    let beside = shown.out.lines().find(|line| line.contains("outside the conversation")).unwrap_or_default();
     assert!(beside.contains(" in"), "{shown:?}");
     assert!(shown.out.contains(&format!("in all {tokens} in")), "{tokens}: {shown:?}");
     assert_eq!(shown.out.matches("  chat ").count(), 2, "{shown:?}");
@@ -78,7 +78,7 @@ fn a_goal_that_says_nothing_is_wrong_usage() {
     let dir = tempfile::tempdir().unwrap();
     let finished = finish(run(dir.path(), "http://127.0.0.1:9").args(["--goal", "  ", "Write"]));
     assert_eq!(finished.code, Some(2), "{finished:?}");
-    assert!(finished.err.contains("say what the result has to meet"), "{finished:?}");
+    assert!(finished.err.contains("say what the result must achieve"), "{finished:?}");
 }
 
 #[test]

@@ -181,7 +181,7 @@ fn a_run_that_a_hook_ends_has_no_answer_and_is_no_success() {
     assert_eq!((shown.code, shown.err.matches("enough").count()), (Some(1), 1), "{shown:?}");
     // The later run has no answer either.
     let again = finish(place.run(&writing()).args(["-q", "--continue"]));
-    assert!(again.one_message().contains("before it came to an answer"), "{again:?}");
+    assert!(again.one_message().contains("before it gave an answer"), "{again:?}");
 }
 
 #[test]

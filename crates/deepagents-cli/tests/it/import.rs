@@ -43,7 +43,7 @@ fn a_project() -> tempfile::TempDir {
 #[test]
 fn a_directory_that_is_not_there_is_wrong_usage() {
     let refused = finish(deepagents().args(["import", "/no/such"]));
-    assert!(refused.wrong_usage().contains("`/no/such` is no directory"), "{refused:?}");
+    assert!(refused.wrong_usage().contains("`/no/such` is not a directory"), "{refused:?}");
 }
 
 #[test]
@@ -51,12 +51,10 @@ fn a_project_of_claude_code_is_taken_over_and_what_is_not_is_told() {
     let dir = a_project();
     let root = dir.path();
     let planned = import(root, &[root.to_str().unwrap(), "--dry-run"]);
-    assert!(planned.contains("would be taken over") && !root.join(".deepagents").exists(), "{planned}");
+    assert!(planned.contains("would be imported") && !root.join(".deepagents").exists(), "{planned}");
     let told = import(root, &[root.to_str().unwrap()]);
-    let needs = "tester.md: without --execute";
-    for words in
-        ["the tool WebFetch", needs, "its permissions", "are not run; the agent", ".mcp.json: is read as it is"]
-    {
+    let needs = "tester.md: its Bash becomes `execute`";
+    for words in ["the tool WebFetch", needs, "its permissions", "are not run; the agent", ".mcp.json: is read as is"] {
         assert!(told.contains(words), "{words}: {told}");
     }
     let read = |file: &str| fs::read_to_string(root.join(file)).unwrap();
@@ -90,12 +88,12 @@ fn what_lies_elsewhere_is_found_and_what_cannot_be_used_is_told() {
     fs::set_permissions(root.join(".claude/skills/s/run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
     let told = import(root, &[root.to_str().unwrap()]);
     for words in [
-        "@docs/style.md brings nothing",
-        "CLAUDE.local.md: it is yours",
-        "settings.local.json: it is yours",
+        "@docs/style.md does not include",
+        "CLAUDE.local.md: it is personal",
+        "settings.local.json: it is personal",
         "without the tool Task",
         "bare.md: it does not begin with a line `---`",
-        "no deeper",
+        "only one directory deep",
         "without allowed-tools",
     ] {
         assert!(told.contains(words), "{words}: {told}");
@@ -157,7 +155,7 @@ fn the_layout_of_a_deployed_agent_is_taken_over() {
             && root.join(".deepagents/skills/tidy/SKILL.md").exists()
     );
     let empty = tempfile::tempdir().unwrap();
-    assert!(import(root, &[empty.path().to_str().unwrap()]).contains("nothing to take over"));
+    assert!(import(root, &[empty.path().to_str().unwrap()]).contains("nothing to import"));
 }
 
 #[test]
@@ -166,7 +164,7 @@ fn hooks_of_the_reference_are_read_where_they_are_and_that_is_told() {
     let hook = json!({"PreToolUse": [{"matcher": "execute", "hooks": [{"type": "command", "command": "true"}]}]});
     write(dir.path(), ".deepagents/hooks.json", &json!({"hooks": hook}).to_string());
     let told = import(dir.path(), &[dir.path().to_str().unwrap()]);
-    assert!(told.contains("hooks.json: is read as it is"), "{told}");
+    assert!(told.contains("hooks.json: is read as is"), "{told}");
     let root = dir.path().to_str().unwrap();
     let listed = finish(deepagents().env("HOME", dir.path()).args(["hooks", "list", "--root", root]));
     assert!(listed.out.contains("PreToolUse"), "{listed:?}");
@@ -192,7 +190,7 @@ fn nothing_is_written_through_a_link_that_a_project_brings() {
     symlink("../notes", root.join("AGENTS.md")).unwrap();
     let mut command = deepagents();
     let finished = finish(command.env("HOME", home.path()).current_dir(&root).arg("import"));
-    assert!(finished.code == Some(0) && !finished.out.starts_with("taken over"), "{finished:?}");
+    assert!(finished.code == Some(0) && !finished.out.starts_with("imported"), "{finished:?}");
     for words in [".deepagents is a link", "AGENTS.md is a link"] {
         assert!(finished.out.contains(words), "{words}: {finished:?}");
     }
@@ -263,7 +261,7 @@ fn sub_agents_are_taken_over_so_that_they_can_be_read_and_with_no_more_tools() {
     write(root, ".claude/agents/short.md", "---\nname: short\ndescription: d\n---");
     let told = import(root, &[root.to_str().unwrap()]);
     for words in [
-        "its name `Code Helper`: here it is `code-helper`",
+        "its name `Code Helper`, which becomes `code-helper` here",
         "bare.md: it has no `description`",
         "hooked.md: its hooks",
         "y/same.md defines a sub-agent `second`, too",
@@ -287,7 +285,7 @@ fn sub_agents_are_taken_over_so_that_they_can_be_read_and_with_no_more_tools() {
     let none = fs::read_to_string(root.join(".deepagents/agents/none.md")).unwrap();
     assert!(none.contains("\ntools: []\n"), "{none}");
     let again = import(root, &[root.to_str().unwrap()]);
-    assert!(!again.contains("taken over:\n  /") || again.starts_with("nothing to do"), "{again}");
+    assert!(!again.contains("imported:\n  /") || again.starts_with("nothing to do"), "{again}");
 }
 
 #[test]
@@ -299,7 +297,7 @@ fn what_would_be_done_is_what_is_done_and_no_more() {
     write(dir.path(), ".agents/skills/tidy/lib/help.sh", "echo help\n");
     write(dir.path(), "agent.json", "{\"model\": \"openai:a\", \"runtime\": {\"model\": \"openai:b\"}}");
     let planned = import(dir.path(), &[root, "--dry-run"]);
-    assert_eq!(planned.replace("would be taken over", "taken over"), import(dir.path(), &[root]));
+    assert_eq!(planned.replace("would be imported", "imported"), import(dir.path(), &[root]));
 }
 
 #[test]
@@ -342,8 +340,11 @@ fn files_that_notes_bring_along_are_told_wherever_they_stand() {
         write(dir.path(), file, "x");
     }
     let told = import(dir.path(), &[dir.path().to_str().unwrap()]);
-    let brought: Vec<&str> =
-        told.lines().filter_map(|line| line.split_once(": @")?.1.split_once(" brings")).map(|it| it.0).collect();
+    let brought: Vec<&str> = told
+        .lines()
+        .filter_map(|line| line.split_once(": @")?.1.split_once(" does not include"))
+        .map(|it| it.0)
+        .collect();
     assert_eq!(brought, ["README", "docs/git.md", "gone.md", "~/own.md"], "{told}");
 }
 
@@ -370,7 +371,7 @@ fn a_deployed_agent_that_can_be_served_is_taken_over_with_its_model_and_sub_agen
     assert_eq!(critic, lines);
     for left in [
         "without model openai:gpt-5.1, without color",
-        "skills of a sub-agent has no place",
+        "skills of a sub-agent is not supported",
         "mute/agent.json: there is no AGENTS.md",
         "linked/AGENTS.md: it is a link",
     ] {
@@ -388,5 +389,5 @@ fn hooks_that_are_none_are_not_taken_over() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), ".claude/settings.json", "{\"hooks\": 5}");
     let told = import(dir.path(), &[dir.path().to_str().unwrap()]);
-    assert!(told.contains("its hooks, which are no object") && !dir.path().join(".deepagents").exists(), "{told}");
+    assert!(told.contains("its hooks, which are not an object") && !dir.path().join(".deepagents").exists(), "{told}");
 }

@@ -139,8 +139,10 @@ fn what_is_said_of_an_address_may_stand_behind_it_and_what_stands_behind_a_progr
     assert_eq!(place.mcp(&["add", "bare", "prog", "--header", "x", "-e", "A=b"]).code, Some(0));
     assert_eq!(file()["mcpServers"]["bare"], json!({"command": "prog", "args": ["--header", "x", "-e", "A=b"]}));
     let other = place.mcp(&["add", "odd", "ftp://docs.example.com"]);
-    assert!(other.wrong_usage().contains("`ftp://docs.example.com` is no address"), "{other:?}");
-    for (name, target, words) in [("", "prog", "a server has a name"), ("odd", "localhost:3000/mcp", "is no address")] {
+    assert!(other.wrong_usage().contains("`ftp://docs.example.com` is not the address"), "{other:?}");
+    for (name, target, words) in
+        [("", "prog", "a server needs a name"), ("odd", "localhost:3000/mcp", "is not the address")]
+    {
         let wrong = place.mcp(&["add", name, target]);
         assert!(wrong.wrong_usage().contains(words), "{wrong:?}");
     }
@@ -207,7 +209,8 @@ fn a_server_of_a_project_starts_once_somebody_has_agreed_to_it_and_not_when_it_h
     let (changed, server) = place.call(&[]);
     assert!(!last_result(&server).contains("echoed it"));
     assert!(
-        changed.err.contains("not what you have agreed to") || changed.out.contains("not what you have agreed to"),
+        changed.err.contains("has changed since you agreed to it")
+            || changed.out.contains("has changed since you agreed to it"),
         "{changed:?}"
     );
 
@@ -541,7 +544,7 @@ fn what_a_server_loads_is_agreed_to_and_protected_however_it_is_named() {
         serde_json::from_str::<serde_json::Value>(&shown.out).unwrap()[0]["item"]["sha256"].clone()
     };
     let shown = finish(deepagents().env("HOME", place.at("home")).args(["trust", "show"]).arg(place.at("root"))).out;
-    assert_eq!(shown.matches("whose changes are not all seen").count(), 1, "{shown}");
+    assert_eq!(shown.matches("not all of which are checked for changes").count(), 1, "{shown}");
     let before = hash(&place);
     put("root/tools/notes.txt", "kept by the server");
     assert_eq!(hash(&place), before);

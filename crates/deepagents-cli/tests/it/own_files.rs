@@ -135,5 +135,5 @@ fn no_agent_works_in_the_programs_own_directory() {
     let own = dir.path().join(".deepagents/skills");
     fs::create_dir_all(&own).unwrap();
     let refused = finish(run(&own, &server.address).env("HOME", dir.path()).args(["--no-save", "Go"]));
-    assert!(refused.one_message().contains("the program's own"), "{refused:?}");
+    assert!(refused.one_message().contains("belongs to this program"), "{refused:?}");
 }

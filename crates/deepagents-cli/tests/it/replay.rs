@@ -117,7 +117,7 @@ fn the_exit_code_is_that_of_the_recorded_run() {
     let cases: [(Vec<Reply>, &[&str], &str); 3] = [
         (vec![Reply::Call("ls", json!({"path": "/"}))], &["--max-turns", "1"], "limit of 1 model call"),
         (vec![Reply::Status(400, json!({"error": {"message": "no such thing"}}))], &[], "no such thing"),
-        (vec![write("/a.txt")], &["--approve", "ask"], "had been decided on"),
+        (vec![write("/a.txt")], &["--approve", "ask"], "awaiting a decision"),
     ];
     for (script, options, words) in cases {
         let (_dir, root, file) = place();
@@ -151,7 +151,7 @@ fn a_run_that_was_interrupted_is_played_up_to_there() {
     let again = finish(&mut replay(&file));
     assert_eq!(again.code, Some(130), "{again:?}");
     assert!(again.out.contains("✓ write_file /a.txt"), "{again:?}");
-    assert!(again.err.contains("here the recorded run was interrupted"), "{again:?}");
+    assert!(again.err.contains("the recorded run was interrupted here"), "{again:?}");
     let events = finish(replay(&file).arg("--json")).lines();
     assert_eq!(events.last().unwrap()["stop"], "cancelled");
 }
@@ -164,7 +164,7 @@ fn a_run_whose_time_was_up_is_played_up_to_there() {
     assert_eq!(recorded.code, Some(124), "{recorded:?}");
     let again = finish(replay(&file).arg("--json"));
     assert_eq!((again.code, &again.lines().last().unwrap()["stop"]), (Some(124), &json!("deadline")), "{again:?}");
-    assert!(again.err.contains("here the time of the recorded run was up"), "{again:?}");
+    assert!(again.err.contains("the recorded run reached its time limit here"), "{again:?}");
 }
 
 #[test]
@@ -184,13 +184,13 @@ fn a_run_that_was_killed_is_played_as_far_as_it_goes() {
     let again = finish(&mut replay(&file));
     assert_eq!(again.code, Some(1), "{again:?}");
     assert!(again.out.contains("✓ write_file /a.txt"), "{again:?}");
-    assert!(again.err.contains("the recording ends here, before its run came to an end"), "{again:?}");
+    assert!(again.err.contains("the recording ends here, before its run ended"), "{again:?}");
 
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.trim_end().strip_suffix('}').unwrap()).unwrap();
     let again = finish(&mut replay(&file));
     assert_eq!(again.code, Some(1), "{again:?}");
-    assert!(again.err.contains("the last line of the recording is cut off"), "{again:?}");
+    assert!(again.err.contains("the last line of the recording is incomplete"), "{again:?}");
 }
 
 #[test]

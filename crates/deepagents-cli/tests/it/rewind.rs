@@ -90,7 +90,10 @@ fn files_go_back_with_the_conversation_and_it_is_told_how_to_undo_it() {
     assert_eq!(back.code, Some(0), "{back:?}");
     assert_eq!((place.read("a.txt").as_deref(), place.read("b.txt")), (Some("one"), None));
     let lines: Vec<&str> = back.out.lines().collect();
-    assert_eq!(lines[..3], [&*format!("{id} goes on from position {position}"), "put back: /a.txt", "removed: /b.txt"]);
+    assert_eq!(
+        lines[..3],
+        [&*format!("{id} continues from position {position}"), "put back: /a.txt", "removed: /b.txt"]
+    );
     let undo = lines[3].strip_prefix(&format!("to undo this: deepagents threads rewind {id} ")).unwrap();
     let undo = undo.split(" --db ").next().unwrap();
     let undone = place.rewind(&id, undo.parse().unwrap(), &["--files", "yes"]);
@@ -121,10 +124,10 @@ fn without_a_terminal_nothing_changes_unasked() {
     let (id, position) = place.two_runs();
     let unasked = place.rewind(&id, position, &[]);
     assert!(unasked.one_message().contains("/a.txt, /b.txt in "), "{unasked:?}");
-    assert!(unasked.one_message().contains("say --files yes or --files no"), "{unasked:?}");
+    assert!(unasked.one_message().contains("give --files yes or --files no"), "{unasked:?}");
     place.put("a.txt", "mine");
     let refused = place.rewind(&id, position, &["--files", "yes"]);
-    assert!(refused.one_message().contains("somebody else has changed /a.txt in "), "{refused:?}");
+    assert!(refused.one_message().contains("someone else has changed /a.txt in "), "{refused:?}");
     assert_eq!((place.read("a.txt").as_deref(), place.read("b.txt").as_deref()), (Some("mine"), Some("two")));
     assert!(place.threads(&["show", &id]).out.contains("/b.txt"), "the conversation stays too");
 
@@ -177,7 +180,7 @@ fn a_person_at_the_terminal_sees_the_plan_and_decides() {
 
     place.put("a.txt", "mine");
     let (cancelled, shown) = at_terminal(&mut command(&["--files", "yes"]), "c\n");
-    assert!(shown.contains("! put back   /a.txt  (changed by somebody else)"), "{shown}");
+    assert!(shown.contains("! put back   /a.txt  (changed by someone else)"), "{shown}");
     assert_eq!((cancelled.code, place.read("a.txt").as_deref()), (Some(1), Some("mine")));
     let (overwritten, shown) = at_terminal(&mut command(&[]), "o\n");
     assert_eq!((overwritten.code, place.read("a.txt").as_deref()), (Some(0), Some("one")), "{shown}");
@@ -221,7 +224,7 @@ fn a_database_inside_of_the_directory_means_that_files_cannot_go_back() {
     let server = Server::start([write("/a.txt", "one"), Reply::Text(vec!["Done."])]);
     let db = dir.path().join("t.db");
     let told = finish(run(dir.path(), &server.address).arg("--db").arg(&db).arg("Go"));
-    assert!(told.code == Some(0) && told.err.contains("files cannot be put back later"), "{told:?}");
+    assert!(told.code == Some(0) && told.err.contains("changes to files cannot be undone later"), "{told:?}");
     assert!(!dir.path().join("t.db.undo").exists());
 }
 
@@ -239,17 +242,14 @@ fn changes_in_another_directory_are_not_passed_over_in_silence() {
     };
     elsewhere(vec![write("/b.txt", "two")]);
     let refused = place.rewind(&id, position, &["--files", "yes"]);
-    assert!(refused.one_message().contains("are in another directory than "), "{refused:?}");
+    assert!(refused.one_message().contains("are in a directory other than "), "{refused:?}");
     assert!(other.join("b.txt").exists() && place.threads(&["show", &id]).out.contains("/b.txt"));
 
     // If files of the thread's own directory are restored, the program only mentions the others.
     let read = Reply::Call("read_file", json!({"file_path": "/a.txt"}));
     place.play(Some(&id), [read, write("/a.txt", "three")]);
     let back = place.rewind(&id, position, &["--files", "yes"]);
-    assert!(
-        back.out.contains("\nput back: /a.txt\nwhat was changed in other directories stays as it is\n"),
-        "{back:?}"
-    );
+    assert!(back.out.contains("\nput back: /a.txt\nchanges in other directories are kept\n"), "{back:?}");
     assert_eq!((place.read("a.txt").as_deref(), other.join("b.txt").exists()), (Some("one"), true));
 }
 
@@ -260,7 +260,7 @@ fn a_directory_that_was_moved_is_told() {
     let moved = place.dir.path().join("moved");
     fs::rename(place.root(), &moved).unwrap();
     let gone = place.rewind(&id, position, &["--files", "yes"]);
-    assert!(gone.one_message().contains("is not there; with --files no"), "{gone:?}");
+    assert!(gone.one_message().contains("does not exist; give --files no"), "{gone:?}");
     std::os::unix::fs::symlink(&moved, place.root()).unwrap();
     let another = place.rewind(&id, position, &["--files", "yes"]);
     assert!(another.one_message().contains("or it was moved; nothing was done"), "{another:?}");
@@ -279,6 +279,6 @@ fn a_way_back_on_which_no_file_changes_says_so() {
     let (id, position) = place.play(None, [write("/a.txt", "one")]);
     place.play(Some(&id), []);
     let back = place.rewind(&id, position, &[]);
-    let words = format!("{id} goes on from position {position}\nno file had to be put back\n");
+    let words = format!("{id} continues from position {position}\nno file had to be restored\n");
     assert_eq!((back.code, back.out), (Some(0), words));
 }

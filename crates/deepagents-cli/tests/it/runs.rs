@@ -191,7 +191,7 @@ fn the_window_of_an_unknown_model_is_asked_of_its_server_or_given_and_never_gues
         command.args(option.iter().flat_map(|window| ["--context-window", window]));
         let finished = finish(command.arg("Hello"));
         assert!(finished.out.starts_with("ok\n"), "{finished:?}");
-        let remark = "so its conversation is compacted at 170,000 tokens; say it with --context-window";
+        let remark = "so conversations are compacted at 170,000 tokens; set it with --context-window";
         assert_eq!(finished.err.contains(remark), told, "{finished:?}");
         assert_eq!(server.requests().len(), 1);
     }
@@ -275,7 +275,7 @@ fn commands_share_a_shell_where_that_is_asked_for_and_the_options_that_do_not_go
         assert!(refused.code == Some(2) && refused.err.contains(why), "{refused:?}");
     }
     let idle = finish(run(dir.path(), &server.address).args(["--shell-session", "Go"]));
-    assert!(idle.code == Some(2) && idle.err.contains("--shell-session is for commands"), "{idle:?}");
+    assert!(idle.code == Some(2) && idle.err.contains("--shell-session only affects commands"), "{idle:?}");
 }
 
 #[test]

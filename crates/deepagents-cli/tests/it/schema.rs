@@ -26,11 +26,11 @@ fn an_answer_in_the_shape_of_a_schema_is_printed_as_json_alone() {
     assert_eq!(answer, json!({"quality": "good", "faults": 0}));
     let odd = "{\"type\": \"object\", \"properties\": {\"faults\": {\"type\": \"intger\"}}}";
     for (text, why) in [
-        ("{", "is no JSON"),
-        ("{\"type\": \"string\"}", "no schema of an object"),
-        (odd, "is no JSON Schema"),
+        ("{", "is not valid JSON"),
+        ("{\"type\": \"string\"}", "not a schema of an object"),
+        (odd, "is not a valid JSON Schema"),
         // A byte order mark is ignored.
-        ("\u{feff}{\"type\": \"string\"}", "no schema of an object"),
+        ("\u{feff}{\"type\": \"string\"}", "not a schema of an object"),
     ] {
         fs::write(&file, text).unwrap();
         let refused = finish(run(dir.path(), &server.address).arg("--json-schema").arg(&file).arg("Judge"));
@@ -51,7 +51,7 @@ fn an_answer_without_the_shape_that_is_asked_for_is_not_printed() {
     assert_eq!(with(&["-q", "Count"]).code, Some(0));
     let file = file.to_str().unwrap();
     let words = with(&["-q", "--json-schema", file, "--continue"]);
-    assert!(words.one_message().contains("without the shape"), "{words:?}");
+    assert!(words.one_message().contains("does not have the form"), "{words:?}");
     let half = with(&["-q", "--json-schema", file, "Count"]);
     assert!(half.one_message().contains("token limit"), "{half:?}");
 }

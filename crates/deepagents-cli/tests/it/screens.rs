@@ -383,7 +383,7 @@ fn text_from_a_pipe_is_the_task_also_with_the_options_of_the_screens() {
     let is_there = |name: &str| place.root.path().join(name).exists();
     assert!(!is_there("a.txt") && !is_there("b.txt") && is_there("c.txt"));
     let empty = pipe(&["--continue"], "");
-    assert!(empty.code == Some(0) && empty.err.contains("say what is to be done next"), "{empty:?}");
+    assert!(empty.code == Some(0) && empty.err.contains("say what to do next"), "{empty:?}");
 }
 
 /// The program without a configured model, in the place's directory and with a provider's key.

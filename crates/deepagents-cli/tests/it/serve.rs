@@ -40,14 +40,14 @@ fn what_is_wrong_with_a_file_is_said_with_its_line_and_what_to_do() {
         ("effort = \"huge\"\n", 4, "unknown variant `huge`"),
         ("system_prompt = [\n", 4, "unclosed array"),
         ("approve = \"allow-list\"\n", 4, "ask, auto or deny"),
-        ("system_prompt = \"a\"\nsystem_prompt_file = \"b\"\n", 5, "leave one out"),
+        ("system_prompt = \"a\"\nsystem_prompt_file = \"b\"\n", 5, "remove one"),
         ("permissions = [{ paths = [\"docs\"], operations = [\"read\"], mode = \"deny\" }]\n", 4, "begin with a slash"),
         ("[agents.one.commands]\nsandbox = \"unconfined\"\nallow_hosts = [\"a.example\"]\n", 6, "whole network"),
         ("[agents.one.mcp_servers.docs]\ncommand = \"a\"\nurl = \"https://b.example\"\n", 4, "both"),
-        ("[store]\nsqlite = \"a\"\npostgres_env = \"B\"\n", 6, "leave one out"),
+        ("[store]\nsqlite = \"a\"\npostgres_env = \"B\"\n", 6, "remove one"),
         ("[auth.jwt]\nissuer = \"https://a.example\"\naudience = []\n", 6, "name an audience"),
         ("[limits.users.ada]\nusd_per_week = 1\n", 5, "unknown field `usd_per_week`"),
-        ("[server]\ntls_cert = \"a\"\n", 4, "go together"),
+        ("[server]\ntls_cert = \"a\"\n", 4, "must be given together"),
         ("[agents.\"sup port\"]\n", 4, "letters, digits"),
     ] {
         place.describe(rest);
@@ -61,7 +61,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_line_and_what_to_do() {
     place.describe("[server]\norigins = [\"*\"]\n");
     assert!(place.refused().contains("[auth]"));
     place.describe("[auth.jwt]\nissuer = \"http://a.example\"\naudience = [\"b\"]\n");
-    assert!(place.refused().contains("no https:// address"));
+    assert!(place.refused().contains("not an https:// address"));
     place.describe("");
     place.write("some.pem", "nothing of that kind");
     let at = |name: &str| place.path().join(name).display().to_string();
@@ -75,9 +75,9 @@ fn what_is_wrong_with_a_file_is_said_with_its_line_and_what_to_do() {
     let keyless = finish(command.args(["--model", "anthropic:claude-sonnet-4-5", "--root"]).arg(place.path()));
     assert!(keyless.one_message().contains("ANTHROPIC_API_KEY"), "{keyless:?}");
     let unread = finish(place.command().args(["--tokens", "/no/such"]));
-    assert!(unread.wrong_usage().contains("the file of tokens `/no/such` cannot be read"), "{unread:?}");
+    assert!(unread.wrong_usage().contains("the token file `/no/such` cannot be read"), "{unread:?}");
     let unnamed = finish(place.command().args(["--name", "a b"]));
-    assert!(unnamed.wrong_usage().contains("--name cannot be `a b`: a name is letters"), "{unnamed:?}");
+    assert!(unnamed.wrong_usage().contains("--name cannot be `a b`: a name may only have letters"), "{unnamed:?}");
     let missing = finish(place.command().arg(place.path().join("other")));
     assert!(missing.wrong_usage().contains("name a directory"), "{missing:?}");
 }
@@ -131,11 +131,11 @@ fn agents_are_served_anew_when_they_are_described_otherwise_and_stay_while_that_
     serving.say("one");
     assert!(place.system().contains("You are the first one."));
     place.describe("system_prompt = \"You are the next one.\"\n");
-    serving.wait_for("serving anew: one");
+    serving.wait_for("reloaded: one");
     serving.say("one");
     assert!(place.system().contains("You are the next one."));
     place.describe("system_prompt = 7\n");
-    serving.wait_for("the agents stay as they are");
+    serving.wait_for("the agents were not reloaded");
     serving.say("one");
     assert!(place.system().contains("You are the next one."));
 }

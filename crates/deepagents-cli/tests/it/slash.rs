@@ -95,7 +95,7 @@ fn a_task_that_names_a_skill_is_done_with_it_and_one_that_is_not_there_is_refuse
     let told = place.told(&["/skill:pdf"], "");
     assert!(told.contains("Use the skill pdf.") && told.contains("Steps of pdf."), "{told}");
     let refused = finish(place.run(&Server::start([])).arg("/skill:pdg Read it"));
-    assert!(refused.wrong_usage().contains("there is no skill `pdg`; there are: pdf"), "{refused:?}");
+    assert!(refused.wrong_usage().contains("there is no skill `pdg`; the skills are: pdf"), "{refused:?}");
 }
 
 #[test]

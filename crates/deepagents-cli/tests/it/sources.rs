@@ -340,7 +340,7 @@ fn explain_shows_what_would_be_loaded_and_what_it_costs() {
     let tokens: u64 = parts.iter().map(|part| part["tokens"].as_u64().unwrap()).sum();
     let all = json["fixed_tokens"].as_u64().unwrap() + tokens;
     let about = if cfg!(feature = "tokens") { "" } else { "about " };
-    assert_eq!(shown.out.lines().last(), Some(&*format!("with what is loaded it is {about}{all} tokens")));
+    assert_eq!(shown.out.lines().last(), Some(&*format!("in total, with loaded files: {about}{all} tokens")));
     let bare = place.explain(&["--no-memory", "--no-skills", "--no-agents"]);
     assert!(bare.out.lines().last().unwrap().starts_with("every request begins with"), "{bare:?}");
     assert!(!place.root().join(".deepagents/user").exists() && !place.home().join(".deepagents/threads.db").exists());
@@ -429,7 +429,7 @@ fn of_notes_that_are_too_long_it_is_told_how_much_the_agent_is_given() {
     let finished = finish(run(dir.path(), &server.address).env("HOME", home.path()).arg("Hi"));
     assert_eq!(finished.code, Some(0), "{finished:?}");
     assert!(
-        finished.err.contains("/.deepagents/user/AGENTS.md is long: the agent is given its first 31,9"),
+        finished.err.contains("/.deepagents/user/AGENTS.md is too long: the agent sees only its first 31,9"),
         "{finished:?}"
     );
 }

@@ -269,7 +269,7 @@ fn the_end_of_the_input_finishes_the_turn_and_open_questions_stay() {
     talk.until("asked");
     let (code, problems) = talk.end();
     assert!(
-        code == Some(0) && problems.contains("1 call had been decided on") && problems.contains("--resume"),
+        code == Some(0) && problems.contains("1 call awaiting a decision") && problems.contains("--resume"),
         "{problems}"
     );
     assert!(problems.contains(" --approve ask --json --input-format stream-json --root "), "{problems}");
@@ -309,7 +309,7 @@ fn what_was_decided_and_said_before_the_input_ends_or_a_signal_comes_is_kept_wit
             assert_eq!(talk.end().0, Some(130));
         } else {
             let (code, problems) = talk.end();
-            let kept = problems.contains("1 call had been decided on; 1 message kept with the thread");
+            let kept = problems.contains("1 call awaiting a decision; 1 message saved with the thread");
             assert!(code == Some(0) && kept, "{problems}");
         }
         let mut talk = place.start(&server, &["--approve", "ask", "--continue"]);
@@ -400,9 +400,9 @@ fn a_task_on_the_command_line_or_no_json_is_wrong_usage() {
     let server = Server::start([]);
     let place = Place::new();
     let (code, problems) = place.start(&server, &["a task"]).end();
-    assert!(code == Some(2) && problems.contains("messages are lines on stdin"), "{problems}");
+    assert!(code == Some(2) && problems.contains("messages are read from stdin"), "{problems}");
     let (code, problems) = place.start(&server, &["--no-save"]).end();
-    assert!(code == Some(2) && problems.contains("leave --no-save out"), "{problems}");
+    assert!(code == Some(2) && problems.contains("remove --no-save"), "{problems}");
 }
 
 #[test]

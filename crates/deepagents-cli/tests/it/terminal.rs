@@ -142,7 +142,7 @@ fn ctrl_c_at_a_question_leaves_it_open_and_says_so_on_a_line_of_its_own() {
     assert!(sent.success());
     let (code, seen) = terminal.end();
     assert!(code == Some(130) && seen.contains("TEXT? \r\n"), "{seen:?}");
-    assert!(seen.contains("\ndeepagents: interrupted before 1 call had been decided on"), "{seen:?}");
+    assert!(seen.contains("\ndeepagents: interrupted with 1 call awaiting a decision"), "{seen:?}");
 }
 
 #[test]

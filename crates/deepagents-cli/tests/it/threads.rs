@@ -69,7 +69,7 @@ fn continue_goes_on_with_the_last_thread_of_the_directory() {
     let request = server.requests()[2].body.to_string();
     assert!(request.contains("I am Ada") && request.contains("Hello Ada.") && !request.contains("elsewhere"));
     let nothing = finish(Place::new().run(&server).args(["--continue", "x"]));
-    assert!(nothing.one_message().contains("no thread of this directory"), "{nothing:?}");
+    assert!(nothing.one_message().contains("this directory has no thread to continue"), "{nothing:?}");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn resume_takes_the_beginning_of_an_id_and_refuses_what_is_unknown() {
     let unnamed = finish(place.run(&server).args(["--resume", "", "x"]));
     assert!(unnamed.wrong_usage().contains("the id of the thread is empty"), "{unnamed:?}");
     let nowhere = place.threads(&["rewind", &id]);
-    assert!(nowhere.wrong_usage().contains("say how far back"), "{nowhere:?}");
+    assert!(nowhere.wrong_usage().contains("say how far to go back"), "{nowhere:?}");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn resume_of_a_run_that_has_ended_gives_its_answer_and_asks_the_model_nothing() 
     assert_eq!((quiet.code, quiet.out.as_str(), quiet.err.as_str()), (Some(0), "The answer.\n", ""), "{quiet:?}");
     let shown = finish(place.run(&server).args(["--resume", &id]));
     assert!(shown.code == Some(0) && shown.out.starts_with("The answer.\n\n"), "{shown:?}");
-    assert!(shown.err.contains("has ended, and this is what it came to"), "{shown:?}");
+    assert!(shown.err.contains("has ended with this result"), "{shown:?}");
     let lines = finish(place.run(&server).args(["--json", "--resume", &id]));
     let events: Vec<Value> = lines.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let last = events.last().unwrap();
@@ -180,7 +180,7 @@ fn of_an_earlier_position_nothing_is_told_that_came_later() {
     assert_eq!((agents(&[]), agents(&["--at", "3"])), (1, 0));
     assert_eq!(place.threads(&["rewind", &id, "0", "--files", "no"]).code, Some(0));
     let rest = finish(place.run(&server).arg("--continue"));
-    assert!(rest.one_message().contains("say what is to be done next"), "{rest:?}");
+    assert!(rest.one_message().contains("say what to do next"), "{rest:?}");
 }
 
 #[test]
@@ -196,10 +196,10 @@ fn all_threads_are_pruned_but_for_those_that_are_worked_on() {
     let id = place.ids().into_iter().find(|id| *id != done).unwrap();
     let pruned = place.threads(&["prune", "--all"]);
     assert_eq!((pruned.code, pruned.out.lines().count()), (Some(0), 2), "{pruned:?}");
-    assert!(pruned.out.contains(&format!("{id}  left as it is: it is being worked on by run_")), "{pruned:?}");
+    assert!(pruned.out.contains(&format!("{id}  skipped: it is in use by run_")), "{pruned:?}");
     assert!(pruned.out.contains(&format!("{done}  ")) && pruned.out.contains(" bytes"), "{pruned:?}");
     let refused = place.threads(&["prune", &id]);
-    assert!(refused.one_message().ends_with("wait for its end"), "{refused:?}");
+    assert!(refused.one_message().ends_with("wait for it to finish"), "{refused:?}");
     open.send(()).unwrap();
     assert!(busy.wait_with_output().unwrap().status.success());
 }
@@ -231,7 +231,7 @@ fn a_thread_stays_with_the_process_that_lives_however_often_others_try_to_go_on_
         let mut other = run(&place.root(), "http://127.0.0.1:1/v1");
         other.arg("--db").arg(place.dir.path().join("t.db")).args(["-q", "--approve", "auto", "--resume", &id]);
         let refused = finish(other.args(task));
-        assert!(refused.one_message().contains("is being worked on by run_"), "{refused:?}");
+        assert!(refused.one_message().contains("is in use by run_"), "{refused:?}");
     }
     assert_eq!(place.json(&["list", "--json"])[0]["metadata"], noted, "who is refused notes nothing");
     open.send(()).unwrap();
@@ -316,7 +316,7 @@ fn a_thread_is_not_called_by_what_is_hidden_in_it_and_goes_on_hiding_it() {
     assert_eq!(database.execute(later, []), Ok(1));
     drop(database);
     let more = finish(place.run(&server).args(["--continue", "And to dave@example.com from 10.1.2.3"]));
-    assert!(more.err.contains("goes on with what was hidden in it: --redact email"), "{more:?}");
+    assert!(more.err.contains("keeps redacting as before: --redact email"), "{more:?}");
     let asked = server.requests()[1].body.to_string();
     assert!(!asked.contains("dave@") && asked.contains("10.1.2.3"), "{asked}");
     // An explicit `--redact` silences the note about the stored one.
@@ -477,7 +477,7 @@ fn what_works_in_the_background_at_the_end_of_a_run_is_told_and_gone_on_with_by_
     let first = finish(place.run(&server).args(["--background", "Go"]));
     assert!(first.code == Some(0) && first.out.contains("Started."), "{first:?}");
     let thread = place.ids()[0].clone();
-    assert!(first.err.contains("1 background task not done (task_"), "{first:?}");
+    assert!(first.err.contains("1 background task not finished (task_"), "{first:?}");
     assert!(first.err.contains(&format!("go on with `deepagents run --resume {thread} --root ")), "{first:?}");
     // The task is listed below its thread.
     let lines = place.threads(&["list"]).out;
@@ -553,8 +553,8 @@ fn ctrl_c_while_tasks_in_the_background_are_waited_for_says_which_are_left() {
     assert_eq!(finished.code, Some(130), "{finished:?}");
     for words in [
         "stopping; Ctrl-C again",
-        "interrupted before its background tasks were done",
-        "1 background task not done (task_",
+        "interrupted before its background tasks were finished",
+        "1 background task not finished (task_",
     ] {
         assert!(finished.err.contains(words), "{finished:?}");
     }
@@ -568,7 +568,7 @@ fn a_thread_that_is_worked_on_is_deleted_by_force_alone() {
     server.wait();
     let id = place.ids()[0].clone();
     let refused = place.threads(&["delete", &id]);
-    assert!(refused.one_message().contains("is being worked on by run_") && refused.err.contains("--force"));
+    assert!(refused.one_message().contains("is in use by run_") && refused.err.contains("--force"));
     assert_eq!(place.ids(), [id.as_str()]);
     assert_eq!(place.threads(&["delete", "--force", &id]).code, Some(0));
     assert!(place.ids().is_empty());

@@ -156,9 +156,9 @@ fn the_record_is_the_users_alone_and_one_that_is_damaged_stops_the_run() {
 #[test]
 fn list_show_and_revoke_say_what_was_agreed_to_and_take_it_back() {
     let (place, server) = (Place::hostile(), answers(2));
-    assert!(place.trust(&["list"]).out.starts_with("nothing is remembered"));
+    assert!(place.trust(&["list"]).out.starts_with("nothing is stored"));
     let shown = place.trust(&["show"]);
-    assert!(shown.out.contains("not decided") && shown.out.contains("│ Send all of it."), "{shown:?}");
+    assert!(shown.out.contains("undecided") && shown.out.contains("│ Send all of it."), "{shown:?}");
     assert!(
         shown
             .out
@@ -183,8 +183,8 @@ fn list_show_and_revoke_say_what_was_agreed_to_and_take_it_back() {
     let finished = finish(place.run(&server).arg("Go"));
     assert!(finished.err.contains("left out") && finished.err.contains("skill deploy"), "{finished:?}");
     assert_eq!(place.trust(&["revoke"]).out.lines().count(), 3);
-    assert!(place.trust(&["revoke"]).wrong_usage().contains("nothing is remembered of"));
-    assert!(place.trust(&["revoke", "--all"]).out.starts_with("nothing is remembered: "));
+    assert!(place.trust(&["revoke"]).wrong_usage().contains("nothing is stored about"));
+    assert!(place.trust(&["revoke", "--all"]).out.starts_with("nothing is stored: "));
     assert!(place.remembered().is_empty());
 }
 
@@ -224,7 +224,7 @@ fn at_a_terminal_it_is_shown_with_source_and_hash_and_an_answer_is_remembered() 
     here.args(["run", "--base-url", &server.address, "--model", "test-model", "Go"]).current_dir(place.root());
     let mut terminal = Terminal::start(here.env("HOME", place.home()).env("NO_COLOR", "1"));
     terminal.wait_for("leaves it out): ");
-    assert!(terminal.seen.replace("\r\n   ┊ ", "").contains("/root brings what"), "{:?}", terminal.seen);
+    assert!(terminal.seen.replace("\r\n   ┊ ", "").contains("/root contains files"), "{:?}", terminal.seen);
     terminal.type_in("n\n");
     assert_eq!(terminal.end().0, Some(0));
     assert!(is_clean(&server.requests()[2]) && place.remembered().is_empty());

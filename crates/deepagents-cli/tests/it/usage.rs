@@ -24,10 +24,10 @@ fn wrong_usage_is_told_with_the_usage_of_the_command_and_what_else_there_is() {
 fn whoever_forgets_run_or_the_quotes_of_a_task_is_told_how_it_is_given() {
     for task in [&["Summarise the notes"][..], &["run", "Summarise", "the", "notes"]] {
         let said = said(task);
-        assert!(said.contains("tip: a task is given in quotes, as in `deepagents run \"Summarise"), "{said}");
+        assert!(said.contains("tip: put the task in quotes, as in `deepagents run \"Summarise"), "{said}");
     }
     for other in [&["thread", "list"][..], &["run", "--modl", "x", "Go"], &["threads", "show", "a", "b"]] {
-        assert!(!said(other).contains("a task is given"), "{other:?}");
+        assert!(!said(other).contains("put the task in quotes"), "{other:?}");
     }
 }
 

@@ -96,7 +96,7 @@ async fn words_decide_where_a_task_asks_and_other_words_are_refused_with_what_is
     answer["message"]["messageId"] = json!("m3");
     let late = call(&server, "message/send", answer).await;
     assert_eq!(late["error"]["code"], -32602, "{late}");
-    assert!(late["error"]["message"].as_str().unwrap().contains("asks nothing"));
+    assert!(late["error"]["message"].as_str().unwrap().contains("not waiting for an answer"));
 }
 
 #[tokio::test]

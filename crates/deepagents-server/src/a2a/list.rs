@@ -38,10 +38,11 @@ pub(super) async fn page(app: &Arc<App>, params: &Value) -> Result<Value, RpcErr
     let params = Params::deserialize(params).map_err(|error| invalid(error.to_string()))?;
     let size = params.page_size.unwrap_or(PAGE);
     if !(1..=MOST).contains(&size) {
-        return Err(invalid(format!("`pageSize` is 1 to {MOST}")));
+        return Err(invalid(format!("`pageSize` must be 1 to {MOST}")));
     }
     let token = params.page_token.as_deref().filter(|token| !token.is_empty());
-    let from: usize = token.map_or(Ok(0), str::parse).map_err(|_| invalid("`pageToken` is none that was given"))?;
+    let from: usize =
+        token.map_or(Ok(0), str::parse).map_err(|_| invalid("`pageToken` is not a token that this server issued"))?;
     let status = params.status.as_deref().map(version::state).filter(|state| state != "unspecified");
     let mut query = Query::default();
     query.fields.extend(params.context_id.as_ref().map(|thread| ("thread".to_owned(), json!(thread))));

@@ -73,7 +73,7 @@ impl TryFrom<WirePart> for Part {
             (Some(text), None, None) => Ok(Self::Text { text }),
             (None, Some(data), None) => Ok(Self::Data { data }),
             (None, None, Some(file)) => Ok(Self::File { file }),
-            _ => Err("a part is a text, data or a file"),
+            _ => Err("a part must be text, data or a file"),
         }
     }
 }
@@ -106,7 +106,7 @@ impl Message {
         let Params { message, configuration } =
             Params::deserialize(params).map_err(|error| invalid(error.to_string()))?;
         if message.message_id.is_empty() || message.message_id.len() > MAX_ID {
-            return Err(invalid(format!("`messageId` has 1 to {MAX_ID} bytes")));
+            return Err(invalid(format!("`messageId` must have 1 to {MAX_ID} bytes")));
         }
         if message.parts.is_empty() {
             return Err(invalid("a message needs `parts`"));
@@ -136,7 +136,7 @@ impl Message {
     pub(super) async fn resume(&self, app: &App, task: &TaskRecord) -> Result<Value, RpcError> {
         let open = pauses(app, task).await?;
         if open.is_empty() {
-            return Err(invalid("the task asks nothing; leave `taskId` out, and go on in its context"));
+            return Err(invalid("the task is not waiting for an answer; omit `taskId` to continue in its context"));
         }
         let data = self.parts.iter().find_map(|part| match part {
             Part::Data { data } => data.get("resume").cloned(),
@@ -185,7 +185,7 @@ fn decision(words: &str, allowed: &[String]) -> Result<Value, RpcError> {
         }
         _ if may("respond") => Ok(json!({"type": "respond", "message": words})),
         _ => Err(invalid(format!(
-            "the task waits for one of: {}; say one of these words, or send decisions as data, {{\"resume\": …}}",
+            "the task is waiting for one of: {}; send one of these words, or decisions as data, {{\"resume\": …}}",
             allowed.join(", ")
         ))),
     }

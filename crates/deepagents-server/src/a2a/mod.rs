@@ -105,7 +105,7 @@ async fn answer(app: &Arc<App>, assistant: &str, id: &Value, method: &str, param
         Operation::Subscribe => {
             let task = record::find(app, &named()?.id).await?;
             if version == Version::V1_0 && task.live(app).await?.is_none() {
-                return Err(RpcError::new(UNSUPPORTED, "the task is not under way; it can be read with GetTask"));
+                return Err(RpcError::new(UNSUPPORTED, "the task is not running; read it with GetTask"));
             }
             Ok(Answer::Stream(stream::of(app, task, id.clone(), version).await?))
         }
@@ -118,15 +118,17 @@ async fn answer(app: &Arc<App>, assistant: &str, id: &Value, method: &str, param
         Operation::Cancel => {
             let task = record::find(app, &named()?.id).await?;
             let Some(run) = task.live(app).await? else {
-                return Err(RpcError::new(NOT_CANCELABLE, "the task is not under way"));
+                return Err(RpcError::new(NOT_CANCELABLE, "the task is not running"));
             };
             runs::end(app, &run, CancelAction::Interrupt).await?;
             run.ended().await;
             Ok(Answer::One(version.task(TaskView::read(app, &task).await?.task(None))))
         }
-        Operation::ExtendedCard => Err(RpcError::new(NO_EXTENDED_CARD, "there is no extended card; the card says all")),
+        Operation::ExtendedCard => {
+            Err(RpcError::new(NO_EXTENDED_CARD, "there is no extended card; the card is complete"))
+        }
         Operation::PushNotifications => {
-            Err(RpcError::new(NO_PUSH_NOTIFICATIONS, "there are no push notifications; subscribe to the task"))
+            Err(RpcError::new(NO_PUSH_NOTIFICATIONS, "push notifications are not supported; subscribe to the task"))
         }
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn check(headers: &HeaderMap) -> Result<(), RpcError> {
     let major_minor: Vec<&str> = named.split('.').take(2).collect();
     match major_minor.as_slice() {
         ["" | "1"] | ["1" | "0", _] => Ok(()),
-        _ => Err(RpcError::new(NO_VERSION, format!("version `{named}` is not spoken here; 0.3 and 1.0 are"))),
+        _ => Err(RpcError::new(NO_VERSION, format!("version `{named}` is not supported; 0.3 and 1.0 are"))),
     }
 }
 

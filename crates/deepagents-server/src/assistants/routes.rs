@@ -128,7 +128,7 @@ fn changeable(assistant: &Assistant) -> Result<()> {
     if assistant.is_system() {
         let name = &assistant.graph_id;
         return Err(ApiError::conflict(format!(
-            "the assistant of agent `{name}` cannot be changed; make one of your own"
+            "the default assistant of agent `{name}` cannot be changed; create one of your own"
         )));
     }
     Ok(())
@@ -326,7 +326,7 @@ async fn graph(
 ) -> Result<Json<Value>> {
     let is_depth = |xray: &String| matches!(xray.as_str(), "true" | "false") || xray.parse().is_ok_and(|n: u32| n > 0);
     if query.xray.is_some_and(|xray| !is_depth(&xray)) {
-        return Err(ApiError::invalid("`xray` is true, false, or how many levels are to be drawn"));
+        return Err(ApiError::invalid("`xray` must be true, false, or the number of levels to draw"));
     }
     let known = known(&app, &id).await?;
     let served = app.agent(&known.graph_id).ok_or_else(|| ApiError::not_found("Graph", &known.graph_id))?;

@@ -38,14 +38,14 @@ impl Access {
         if let Some(per_minute) = identity.own_limits().requests_per_minute
             && let Err(wait) = self.rates.take(identity.id(), per_minute, Instant::now())
         {
-            let detail = format!("more than {per_minute} requests in a minute; come again later");
+            let detail = format!("more than {per_minute} requests in a minute; try again later");
             return Err(ApiError::too_many(detail, wait).into_response());
         }
         Ok(Some(Arc::new(identity)))
     }
 
     async fn identify(&self, presented: Presented<'_>) -> Result<Identity, Refusal> {
-        let mut refusal = Refusal::Unknown("it is not known who calls".to_owned());
+        let mut refusal = Refusal::Unknown("the caller could not be identified".to_owned());
         for authenticate in &self.authenticate {
             match authenticate.check(presented).await {
                 Ok(identity) => return Ok(identity),

@@ -129,7 +129,7 @@ async fn update(
 ) -> Result<Json<Cron>> {
     if body.is_empty() {
         find(&app, &cron).await?;
-        return Err(ApiError::bad_request("nothing is to be changed"));
+        return Err(ApiError::bad_request("there is nothing to change"));
     }
     // Concurrent updates retry, so that each applies to the result of the one before.
     loop {

@@ -9,14 +9,14 @@ use jiff::{Timestamp, ToSpan, Unit};
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub(crate) enum ScheduleError {
     #[error(
-        "`{0}` is no schedule: that is minute, hour, day, month and day of the week, such as `0 9 * * 1-5`, and seconds behind them"
+        "`{0}` is not a schedule: give minute, hour, day, month and day of the week, such as `0 9 * * 1-5`, optionally followed by seconds"
     )]
     Fields(String),
-    #[error("`{field}` is no {name}: those are {low} to {high}, lists, ranges and steps of them")]
+    #[error("`{field}` is not a valid {name}: use {low} to {high}, or lists, ranges and steps of them")]
     Field { field: String, name: &'static str, low: u32, high: u32 },
-    #[error("`{0}` never comes")]
+    #[error("`{0}` never occurs")]
     Never(String),
-    #[error("`{0}` is no time zone")]
+    #[error("`{0}` is not a time zone")]
     Zone(String),
 }
 

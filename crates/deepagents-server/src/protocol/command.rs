@@ -25,8 +25,9 @@ pub(super) struct Command {
 
 impl Command {
     pub(super) fn read(bytes: &[u8]) -> Result<Self> {
-        serde_json::from_slice(bytes)
-            .map_err(|error| ApiError::bad_request(format!("a command is {{\"id\", \"method\", \"params\"}}: {error}")))
+        serde_json::from_slice(bytes).map_err(|error| {
+            ApiError::bad_request(format!("a command must be {{\"id\", \"method\", \"params\"}}: {error}"))
+        })
     }
 
     /// Executes the command and returns the response.
@@ -51,7 +52,7 @@ impl Command {
             "input.inject" => input_inject(app, thread, &self.params),
             "agent.getTree" => agent_tree(app, thread).await,
             "state.get" => state_get(app, thread, &self.params).await,
-            other => Err(CommandError::new("unknown_command", format!("`{other}` is no command"))),
+            other => Err(CommandError::new("unknown_command", format!("`{other}` is not a command"))),
         }
     }
 }
@@ -101,7 +102,7 @@ async fn input_respond(app: &Arc<App>, thread: &str, params: &Value) -> Result<V
     let read = |value: &Value| Response::deserialize(value).map_err(|error| CommandError::invalid(error.to_string()));
     let responses = match params.get("responses") {
         Some(Value::Array(several)) => several.iter().map(read).collect::<Result<Vec<_>, _>>()?,
-        Some(_) => return Err(CommandError::invalid("`responses` is a list")),
+        Some(_) => return Err(CommandError::invalid("`responses` must be a list")),
         None => vec![read(params)?],
     };
     let info = app.thread(thread).await?;
@@ -109,7 +110,7 @@ async fn input_respond(app: &Arc<App>, thread: &str, params: &Value) -> Result<V
     let mut resume = Map::new();
     for Response { interrupt_id, response } in responses {
         if open.iter().all(|interrupt| interrupt.id != interrupt_id) {
-            let message = format!("no interrupt {interrupt_id} waits for an answer");
+            let message = format!("no interrupt {interrupt_id} is waiting for an answer");
             return Err(CommandError::new("no_such_interrupt", message));
         }
         resume.insert(interrupt_id, response);
@@ -140,10 +141,10 @@ async fn interrupts(app: &App, thread: &str) -> Result<Vec<OpenInterrupt>> {
 /// Sends a message to the run in flight.
 fn input_inject(app: &App, thread: &str, params: &Value) -> Result<Value, CommandError> {
     let text = params.get("message").and_then(|message| message.get("content")?.as_str());
-    let Some(text) = text else { return Err(CommandError::invalid("input.inject needs `message.content`, a text")) };
+    let Some(text) = text else { return Err(CommandError::invalid("input.inject needs `message.content`, a string")) };
     let open = app.runs.open(thread);
     let taken = open.iter().any(|run| run.handle().is_some_and(|handle| handle.steer(Message::user(text))));
-    if taken { Ok(json!({})) } else { Err(CommandError::new("no_such_run", "no run of this thread is under way")) }
+    if taken { Ok(json!({})) } else { Err(CommandError::new("no_such_run", "no run of this thread is in progress")) }
 }
 
 /// Returns the agents of a thread: the main agent and its sub-agents.
@@ -169,7 +170,7 @@ async fn state_get(app: &App, thread: &str, params: &Value) -> Result<Value, Com
     if params.get("namespace").and_then(Value::as_array).is_some_and(|namespace| !namespace.is_empty()) {
         return Err(CommandError::new(
             "no_such_namespace",
-            "the state of the main agent can be had, its namespace is []",
+            "only the state of the main agent is available; its namespace is []",
         ));
     }
     let info = app.thread(thread).await?;

@@ -42,7 +42,7 @@ impl Subscription {
         });
         match unknown {
             Some(channel) => Err(ApiError::bad_request(format!(
-                "`{channel}` is no channel; those are {} and custom:NAME",
+                "`{channel}` is not a channel; the channels are {} and custom:NAME",
                 CHANNELS.join(", ")
             ))),
             None if read.channels.is_empty() => Err(ApiError::bad_request("a subscription needs a channel")),

@@ -95,7 +95,7 @@ impl Session {
             "subscription.reconnect" => self.reconnect(&command.params).await,
             "subscription.unsubscribe" => self.unsubscribe(&command.params),
             // The protocol requires a subscription before other commands.
-            _ if self.subscribed == 0 => Err(CommandError::invalid("the first command is subscription.subscribe")),
+            _ if self.subscribed == 0 => Err(CommandError::invalid("the first command must be subscription.subscribe")),
             _ => return command.answer(&self.app, &self.thread).await,
         };
         match result {
@@ -107,7 +107,9 @@ impl Session {
     async fn subscribe(&mut self, params: &Value) -> Result<Value, CommandError> {
         let wanted = Subscription::read(params)?;
         if self.subscriptions.len() >= MAX_SUBSCRIPTIONS {
-            return Err(CommandError::invalid("this connection has as many subscriptions as it may; end one first"));
+            return Err(CommandError::invalid(
+                "this connection has the maximum number of subscriptions; end one first",
+            ));
         }
         let feed = Feed::open(&self.app, &self.thread, wanted.position()).await?;
         let task = tokio::spawn(send(feed, wanted, self.frames.clone()));

@@ -37,12 +37,12 @@ impl Breakpoints {
         };
         for (key, which) in [("interrupt_before", before), ("interrupt_after", after)] {
             if let Some(OneOrMany::One(name)) = which.filter(|which| which.as_slice() != ["*"]) {
-                return Err(ApiError::invalid(format!("`{key}` is a list of nodes or `*`, and not `{name}`")));
+                return Err(ApiError::invalid(format!("`{key}` must be a list of nodes or `*`, not `{name}`")));
             }
             let other = |name: &&String| !matches!(name.as_str(), "*" | "model" | "tools");
             if let Some(name) = which.and_then(|nodes| nodes.as_slice().iter().find(other)) {
                 return Err(ApiError::invalid(format!(
-                    "`{key}` has `{name}`, which is no node; those are model and tools, and * for both"
+                    "`{key}` has `{name}`, which is not a node; the nodes are model and tools, and * for both"
                 )));
             }
         }

@@ -80,7 +80,7 @@ impl TryFrom<Map<String, Value>> for NewRun {
 
     fn try_from(body: Map<String, Value>) -> Result<Self, String> {
         if let Some(field) = NOT_NULL.into_iter().find(|field| body.get(*field).is_some_and(Value::is_null)) {
-            return Err(format!("`{field}` is null; leave it out"));
+            return Err(format!("`{field}` is null; omit it"));
         }
         serde_json::from_value(Value::Object(body)).map(Self).map_err(|error| error.to_string())
     }
@@ -163,7 +163,7 @@ pub(crate) fn mirror(config: &mut Option<Map<String, Value>>, context: &mut Opti
         Some(given) if !given.is_empty() => {
             if !own.is_empty() && own != *given {
                 return Err(ApiError::bad_request(
-                    "both `config.configurable` and `context` are given; give `context` alone, which is its later name",
+                    "both `config.configurable` and `context` are given; give only `context`, its newer name",
                 ));
             }
             configured.extend(given.clone());
@@ -180,13 +180,13 @@ fn check_config(config: &Map<String, Value>) -> Result<()> {
     let is_texts = |value: &Value| value.as_array().is_some_and(|list| list.iter().all(Value::is_string));
     let wrong = |key: &str, fits: &dyn Fn(&Value) -> bool| config.get(key).is_some_and(|value| !fits(value));
     if wrong("recursion_limit", &|value| value.is_i64() || value.is_u64()) {
-        return Err(ApiError::invalid("`config.recursion_limit` is a whole number"));
+        return Err(ApiError::invalid("`config.recursion_limit` must be a whole number"));
     }
     if wrong("tags", &is_texts) {
-        return Err(ApiError::invalid("`config.tags` is a list of texts"));
+        return Err(ApiError::invalid("`config.tags` must be a list of strings"));
     }
     if wrong("configurable", &Value::is_object) {
-        return Err(ApiError::invalid("`config.configurable` is an object"));
+        return Err(ApiError::invalid("`config.configurable` must be an object"));
     }
     Ok(())
 }
@@ -313,7 +313,7 @@ impl RunCreate {
         mirror(&mut self.config.clone(), &mut self.context.clone())?;
         if self.resume().is_some() && thread.is_none() {
             return Err(ApiError::bad_request(
-                "`command.resume` answers what a thread asks; a run without one asks nothing",
+                "`command.resume` answers a thread's interrupts; a run without a thread has none",
             ));
         }
         if let (Some(resume), Some(thread)) = (self.resume(), thread) {
@@ -388,5 +388,5 @@ async fn refuse_lone_result(app: &App, schema: &Arc<Schema>, input: &Value, thre
             return Ok(());
         }
     }
-    Err(ApiError::invalid(format!("messages[{at}] is a result of `{call}`, and no call before it has this id")))
+    Err(ApiError::invalid(format!("messages[{at}] is the result of `{call}`, but no earlier call has this id")))
 }

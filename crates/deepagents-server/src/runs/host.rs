@@ -19,7 +19,7 @@ use crate::error::{ApiError, Result};
 /// processes accepted for it are picked up first.
 pub(super) async fn admit(app: &Arc<App>, thread: &str, exists: bool, strategy: Strategy) -> Result<()> {
     if *app.closing.borrow() {
-        return Err(ApiError::unavailable("the server is about to end; ask the next one"));
+        return Err(ApiError::unavailable("the server is shutting down; ask the next one"));
     }
     if exists {
         others::take_up(app, thread).await?;
@@ -32,7 +32,7 @@ pub(super) async fn admit(app: &Arc<App>, thread: &str, exists: bool, strategy: 
     if let Some(most) = limits.runs_at_once
         && open::count_of(app, caller.id()).await? >= most
     {
-        let detail = format!("{most} runs are under way, which is as many as you may have; wait for one to end");
+        let detail = format!("{most} runs are in progress, the most you may have; wait for one to end");
         return Err(ApiError::new(StatusCode::TOO_MANY_REQUESTS, detail));
     }
     app.spending.admit(app, caller.id(), limits).await

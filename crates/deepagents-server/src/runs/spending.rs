@@ -142,11 +142,13 @@ impl SpendingTracker {
 
     async fn admit(&self, model: &dyn ChatModel) -> Result<(), ModelError> {
         if model.profile().price.is_none() {
-            let why = format!("the price of {} is not known, so that its use cannot be limited", model.name());
+            let why = format!("the price of {} is not known, so its use cannot be limited", model.name());
             return Err(ModelError::Auth(why.as_str().into()));
         }
         let checked = self.app.spending.check(&self.app, &self.owner, &self.limits).await;
-        match checked.map_err(|error| ModelError::transport(format!("what was spent cannot be read: {error}")))? {
+        match checked
+            .map_err(|error| ModelError::transport(format!("the amount spent so far cannot be read: {error}")))?
+        {
             Some((why, _)) => Err(ModelError::Auth(why.as_str().into())),
             None => Ok(()),
         }

@@ -25,7 +25,9 @@ const ALIVE: Duration = Duration::from_secs(5);
 pub(crate) async fn ended(app: &App, run: &LiveRun) -> Result<()> {
     run.ended().await;
     if *app.closing.borrow() && run.record().status.is_open() {
-        return Err(ApiError::unavailable("the server ends, and the run goes on at the next one; ask for it there"));
+        return Err(ApiError::unavailable(
+            "the server is shutting down; the run continues on the next one, so ask for it there",
+        ));
     }
     Ok(())
 }

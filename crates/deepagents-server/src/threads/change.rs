@@ -68,7 +68,7 @@ pub(super) fn node(name: &str) -> Result<Node> {
         "__end__" => Node::End,
         other => {
             return Err(ApiError::bad_request(format!(
-                "`{other}` is no node; those are __start__, model, tools and __end__"
+                "`{other}` is not a node; the nodes are __start__, model, tools and __end__"
             )));
         }
     })

@@ -25,13 +25,13 @@ impl Paths {
     /// Returns an error if there are too many paths or one is invalid.
     pub(super) fn read(paths: &Map<String, Value>) -> Result<Self> {
         if paths.len() > MOST {
-            return Err(ApiError::invalid(format!("`extract` has {} paths, {MOST} are the most", paths.len())));
+            return Err(ApiError::invalid(format!("`extract` has {} paths; the maximum is {MOST}", paths.len())));
         }
         let read = |(name, path): (&String, &Value)| {
             let steps = path.as_str().and_then(steps).ok_or_else(|| {
                 let roots = ROOTS.join(", ");
                 ApiError::invalid(format!(
-                    "`extract.{name}` is no path, such as `values.messages[-1].content`; it begins with one of {roots}"
+                    "`extract.{name}` is not a path such as `values.messages[-1].content`; it must begin with one of {roots}"
                 ))
             })?;
             Ok((name.clone(), steps))

@@ -38,7 +38,7 @@ impl TryFrom<usize> for Limit {
     type Error = &'static str;
 
     fn try_from(limit: usize) -> Result<Self, Self::Error> {
-        if (1..=1000).contains(&limit) { Ok(Self(limit)) } else { Err("a limit is 1 to 1000") }
+        if (1..=1000).contains(&limit) { Ok(Self(limit)) } else { Err("a limit must be 1 to 1000") }
     }
 }
 
@@ -80,7 +80,7 @@ impl<'a> Fields<'a> {
         let select = select.filter(|select| !select.is_empty());
         match select.into_iter().flatten().find(|field| !known.contains(&field.as_str())) {
             Some(field) => Err(ApiError::invalid(format!(
-                "`select` has `{field}`, which is no field; those are {}",
+                "`select` has `{field}`, which is not a field; the fields are {}",
                 known.join(", ")
             ))),
             None => Ok(Self(select)),

@@ -19,7 +19,7 @@ use crate::ids;
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(
     untagged,
-    expecting = "`ttl` is a number of minutes, or {\"ttl\": minutes, \"strategy\": \"delete\" or \"keep_latest\"}"
+    expecting = "`ttl` must be a number of minutes, or {\"ttl\": minutes, \"strategy\": \"delete\" or \"keep_latest\"}"
 )]
 pub(super) enum Ttl {
     Minutes(f64),
@@ -39,7 +39,7 @@ impl Ttl {
         };
         match Duration::try_from_secs_f64(minutes * 60.0) {
             Ok(life) if !life.is_zero() && Timestamp::now().checked_add(life).is_ok() => Ok((minutes, strategy)),
-            _ => Err(ApiError::invalid("`ttl` is a number of minutes, more than none")),
+            _ => Err(ApiError::invalid("`ttl` must be a number of minutes above 0")),
         }
     }
 }

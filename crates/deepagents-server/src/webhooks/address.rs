@@ -46,11 +46,11 @@ impl WebhookPolicy {
 
     /// Rejects a URL that is recognisably not allowed, without a DNS lookup.
     pub(super) fn check(&self, url: &str) -> Result<(), String> {
-        let address: Uri = url.parse().map_err(|_| format!("`{url}` is no address"))?;
+        let address: Uri = url.parse().map_err(|_| format!("`{url}` is not a valid address"))?;
         let host = address.host().filter(|host| !host.is_empty()).ok_or("a webhook needs a host")?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
         if address.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err("a webhook's address has no user and password".to_owned());
+            return Err("a webhook's address may not have a user or password".to_owned());
         }
         let is_tls = address.scheme_str() == Some("https");
         let local = is_loopback_name(&host) || host.parse().is_ok_and(|ip: IpAddr| canonical(ip).is_loopback());
@@ -58,7 +58,7 @@ impl WebhookPolicy {
             return Ok(());
         }
         if !is_tls {
-            return Err("a webhook is an https:// address".to_owned());
+            return Err("a webhook must be an https:// address".to_owned());
         }
         if local {
             return Err("webhooks to this machine are not allowed".to_owned());
@@ -92,7 +92,7 @@ impl Resolve for AllowedAddresses {
         Box::pin(async move {
             let found: Vec<_> = lookup_host((host.as_str(), 0)).await?.collect();
             if found.is_empty() || !found.iter().all(|address| policy.allows(&host, address.ip())) {
-                return Err("the host has an address that webhooks may not go to".into());
+                return Err("the host has an address that webhooks may not be sent to".into());
             }
             Ok(Box::new(found.into_iter()) as Addrs)
         })

@@ -155,7 +155,7 @@ fn serialized(value: &Value) -> Cow<'_, Value> {
 }
 
 #[derive(Deserialize)]
-#[serde(expecting = "a message: a text, a pair of a role and a content, or an object with `role` and `content`")]
+#[serde(expecting = "a message: a string, a pair of a role and a content, or an object with `role` and `content`")]
 struct Wire {
     #[serde(alias = "type")]
     role: String,
@@ -196,8 +196,9 @@ impl WireCall {
         };
         let args = match &function.arguments {
             Value::String(text) if text.trim().is_empty() => Value::Object(Map::new()),
-            Value::String(text) => serde_json::from_str(text)
-                .map_err(|error| format!("the arguments of the call of {} are no JSON: {error}", function.name))?,
+            Value::String(text) => serde_json::from_str(text).map_err(|error| {
+                format!("the arguments of the call of {} are not valid JSON: {error}", function.name)
+            })?,
             other => other.clone(),
         };
         Ok(Block::call(id, function.name, args))
@@ -232,7 +233,7 @@ impl Wire {
             }),
             "remove" | "RemoveMessage" if id == "__remove_all__" => return Ok(MessageOp::RemoveAll),
             "remove" | "RemoveMessage" if !id.is_empty() => return Ok(MessageOp::Remove(id)),
-            other => return Err(format!("`{other}` is no role; roles are user, assistant, tool and system")),
+            other => return Err(format!("`{other}` is not a role; roles are user, assistant, tool and system")),
         })))
     }
 }
@@ -243,7 +244,7 @@ fn content(value: &Value) -> Result<Vec<Block>, String> {
         Value::String(text) if text.is_empty() => Ok(Vec::new()),
         Value::String(text) => Ok(vec![Block::text(text.as_str())]),
         Value::Array(blocks) => blocks.iter().map(content_block).collect(),
-        _ => Err("content must be a text or a list of blocks".to_owned()),
+        _ => Err("content must be a string or a list of blocks".to_owned()),
     }
 }
 
@@ -259,9 +260,9 @@ fn content_block(value: &Value) -> Result<Block, String> {
             image(url.ok_or("an image block needs `image_url`")?)
         }
         kind @ ("image" | "audio" | "video" | "file") => media(kind, block),
-        other => {
-            Err(format!("blocks of type `{other}` cannot be taken; text, image_url, image, audio, video and file can"))
-        }
+        other => Err(format!(
+            "blocks of type `{other}` are not supported; text, image_url, image, audio, video and file are"
+        )),
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn open_interrupts(thread: &str, state: &State) -> Vec<OpenInterrupt>
 /// interrupt ids to such objects.
 pub(crate) fn read_resume(open: &[OpenInterrupt], resume: &Value) -> Result<Vec<(String, Decision)>, String> {
     if open.is_empty() {
-        return Err("nothing waits for an answer".to_owned());
+        return Err("nothing is waiting for an answer".to_owned());
     }
     let by_id = resume
         .as_object()
@@ -74,7 +74,7 @@ pub(crate) fn read_resume(open: &[OpenInterrupt], resume: &Value) -> Result<Vec<
     let mut given = decisions(resume)?.into_iter();
     let wanted: usize = open.iter().map(|interrupt| interrupt.inner.action_requests.len()).sum();
     if given.len() != wanted {
-        return Err(format!("{} decisions were given, and {wanted} calls wait", given.len()));
+        return Err(format!("{} decisions were given, but {wanted} calls are waiting", given.len()));
     }
     let mut answers = Vec::new();
     for interrupt in open {
@@ -88,6 +88,6 @@ fn decisions(value: &Value) -> Result<Vec<Value>, String> {
     match value.get("decisions").unwrap_or(value) {
         Value::Array(list) => Ok(list.clone()),
         Value::Object(one) if one.contains_key("type") => Ok(vec![Value::Object(one.clone())]),
-        _ => Err("an answer is {\"decisions\": [{\"type\": \"approve\"}, …]}".to_owned()),
+        _ => Err("an answer must be {\"decisions\": [{\"type\": \"approve\"}, …]}".to_owned()),
     }
 }

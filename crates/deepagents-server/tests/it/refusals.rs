@@ -193,15 +193,15 @@ async fn an_items_place_is_labels_without_dots_and_its_fields_are_found_by_their
         assert_eq!(json!(keys), expected, "{filter}");
     }
     for (filter, told) in [
-        (json!("n"), "`filter` is an object of fields, not a text"),
-        (json!([1]), "`filter` is an object of fields, not a list"),
-        (json!(true), "`filter` is an object of fields, not true or false"),
-        (json!({"n": {"$gt": null}}), "`$gt` of `n` takes a number or a text, not null"),
-        (json!({"n": {"$lte": [1]}}), "`$lte` of `n` takes a number or a text, not a list"),
-        (json!({"d": {"e": {"$lt": {}}}}), "`$lt` of `d.e` takes a number or a text, not an object"),
-        (json!({"n": {"$gt": 1, "x": 2}}), "`x` is no comparison; those are $eq, $ne, $gt, $gte, $lt and $lte"),
-        (json!({"n": {"$in": [1]}}), "`$in` is no comparison; those are $eq, $ne, $gt, $gte, $lt and $lte"),
-        (json!({"l": [{"$gt": 0}]}), "`filter` compares inside of the list of `l`; a list is compared as a whole"),
+        (json!("n"), "`filter` must be an object of fields, not a string"),
+        (json!([1]), "`filter` must be an object of fields, not a list"),
+        (json!(true), "`filter` must be an object of fields, not true or false"),
+        (json!({"n": {"$gt": null}}), "`$gt` of `n` takes a number or a string, not null"),
+        (json!({"n": {"$lte": [1]}}), "`$lte` of `n` takes a number or a string, not a list"),
+        (json!({"d": {"e": {"$lt": {}}}}), "`$lt` of `d.e` takes a number or a string, not an object"),
+        (json!({"n": {"$gt": 1, "x": 2}}), "`x` is not a comparison; use $eq, $ne, $gt, $gte, $lt or $lte"),
+        (json!({"n": {"$in": [1]}}), "`$in` is not a comparison; use $eq, $ne, $gt, $gte, $lt or $lte"),
+        (json!({"l": [{"$gt": 0}]}), "`filter` cannot compare inside the list of `l`; lists are compared as a whole"),
     ] {
         let body = json!({"namespace_prefix": ["b"], "filter": filter});
         let (status, answer) = client.send(Method::POST, "/store/items/search", &body).await;

@@ -86,8 +86,8 @@ impl App {
 }
 
 const EFFORTS: [(&str, &str); 4] = [
-    ("off", "as the model does by itself"),
+    ("off", "the model's default"),
     ("low", "a quick answer"),
     ("medium", "between the two"),
-    ("high", "a slow and careful one"),
+    ("high", "a slow and careful answer"),
 ];

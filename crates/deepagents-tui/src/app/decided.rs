@@ -62,7 +62,7 @@ impl App {
             match before(&question).filter(|_| is_left) {
                 Some(kept) => {
                     let call = crate::view::call_title(&question.request.tool, &question.request.args);
-                    self.note(format!("you have decided before: {}: {call}", kept.word()), false);
+                    self.note(format!("you already decided: {}: {call}", kept.word()), false);
                     self.questions.decide_before(question, kept.decided.clone());
                 }
                 None => drop(self.questions.ask(question, None)),

@@ -237,7 +237,7 @@ impl Form {
                 _ => 0,
             };
             if chosen.is_empty() {
-                return Filled::Wrong("nothing is chosen; Space takes what is marked".to_owned());
+                return Filled::Wrong("nothing is chosen; press Space to choose the marked one".to_owned());
             }
             if chosen.contains(&count) {
                 self.at = 1;
@@ -338,13 +338,13 @@ impl Field {
         match &self.input {
             FieldInput::Text { editor, .. } if editor.text().trim().is_empty() => match self.required {
                 true if self.name.is_empty() => Err("the answer is empty".to_owned()),
-                true => Err("this has to be filled in".to_owned()),
+                true => Err("this is required".to_owned()),
                 false => Ok(None),
             },
             FieldInput::Text { editor, number: true } => {
                 let text = editor.expanded();
                 let number: Result<serde_json::Number, _> = serde_json::from_str(text.trim());
-                number.map(|number| Some(number.into())).map_err(|_| format!("`{}` is no number", text.trim()))
+                number.map(|number| Some(number.into())).map_err(|_| format!("`{}` is not a number", text.trim()))
             }
             FieldInput::Text { editor, .. } => Ok(Some(Value::String(editor.expanded()))),
             FieldInput::Choice { options, selected } => Ok(options.get(*selected).map(|option| option.value.clone())),

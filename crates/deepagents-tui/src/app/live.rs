@@ -161,7 +161,7 @@ impl Live {
                     self.told.clone_from(reason);
                     let pause = duration::show(Duration::from_millis(*retry_after_ms));
                     let what = if *requested {
-                        format!("the provider asks to wait {pause}, then it is tried again")
+                        format!("the provider asks to wait {pause} before trying again")
                     } else {
                         "trying again".to_owned()
                     };

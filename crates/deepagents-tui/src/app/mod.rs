@@ -133,13 +133,13 @@ impl App {
             }
             Event::EffortSet(Ok(effort)) => {
                 self.effort = effort;
-                let text = effort.map_or("as the model does by itself", Effort::as_str);
+                let text = effort.map_or("the model's default", Effort::as_str);
                 self.note(format!("effort: {text}"), false);
             }
             Event::EffortSet(Err(problem)) => self.note(problem, true),
             Event::StatusLine(line) => self.status_line = line,
             Event::KeySaved(Ok(model)) => {
-                self.note("the key is kept; you can begin", false);
+                self.note("the key is stored; you can begin", false);
                 return self.use_model(&model);
             }
             Event::KeySaved(Err(problem)) => {
@@ -242,7 +242,7 @@ impl App {
             let names: Vec<String> =
                 connected.offered.iter().map(|offered| format!("{} {}", offered.kind, offered.name)).collect();
             let names = crate::text::shorten(&names.join(", "), 200);
-            self.note(format!("this directory brings {names}: not in use before you agree with /trust"), false);
+            self.note(format!("this directory contains {names}: not used until you agree with /trust"), false);
         }
         self.session.problem = None;
         self.without_model = false;

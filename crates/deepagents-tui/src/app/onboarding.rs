@@ -23,7 +23,7 @@ impl App {
         // Entries that need no key come first, as the list may be longer than the screen.
         let mut rows = vec![
             row(LOCAL, "a model on this machine", "Ollama, llama.cpp or vLLM; no key"),
-            row(DEMO, "none: show me the demonstration", "a real agent, a script in the place of the model"),
+            row(DEMO, "none: show me the demonstration", "a real agent, with a script in place of the model"),
         ];
         rows.extend(self.providers.iter().map(|(name, detail)| row(name, name, detail)));
         self.overlay = Overlay::Picker(Picker::new(Choices { of: ListOf::Providers, rows }));
@@ -36,7 +36,7 @@ impl App {
             return;
         }
         if !name.is_empty() {
-            self.note(format!("there is no provider `{name}` whose key could be given; choose one"), true);
+            self.note(format!("there is no provider `{name}` that takes a key; choose one"), true);
         }
         self.choose_provider();
     }
@@ -74,7 +74,7 @@ impl App {
     /// Tells a user who enters no key how to continue.
     pub(super) fn without_key(&mut self) {
         if self.session.connected.is_none() {
-            self.note("there is no model yet: /auth gives a key, /model NAME uses a model, /quit ends", false);
+            self.note("there is no model yet: /auth to enter a key, /model NAME to use a model, /quit to end", false);
         }
     }
 }

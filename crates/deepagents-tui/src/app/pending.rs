@@ -280,7 +280,7 @@ impl Questions {
 
     /// Returns the decision that an edited text makes.
     pub(crate) fn edited(&self, text: &str) -> Result<Decision, String> {
-        let pending = self.current().ok_or("nothing waits any more")?;
+        let pending = self.current().ok_or("nothing is waiting any more")?;
         let request = &pending.request;
         let args = if is_command(&request.tool) {
             if text.trim().is_empty() {
@@ -292,7 +292,7 @@ impl Questions {
             }
             args
         } else {
-            serde_json::from_str(text).map_err(|error| format!("the arguments are no JSON: {error}"))?
+            serde_json::from_str(text).map_err(|error| format!("the arguments are not valid JSON: {error}"))?
         };
         let edited = EditedAction { name: request.tool.clone(), args };
         let taken = pending.tool.as_ref().map_or(Ok(()), |tool| request.check_edit(&edited, tool));

@@ -51,7 +51,7 @@ impl Picker {
             (ListOf::Efforts, _) => "How much the model thinks",
             (ListOf::Themes, _) => "Colours",
             (ListOf::SubAgents, _) => "Sub-agents of this conversation",
-            (ListOf::Providers, _) => "Which provider have you a key of?",
+            (ListOf::Providers, _) => "Which provider do you have a key for?",
             (ListOf::Checkpoints, Stage::Confirm(_)) => "Go back",
             (ListOf::Checkpoints, _) => "Go back to before",
         }

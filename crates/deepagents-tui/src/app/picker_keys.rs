@@ -22,10 +22,10 @@ impl App {
     pub(super) fn choose(&mut self, choices: Choices) -> Vec<Effect> {
         if choices.rows.is_empty() {
             let text = match choices.of {
-                ListOf::Threads => "there are no earlier threads of this directory",
+                ListOf::Threads => "this directory has no earlier threads",
                 ListOf::Checkpoints => "there is no message to go back to",
                 ListOf::Models => {
-                    "no model is known by name: start a server of models, such as `ollama serve`, or give a name: /model NAME"
+                    "no models are known by name: start a model server, such as `ollama serve`, or give a name: /model NAME"
                 }
                 ListOf::SubAgents => "there were no sub-agents in this conversation",
                 ListOf::Efforts | ListOf::Themes | ListOf::Providers => "there is nothing to choose from",

@@ -145,7 +145,7 @@ impl App {
             KeyCode::Char('a' | 'A') => {
                 let rule = self.session_rule()?;
                 self.questions.allow(&rule);
-                self.hint = Some(format!("{rule}: not asked about any more in this session"));
+                self.hint = Some(format!("{rule}: no longer asked about in this session"));
                 let mut effects = vec![Effect::Allow(rule)];
                 effects.extend(self.answer_if_decided());
                 effects
@@ -184,7 +184,7 @@ impl App {
         match key.code {
             KeyCode::Char('y' | 'Y') | KeyCode::Enter if plain => {
                 self.questions.remember(&rule);
-                self.hint = Some(format!("{rule}: not asked about any more in this directory"));
+                self.hint = Some(format!("{rule}: no longer asked about in this directory"));
                 if let Some(connected) = &mut self.session.connected {
                     connected.remembered.push(rule.clone());
                 }

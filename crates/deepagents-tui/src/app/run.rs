@@ -50,7 +50,7 @@ impl App {
         use deepagents::MiddlewareEvent as Event;
         match event {
             Event::ConversationCompacted { evicted, tokens_before, .. } => self.note(
-                format!("the context was full ({tokens_before} tokens): {evicted} messages were put into a summary"),
+                format!("the context was full ({tokens_before} tokens): {evicted} messages were summarised"),
                 false,
             ),
             Event::CompactionFailed { error } => {
@@ -126,7 +126,7 @@ impl App {
         match &end.stop {
             Ok(FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended) => {
                 if did_nothing {
-                    self.note("there is nothing to go on with: the last run has ended", false);
+                    self.note("there is nothing to resume: the last run has ended", false);
                 }
                 effects.extend(self.next_waiting());
                 if self.mode == Mode::Plan && !self.is_busy() && self.lays_out_plan() {
@@ -203,10 +203,10 @@ impl App {
                 let open: Vec<String> = open.iter().map(|tool| shorten(tool, 40)).collect();
                 let was = if open.len() > 1 { "were" } else { "was" };
                 let open = if open.is_empty() { "a call".to_owned() } else { open.join(", ") };
-                let told = if decided.is_empty() { "" } else { "; what you decided is told with it" };
+                let told = if decided.is_empty() { "" } else { "; your other decisions are sent with it" };
                 self.left = decided;
                 self.note(
-                    format!("interrupted: {open} {was} not decided on and not done; say what to do instead{told}"),
+                    format!("interrupted: {open} {was} left undecided and not run; say what to do instead{told}"),
                     false,
                 );
                 self.give_back();

@@ -50,7 +50,7 @@ impl App {
             return Vec::new();
         }
         if self.beside.is_some() || matches!(self.work, Work::Shell(_)) {
-            self.note("a command of yours is under way; this one can be run after it", true);
+            self.note("a command of yours is still running; run this one after it", true);
             self.editor.set(format!("{}{command}", if shared { "!" } else { "!!" }));
             return Vec::new();
         }
@@ -71,12 +71,12 @@ impl App {
             if !known.iter().any(|known| *known == name) {
                 let known: Vec<&str> = known.iter().map(|name| name.as_str()).collect();
                 let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                self.note(format!("there is no skill `{name}`; there are: {known}"), true);
+                self.note(format!("there is no skill `{name}`; the skills are: {known}"), true);
                 return Vec::new();
             }
         }
         if self.is_busy() {
-            self.note("something is under way; the skill can be used after it", true);
+            self.note("something is in progress; use the skill after it", true);
             self.editor.set(shown);
             return Vec::new();
         }
@@ -97,7 +97,7 @@ impl App {
         }
         let is_it = |offered: &&crate::host::Offered| offered.kind == "command" && offered.name == name;
         if connected.is_some_and(|connected| connected.offered.iter().any(|offered| is_it(&offered))) {
-            self.note(format!("/{name} comes from this directory: it is in use once you agree with /trust"), true);
+            self.note(format!("/{name} comes from this directory: it can be used once you agree with /trust"), true);
             return Vec::new();
         }
         let guess = nearest(name).map(|known| format!("; did you mean /{known}?")).unwrap_or_default();
@@ -122,7 +122,7 @@ impl App {
             "threads" => return vec![Effect::List(ListOf::Threads)],
             "resume" if args.is_empty() => {
                 if self.is_busy() {
-                    self.note("something is under way", true);
+                    self.note("something is in progress", true);
                     return Vec::new();
                 }
                 self.begin(Work::Run);
@@ -131,7 +131,7 @@ impl App {
                 return vec![if left.is_empty() { Effect::Resume } else { Effect::Answer(left) }];
             }
             "resume" => return self.when_idle(Effect::Open(args.to_owned())),
-            "takeover" if self.is_busy() => self.note("something is under way here", true),
+            "takeover" if self.is_busy() => self.note("something is in progress here", true),
             "takeover" => {
                 self.begin(Work::Run);
                 self.resumed_at = Some(self.items.len());
@@ -174,14 +174,14 @@ impl App {
             "doctor" => return show(Subject::Page(Page::Doctor)),
             "bug" => return show(Subject::Page(Page::Bug)),
             "permissions" if args == "clear" => {
-                self.note("everything is asked about again, as the mode says", false);
+                self.note("you are asked about everything again, as the mode says", false);
                 return vec![Effect::ForgetRules];
             }
             "permissions" => return show(Subject::Page(Page::Permissions)),
             "mode" => match args {
                 "" => self.card(
                     "Mode",
-                    format!("{}; {} goes to the next one", self.mode.as_str(), self.keys.name(Action::Mode)),
+                    format!("{}; {} switches to the next one", self.mode.as_str(), self.keys.name(Action::Mode)),
                 ),
                 "ask" => return self.set_mode(Mode::Ask),
                 "auto" => return self.set_mode(Mode::Auto),
@@ -192,7 +192,7 @@ impl App {
                 let mut effects = self.set_mode(Mode::Plan);
                 if args.is_empty() {
                     let key = self.keys.name(Action::Mode);
-                    self.note(format!("nothing is changed from now on; {key} leaves the mode"), false);
+                    self.note(format!("nothing is changed from now on; {key} leaves plan mode"), false);
                 } else {
                     effects.extend(self.send(args.to_owned(), Vec::new()));
                 }
@@ -242,14 +242,14 @@ impl App {
         if self.work == Work::Run && !self.waits && !self.stopping {
             return vec![Effect::SendBack];
         }
-        self.note("there is nothing that could go on in the background", false);
+        self.note("there is nothing to move to the background", false);
         Vec::new()
     }
 
     pub(super) fn use_model(&mut self, name: &str) -> Vec<Effect> {
         // A run that waits for a decision makes no model call before it.
         if self.is_busy() && !self.waits {
-            self.note(format!("model: {name}, once the turn has ended"), false);
+            self.note(format!("model: {name}, after this turn"), false);
             self.next_model = Some(name.to_owned());
             return Vec::new();
         }
@@ -269,7 +269,7 @@ impl App {
 
     pub(super) fn use_effort(&mut self, word: &str) -> Vec<Effect> {
         if self.is_busy() {
-            self.note("the effort can be changed once the turn has ended", true);
+            self.note("the effort can be changed after this turn", true);
             return Vec::new();
         }
         let effort = match (word, Effort::from_word(word)) {

@@ -190,7 +190,7 @@ impl App {
             lines: vec![
                 format!("deepagents {}", session.version),
                 format!("{} · {}", session.model, session.directory),
-                "/help tells commands and keys".to_owned(),
+                "/help shows commands and keys".to_owned(),
             ],
         };
         Self {
@@ -254,7 +254,7 @@ impl App {
 
     /// Returns the notice for something that is not possible while work is in progress.
     pub(super) fn stop_first(&self) -> String {
-        format!("stop what is under way first ({})", self.keys.name(Action::Stop))
+        format!("stop what is in progress first ({})", self.keys.name(Action::Stop))
     }
 
     /// Returns whether the display changes without an event, such as by a clock or a spinner.

@@ -14,7 +14,7 @@ impl App {
         let waiting = std::mem::take(&mut self.waiting);
         let effects = self.opened(Opened::default());
         self.note(
-            format!("it goes on in the background: /resume {short} shows it, as does `deepagents attach {short}`"),
+            format!("it continues in the background: /resume {short} shows it, as does `deepagents attach {short}`"),
             false,
         );
         // Messages that the run has not received yet return to the input.
@@ -57,7 +57,7 @@ impl App {
             self.came_back = true;
         }
         if !opened.waiting.is_empty() {
-            self.note("what had not been told yet when the program was ended is in the input again", false);
+            self.note("messages that were not sent before the program ended are back in the input", false);
             self.edit_again(opened.waiting.into_iter().map(QueuedMessage::until_the_end).collect());
         }
         self.questions_wait(opened.questions, &opened.decided);
@@ -75,9 +75,9 @@ impl App {
             if self.questions.current().is_some_and(|question| !is_open(&question.request.id)) {
                 let mine = match self.questions.decided() {
                     [] => "",
-                    _ => "; its answers count, not what you had decided here",
+                    _ => "; its answers count, not what you decided here",
                 };
-                self.note(format!("what was asked here was answered in the other window{mine}"), false);
+                self.note(format!("the question was answered in the other window{mine}"), false);
             }
             self.questions.clear();
             self.idle();
@@ -93,7 +93,7 @@ impl App {
             (self.repaint, self.reopened) = (true, true);
             self.items.truncate(1);
             self.items.extend(opened.items);
-            self.note("another program went back in this thread; this is what is left", false);
+            self.note("another program rewound this thread; this is what is left", false);
         } else {
             let added = beyond(&self.items, opened.items);
             if added.is_empty() && opened.note.is_none() && opened.questions.is_empty() {
@@ -118,9 +118,9 @@ impl App {
         let opened = opened.unwrap_or_default();
         let (from, mut items, note) = if is_deleted {
             self.session.thread = None;
-            (1, Vec::new(), Some("another program has deleted this thread; a new one begins with the message"))
+            (1, Vec::new(), Some("another program has deleted this thread; your message starts a new one"))
         } else if went_back(before, &opened.items) {
-            (1, opened.items, Some("another program went back in this thread; this is what is left"))
+            (1, opened.items, Some("another program rewound this thread; this is what is left"))
         } else {
             (sent, beyond(before, opened.items), None)
         };

@@ -48,8 +48,9 @@ impl Screens {
     ) -> Result<String, String> {
         self.finish_writing().await;
         let file = tempfile::Builder::new().prefix("message-").suffix(".md").tempfile();
-        let mut file = file.map_err(|error| format!("no file for the editor can be made: {error}"))?;
-        file.write_all(text.as_bytes()).map_err(|error| format!("the text cannot be given to the editor: {error}"))?;
+        let mut file = file.map_err(|error| format!("no file for the editor can be created: {error}"))?;
+        file.write_all(text.as_bytes())
+            .map_err(|error| format!("the text for the editor cannot be written: {error}"))?;
         let path = file.into_temp_path();
         surface.leave();
         let frame = surface.take();
@@ -69,10 +70,9 @@ impl Screens {
         let (columns, rows) = size();
         (self.app.size, self.app.repaint) = ((columns, rows), true);
         match status {
-            Ok(status) if status.success() => {
-                std::fs::read_to_string(&path).map_err(|error| format!("what the editor left cannot be read: {error}"))
-            }
-            Ok(status) => Err(format!("the editor `{editor}` ended with {status}; the text stays as it was")),
+            Ok(status) if status.success() => std::fs::read_to_string(&path)
+                .map_err(|error| format!("the text from the editor cannot be read: {error}")),
+            Ok(status) => Err(format!("the editor `{editor}` ended with {status}; the text is unchanged")),
             Err(error) => Err(format!("the editor `{editor}` cannot be run: {error}")),
         }
     }

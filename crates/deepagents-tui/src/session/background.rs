@@ -44,7 +44,7 @@ impl Session {
         });
         self.tell(match sent {
             Some(thread) => Event::SentBack { thread },
-            None => Event::Notice { text: "it has not begun yet; try it again".to_owned(), bad: true },
+            None => Event::Notice { text: "it has not started yet; try again".to_owned(), bad: true },
         });
     }
 
@@ -67,7 +67,7 @@ impl Session {
             unsent: None,
         })));
         self.tell(Event::Notice {
-            text: "the run in the background is told so before its next step".to_owned(),
+            text: "the run in the background reads this before its next step".to_owned(),
             bad: false,
         });
         true
@@ -79,7 +79,7 @@ impl Session {
         let short: String = thread.chars().take(8).collect();
         let (what, waits) = match result {
             Ok(outcome) if outcome.stop == FinishReason::Interrupted => (format!("{short} waits for a decision"), true),
-            Ok(outcome) if outcome.stop == FinishReason::Suspended => (format!("{short} goes on elsewhere"), false),
+            Ok(outcome) if outcome.stop == FinishReason::Suspended => (format!("{short} continues elsewhere"), false),
             Ok(outcome) => (format!("{short} is done: {}", outcome.stop.reason()), false),
             Err(error) => (format!("{short} failed: {}", self.host.explain_failure(&error)), true),
         };
@@ -223,9 +223,9 @@ impl Session {
                     opened.questions = this.open_questions(&connection, &state).await;
                     opened.hide_asked();
                     let what = match (waits, opened.questions.is_empty()) {
-                        (true, false) => "the other program waits for a decision, which can be made here too",
-                        (true, true) => "the other program waits for a decision",
-                        (false, _) => "the other program is done with its turn",
+                        (true, false) => "the other program is waiting for a decision, which you can also make here",
+                        (true, true) => "the other program is waiting for a decision",
+                        (false, _) => "the other program has finished its turn",
                     };
                     opened.note = Some(what.to_owned());
                 }

@@ -30,14 +30,14 @@ impl Session {
             Subject::Agents => ("Sub-agents", self.agents().await?),
             Subject::Skills => ("Skills", self.skills().await?),
             Subject::Servers => match self.host.servers().await {
-                Servers::Listed(text) => ("Servers of tools", text),
+                Servers::Listed(text) => ("MCP servers", text),
                 Servers::Untrusted(text) => {
                     let title = "Trust this directory's servers? They run these commands, outside of a sandbox:";
                     return Ok(trust(title, text));
                 }
                 Servers::Changed(text) => {
                     return Ok(trust(
-                        "Some tools are not what you have agreed to any more. Use them as they are now?",
+                        "Some tools have changed since you agreed to them. Use them as they are now?",
                         text,
                     ));
                 }
@@ -53,8 +53,8 @@ impl Session {
                 let title = match page {
                     Page::Config => "Settings",
                     Page::Doctor => "This machine",
-                    Page::Permissions => "What is not asked about",
-                    Page::Bug => "For a report",
+                    Page::Permissions => "What you are not asked about",
+                    Page::Bug => "For a bug report",
                 };
                 (title, self.program_page(page).await?)
             }
@@ -71,7 +71,7 @@ impl Session {
         let rules = self.policy.rules();
         lines.extend(rules.iter().map(|rule| format!("not asked about in this session: {rule}")));
         if rules.is_empty() {
-            lines.push("in this session nothing was allowed with `a`".to_owned());
+            lines.push("nothing was allowed with `a` in this session".to_owned());
         } else {
             lines.push("/permissions clear asks about them again".to_owned());
         }
@@ -191,16 +191,13 @@ impl Session {
     async fn offers(&self) -> Result<Event, String> {
         let offered = self.host.offered().await?;
         if offered.is_empty() {
-            return Ok(Event::Notice {
-                text: "there is nothing that you have not decided about".to_owned(),
-                bad: false,
-            });
+            return Ok(Event::Notice { text: "there is nothing left to decide about".to_owned(), bad: false });
         }
         let parts: Vec<String> = offered
             .iter()
             .map(|offered| format!("{} {}: {}\n{}", offered.kind, offered.name, offered.about, offered.text))
             .collect();
-        let title = "Use what this directory brings? It steers the agent:".to_owned();
+        let title = "Use these files of this directory? They steer the agent:".to_owned();
         Ok(Event::Trust { of: Trusted::Definitions, title, body: parts.join("\n\n") })
     }
 }
@@ -218,7 +215,7 @@ pub(super) async fn skills(connection: &Connection) -> Vec<(String, String)> {
 fn not_agreed(offered: &[Offered], kind: &str) -> Vec<String> {
     let of_kind = offered.iter().filter(|offered| offered.kind == kind);
     let line = |offered: &Offered| {
-        format!("{:<20} {} (not in use before you agree: /trust)", offered.name, shorten(&offered.about, 300))
+        format!("{:<20} {} (not used until you agree: /trust)", offered.name, shorten(&offered.about, 300))
     };
     of_kind.map(line).collect()
 }

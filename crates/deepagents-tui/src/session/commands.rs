@@ -106,7 +106,7 @@ impl Session {
         };
         let status = tokio::time::timeout(PATIENCE, running)
             .await
-            .map_err(|_| format!("it took more than {} seconds", PATIENCE.as_secs()))?
+            .map_err(|_| format!("it took longer than {} seconds", PATIENCE.as_secs()))?
             .map_err(|error| error.to_string())?;
         group.let_go();
         if !status.success() {

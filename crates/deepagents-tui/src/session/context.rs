@@ -110,9 +110,9 @@ fn drawn(parts: &[Part], used: u64, window: Option<u64>) -> String {
             grouped(all),
             grouped(window)
         ),
-        None => format!("{bar}\n{} tokens in use; how many the model takes is not known", grouped(all)),
+        None => format!("{bar}\n{} tokens in use; the model's context window is not known", grouped(all)),
     };
-    out += if used > 0 { ", about:" } else { ", as an estimate:" };
+    out += if used > 0 { ", about:" } else { ", estimated:" };
     for (part, fill) in parts.iter().zip(FILLS) {
         out += &format!("\n{fill} {:<20} {:>10}", part.name, grouped(part.tokens));
     }

@@ -10,11 +10,11 @@ use super::Session;
 /// Reports why a conversation was not exported to the file.
 #[derive(Debug, thiserror::Error)]
 enum ExportError {
-    #[error("`{0}` is not below the directory; name a file that is")]
+    #[error("`{0}` is outside this directory; name a file below it")]
     Outside(String),
-    #[error("`{0}`: `~` is not taken for the home directory here; name a file below this directory")]
+    #[error("`{0}`: `~` does not mean the home directory here; name a file below this directory")]
     Home(String),
-    #[error("{0} is there already and stays as it is; remove it, or name another file")]
+    #[error("{0} already exists and was not changed; remove it, or name another file")]
     Taken(String),
     #[error("{file} cannot be written: {error}")]
     Io { file: String, error: io::Error },
@@ -30,7 +30,7 @@ impl Session {
             this.notice(match written.await {
                 Ok(Ok(path)) => {
                     this.with(|state| state.exported.insert(path));
-                    Ok(format!("the conversation is in {file}"))
+                    Ok(format!("the conversation was written to {file}"))
                 }
                 Ok(Err(error)) => Err(error.to_string()),
                 Err(error) => Err(error.to_string()),

@@ -28,7 +28,7 @@ pub(super) async fn diff(root: &Path) -> Result<String, String> {
     let fresh = git(root, &off, &["ls-files", "--others", "--exclude-standard"]).await?;
     if !fresh.trim().is_empty() {
         text.push_str(if text.is_empty() { "" } else { "\n" });
-        text.push_str(&format!("files that git does not know yet:\n{fresh}"));
+        text.push_str(&format!("untracked files:\n{fresh}"));
     }
     Ok(if text.trim().is_empty() { "nothing has changed".to_owned() } else { text })
 }

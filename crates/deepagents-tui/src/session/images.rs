@@ -35,7 +35,7 @@ impl Session {
             return Message::user(text);
         }
         if connection.agent.model().profile().images == Some(false) {
-            let told = format!("{} takes no images; they are named to it and not shown", connection.model);
+            let told = format!("{} does not accept images; it gets only their names", connection.model);
             self.tell(Event::Notice { text: told, bad: true });
             return Message::user(text);
         }
@@ -166,12 +166,12 @@ fn read(file: &Path, name: &str) -> Result<Option<Media>, String> {
         return Ok(None);
     }
     if about.len() > MOST {
-        return Err(format!("{name} is not sent along: it has more than {} MB", MOST >> 20));
+        return Err(format!("{name} is not sent: it is larger than {} MB", MOST >> 20));
     }
-    let bytes = std::fs::read(file).map_err(|error| format!("{name} is not sent along: {error}"))?;
+    let bytes = std::fs::read(file).map_err(|error| format!("{name} is not sent: {error}"))?;
     let mime = media_type_of(&bytes)
         .filter(|mime| mime.starts_with("image/"))
-        .ok_or_else(|| format!("{name} is not sent along: it is no PNG, JPEG, GIF or WebP"))?;
+        .ok_or_else(|| format!("{name} is not sent: it is not a PNG, JPEG, GIF or WebP"))?;
     let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
     let short = file.file_name().and_then(|name| name.to_str()).unwrap_or(name).to_owned();
     Ok(Some(Media {

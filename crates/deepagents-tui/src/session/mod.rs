@@ -151,8 +151,8 @@ impl Session {
     /// Waits for the agent.
     async fn connection(&self) -> Result<Connection, String> {
         let mut slot = self.slot.subscribe();
-        let connected = slot.wait_for(Option::is_some).await.map_err(|_| "the program ends".to_owned())?;
-        connected.clone().unwrap_or_else(|| Err("the agent is not there".to_owned()))
+        let connected = slot.wait_for(Option::is_some).await.map_err(|_| "the program is ending".to_owned())?;
+        connected.clone().unwrap_or_else(|| Err("the agent is not available".to_owned()))
     }
 
     /// Waits for the agent. Returns an error if it has no model.
@@ -234,7 +234,7 @@ impl Session {
         let this = self.clone();
         self.spawn(async move {
             let problem = this.host.remember(&rule).await.err()?;
-            let text = format!("it is allowed until these screens end, and could not be kept for later: {problem}");
+            let text = format!("it is allowed until you quit, but could not be stored for later: {problem}");
             Some(Event::Notice { text, bad: true })
         });
     }

@@ -87,13 +87,13 @@ impl Session {
 
     async fn delete(&self, id: &str) -> Result<(), String> {
         if self.thread().as_deref() == Some(id) {
-            return Err("this is the thread that is open; leave it first with /new".to_owned());
+            return Err("this thread is open; leave it first with /new".to_owned());
         }
         let connection = self.connection().await?;
         let threads = connection.journal.threads();
         let info = threads.get(id).await.map_err(|error| error.to_string())?;
         if info.is_some_and(|info| is_owned(self, &info)) {
-            return Err("another program works on this thread; it is not deleted".to_owned());
+            return Err("another program is working on this thread; it is not deleted".to_owned());
         }
         threads.delete(id).await.map_err(|error| error.to_string())?;
         Ok(())
@@ -138,7 +138,7 @@ impl Session {
         threads.set_metadata(&copy, metadata).await.map_err(|error| error.to_string())?;
         self.host.adopt(&connection, &copy).await?;
         let mut opened = self.opened(&Begin::Resume(copy)).await?;
-        opened.note.get_or_insert_with(|| "a copy; what is said here does not change the other thread".to_owned());
+        opened.note.get_or_insert_with(|| "this is a copy; messages here do not change the other thread".to_owned());
         Ok(opened)
     }
 

@@ -88,7 +88,7 @@ impl Session {
                 let connection = this.connection().await?;
                 let back = this.go_back(&connection, position, RewindScope::Both).await?;
                 this.with(|state| state.undone.push(back.left));
-                this.after(&connection, "undone; /redo takes that back", back.notes, choice.detail).await
+                this.after(&connection, "undone; /redo reverts that", back.notes, choice.detail).await
             };
             Some(Event::Opened(back.await.map(Box::new)))
         });
@@ -103,7 +103,7 @@ impl Session {
                 let connection = this.connection().await?;
                 let back = this.go_back(&connection, left, RewindScope::Both).await?;
                 this.with(|state| state.undone.pop());
-                this.after(&connection, "done again", back.notes, String::new()).await
+                this.after(&connection, "redone", back.notes, String::new()).await
             };
             Some(Event::Opened(again.await.map(Box::new)))
         });
@@ -194,7 +194,7 @@ async fn planned(files: &LocalBackend, plan: &RestorePlan) -> Vec<Item> {
     let kept = plan
         .conflicts
         .iter()
-        .map(|conflict| note(format!("{}: stays, since somebody else has changed it", conflict.change.path)));
+        .map(|conflict| note(format!("{}: kept, since someone else has changed it", conflict.change.path)));
     let skipped = plan.skipped.iter().map(|skipped| note(format!("{}: stays, {}", skipped.path, skipped.reason)));
     let mut items: Vec<Item> = kept.chain(skipped).collect();
     for change in &plan.changes {
@@ -251,7 +251,7 @@ fn files_told(plan: &RestorePlan, restored: &[VPath], skipped: &[VPath]) -> Vec<
         }
     }
     if !skipped.is_empty() {
-        notes.push(format!("kept, since somebody else has changed them: {}", names(skipped)));
+        notes.push(format!("kept, since someone else has changed them: {}", names(skipped)));
     }
     notes
 }

@@ -29,7 +29,7 @@ use crate::text::shorten;
 /// Maximum bytes of a file for which a pending approval shows the change.
 const PREVIEW: u64 = 1 << 20;
 /// Shown when a decision arrives after somebody else has decided.
-pub(crate) const ANSWERED: &str = "what was asked here was answered in the other window; your answer came too late";
+pub(crate) const ANSWERED: &str = "the question was answered in the other window; your answer came too late";
 /// Maximum characters of a thread's title, which is taken from its first message.
 const TITLE: usize = 80;
 
@@ -83,7 +83,7 @@ impl Session {
         self.spawn(async move {
             let begun = async {
                 let connection = this.ready().await?;
-                let thread = this.thread().ok_or("there is no thread to go on with")?;
+                let thread = this.thread().ok_or("there is no thread to resume")?;
                 if !by_force && let Some(thread) = this.owned(&connection).await? {
                     return Err(if answers.is_empty() { worked_on(&thread) } else { ANSWERED.to_owned() });
                 }
@@ -369,7 +369,7 @@ pub(super) fn price_of(catalogue: &Catalogue, model: &str) -> Option<Price> {
 
 fn worked_on(thread: &str) -> String {
     format!(
-        "another program works on the thread {thread}; wait until it is done there, take it over with /takeover, or begin a \
+        "another program is working on the thread {thread}; wait until it is done, take it over with /takeover, or begin a \
          thread of your own with /new"
     )
 }

@@ -69,7 +69,9 @@ impl Session {
         group.let_go();
         // Processes left in the background may hold the output open indefinitely.
         if !is_read && tokio::time::timeout(REST, reading).await.is_err() {
-            self.tell(Event::ShellOutput("[what it started goes on, and its output is not shown]\n".to_owned()));
+            self.tell(Event::ShellOutput(
+                "[processes that it started are still running; their output is not shown]\n".to_owned(),
+            ));
         }
         Ok(status.code())
     }

@@ -16,7 +16,7 @@ use crate::policy::Mode;
 
 /// Shown while another program works on the thread.
 pub(super) const WORKED_ON: &str =
-    "another program works on this thread; it is shown as it goes on, and /takeover goes on with it here";
+    "another program is working on this thread; you see what it does, and /takeover continues it here";
 /// Maximum number of threads in the list.
 const THREADS: usize = 200;
 
@@ -69,7 +69,7 @@ impl Session {
                 let root = self.noted_now().get("root").cloned().unwrap_or_default();
                 let query = ThreadQuery::default().metadata("root", root).limit(1);
                 let found = connection.journal.threads().list(&query).await.map_err(|error| error.to_string())?;
-                found.into_iter().next().ok_or("there is no thread of this directory yet")?
+                found.into_iter().next().ok_or("this directory has no threads yet")?
             }
         };
         let state = connection.agent.state(&info.id).await.map_err(|error| error.to_string())?;
@@ -110,7 +110,7 @@ impl Session {
     fn unfinished(&self, _connection: &Connection, info: &ThreadInfo, state: &State) -> Option<String> {
         if self.with(|state| state.background.iter().any(|background| background.thread == info.id)) {
             return Some(
-                "it goes on in the background and is shown step by step; what you say is told to it".to_owned(),
+                "it continues in the background and is shown step by step; your messages are sent to it".to_owned(),
             );
         }
         if is_owned(self, info) {
@@ -119,8 +119,8 @@ impl Session {
         let open = open_calls(state);
         match info.status {
             RunStatus::Open | RunStatus::Failed if !open.is_empty() => Some(format!(
-                "the last run was cut off during {}: whether that had an effect is not known, and it is not done again \
-                 by itself. Say how to go on, or /resume",
+                "the last run was cut off during {}: whether that had an effect is not known, and it is not repeated \
+                 automatically. Say how to go on, or /resume",
                 open.join(", ")
             )),
             RunStatus::Open => {
@@ -139,9 +139,10 @@ impl Session {
                 let compacted = connection.agent.compact(&thread).await;
                 this.follow(&connection, thread, LookFirst::No);
                 match compacted {
-                    Ok(Some(count)) => {
-                        Ok(format!("{} became a summary for the model", crate::text::count(count as u64, "message")))
-                    }
+                    Ok(Some(count)) => Ok(format!(
+                        "{} replaced with a summary for the model",
+                        crate::text::count(count as u64, "message")
+                    )),
                     Ok(None) => Ok("there is nothing to compact".to_owned()),
                     Err(error) => Err(format!("the conversation was not compacted: {error}")),
                 }

@@ -19,7 +19,7 @@ pub(super) fn form(
     rows: usize,
 ) -> (Vec<Line<'static>>, Option<(usize, usize)>) {
     let (theme, esc) = (app.theme, app.keys.name(Action::Stop));
-    let own_words = format!("type your answer · ↑ ↓ the others · {esc} stop");
+    let own_words = format!("type your answer · ↑ ↓ other choices · {esc} stop");
     let Some((field, number, count)) = form.current() else { return (Vec::new(), None) };
     let place = if count > 1 { format!(" ({number} of {count})") } else { String::new() };
     let title = format!("{}{place}", visible(&field.title));
@@ -46,8 +46,8 @@ pub(super) fn form(
         FieldInput::Several { options, chosen, selected } => {
             let hint = match form.is_choosing() {
                 true if form.is_own_marked() => own_words,
-                true => format!("↑ ↓ · Space takes or leaves · Enter answers · n no · f no, because… · {esc} stop"),
-                false => format!("↑ ↓ · Space takes or leaves · Enter goes on · {esc} back"),
+                true => format!("↑ ↓ · Space selects · Enter answers · n no · f no, because… · {esc} stop"),
+                false => format!("↑ ↓ · Space selects · Enter goes on · {esc} back"),
             };
             (options, *selected, Some(chosen), hint)
         }

@@ -279,7 +279,7 @@ fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Detail<'_>) -> Ve
         lines.extend(rest_of_title(telling(&call.args), TITLE, columns, theme, fold));
     }
     if call.failed {
-        let text = if call.result.is_empty() { "it did not come to an end" } else { &call.result };
+        let text = if call.result.is_empty() { "it did not finish" } else { &call.result };
         lines.extend(indented(&folded_words(text, columns, theme, fold, 1, 6)));
         return lines;
     }

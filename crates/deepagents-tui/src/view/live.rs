@@ -121,7 +121,7 @@ fn input(app: &App, columns: usize, rows: usize) -> Panel {
     let theme = app.theme;
     let lead = match &app.overlay {
         Overlay::Search { words, skip } if !words.is_empty() && app.history.search(words, *skip).is_none() => {
-            format!("(search: {words}: nothing fits) ")
+            format!("(search: {words}: no match) ")
         }
         Overlay::Search { words, .. } => format!("(search: {words}) "),
         _ => "› ".to_owned(),

@@ -58,14 +58,14 @@ pub(super) fn row(selected: bool, label: &str, detail: &str, columns: usize, the
 /// Renders the input of a provider's key, which shows only its length.
 pub(super) fn secret(app: &App, provider: &str, editor: &Editor, columns: usize) -> Panel {
     let theme = app.theme;
-    let title = format!("The key of {} (it is kept in a file that only you can read)", visible(provider));
+    let title = format!("The key for {} (stored in a file that only you can read)", visible(provider));
     let mut lines = vec![clip(&Line::from(Span::styled(title, theme.heading)), columns)];
     let letters = editor.text().chars().count();
     let room = columns.saturating_sub(8);
     let shown = letters.min(room);
     lines.push(Line::from(vec![Span::styled("key: ", theme.accent), Span::raw("•".repeat(shown))]));
     lines.push(clip(
-        &Line::from(Span::styled(format!("Enter keeps it · {} back", app.keys.name(Action::Stop)), theme.dim)),
+        &Line::from(Span::styled(format!("Enter stores it · {} back", app.keys.name(Action::Stop)), theme.dim)),
         columns,
     ));
     Panel { lines, cursor: Some((5 + shown, 1)) }

@@ -36,8 +36,8 @@ pub(super) fn picker(app: &App, picker: &Picker, columns: usize, rows: usize) ->
             for choice in RewindScope::ALL {
                 let text = match choice {
                     RewindScope::Both => "files and conversation",
-                    RewindScope::Conversation => "the conversation alone",
-                    RewindScope::Files => "the files alone",
+                    RewindScope::Conversation => "only the conversation",
+                    RewindScope::Files => "only the files",
                 };
                 lines.push(row(choice == *scope, text, "", columns, theme));
             }
@@ -71,7 +71,7 @@ pub(super) fn picker(app: &App, picker: &Picker, columns: usize, rows: usize) ->
         }
         Stage::Rename(editor) => {
             let (input, cursor) =
-                input_line(editor, "title: ", &format!("Enter keeps it · {esc} back"), columns, theme);
+                input_line(editor, "title: ", &format!("Enter saves it · {esc} back"), columns, theme);
             let cursor = cursor.map(|(x, y)| (x, lines.len() + y));
             lines.extend(input);
             return Panel { lines, cursor };
@@ -103,7 +103,7 @@ fn list(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
         lines.push(row(at == picker.selected, &format!("{}{}", choice.label, " ".repeat(gap)), detail, columns, theme));
     }
     if all.is_empty() {
-        lines.push(Line::from(Span::styled("  nothing fits", theme.dim)));
+        lines.push(Line::from(Span::styled("  no match", theme.dim)));
     }
     lines.extend(known);
     let esc = app.keys.name(Action::Stop);
@@ -111,9 +111,9 @@ fn list(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
         // Custom keys for Ctrl+R and Ctrl+D work here too.
         ListOf::Threads => {
             let (rename, delete) = (app.keys.name(Action::Search), app.keys.name(Action::Quit));
-            format!("Enter opens · letters narrow · {rename} rename · Ctrl+F fork · {delete} delete · {esc}")
+            format!("Enter opens · type to filter · {rename} rename · Ctrl+F fork · {delete} delete · {esc}")
         }
-        _ => format!("Enter chooses · letters narrow · {esc} leaves"),
+        _ => format!("Enter chooses · type to filter · {esc} leaves"),
     };
     // If not all entries fit, show the position.
     let place = if all.len() > room { format!("{} of {} · ", picker.selected + 1, all.len()) } else { String::new() };

@@ -40,7 +40,7 @@ fn question_body(question: &PendingApproval, columns: usize, theme: Theme, is_wh
                 first.spans.insert(0, Span::styled("$ ", theme.dim));
             }
             if let Some(timeout) = request.args.get("timeout").filter(|timeout| !timeout.is_null()) {
-                lines.push(Line::from(Span::styled(format!("for {timeout} seconds at most"), theme.dim)));
+                lines.push(Line::from(Span::styled(format!("at most {timeout} seconds"), theme.dim)));
             }
             if request.args.get("background").and_then(Value::as_bool) == Some(true) {
                 lines.push(Line::from(Span::styled("while the agent does other things", theme.dim)));
@@ -257,7 +257,7 @@ pub(super) fn counted(line: &Line<'static>, total: usize, columns: usize, theme:
 fn keeping(rule: &RememberedRule, columns: usize, theme: Theme) -> Vec<Line<'static>> {
     let rule = theme.exact(&rule.to_string()).into_owned();
     let asked = Line::from(vec![
-        Span::styled("allow it and keep this rule for the directory, for later sessions too? ", theme.warn),
+        Span::styled("allow it and keep this rule for this directory, also in later sessions? ", theme.warn),
         Span::styled(rule, theme.bold),
     ]);
     let mut lines = wrap(&asked, columns, "  ");
@@ -344,7 +344,7 @@ fn lasting_words(rule: &RememberedRule, theme: Theme) -> String {
     let path = rule.args.get("file_path").and_then(Value::as_str).filter(|_| rule.with_others);
     let command = rule.command.as_ref().map(|command| command.commands.join("` or `"));
     match (command, path) {
-        (Some(command), _) if command.chars().count() <= LONG_RULE => format!("`{}` alone", theme.exact(&command)),
+        (Some(command), _) if command.chars().count() <= LONG_RULE => format!("only `{}`", theme.exact(&command)),
         (_, Some(path)) => format!("{} of {}", theme.exact(&rule.tool), theme.exact(path)),
         _ => "this very call".to_owned(),
     }

@@ -428,7 +428,7 @@ async fn what_was_decided_before_the_questions_were_left_is_told_with_the_next_m
     screens.press("y").await.unwrap();
     assert!(screens.wait_for("Write the new file /c.txt?").await, "{}", screens.text());
     screens.press("esc").await.unwrap();
-    assert!(screens.wait_for("what you decided is told with it").await, "{}", screens.text());
+    assert!(screens.wait_for("your other decisions are sent with it").await, "{}", screens.text());
     say(&mut screens, "something else").await;
     assert!(screens.wait_for("I see.").await, "{}", screens.text());
     let told = world.told();
@@ -472,7 +472,7 @@ async fn what_was_decided_before_the_program_was_killed_is_not_asked_again() {
     world.until_noted(&thread, "waiting_decisions").await;
     drop(screens);
     let mut screens = world.begin(Mode::Ask, Begin::Continue);
-    assert!(screens.wait_for("you have decided before: no: execute touch a").await, "{}", screens.text());
+    assert!(screens.wait_for("you already decided: no: execute touch a").await, "{}", screens.text());
     assert!(screens.wait_until_live("(2 of 3)").await, "{:?}", screens.live());
     screens.press("y").await.unwrap();
     assert!(screens.wait_until_live("(3 of 3)").await, "{:?}", screens.live());

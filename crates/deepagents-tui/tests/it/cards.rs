@@ -122,7 +122,7 @@ async fn notes_that_nobody_has_agreed_to_yet_are_named_with_how_to_agree() {
     let notes = Offered { kind: "memory".to_owned(), name: "AGENTS.md".to_owned(), ..Offered::default() };
     *world.offered.lock().unwrap() = vec![Offered { text: "Build it with make.".to_owned(), ..notes }];
     say(&mut screens, "/memory").await;
-    assert!(screens.wait_for("(not in use before you agree: /trust)").await, "{}", screens.text());
+    assert!(screens.wait_for("(not used until you agree: /trust)").await, "{}", screens.text());
     say(&mut screens, "/trust").await;
     assert!(screens.wait_for("Build it with make.").await, "{}", screens.text());
 }
@@ -152,7 +152,7 @@ async fn where_one_is_what_may_be_done_and_which_keys_there_are_is_shown() {
     assert!(screens.wait_for("begin a new line").await, "{}", screens.text());
     assert!(screens.text().contains("Ctrl+B"), "{}", screens.text());
     say(&mut screens, "/background").await;
-    assert!(screens.wait_for("there is nothing that could go on in the background").await, "{}", screens.text());
+    assert!(screens.wait_for("there is nothing to move to the background").await, "{}", screens.text());
     say(&mut screens, "/mode plan").await;
     say(&mut screens, "/mode").await;
     assert!(screens.wait_for("plan; Shift+Tab").await, "{}", screens.text());
@@ -172,9 +172,9 @@ async fn what_a_directory_brings_is_used_once_somebody_agrees() {
     *world.offered.lock().unwrap() = vec![offered("sub-agent", "sailor"), offered("command", "reef")];
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "/agents").await;
-    assert!(screens.wait_for("not in use before you agree").await, "{}", screens.text());
+    assert!(screens.wait_for("not used until you agree").await, "{}", screens.text());
     say(&mut screens, "/reef").await;
-    assert!(screens.wait_for("it is in use once you agree with /trust").await, "{}", screens.text());
+    assert!(screens.wait_for("it can be used once you agree with /trust").await, "{}", screens.text());
     say(&mut screens, "/trust").await;
     assert!(screens.wait_for("You are a sailor.").await, "{}", screens.text());
     screens.press("y").await.unwrap();
@@ -187,7 +187,7 @@ async fn what_a_directory_brings_is_used_once_somebody_agrees() {
     screens.press("y").await.unwrap();
     assert!(screens.wait_for("in use from now on; settings from the next start").await, "{}", screens.text());
     say(&mut screens, "/trust").await;
-    assert!(screens.wait_for("there is nothing that you have not decided about").await, "{}", screens.text());
+    assert!(screens.wait_for("there is nothing left to decide about").await, "{}", screens.text());
 }
 
 #[tokio::test]

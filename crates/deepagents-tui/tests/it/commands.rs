@@ -120,7 +120,7 @@ async fn compacting_shortens_what_the_model_is_sent_and_not_what_is_read() {
     }
     let before = world.told().len();
     say(&mut screens, "/compact").await;
-    assert!(screens.wait_for("became a summary").await, "{}", screens.text());
+    assert!(screens.wait_for("replaced with a summary").await, "{}", screens.text());
     say(&mut screens, "after all").await;
     assert!(screens.wait_for("Here I am.").await);
     assert!(world.told().len() < before * 6 / 10, "{} of {before}", world.told().len());
@@ -157,7 +157,7 @@ async fn what_a_thread_costs_is_all_that_it_has_used_whoever_used_it() {
     say(&mut screens, "and again").await;
     assert!(screens.wait_for("Once more.").await && screens.wait_idle().await, "{}", screens.text());
     say(&mut screens, "/compact").await;
-    assert!(screens.wait_for("became a summary").await, "{}", screens.text());
+    assert!(screens.wait_for("replaced with a summary").await, "{}", screens.text());
     say(&mut screens, "/cost").await;
     assert!(screens.wait_for("69,321,000").await && screens.text().contains("$69.3210"), "{}", screens.text());
 }
@@ -179,7 +179,7 @@ async fn an_undo_tells_of_the_commands_that_sub_agents_ran() {
         say(&mut screens, "/undo").await;
         assert!(screens.wait_until_live("› delegate").await && screens.wait_idle().await, "{}", screens.text());
         say(&mut screens, "/redo").await;
-        assert!(screens.wait_for("done again").await && screens.wait_idle().await, "{}", screens.text());
+        assert!(screens.wait_for("redone").await && screens.wait_idle().await, "{}", screens.text());
     }
     assert_eq!(screens.text().matches("what 2 commands did stays").count(), 2, "{}", screens.text());
     assert!(world.has("by-child.txt"));
@@ -205,10 +205,10 @@ async fn what_it_costs_and_what_the_model_may_call_is_told() {
     assert_eq!(screens.sent().last().map(String::as_str), Some("Counted."));
     say(&mut screens, "/export talk.md").await;
     assert!(screens.wait_for("talk.md").await);
-    assert!(screens.wait_for("the conversation is in talk.md").await);
+    assert!(screens.wait_for("the conversation was written to talk.md").await);
     assert!(world.read("talk.md").contains("Counted."));
     say(&mut screens, "/export ../out.md").await;
-    assert!(screens.wait_for("is not below the directory").await, "{}", screens.text());
+    assert!(screens.wait_for("is outside this directory").await, "{}", screens.text());
 }
 
 #[tokio::test]
@@ -263,7 +263,7 @@ async fn undo_takes_the_last_message_back_with_its_files_and_redo_does_it_again(
     let mut screens = world.screens(Mode::Auto);
     make_two(&mut screens).await;
     say(&mut screens, "/undo").await;
-    assert!(screens.wait_for("undone; /redo takes that back; removed: /two.txt").await, "{}", screens.text());
+    assert!(screens.wait_for("undone; /redo reverts that; removed: /two.txt").await, "{}", screens.text());
     assert!(world.has("one.txt") && !world.has("two.txt"));
     assert!(screens.live().join("\n").contains("make file two"), "{:?}", screens.live());
     screens.press("ctrl-u").await.unwrap();
@@ -271,9 +271,9 @@ async fn undo_takes_the_last_message_back_with_its_files_and_redo_does_it_again(
     assert!(screens.wait_for("removed: /one.txt").await, "{}", screens.text());
     screens.press("ctrl-u").await.unwrap();
     say(&mut screens, "/redo").await;
-    assert!(screens.wait_for("done again; brought back: /one.txt").await, "{}", screens.text());
+    assert!(screens.wait_for("redone; brought back: /one.txt").await, "{}", screens.text());
     say(&mut screens, "/redo").await;
-    assert!(screens.wait_for("done again; brought back: /two.txt").await, "{}", screens.text());
+    assert!(screens.wait_for("redone; brought back: /two.txt").await, "{}", screens.text());
     assert!(world.has("one.txt") && world.has("two.txt"));
     say(&mut screens, "/redo").await;
     assert!(screens.wait_for("there is nothing to redo").await, "{}", screens.text());
@@ -344,7 +344,7 @@ async fn threads_are_previewed_renamed_copied_and_deleted() {
     screens.press("enter").await.unwrap();
     assert!(screens.wait_until_live("❯ bird talk").await, "{:?}", screens.live());
     screens.press("ctrl-f").await.unwrap();
-    assert!(screens.wait_for("a copy; what is said here").await, "{}", screens.text());
+    assert!(screens.wait_for("this is a copy; messages here").await, "{}", screens.text());
     assert!(screens.wait_idle().await);
     say(&mut screens, "go on").await;
     assert!(screens.wait_for("In the copy.").await && screens.wait_idle().await);
@@ -356,7 +356,7 @@ async fn threads_are_previewed_renamed_copied_and_deleted() {
     screens.press("ctrl-d").await.unwrap();
     assert!(screens.live().join("\n").contains("delete “another talk” for good?"), "{:?}", screens.live());
     screens.press("n ctrl-d y").await.unwrap();
-    assert!(screens.wait_until_live("nothing fits").await, "{:?}", screens.live());
+    assert!(screens.wait_until_live("no match").await, "{:?}", screens.live());
 }
 
 #[tokio::test]
@@ -384,7 +384,7 @@ async fn the_conversation_is_exported_in_three_formats_and_text_stays_text() {
     assert!(screens.wait_for("alert(1)").await && screens.wait_idle().await);
     for (args, file) in [("html", "conversation.html"), ("out/talk.json", "out/talk.json"), ("", "conversation.md")] {
         say(&mut screens, &format!("/export {args}")).await;
-        assert!(screens.wait_for(&format!("the conversation is in {file}")).await, "{}", screens.text());
+        assert!(screens.wait_for(&format!("the conversation was written to {file}")).await, "{}", screens.text());
     }
     let html = world.read("conversation.html");
     assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt; &amp;") && !html.contains("<script>"), "{html}");
@@ -444,7 +444,7 @@ async fn a_model_that_is_named_while_the_agent_works_is_used_by_the_next_turn() 
     say(&mut screens, "work").await;
     assert!(screens.wait_for("◌ execute").await, "{}", screens.text());
     say(&mut screens, "/model other").await;
-    assert!(screens.text().contains("model: other, once the turn has ended"), "{}", screens.text());
+    assert!(screens.text().contains("model: other, after this turn"), "{}", screens.text());
     screens.type_text("and then").await;
     screens.press("tab").await.unwrap();
     assert!(world.named.lock().unwrap().is_empty());
@@ -481,11 +481,11 @@ async fn the_conversation_goes_to_a_file_of_its_own_below_the_directory() {
     say(&mut screens, "hello").await;
     assert!(screens.wait_for("One.").await && screens.wait_idle().await);
     for (file, told) in [
-        ("link/x.md", "`link/x.md` is not below the directory"),
-        ("link/deep/x.md", "`link/deep/x.md` is not below the directory"),
-        ("~/home.md", "`~` is not taken for the home directory"),
-        ("notes.txt", "notes.txt is there already and stays as it is"),
-        ("a/talk.md", "the conversation is in a/talk.md"),
+        ("link/x.md", "`link/x.md` is outside this directory"),
+        ("link/deep/x.md", "`link/deep/x.md` is outside this directory"),
+        ("~/home.md", "`~` does not mean the home directory"),
+        ("notes.txt", "notes.txt already exists and was not changed"),
+        ("a/talk.md", "the conversation was written to a/talk.md"),
     ] {
         say(&mut screens, &format!("/export {file}")).await;
         assert!(screens.wait_for(told).await, "{file}: {}", screens.text());
@@ -497,7 +497,7 @@ async fn the_conversation_goes_to_a_file_of_its_own_below_the_directory() {
     std::os::unix::fs::symlink(outside.path().join("y.md"), world.dir.path().join("a/talk.md")).unwrap();
     say(&mut screens, "/clear").await;
     say(&mut screens, "/export a/talk.md").await;
-    assert!(screens.wait_for("the conversation is in a/talk.md").await, "{}", screens.text());
+    assert!(screens.wait_for("the conversation was written to a/talk.md").await, "{}", screens.text());
     assert!(!outside.path().join("y.md").exists());
 }
 
@@ -562,7 +562,7 @@ async fn a_command_is_over_when_its_shell_is() {
     // Ends with the directory.
     say(&mut screens, "!(while [ -e notes.txt ]; do sleep 0.01; done) & echo started").await;
     assert!(screens.wait_idle().await && screens.wait_for("started").await, "{}", screens.text());
-    assert!(screens.text().contains("what it started goes on"), "{}", screens.text());
+    assert!(screens.text().contains("processes that it started are still running"), "{}", screens.text());
 }
 
 #[test]
@@ -700,9 +700,9 @@ async fn what_going_back_does_to_many_files_is_read_whole_and_what_stays_comes_f
     say(&mut screens, "/rewind").await;
     assert!(screens.wait_for("Go back to before").await, "{}", screens.text());
     screens.press("enter").await.unwrap();
-    assert!(screens.wait_until_live("/f29.txt: stays, since somebody else").await, "{:?}", screens.live());
+    assert!(screens.wait_until_live("/f29.txt: kept, since someone else").await, "{:?}", screens.live());
     screens.resize(24, 8).await;
-    assert!(screens.live().join("\n").contains("/f29.txt: s"), "{:?}", screens.live());
+    assert!(screens.live().join("\n").contains("/f29.txt: k"), "{:?}", screens.live());
     screens.resize(80, 24).await;
     screens.press("ctrl-o end").await.unwrap();
     assert!(screens.live().join("\n").contains("/f28.txt: removed"), "{:?}", screens.live());

@@ -124,9 +124,9 @@ async fn earlier_messages_come_with_ctrl_p_and_a_search_says_that_nothing_fits()
     assert!(!input(&screens).contains("first"), "{}", input(&screens));
     screens.press("ctrl-r").await.unwrap();
     screens.type_text("wor").await;
-    assert!(!screens.live().join("\n").contains("nothing fits"), "{:?}", screens.live());
+    assert!(!screens.live().join("\n").contains("no match"), "{:?}", screens.live());
     screens.type_text("zz").await;
-    assert!(screens.live().join("\n").contains("(search: worzz: nothing fits)"), "{:?}", screens.live());
+    assert!(screens.live().join("\n").contains("(search: worzz: no match)"), "{:?}", screens.live());
 }
 
 /// The input after keys in normal mode, with the cursor at the start of a text.
@@ -232,14 +232,14 @@ async fn a_command_takes_the_place_of_a_message_that_came_back() {
     say(&mut screens, "/undo").await;
     assert!(screens.wait_for("undone").await && input(&screens).contains("first talk"), "{}", screens.text());
     say(&mut screens, "/redo").await;
-    assert!(screens.wait_for("done again").await && screens.wait_idle().await, "{}", screens.text());
+    assert!(screens.wait_for("redone").await && screens.wait_idle().await, "{}", screens.text());
     assert_eq!(world.model.requests().len(), 1);
     say(&mut screens, "/resume").await;
-    assert!(screens.wait_for("there is nothing to go on with").await, "{}", screens.text());
+    assert!(screens.wait_for("there is nothing to resume").await, "{}", screens.text());
     screens.press("ctrl-c").await.unwrap();
     say(&mut screens, "/takeover").await;
     assert!(screens.wait_idle().await, "{}", screens.text());
-    assert_eq!(screens.text().matches("there is nothing to go on with").count(), 2, "{}", screens.text());
+    assert_eq!(screens.text().matches("there is nothing to resume").count(), 2, "{}", screens.text());
     screens.press("ctrl-c").await.unwrap();
     say(&mut screens, "/editor with these words").await;
     assert!(input(&screens).contains("› with these words"), "{}", input(&screens));

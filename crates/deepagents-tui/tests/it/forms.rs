@@ -68,14 +68,14 @@ async fn what_a_tool_asks_is_answered_with_a_form_of_its_fields() {
     screens.press("r").await.unwrap();
     assert!(screens.live().join("\n").contains("Your name (1 of 6)"), "{:?}", screens.live());
     screens.press("enter").await.unwrap();
-    assert!(screens.live().join("\n").contains("has to be filled in"), "{:?}", screens.live());
+    assert!(screens.live().join("\n").contains("this is required"), "{:?}", screens.live());
     screens.type_text("Ada").await;
     screens.press("enter").await.unwrap();
     assert!(screens.live().join("\n").contains("large"), "{:?}", screens.live());
     screens.press("down enter space down down space enter").await.unwrap();
     screens.type_text("many").await;
     screens.press("enter").await.unwrap();
-    assert!(screens.live().join("\n").contains("`many` is no number"), "{:?}", screens.live());
+    assert!(screens.live().join("\n").contains("`many` is not a number"), "{:?}", screens.live());
     screens.press("ctrl-u 3 enter down enter enter").await.unwrap();
     assert!(screens.wait_for("Noted.").await, "{}", screens.text());
     let said = r#"{"name":"Ada","size":"l","extras":["salt","egg"],"count":3,"fast":false}"#;

@@ -37,7 +37,7 @@ async fn hints_name_the_keys_that_were_chosen() {
         assert!(screens.text().contains(line), "{line}: {}", screens.text());
     }
     say(&mut screens, "/mode").await;
-    assert!(screens.text().contains("ask; Alt+M goes to the next one"), "{}", screens.text());
+    assert!(screens.text().contains("ask; Alt+M switches to the next one"), "{}", screens.text());
     say(&mut screens, "count").await;
     assert!(screens.wait_for("F9 stop").await, "{}", screens.text());
     screens.press("f").await.unwrap();
@@ -89,7 +89,10 @@ async fn a_theme_of_the_persons_own_is_offered_and_what_is_wrong_with_it_is_told
     let mut screens = world.screens(Mode::Ask);
     screens.press("esc").await.unwrap();
     let text = screens.text();
-    assert!(text.contains("nothing has the colour `sparkle`") && text.contains("`reddish` is no colour"), "{text}");
+    assert!(
+        text.contains("there is no colour named `sparkle`") && text.contains("`reddish` is not a valid colour"),
+        "{text}"
+    );
     assert!(text.contains("there is no theme `nothing`"), "{text}");
     say(&mut screens, "/theme mine").await;
     say(&mut screens, "/theme").await;

@@ -302,7 +302,7 @@ async fn an_image_that_a_message_names_is_sent_along_and_described() {
     assert!(screens.wait_for("A dot.").await && screens.wait_idle().await, "{}", screens.text());
     let text = screens.text();
     assert!(text.contains("with the image my dot.png (image/png, 1 kB)"), "{text}");
-    assert!(text.contains("fake.png is not sent along: it is no PNG"), "{text}");
+    assert!(text.contains("fake.png is not sent: it is not a PNG"), "{text}");
     let requests = world.model.requests();
     let media = |message: &deepagents::Message| {
         message.content().iter().filter(|block| matches!(block, deepagents::core::message::Block::Media(_))).count()
@@ -400,7 +400,7 @@ async fn what_was_not_told_yet_is_in_the_input_after_the_program_was_killed() {
     world.until_noted(&thread, "and then rest").await;
     // Another program finds the thread as a killed one would leave it.
     let mut next = world.begin(Mode::Auto, Begin::Continue);
-    assert!(next.wait_for("in the input again").await, "{}", next.text());
+    assert!(next.wait_for("are back in the input").await, "{}", next.text());
     let live = next.live().join("\n");
     assert!(live.contains("› be quick") && live.contains("and then rest"), "{live}");
     std::fs::write(world.dir.path().join("go"), "").unwrap();

@@ -18,7 +18,7 @@ async fn a_run_goes_on_in_the_background_and_its_end_is_told() {
     say(&mut screens, "wait for go").await;
     assert!(screens.wait_until_live("execute while").await, "{:?}", screens.live());
     screens.press("ctrl-b").await.unwrap();
-    assert!(screens.wait_for("it goes on in the background").await, "{}", screens.text());
+    assert!(screens.wait_for("it continues in the background").await, "{}", screens.text());
     assert!(screens.live().join("\n").contains("1 in the background"), "{:?}", screens.live());
     assert!(screens.thread().is_none());
     say(&mut screens, "something else").await;
@@ -41,11 +41,11 @@ async fn a_run_in_the_background_is_followed_and_told_what_is_said_on_its_thread
     assert!(screens.wait_until_live("execute while").await, "{:?}", screens.live());
     let thread = screens.thread().unwrap();
     screens.press("ctrl-b").await.unwrap();
-    assert!(screens.wait_for("it goes on in the background").await);
+    assert!(screens.wait_for("it continues in the background").await);
     say(&mut screens, &format!("/resume {thread}")).await;
     assert!(screens.wait_for("is shown step by step").await, "{}", screens.text());
     say(&mut screens, "and be quick").await;
-    assert!(screens.wait_for("is told so before its next step").await, "{}", screens.text());
+    assert!(screens.wait_for("reads this before its next step").await, "{}", screens.text());
     std::fs::write(world.dir.path().join("go"), "").unwrap();
     assert!(screens.wait_for("Heard you.").await, "{}", screens.text());
     assert!(world.told().contains("and be quick"), "{}", world.told());
@@ -59,7 +59,7 @@ async fn leaving_has_a_process_go_on_with_what_is_in_the_background() {
     assert!(screens.wait_until_live("execute while").await, "{:?}", screens.live());
     let thread = screens.thread().unwrap();
     screens.press("ctrl-b").await.unwrap();
-    assert!(screens.wait_for("it goes on in the background").await);
+    assert!(screens.wait_for("it continues in the background").await);
     say(&mut screens, "/quit").await;
     assert_eq!(*world.detached.lock().unwrap(), [thread]);
     std::fs::write(world.dir.path().join("never"), "").unwrap();
@@ -75,9 +75,9 @@ async fn what_one_window_does_is_seen_in_another_and_both_can_go_on() {
     assert!(two.wait_for("First.").await, "{}", two.text());
     say(&mut one, "say second").await;
     assert!(one.wait_for("Second.").await && one.wait_idle().await);
-    assert!(two.wait_for("another program works on this thread").await, "{}", two.text());
+    assert!(two.wait_for("another program is working on this thread").await, "{}", two.text());
     assert!(two.wait_for("Second.").await, "{}", two.text());
-    assert!(two.wait_for("the other program is done with its turn").await, "{}", two.text());
+    assert!(two.wait_for("the other program has finished its turn").await, "{}", two.text());
     say(&mut two, "say third").await;
     assert!(two.wait_for("Third.").await, "{}", two.text());
     assert!(one.wait_for("Third.").await, "{}", one.text());
@@ -102,11 +102,11 @@ async fn what_one_window_goes_back_behind_leaves_the_other() {
     assert!(two.wait_for("Second answer.").await, "{}", two.text());
     say(&mut one, "/undo").await;
     assert!(one.wait_for("undone").await, "{}", one.text());
-    assert!(two.wait_for("another program went back in this thread").await, "{}", two.text());
+    assert!(two.wait_for("another program rewound this thread").await, "{}", two.text());
     two.press("ctrl-o").await.unwrap();
     let live = two.live().join("\n");
     assert!(live.contains("First answer.") && !live.contains("Second answer."), "{live}");
-    assert!(!one.text().contains("another program went back"), "{}", one.text());
+    assert!(!one.text().contains("another program rewound"), "{}", one.text());
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn a_window_goes_on_following_where_something_said_in_it_was_refused() {
     say(&mut one, "wait for go").await;
     assert!(one.wait_until_live("execute while").await, "{:?}", one.live());
     let mut two = world.begin(Mode::Auto, Begin::Continue);
-    assert!(two.wait_for("another program works on this thread").await, "{}", two.text());
+    assert!(two.wait_for("another program is working on this thread").await, "{}", two.text());
     say(&mut two, "from two").await;
     assert!(two.wait_for("not sent: from two").await && two.wait_idle().await, "{}", two.text());
     // A command replaces the message that was put back into the input.
@@ -128,10 +128,10 @@ async fn a_window_goes_on_following_where_something_said_in_it_was_refused() {
     std::fs::write(world.dir.path().join("go"), "").unwrap();
     assert!(one.wait_for("First done.").await && one.wait_idle().await, "{}", one.text());
     assert!(two.wait_for("First done.").await, "{}", two.text());
-    assert!(two.wait_for("the other program is done with its turn").await, "{}", two.text());
+    assert!(two.wait_for("the other program has finished its turn").await, "{}", two.text());
     say(&mut one, "again").await;
     assert!(one.wait_for("Second done.").await && two.wait_for("Second done.").await, "{}", two.text());
-    assert_eq!(two.text().matches("it is shown as it goes on").count(), 1, "{}", two.text());
+    assert_eq!(two.text().matches("you see what it does").count(), 1, "{}", two.text());
 }
 
 #[tokio::test]
@@ -145,9 +145,9 @@ async fn a_call_that_waits_in_another_window_is_not_shown_as_done() {
     assert!(two.wait_for("First.").await, "{}", two.text());
     say(&mut one, "write it").await;
     assert!(one.wait_for("Write the new file /z.txt?").await, "{}", one.text());
-    assert!(two.wait_for("the other program waits for a decision").await, "{}", two.text());
+    assert!(two.wait_for("the other program is waiting for a decision").await, "{}", two.text());
     let text = two.text();
-    assert!(!text.contains("is done with its turn") && !text.contains("✓ write_file"), "{text}");
+    assert!(!text.contains("has finished its turn") && !text.contains("✓ write_file"), "{text}");
     assert!(!text.contains("● write_file"), "{text}");
 }
 

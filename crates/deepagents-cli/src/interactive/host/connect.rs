@@ -75,12 +75,12 @@ impl ProgramHost {
         notes.extend(hook_problems);
         if !are_recorded {
             notes.push(
-                "files cannot be put back later: the database is inside of the directory; name one with --db"
+                "changes to files cannot be undone later: the database is inside the directory; choose another with --db"
                     .to_owned(),
             );
         }
         if sandbox.is_none() {
-            notes.push("commands are not in a sandbox: every one is asked about".to_owned());
+            notes.push("commands do not run in a sandbox: each one needs your approval".to_owned());
         }
         let remembered = match self.remembered(&reach) {
             Ok(rules) => rules,
@@ -191,9 +191,9 @@ impl ProgramHost {
         let args = self.args.commands.run_in(report.level != Level::None);
         let confined = match args.mode() {
             SandboxMode::Unconfined => None,
-            SandboxMode::ReadOnly => Some("in a sandbox that changes nothing"),
+            SandboxMode::ReadOnly => Some("in a read-only sandbox"),
             SandboxMode::Workspace if args.allow_hosts.is_empty() => Some("in a sandbox, no network"),
-            SandboxMode::Workspace => Some("in a sandbox, listed hosts alone"),
+            SandboxMode::Workspace => Some("in a sandbox, listed hosts only"),
         };
         Ok((agent::with_commands(files, &args, own)?, confined.map(str::to_owned), args.reach()))
     }

@@ -81,7 +81,7 @@ impl ProgramHost {
         Self { args, database, threads, settings, editor, tracing, background: false, chosen }
     }
 
-    /// Sets whether the agent may start sub-agents in the background.
+    /// Whether the agent may start sub-agents in the background.
     pub(super) fn background(mut self, background: bool) -> Self {
         self.background = background;
         self
@@ -158,8 +158,8 @@ impl Host for ProgramHost {
             let (of, key) = (provider.to_owned(), key.to_owned());
             let kept = tokio::task::spawn_blocking(move || auth::set(&of, &key)).await;
             told(kept.map_err(|error| anyhow!("{error}")).and_then(|kept| kept))?;
-            let model =
-                model_choice::default_model(provider).ok_or_else(|| format!("no model of {provider} is known"))?;
+            let model = model_choice::default_model(provider)
+                .ok_or_else(|| format!("no model of {provider} is known to this program"))?;
             Ok(format!("{provider}:{model}"))
         }
         .boxed()

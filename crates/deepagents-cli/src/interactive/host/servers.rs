@@ -65,7 +65,7 @@ impl ProgramHost {
             lines.extend(servers.all.status().iter().map(server_line));
         }
         if lines.is_empty() {
-            lines.push("there are no servers of tools; see `deepagents mcp add --help`".to_owned());
+            lines.push("there are no MCP servers; see `deepagents mcp add --help`".to_owned());
         }
         Ok(Servers::Listed(lines.join("\n")))
     }
@@ -77,7 +77,7 @@ fn server_line(status: &ServerStatus) -> String {
         ServerState::Connected => "connected".to_owned(),
         ServerState::Idle => "not started yet".to_owned(),
         ServerState::Starting => "starting".to_owned(),
-        ServerState::Ended => "ended, started again by the next call".to_owned(),
+        ServerState::Ended => "ended, restarts with the next call".to_owned(),
         ServerState::Failed { problem } => format!("failed: {problem}"),
         _ => "unknown".to_owned(),
     };

@@ -19,25 +19,25 @@ pub(super) enum Said {
 pub(super) fn said(line: &str) -> Result<Said, String> {
     let wrong = |why: &str| {
         format!(
-            "a line on stdin is none of {{\"type\":\"user\",\"text\":…}}, {{\"answer\":ID,\"decision\":{{…}}}} and \
+            "a line on stdin is not one of {{\"type\":\"user\",\"text\":…}}, {{\"answer\":ID,\"decision\":{{…}}}} and \
              {{\"type\":\"interrupt\"}}: {why}"
         )
     };
     let value: Value = serde_json::from_str(without_mark(line)).map_err(|error| wrong(&error.to_string()))?;
     if let Some(id) = value.get("answer") {
-        let id = id.as_str().ok_or_else(|| wrong("`answer` is no text"))?;
-        let decision = value.get("decision").ok_or_else(|| wrong("there is no `decision`"))?;
+        let id = id.as_str().ok_or_else(|| wrong("`answer` is not a string"))?;
+        let decision = value.get("decision").ok_or_else(|| wrong("`decision` is missing"))?;
         return Ok(Said::Answer(id.to_owned(), decision.clone()));
     }
     match value.get("type").and_then(Value::as_str) {
         Some("user") => match value.get("text").and_then(Value::as_str) {
             Some(text) if !text.trim().is_empty() => Ok(Said::User(text.to_owned())),
             Some(_) => Err(wrong("`text` is empty")),
-            None => Err(wrong("there is no `text`")),
+            None => Err(wrong("`text` is missing")),
         },
         Some("interrupt") => Ok(Said::Interrupt),
         Some(other) => Err(wrong(&format!("there is no type `{other}`"))),
-        None => Err(wrong("there is no `type`")),
+        None => Err(wrong("`type` is missing")),
     }
 }
 

@@ -150,10 +150,10 @@ impl<'a> Talk<'a> {
         let Some(question) = self.asked.iter().find(|question| question.id == id) else {
             let open: Vec<&str> = self.asked.iter().map(|question| question.id.as_str()).collect();
             let open = if open.is_empty() { "none".to_owned() } else { open.join(", ") };
-            return Err(format!("no question `{id}` is open; open: {open}"));
+            return Err(format!("no question `{id}` is open; the open ones are {open}"));
         };
         if self.answers.iter().any(|(other, _)| *other == id) {
-            return Err(format!("question `{id}` has been answered before"));
+            return Err(format!("question `{id}` has already been answered"));
         }
         let decision =
             Decision::from_json(decision, &question.tool).map_err(|error| format!("question `{id}`: {error}"))?;
@@ -199,7 +199,7 @@ impl<'a> Talk<'a> {
             let said: Vec<String> =
                 self.next.iter().map(|typed| json!(first_line(&typed.text, UNSAID)).to_string()).collect();
             let turns = count(said.len() as u64, "turn");
-            output::print_error(&format!("{turns} after it not begun: {}", said.join(", ")));
+            output::print_error(&format!("{turns} after it not started: {}", said.join(", ")));
         }
     }
 
@@ -208,10 +208,8 @@ impl<'a> Talk<'a> {
         let calls = count(questions as u64, "call");
         let kept = match self.kept {
             0 => String::new(),
-            kept => format!("; {} kept with the thread until then", count(kept as u64, "message")),
+            kept => format!("; {} saved with the thread until then", count(kept as u64, "message")),
         };
-        output::print_error(&format!(
-            "the input ended before {calls} had been decided on{kept}; go on with `{command}`"
-        ));
+        output::print_error(&format!("the input ended with {calls} awaiting a decision{kept}; go on with `{command}`"));
     }
 }

@@ -141,7 +141,7 @@ impl Layout {
     /// Reads a directory.
     pub(crate) fn read(directory: &Path) -> Result<Self, ProjectError> {
         let file = directory.join(FILE);
-        let agent: AgentFile = read(&file)?.ok_or_else(|| ProjectError::new(&file, "there is no such file"))?;
+        let agent: AgentFile = read(&file)?.ok_or_else(|| ProjectError::new(&file, "the file does not exist"))?;
         if agent.name.trim().is_empty() {
             return Err(ProjectError::new(&file, "`name` is empty"));
         }
@@ -180,10 +180,10 @@ fn read<T: DeserializeOwned>(file: &Path) -> Result<Option<T>, ProjectError> {
 fn prompt(directory: &Path) -> Result<String, ProjectError> {
     let file = directory.join(PROMPT);
     let text = fs::read_to_string(&file).map_err(|error| {
-        ProjectError::new(&file, format!("{error}; it says what the agent is to be and do, and must be there"))
+        ProjectError::new(&file, format!("{error}; this file holds the agent's instructions and must exist"))
     })?;
     if text.trim().is_empty() {
-        return Err(ProjectError::new(&file, "it is empty; it says what the agent is to be and do"));
+        return Err(ProjectError::new(&file, "it is empty; it must hold the agent's instructions"));
     }
     Ok(text)
 }
@@ -241,7 +241,7 @@ fn sub_agents(directory: &Path, above: &ToolsFile) -> Result<Vec<SubAgentSpec>, 
 
 fn sub_agent(name: &str, directory: &Path, above: &ToolsFile) -> Result<SubAgentSpec, ProjectError> {
     let file = directory.join(FILE);
-    let described: SubAgentFile = read(&file)?.ok_or_else(|| ProjectError::new(&file, "there is no such file"))?;
+    let described: SubAgentFile = read(&file)?.ok_or_else(|| ProjectError::new(&file, "the file does not exist"))?;
     let mut spec = SubAgentSpec::new(name, described.description).system_prompt(prompt(directory)?);
     if let Some(model) = described.model_id {
         let model = serde_json::from_value(json!(model));

@@ -96,11 +96,14 @@ impl Project {
 
     fn of_file(args: &ServeArgs, path: &Path) -> Result<Self> {
         if args.name.is_some() {
-            bail!(WrongUsage(format!("--name is for one agent; {} names its agents itself", path.display())));
+            bail!(WrongUsage(format!(
+                "--name works for a single agent only; {} names its agents itself",
+                path.display()
+            )));
         }
         let (source, mut settings) = Source::read(path)?;
         if settings.agents.is_empty() {
-            bail!("{}: it describes no agent; begin with a table [agents.NAME]", path.display());
+            bail!("{}: it defines no agents; add a table [agents.NAME]", path.display());
         }
         let (mut agents, mut described_by) = (Vec::new(), vec![path.to_owned()]);
         for (name, section) in &settings.agents {
@@ -112,13 +115,13 @@ impl Project {
             agents.push(agent);
         }
         if settings.store.sqlite.is_some() && settings.store.postgres_env.is_some() {
-            return Err(source.wrong(&["store", "postgres_env"], "`sqlite` is said too; leave one out").into());
+            return Err(source.wrong(&["store", "postgres_env"], "`sqlite` is also given; remove one").into());
         }
         if settings.server.tls_cert.is_some() != settings.server.tls_key.is_some() {
-            return Err(source.wrong(&["server"], "`tls_cert` and `tls_key` go together").into());
+            return Err(source.wrong(&["server"], "`tls_cert` and `tls_key` must be given together").into());
         }
         if settings.auth.jwt.as_ref().is_some_and(|jwt| jwt.audience.is_empty()) {
-            return Err(source.wrong(&["auth", "jwt", "audience"], "name an audience").into());
+            return Err(source.wrong(&["auth", "jwt", "audience"], "it must name an audience").into());
         }
         let server = &mut settings.server;
         for place in [
@@ -135,7 +138,7 @@ impl Project {
 }
 
 /// The rule for agent names.
-const NAMES: &str = "a name is letters, digits, `-`, `_` and `.`: addresses are made of it";
+const NAMES: &str = "a name may only have letters, digits, `-`, `_` and `.`, because it is part of addresses";
 
 /// Whether this is a valid agent name.
 fn is_name(name: &str) -> bool {
@@ -152,7 +155,7 @@ fn laid_out(cli: &AgentArgs, approve: Option<Approve>, directory: &Path) -> Resu
     let layout = Layout::read(directory)?;
     if layout.runs_commands && cli.root.is_none() {
         bail!(
-            "{}: it runs commands in a sandbox; say in which directory with --root, and how with --sandbox",
+            "{}: it runs commands in a sandbox; choose the directory with --root, and the kind with --sandbox",
             directory.join(layout::FILE).display()
         );
     }
@@ -193,7 +196,7 @@ fn described(args: &ServeArgs, source: &Source, name: &str, section: &AgentSecti
     let root = if root.as_os_str().is_empty() { PathBuf::from(".") } else { root };
     let approve = args.approve.or(section.approve);
     if approve == Some(Approve::AllowList) {
-        return Err(source.wrong(&keys("approve"), "it is ask, auto or deny").into());
+        return Err(source.wrong(&keys("approve"), "it must be ask, auto or deny").into());
     }
     let commands = commands(source, name, section)?;
     if let Some(directory) = &section.layout {
@@ -208,7 +211,7 @@ fn described(args: &ServeArgs, source: &Source, name: &str, section: &AgentSecti
             ..section.clone()
         };
         if format!("{own:?}") != format!("{:?}", AgentSection::default()) {
-            let why = "its agent.json describes it; only description, model, root, approve, questions and commands are said here";
+            let why = "its agent.json defines it; only description, model, root, approve, questions and commands may be set here";
             return Err(source.wrong(&keys("layout"), why).into());
         }
         let mut options = args.agent.clone();
@@ -225,10 +228,10 @@ fn described(args: &ServeArgs, source: &Source, name: &str, section: &AgentSecti
     }
     let system = match (&section.system_prompt, &section.system_prompt_file) {
         (Some(_), Some(_)) => {
-            return Err(source.wrong(&keys("system_prompt_file"), "`system_prompt` is said too; leave one out").into());
+            return Err(source.wrong(&keys("system_prompt_file"), "`system_prompt` is also given; remove one").into());
         }
         (Some(text), None) if text.starts_with('@') => {
-            return Err(source.wrong(&keys("system_prompt"), "a file is named with `system_prompt_file`").into());
+            return Err(source.wrong(&keys("system_prompt"), "use `system_prompt_file` to name a file").into());
         }
         (Some(text), None) => Some(text.clone()),
         (None, Some(file)) => Some(format!("@{}", source.place(file).display())),
@@ -284,7 +287,7 @@ fn commands(source: &Source, name: &str, section: &AgentSection) -> Result<Comma
     let wrong = |key: &str, why: String| source.wrong(&["agents", name, "commands", key], why);
     let mode = given.sandbox.unwrap_or_default();
     if mode == SandboxMode::Unconfined && !given.allow_hosts.is_empty() {
-        return Err(wrong("allow_hosts", "commands without a sandbox have the whole network".to_owned()).into());
+        return Err(wrong("allow_hosts", "commands without a sandbox can reach the whole network".to_owned()).into());
     }
     let hosts = given.allow_hosts.iter().map(|host| host.parse::<HostPattern>());
     let hosts = hosts.collect::<Result<Vec<_>, _>>();

@@ -226,7 +226,7 @@ fn add_asides(rows: &mut Vec<Row>) {
         if usage == Usage::default() {
             continue;
         }
-        let (depth, name, start) = (agent.depth + 1, "beside the conversation".to_owned(), agent.start);
+        let (depth, name, start) = (agent.depth + 1, "outside the conversation".to_owned(), agent.start);
         let aside = Row { depth, name, start, millis: None, usage, cost: None, is_request: true, note: None };
         let end = at + 1 + below().count();
         rows.insert(end, aside);

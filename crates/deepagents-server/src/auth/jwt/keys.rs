@@ -122,7 +122,7 @@ fn fetch(clients: ClientPool, location: KeyLocation) -> Fetch {
         let keys = set.keys.into_iter().filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
         let keys: Keys = keys.filter_map(VerifyingKey::read).collect();
         if keys.is_empty() {
-            return Err(format!("{address} has no key that signatures can be checked with"));
+            return Err(format!("{address} has no keys that can verify signatures"));
         }
         Ok(keys)
     };
@@ -151,7 +151,7 @@ async fn discover(clients: &ClientPool, issuer: &str) -> Result<String, String> 
     let address = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
     let found: Discovery = get(clients, &address).await?;
     if found.issuer != issuer {
-        return Err(format!("{address} is of the issuer {}, not of {issuer}", found.issuer.escape_debug()));
+        return Err(format!("{address} belongs to the issuer {}, not to {issuer}", found.issuer.escape_debug()));
     }
     check_address(&found.jwks_uri)?;
     Ok(found.jwks_uri)
@@ -161,7 +161,7 @@ async fn get<T: DeserializeOwned>(clients: &ClientPool, address: &str) -> Result
     let failed = |why: &dyn std::fmt::Display| format!("{address} cannot be read: {why}");
     let answer = clients.fetch(address, None, LARGEST).await.map_err(|error| failed(&error))?;
     if answer.status != 200 {
-        return Err(failed(&format!("it answers {}", answer.status)));
+        return Err(failed(&format!("the status is {}", answer.status)));
     }
     serde_json::from_str(&answer.body).map_err(|error| failed(&error))
 }
@@ -176,5 +176,5 @@ pub(super) fn check_address(address: &str) -> Result<(), String> {
             _ => None,
         }
     });
-    parsed.ok_or_else(|| format!("`{}` is no https:// address", address.escape_debug()))
+    parsed.ok_or_else(|| format!("`{}` is not an https:// address", address.escape_debug()))
 }

@@ -45,12 +45,12 @@ impl<'a> Unverified<'a> {
         if token.len() > LONGEST {
             return Err("the token is too long".to_owned());
         }
-        let malformed = || "the token is no JWT; send a signed one".to_owned();
+        let malformed = || "the token is not a JWT; send a signed one".to_owned();
         let (signed, signature) = token.rsplit_once('.').ok_or_else(malformed)?;
         let (header, payload) = signed.split_once('.').ok_or_else(malformed)?;
         let header: Header = decode(header).ok_or_else(malformed)?;
         if header.crit.is_some() {
-            return Err("the token has critical extensions, none of which are known here".to_owned());
+            return Err("the token has critical extensions, none of which are supported".to_owned());
         }
         let algorithm = serde_json::from_value(Value::from(header.alg.as_str())).ok();
         let algorithm = algorithm.filter(|algorithm| allowed.contains(algorithm)).ok_or_else(|| {
@@ -81,7 +81,7 @@ impl<'a> Unverified<'a> {
 impl Rules {
     fn check(&self, claims: &Map<String, Value>, now: Timestamp) -> Result<(), String> {
         let (now, leeway) = (now.as_second(), i64::try_from(self.leeway.as_secs()).unwrap_or(i64::MAX));
-        let expires = seconds(claims, "exp")?.ok_or("the token says not when it expires")?;
+        let expires = seconds(claims, "exp")?.ok_or("the token has no expiry time")?;
         if expires.saturating_add(leeway) <= now {
             return Err("the token has expired; get a new one".to_owned());
         }
@@ -89,7 +89,7 @@ impl Rules {
             return Err("the token is not valid yet".to_owned());
         }
         if claims.get("iss").and_then(Value::as_str) != Some(&self.issuer) {
-            return Err("the token is of another issuer".to_owned());
+            return Err("the token is from another issuer".to_owned());
         }
         let is_meant = |audience: &Value| audience.as_str().is_some_and(|a| self.audiences.iter().any(|own| own == a));
         let meant = match claims.get("aud") {
@@ -111,7 +111,7 @@ fn seconds(claims: &Map<String, Value>, name: &str) -> Result<Option<i64>, Strin
         None => Ok(None),
         Some(value) => match value.as_f64() {
             Some(seconds) if seconds.is_finite() => Ok(Some(seconds as i64)),
-            _ => Err(format!("the claim `{name}` of the token is no time")),
+            _ => Err(format!("the claim `{name}` of the token is not a valid time")),
         },
     }
 }

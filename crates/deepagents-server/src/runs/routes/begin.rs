@@ -50,7 +50,7 @@ async fn created(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Resul
 pub(super) async fn batch(State(app): State<Arc<App>>, Body(mut body): Body<Vec<NewRun>>) -> Result<Json<Value>> {
     let mut begun: Vec<Arc<LiveRun>> = Vec::new();
     if body.is_empty() {
-        return Err(ApiError::invalid("a batch has a run at least"));
+        return Err(ApiError::invalid("a batch must have at least one run"));
     }
     // All are checked before any calls a model.
     for NewRun(one) in &mut body {

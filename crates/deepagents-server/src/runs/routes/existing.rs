@@ -80,7 +80,7 @@ pub(super) async fn delete(
     let record = known(&app, &thread, &run).await?;
     if record.status.is_open() {
         let Some(live) = others::live(&app, &record).await? else {
-            return Err(ApiError::conflict("another process works on the run; cancel it there first"));
+            return Err(ApiError::conflict("another process is working on the run; cancel it there first"));
         };
         others::end(&app, &live, CancelAction::Rollback).await?;
         ended(&app, &live).await?;

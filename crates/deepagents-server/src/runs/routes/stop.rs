@@ -90,7 +90,7 @@ pub(super) async fn cancel_several(
             others::take_up(&app, thread).await?;
             app.runs.open(thread)
         }
-        _ => return Err(ApiError::invalid("either `status`, or `thread_id` and `run_ids`")),
+        _ => return Err(ApiError::invalid("give either `status`, or `thread_id` and `run_ids`")),
     };
     found.retain(|run| {
         let record = run.record();
@@ -102,7 +102,7 @@ pub(super) async fn cancel_several(
         meant && owns(record.owner.as_deref()) && body.run_ids.as_ref().is_none_or(|ids| ids.contains(&run.id))
     });
     if found.is_empty() {
-        return Err(ApiError::new(StatusCode::NOT_FOUND, "No open run is meant"));
+        return Err(ApiError::new(StatusCode::NOT_FOUND, "No open run matches"));
     }
     for run in found {
         others::end(&app, &run, how).await?;

@@ -27,7 +27,7 @@ use super::threads::ThreadsCommand;
 use super::trial::{Exit, HANGS, Kill, Measured, Subject};
 
 /// The program's message when nobody is left to decide.
-const WAITS: &str = "the input ended before";
+const WAITS: &str = "the input ended with";
 
 /// The sub-agent that the program has built in.
 const BUILT_IN: &str = "general-purpose";
