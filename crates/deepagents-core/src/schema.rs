@@ -1,6 +1,7 @@
 //! JSON schemas: generating short ones from Rust types, and checking values against them.
 
 mod combine;
+mod unnamed;
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -11,6 +12,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
 pub use combine::{one_object, part_at};
+pub use unnamed::unnamed_fields;
 
 /// The schemas of a type.
 #[derive(Clone)]
@@ -170,26 +172,6 @@ fn shorten(value: &mut Value) {
 fn enum_values(variants: &Value) -> Option<Value> {
     let word = |v: &Value| v.get("const").filter(|c| c.is_string()).cloned();
     variants.as_array()?.iter().map(word).collect::<Option<Vec<_>>>().map(Value::Array)
-}
-
-/// Returns the schema with undeclared fields forbidden. `properties` declares an object's fields. An object that sets
-/// `additionalProperties` itself, or combines several schemas, is left unchanged.
-pub fn closed(schema: &Value) -> Value {
-    const COMBINED: [&str; 7] = ["allOf", "anyOf", "oneOf", "if", "$ref", "patternProperties", "additionalProperties"];
-    let mut closed = schema.clone();
-    if let Value::Object(map) = &mut closed {
-        if map.contains_key("properties") && COMBINED.iter().all(|key| !map.contains_key(*key)) {
-            map.insert("additionalProperties".to_owned(), Value::Bool(false));
-        }
-        // Parts of combinations are left unchanged, because a part may leave fields to another one.
-        if let Some(Value::Object(properties)) = map.get_mut("properties") {
-            properties.values_mut().for_each(|property| *property = self::closed(property));
-        }
-        if let Some(items) = map.get_mut("items") {
-            *items = self::closed(items);
-        }
-    }
-    closed
 }
 
 /// Checks that a value is a JSON schema (2020-12), as most providers do before they answer. References are not

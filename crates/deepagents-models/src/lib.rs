@@ -21,6 +21,7 @@ pub mod credentials;
 mod decoded;
 mod discovery;
 mod events;
+mod exact;
 mod fallback;
 pub mod gemini;
 mod hedge;

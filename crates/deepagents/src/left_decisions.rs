@@ -54,8 +54,8 @@ fn open_call(state: &State, request: &ActionRequest) -> Option<String> {
         _ => None,
     });
     let (id, name) = calls.nth(usize::try_from(request.call.index).ok()?)?;
-    let mut results = messages.tail(at).filter_map(|message| message.as_tool());
-    (*name == request.tool && !results.any(|result| result.call_id == *id)).then(|| id.clone())
+    let is_answered = messages.results_of(at).any(|result| result.call_id == *id);
+    (*name == request.tool && !is_answered).then(|| id.clone())
 }
 
 /// Returns the text of a decision, and whether its result counts as an error, that is, not as the tool's own output.

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::ids::CallId;
 use crate::model::ToolSpec;
-use crate::schema::{SchemaCheck, closed};
+use crate::schema::{SchemaCheck, unnamed_fields};
 
 pub use author::{DecisionAuthor, DecisionRecord};
 pub use channel::{ActionRequestChange, ActionRequests, ActionReview};
@@ -195,13 +195,13 @@ impl ActionRequest {
     /// # Errors
     /// Returns an error that says what is wrong with them.
     pub fn check_edit(&self, edited: &EditedAction, tool: &ToolSpec) -> Result<(), DecisionError> {
-        let closed = SchemaCheck::new(closed(&tool.schema).into());
-        let check = if edited.name == self.tool && closed.check(&self.args).is_err() {
-            SchemaCheck::new(tool.schema.clone())
-        } else {
-            closed
+        let unnamed = |args: &Value| match unnamed_fields(&tool.schema, args) {
+            Some(fields) => Err(format!("it does not name {fields}")),
+            None => Ok(()),
         };
-        check.check(&edited.args).map_err(|problem| {
+        let may_stay = edited.name == self.tool && unnamed(&self.args).is_err();
+        let fits = SchemaCheck::new(tool.schema.clone()).check(&edited.args);
+        fits.and_then(|()| if may_stay { Ok(()) } else { unnamed(&edited.args) }).map_err(|problem| {
             let why = format!("{} does not take these arguments: {problem}", edited.name);
             DecisionError::Arguments { id: self.id.clone(), why }
         })

@@ -49,7 +49,7 @@ pub(crate) fn pending(messages: &Messages) -> Vec<Pending> {
 pub(crate) fn pending_at(messages: &Messages, at: usize) -> Vec<Pending> {
     let Some(answer) = messages.get(at).and_then(|m| m.as_assistant()) else { return Vec::new() };
     let mut answered: HashMap<&str, usize> = HashMap::new();
-    for result in messages.tail(at + 1).filter_map(|m| m.as_tool()) {
+    for result in messages.results_of(at) {
         *answered.entry(&result.call_id).or_default() += 1;
     }
     let calls = answer.content.iter().filter_map(|block| match block {

@@ -7,7 +7,7 @@ use rpds::{HashTrieMapSync, VectorSync};
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 
-use super::{Block, Message, MessageId, MessageOp};
+use super::{Block, Message, MessageId, MessageOp, ToolMessage};
 
 /// The messages of a thread.
 ///
@@ -81,6 +81,23 @@ impl Messages {
     /// Returns the position of the last assistant message, searching from the end.
     pub fn last_assistant(&self) -> Option<usize> {
         (0..self.len()).rev().find(|&index| matches!(self.items.get(index).map(|m| &**m), Some(Message::Assistant(_))))
+    }
+
+    /// The results of the calls of the answer at a position: those before the next answer. Some providers give ids
+    /// again in later turns, so an id alone does not tell whose result it is.
+    ///
+    /// ```
+    /// use deepagents_core::message::{AssistantMessage, Block, Message, Messages, ToolCall};
+    /// let call = ToolCall::new("call_0", "ls", serde_json::json!({}));
+    /// let answer = || Message::Assistant(AssistantMessage::new(vec![Block::ToolCall(call.clone())]));
+    /// let said = [answer(), Message::tool(&call, "one"), answer(), Message::tool(&call, "two")];
+    /// let history: Messages = said.into_iter().collect();
+    /// let first: Vec<String> = history.results_of(0).map(|result| result.call_id.clone()).collect();
+    /// assert_eq!(first, ["call_0"]);
+    /// ```
+    pub fn results_of(&self, answer: usize) -> impl Iterator<Item = &ToolMessage> {
+        let turn = self.tail(answer.saturating_add(1)).take_while(|message| message.as_assistant().is_none());
+        turn.filter_map(|message| message.as_tool())
     }
 
     /// Returns an identifier of this version.

@@ -5,6 +5,7 @@
 //! hooks nest, with the first middleware outermost. For a single hook a closure is enough: see [`wrap_model_call`],
 //! [`before_model`] and the rest.
 
+mod aside;
 mod closures;
 mod erased;
 mod model_next;
@@ -27,6 +28,7 @@ use crate::model::ModelRequest;
 use crate::state::{ChannelSpec, State};
 use crate::tool::{DynTool, ToolSet};
 
+pub use aside::on_text;
 pub use closures::{
     Closure, after_agent, after_model, before_agent, before_model, modify_request, offered_tools, wrap_model_call,
     wrap_tool_call,

@@ -183,8 +183,9 @@ impl ToolNext {
     /// Makes the call.
     ///
     /// The future returns an error only if the run must end. Any other failure is a response with `is_error`.
-    pub fn run(&self, request: ToolRequest) -> BoxFuture<'static, Result<ToolResponse>> {
+    pub fn run(&self, mut request: ToolRequest) -> BoxFuture<'static, Result<ToolResponse>> {
         let mut next = self.clone();
+        request.cx = request.cx.made_again();
         if let Some(observer) = next.observers.pop() {
             return observer.tool(request, next);
         }

@@ -58,6 +58,14 @@ fn merge(schema: &mut Map<String, Value>, whole: &Value, said: &mut Vec<String>,
             *parts = left;
             objects.extend(branch(part, whole, said, parts, deepest));
         }
+        // Of what takes any fields the whole does, too.
+        let is_open = |part: &Map<String, Value>| {
+            part.get("additionalProperties").is_some_and(|more| *more != Value::Bool(false))
+                || part.contains_key("patternProperties")
+        };
+        if objects.iter().any(is_open) {
+            schema.entry("additionalProperties").or_insert(Value::Bool(true));
+        }
         properties(schema, &objects, keyword == "allOf");
         required(schema, &objects, keyword == "allOf");
         said.extend(choice(&objects, keyword));

@@ -37,6 +37,8 @@ pub struct ToolContext {
     changed: Option<Arc<ToolCall>>,
     /// Filters progress text before it is emitted.
     progress: Option<Arc<ProgressFilter>>,
+    /// Questions that were asked here so far, answered ones counted again each time the call is made.
+    asked: Arc<AtomicU32>,
 }
 
 /// Changes progress text; `None` suppresses it.
@@ -47,8 +49,6 @@ pub(crate) struct CallInfo {
     pub(crate) provider_call_id: String,
     pub(crate) name: String,
     pub(crate) args: Value,
-    /// Number of questions asked so far. Answered ones are counted again each time the call is made.
-    pub(crate) asked: AtomicU32,
     /// Number of its sub-agents running now.
     pub(crate) children: AtomicU32,
     /// Sub-agents that it ran in an earlier process and has not resumed yet.
@@ -65,7 +65,6 @@ impl CallInfo {
             provider_call_id: call.id,
             name: call.name,
             args: call.args,
-            asked: AtomicU32::new(0),
             children: AtomicU32::new(0),
             left: Mutex::new(left),
             output: Mutex::default(),
@@ -99,7 +98,7 @@ impl ToolContext {
     }
 
     pub(crate) fn with_call(context: Context, call: Arc<CallInfo>) -> Self {
-        Self { context, call, changed: None, progress: None }
+        Self { context, call, changed: None, progress: None, asked: Arc::default() }
     }
 
     /// Returns the run's context.
@@ -186,6 +185,12 @@ impl ToolContext {
         self
     }
 
+    /// The same for the rest of the stack, which asks the same again where it is run again: answers are for all of it.
+    pub(crate) fn made_again(mut self) -> Self {
+        self.asked = Arc::new(AtomicU32::new(self.asked.load(Ordering::Relaxed)));
+        self
+    }
+
     fn interrupt_with(&self, question: ActionRequest) -> Result<Decision, ToolError> {
         let (question, answer) = self.asked(question);
         let waits = || PendingInterrupt { questions: vec![question], child: None };
@@ -195,7 +200,7 @@ impl ToolContext {
     /// Returns a question of this call with its id, and its answer if there is one. Answers are matched by content, not
     /// by position, because a repeated call may ask something else first.
     fn asked(&self, question: ActionRequest) -> (ActionRequest, Option<Decision>) {
-        self.asked_as(&self.call.id, &self.call.asked, question)
+        self.asked_as(&self.call.id, &self.asked, question)
     }
 
     /// Does the same as `asked` for a question about another call, with that call's question counter.

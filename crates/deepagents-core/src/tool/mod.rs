@@ -26,4 +26,4 @@ pub use set::{ToolSet, ToolSetError};
 
 pub use crate::ids::CallId;
 pub use crate::model::ToolSpec;
-pub use crate::schema::{SchemaCheck, check_schema, closed, one_object, part_at, schema_of};
+pub use crate::schema::{SchemaCheck, check_schema, one_object, part_at, schema_of, unnamed_fields};

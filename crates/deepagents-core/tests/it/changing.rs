@@ -3,10 +3,10 @@
 use deepagents_core::agent::Agent;
 use deepagents_core::error::Error;
 use deepagents_core::journal::{CheckpointSource, LogPosition, MemoryJournal};
-use deepagents_core::message::{AssistantMessage, Block, Message, ToolMessage};
+use deepagents_core::message::{AssistantMessage, Block, Message, MessageOp, ToolMessage};
 use deepagents_core::middleware::{HookOutput, after_model};
 use deepagents_core::run::{Context, FinishReason, Node, RunInput};
-use deepagents_core::state::Update;
+use deepagents_core::state::{MessagesChannel, Update};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::json;
 
@@ -100,4 +100,21 @@ async fn a_change_as_the_input_begins_a_run_and_one_as_the_end_leaves_nothing_to
     let (agent, _, refused) = changed(Node::Model, Update::message(Message::user("no answer"))).await;
     assert!(refused.unwrap_err().to_string().contains("its answer"));
     assert_eq!(agent.state("t").await.unwrap().messages().len(), 2, "nothing was changed");
+}
+
+#[tokio::test]
+async fn a_result_of_a_later_call_with_the_same_id_is_none_of_the_call_that_waits() {
+    let (agent, _, position) = changed(Node::Model, answer_with_a_call()).await;
+    position.unwrap();
+    let call = Block::call("c9", "echo", json!({"by": "another hand"}));
+    let result = ToolMessage { call_id: "c9".to_owned(), content: vec![Block::text("done")], ..ToolMessage::default() };
+    let messages = [
+        Message::Assistant(AssistantMessage::new(vec![call])),
+        Message::Tool(result),
+        Message::assistant("All is done."),
+    ];
+    let update = Update::new::<MessagesChannel>(messages.map(MessageOp::put).into());
+    let error = agent.update_state_as("t", Node::Model, update).await.unwrap_err();
+    assert!(error.to_string().contains("calls of the last answer wait for results"), "{error}");
+    assert_eq!(agent.state("t").await.unwrap().messages().len(), 3);
 }

@@ -3,7 +3,7 @@
 use deepagents_core::message::{Block, InvalidToolCall, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall};
 use serde_json::{Map, Value};
 
-use crate::args;
+use crate::{args, exact};
 
 /// Converts a complete content item. Keeps the item itself only if the block does not represent everything.
 pub(super) fn block(mut item: Map<String, Value>) -> Block {
@@ -28,10 +28,13 @@ pub(super) fn block(mut item: Map<String, Value>) -> Block {
                 Some(args @ Value::Object(_)) => {
                     Block::ToolCall(ToolCall { id, name, args: args.clone(), native: native(item) })
                 }
-                other => {
-                    let raw = other.map(Value::to_string).unwrap_or_default();
-                    invalid(item, raw, "the arguments are not an object".to_owned())
-                }
+                other => match other.and_then(exact::read) {
+                    Some(args) => Block::ToolCall(ToolCall { id, name, args, native: native(item) }),
+                    None => {
+                        let raw = other.map(Value::to_string).unwrap_or_default();
+                        invalid(item, raw, "the arguments are not an object".to_owned())
+                    }
+                },
             }
         }
         _ => Block::ProviderItem(ProviderBlock { native: ProviderItem::new(Value::Object(item)) }),
@@ -44,8 +47,9 @@ pub(super) fn block_with_json(mut item: Map<String, Value>, json: &str) -> Block
     match args::parse(json) {
         Ok(input) => {
             // Without any text, the start of the item already contains the input.
-            if !json.trim().is_empty() || !item.get("input").is_some_and(Value::is_object) {
-                item.insert("input".to_owned(), input);
+            let has_input = item.get("input").is_some_and(|input| input.is_object() || exact::read(input).is_some());
+            if !json.trim().is_empty() || !has_input {
+                item.insert("input".to_owned(), exact::kept(json, &input).0);
             }
             block(item)
         }

@@ -6,11 +6,13 @@ use serde_json::{Map, Value};
 
 use super::blocks::{block, block_with_json, mark_cut, string};
 use crate::decoded::Decoded;
+use crate::exact;
 use crate::http::{AnswerDecoder, Flow, from_stream, merge_delta, parse_answer, parse_json};
 
 /// Decodes a complete response.
 pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
-    let value = parse_answer(body)?;
+    let mut value = parse_answer(body)?;
+    exact::keep(&mut value, body, &["content", "input"]);
     if value.get("type").is_some_and(|kind| kind == "error") {
         return Err(from_stream(&value));
     }
@@ -172,9 +174,9 @@ impl AnswerDecoder for MessageDecoder {
         if data.is_empty() || data == "[DONE]" {
             return Ok(Flow::More);
         }
-        let Value::Object(mut event) = parse_json("an event of the answer", data.as_bytes())? else {
-            return Ok(Flow::More);
-        };
+        let mut event = parse_json("an event of the answer", data.as_bytes())?;
+        exact::keep(&mut event, data.as_bytes(), &["content_block", "input"]);
+        let Value::Object(mut event) = event else { return Ok(Flow::More) };
         let index = event.get("index").and_then(Value::as_u64).unwrap_or_default();
         match event.get("type").and_then(Value::as_str).unwrap_or_default() {
             "message_start" => self.start(&mut event),

@@ -13,6 +13,7 @@ use super::{Host, Messages};
 use crate::body::{
     self, CacheControl, Extra, Fields, RequestBody, TextPart, WrittenFields, wire_name_within, write_head,
 };
+use crate::exact::Exact;
 use crate::schema;
 
 /// Encodes the body of a request.
@@ -59,6 +60,9 @@ impl Head<'_> {
             _ if self.tools().is_empty() => return None,
             ToolChoice::Auto if !single => return None,
             ToolChoice::None => return Some(json!({"type": "none"})),
+            // The API refuses a call that is asked for beside thinking: the model is left to make it.
+            ToolChoice::Any | ToolChoice::Tool(_) if thinks(self.extra.get("thinking")) && !single => return None,
+            ToolChoice::Any | ToolChoice::Tool(_) if thinks(self.extra.get("thinking")) => json!({"type": "auto"}),
             ToolChoice::Any => json!({"type": "any"}),
             ToolChoice::Tool(name) => json!({"type": "tool", "name": name}),
             _ => json!({"type": "auto"}),
@@ -135,6 +139,12 @@ impl Serialize for Head<'_> {
     }
 }
 
+/// Whether a setting of that name asks the model to think first.
+pub(crate) fn thinks(thinking: Option<&Value>) -> bool {
+    let kind = thinking.and_then(|thinking| thinking.get("type")).and_then(Value::as_str);
+    kind.is_some_and(|kind| kind != "disabled")
+}
+
 #[derive(Serialize)]
 struct MarkedTool<'a> {
     #[serde(flatten)]
@@ -168,13 +178,16 @@ impl Serialize for Part<'_> {
         let content = match (self.item, &cache_control) {
             (Item::Verbatim(Value::Object(item)), Some(mark)) => {
                 let mut map = serializer.serialize_map(None)?;
-                for (key, value) in item.iter().filter(|(key, _)| *key != "cache_control") {
-                    map.serialize_entry(key, value)?;
+                for (key, item) in item.iter().filter(|(key, _)| *key != "cache_control") {
+                    match key.as_str() {
+                        "input" => map.serialize_entry(key, &Exact { item, path: &[] })?,
+                        _ => map.serialize_entry(key, item)?,
+                    }
                 }
                 map.serialize_entry("cache_control", mark)?;
                 return map.end();
             }
-            (Item::Verbatim(item), _) => return item.serialize(serializer),
+            (Item::Verbatim(item), _) => return Exact { item, path: &["input"] }.serialize(serializer),
             (Item::Text(text), _) => return TextPart::new(text, self.mark).serialize(serializer),
             (Item::Block(block), _) => content(block),
             (Item::Result(result, own), _) => Ok(tool_result(result, own)),

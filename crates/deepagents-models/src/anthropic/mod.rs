@@ -13,6 +13,7 @@ use deepagents_core::message::Origin;
 use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Map, Value, json};
 
+pub(crate) use self::encode::thinks;
 use crate::body::{RequestBody, Written};
 use crate::client::HttpModel;
 use crate::config::{ConfigError, ModelConfig};
@@ -123,7 +124,7 @@ enum Host {
 }
 
 impl Host {
-    /// Returns the name of the provider in the registry and in [`Origin::provider`].
+    /// Name of the provider in the registry and in [`Origin::provider`].
     fn provider(self) -> &'static str {
         match self {
             Self::Anthropic => PROVIDER,

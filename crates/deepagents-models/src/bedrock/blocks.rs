@@ -3,7 +3,7 @@
 use deepagents_core::message::{Block, InvalidToolCall, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall};
 use serde_json::{Map, Value, json};
 
-use crate::args;
+use crate::{args, exact};
 
 /// Returns whether a block is reasoning.
 pub(super) fn is_thought(block: &Value) -> bool {
@@ -41,6 +41,10 @@ pub(super) fn block(mut item: Map<String, Value>) -> Block {
             args @ Value::Object(_) => {
                 Block::ToolCall(ToolCall { id, name, args, native: if usual { None } else { native(item) } })
             }
+            other if exact::read(&other).is_some() => {
+                let args = exact::read(&other).unwrap_or_default();
+                Block::ToolCall(ToolCall { id, name, args, native: native(item) })
+            }
             other => {
                 let error = "the arguments are not an object".to_owned();
                 made.insert("input".to_owned(), json!({}));
@@ -56,7 +60,12 @@ pub(super) fn block(mut item: Map<String, Value>) -> Block {
 pub(super) fn call(id: String, name: String, raw: String, was_cut: bool) -> Block {
     let cut = was_cut && raw.trim().is_empty();
     match args::parse(&raw) {
-        Ok(args) if !cut => Block::call(id, name, args),
+        Ok(args) if !cut => {
+            let (input, is_exact) = exact::kept(&raw, &args);
+            let item = || json!({"toolUse": {"toolUseId": id, "name": name, "input": input}});
+            let native = is_exact.then(|| ProviderItem::new(item()));
+            Block::ToolCall(ToolCall { id, name, args, native })
+        }
         Ok(_) => {
             let error = args::CUT_OFF.to_owned();
             Block::InvalidToolCall(InvalidToolCall { id, name, raw, error, native: None })

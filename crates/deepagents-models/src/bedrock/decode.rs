@@ -7,13 +7,14 @@ use deepagents_core::model::{ModelError, ModelEvent, StopReason};
 use serde_json::{Map, Value, json};
 
 use super::blocks::{block, call, is_servers};
-use crate::args;
 use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Flow, parse_answer, parse_json};
+use crate::{args, exact};
 
 /// Decodes a complete response.
 pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
     let mut answer = parse_answer(body)?;
+    exact::keep(&mut answer, body, &["output", "message", "content", "toolUse", "input"]);
     let content = answer.pointer_mut("/output/message/content").map(Value::take);
     let stop = answer.get("stopReason").and_then(Value::as_str).map(str::to_owned);
     let items = match content {
@@ -114,7 +115,7 @@ impl Part {
 fn with_input(mut item: Map<String, Value>, raw: &str) -> Value {
     if let Some(Value::Object(made)) = item.get_mut("toolUse") {
         // Truncated input cannot be sent as an object.
-        let input = args::parse(raw).unwrap_or_else(|_| json!({}));
+        let input = args::parse(raw).map_or_else(|_| json!({}), |input| exact::kept(raw, &input).0);
         made.entry("input").or_insert(input);
     }
     Value::Object(item)

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::Converse;
 use super::messages::{cache_point, messages};
+use crate::anthropic::thinks;
 use crate::body::{self, Extra, Fields, RequestBody, RunStart, WrittenFields, wire_name, write_head, write_value};
 
 /// Encodes the body of a request. The URL requests a stream.
@@ -34,7 +35,8 @@ pub(super) fn body(wire: &Converse, request: &ModelRequest) -> Result<RequestBod
         known = RunStart::default();
         turns = messages(wire, request, 0, first_marked)?;
     }
-    body::write(&wire.written, known, request, (&head, head.shared()?), ("messages", &[]), turns.into_iter())
+    let turns = body::exact(&turns, &["content", "toolUse", "input"]);
+    body::write(&wire.written, known, request, (&head, head.shared()?), ("messages", &[]), turns)
 }
 
 /// Everything in a body except the conversation.
@@ -96,8 +98,9 @@ impl Head<'_> {
             tools.push(cache_point(ttl));
         }
         let mut config = json!({"tools": tools});
+        let thinking = self.extra.get("additionalModelRequestFields").and_then(|fields| fields.get("thinking"));
         let choice = match &self.request.tool_choice {
-            _ if self.request.tools.is_empty() => None,
+            _ if self.request.tools.is_empty() || thinks(thinking) => None,
             ToolChoice::Any => Some(json!({"any": {}})),
             ToolChoice::Tool(name) => Some(json!({"tool": {"name": name}})),
             // The API has no equivalent of "none".

@@ -17,6 +17,7 @@ mod written;
 use bytes::Bytes;
 use deepagents_core::model::{ModelError, ModelRequest};
 use serde::Serialize;
+use serde_json::Value;
 
 pub(crate) use self::extra::{Extra, Fields};
 pub(crate) use self::parts::{
@@ -26,6 +27,7 @@ pub(crate) use self::parts::{
 pub(crate) use self::pieces::RequestBody;
 pub(crate) use self::shared::SharedField;
 pub(crate) use self::written::{RunStart, Written};
+use crate::exact::Exact;
 
 /// An element of the conversation array.
 pub(crate) struct Turn<T> {
@@ -36,6 +38,15 @@ pub(crate) struct Turn<T> {
     /// Whether it, and everything before it, is encoded the same way in every request with the same messages up to its
     /// end.
     pub(crate) settled: bool,
+}
+
+/// Turns with the arguments that `path` leads to written as their provider wrote them.
+pub(crate) fn exact<'a>(turns: &'a [Turn<Value>], path: &'a [&'a str]) -> impl Iterator<Item = Turn<Exact<'a>>> {
+    turns.iter().map(move |Turn { item, upto, settled }| Turn {
+        item: Exact { item, path },
+        upto: *upto,
+        settled: *settled,
+    })
 }
 
 /// Already encoded fields after the head of a body, by name.

@@ -6,11 +6,17 @@ use serde_json::{Map, Value};
 
 use super::parts::{SIGNATURE, asides, blocks};
 use crate::decoded::Decoded;
+use crate::exact;
 use crate::http::{AnswerDecoder, Flow, from_stream, parse_answer, parse_json};
+
+/// The way to the arguments of calls within a piece of an answer.
+const ARGS: [&str; 5] = ["candidates", "content", "parts", "functionCall", "args"];
 
 /// Decodes a complete response. Some gateways send a stream as a list.
 pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
-    let pieces = match parse_answer(body)? {
+    let mut answer = parse_answer(body)?;
+    exact::keep(&mut answer, body, &ARGS);
+    let pieces = match answer {
         Value::Array(pieces) => pieces,
         piece => vec![piece],
     };
@@ -111,7 +117,7 @@ impl ContentDecoder {
             let field = |key: &str| call.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
             let id = Some(field("id")).filter(|id| !id.is_empty()).unwrap_or_else(|| self.call_id(block));
             out.push(ModelEvent::ToolCall { block, id, name: field("name") });
-            let delta = call.get("args").filter(|args| !args.is_null()).map_or_else(|| "{}".into(), Value::to_string);
+            let delta = call.get("args").filter(|args| !args.is_null()).map_or_else(|| "{}".into(), exact::text);
             out.push(ModelEvent::ToolArgs { block, delta });
         }
         match self.parts.last_mut().filter(|_| joins) {
@@ -170,7 +176,9 @@ fn usage(reported: &Map<String, Value>) -> Usage {
 impl AnswerDecoder for ContentDecoder {
     fn event(&mut self, _name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
         if !data.trim().is_empty() && data != "[DONE]" {
-            match parse_json("a piece of the answer", data.as_bytes())? {
+            let mut piece = parse_json("a piece of the answer", data.as_bytes())?;
+            exact::keep(&mut piece, data.as_bytes(), &ARGS);
+            match piece {
                 Value::Array(pieces) => pieces.into_iter().try_for_each(|piece| self.piece(piece, out))?,
                 piece => self.piece(piece, out)?,
             }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::GenerateContent;
 use super::contents::contents;
+use super::parts::ARGS;
 use crate::body::{self, Extra, Fields, RequestBody, WrittenFields, write_head};
 use crate::schema;
 
@@ -19,7 +20,8 @@ pub(super) fn body(wire: &GenerateContent, request: &ModelRequest) -> Result<Req
     }
     let known = wire.written.take(&request.messages, usize::MAX);
     let turns = contents(request, known.messages(), &wire.origin)?;
-    body::write(&wire.written, known, request, (&head, head.shared()?), ("contents", &[]), turns.into_iter())
+    let turns = body::exact(&turns, &ARGS);
+    body::write(&wire.written, known, request, (&head, head.shared()?), ("contents", &[]), turns)
 }
 
 /// Everything in a body except the conversation.

@@ -5,8 +5,13 @@ use deepagents_core::message::{
 };
 use serde_json::{Map, Value, json};
 
+use crate::exact;
+
 /// Key of a signature, on a part or in a separate item after a medium.
 pub(super) const SIGNATURE: &str = "thoughtSignature";
+
+/// The way to the arguments of calls within a content.
+pub(super) const ARGS: [&str; 3] = ["parts", "functionCall", "args"];
 
 /// Fields of a medium other than its data.
 const BESIDE: [&str; 2] = [SIGNATURE, "thought"];
@@ -78,10 +83,11 @@ fn tool_call(mut call: Map<String, Value>, part: Map<String, Value>, generated: 
     let text =
         |call: &Map<String, Value>, key: &str| call.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let (given, name) = (text(&call, "id"), text(&call, "name"));
-    let more = !given.is_empty() || part.len() > 1 || call.len() > 2;
+    let exact = call.get("args").and_then(exact::read);
+    let more = !given.is_empty() || part.len() > 1 || call.len() > 2 || exact.is_some();
     let id = if given.is_empty() { generated() } else { given };
     let native = more.then(|| ProviderItem::new(Value::Object(part)));
-    match call.remove("args") {
+    match exact.or_else(|| call.remove("args")) {
         None | Some(Value::Null) => Block::ToolCall(ToolCall { id, name, args: json!({}), native }),
         Some(args @ Value::Object(_)) => Block::ToolCall(ToolCall { id, name, args, native }),
         Some(other) => {

@@ -5,13 +5,15 @@ use deepagents_core::model::{ModelError, ModelEvent, StopReason};
 use serde_json::{Map, Value, json};
 
 use super::steps::{block, text};
-use crate::args;
 use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Flow, from_stream, merge_delta, parse_answer, parse_json};
+use crate::{args, exact};
 
 /// Decodes a complete response.
 pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
-    let Value::Object(interaction) = parse_answer(body)? else {
+    let mut answer = parse_answer(body)?;
+    exact::keep(&mut answer, body, &["steps", "arguments"]);
+    let Value::Object(interaction) = answer else {
         return Err(ModelError::protocol("the answer is not an object"));
     };
     let mut decoder = InteractionDecoder::new(origin.clone());
@@ -139,9 +141,9 @@ impl AnswerDecoder for InteractionDecoder {
         if data.is_empty() || data == "[DONE]" {
             return Ok(Flow::More);
         }
-        let Value::Object(mut event) = parse_json("an event of the answer", data.as_bytes())? else {
-            return Ok(Flow::More);
-        };
+        let mut event = parse_json("an event of the answer", data.as_bytes())?;
+        exact::keep(&mut event, data.as_bytes(), &["step", "arguments"]);
+        let Value::Object(mut event) = event else { return Ok(Flow::More) };
         let kind = Some(text(&event, "event_type")).filter(|kind| !kind.is_empty()).unwrap_or(name).to_owned();
         let index = event.get("index").and_then(Value::as_u64).unwrap_or_default();
         match kind.as_str() {
@@ -176,7 +178,10 @@ impl AnswerDecoder for InteractionDecoder {
         };
         let finished = |mut part: Part| {
             if !part.json.is_empty() {
-                let args = args::parse(&part.json).unwrap_or(Value::String(part.json));
+                let args = match args::parse(&part.json) {
+                    Ok(args) => exact::kept(&part.json, &args).0,
+                    Err(_) => Value::String(part.json),
+                };
                 part.step.insert("arguments".to_owned(), args);
             }
             block(part.step)

@@ -21,7 +21,8 @@ pub(super) fn body(wire: &Steps, request: &ModelRequest, stream: bool) -> Result
     }
     let known = wire.written.take(&request.messages, usize::MAX);
     let turns = steps(request, known.messages(), &wire.origin)?;
-    body::write(&wire.written, known, request, (&head, head.shared()?), ("input", &[]), turns.into_iter())
+    let turns = body::exact(&turns, &["arguments"]);
+    body::write(&wire.written, known, request, (&head, head.shared()?), ("input", &[]), turns)
 }
 
 /// Encodes the steps from message `from` on, which is the first or follows an assistant message. The results of one

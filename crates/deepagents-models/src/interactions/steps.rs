@@ -3,6 +3,8 @@
 use deepagents_core::message::{Block, InvalidToolCall, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall};
 use serde_json::{Map, Value};
 
+use crate::exact;
+
 /// Returns the text of a field.
 pub(super) fn text<'a>(step: &'a Map<String, Value>, key: &str) -> &'a str {
     step.get(key).and_then(Value::as_str).unwrap_or_default()
@@ -16,7 +18,8 @@ pub(super) fn block(mut step: Map<String, Value>) -> Block {
         "thought" => Block::Reasoning(Reasoning { text: words(&step, "summary"), native: Some(native(step)) }),
         "function_call" => {
             let (id, name) = (text(&step, "id").to_owned(), text(&step, "name").to_owned());
-            match step.get("arguments").cloned().unwrap_or_else(|| Value::Object(Map::new())) {
+            let arguments = step.get("arguments").cloned().unwrap_or_else(|| Value::Object(Map::new()));
+            match exact::read(&arguments).unwrap_or(arguments) {
                 args @ Value::Object(_) => Block::ToolCall(ToolCall { id, name, args, native: Some(native(step)) }),
                 other => {
                     let (raw, error) = match other {

@@ -2,13 +2,16 @@
 
 use std::borrow::Cow;
 
-use deepagents_core::message::{Block, InvalidToolCall, Origin, Reasoning, Usage};
+use deepagents_core::message::{Block, InvalidToolCall, Origin, ProviderItem, Reasoning, ToolCall, Usage};
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
 use serde_json::{Value, json};
 
-use crate::args;
 use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Flow, from_stream};
+use crate::{args, exact};
+
+/// The way to the arguments of calls within a line.
+const ARGS: [&str; 4] = ["message", "tool_calls", "function", "arguments"];
 
 /// Maximum number of bytes of a value that spans several lines; it is parsed again with each line.
 const LONGEST_INDENTED: usize = 1 << 20;
@@ -17,8 +20,13 @@ const LONGEST_INDENTED: usize = 1 << 20;
 pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
     let mut answer = ChatDecoder::new(origin.clone());
     // Some intermediate servers do not declare that these are lines, or spread a value over several.
-    for value in serde_json::Deserializer::from_slice(body).into_iter() {
-        let value = value.map_err(|error| ModelError::protocol(format!("the answer is not valid JSON: {error}")))?;
+    let mut values = serde_json::Deserializer::from_slice(body).into_iter();
+    let mut from = 0;
+    while let Some(value) = values.next() {
+        let mut value =
+            value.map_err(|error| ModelError::protocol(format!("the answer is not valid JSON: {error}")))?;
+        exact::keep(&mut value, body.get(from..values.byte_offset()).unwrap_or_default(), &ARGS);
+        from = values.byte_offset();
         answer.line(value, &mut Vec::new())?;
     }
     answer.finish()
@@ -98,7 +106,8 @@ impl ChatDecoder {
         let function = call.get("function");
         let name = field(function, "name");
         let id = Some(field(Some(call), "id")).filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call_{block}"));
-        let args = match function.and_then(|function| function.get("arguments")) {
+        let given = function.and_then(|function| function.get("arguments"));
+        let args = match given {
             None | Some(Value::Null) => Ok(json!({})),
             Some(Value::String(raw)) => args::parse(raw).map_err(|error| (raw.clone(), error)),
             Some(args @ Value::Object(_)) => Ok(args.clone()),
@@ -106,7 +115,14 @@ impl ChatDecoder {
         };
         out.push(ModelEvent::ToolCall { block, id: id.clone(), name: name.clone() });
         let (raw, made) = match args {
-            Ok(args) => (args.to_string(), Block::call(id, name, args)),
+            Ok(args) => {
+                let text = given.and_then(Value::as_str).unwrap_or_default();
+                let (arguments, is_exact) = exact::kept(text, &args);
+                let raw = exact::text(&arguments);
+                let item = || json!({"id": id, "function": {"name": name, "arguments": arguments}});
+                let native = is_exact.then(|| ProviderItem::new(item()));
+                (raw, Block::ToolCall(ToolCall { id, name, args, native }))
+            }
             Err((raw, error)) => {
                 (raw.clone(), Block::InvalidToolCall(InvalidToolCall { id, name, raw, error, native: None }))
             }
@@ -121,7 +137,8 @@ impl AnswerDecoder for ChatDecoder {
         let text =
             if self.begun.is_empty() { Cow::Borrowed(data) } else { Cow::Owned(format!("{}\n{data}", self.begun)) };
         match serde_json::from_str(&text) {
-            Ok(line) => {
+            Ok(mut line) => {
+                exact::keep(&mut line, text.as_bytes(), &ARGS);
                 self.begun.clear();
                 self.line(line, out)
             }

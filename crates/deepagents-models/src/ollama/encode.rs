@@ -7,8 +7,9 @@ use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::OllamaChat;
-use super::messages::messages;
+use super::messages::{ARGS, messages};
 use crate::body::{self, Extra, Fields, RequestBody, WrittenFields, write_head, write_value};
+use crate::exact::Exact;
 
 /// Encodes the body of a request.
 pub(super) fn body(wire: &OllamaChat, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
@@ -18,12 +19,13 @@ pub(super) fn body(wire: &OllamaChat, request: &ModelRequest, stream: bool) -> R
         return write_head(&head, head.shared()?);
     }
     let system = request.system_text();
-    let lead: Vec<Value> =
-        (!system.trim().is_empty()).then(|| json!({"role": "system", "content": system})).into_iter().collect();
+    let system = (!system.trim().is_empty()).then(|| json!({"role": "system", "content": system}));
+    let lead: Vec<Exact<'_>> = system.iter().map(|item| Exact { item, path: &[] }).collect();
     let write = |head: &Head<'_>| {
         let known = wire.written.take(&request.messages, usize::MAX);
         let turns = messages(request, known.messages(), &wire.origin)?;
-        body::write(&wire.written, known, request, (head, head.shared()?), ("messages", &lead), turns.into_iter())
+        let turns = body::exact(&turns, &ARGS);
+        body::write(&wire.written, known, request, (head, head.shared()?), ("messages", &lead), turns)
     };
     let body = write(&head)?;
     if head.options().contains_key("num_ctx") {

@@ -4,7 +4,10 @@ use deepagents_core::message::{AssistantMessage, Block, Media, MediaKind, MediaS
 use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Map, Value, json};
 
-use crate::body::{Turn, is_from, joined, lacks_error};
+use crate::body::{Turn, is_from, joined, lacks_error, own_item};
+
+/// The way to the arguments of calls within a message.
+pub(super) const ARGS: [&str; 3] = ["tool_calls", "function", "arguments"];
 
 /// Encodes the messages from `from` on, which is the first or follows an assistant message.
 pub(super) fn messages(request: &ModelRequest, from: usize, origin: &Origin) -> Result<Vec<Turn<Value>>, ModelError> {
@@ -69,6 +72,7 @@ fn assistant(answer: &AssistantMessage, own: bool) -> Option<Map<String, Value>>
         answer.content.iter().filter_map(|b| if let Block::Reasoning(b) = b { Some(&*b.text) } else { None });
     let thinking: String = thoughts.filter(|_| own).collect();
     let call = |block: &Block| match block {
+        Block::ToolCall(_) if own_item(block, own).is_some() => own_item(block, own).cloned(),
         Block::ToolCall(call) => Some(json!({"id": call.id, "function": {"name": call.name, "arguments": call.args}})),
         Block::InvalidToolCall(call) => Some(json!({"id": call.id, "function": {"name": call.name, "arguments": {}}})),
         _ => None,

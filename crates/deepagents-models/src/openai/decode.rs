@@ -8,11 +8,13 @@ use super::dialect::{Dialect, ReasoningForm};
 use super::part::{Part, Thought, Whole, add_piece};
 use super::read::{is_empty, merge_detail, usage};
 use crate::decoded::Decoded;
+use crate::exact;
 use crate::http::{AnswerDecoder, Flow, from_stream, merge_delta, parse_answer, parse_json};
 
 /// Decodes a complete response.
 pub(super) fn whole(origin: &Origin, dialect: &Dialect, body: &[u8]) -> Result<Decoded, ModelError> {
-    let value = parse_answer(body)?;
+    let mut value = parse_answer(body)?;
+    exact::keep(&mut value, body, &["choices", "message", "tool_calls", "function", "arguments"]);
     if !value.get("choices").is_some_and(Value::is_array) && !is_error(&value) {
         return Err(ModelError::protocol("the answer has no choices"));
     }
@@ -344,7 +346,9 @@ impl AnswerDecoder for MessageDecoder {
         if name == "error" {
             return Err(from_stream(&serde_json::from_str(data).unwrap_or_else(|_| data.into())));
         }
-        self.chunk(parse_json("a piece of the answer", data.as_bytes())?, out)?;
+        let mut piece = parse_json("a piece of the answer", data.as_bytes())?;
+        exact::keep(&mut piece, data.as_bytes(), &["choices", "delta", "tool_calls", "function", "arguments"]);
+        self.chunk(piece, out)?;
         Ok(Flow::More)
     }
 

@@ -248,3 +248,18 @@ fn the_same_request_has_the_same_bytes_and_a_longer_one_begins_with_them() {
     let longer = model().request_body(&ModelRequest::new(messages)).unwrap();
     assert!(longer.starts_with(first.strip_suffix(b"]}").unwrap()));
 }
+
+#[test]
+fn a_call_that_is_wanted_is_left_to_a_model_that_thinks_first() {
+    let with = |thinking: Value, single: Option<bool>| {
+        let mut request = ModelRequest::new("hi");
+        request.tools = vec![tool("look")];
+        (request.tool_choice, request.parallel_tool_calls) = (ToolChoice::Any, single);
+        request.settings.extra.insert("thinking".into(), thinking);
+        body(&request)["tool_choice"].clone()
+    };
+    assert_eq!(with(json!({"type": "disabled"}), None), json!({"type": "any"}));
+    let thinks = json!({"type": "enabled", "budget_tokens": 1024});
+    assert_eq!(with(thinks.clone(), None), Value::Null);
+    assert_eq!(with(thinks, Some(false)), json!({"type": "auto", "disable_parallel_tool_use": true}));
+}

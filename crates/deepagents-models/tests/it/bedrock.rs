@@ -28,16 +28,16 @@ fn frame(kind: &str, name: &str, payload: &Value) -> Vec<u8> {
     bytes
 }
 
-fn stream(events: &[(&str, Value)]) -> Reply {
+pub(crate) fn stream(events: &[(&str, Value)]) -> Reply {
     let bytes: Vec<u8> = events.iter().flat_map(|(name, payload)| frame("event", name, payload)).collect();
     Reply::stream("application/vnd.amazon.eventstream", bytes)
 }
 
-fn delta(index: u64, delta: &Value) -> (&'static str, Value) {
+pub(crate) fn delta(index: u64, delta: &Value) -> (&'static str, Value) {
     ("contentBlockDelta", json!({"contentBlockIndex": index, "delta": delta, "p": "abc"}))
 }
 
-fn config(server: &Server) -> ModelConfig {
+pub(crate) fn config(server: &Server) -> ModelConfig {
     let keys = Credentials::aws("AKIDEXAMPLE", "wJalrXUtnFEMI", Some("session".into()));
     ModelConfig { api_key: Some(keys), ..server.config() }
 }

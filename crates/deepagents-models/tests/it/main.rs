@@ -32,4 +32,5 @@ mod token_count;
 mod tolerance;
 mod transport;
 mod window;
+mod wires;
 mod written;

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use crate::server::{Reply, Server, events, output};
 
-fn lines(lines: &[Value]) -> Reply {
+pub(crate) fn lines(lines: &[Value]) -> Reply {
     let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
     Reply::stream("application/x-ndjson", text)
 }
 
-fn shown(context: u64) -> Reply {
+pub(crate) fn shown(context: u64) -> Reply {
     Reply::json(200, &json!({"model_info": {"general.architecture": "qwen3", "qwen3.context_length": context}}))
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct Reply {
     headers: Vec<(String, String)>,
     body: Vec<u8>,
     end: End,
+    /// Bytes that come at once, if they do not all.
+    pieces: Option<usize>,
 }
 
 /// What follows the body.
@@ -59,6 +61,11 @@ impl Reply {
     pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    /// The body comes in pieces of so many bytes.
+    pub(crate) fn in_pieces(self, size: usize) -> Self {
+        Self { pieces: Some(size), ..self }
     }
 
     pub(crate) fn cut(mut self) -> Self {
@@ -164,9 +171,9 @@ async fn serve(
         answer.push_str("\r\n");
         let mut answer = answer.into_bytes();
         let mut chunk = Vec::new();
-        if !reply.body.is_empty() {
-            chunk.extend(format!("{:x}\r\n", reply.body.len()).bytes());
-            chunk.extend(reply.body);
+        for piece in reply.body.chunks(reply.pieces.unwrap_or(usize::MAX)) {
+            chunk.extend(format!("{:x}\r\n", piece.len()).bytes());
+            chunk.extend(piece);
             chunk.extend(b"\r\n");
         }
         answer.extend(&chunk);

@@ -158,6 +158,8 @@ fn laid_out<'a>(messages: impl Iterator<Item = &'a Message>) -> (Vec<Item>, Opti
             }
             Message::User(_) => {}
             Message::Assistant(answer) => {
+                // Calls of an earlier answer get no results any more, and ids are given again.
+                open.clear();
                 for block in &answer.content {
                     match block {
                         Block::Text(text) if !text.text.trim().is_empty() => {

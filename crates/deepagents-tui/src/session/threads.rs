@@ -198,8 +198,7 @@ fn task_of(state: &State, request: &ActionRequest) -> Option<String> {
 fn open_calls(state: &State) -> Vec<String> {
     let messages = state.messages();
     let Some(at) = messages.last_assistant() else { return Vec::new() };
-    let answered: Vec<String> =
-        messages.tail(at).filter_map(|message| message.as_tool()).map(|result| result.call_id.clone()).collect();
+    let answered: Vec<String> = messages.results_of(at).map(|result| result.call_id.clone()).collect();
     let answer = messages.get(at).and_then(|message| message.as_assistant());
     let calls = answer.into_iter().flat_map(|answer| answer.tool_calls());
     calls

@@ -8,8 +8,8 @@ use deepagents_core::tool::CallId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The decisions of [hooks](crate::middleware::hooks) about the calls of the current turn, by call id, and the reason
-/// if they end the run. Each agent has its own.
+/// What [hooks](crate::middleware::hooks) say of the calls of the turn under way, by the answer's id and the place of
+/// the call in it (`msg_1.0`), and why they end the run, if they do. Each agent has its own.
 #[derive(Debug)]
 pub struct CallReviews;
 
@@ -39,9 +39,19 @@ pub struct CallReview {
 }
 
 impl CallReview {
+    /// Names the review of a call of the turn under way, by the answer that made it. The call's own id changes where
+    /// the thread goes back and the turn is gone on with under another number.
+    pub(crate) fn key(id: &CallId, cx: &Context) -> String {
+        let messages = cx.messages();
+        let answer = messages.last_assistant().and_then(|at| messages.get(at));
+        format!("{}.{}", answer.map_or("", |answer| answer.id()), id.index)
+    }
+
     /// Returns the decision of hooks about a call of the current turn.
     pub(crate) fn of(id: &CallId, cx: &Context) -> Self {
-        cx.get::<CallReviews>().calls.remove(&id.to_string()).unwrap_or_default()
+        let mut reviews = cx.get::<CallReviews>().calls;
+        // Earlier versions stored them by the calls' own ids.
+        reviews.remove(&Self::key(id, cx)).or_else(|| reviews.remove(&id.to_string())).unwrap_or_default()
     }
 
     /// Returns `true` if hooks allow the call, so that nobody is asked unless a rule requires it.

@@ -8,7 +8,7 @@ use deepagents_core::message::{Block, ToolCall};
 use deepagents_core::middleware::{HookOutput, Middleware, ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::run::Context;
 use deepagents_core::state::ChannelSpec;
-use deepagents_core::tool::{CallId, SchemaCheck, closed};
+use deepagents_core::tool::{CallId, unnamed_fields};
 
 use crate::approvals::{InterruptOn, InterruptPolicy};
 use crate::channels::CallReview;
@@ -100,10 +100,9 @@ fn unfit(call: &ToolCall, cx: &Context) -> Option<String> {
     Some(refusal(call, &cx.tool(&call.name)?.misfit(&call.args)?))
 }
 
-/// Returns a warning if the arguments fit the tool but include some that it does not define and may ignore.
-fn unknown(call: &ToolCall, cx: &Context) -> Option<String> {
-    let check = SchemaCheck::new(closed(&cx.tool(&call.name)?.spec().schema).into());
-    check.check(&call.args).err()
+/// The arguments that the tool of a call takes and does not name: it may leave them out of account.
+fn unnamed(call: &ToolCall, cx: &Context) -> Option<String> {
+    unnamed_fields(&cx.tool(&call.name)?.spec().schema, &call.args)
 }
 
 fn refusal(call: &ToolCall, why: &str) -> String {
@@ -114,8 +113,10 @@ fn refusal(call: &ToolCall, why: &str) -> String {
 /// because of them.
 fn question_text(ask: &InterruptOn, call: &ToolCall, cx: &Context) -> String {
     let text = ask.question(call, cx);
-    match unknown(call, cx) {
-        Some(why) => format!("{text}\n{} does not name all of these arguments and may ignore some: {why}", call.name),
+    match unnamed(call, cx) {
+        Some(fields) => {
+            format!("{text}\n{} does not name all of these arguments and may ignore some: {fields}", call.name)
+        }
         None => text,
     }
 }
@@ -184,14 +185,15 @@ impl Middleware for HumanInTheLoop {
                 };
                 let changed = format!("{} with {}", edited_action.name, edited_action.args);
                 request.tool = request.cx.tool(&edited_action.name).cloned();
-                let own = unknown(&request.call, &request.cx);
+                let own = unnamed(&request.call, &request.cx);
                 request.call =
                     ToolCall { id: request.call.id, name: edited_action.name, args: edited_action.args, native: None };
                 // Reject an edit with arguments that the tool may ignore, unless the model's call had such arguments
                 // too.
-                let slip = || unknown(&request.call, &request.cx).filter(|_| own.is_none());
+                let slip = || unnamed(&request.call, &request.cx).filter(|_| own.is_none());
                 let why = unfit(&request.call, &request.cx);
-                let refused = why.or_else(|| slip().map(|why| refusal(&request.call, &why)));
+                let misses = |fields: String| refusal(&request.call, &format!("it does not name {fields}"));
+                let refused = why.or_else(|| slip().map(misses));
                 let became = if refused.is_some() { "It was not made either" } else { "Made instead" };
                 let note = format!(
                     "{who} changed this call before it was made, on purpose; do not make your own again. {became}: {changed}"

@@ -6,8 +6,10 @@ use deepagents::core::interrupt::DecisionError;
 use deepagents::core::middleware::offered_tools;
 use deepagents::core::tool::{DynTool, ToolSet};
 use deepagents::models::scripted::Turn;
-use deepagents::{DecisionAuthor, DecisionRecord, FinishReason, InterruptOn, InterruptPolicy, RunInput, json_tool};
-use serde_json::json;
+use deepagents::{
+    DecisionAuthor, DecisionRecord, FinishReason, InterruptOn, InterruptPolicy, RunInput, json_tool, tool_fn,
+};
+use serde_json::{Value, json};
 
 use crate::approval::{Office, edit, refused, send};
 use crate::results;
@@ -20,7 +22,7 @@ async fn an_edit_that_its_tool_does_not_take_is_refused_and_leaves_the_question_
     let wrong = [
         (edit("send", json!({"n": "one"})), "/n"),
         (edit("send", json!({})), "\"n\" is a required property"),
-        (edit("send", json!({"n": 2, "cc": "b"})), "'cc' was unexpected"),
+        (edit("send", json!({"n": 2, "cc": "b"})), "it does not name `cc`"),
         (edit("other", json!({"m": 2})), "\"n\" is a required property"),
     ];
     for (decision, words) in wrong {
@@ -114,4 +116,88 @@ async fn nobody_is_asked_about_a_call_that_fits_what_the_model_is_shown_and_none
     let done = done.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
     assert_eq!(done.stop, FinishReason::Done);
     assert!(results(&done)[0].0.contains("place does not take these arguments"), "{:?}", results(&done));
+}
+
+/// The question about a call of a tool with this schema.
+async fn question(schema: Value, args: Value) -> String {
+    let office = Office::new([Turn::calls([("place", args)]), Turn::text("Done.")]);
+    let place = json_tool("place", "A tool.", schema, |_, _cx| async { Ok("placed") });
+    let policy = InterruptPolicy::new().before("place", InterruptOn::any());
+    let agent = office.builder().tool(place).interrupt_on(policy).build().unwrap();
+    let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    waiting.action_requests()[0].text.clone()
+}
+
+#[tokio::test]
+async fn an_argument_is_named_wherever_in_its_schema_that_is_done() {
+    let point = json!({"type": "object", "properties": {"x": {"type": "integer"}}});
+    let args = json!({"a": {"x": 1, "y": 2}, "b": 1});
+    let named = [
+        // Two parts about one argument.
+        json!({"type": "object", "properties": {"a": point, "b": {}},
+            "allOf": [{"properties": {"a": {"properties": {"y": {}}}}}]}),
+        // A part that is referred to, and is an argument of its own.
+        json!({"type": "object", "properties": {"p": point, "b": {},
+            "a": {"allOf": [{"$ref": "#/properties/p"}, {"properties": {"y": {}}}]}}}),
+        json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/p"}}, "dependentSchemas": {"a": {"properties": {"b": {}}}},
+            "$defs": {"p": {"properties": {"x": {}}, "if": {"required": ["x"]}, "then": {"properties": {"y": {}}}}}}),
+        json!({"type": "object", "properties": {"b": {}}, "patternProperties": {"^a$": {}}}),
+        json!({"type": "object", "properties": {"b": {}}, "oneOf": [{"properties": {"a": {}}, "required": ["a"]}]}),
+        json!({"type": "object", "properties": {"b": {}}, "anyOf": [{"type": "object", "additionalProperties": true}]}),
+        json!({"type": "object", "properties": {"b": {}}, "unevaluatedProperties": {"type": "object"}}),
+    ];
+    for schema in named {
+        let text = question(schema.clone(), args.clone()).await;
+        assert!(!text.contains("may ignore some"), "{schema}: {text}");
+    }
+    let unnamed = [
+        (json!({"type": "object", "properties": {"a": point}}), "`a/y`, `b`"),
+        (json!({"type": "object", "properties": {"b": {}}, "allOf": [{"properties": {"a": point}}]}), "`a/y`"),
+        (json!({"type": "object", "properties": {"b": {}}, "oneOf": [{"properties": {"c": {}}}]}), "`a`"),
+        (json!({"type": "object", "properties": {"a": {"$ref": "#"}, "x": {}, "y": {}}}), "`b`"),
+    ];
+    for (schema, fields) in unnamed {
+        let text = question(schema.clone(), args.clone()).await;
+        assert!(text.ends_with(&format!("may ignore some: {fields}")), "{schema}: {text}");
+    }
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Order {
+    /// The number of running tasks.
+    n: u32,
+    #[serde(flatten)]
+    to: Target,
+    #[serde(flatten)]
+    more: Option<Extra>,
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[serde(untagged)]
+enum Target {
+    Named { name: String },
+    Any(std::collections::BTreeMap<String, Value>),
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Extra {
+    note: String,
+}
+
+#[tokio::test]
+async fn what_a_type_takes_that_is_put_together_of_others_is_named_by_its_tool() {
+    let order = tool_fn("order", "Orders.", |order: Order, _cx| async move {
+        let to = match order.to {
+            Target::Named { name } => name,
+            Target::Any(fields) => format!("{fields:?}"),
+        };
+        Ok(format!("{} to {to} {}", order.n, order.more.map(|more| more.note).unwrap_or_default()))
+    });
+    let office =
+        Office::new([Turn::call("order", json!({"n": 1, "street": "Long", "note": "soon"})), Turn::text("Done.")]);
+    let policy = InterruptPolicy::new().before("order", InterruptOn::any());
+    let agent = office.builder().tool(order).interrupt_on(policy).build().unwrap();
+    let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
+    let text = &waiting.action_requests()[0].text;
+    assert!(!text.contains("may ignore some"), "{text}");
 }

@@ -1,18 +1,22 @@
 //! Background subagents.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use deepagents::channels::Files;
+use deepagents::core::middleware::{HookOutput, after_agent, wrap_tool_call};
+use deepagents::core::model::StopReason;
 use deepagents::core::tool::DynTool;
 use deepagents::fs::VPath;
 use deepagents::middleware::background::{BackgroundAgents, BackgroundLimits};
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::subagents::{AgentSubAgent, Mode, SubAgentResult, SubAgentSpec, sub_agent_fn};
 use deepagents::{
-    Decision, DecisionKind, DeepAgent, DeepAgentBuilder, FinishReason, InterruptOn, InterruptPolicy, MemoryJournal,
-    Message, ModelRequest, Outcome, RunInput, json_tool,
+    Decision, DecisionKind, DeepAgent, DeepAgentBuilder, EventKind, FinishReason, InterruptOn, InterruptPolicy,
+    MemoryJournal, Message, ModelRequest, Outcome, RunInput, json_tool,
 };
+use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 
@@ -95,6 +99,82 @@ async fn a_task_outlives_its_turn_and_its_result_and_files_are_told_once() {
     assert!(outcome.state.get::<Files>().unwrap().get(&VPath::parse("/report.md").unwrap()).is_some());
     assert_eq!(told(&say(&agent, "Again?").await).len(), 1, "once");
     assert!(told(&other).is_empty());
+}
+
+#[tokio::test]
+async fn what_has_ended_meanwhile_is_told_behind_an_answer_that_was_cut_off_declined_or_broken_off() {
+    for stop in [StopReason::End, StopReason::MaxTokens, StopReason::Refusal, StopReason::Other("error".to_owned())] {
+        let model = ScriptedModel::rules()
+            .when(first_asked("Research"), [Turn::text("There are birds.")])
+            .when(|r| r.messages.len() == 1 && first_asked("Go.")(r), [start("Research birds.")])
+            .when(|r| r.messages.len() == 3, [Turn::text("I will").stop(stop.clone())])
+            .always(Turn::text("Now I know."))
+            .build();
+        let itself: Arc<OnceLock<DeepAgent>> = Arc::default();
+        let known = itself.clone();
+        // Its tasks have ended when the run is about to.
+        let patient = after_agent(move |cx| {
+            let known = known.clone();
+            async move {
+                if let (Some("t"), Some(agent)) = (cx.thread(), known.get()) {
+                    for task in agent.background("t").await? {
+                        let _ = task.outcome().await;
+                    }
+                }
+                Ok(HookOutput::next())
+            }
+        });
+        let agent = agent(&model).middleware(patient).build().unwrap();
+        assert!(itself.set(agent.clone()).is_ok());
+        let outcome = say(&agent, "Go.").await;
+        assert_eq!((told(&outcome).len(), outcome.text().as_str()), (1, "Now I know."), "{stop:?}");
+    }
+}
+
+#[tokio::test]
+async fn news_that_a_broken_off_run_could_not_tell_the_model_is_told_by_the_next() {
+    for ends in ["cancelled", "failed"] {
+        let model = ScriptedModel::rules()
+            .when(first_asked("Research"), [Turn::text("There are birds.")])
+            .when(|r| r.messages.len() == 1 && first_asked("Go.")(r), [start("Research birds.")])
+            .when(
+                |r| r.messages.len() == 4,
+                [match ends {
+                    "cancelled" => Turn::text("Late.").delay(Duration::from_secs(3600)),
+                    _ => Turn::error(deepagents::ModelError::invalid("no")),
+                }],
+            )
+            .always(Turn::text("Now I know."))
+            .build();
+        let itself: Arc<OnceLock<DeepAgent>> = Arc::default();
+        let known = itself.clone();
+        // Its tasks have ended when the model is asked next.
+        let patient = wrap_tool_call(move |request, next| {
+            let known = known.clone();
+            async move {
+                let response = next.run(request).await?;
+                for task in known.get().unwrap().background("t").await? {
+                    let _ = task.outcome().await;
+                }
+                Ok(response)
+            }
+        });
+        let agent = agent(&model).middleware(patient).build().unwrap();
+        assert!(itself.set(agent.clone()).is_ok());
+        let mut run = agent.run(RunInput::new("Go.").thread("t"));
+        let mut asked = 0;
+        while let Some(event) = run.next().await {
+            asked += usize::from(event.path.is_empty() && matches!(event.kind, EventKind::ModelStarted { .. }));
+            if asked == 2 && ends == "cancelled" {
+                run.cancel();
+            }
+        }
+        let _ = run.outcome().await;
+        let outcome = say(&agent, "Anything?").await;
+        let last = model.requests().pop().unwrap();
+        let shown = last.messages.iter().filter(|m| m.text().contains("background task has ended")).count();
+        assert_eq!((shown, outcome.text().as_str()), (1, "Now I know."), "{ends}");
+    }
 }
 
 #[tokio::test]

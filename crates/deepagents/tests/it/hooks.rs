@@ -1,4 +1,4 @@
-//! Hooks: every event and every response, with real processes.
+//! Hooks: every event and every answer, with real processes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,17 +22,17 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-/// A directory with files of the agent, and hooks that run in it.
-struct Place {
+/// A directory with files for the agent, and hooks that run in it.
+pub(crate) struct Place {
     dir: tempfile::TempDir,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap() }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.root().join(name)
     }
 
@@ -40,11 +40,11 @@ impl Place {
         self.dir.path().canonicalize().unwrap()
     }
 
-    fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// The inputs that a hook wrote to a file with `cat >>`, one per line.
+    /// The inputs that a hook wrote to a file with `cat >>`, one a line.
     fn inputs(&self, name: &str) -> Vec<Value> {
         let text = self.read(name);
         serde_json::Deserializer::from_str(&text).into_iter().map(Result::unwrap).collect()
@@ -59,24 +59,24 @@ impl Place {
         HookRunner::new(self.hooks(hooks)).root(self.root())
     }
 
-    fn agent(&self, model: &ScriptedModel, hooks: &Value) -> DeepAgentBuilder {
+    pub(crate) fn agent(&self, model: &ScriptedModel, hooks: &Value) -> DeepAgentBuilder {
         let files = LocalBackend::open(self.dir.path()).unwrap();
         DeepAgent::builder().model(model.clone()).backend(files).hooks(self.runner(hooks)).journal(MemoryJournal::new())
     }
 }
 
-/// Hooks for all occasions of one event.
-fn at(event: &str, commands: &[&str]) -> Value {
+/// Hooks of one event: commands for all its occasions.
+pub(crate) fn at(event: &str, commands: &[&str]) -> Value {
     let hooks: Vec<Value> = commands.iter().map(|command| json!({"type": "command", "command": command})).collect();
     json!({event: [{"hooks": hooks}]})
 }
 
-/// A command that responds with JSON.
-fn answering(answer: &Value) -> String {
+/// A command that answers with JSON.
+pub(crate) fn answering(answer: &Value) -> String {
     format!("printf '%s' '{answer}'")
 }
 
-fn specific(event: &str, fields: &Value) -> Value {
+pub(crate) fn specific(event: &str, fields: &Value) -> Value {
     let mut specific = json!({"hookEventName": event});
     specific.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     json!({"hookSpecificOutput": specific})
@@ -695,7 +695,7 @@ async fn long_input_reaches_a_hook_cut_and_quotes_do_not_matter() {
     assert_eq!(place.read("a.txt"), content, "the tool has it whole");
 }
 
-/// A service that responds by URL and records its requests.
+/// A service whose answers depend on its address, and what it was sent.
 #[derive(Default)]
 struct Service(std::sync::Mutex<Vec<HookRequest>>);
 

@@ -78,6 +78,20 @@ async fn an_id_that_two_turns_share_belongs_to_each_turn_once() {
 }
 
 #[tokio::test]
+async fn a_call_without_a_result_does_not_take_that_of_a_later_call_with_its_id() {
+    let history = vec![
+        Message::user("Start."),
+        assistant(vec![call("x")]),
+        Message::user("Never mind."),
+        assistant(vec![call("x"), call("y")]),
+        result("y", "other"),
+        result("x", "second"),
+        Message::user("Go on."),
+    ];
+    assert_eq!(shown(history).await, ["u", "a(x)", "t(x error)", "u", "a(x y)", "t(x second)", "t(y other)", "u"]);
+}
+
+#[tokio::test]
 async fn ids_that_providers_refuse_are_replaced_in_call_and_result_alike() {
     let history =
         vec![Message::user("Start."), assistant(vec![call("a.b/c")]), result("a.b/c", "sunny"), Message::user("?")];

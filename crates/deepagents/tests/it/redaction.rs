@@ -1,6 +1,7 @@
 //! Personal data and secrets are redacted before anyone sees them.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
 
 use deepagents::core::event::RedactedPlace;
 use deepagents::core::message::ToolMessage;
@@ -449,6 +450,7 @@ fn texts() -> impl proptest::strategy::Strategy<Value = String> {
         "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n",
         "MzEfYyjiWA4R4/M2bS1GB4t7NXp98C3SC6dVMvDuictGeurT8jNbvJZHtCSuYEvu\n",
         "-----END PRIVATE KEY-----",
+        "src/b.pem:2:MzEfYyjiWA4R4/M2bS1GB4t7NXp98C3SC6dVMvDuictGeurT8jNbvJZHtCSuYEvu\n",
         "12:30",
         "a@",
         "4111 1111",
@@ -469,21 +471,60 @@ proptest! {
     #[test]
     fn an_answer_in_pieces_of_any_size_reads_as_the_whole_one_does(text in texts(), size in 1..40usize) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let redaction = || {
-            use Detector::{ApiKey, CreditCard, Email, Ip, MacAddress, PrivateKey, Url};
-            let all = [Email, CreditCard, Ip, MacAddress, Url, ApiKey, PrivateKey];
-            all.into_iter().fold(Redaction::new().output(true), Redaction::hide)
-        };
-        let (told, whole) = runtime.block_on(async {
-            let model = ScriptedModel::new([Turn::text(text.clone())]).with_chunk_size(size);
-            let agent = DeepAgent::builder().model(model).redaction(redaction()).build().unwrap();
-            let (outcome, events) = run(&agent, "Go.").await;
-            let told: String = events
-                .iter()
-                .filter_map(|kind| if let EventKind::TextDelta { text, .. } = kind { Some(text.as_str()) } else { None })
-                .collect();
-            (told, outcome.unwrap().messages().last().unwrap().text())
-        });
+        let (told, whole) = runtime.block_on(in_pieces(&text, size));
         prop_assert_eq!(told, whole);
     }
+}
+
+/// What is told of an answer that comes in pieces of a size, and what is kept of it.
+async fn in_pieces(text: &str, size: usize) -> (String, String) {
+    use Detector::{ApiKey, CreditCard, Email, Ip, MacAddress, PrivateKey, Url};
+    let all = [Email, CreditCard, Ip, MacAddress, Url, ApiKey, PrivateKey];
+    let redaction = all.into_iter().fold(Redaction::new().output(true), Redaction::hide);
+    let model = ScriptedModel::new([Turn::text(text)]).with_chunk_size(size);
+    let agent = DeepAgent::builder().model(model).redaction(redaction).build().unwrap();
+    let (outcome, events) = run(&agent, "Go.").await;
+    let piece = |kind: &EventKind| if let EventKind::TextDelta { text, .. } = kind { Some(text.clone()) } else { None };
+    (events.iter().filter_map(piece).collect(), outcome.unwrap().messages().last().unwrap().text())
+}
+
+#[tokio::test]
+async fn lines_of_a_private_key_behind_names_of_files_are_hidden_while_they_come() {
+    let first = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
+    let next = "MzEfYyjiWA4R4/M2bS1GB4t7NXp98C3SC6dVMvDuictGeurT8jNbvJZHtCSuYEvu";
+    for size in [1, 3, 8, 40] {
+        let (told, whole) =
+            in_pieces(&format!("a b.pem:1:{first}\nb.pem:2:{next}\nb.pem-3-{next}\nend of it"), size).await;
+        assert!(!told.contains("MzEf") && told == whole, "{size}: {told}");
+        let (told, whole) = in_pieces(&format!("{first}\n密钥sk-abcdefghijklmnopqrstuvwx结束 "), size).await;
+        assert_eq!(told, whole, "{size}");
+    }
+}
+
+#[tokio::test]
+async fn long_texts_are_looked_at_where_they_hold_up_no_other_task() {
+    let threads: Arc<Mutex<Vec<(usize, ThreadId)>>> = Arc::default();
+    let looked = threads.clone();
+    let detector = Detector::function(move |text| {
+        looked.lock().unwrap().push((text.len(), std::thread::current().id()));
+        text.match_indices("SECRET").map(|(at, found)| at..at + found.len()).collect()
+    });
+    let long = |place: &str| format!("{place} SECRET {}", "word ".repeat(30_000));
+    let result = long("result");
+    let tool = json_tool("look", "Looks.", json!({"type": "object"}), move |_: Value, _cx| {
+        let result = result.clone();
+        async move { Ok(ToolOutput::text(result)) }
+    });
+    let model = ScriptedModel::new([Turn::call("look", json!({"at": long("args")})), Turn::text(long("answer"))]);
+    let redaction = Redaction::new().named("word", detector, Strategy::Redact).output(true).tool_results(true);
+    let journal = MemoryJournal::new();
+    let agent = DeepAgent::builder().model(model).tool(tool).redaction(redaction).journal(journal);
+    let agent = agent.without("Filesystem").build().unwrap();
+    let outcome = agent.run(RunInput::new(long("said")).thread("t")).outcome().await.unwrap();
+    let said = serde_json::to_string(outcome.messages()).unwrap();
+    assert_eq!((said.matches("SECRET").count(), said.matches("[REDACTED_WORD]").count()), (0, 4), "{}", said.len());
+    let here = std::thread::current().id();
+    let threads = threads.lock().unwrap();
+    let long: Vec<&(usize, ThreadId)> = threads.iter().filter(|(length, _)| *length > 100_000).collect();
+    assert!(long.len() >= 4 && long.iter().all(|(_, thread)| *thread != here), "{long:?}");
 }

@@ -10,8 +10,8 @@ use deepagents::middleware::retry::{Backoff, ModelFailure, ModelRetry, ToolFailu
 use deepagents::middleware::tool_errors::{ToolErrorAction, ToolErrors};
 use deepagents::models::scripted::{ScriptedModel, Turn, check_history};
 use deepagents::{
-    BoxError, Budget, DeepAgent, Effect, Error, EventKind, FinishReason, MiddlewareEvent, ModelError, Outcome,
-    RunError, Tool, ToolContext, ToolError, ToolOutput,
+    BoxError, Budget, Decision, DecisionKind, DeepAgent, Effect, Error, EventKind, FinishReason, MemoryJournal,
+    MiddlewareEvent, ModelError, Outcome, RunError, RunInput, Tool, ToolContext, ToolError, ToolOutput, json_tool,
 };
 use futures_util::StreamExt;
 use serde_json::json;
@@ -233,6 +233,38 @@ async fn a_call_that_fails_too_often_tells_the_model_or_ends_the_run() {
     let failure = agent.invoke("Go.").await.unwrap_err();
     assert_eq!(failure.error.to_string(), "tool `read` failed: the disk is away (after 2 attempts)");
     check_history(failure.state.messages()).unwrap();
+}
+
+#[tokio::test]
+async fn a_person_who_has_answered_is_not_asked_again_by_a_call_that_fails_and_is_made_again() {
+    for questions in [1, 2] {
+        let tries = Arc::new(AtomicUsize::new(0));
+        let made = tries.clone();
+        let pay = json_tool("pay", "Pays.", json!({"type": "object"}), move |_: serde_json::Value, cx: ToolContext| {
+            let made = made.clone();
+            async move {
+                for _ in 0..questions {
+                    cx.interrupt("Pay it?", [DecisionKind::Approve])?;
+                }
+                match made.fetch_add(1, Ordering::Relaxed) {
+                    0 | 1 => Err(ToolError::from(std::io::Error::other("the bank is away"))),
+                    _ => Ok(ToolOutput::text("paid")),
+                }
+            }
+        });
+        let model = ScriptedModel::new([Turn::call("pay", json!({})), Turn::text("Done.")]);
+        let retry = tool_retry(2).tools(["pay"]);
+        let builder = DeepAgent::builder().model(model).tool(pay).middleware(retry).journal(MemoryJournal::new());
+        let agent = builder.build().unwrap();
+        let mut outcome = agent.invoke(RunInput::new("Pay.").thread("t")).await.unwrap();
+        for answered in 0..questions {
+            assert_eq!((outcome.action_requests().len(), tries.load(Ordering::Relaxed)), (1, 0), "{answered}");
+            let input = RunInput::resume("t").decide(&outcome.action_requests()[0].id, Decision::Approve);
+            outcome = agent.invoke(input).await.unwrap();
+        }
+        assert_eq!((&outcome.stop, results(&outcome)), (&FinishReason::Done, vec![("paid".to_owned(), false)]));
+        assert_eq!(tries.load(Ordering::Relaxed), 3);
+    }
 }
 
 #[test]

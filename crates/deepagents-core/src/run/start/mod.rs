@@ -13,7 +13,8 @@ use crate::event::EventKind;
 use crate::interrupt::ActionRequests;
 use crate::journal::{Record, Replay};
 use crate::machine::Machine;
-use crate::message::{Message, MessageOp};
+use crate::message::{Block, Message, MessageOp};
+use crate::middleware::on_text;
 use crate::state::{MessagesChannel, Update};
 use crate::status::FinishReason;
 
@@ -31,7 +32,7 @@ impl Driver {
         self.keep_log(Log::below(below.log, self.shared.path.clone()));
         let Some(left) = below.resumed else {
             let mut input = input;
-            input.messages = self.received(input.messages)?;
+            input.messages = self.received_input(input.messages).await?;
             if self.log.is_kept() {
                 let (inheritance, values) = below.given.inherited_from(&below.base)?;
                 let (path, agent) = (self.shared.path.to_vec(), self.shared.agent.name.clone());
@@ -55,6 +56,13 @@ impl Driver {
             self.update(Update::new::<ActionRequests>(below.answers))?;
         }
         self.continue_from(left, own_limit(&input), Vec::new(), (Update::none(), Vec::new()), limit).await
+    }
+
+    /// The messages of an input as the middlewares let them in; they may be as long as a book.
+    async fn received_input(&self, messages: Vec<Message>) -> Result<Vec<Message>> {
+        let texts = messages.iter().flat_map(Message::content).filter_map(Block::as_text);
+        let (bytes, agent) = (texts.map(str::len).sum(), self.shared.agent.clone());
+        on_text(bytes, move || messages.into_iter().map(|message| agent.received(message)).collect()).await
     }
 
     /// Passes messages from outside through the middlewares.
@@ -83,7 +91,7 @@ impl Driver {
         limit: u32,
         place: Place,
     ) -> Result<Option<FinishReason>> {
-        input.messages = self.received(std::mem::take(&mut input.messages))?;
+        input.messages = self.received_input(std::mem::take(&mut input.messages)).await?;
         let observer = match self.shared.observer.clone().filter(|_| self.is_main()) {
             Some(observer) => Some((observer, input.record()?)),
             None => None,

@@ -172,7 +172,16 @@ impl Middleware for BackgroundAgents {
             self.tasks.attend(&home, cx.state(), &mut tasks).await?;
         }
         // Deliver tasks that have ended meanwhile before the run ends; running ones are not waited for.
-        let by_itself = matches!(stop, Some(FinishReason::Done | FinishReason::Empty));
+        let by_itself = matches!(
+            stop,
+            Some(
+                FinishReason::Done
+                    | FinishReason::Empty
+                    | FinishReason::TokenLimit
+                    | FinishReason::Refused
+                    | FinishReason::BrokenOff
+            )
+        );
         if by_itself && tasks.iter().any(TaskState::is_news) {
             return Ok(HookOutput::go(JumpTo::Model));
         }

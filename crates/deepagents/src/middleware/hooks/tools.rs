@@ -37,7 +37,7 @@ impl HookRunner {
         let reviews = join_all(open.iter().map(|(id, call)| async move {
             let answer = self.ask(HookEvent::PreToolUse, self.fields(call), cx).await;
             let stop = answer.stop.clone();
-            (id.to_string(), self.reviewed(call, answer), stop)
+            (CallReview::key(id, cx), self.reviewed(call, answer), stop)
         }));
         let reviews = reviews.await;
         if reviews.is_empty() {

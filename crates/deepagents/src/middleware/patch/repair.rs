@@ -55,6 +55,11 @@ fn mend(messages: &Messages) -> Option<Repair> {
     for (at, result) in messages.iter().enumerate().filter_map(|(at, message)| Some((at, message.as_tool()?))) {
         late.entry(&result.call_id).or_default().push_back(at);
     }
+    // Positions of the answers, by the ids of their calls: one that is given again has results of its own.
+    let mut made: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, answer) in messages.iter().enumerate().filter_map(|(at, message)| Some((at, message.as_assistant()?))) {
+        answer.call_ids().for_each(|id| made.entry(id).or_default().push(at));
+    }
     let mut out = Repair { messages: Vec::with_capacity(messages.len()), ..Repair::default() };
     let mut kept: HashSet<usize> = HashSet::new();
     let list: Vec<&Arc<Message>> = messages.iter().collect();
@@ -68,12 +73,13 @@ fn mend(messages: &Messages) -> Option<Repair> {
                 let new_ids: Vec<String> = renamed.as_ref().unwrap_or(answer).call_ids().map(str::to_owned).collect();
                 out.messages.push(renamed.map_or_else(|| (*message).clone(), |m| Arc::new(Message::Assistant(m))));
                 for ((id, name, valid), new_id) in calls(answer).zip(new_ids) {
-                    // Its result is the first later one with its id that no earlier call has taken.
+                    // Its result is the first one with its id that no earlier call has taken, before the id comes again.
+                    let again = made.get(id).and_then(|made| made.iter().find(|&&answer| answer > at).copied());
                     let result = late.get_mut(id).and_then(|found| {
                         while found.front().is_some_and(|&i| i < at) {
                             found.pop_front();
                         }
-                        found.pop_front()
+                        found.pop_front_if(|i| again.is_none_or(|again| *i < again))
                     });
                     let result = result.and_then(|i| Some((i, list.get(i)?, list.get(i)?.as_tool()?)));
                     out.messages.push(match result {

@@ -1,8 +1,32 @@
 //! Redaction of messages.
 
 use deepagents_core::message::{Block, Message};
+use serde_json::Value;
 
 use super::rules::{Found, RedactionBlocked, Rules};
+
+/// How much text there is in blocks, roughly.
+pub(super) fn bytes_of(blocks: &[Block]) -> usize {
+    let bytes = |block: &Block| match block {
+        Block::Text(text) => text.text.len(),
+        Block::Reasoning(thought) => thought.text.len(),
+        Block::ToolCall(call) => bytes_of_value(&call.args),
+        Block::InvalidToolCall(call) => call.raw.len(),
+        Block::ProviderItem(item) => bytes_of_value(item.native.value()),
+        _ => 0,
+    };
+    blocks.iter().map(bytes).sum()
+}
+
+/// How much text there is in a value, roughly.
+pub(super) fn bytes_of_value(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(bytes_of_value).sum(),
+        Value::Object(fields) => fields.iter().map(|(name, field)| name.len() + bytes_of_value(field)).sum(),
+        _ => 8,
+    }
+}
 
 /// Redacts blocks and returns whether anything changed. The provider's own data of a changed block contains the same
 /// text and is dropped.

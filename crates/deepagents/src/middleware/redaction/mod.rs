@@ -12,7 +12,7 @@ use deepagents_core::error::{Error, Result};
 use deepagents_core::event::{MiddlewareEvent, RedactedPlace};
 use deepagents_core::message::{Block, Message, MessageOp};
 use deepagents_core::middleware::{
-    HookOutput, Middleware, ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse,
+    HookOutput, Middleware, ModelNext, ModelResponse, ToolNext, ToolRequest, ToolResponse, on_text,
 };
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
@@ -182,6 +182,24 @@ fn told(cx: &Context, place: RedactedPlace, found: Found) {
     }
 }
 
+/// A result with what was found in it hidden.
+fn redacted_result(mut response: ToolResponse, rules: &Rules) -> (ToolResponse, Found) {
+    let mut found = Found::new();
+    let redacted = messages::redact_blocks(&mut response.content, rules, &mut found).and_then(|changed| {
+        let artifact = response.artifact.as_mut().map(|artifact| rules.redact_value(artifact, &mut found));
+        Ok(artifact.transpose()?.unwrap_or_default() || changed)
+    });
+    match redacted {
+        Ok(true) => response.source = None,
+        Ok(false) => {}
+        Err(blocked) => {
+            (response.content, response.is_error) = (vec![Block::text(withheld(&blocked))], true);
+            (response.artifact, response.source) = (None, None);
+        }
+    }
+    (response, found)
+}
+
 /// Returns the text for the model in place of a blocked result.
 fn withheld(blocked: &RedactionBlocked) -> String {
     format!("Error: the result was withheld: it holds {}.", listed(&blocked.found))
@@ -214,17 +232,21 @@ impl Middleware for Redaction {
         let (seen, by) = cx.get::<Redacted>();
         let fingerprint = self.fingerprint();
         let from = if by == fingerprint { seen } else { 0 };
-        let mut ops = Vec::new();
-        let mut found = Found::new();
-        for message in cx.messages().tail(from) {
-            if self.place(message).is_none() || message.id().is_empty() {
-                continue;
+        let is_meant = |message: &&Arc<Message>| self.place(message).is_some() && !message.id().is_empty();
+        let given: Vec<Arc<Message>> = cx.messages().tail(from).filter(is_meant).cloned().collect();
+        let bytes = given.iter().map(|message| messages::bytes_of(message.content())).sum();
+        let rules = self.rules.clone();
+        let looked = on_text(bytes, move || {
+            let (mut ops, mut found) = (Vec::new(), Found::new());
+            for message in given {
+                let mut redacted = (*message).clone();
+                if messages::redact_message(&mut redacted, &rules, &mut found)? {
+                    ops.push(MessageOp::put(redacted));
+                }
             }
-            let mut redacted = (**message).clone();
-            if messages::redact_message(&mut redacted, &self.rules, &mut found).map_err(Error::other)? {
-                ops.push(MessageOp::put(redacted));
-            }
-        }
+            Ok::<_, RedactionBlocked>((ops, found))
+        });
+        let (ops, found) = looked.await.map_err(Error::other)?;
         told(cx, RedactedPlace::History, found);
         let output = HookOutput::set::<Redacted>((cx.messages().len(), fingerprint));
         Ok(if ops.is_empty() { output } else { HookOutput::update(output.update.with::<MessagesChannel>(ops)) })
@@ -260,40 +282,35 @@ impl Middleware for Redaction {
             (!shown.is_empty()).then_some(shown)
         });
         let answer = next.run(request).await;
-        let left = held.lock().unwrap_or_else(PoisonError::into_inner).finish(&self.rules).unwrap_or_default();
+        let mut left = std::mem::take(&mut *held.lock().unwrap_or_else(PoisonError::into_inner));
+        let rules = self.rules.clone();
+        let left = on_text(left.len(), move || left.finish(&rules).unwrap_or_default()).await;
         if !left.is_empty() {
             cx.progress(left);
         }
-        let mut found = Found::new();
-        let mut response = match answer {
-            Ok(response) => response,
+        let rules = self.rules.clone();
+        let (answer, found) = match answer {
+            Ok(response) => {
+                let artifact = response.artifact.as_ref().map_or(0, messages::bytes_of_value);
+                let bytes = messages::bytes_of(&response.content) + artifact;
+                let (response, found) = on_text(bytes, move || redacted_result(response, &rules)).await;
+                (Ok(response), found)
+            }
             // The text of an error that ends the call reaches the model too.
             Err(Error::ToolCall { text, source }) => {
-                let hidden = match self.rules.redact(&text, &mut found) {
-                    Ok(hidden) => hidden,
-                    Err(blocked) => Some(withheld(&blocked)),
+                let bytes = text.len();
+                let redact = move || {
+                    let mut found = Found::new();
+                    let hidden = rules.redact(&text, &mut found).unwrap_or_else(|blocked| Some(withheld(&blocked)));
+                    (text, hidden, found)
                 };
-                told(&cx, RedactedPlace::ToolResult, found);
-                return Err(Error::ToolCall {
-                    source: source.filter(|_| hidden.is_none()),
-                    text: hidden.unwrap_or(text),
-                });
+                let (text, hidden, found) = on_text(bytes, redact).await;
+                let source = source.filter(|_| hidden.is_none());
+                (Err(Error::ToolCall { source, text: hidden.unwrap_or(text) }), found)
             }
             Err(error) => return Err(error),
         };
-        let redacted = messages::redact_blocks(&mut response.content, &self.rules, &mut found).and_then(|changed| {
-            let artifact = response.artifact.as_mut().map(|artifact| self.rules.redact_value(artifact, &mut found));
-            Ok(artifact.transpose()?.unwrap_or_default() || changed)
-        });
         told(&cx, RedactedPlace::ToolResult, found);
-        match redacted {
-            Ok(true) => response.source = None,
-            Ok(false) => {}
-            Err(blocked) => {
-                (response.content, response.is_error) = (vec![Block::text(withheld(&blocked))], true);
-                (response.artifact, response.source) = (None, None);
-            }
-        }
-        Ok(response)
+        answer
     }
 }

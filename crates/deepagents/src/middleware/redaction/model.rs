@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use deepagents_core::message::Block;
+use deepagents_core::middleware::on_text;
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest, ModelServer};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt};
 
-use super::messages::redact_blocks;
+use super::messages::{bytes_of, redact_blocks};
 use super::rules::{Found, RedactionBlocked, Rules};
 use super::stream::StreamRedactor;
 
@@ -44,10 +45,18 @@ impl ChatModel for RedactedModel {
     }
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        let mut pieces = Pieces { rules: self.rules.clone(), report: self.report.clone(), open: BTreeMap::new() };
-        let redacted = self.model.stream(request).map(move |event| match event {
-            Ok(event) => pieces.take(event),
-            Err(error) => vec![Err(error)],
+        let pieces = Pieces { rules: self.rules.clone(), report: self.report.clone(), open: BTreeMap::new() };
+        let redacted = stream::unfold((self.model.stream(request), pieces), |(mut events, mut pieces)| async move {
+            let shown = match events.next().await? {
+                Ok(event) => {
+                    let bytes = pieces.bytes(&event);
+                    let (shown, back) = on_text(bytes, move || (pieces.take(event), pieces)).await;
+                    pieces = back;
+                    shown
+                }
+                Err(error) => vec![Err(error)],
+            };
+            Some((shown, (events, pieces)))
         });
         redacted.flat_map(stream::iter).boxed()
     }
@@ -79,6 +88,24 @@ impl Pieces {
                 self.report.lock().unwrap_or_else(PoisonError::into_inner).blocked = Some(blocked);
                 vec![Err(error)]
             }
+        }
+    }
+
+    /// How much of text is looked at with an event.
+    fn bytes(&self, event: &ModelEvent) -> usize {
+        let complete = |block: usize| -> usize {
+            let held = self.open.range(..block).map(|(_, open)| match open {
+                Open::Text(held) | Open::Reasoning(held) => held.len(),
+                Open::Arguments => 0,
+            });
+            held.sum()
+        };
+        match event {
+            ModelEvent::Text { block, .. }
+            | ModelEvent::Reasoning { block, .. }
+            | ModelEvent::ToolCall { block, .. } => complete(*block),
+            ModelEvent::Finished(output) => bytes_of(&output.message.content),
+            _ => 0,
         }
     }
 

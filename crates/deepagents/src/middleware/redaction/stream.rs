@@ -36,6 +36,11 @@ impl StreamRedactor {
         show(ready, rules)
     }
 
+    /// Bytes that are held back.
+    pub(super) fn len(&self) -> usize {
+        self.held.len()
+    }
+
     /// Returns the rest at the end of the text.
     ///
     /// # Errors

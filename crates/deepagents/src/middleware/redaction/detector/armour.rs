@@ -14,6 +14,8 @@ const END: &str = r"[ \t]*(?:\\r)?(?:\r?\n|\\n)";
 /// Prefixes that tools add to lines: a path, a line number. A path does not extend past a JSON-escaped line break;
 /// otherwise each of many lines would be scanned to the end of the text.
 const BEFORE: &str = r"[ \t]*(?:(?:[^\s:\\]|\\[^nr\s:])*[:-])?[0-9]*[:-]?[ \t→|]*";
+/// What may become that: the beginning of a path.
+const PATH: &str = r"[ \t]*(?:[^\s:\\]|\\[^nr\s:])*";
 /// How private keys of the usual kinds begin, unlike certificates and public keys.
 const FIRST: &str = r"(?:MII[A-Za-z0-9+/]{3}IBA[AD]|MI[GH][A-Za-z0-9+/]AgEAM|MHcCAQEE|MC4CAQAw|b3BlbnNzaC1rZXktdjE)";
 
@@ -27,13 +29,13 @@ expression!(
 expression!(PEM_BEGIN = r"-----BEGIN (?:[A-Z0-9 ]*\z|[A-Z0-9 ]*PRIVATE KEY)");
 expression!(HEAD = r"(?:^|[^A-Za-z0-9+/=])({FIRST}{BASE64}{{20,}}(?:{END}{BEFORE}{BASE64}{{16,}})*)");
 expression!(
-    HEAD_OPEN = r"(?:^|[^A-Za-z0-9+/=])({FIRST}{BASE64}{{20,}}(?:{END}{BEFORE}{BASE64}{{16,}})*(?:{END}{BEFORE}{BASE64}*)?[ \t\r]*)\z"
+    HEAD_OPEN = r"(?:^|[^A-Za-z0-9+/=])({FIRST}{BASE64}{{20,}}(?:{END}{BEFORE}{BASE64}{{16,}})*(?:{END}(?:{BEFORE}{BASE64}*|{PATH}))?[ \t\r]*)\z"
 );
 expression!(
     TAIL = r"(?:^|[^A-Za-z0-9+/=])({BASE64}{{60,76}}{END}(?:{BEFORE}{BASE64}{{60,76}}{END})*(?:{BEFORE}{BASE64}{{1,76}}{END})?{BEFORE}-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----)"
 );
 expression!(
-    TAIL_OPEN = r"(?:^|[^A-Za-z0-9+/=])({BASE64}{{60,76}}(?:{END}{BEFORE}{BASE64}{{60,76}})*(?:{END}{BEFORE}{BASE64}{{0,76}})?(?:{END}{BEFORE}(?:-.*)?)?[ \t\r]*)\z"
+    TAIL_OPEN = r"(?:^|[^A-Za-z0-9+/=])({BASE64}{{60,76}}(?:{END}{BEFORE}{BASE64}{{60,76}})*(?:{END}{BEFORE}{BASE64}{{0,76}})?(?:{END}(?:{BEFORE}(?:-.*)?|{PATH}))?[ \t\r]*)\z"
 );
 
 expression!(

@@ -1,13 +1,18 @@
 //! Converts transport and provider failures to typed errors.
 
-use std::time::{Duration, SystemTime};
+mod classes;
+mod transport;
+mod wait;
 
-use deepagents_core::model::{ErrorInfo, ModelError};
+use deepagents_core::model::ModelError;
 use reqwest::Url;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
 
-use super::error_body::{MODERATION, quote, read, words};
+pub(super) use self::classes::classify;
+pub(super) use self::transport::{authority, from_transport};
+use self::wait::retry_after;
+use super::error_body::{quote, read, words};
 use super::rate_limit;
 
 /// Headers in which providers return a request ID.
@@ -94,219 +99,10 @@ pub(crate) fn from_stream(value: &Value) -> ModelError {
     }
 }
 
-pub(super) fn classify(status: Option<u16>, codes: &[String], info: ErrorInfo) -> ModelError {
-    let has = |words: &[&str]| codes.iter().any(|code| words.contains(&code.as_str()));
-    let text = info.message.to_lowercase();
-    let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
-    if !matches!(status, Some(401 | 403 | 429))
-        && (has(&[
-            "context_length_exceeded",
-            "exceed_context_size_error",
-            "request_too_large",
-            "model_max_prompt_tokens_exceeded",
-        ]) || says(TOO_LONG))
-    {
-        return ModelError::ContextLength(info);
-    }
-    // Limits of a single request: a shorter one helps, waiting does not.
-    if says(&["request too large for", "extra usage is required for long context"]) {
-        return ModelError::ContextLength(info);
-    }
-    // A content filter would reject the same request again.
-    if has(&["content_filter", "content_policy_violation", MODERATION]) {
-        return ModelError::Invalid(info);
-    }
-    // A malformed call may be well-formed the next time.
-    if has(&["tool_use_failed"]) {
-        return ModelError::Overloaded(info);
-    }
-    // A run does not wait for a daily limit.
-    if codes.iter().any(|code| code.contains("PerDay")) {
-        return ModelError::Auth(info);
-    }
-    // Google reports all limits this way, even one that ends in a second.
-    let may_wait = info.retry_after.is_some() || has(&["RESOURCE_EXHAUSTED"]);
-    if status == Some(402)
-        || has(&["insufficient_quota", "billing_error", "billing_not_active", "insufficient_balance"])
-        || says(&[
-            "api key not valid",
-            "incorrect api key",
-            "invalid api key",
-            "credit balance is too low",
-            "insufficient balance",
-        ])
-        || (says(&["exceeded your current quota"]) && !may_wait)
-    {
-        return ModelError::Auth(info);
-    }
-    match status {
-        Some(429) => ModelError::RateLimited(info),
-        Some(401 | 403) => ModelError::Auth(info),
-        Some(408 | 409 | 425) => ModelError::Overloaded(info),
-        Some(501 | 505) => ModelError::Invalid(info),
-        Some(500..) => ModelError::Overloaded(info),
-        Some(_) => ModelError::Invalid(info),
-        None if has(&[
-            "rate_limit_error",
-            "rate_limit_exceeded",
-            "too_many_requests",
-            "throttlingException",
-            "RESOURCE_EXHAUSTED",
-        ]) =>
-        {
-            ModelError::RateLimited(info)
-        }
-        None if has(&[
-            "authentication_error",
-            "permission_error",
-            "invalid_api_key",
-            "accessDeniedException",
-            "usage_not_included",
-        ]) =>
-        {
-            ModelError::Auth(info)
-        }
-        None if codes.iter().any(|code| is_refusal(code)) => ModelError::Invalid(info),
-        None if has(&[
-            "invalid_request_error",
-            "not_found_error",
-            "invalid_prompt",
-            "model_not_found",
-            "validationException",
-            "BadRequestError",
-            "NotFoundError",
-        ]) =>
-        {
-            ModelError::Invalid(info)
-        }
-        None => ModelError::Overloaded(info),
-    }
-}
-
-/// Returns whether a code rejects the content of a request, which would be rejected each time: images, policies and
-/// formats.
-fn is_refusal(code: &str) -> bool {
-    ["invalid_", "unsupported_"].iter().any(|start| code.starts_with(start))
-        || ["image", "policy"].iter().any(|part| code.split('_').any(|word| word == *part))
-}
-
-/// Phrases in providers' errors for a prompt that is too long, in lower case.
-const TOO_LONG: &[&str] = &[
-    "prompt is too long",
-    "input is too long",
-    "maximum context length",
-    "maximum prompt length",
-    "available context size",
-    "exceeds the context window",
-    "exceed context limit",
-    "exceeds the model's context",
-    "context length exceeded",
-    "exceeds the context length",
-    "context window exceeded",
-    "context limit exceeded",
-    "input tokens exceed the configured limit",
-    // Error names that gateways put in the text.
-    "context_length_exceeded",
-    "contextwindowexceedederror",
-    "too large for model with",
-    "exceeds the maximum number of tokens",
-    "reduce the length of the messages",
-    "please reduce your message size",
-    "number of tokens in the prompt cannot exceed",
-    "context window exceeds limit",
-    "exceeded model token limit",
-    "range of input length should be",
-    "`inputs` tokens + `max_new_tokens` must be",
-    "greater than the context length",
-    "prompt exceeds max length",
-];
-
-/// Reads `retry-after-ms`, or `retry-after` in seconds or as a date.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::trim);
-    let seconds = |text: &str, unit: f64| {
-        let value = text.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0)?;
-        Duration::try_from_secs_f64(value * unit).ok()
-    };
-    if let Some(pause) = header("retry-after-ms").and_then(|text| seconds(text, 0.001)) {
-        return Some(pause);
-    }
-    let text = header("retry-after")?;
-    seconds(text, 1.0).or_else(|| {
-        // A date is relative to the server's own clock, which nearly every response includes.
-        #[allow(clippy::disallowed_methods, reason = "the server means the time of the world")]
-        let here = SystemTime::now;
-        let now = header("date").and_then(|date| httpdate::parse_http_date(date).ok()).unwrap_or_else(here);
-        let at = httpdate::parse_http_date(text).ok()?;
-        Some(at.duration_since(now).unwrap_or_default())
-    })
-}
-
-/// Converts a failure below HTTP, with a hint at what to check.
-pub(super) fn from_transport(error: &reqwest::Error, url: &Url, proxy: Option<&str>) -> ModelError {
-    let parsed = |proxy: &str| {
-        let whole = if proxy.contains("://") { proxy.to_owned() } else { format!("http://{proxy}") };
-        Url::parse(&whole).ok()
-    };
-    let proxy = proxy.and_then(parsed).map(|proxy| authority(&proxy));
-    let server = match &proxy {
-        Some(proxy) if error.is_connect() => format!("{} through the proxy {proxy}", authority(url)),
-        _ => authority(url),
-    };
-    let cause = root_cause(error);
-    if let (true, Some(proxy)) = (cause.contains("proxy auth"), &proxy) {
-        return ModelError::invalid(refused_by(proxy));
-    }
-    let message = if error.is_timeout() && error.is_connect() {
-        format!("could not connect to {server} in time; is the address right?")
-    } else if error.is_timeout() {
-        format!("{server} took too long")
-    } else if error.is_connect() {
-        let lower = cause.to_lowercase();
-        let hint = if lower.contains("refused") {
-            "; is the server running?"
-        } else if lower.contains("lookup") || lower.contains("dns") || lower.contains("name or service") {
-            "; is the host name right and is there a network?"
-        } else {
-            ""
-        };
-        format!("could not connect to {server}: {cause}{hint}")
-    } else if error.is_builder() {
-        return ModelError::invalid(format!("the request to {server} could not be made: {cause}"));
-    } else {
-        format!("the connection to {server} was lost: {cause}")
-    };
-    ModelError::transport(message)
-}
-
-/// Returns advice for a proxy that requires authentication.
-fn refused_by(proxy: &str) -> String {
-    format!(
-        "the proxy {proxy} requires a user name and a password; put them in its address: http://NAME:PASSWORD@HOST:PORT"
-    )
-}
-
-/// Returns `scheme://host:port`, without path and credentials.
-pub(super) fn authority(url: &Url) -> String {
-    let host = url.host_str().unwrap_or_default();
-    url.port_or_known_default()
-        .map_or_else(|| format!("{}://{host}", url.scheme()), |port| format!("{}://{host}:{port}", url.scheme()))
-}
-
-fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    match cause.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
-        Some(std::io::ErrorKind::ConnectionRefused) => "connection refused".to_owned(),
-        Some(std::io::ErrorKind::ConnectionReset) => "connection reset by the server".to_owned(),
-        _ => cause.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn answer(status: u16, headers: &[(&'static str, &str)], body: &str) -> ModelError {
