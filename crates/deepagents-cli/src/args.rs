@@ -19,11 +19,13 @@ mod threads;
 mod tools;
 mod trust;
 
+use std::io::{self, Write};
 use std::str::FromStr;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::exit::{self, Exit};
 use crate::output;
 use crate::render::escaped;
 pub(crate) use acp::AcpArgs;
@@ -114,6 +116,12 @@ fn end(error: &clap::Error) -> ! {
     if error.use_stderr() && std::env::args_os().any(|arg| escaped(&arg.to_string_lossy()) != arg.to_string_lossy()) {
         output::say(text.trim_end());
         std::process::exit(error.exit_code());
+    }
+    if !error.use_stderr() {
+        // Help is output like any other: that nobody reads it, or that it cannot be written, is told.
+        let printed = error.print().and_then(|()| io::stdout().flush());
+        let printed = printed.map(|()| Exit::Done).map_err(anyhow::Error::from);
+        std::process::exit(exit::report(printed).number().into());
     }
     error.exit()
 }

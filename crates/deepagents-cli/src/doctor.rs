@@ -22,6 +22,13 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
     };
     let model = model_choice::choose(named, address, &env);
     let place = database::place(&args.database).and_then(|path| Ok((database::is_there(&path)?, path)));
+    // Where there is none, whether one can be made.
+    let place = place.and_then(|(is_there, path)| {
+        if !is_there {
+            database::check_new(&args.database)?;
+        }
+        Ok((is_there, path))
+    });
     let threads = match &place {
         Ok((true, path)) => Some(runtime::start()?.block_on(database::count(path))),
         _ => None,

@@ -42,16 +42,20 @@ impl Exit {
 #[error("{0}")]
 pub(crate) struct WrongUsage(pub(crate) String);
 
-/// Returns the exit code of a command, printing one message for an error.
+/// The exit code of a command.
 pub(crate) fn code(result: anyhow::Result<Exit>) -> ExitCode {
-    let exit = result.unwrap_or_else(|error| {
+    ExitCode::from(report(result).number())
+}
+
+/// How a command ends; an error becomes one message.
+pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
+    result.unwrap_or_else(|error| {
         let (exit, message) = of_error(&error);
         if let Some(message) = message {
             output::print_error(&message);
         }
         exit
-    });
-    ExitCode::from(exit.number())
+    })
 }
 
 /// Returns how the program ends with an error, whatever context was added to it, and the message to print.

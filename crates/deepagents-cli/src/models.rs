@@ -28,10 +28,13 @@ pub(crate) fn models(args: &ModelsArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A prefix of model names, possibly with a provider or gateway, as in `anthropic:claude-sonnet-4-5`.
+/// The models of a provider, or those whose names begin with what is given, which may say their provider or gateway too,
+/// as in `anthropic:claude-sonnet-4-5`.
 struct Wanted {
     given: String,
     name: String,
+    /// The provider that is given alone.
+    provider: Option<String>,
 }
 
 impl Wanted {
@@ -41,14 +44,26 @@ impl Wanted {
         // A provider or gateway alone is also taken as a name, since an empty name would match everything.
         let name = named.map_or(&*given, |(_, name)| name).trim_end_matches([':', '/']);
         let name = name.rsplit('/').next().unwrap_or_default().to_owned();
-        Self { given, name }
+        let provider = Some(name.clone()).filter(|name| is_provider(name));
+        Self { given, name, provider }
     }
 
-    /// Returns the entries whose name begins with the prefix; if there are none, the entry that the name is known by.
+    /// Whether it is one of those that the provider makes. A provider may be spoken to in several ways.
+    fn is_made(&self, entry: &Entry) -> bool {
+        let maker = entry.provider();
+        self.provider.as_deref().zip(maker).is_some_and(|(wanted, maker)| {
+            wanted == maker || wanted.strip_prefix(maker).is_some_and(|way| way.starts_with('-'))
+        })
+    }
+
+    /// Those of the provider, or that are known by the beginning of their name; of a whole name, the one that it is known
+    /// by.
     fn entries<'a>(&self, known: &'a Catalogue) -> Vec<&'a Entry> {
         let begins = |entry: &&Entry| {
             let prefix = plain(&entry.prefix);
-            [&self.name, &self.given].into_iter().any(|name| !name.is_empty() && prefix.starts_with(name))
+            let named =
+                || [&self.name, &self.given].into_iter().any(|name| !name.is_empty() && prefix.starts_with(name));
+            self.is_made(entry) || named()
         };
         let found: Vec<&Entry> = known.entries().filter(begins).collect();
         if found.is_empty() && !self.name.is_empty() { known.lookup(&self.name).into_iter().collect() } else { found }
@@ -92,7 +107,10 @@ fn all(known: &Catalogue, served: &[Served]) -> String {
     let shown: Vec<&Entry> = known.entries().filter(|entry| is_default(&entry.prefix)).collect();
     out += &format!("\n{}", table(&shown));
     let hidden = known.entries().count() - shown.len();
-    out += &format!("{hidden} more: `deepagents models NAME` lists those whose names begin with NAME; ");
+    out += &format!(
+        "{hidden} more: `deepagents models NAME` lists those whose names begin with NAME, or that the provider \
+                    NAME makes; "
+    );
     out += "other models work too, but their sizes and prices are not known\n\n";
     out += &match model_choice::choose(None, None, &env) {
         Ok(choice) => format!("`deepagents run` would use {choice}"),
@@ -111,11 +129,10 @@ fn named(known: &Catalogue, wanted: &Wanted, served: &[Served]) -> String {
     if !known.is_empty() {
         parts.push(table(&known));
     }
-    if parts.is_empty() && is_provider(&wanted.name) {
-        let name = escaped(&wanted.name);
+    if let (true, Some(provider)) = (parts.is_empty(), &wanted.provider) {
         return format!(
-            "models are listed under their own names, whoever serves them, and none begins with `{name}`. \
-             `deepagents models` lists the providers"
+            "{provider} serves models of other makers, which are known by their own names: `deepagents models NAME` \
+             lists those whose names begin with NAME"
         );
     }
     if parts.is_empty() {

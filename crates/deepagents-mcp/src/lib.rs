@@ -28,9 +28,9 @@ mod tool;
 
 pub use crate::http::shown_address;
 pub use config::{
-    ClientProof, ConfigFile, Entry, EntryError, FileError, FilterError, GrantKind, HttpConfig, IdentityProvider,
-    OAuthConfig, OAuthEntry, OAuthGrant, Sampling, SecretSource, ServerConfig, StdioConfig, ToolFilter,
-    TransportConfig,
+    ClientProof, ConfigFile, Entry, EntryError, FileError, FilterError, GrantKind, HttpConfig, HttpTransport,
+    IdentityProvider, OAuthConfig, OAuthEntry, OAuthGrant, Sampling, SecretSource, ServerConfig, StdioConfig,
+    ToolFilter, TransportConfig,
 };
 pub use error::McpError;
 pub use names::{PREFIX, tool_name};

@@ -1,8 +1,8 @@
-//! Arguments whose numbers a [`Value`] does not hold: integers of more than 64 bits, more digits than a double has,
-//! `1e5`.
+//! Call arguments with numbers that a [`Value`] does not preserve: integers of more than 64 bits, more digits than a
+//! double has, and forms such as `1e5`.
 //!
-//! A provider's own item holds the text of such arguments in the place of the object, and [`Exact`] writes it as it is,
-//! so that the provider gets back every digit. Tools are given the nearest number that a `Value` holds.
+//! A provider's own item holds such arguments as text in place of the object. [`Exact`] writes that text verbatim, so
+//! the provider gets back every digit. Tools get the nearest number that a `Value` holds.
 
 use std::collections::HashMap;
 
@@ -13,20 +13,20 @@ use serde_json::{Number, Value};
 
 use crate::args;
 
-/// The arguments for the provider's own item, and whether that has to be kept for them: their text, where `parsed`,
-/// which was read from it, does not say the same.
+/// Returns the arguments as the provider's own item holds them, and whether the item must be kept for their sake. They
+/// stay text if `parsed`, which was read from `raw`, does not preserve all numbers.
 pub(crate) fn kept(raw: &str, parsed: &Value) -> (Value, bool) {
     let is_exact = parsed.is_object() && changes_numbers(raw) && args::is_json(raw);
     (if is_exact { Value::String(raw.to_owned()) } else { parsed.clone() }, is_exact)
 }
 
-/// The arguments that a text holds which stands in their place.
+/// Parses arguments that are held as text in place of the object. Returns `None` for any other field.
 pub(crate) fn read(field: &Value) -> Option<Value> {
     let text = field.as_str().filter(|text| changes_numbers(text))?;
     serde_json::from_str(text).ok().filter(Value::is_object)
 }
 
-/// Arguments as JSON, with the digits that the provider wrote.
+/// Returns the arguments as JSON, with the digits that the provider wrote.
 pub(crate) fn text(field: &Value) -> String {
     match field {
         Value::String(text) if read(field).is_some() => text.clone(),
@@ -34,8 +34,8 @@ pub(crate) fn text(field: &Value) -> String {
     }
 }
 
-/// Puts the text of arguments in their place where reading them has changed a number. `value` was read from `json`, and
-/// `path` leads to the arguments, through the elements of each list.
+/// Replaces arguments by their text if parsing changed a number in them. `value` was parsed from `json`; `path` leads
+/// to the arguments and passes through the elements of lists.
 pub(crate) fn keep(value: &mut Value, json: &[u8], path: &[&str]) {
     let Ok(json) = std::str::from_utf8(json) else { return };
     if changes_numbers(json) {
@@ -61,7 +61,7 @@ fn keep_within(value: &mut Value, json: &str, path: &[&str]) {
     }
 }
 
-/// Whether a number of a JSON text is written in another way once it was read.
+/// Returns whether parsing and writing a JSON text would change the form of a number.
 fn changes_numbers(json: &str) -> bool {
     let mut rest = json;
     while let Some(at) = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit()) {
@@ -81,7 +81,7 @@ fn changes_numbers(json: &str) -> bool {
     false
 }
 
-/// What follows the end of a quoted text.
+/// Returns what follows the closing quote of a string.
 fn behind_quote(quoted: &str) -> &str {
     let mut rest = quoted;
     while let Some(at) = rest.find(['"', '\\']) {
@@ -98,12 +98,12 @@ fn behind_quote(quoted: &str) -> &str {
 }
 
 fn is_changed(number: &str) -> bool {
-    // Nearly all numbers are short and whole.
+    // Fast path: nearly all numbers are short integers.
     let is_short = number.len() <= 18 && number.bytes().all(|byte| byte.is_ascii_digit());
     !is_short && serde_json::from_str::<Number>(number).is_ok_and(|read| read.to_string() != number)
 }
 
-/// A part of a body with the arguments that `path` leads to written as their provider wrote them.
+/// Part of a request body; serialises the arguments at `path` as their provider wrote them.
 pub(crate) struct Exact<'a> {
     pub(crate) item: &'a Value,
     pub(crate) path: &'a [&'a str],

@@ -7,7 +7,7 @@ use deepagents_core::model::ChatModel;
 
 use crate::anthropic::{self, Anthropic};
 use crate::bedrock::{self, Bedrock};
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, provider_of};
 use crate::config::{ConfigError, ModelConfig};
 use crate::gemini::{self, Gemini};
 use crate::http::proves_identity;
@@ -259,14 +259,8 @@ impl std::fmt::Debug for Registry {
 
 /// Suggests a full name for a name without a provider.
 fn hint(name: &str) -> String {
-    let provider = match name {
-        _ if name.starts_with("claude") => "anthropic",
-        _ if name.starts_with("gpt") || name.starts_with("o1") || name.starts_with("o3") => "openai",
-        _ if name.starts_with("gemini") => "google",
-        _ if name.starts_with("deepseek") => "deepseek",
-        _ if name.starts_with("grok") => "xai",
-        _ if name.contains("stral") => "mistral",
-        _ => return "anthropic:claude-sonnet-4-5".to_owned(),
-    };
-    format!("{provider}:{name}")
+    match provider_of(name) {
+        Some(provider) => format!("{provider}:{name}"),
+        None => "anthropic:claude-sonnet-4-5".to_owned(),
+    }
 }

@@ -7,6 +7,7 @@ use deepagents::core::message::{Media, MediaSource};
 use deepagents::core::state::State;
 use deepagents::escape::{escaped, escaped_lines};
 use deepagents::fs::{Backend, ByteRange, VPath};
+use deepagents::middleware::filesystem::exit_failure;
 use deepagents::{ActionRequest, Block};
 use serde_json::Value;
 
@@ -62,6 +63,14 @@ impl Described {
             if tool == "read_file" { location.line(line.map(|line| line.max(1))) } else { location }
         });
         Self { kind, title: short(&title), locations: place.into_iter().collect(), diffs: edits(tool, args, root) }
+    }
+}
+
+/// How a call ended. A command that failed by its own account is no error for the model, and none that went well.
+pub(crate) fn ended(tool: &str, is_error: bool, text: &str) -> wire::ToolCallStatus {
+    match is_error || exit_failure(tool, text).is_some() {
+        true => wire::ToolCallStatus::Failed,
+        false => wire::ToolCallStatus::Completed,
     }
 }
 

@@ -1,12 +1,14 @@
 //! Converts the events of a run to session updates.
 
+mod notices;
+
 use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use deepagents::channels::{Todo, TodoUpdate, Todos};
+use deepagents::channels::{Todo, Todos};
 use deepagents::core::tool::CallId;
-use deepagents::{ActionRequest, Block, Channel, Event, EventKind, MiddlewareEvent};
+use deepagents::{ActionRequest, Block, Channel, Event, EventKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -40,6 +42,7 @@ struct Shown {
     /// Output of the tool or text of a subagent so far.
     growing: String,
     shown_at: Option<Instant>,
+    tool: String,
     args: Value,
 }
 
@@ -123,54 +126,6 @@ impl<'a> Presenter<'a> {
         self.editor.update(update(wire::ContentChunk::new(wire::ContentBlock::from(text)).message_id(id)));
     }
 
-    /// Shows the message of a hook.
-    fn hook(&self, message: &str, broken: bool) {
-        let severity = if broken { wire::NoticeSeverity::Warning } else { wire::NoticeSeverity::Info };
-        if !message.is_empty() && !self.editor.notice(severity, message, None) {
-            self.remark(message);
-        }
-    }
-
-    /// Shows a message in the conversation, if the editor has no other place for it.
-    fn remark(&self, message: &str) {
-        let chunk = wire::ContentChunk::new(wire::ContentBlock::from(format!("\n> {message}\n\n")));
-        self.editor.update(wire::SessionUpdate::AgentMessageChunk(chunk));
-    }
-
-    /// Shows middleware events that matter to a person.
-    fn middleware(&mut self, run: &str, happened: &MiddlewareEvent) {
-        match happened {
-            MiddlewareEvent::ConversationCompacted { .. } => {
-                self.compactions += 1;
-                self.editor.compacted(format!("{run}/{}", self.compactions), None);
-            }
-            MiddlewareEvent::CompactionFailed { error } => {
-                self.compactions += 1;
-                self.editor.compacted(format!("{run}/{}", self.compactions), Some(error));
-            }
-            MiddlewareEvent::Hook { message, error, .. } => self.hook(message, error.is_some()),
-            MiddlewareEvent::McpServer { server, problem: Some(problem), starting, .. } => {
-                let title = format!("MCP server {server}");
-                let severity = if *starting { wire::NoticeSeverity::Info } else { wire::NoticeSeverity::Warning };
-                // A passing state does not belong in the model's output.
-                if !self.editor.notice(severity, &title, Some(problem.clone())) && !starting {
-                    // The problem names the server.
-                    self.remark(problem);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn todos_changed(&mut self, update: &Value) {
-        let mut list = self.todos.clone();
-        let read = TodoUpdate::deserialize(update).ok();
-        if read.is_some_and(|update| Todos::reduce(&mut list, update).is_ok()) {
-            self.editor.update(calls::plan(&list));
-            self.todos = list;
-        }
-    }
-
     /// Shows a call for the first time. Returns whether it was known before.
     fn announce(
         &mut self,
@@ -199,7 +154,8 @@ impl<'a> Presenter<'a> {
             call = call.meta(wire::Meta::from_iter([("deepagents".to_owned(), above)]));
         }
         self.editor.update(wire::SessionUpdate::ToolCall(call));
-        self.calls.insert(name.to_owned(), Shown { lasting, args: args.clone(), ..Shown::default() });
+        let (tool, args) = (tool.to_owned(), args.clone());
+        self.calls.insert(name.to_owned(), Shown { lasting, tool, args, ..Shown::default() });
         false
     }
 
@@ -244,7 +200,7 @@ impl<'a> Presenter<'a> {
     fn finish(&mut self, name: &str, error: bool, text: &str) {
         let Some(shown) = self.calls.get_mut(name).filter(|shown| !shown.finished) else { return };
         shown.finished = true;
-        let status = if error { wire::ToolCallStatus::Failed } else { wire::ToolCallStatus::Completed };
+        let status = calls::ended(&shown.tool, error, text);
         let mut whole = shown.lasting.clone();
         // A diff or terminal makes the text redundant.
         if (error || whole.is_empty()) && !text.is_empty() {

@@ -9,7 +9,7 @@ use deepagents::core::run::interrupted_words;
 use deepagents::{Block, Message, State};
 use serde_json::json;
 
-use super::calls::{Described, content, image, images, plan, written};
+use super::calls::{Described, content, ended, image, images, plan, written};
 use super::spending::{Spending, usage_update};
 use crate::editor::Editor;
 use crate::wire;
@@ -71,7 +71,7 @@ fn answered(editor: &Editor, root: &Path, answer: &AssistantMessage, results: &H
                     whole.push(content(&text));
                 }
                 whole.extend(result.into_iter().flat_map(|result| images(&result.content)));
-                let status = if failed { wire::ToolCallStatus::Failed } else { wire::ToolCallStatus::Completed };
+                let status = ended(&call.name, failed, &text);
                 // Unique, because a message is sent only once per session.
                 let name = format!("{}/{index}", answer.id);
                 let call = wire::ToolCall::new(name, title)

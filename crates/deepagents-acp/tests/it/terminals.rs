@@ -165,3 +165,23 @@ async fn a_command_of_which_the_editor_does_not_say_how_it_ended_has_no_exit_cod
     let result = model.requests()[1].messages.last().unwrap().text();
     assert!(result.contains("ran make") && result.contains("neither an exit code nor a signal"), "{result}");
 }
+
+#[tokio::test]
+async fn a_command_that_failed_by_its_exit_code_is_shown_as_failed_also_when_its_conversation_is_loaded() {
+    let dir = tempfile::tempdir().unwrap();
+    let turns = [run("echo made; exit 0"), run("echo broken; exit 3"), Turn::text("Done.")];
+    let host = Host { shell: Some(false), ..Host::new(ScriptedModel::new(turns)) };
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    editor.say(&session, "Make.").await;
+    let calls = editor.calls();
+    let ended = calls.iter().filter(|call| ["completed", "failed"].iter().any(|end| call["status"] == *end));
+    let ended: Vec<_> = ended.map(|call| (call["status"].clone(), call["content"].to_string())).collect();
+    assert_eq!((&ended[0].0, &ended[1].0), (&json!("completed"), &json!("failed")), "{calls:?}");
+    assert!(ended[1].1.matches("broken").count() == 1 && ended[1].1.contains("exit code 3"), "{ended:?}");
+    editor.disconnect().await;
+    let mut editor = Editor::connect(host, json!({}), allows).await;
+    editor.call("session/load", json!({"sessionId": session, "cwd": dir.path(), "mcpServers": []})).await.unwrap();
+    let told: Vec<_> = editor.updates("tool_call").iter().map(|call| call["status"].clone()).collect();
+    assert_eq!(told, ["completed", "failed"]);
+}

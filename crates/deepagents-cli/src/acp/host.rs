@@ -104,7 +104,7 @@ impl AgentHost for Host {
     }
 
     fn mcp(&self) -> McpSupport {
-        McpSupport { stdio: true, http: true, ..McpSupport::default() }
+        McpSupport { stdio: true, http: true, sse: true }
     }
 
     fn model_of(&self, thread: &ThreadInfo) -> Option<String> {
@@ -272,12 +272,14 @@ fn config(server: &McpServer) -> Option<ServerConfig> {
             let config = ServerConfig::stdio(command.to_string_lossy(), args.iter().cloned());
             Some(env.iter().fold(config, |config, (name, value)| config.env(name, value)))
         }
-        McpTransport::Http { url, headers } => {
-            let config = ServerConfig::http(url);
-            Some(headers.iter().fold(config, |config, (name, value)| config.header(name, value)))
-        }
+        McpTransport::Http { url, headers } => Some(with_headers(ServerConfig::http(url), headers)),
+        McpTransport::Sse { url, headers } => Some(with_headers(ServerConfig::sse(url), headers)),
         _ => None,
     }
+}
+
+fn with_headers(config: ServerConfig, headers: &[(String, String)]) -> ServerConfig {
+    headers.iter().fold(config, |config, (name, value)| config.header(name, value))
 }
 
 /// Returns a mode as threads note it.

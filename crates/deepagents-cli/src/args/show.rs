@@ -21,7 +21,7 @@ pub(crate) struct ExplainArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ModelsArgs {
-    /// Print only models whose names begin like this, such as claude-sonnet or openai:gpt-5
+    /// Print the models alone whose names begin so, such as claude-sonnet or openai:gpt-5, or those of a provider
     pub(crate) name: Option<String>,
     /// Print JSON
     #[arg(long)]

@@ -42,7 +42,7 @@ fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
     let runtime = runtime::start()?;
     let thread = runtime.block_on(thread_of(args))?;
     if thread.is_none() && args.go_on {
-        bail!("this directory has no threads yet");
+        bail!(WrongUsage("this directory has no threads yet".to_owned()));
     }
     let config::Screens { agent: options, mode, .. } = config::for_screens(&as_in(args, thread.as_ref()))?;
     let mode = mode_in(args, mode, thread.as_ref());

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use deepagents::fs::locked_file::{self, FileLock};
+use deepagents::mcp::Entry;
 use serde_json::{Map, Value, json};
 
 use super::discover::{self, FILE};
@@ -21,7 +22,8 @@ pub(super) fn add(args: &McpAddArgs, root: &Path) -> Result<Exit> {
     let file = file(args.options.scope.unwrap_or_default(), root)?;
     let mut config = Config::open(&file)?;
     if config.servers()?.contains_key(&args.name) {
-        bail!("{} already has a server `{}`; remove it first", file.display(), args.name);
+        let words = format!("{} already has a server `{}`; remove it first", file.display(), args.name);
+        bail!(WrongUsage(words));
     }
     config.servers()?.insert(args.name.clone(), entry(args)?);
     config.write()?;
@@ -38,7 +40,12 @@ fn entry(args: &McpAddArgs) -> Result<Value> {
     let options = &args.options;
     if args.is_address() {
         if !rest.is_empty() || !options.env.is_empty() {
-            bail!("a server with an address takes no arguments and no environment");
+            bail!(WrongUsage("a server with an address takes no arguments and no environment".to_owned()));
+        }
+        // With variables it is known once they are put in.
+        let described: Entry = serde_json::from_value(json!({"url": first}))?;
+        if let (false, Err(wrong)) = (first.contains("${"), described.config(&|_| None)) {
+            bail!(WrongUsage(wrong.to_string()));
         }
         entry.extend([("type".to_owned(), json!("http")), ("url".to_owned(), json!(first))]);
         if !options.headers.is_empty() {
@@ -51,7 +58,8 @@ fn entry(args: &McpAddArgs) -> Result<Value> {
             )));
         }
         if !options.headers.is_empty() {
-            bail!("a program takes no headers; an address must begin with http:// or https://");
+            let words = "a program takes no headers; an address must begin with http:// or https://";
+            bail!(WrongUsage(words.to_owned()));
         }
         entry.extend([("command".to_owned(), json!(first)), ("args".to_owned(), json!(rest))]);
         if !options.env.is_empty() {

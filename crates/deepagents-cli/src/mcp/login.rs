@@ -7,7 +7,7 @@ use deepagents::mcp::{HttpConfig, TransportConfig, auth};
 
 use super::discover;
 use crate::args::McpSources;
-use crate::exit::Exit;
+use crate::exit::{Exit, WrongUsage};
 use crate::trust::Undecided;
 use crate::{browser, output, runtime};
 
@@ -37,7 +37,10 @@ fn address(sources: &McpSources, root: &Path, name: &str) -> Result<HttpConfig> 
     match found.get(name)?.config() {
         Ok(config) => match config.transport {
             TransportConfig::Http(http) => Ok(http),
-            _ => bail!("MCP server {name} is a program; only servers with an address have logins"),
+            _ => {
+                let words = format!("MCP server {name} is a program; only servers with an address have logins");
+                bail!(WrongUsage(words))
+            }
         },
         Err(error) => bail!("MCP server {name} cannot be used: {error}"),
     }

@@ -2,28 +2,26 @@
 
 use std::time::Duration;
 
-use deepagents::core::journal::JournalError;
 use deepagents::core::run::{Budget, BudgetKind, BudgetUsage};
 use deepagents::middleware::hooks::HookRunner;
 use deepagents::middleware::rubric::{RubricState, RubricStatus};
-use deepagents::{Error, FinishReason, ModelError, Outcome, RunInput};
+use deepagents::{Error, FinishReason, Outcome, RunInput};
 use serde_json::{Map, Value};
 
+use super::failure::failure;
 use super::recording::Recording;
 use crate::again::Again;
 use crate::exit::Exit;
 use crate::mcp::Servers;
-use crate::render::style::{count, first_line, grouped};
+use crate::render::style::{count, grouped};
 use crate::render::{Ending, Tally};
 use crate::tracing::Tracing;
-use crate::{cloud, duration, model_choice, money};
+use crate::{duration, money};
 
 /// Options of a run that continues after another one ended.
 const NEXT: &str = "--continue \"Go on\"";
 /// Options of a run that resumes another one's unfinished work.
-const REST: &str = "--continue";
-/// Maximum number of characters shown of a provider's error.
-const SHOWN: usize = 600;
+pub(super) const REST: &str = "--continue";
 
 /// The limits of a run, and what its error messages refer to.
 #[derive(Clone, Debug, Default)]
@@ -215,7 +213,7 @@ fn raise(words: String, option: &str, limits: &Limits) -> String {
 }
 
 /// Adds how to continue, if the conversation is saved.
-fn then(words: String, how: &str, limits: &Limits) -> String {
+pub(super) fn then(words: String, how: &str, limits: &Limits) -> String {
     if limits.thread.is_none() {
         return words;
     }
@@ -242,73 +240,4 @@ fn so_far(tally: &Tally) -> String {
     let tools = count(tally.tools_done, "tool call");
     let stays = if tally.tools_done > 0 { "; changes to files remain" } else { "" };
     format!("after {answers} and {tools}{stays}")
-}
-
-fn failure(error: &Error, limits: &Limits) -> String {
-    let Some(model) = error.as_model() else { return other_failure(error) };
-    let words = model_failure(model, limits.key_variable);
-    let passes = matches!(
-        model,
-        ModelError::Transport(_)
-            | ModelError::Auth(_)
-            | ModelError::RateLimited(_)
-            | ModelError::Overloaded(_)
-            | ModelError::Truncated(_)
-    );
-    let mistaken = matches!(model, ModelError::Invalid(info) if matches!(info.status, Some(404 | 405 | 501)));
-    // After any other error, resuming would fail the same way.
-    if passes || mistaken { then(words, REST, limits) } else { words }
-}
-
-/// Returns the message about any other failure.
-pub(crate) fn other_failure(error: &Error) -> String {
-    match error {
-        Error::Journal(JournalError::Fenced { thread }) => format!(
-            "another program is working on thread {thread} now, or has deleted it; what this one had not saved yet is lost"
-        ),
-        // No option overrides the lease.
-        Error::Journal(JournalError::Busy { thread, owner, until }) => {
-            format!("thread `{thread}` is in use by {owner} until {until} at least; wait for it to finish")
-        }
-        other => other.to_string(),
-    }
-}
-
-/// Returns the message about a model failure; `key_variable` is where the key came from.
-pub(crate) fn model_failure(model: &ModelError, key_variable: Option<&'static str>) -> String {
-    let said = one_line(&model.to_string());
-    match model {
-        // Transport errors already say what could not be reached.
-        ModelError::Transport(info) => one_line(&info.to_string()),
-        ModelError::Auth(info) => match key_variable {
-            Some(variable) => format!("{said}; {}", about_key(variable, info.status)),
-            None => said,
-        },
-        ModelError::Invalid(info) if matches!(info.status, Some(404 | 405 | 501)) => {
-            format!("{said}; check the model's name and the address")
-        }
-        // The model client does not wait longer than a call may take.
-        ModelError::RateLimited(info) | ModelError::Overloaded(info) => match info.retry_after {
-            Some(wait) if !wait.is_zero() => format!("{said}; the provider asks to wait {}", duration::show(wait)),
-            _ => said,
-        },
-        _ => said,
-    }
-}
-
-/// Returns what to do about a rejected key.
-fn about_key(variable: &'static str, status: Option<u16>) -> String {
-    let set = cloud::set_variable(variable, &model_choice::env);
-    let variable = set.unwrap_or(variable);
-    match status {
-        _ if set.is_none() => format!("set the key in {variable}{}", cloud::or_else(variable)),
-        Some(402 | 429) => format!("check the account of the key in {variable}"),
-        Some(403) => format!("check the permissions of the key in {variable}"),
-        _ => format!("check the key in {variable}"),
-    }
-}
-
-/// Shortens a provider's message to one line that fits a terminal.
-fn one_line(text: &str) -> String {
-    first_line(&text.split_whitespace().collect::<Vec<_>>().join(" "), SHOWN)
 }

@@ -6,6 +6,7 @@ mod approvals;
 mod background;
 mod drive;
 mod exit_status;
+mod failure;
 mod fields;
 mod given;
 mod interrupt;
@@ -47,7 +48,7 @@ use approvals::{Approver, Policy, Reviewer};
 use drive::{drive, stream_turns};
 pub(crate) use drive::{play, replay};
 pub(crate) use exit_status::Limits;
-pub(crate) use exit_status::{model_failure, other_failure};
+pub(crate) use failure::{model_failure, other_failure};
 use given::{answer_format, task};
 pub(crate) use interrupt::PATIENCE;
 use piped::Piped;
@@ -89,7 +90,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let is_kept = args.approve.is_none() && found.as_ref().is_some_and(Found::has_mode);
     let said = approvals::said(mode, args.screens, is_kept);
     if mode == Approve::Ask && matches!(task, Task::OnStdin) {
-        bail!("with --approve ask, stdin is for your answers: give the task on the command line");
+        let words = "with --approve ask, stdin is for your answers: give the task on the command line";
+        bail!(WrongUsage(words.to_owned()));
     }
     // Text piped in beside a task belongs to it, unless stdin is for answers or messages.
     let is_free = matches!(task, Task::Given(_)) && args.input_format == InputFormat::Text && mode != Approve::Ask;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use deepagents::core::journal::{Journal, Record, RunStatus, ThreadInfo, ThreadQuery};
 use deepagents::{FinishReason, MemoryJournal, Message, RunInput};
 use serde_json::{Map, Value, json};
@@ -41,7 +41,7 @@ impl Found {
         }
         // Do not create a database only to find it empty.
         if args.go_on && !database::is_there(&database::place(&args.database)?)? {
-            bail!(NO_THREAD);
+            bail!(WrongUsage(NO_THREAD.to_owned()));
         }
         let Some(database) = database::open_existing(&args.database).await? else {
             bail!(WrongUsage("there are no threads to continue yet".to_owned()));
@@ -217,7 +217,7 @@ async fn find(args: &RunArgs, journal: &dyn Journal, root: &str) -> Result<Threa
     }
     let query = ThreadQuery::default().metadata("root", root).limit(1);
     let found = journal.threads().list(&query).await?.pop();
-    found.ok_or_else(|| anyhow!(NO_THREAD))
+    found.ok_or_else(|| WrongUsage(NO_THREAD.to_owned()).into())
 }
 
 /// Returns how a thread's last run ended, if it has: on its own, so that there is an answer, or from outside, so that

@@ -1,5 +1,6 @@
 //! The thread database.
 
+use std::fmt;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 use deepagents::core::journal::{Journal, ThreadInfo, ThreadQuery};
 use deepagents_persist::{DatabaseError, Sqlite};
+use rustix::fs::Access;
 
 use crate::args::Database;
 use crate::exit::WrongUsage;
@@ -94,6 +96,25 @@ pub(crate) fn check_place(given: &Database) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+/// Refuses a database that is not there and cannot be begun, as far as that shows without beginning it.
+pub(crate) fn check_new(given: &Database) -> Result<()> {
+    check_place(given)?;
+    let path = place(given)?;
+    let mut above =
+        path.ancestors().skip(1).map(|above| if above.as_os_str().is_empty() { Path::new(".") } else { above });
+    let there = above.find(|above| above.exists()).unwrap_or(Path::new("/"));
+    let failed = |reason: &dyn fmt::Display| {
+        let (path, there) = (path.display(), there.display());
+        let hint = "name another place with --db";
+        anyhow!("the database `{path}` cannot be made: nothing can be made in `{there}`: {reason}; {hint}")
+    };
+    if !there.is_dir() {
+        return Err(failed(&"it is no directory"));
+    }
+    let may = rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK);
+    may.map_err(|error| failed(&std::io::Error::from(error)))
 }
 
 /// Returns the number of threads in a database.

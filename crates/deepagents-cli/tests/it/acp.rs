@@ -1,8 +1,10 @@
 //! The program as an editor's agent: its threads are those of the terminal.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
@@ -390,4 +392,73 @@ fn a_session_goes_on_in_the_terminal_in_its_mode() {
     let asked = finish(go_on.env("HOME", home.path()).args(["--continue", "Write a file."]));
     assert!(asked.code == Some(1) && asked.err.contains("? write_file /a.txt"), "{asked:?}");
     assert!(!root.path().join("a.txt").exists());
+}
+
+/// A server of tools over HTTP+SSE, with one tool; gives the address of its stream of events.
+fn older_server() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let events: Arc<Mutex<Option<TcpStream>>> = Arc::default();
+    let answer = move |mut stream: TcpStream, events: &Mutex<Option<TcpStream>>| {
+        let mut from = BufReader::new(stream.try_clone().unwrap());
+        let (mut head, mut length) = (String::new(), 0);
+        while !head.ends_with("\r\n\r\n") && from.read_line(&mut head).unwrap() > 0 {
+            let last = head.lines().last().unwrap().to_lowercase();
+            length = last.strip_prefix("content-length:").map_or(length, |bytes| bytes.trim().parse().unwrap());
+        }
+        let is_open = head.to_lowercase().contains("x-key: key-1");
+        if head.starts_with("GET /sse") && is_open {
+            write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n").unwrap();
+            write!(stream, "event: endpoint\ndata: /messages\n\n").unwrap();
+            *events.lock().unwrap() = Some(stream);
+            return;
+        }
+        let mut body = vec![0; length];
+        from.read_exact(&mut body).unwrap();
+        let is_taken = head.starts_with("POST /messages") && is_open;
+        let status = if is_taken { "202 Accepted" } else { "405 Method Not Allowed" };
+        write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").unwrap();
+        if !is_taken {
+            return;
+        }
+        let message: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let result = match message["method"].as_str().unwrap_or_default() {
+            "initialize" => json!({
+                "protocolVersion": "2024-11-05",
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "older", "version": "1"},
+            }),
+            "tools/list" => json!({"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}),
+            "tools/call" => json!({"content": [{"type": "text", "text": "echoed it"}]}),
+            _ => return,
+        };
+        let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": result});
+        write!(events.lock().unwrap().as_mut().unwrap(), "data: {answer}\n\n").unwrap();
+    };
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (answer, events) = (answer, events.clone());
+            std::thread::spawn(move || answer(stream.unwrap(), &events));
+        }
+    });
+    format!("http://{address}/sse")
+}
+
+#[test]
+fn an_editor_may_bring_servers_of_the_transport_before_streamable_http() {
+    let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let headers = json!([{"name": "X-Key", "value": "key-1"}]);
+    for kind in ["sse", "http"] {
+        let server = Server::start([Reply::Call("mcp__alpha__echo", json!({})), Reply::Text(vec!["Done."])]);
+        let mut editor = Editor::start(home.path(), &server.address);
+        let offered = editor.call("initialize", json!({"protocolVersion": 1, "clientCapabilities": {}}));
+        assert_eq!(offered["agentCapabilities"]["mcpCapabilities"]["sse"], true, "{offered}");
+        let older = json!({"type": kind, "name": "alpha", "url": older_server(), "headers": headers});
+        let session =
+            editor.call("session/new", json!({"cwd": root.path(), "mcpServers": [older]}))["sessionId"].clone();
+        assert_eq!(editor.prompt(&session, "Hi.")["stopReason"], "end_turn");
+        let told = server.requests().last().unwrap().body["messages"].to_string();
+        assert!(told.contains("echoed it"), "{kind}: {told}");
+        editor.leave();
+    }
 }

@@ -182,15 +182,26 @@ fn models_lists_providers_keys_and_the_choice() {
     }
     // A full name matches by its prefix.
     assert!(named("claude-sonnet-4-5-20250929").contains("\n  claude-sonnet-4-5 "));
-    // A provider alone is a prefix too.
-    for provider in ["anthropic:", "anthropic/"] {
-        assert!(named(provider).contains("none begins with `anthropic`"), "{provider}");
+    // A provider alone stands for the models that it makes.
+    for provider in ["anthropic", "anthropic:", "anthropic/", "Anthropic"] {
+        let made = named(provider);
+        assert!(made.contains("\n  claude-sonnet-4-5 ") && made.contains("\n  claude-3-haiku "), "{provider}: {made}");
+        assert!(made.lines().skip(2).all(|line| line.starts_with("  claude-")), "{provider}: {made}");
     }
+    for (provider, made) in
+        [("openai", "o3-mini"), ("openai-chat", "o3-mini"), ("zai", "glm-4.6"), ("google", "gemini-")]
+    {
+        assert!(named(provider).contains(&format!("\n  {made}")), "{provider}");
+    }
+    assert!(named("groq").contains("serves models of other makers"), "{}", named("groq"));
     let mistral = finish(deepagents().args(["models", "mistral:", "--json"]));
     let mistral: Value = serde_json::from_str(&mistral.out).unwrap();
-    let begins = |model: &Value| model["prefix"].as_str().unwrap().to_lowercase().starts_with("mistral");
-    let models = mistral["models"].as_array().unwrap();
-    assert!(!models.is_empty() && models.iter().all(begins), "{mistral}");
+    let models: Vec<_> =
+        mistral["models"].as_array().unwrap().iter().map(|model| model["prefix"].as_str().unwrap()).collect();
+    for model in ["mistral-large-latest", "codestral", "Mistral-7B-Instruct-v0.1"] {
+        assert!(models.contains(&model), "{models:?}");
+    }
+    assert!(!models.iter().any(|model| model.starts_with("claude")), "{models:?}");
     // The machine may run model servers.
     let is_of_it = |one: &Value| one["name"].as_str().unwrap().contains("mistral:");
     assert!(mistral["served"].as_array().unwrap().iter().all(is_of_it), "{mistral}");

@@ -1,7 +1,9 @@
 //! The check of the machine.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
+use deepagents_testing::skip::skip;
 use serde_json::Value;
 
 use crate::program::{deepagents, finish};
@@ -36,6 +38,36 @@ fn a_file_that_is_no_database_is_told() {
     fs::write(&file, "these are my notes, not a database, and they are long enough to be looked at").unwrap();
     let finished = finish(deepagents().args(["doctor", "--db"]).arg(&file));
     assert!(finished.code == Some(0) && finished.out.contains("threads: unusable: "), "{finished:?}");
+}
+
+/// A directory in which nothing can be made: one that is closed, or for root a file system that is read-only.
+fn read_only() -> Option<(std::path::PathBuf, Option<tempfile::TempDir>)> {
+    let closed = tempfile::tempdir().unwrap();
+    fs::set_permissions(closed.path(), fs::Permissions::from_mode(0o555)).unwrap();
+    if fs::write(closed.path().join("made"), "").is_err() {
+        return Some((closed.path().to_owned(), Some(closed)));
+    }
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let mut read_only = fields.filter(|fields| fields[3].split(',').any(|option| option == "ro"));
+    let found = read_only.find(|fields| std::path::Path::new(fields[1]).is_dir())?;
+    Some((found[1].into(), None))
+}
+
+#[test]
+fn a_database_that_cannot_be_made_is_not_one_that_is_to_come() {
+    let Some((home, _closed)) = read_only() else { return skip("read-only", "everything can be written here") };
+    let nowhere = home.join("none/threads.db");
+    for (args, words) in [
+        (vec!["doctor"], "cannot be made: nothing can be made in `"),
+        (vec!["doctor", "--db", nowhere.to_str().unwrap()], "does not exist; create it or name another file"),
+    ] {
+        let text = finish(deepagents().env("HOME", &home).args(&args));
+        assert!(text.code == Some(0) && text.out.contains(words) && !text.out.contains("not there yet"), "{text:?}");
+        let json = finish(deepagents().env("HOME", &home).args(&args).arg("--json"));
+        let report: Value = serde_json::from_str(&json.out).unwrap();
+        assert!(report["threads"]["error"].as_str().unwrap().contains(words), "{report}");
+    }
 }
 
 /// A home with an unusable database. Permissions do not stop root, so a link that points to itself does.

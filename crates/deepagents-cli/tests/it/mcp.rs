@@ -85,7 +85,8 @@ fn a_server_is_described_tried_used_and_removed() {
     let place = Place::new();
     let added = place.mcp(&["add", "alpha", "--env", "TOKEN=hush-hush", "--", "/bin/sh", &script(&place)]);
     assert_eq!(added.code, Some(0), "{added:?}");
-    assert_eq!(place.mcp(&["add", "alpha", "--", "x"]).code, Some(1));
+    assert!(place.mcp(&["add", "alpha", "--", "x"]).wrong_usage().contains("already has a server `alpha`"));
+    assert!(place.mcp(&["login", "alpha"]).wrong_usage().contains("alpha is a program"));
     let shown = place.mcp(&["get", "alpha"]);
     assert!(
         shown.out.contains("/bin/sh") && shown.out.contains("TOKEN") && !shown.out.contains("hush-hush"),
@@ -140,12 +141,16 @@ fn what_is_said_of_an_address_may_stand_behind_it_and_what_stands_behind_a_progr
     assert_eq!(file()["mcpServers"]["bare"], json!({"command": "prog", "args": ["--header", "x", "-e", "A=b"]}));
     let other = place.mcp(&["add", "odd", "ftp://docs.example.com"]);
     assert!(other.wrong_usage().contains("`ftp://docs.example.com` is not the address"), "{other:?}");
-    for (name, target, words) in
-        [("", "prog", "a server needs a name"), ("odd", "localhost:3000/mcp", "is not the address")]
-    {
+    for (name, target, words) in [
+        ("", "prog", "a server needs a name"),
+        ("odd", "localhost:3000/mcp", "is not the address"),
+        ("odd", "http://", "`http://` is not the address of a server"),
+        ("odd", "https://a b/mcp", "`https://a b/mcp` is not the address of a server"),
+    ] {
         let wrong = place.mcp(&["add", name, target]);
         assert!(wrong.wrong_usage().contains(words), "{wrong:?}");
     }
+    assert_eq!(place.mcp(&["add", "variable", "https://${HOST}/mcp"]).code, Some(0));
     assert_eq!(place.mcp(&["add", "loud", "HTTPS://docs.example.com/mcp?token=sk-q"]).code, Some(0));
     let shown = place.mcp(&["get", "loud"]).out;
     assert!(shown.contains("HTTPS://docs.example.com/mcp?…") && !shown.contains("sk-q"), "{shown}");

@@ -1,6 +1,6 @@
 //! Errors about the command line.
 
-use crate::program::{deepagents, finish};
+use crate::program::{deepagents, finish, finish_with, run};
 
 fn said(args: &[&str]) -> String {
     finish(deepagents().args(args)).err
@@ -66,4 +66,20 @@ fn a_name_or_a_directory_that_there_is_none_of_is_wrong_usage_in_every_command()
         let message = refused.wrong_usage();
         assert!(message.contains("/no/such") || message.contains("`nobody`"), "{message}");
     }
+}
+
+#[test]
+fn help_that_cannot_be_written_is_told_like_any_other_output() {
+    for args in [&["--help"][..], &["run", "--help"], &["help", "mcp"], &["--version"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let finished = finish(deepagents().args(args).stdout(full));
+        assert!(finished.code == Some(1) && finished.err.contains("could not be written"), "{args:?}: {finished:?}");
+    }
+}
+
+#[test]
+fn a_task_on_stdin_beside_answers_there_is_wrong_usage() {
+    let dir = tempfile::tempdir().unwrap();
+    let asks = finish_with(run(dir.path(), "http://127.0.0.1:9").args(["--approve", "ask"]), "Write a file.");
+    assert!(asks.wrong_usage().contains("stdin is for your answers"), "{asks:?}");
 }

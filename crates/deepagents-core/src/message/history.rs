@@ -83,8 +83,8 @@ impl Messages {
         (0..self.len()).rev().find(|&index| matches!(self.items.get(index).map(|m| &**m), Some(Message::Assistant(_))))
     }
 
-    /// The results of the calls of the answer at a position: those before the next answer. Some providers give ids
-    /// again in later turns, so an id alone does not tell whose result it is.
+    /// Iterates over the tool results that belong to the answer at a position: those before the next answer. Some
+    /// providers reuse call ids in later turns, so an id alone does not identify a result.
     ///
     /// ```
     /// use deepagents_core::message::{AssistantMessage, Block, Message, Messages, ToolCall};

@@ -1,12 +1,12 @@
-//! Work on long texts, which takes the processor's time.
+//! Runs CPU-bound work on long texts without blocking other tasks.
 
 use std::panic::resume_unwind;
 
-/// Bytes of text that are worked on at once, in a millisecond or so.
+/// Texts of up to this many bytes are processed inline, which takes about a millisecond.
 const MANY_BYTES: usize = 64 << 10;
 
-/// Does work on so many bytes of text: at once where they are few, on a thread of its own where the other tasks would
-/// have to wait for it. A panic goes on here.
+/// Runs CPU-bound work on a text of the given size. Short texts are processed inline; longer ones on a blocking thread,
+/// so that other tasks are not held up. A panic in `work` propagates to the caller.
 ///
 /// ```
 /// use deepagents_core::middleware::on_text;
@@ -25,7 +25,7 @@ pub async fn on_text<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> T +
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => resume_unwind(panic),
-            // The runtime ends, and this task with it.
+            // The runtime is shutting down and drops this task too.
             Err(_) => std::future::pending().await,
         },
     }

@@ -58,7 +58,7 @@ fn merge(schema: &mut Map<String, Value>, whole: &Value, said: &mut Vec<String>,
             *parts = left;
             objects.extend(branch(part, whole, said, parts, deepest));
         }
-        // Of what takes any fields the whole does, too.
+        // If a part accepts additional properties, so does the merged object.
         let is_open = |part: &Map<String, Value>| {
             part.get("additionalProperties").is_some_and(|more| *more != Value::Bool(false))
                 || part.contains_key("patternProperties")

@@ -1,17 +1,19 @@
-//! Fields that a schema takes without naming them.
+//! Finds the fields of a value that its schema accepts without naming them.
 
 use serde_json::Value;
 
-/// Schemas that are looked at for one value, and levels of a value that are gone into.
+/// Maximum number of schemas visited for one value, and maximum depth of the value.
 const PARTS: usize = 1_000;
 const DEEPEST: usize = 64;
-/// Fields that are listed, and characters of each.
+/// Maximum number of fields listed, and of characters shown of each.
 const LISTED: usize = 10;
 const SHOWN: usize = 100;
 
-/// The fields of a value, at any depth, that its schema does not name, as a list in words; nothing where it names all.
-/// An object that says with `additionalProperties` or `patternProperties` that it takes others, or names none at all,
-/// takes any.
+/// Lists the fields of a value, at any depth, that its schema does not name, as text. Returns `None` if it names all of
+/// them.
+///
+/// Any field is accepted in an object whose schema allows others by `additionalProperties`, `unevaluatedProperties` or
+/// `patternProperties`, has a reference that cannot be resolved, or names no properties at all.
 ///
 /// ```
 /// use deepagents_core::tool::unnamed_fields;
@@ -39,15 +41,15 @@ fn shortened(place: &str) -> String {
 
 struct Walk<'a> {
     whole: &'a Value,
-    /// How many schemas may still be looked at.
+    /// Number of schemas that may still be visited.
     parts: usize,
     found: Vec<String>,
 }
 
-/// What is known of a place once all schemas that are about it are put together.
+/// A place in a value, with all schemas that apply to it.
 struct Place<'a> {
     schemas: Vec<&'a Value>,
-    /// Whether it takes fields that none of them names.
+    /// Whether fields that none of the schemas names are accepted.
     is_open: bool,
 }
 
@@ -81,7 +83,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// All schemas about a place: what is put together there, and what is referred to.
+    /// Collects all schemas that apply to a place: parts of combinations and targets of references.
     fn place(&mut self, schemas: &[&'a Value]) -> Place<'a> {
         let mut place = Place { schemas: Vec::new(), is_open: false };
         let mut waiting = schemas.to_vec();
@@ -107,7 +109,7 @@ impl<'a> Walk<'a> {
                     ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => {
                         match self.target(reference) {
                             Some(target) => waiting.push(target),
-                            // What it says is not known here.
+                            // The target is unknown, so it may name any field.
                             None => place.is_open = true,
                         }
                     }

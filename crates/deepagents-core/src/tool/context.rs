@@ -37,7 +37,8 @@ pub struct ToolContext {
     changed: Option<Arc<ToolCall>>,
     /// Filters progress text before it is emitted.
     progress: Option<Arc<ProgressFilter>>,
-    /// Questions that were asked here so far, answered ones counted again each time the call is made.
+    /// Number of questions asked with this context so far. It starts again for each attempt of the call, so answered
+    /// questions count again.
     asked: Arc<AtomicU32>,
 }
 
@@ -185,7 +186,8 @@ impl ToolContext {
         self
     }
 
-    /// The same for the rest of the stack, which asks the same again where it is run again: answers are for all of it.
+    /// Returns the context for one attempt of the rest of the stack, with a question counter of its own. Each attempt
+    /// numbers its questions from the same start, so an answer applies to every attempt.
     pub(crate) fn made_again(mut self) -> Self {
         self.asked = Arc::new(AtomicU32::new(self.asked.load(Ordering::Relaxed)));
         self

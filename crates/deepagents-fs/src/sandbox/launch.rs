@@ -137,7 +137,7 @@ fn named(policy: &SandboxPolicy) -> Vec<GuardedName> {
 /// to the root.
 pub(crate) fn guarded_by_name(root: &Path, policy: &SandboxPolicy) -> BTreeSet<PathBuf> {
     #[cfg(target_os = "linux")]
-    return super::helper::guard::find(root, &named(policy), false)
+    return super::helper::find::find(root, &named(policy), false)
         .into_iter()
         .filter_map(|(path, named)| named.map(|_| path))
         .collect();

@@ -434,3 +434,25 @@ async fn a_socket_of_a_program_outside_is_not_reached_and_one_that_is_left_over_
     let _listens = std::os::unix::net::UnixListener::bind(open.path("host.sock")).unwrap();
     assert!(open.run(&connect("host.sock")).await.output.contains("reached"));
 }
+
+#[tokio::test]
+async fn a_socket_of_a_program_outside_is_not_reached_within_a_repository_either() {
+    for git in [Git::ReadOnly, Git::Commits, Git::Writable] {
+        let jail = jail!(SandboxPolicy { git, ..Default::default() });
+        if !has("python3") {
+            return;
+        }
+        for directory in [".git/modules/lib", "bare/objects", "bare/refs/x", ".jj/run"] {
+            fs::create_dir_all(jail.path(directory)).unwrap();
+        }
+        fs::write(jail.path("bare/HEAD"), "ref: refs/heads/main\n").unwrap();
+        let sockets = [".git/fsmonitor--daemon.ipc", ".git/modules/lib/s", "bare/s", "bare/refs/x/s", ".jj/run/s"];
+        let bound = sockets.map(|name| std::os::unix::net::UnixListener::bind(jail.path(name)).unwrap());
+        let connect = "import socket, sys\nfor name in sys.argv[1:]:\n    s = socket.socket(socket.AF_UNIX)\n    \
+            try:\n        s.connect(name); print(\"reached\", name)\n    except OSError: print(\"not\", name)";
+        let done = jail.run(&format!("python3 -c '{connect}' {}; cat bare/HEAD", sockets.join(" "))).await;
+        assert_eq!(done.output.matches("not ").count(), sockets.len(), "{git:?}: {}", done.output);
+        assert!(done.output.contains("refs/heads/main"), "{}", done.output);
+        drop(bound);
+    }
+}

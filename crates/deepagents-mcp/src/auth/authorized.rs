@@ -15,7 +15,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::Sse;
 
-use super::client::LoginClient;
+use super::client;
 use super::dpop::{Dpop, PROOF, WANTS_NONCE};
 use super::grant::{Grant, Issued};
 use super::store::TokenFile;
@@ -188,9 +188,8 @@ impl Authorized {
                 if challenge.www_authenticate_header.contains(WANTS_NONCE) =>
             {
                 // The response with the nonce is not available here, so a request without effect fetches one.
-                let asked = LoginClient::new(self.requests.http().clone())
-                    .ask(uri, made(&Method::POST)?.into_iter().collect())
-                    .await;
+                let proven = made(&Method::POST)?.into_iter().collect();
+                let asked = client::ask(self.requests.http(), uri, proven).await;
                 let wants_more = |answer: &HeaderMap| answer.contains_key(WWW_AUTHENTICATE);
                 match asked.filter(|answer| dpop.learn(&url, answer) || !wants_more(answer)) {
                     Some(_) => call(None, made(method)?).await,

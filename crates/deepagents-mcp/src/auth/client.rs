@@ -3,18 +3,24 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::{HeaderMap, Method, Request, Response};
+use reqwest::Url;
 use rmcp::transport::{OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest};
 use serde_json::Value;
 
+use super::LoginError;
 use super::dpop::{Dpop, PROOF, WANTS_NONCE};
+use crate::config::{HttpConfig, HttpTransport};
 
 /// Maximum size of a response, in bytes.
 const MOST: usize = 1 << 20;
 
 /// Media type of event streams.
 const STREAM: &[u8] = b"text/event-stream";
+
+/// What a server is asked for.
+const ACCEPTED: &str = "application/json, text/event-stream";
 
 /// Timeout for the server's authorization challenge.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -26,6 +32,15 @@ pub(super) struct LoginClient {
     http: reqwest::Client,
     dpop: Arc<OnceLock<Arc<Dpop>>>,
     resource: Option<Arc<str>>,
+    /// The server that tokens are for, whose own headers go to its origin alone.
+    server: Arc<Own>,
+}
+
+/// The headers of a server, for requests to its origin.
+struct Own {
+    url: Url,
+    transport: HttpTransport,
+    headers: HeaderMap,
 }
 
 /// Returns the resource to request tokens for: the URL without its query, which may hold a secret that is not for the
@@ -35,8 +50,16 @@ pub(super) fn resource(url: &str) -> &str {
 }
 
 impl LoginClient {
-    pub(super) fn new(http: reqwest::Client) -> Self {
-        Self { http, dpop: Arc::default(), resource: None }
+    /// Makes the requests of a login to a server.
+    pub(super) fn new(http: reqwest::Client, server: &HttpConfig) -> Result<Self, LoginError> {
+        let url =
+            Url::parse(&server.url).map_err(|error| LoginError::Refused(format!("its address is none: {error}")))?;
+        let made = crate::http::transport_config(server).map_err(LoginError::Refused)?;
+        let mut headers: HeaderMap = made.custom_headers.into_iter().collect();
+        // It is what the login is for, and issuers have their own.
+        headers.remove(AUTHORIZATION);
+        let server = Arc::new(Own { url, transport: server.transport, headers });
+        Ok(Self { http, dpop: Arc::default(), resource: None, server })
     }
 
     /// Sets the resource of token requests.
@@ -68,7 +91,7 @@ impl LoginClient {
             request = request.map(|body| with_resource(&body, resource));
         }
         let Some(dpop) = self.dpop().filter(|_| asks_for_token) else { return self.exchange(request, limit).await };
-        let url = reqwest::Url::parse(&request.uri().to_string())?;
+        let url = Url::parse(&request.uri().to_string())?;
         let proven = |mut request: Request<Vec<u8>>| -> Result<_, OAuthHttpClientError> {
             let proof = dpop.proof("POST", &url, None)?;
             request.headers_mut().insert(PROOF, HeaderValue::from_str(&proof)?);
@@ -91,6 +114,7 @@ impl LoginClient {
     ) -> Result<Response<Vec<u8>>, OAuthHttpClientError> {
         let mut made = reqwest::Request::try_from(request)?;
         *made.timeout_mut() = limit;
+        self.add_own_headers(&mut made);
         let mut answer = self.http.execute(made).await?;
         let mut built = Response::builder().status(answer.status()).version(answer.version());
         for (name, value) in answer.headers() {
@@ -108,22 +132,42 @@ impl LoginClient {
         Ok(built.body(with_number(body))?)
     }
 
-    /// Sends a `ping` and returns the response headers, with the authorization challenge and a nonce if the server
-    /// sends them.
-    pub(super) async fn ask(&self, url: &str, headers: HeaderMap) -> Option<HeaderMap> {
-        let ping = serde_json::json!({"jsonrpc": "2.0", "id": 0, "method": "ping"});
-        let request = self.http.post(url).timeout(ANSWER).header(ACCEPT, "application/json, text/event-stream");
-        let answer = request.headers(headers).json(&ping).send().await.ok()?;
-        Some(answer.headers().clone())
+    /// Adds the headers of the server where a request goes to its origin: whatever is in front of it wants them of all
+    /// requests. What the request has itself stays.
+    fn add_own_headers(&self, request: &mut reqwest::Request) {
+        if request.url().origin() != self.server.url.origin() {
+            return;
+        }
+        for (name, value) in &self.server.headers {
+            request.headers_mut().entry(name).or_insert_with(|| value.clone());
+        }
     }
 
     /// Returns the server's challenge to a request without a token, which names the metadata URL and scopes. Without
     /// it, the metadata is looked for at the well-known locations.
-    pub(super) async fn challenge(&self, url: &str) -> Option<String> {
-        let answer = self.ask(url, HeaderMap::new()).await?;
+    pub(super) async fn challenge(&self) -> Option<String> {
+        let request = match self.server.transport {
+            HttpTransport::Streamable => self.http.post(self.server.url.clone()).json(&ping()),
+            HttpTransport::Sse => self.http.get(self.server.url.clone()),
+        };
+        let mut request = request.timeout(ANSWER).header(ACCEPT, ACCEPTED).build().ok()?;
+        self.add_own_headers(&mut request);
+        let answer = self.http.execute(request).await.ok()?;
+        let answer = answer.headers();
         let said: Vec<&str> = answer.get_all(WWW_AUTHENTICATE).iter().filter_map(|said| said.to_str().ok()).collect();
         (!said.is_empty()).then(|| said.join(", "))
     }
+}
+
+/// What a server answers to a request that does nothing: what it wants for authorization, and a nonce if it has one.
+pub(super) async fn ask(http: &reqwest::Client, url: &str, headers: HeaderMap) -> Option<HeaderMap> {
+    let request = http.post(url).timeout(ANSWER).header(ACCEPT, ACCEPTED);
+    let answer = request.headers(headers).json(&ping()).send().await.ok()?;
+    Some(answer.headers().clone())
+}
+
+fn ping() -> Value {
+    serde_json::json!({"jsonrpc": "2.0", "id": 0, "method": "ping"})
 }
 
 /// Sets the `resource` of a form.

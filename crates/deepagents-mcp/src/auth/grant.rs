@@ -17,7 +17,7 @@ use super::discovery::{self, Issuer};
 use super::dpop::{self, Dpop};
 use super::jwt::SigningKey;
 use super::{LoginError, merged};
-use crate::config::{ClientProof, IdentityProvider, OAuthConfig, OAuthGrant, SecretSource};
+use crate::config::{ClientProof, HttpConfig, IdentityProvider, OAuthConfig, OAuthGrant, SecretSource};
 use crate::text;
 
 /// Timeout for token requests.
@@ -35,7 +35,7 @@ const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 /// Obtains tokens for a server.
 pub(super) struct Grant {
-    url: String,
+    server: HttpConfig,
     config: OAuthConfig,
     http: reqwest::Client,
     issued: Mutex<Option<Issued>>,
@@ -63,8 +63,8 @@ struct Answer {
 type Params<'a> = Vec<(&'a str, String)>;
 
 impl Grant {
-    pub(super) fn new(url: &str, config: &OAuthConfig, http: reqwest::Client) -> Self {
-        Self { url: url.to_owned(), config: config.clone(), http, issued: Mutex::default() }
+    pub(super) fn new(server: &HttpConfig, config: &OAuthConfig, http: reqwest::Client) -> Self {
+        Self { server: server.clone(), config: config.clone(), http, issued: Mutex::default() }
     }
 
     /// Returns the current token if it is still valid, otherwise a new one.
@@ -86,10 +86,10 @@ impl Grant {
     }
 
     async fn issue(&self, wanted: Vec<String>) -> Result<Issued, LoginError> {
-        let client = LoginClient::new(self.http.clone());
-        let challenge = client.challenge(&self.url).await;
+        let client = LoginClient::new(self.http.clone(), &self.server)?;
+        let challenge = client.challenge().await;
         let Issuer { manager, metadata, resource } =
-            discovery::issuer(&self.url, &client, challenge.as_deref()).await?;
+            discovery::issuer(&self.server.url, &client, challenge.as_deref()).await?;
         let mut scopes = match self.config.scopes.as_slice() {
             [] => manager.select_initial_scopes(&[]).await,
             scopes => scopes.to_vec(),
@@ -177,7 +177,7 @@ impl Grant {
             params.push(("scope", scopes.join(" ")));
         }
         // A separate client: the DPoP proof binds the server's token, not the provider's grant.
-        let client = LoginClient::new(self.http.clone());
+        let client = LoginClient::new(self.http.clone(), &self.server)?;
         Ok(request(&client, &provider.token_endpoint, &params, None).await?.access_token)
     }
 }

@@ -116,10 +116,10 @@ pub async fn login(
     let http = http::client().map_err(LoginError::Refused)?;
     let oauth = config.oauth.clone().unwrap_or_default();
     if oauth.grant != OAuthGrant::AuthorizationCode {
-        return Grant::new(&config.url, &oauth, http).current().await.map(drop);
+        return Grant::new(config, &oauth, http).current().await.map(drop);
     }
-    let client = LoginClient::new(http);
-    let challenge = client.challenge(&config.url).await;
+    let client = LoginClient::new(http, config)?;
+    let challenge = client.challenge().await;
     let store = TokenFile::new(token_dir, server, &config.url);
     let before = store.state().await;
     let Issuer { mut manager, metadata, resource } =
@@ -255,7 +255,7 @@ pub(crate) async fn authorized(
     };
     let oauth = config.oauth.clone().unwrap_or_default();
     if oauth.grant != OAuthGrant::AuthorizationCode {
-        let tokens = Tokens::Grant(Grant::new(&config.url, &oauth, requests.http().clone()));
+        let tokens = Tokens::Grant(Grant::new(config, &oauth, requests.http().clone()));
         return Ok(Some(Authorized::new(requests, tokens)));
     }
     let Some(folder) = &options.token_dir else { return Ok(None) };
@@ -263,19 +263,20 @@ pub(crate) async fn authorized(
     if !store.exists().await {
         return Ok(None);
     }
-    let login = restored(&config.url, &oauth, store, requests.http().clone()).await.map_err(failed)?;
+    let login = restored(config, &oauth, store, requests.http().clone()).await.map_err(failed)?;
     Ok(login.map(|login| Authorized::new(requests, Tokens::Login(login))))
 }
 
 /// Restores a login from its files.
 async fn restored(
-    url: &str,
+    config: &HttpConfig,
     oauth: &OAuthConfig,
     store: TokenFile,
     http: reqwest::Client,
 ) -> Result<Option<Login>, LoginError> {
     let state = store.state().await;
-    let client = LoginClient::new(http).asking_for(state.resource);
+    let url = &config.url;
+    let client = LoginClient::new(http, config)?.asking_for(state.resource);
     let dpop = state.dpop_key.as_deref().map(Dpop::restore).transpose()?.map(Arc::new);
     if let Some(dpop) = &dpop {
         client.bind(dpop.clone());

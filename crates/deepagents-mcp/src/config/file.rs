@@ -8,7 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::expand::Variables;
-use super::{FilterError, HttpConfig, OAuthEntry, Sampling, ServerConfig, StdioConfig, ToolFilter, TransportConfig};
+use super::{
+    FilterError, HttpConfig, HttpTransport, OAuthEntry, Sampling, ServerConfig, StdioConfig, ToolFilter,
+    TransportConfig,
+};
+use crate::http::is_page;
 
 /// The entries of a file of the form `{"mcpServers": {NAME: {...}}}`, in file order. An invalid entry does not affect
 /// the others.
@@ -36,7 +40,7 @@ pub struct ConfigFile {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Entry {
-    /// `stdio`, `http`, or `sse`, which is treated as `http`. If absent, `command` or `url` decides.
+    /// `stdio`, `http`, or `sse`, the transport before streamable HTTP; told by what else there is if it is absent.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// The program.
@@ -129,7 +133,7 @@ pub enum EntryError {
     #[error("the variables {} are not set; set them, or give defaults as in ${{NAME:-default}}", .0.join(", "))]
     Variables(Vec<String>),
     /// The URL is not `http` or `https`.
-    #[error("`{0}` is not the address of a server; it must begin with http:// or https://")]
+    #[error("`{0}` is not the address of a server; it must begin with http:// or https://, followed by a host")]
     Url(String),
     /// The OAuth settings are inconsistent.
     #[error("`oauth`: {0}")]
@@ -213,17 +217,17 @@ impl Entry {
             (_, _, Some(written)) => {
                 let (url, headers) = (made(written), all(&self.headers));
                 let oauth = self.oauth.as_ref().map(|oauth| oauth.config(&made));
-                let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
-                let is_address = matches!(scheme.as_deref(), Some("http" | "https"));
-                if variables.missing().is_empty() && !is_address {
+                if variables.missing().is_empty() && !is_page(&url) {
                     // The unexpanded URL, because a variable may hold a secret.
                     return Err(EntryError::Url(written.clone()));
                 }
-                match oauth.transpose() {
-                    Ok(oauth) => TransportConfig::Http(HttpConfig { url, headers, oauth }),
+                let oauth = match oauth.transpose() {
+                    Ok(oauth) => oauth,
                     Err(error) if variables.missing().is_empty() => return Err(error),
-                    Err(_) => TransportConfig::Http(HttpConfig { url, headers, oauth: None }),
-                }
+                    Err(_) => None,
+                };
+                let transport = if kind == Some("sse") { HttpTransport::Sse } else { HttpTransport::Streamable };
+                TransportConfig::Http(HttpConfig { url, transport, headers, oauth })
             }
             (_, _, None) => return Err(missing("url")),
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rmcp::model::{ProtocolVersion, SubscriptionFilter};
 use rmcp::service::{ClientInitializeError, RunningService};
-use rmcp::transport::{StreamableHttpClientTransport, Transport};
+use rmcp::transport::Transport;
 use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
@@ -16,8 +16,7 @@ use super::Connection;
 use super::calls::Calls;
 use super::handler::Handler;
 use super::probe::{Seen, Watched};
-use crate::auth;
-use crate::config::{HttpConfig, ServerConfig, TransportConfig};
+use crate::config::{ServerConfig, TransportConfig};
 use crate::error::McpError;
 use crate::http;
 use crate::servers::Shared;
@@ -85,43 +84,30 @@ async fn attempt(target: &Target<'_>, known: Option<Protocol>, seen: Arc<Seen>) 
             let watched = making.watched(started.transport);
             making.finish(watched, Some((started.ending, started.drained))).await
         }
-        TransportConfig::Http(config) => making.http(config).await,
+        TransportConfig::Http(config) => making.address(config).await,
     }
 }
 
 /// A connection being established.
-struct Making<'a> {
-    target: &'a Target<'a>,
-    known: Option<Protocol>,
-    seen: Arc<Seen>,
-    tail: StderrTail,
+pub(super) struct Making<'a> {
+    pub(super) target: &'a Target<'a>,
+    pub(super) known: Option<Protocol>,
+    pub(super) seen: Arc<Seen>,
+    pub(super) tail: StderrTail,
 }
 
 impl Making<'_> {
-    async fn http(self, config: &HttpConfig) -> Result<Connection, McpError> {
-        let failed = |reason| McpError::Connect { server: self.target.name.to_owned(), reason, stderr: String::new() };
-        let client = self.target.shared.http_client().map_err(failed)?;
-        let made = http::transport_config(config).map_err(failed)?;
-        // Configured headers take precedence over a login.
-        let requests = http::Requests::new(client, self.seen.clone(), self.known.is_none());
-        let login = match made.auth_header.is_none() {
-            true => auth::authorized(self.target.name, config, &self.target.shared.options, requests.clone()).await?,
-            false => None,
-        };
-        let watched = match login {
-            Some(client) => self.watched(StreamableHttpClientTransport::with_client(client, made)),
-            None => self.watched(StreamableHttpClientTransport::with_client(requests, made)),
-        };
-        self.finish(watched, None).await
-    }
-
-    fn watched(&self, transport: impl Transport<RoleClient> + 'static) -> Watched {
+    pub(super) fn watched(&self, transport: impl Transport<RoleClient> + 'static) -> Watched {
         let is_program = matches!(self.target.config.transport, TransportConfig::Stdio(_));
         Watched::new(transport, self.seen.clone(), self.known.is_none(), is_program)
     }
 
     /// Performs the handshake.
-    async fn finish(self, watched: Watched, process: Option<(Ending, JoinHandle<()>)>) -> Result<Connection, McpError> {
+    pub(super) async fn finish(
+        self,
+        watched: Watched,
+        process: Option<(Ending, JoinHandle<()>)>,
+    ) -> Result<Connection, McpError> {
         let calls = Arc::new(Calls::default());
         let handler = Arc::new(Handler::new(
             self.target.name,
@@ -176,7 +162,7 @@ impl Making<'_> {
         self.unusable(&words(error))
     }
 
-    fn unusable(&self, reason: &str) -> McpError {
+    pub(super) fn unusable(&self, reason: &str) -> McpError {
         let secrets = self.target.config.secrets();
         let stderr = text::redact(&self.tail.last_line(), &secrets);
         McpError::Connect { server: self.target.name.to_owned(), reason: text::redact(reason, &secrets), stderr }

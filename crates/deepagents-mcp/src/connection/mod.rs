@@ -1,5 +1,6 @@
 //! A connection to a server. Requests have timeouts, and are cancelled when their caller stops waiting.
 
+mod address;
 mod call;
 mod calls;
 mod connect;
@@ -219,7 +220,10 @@ impl Connection {
 
     /// Describes how the process has ended, if it has.
     async fn ended(&self) -> String {
-        let Some(mut ending) = self.ending.clone() else { return "the connection was closed".to_owned() };
+        let Some(mut ending) = self.ending.clone() else {
+            let broken = self.seen.broken().map(|reason| format!(": {}", self.redacted(reason)));
+            return format!("the connection was closed{}", broken.unwrap_or_default());
+        };
         let waited = timeout(ENDING, ending.wait_for(Option::is_some)).await;
         let status = waited.ok().and_then(Result::ok).and_then(|status| *status);
         let said = self.redacted(&self.tail.last_line());

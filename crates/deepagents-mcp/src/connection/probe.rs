@@ -1,7 +1,7 @@
 //! A transport wrapper that observes messages.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -27,6 +27,10 @@ pub(crate) struct Seen {
     /// Whether the server may speak only the newer protocol and have answered too late: a program answered the probe
     /// after its timeout, or the response of an HTTP server was not awaited.
     pub(crate) late_answer: AtomicBool,
+    /// Whether `initialize` was refused as by an address of the transport before streamable HTTP.
+    pub(crate) initialize_refused: AtomicBool,
+    /// Why the stream of the connection broke off.
+    broken: OnceLock<String>,
 }
 
 impl Seen {
@@ -37,6 +41,17 @@ impl Seen {
 
     pub(crate) fn list_changed(&self) {
         self.list_changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Takes note of why the stream of the connection broke off.
+    pub(crate) fn breaks_off(&self, reason: &str) {
+        // A connection has one stream, which breaks off once.
+        let _ = self.broken.set(reason.to_owned());
+    }
+
+    /// Why the stream of the connection broke off, if it has.
+    pub(super) fn broken(&self) -> Option<&str> {
+        self.broken.get().map(String::as_str)
     }
 }
 

@@ -1,7 +1,9 @@
 //! Servers reached over HTTP.
 
+mod answers;
 mod events;
 mod requests;
+mod sse;
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
@@ -16,10 +18,15 @@ use rmcp::transport::streamable_http_client::{
 };
 use rustls_platform_verifier::BuilderVerifierExt;
 
-pub(crate) use requests::Requests;
+pub(crate) use requests::{AnswersIn, Requests, streams_no_events};
+pub(crate) use sse::{OpenError, SseTransport};
 
 use crate::config::HttpConfig;
 use crate::error::McpError;
+
+/// Why a request has no answer.
+type Failure = StreamableHttpError<reqwest::Error>;
+type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// Timeout for establishing a connection.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -100,7 +107,7 @@ pub(crate) fn reason(error: &(dyn StdError + 'static)) -> String {
     if let Some(status) = status {
         return format!("{STATUS} {}", status.status);
     }
-    if let Some(unexpected) = chain(error).find_map(|cause| cause.downcast_ref::<StreamableHttpError<reqwest::Error>>())
+    if let Some(unexpected) = chain(error).find_map(|cause| cause.downcast_ref::<Failure>())
         && let Some(words) = unexpected_answer(unexpected)
     {
         return words;
@@ -136,23 +143,23 @@ pub fn shown_address(address: &str) -> String {
 }
 
 /// Describes a malformed response, where the error's own message is meant for programmers.
-fn unexpected_answer(error: &StreamableHttpError<reqwest::Error>) -> Option<String> {
+fn unexpected_answer(error: &Failure) -> Option<String> {
     Some(match error {
-        StreamableHttpError::UnexpectedContentType(Some(kind)) => {
+        Failure::UnexpectedContentType(Some(kind)) => {
             format!("it answered with {}, which is not a content type of MCP", crate::text::line(kind, 100))
         }
-        StreamableHttpError::UnexpectedContentType(None) => "it answered without a content type".to_owned(),
-        StreamableHttpError::Io(error) => crate::text::line(&error.to_string(), 400),
-        StreamableHttpError::UnexpectedServerResponse(_) | StreamableHttpError::Deserialize(_) => {
+        Failure::UnexpectedContentType(None) => "it answered without a content type".to_owned(),
+        Failure::Io(error) => crate::text::line(&error.to_string(), 400),
+        Failure::UnexpectedServerResponse(_) | StreamableHttpError::Deserialize(_) => {
             "its answer does not follow the protocol".to_owned()
         }
-        StreamableHttpError::UnexpectedEndOfStream => "its answer ended too early".to_owned(),
-        StreamableHttpError::ServerDoesNotSupportSse => "it does not stream its answers".to_owned(),
-        StreamableHttpError::MissingSessionIdInResponse => "it began a session without an id".to_owned(),
-        StreamableHttpError::ResponseBodyTooLarge { max_size } => {
+        Failure::UnexpectedEndOfStream => "its answer ended too early".to_owned(),
+        Failure::ServerDoesNotSupportSse => "it does not stream its answers".to_owned(),
+        Failure::MissingSessionIdInResponse => "it began a session without an id".to_owned(),
+        Failure::ResponseBodyTooLarge { max_size } => {
             format!("its answer is longer than {} MiB", max_size >> 20)
         }
-        StreamableHttpError::SessionExpired => "it no longer knows the session".to_owned(),
+        Failure::SessionExpired => "it no longer knows the session".to_owned(),
         _ => return None,
     })
 }
@@ -161,9 +168,9 @@ fn unexpected_answer(error: &StreamableHttpError<reqwest::Error>) -> Option<Stri
 fn chain<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |error: &&'a (dyn StdError + 'static)| {
         let error: &'a (dyn StdError + 'static) = *error;
-        match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
-            Some(StreamableHttpError::Client(client)) => Some(client as &(dyn StdError + 'static)),
-            Some(StreamableHttpError::HttpStatus(status)) => Some(status as &(dyn StdError + 'static)),
+        match error.downcast_ref::<Failure>() {
+            Some(Failure::Client(client)) => Some(client as &(dyn StdError + 'static)),
+            Some(Failure::HttpStatus(status)) => Some(status as &(dyn StdError + 'static)),
             _ => error.source(),
         }
     })

@@ -1,41 +1,40 @@
 //! HTTP requests to a server, with lenient parsing of responses.
 
-use std::collections::HashMap;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderMap, StatusCode};
-use reqwest::Response;
+use http::StatusCode;
+use http::header::ACCEPT;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
     ServerResult,
 };
 use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, HttpStatusError, InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpError,
-    StreamableHttpPostResponse, StreamableHttpResponseLimits,
+    AuthRequiredError, SseError, StreamableHttpClient, StreamableHttpPostResponse, StreamableHttpResponseLimits,
 };
 use sse_stream::Sse;
 use tokio::time::timeout;
 
+use super::answers::{JSON, answers, authorization, body, is, kind, refused, unusable};
 use super::events::{Streams, event};
+use super::{Failure, Headers};
 use crate::connection::{PROBE, Seen};
-use crate::stdio::message;
-use crate::text;
-
-type Failure = StreamableHttpError<reqwest::Error>;
-type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// Headers that the transport sets itself.
 const RESERVED: [&str; 3] = ["accept", "mcp-session-id", "last-event-id"];
 const SESSION: &str = "mcp-session-id";
-const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
-/// Maximum length of an unparsable response in an error, in characters.
-const SHOWN: usize = 200;
+
+/// Where a server answers requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnswersIn {
+    /// In the response to each of them: streamable HTTP.
+    Response,
+    /// On the one stream of events: HTTP+SSE. A response only says that the request was taken.
+    Stream,
+}
 
 /// Sends the requests of a connection. Malformed responses are repaired where possible, as for programs. Where they
 /// cannot be, the caller gets an error at once.
@@ -44,14 +43,15 @@ pub(crate) struct Requests {
     http: reqwest::Client,
     streams: Streams,
     seen: Arc<Seen>,
+    answers_in: AnswersIn,
     /// Whether the server may speak the older protocol, so that `server/discover` is a probe.
     probes: bool,
 }
 
 impl Requests {
     /// Sends requests with this client. `probes` is `true` if the server may speak the older protocol.
-    pub(crate) fn new(http: reqwest::Client, seen: Arc<Seen>, probes: bool) -> Self {
-        Self { http, streams: Streams::default(), seen, probes }
+    pub(crate) fn new(http: reqwest::Client, seen: Arc<Seen>, answers_in: AnswersIn, probes: bool) -> Self {
+        Self { http, streams: Streams::default(), seen, answers_in, probes }
     }
 
     /// Returns the HTTP client.
@@ -121,7 +121,13 @@ impl Requests {
             return Err(Failure::SessionExpired);
         }
         if !status.is_success() {
+            if is_of_transport_before(status) && is_initialize(&message) {
+                self.seen.initialize_refused.store(true, Ordering::Release);
+            }
             return refused(response, asked, limits).await;
+        }
+        if self.answers_in == AnswersIn::Stream {
+            return Ok(StreamableHttpPostResponse::Accepted);
         }
         if asked.is_none() && !is(&response, EVENTS) {
             // The response to a notification does not matter.
@@ -152,113 +158,6 @@ impl Requests {
             }
         })
     }
-}
-
-/// Parses the messages of a body. Returns an error unless one of them answers the request.
-fn answers(body: &[u8], asked: &RequestId) -> Result<Vec<ServerJsonRpcMessage>, Failure> {
-    let mut messages = message::read(body);
-    let mut is_answered = false;
-    for message in &mut messages {
-        match message {
-            JsonRpcMessage::Response(response) => is_answered |= response.id == *asked,
-            JsonRpcMessage::Error(error) => {
-                // A server that could not parse the request does not know its ID.
-                is_answered |= error.id.get_or_insert_with(|| asked.clone()) == asked;
-            }
-            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
-        }
-    }
-    if is_answered {
-        return Ok(messages);
-    }
-    Err(unusable(match messages.is_empty() {
-        false => "it answered a different request".to_owned(),
-        true if body.trim_ascii().is_empty() => "its answer is empty".to_owned(),
-        true => format!("its answer is not a message: {}", text::line(&String::from_utf8_lossy(body), SHOWN)),
-    }))
-}
-
-/// Handles a status other than 2xx: returns the JSON-RPC error in the body if there is one, otherwise the status.
-async fn refused(
-    response: Response,
-    asked: Option<RequestId>,
-    limits: StreamableHttpResponseLimits,
-) -> Result<StreamableHttpPostResponse, Failure> {
-    let status = response.status();
-    let retry_after = response.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok()).map(str::to_owned);
-    let (is_json, is_limit) = (is(&response, JSON), status == StatusCode::TOO_MANY_REQUESTS);
-    let said = match is_limit || status.is_server_error() && !is_json {
-        true => Vec::new(),
-        false => body(response, limits.max_json_response_size).await.unwrap_or_default(),
-    };
-    if let Some(asked) = asked.filter(|_| is_json) {
-        let answer = answers(&said, &asked).unwrap_or_default().into_iter().find(|answer| match answer {
-            JsonRpcMessage::Error(error) => error.id.as_ref() == Some(&asked),
-            _ => false,
-        });
-        if let Some(answer) = answer {
-            return Ok(StreamableHttpPostResponse::Json(answer, None));
-        }
-    }
-    if is_limit || status.is_server_error() {
-        return Err(HttpStatusError::new(status.as_u16(), retry_after).into());
-    }
-    let said = text::line(&String::from_utf8_lossy(&said), SHOWN);
-    let colon = if said.is_empty() { "" } else { ": " };
-    Err(unusable(format!("{} {}{colon}{said}", super::STATUS, status.as_u16())))
-}
-
-/// Returns the authorization error that a response stands for, if any.
-fn authorization(status: StatusCode, headers: &HeaderMap) -> Option<Failure> {
-    let challenge = headers.get(WWW_AUTHENTICATE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-    match (status, challenge) {
-        (StatusCode::UNAUTHORIZED, challenge) => {
-            Some(Failure::AuthRequired(AuthRequiredError::new(challenge.unwrap_or_default())))
-        }
-        (StatusCode::FORBIDDEN, Some(challenge)) => {
-            let scope = scope(&challenge);
-            Some(Failure::InsufficientScope(InsufficientScopeError::new(challenge, scope)))
-        }
-        _ => None,
-    }
-}
-
-/// Returns the scope named in a `WWW-Authenticate` challenge.
-fn scope(challenge: &str) -> Option<String> {
-    let at = challenge.to_ascii_lowercase().find("scope=")?;
-    let value = challenge.get(at..)?.split_once('=')?.1;
-    let scope = match value.strip_prefix('"') {
-        Some(quoted) => quoted.split_once('"')?.0,
-        None => value.split([',', ';', ' ']).next()?,
-    };
-    Some(scope.to_owned()).filter(|scope| !scope.is_empty())
-}
-
-/// Returns the content type of a response.
-fn kind(response: &Response) -> Option<&str> {
-    response.headers().get(CONTENT_TYPE)?.to_str().ok()
-}
-
-fn is(response: &Response, expected: &str) -> bool {
-    let kind = kind(response).and_then(|kind| kind.split(';').next());
-    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case(expected))
-}
-
-/// Reads a body of at most `most` bytes.
-async fn body(mut response: Response, most: usize) -> Result<Vec<u8>, Failure> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        if body.len() + chunk.len() > most {
-            return Err(Failure::ResponseBodyTooLarge { max_size: most });
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
-}
-
-/// Returns an error that describes an unusable response to a person.
-fn unusable(words: String) -> Failure {
-    Failure::Io(io::Error::other(words))
 }
 
 impl StreamableHttpClient for Requests {
@@ -335,14 +234,28 @@ impl StreamableHttpClient for Requests {
             http.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, custom_headers, most);
         match (opened.await, asked) {
             (Ok(stream), asked) => Ok(self.streams.mended(stream, asked)),
-            (Err(gone), Some(asked)) if is_gone(&gone) => Ok(self.streams.lost(asked)),
+            (Err(gone), Some(asked)) if streams_no_events(&gone) => Ok(self.streams.lost(asked)),
+            // A refusal without a challenge is one too, as it is in answer to a message.
+            (Err(Failure::Client(error)), _) if error.status() == Some(StatusCode::UNAUTHORIZED) => {
+                Err(Failure::AuthRequired(AuthRequiredError::new(String::new())))
+            }
             (Err(error), _) => Err(error),
         }
     }
 }
 
-/// Whether the server no longer has a stream, so that resuming it is useless.
-fn is_gone(error: &Failure) -> bool {
+/// Whether a status is one of those that servers of the transport before streamable HTTP answer `initialize` with.
+fn is_of_transport_before(status: StatusCode) -> bool {
+    matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
+}
+
+fn is_initialize(message: &ClientJsonRpcMessage) -> bool {
+    let JsonRpcMessage::Request(request) = message else { return false };
+    matches!(request.request, ClientRequest::InitializeRequest(_))
+}
+
+/// Whether a server answers that it has no such stream, so that asking for it again is of no use.
+pub(crate) fn streams_no_events(error: &Failure) -> bool {
     match error {
         Failure::Client(error) => error.status().is_some_and(|status| status.is_client_error()),
         Failure::ServerDoesNotSupportSse | Failure::UnexpectedContentType(_) => true,

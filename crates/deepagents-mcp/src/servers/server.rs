@@ -1,5 +1,7 @@
 //! A server, started when needed and restarted after it has ended.
 
+mod review;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,8 +20,6 @@ use crate::cache::{self, CacheFile, Cached};
 use crate::config::ServerConfig;
 use crate::connection::{CallFailure, Connection, PendingCalls, Target, connect};
 use crate::error::McpError;
-use crate::options::ToolReview;
-use crate::tool::McpTool;
 
 /// How long a model request waits for a changed tool list.
 const RELIST: Duration = Duration::from_secs(10);
@@ -268,28 +268,6 @@ impl Server {
             Phase::Failed(failure) if !failure.is_recent() => self.start(),
             _ => {}
         }
-    }
-
-    /// Reviews a tool as the server lists it now, if there is a review.
-    fn looked_at(self: &Arc<Self>, tool: &str) -> Result<(), McpError> {
-        let Some(known) = self.known().filter(|_| self.review().is_some()) else { return Ok(()) };
-        let Some(listed) = known.tools.iter().find(|listed| listed.name == tool) else { return Ok(()) };
-        let looked_at = match (&listed.arguments, McpTool::new(self, listed)) {
-            (_, Some(listed)) => self.reviewed(&listed),
-            // A tool that cannot be offered any more cannot be reviewed.
-            (Err(why), None) => Err(format!("the tool {tool} has changed: {why}")),
-            (Ok(_), None) => Ok(()),
-        };
-        looked_at.map_err(|reason| McpError::Withheld { server: self.name.clone(), reason })
-    }
-
-    /// Whether the review, if there is one, lets a tool be offered.
-    pub(super) fn reviewed(&self, tool: &McpTool) -> Result<(), String> {
-        self.review().map_or(Ok(()), |review| review.check(&self.name, &tool.said()))
-    }
-
-    fn review(&self) -> Option<&ToolReview> {
-        self.shared.options.review.as_ref()
     }
 
     /// Calls a tool.

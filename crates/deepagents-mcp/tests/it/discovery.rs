@@ -143,3 +143,18 @@ async fn tokens_are_asked_for_and_refreshed_by_the_name_that_the_server_gives_it
         assert_eq!(asked, [Some(resource.clone()), Some(resource)]);
     }
 }
+
+#[tokio::test]
+async fn looks_of_a_login_have_the_headers_of_the_entry_at_its_own_origin_and_nowhere_else() {
+    let (server, elsewhere) = (Issuer::start().await, Issuer::start().await);
+    server.change(|wants| wants.elsewhere = Some(elsewhere.address.clone()));
+    let config = ServerConfig::http(server.url()).header("X-Gateway", "open").header("Authorization", "Basic no");
+    let folder = tempfile::tempdir().unwrap();
+    login(&config, folder.path()).await;
+    let (own, others) = (server.requests(""), elsewhere.requests(""));
+    assert!(own.len() >= 2 && others.len() >= 3, "{own:?} {others:?}");
+    assert!(own.iter().all(|request| request.header("x-gateway") == Some("open")), "{own:?}");
+    let leaks = |request: &&crate::issuer::Request| request.header("x-gateway").is_some();
+    assert_eq!(others.iter().filter(leaks).count(), 0, "{others:?}");
+    assert!(own.iter().chain(&others).all(|request| request.header("authorization") != Some("Basic no")), "{own:?}");
+}

@@ -25,6 +25,7 @@ mod schemas;
 mod script;
 mod serve;
 mod served_questions;
+mod sse;
 mod starts;
 mod unreadable;
 mod wire;

@@ -15,7 +15,7 @@ use crate::script::{agent, alone, eventually, offered, one_call, options, result
 
 /// The response of a server.
 #[derive(Clone)]
-enum Reply {
+pub(crate) enum Reply {
     /// The usual response of a server of the older protocol.
     Usual,
     /// None; the connection stays open.
@@ -42,13 +42,13 @@ fn events(body: &str) -> Reply {
 }
 
 /// A URL, with the number of connections closed by the client without a response.
-struct Address {
-    url: String,
+pub(crate) struct Address {
+    pub(crate) url: String,
     given_up: Arc<AtomicUsize>,
 }
 
 impl Address {
-    async fn serve(odd: impl Fn(&Request, &Value) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) async fn serve(odd: impl Fn(&Request, &Value) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let (odd, given_up): (Arc<Odd>, _) = (Arc::new(odd), Arc::new(AtomicUsize::new(0)));

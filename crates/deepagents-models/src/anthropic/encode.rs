@@ -60,7 +60,7 @@ impl Head<'_> {
             _ if self.tools().is_empty() => return None,
             ToolChoice::Auto if !single => return None,
             ToolChoice::None => return Some(json!({"type": "none"})),
-            // The API refuses a call that is asked for beside thinking: the model is left to make it.
+            // The API rejects a forced call together with thinking, so the choice is left to the model.
             ToolChoice::Any | ToolChoice::Tool(_) if thinks(self.extra.get("thinking")) && !single => return None,
             ToolChoice::Any | ToolChoice::Tool(_) if thinks(self.extra.get("thinking")) => json!({"type": "auto"}),
             ToolChoice::Any => json!({"type": "any"}),
@@ -139,7 +139,7 @@ impl Serialize for Head<'_> {
     }
 }
 
-/// Whether a setting of that name asks the model to think first.
+/// Returns whether this `thinking` setting enables thinking.
 pub(crate) fn thinks(thinking: Option<&Value>) -> bool {
     let kind = thinking.and_then(|thinking| thinking.get("type")).and_then(Value::as_str);
     kind.is_some_and(|kind| kind != "disabled")

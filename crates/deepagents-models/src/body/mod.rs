@@ -40,7 +40,7 @@ pub(crate) struct Turn<T> {
     pub(crate) settled: bool,
 }
 
-/// Turns with the arguments that `path` leads to written as their provider wrote them.
+/// Wraps turns so that the arguments at `path` are serialised as their provider wrote them.
 pub(crate) fn exact<'a>(turns: &'a [Turn<Value>], path: &'a [&'a str]) -> impl Iterator<Item = Turn<Exact<'a>>> {
     turns.iter().map(move |Turn { item, upto, settled }| Turn {
         item: Exact { item, path },

@@ -29,3 +29,17 @@ pub struct Entry {
     /// Last day on which the maker serves the model, as `YYYY-MM-DD`, if announced.
     pub deprecated: Option<String>,
 }
+
+impl Entry {
+    /// The provider that has made the model and serves it, as far as its name says so; others may serve it too.
+    ///
+    /// ```
+    /// use deepagents_models::Catalogue;
+    /// let known = Catalogue::built_in();
+    /// assert_eq!(known.lookup("claude-sonnet-4-5").and_then(|entry| entry.provider()), Some("anthropic"));
+    /// assert_eq!(known.lookup("nova-lite").and_then(|entry| entry.provider()), None);
+    /// ```
+    pub fn provider(&self) -> Option<&'static str> {
+        super::provider_of(&self.prefix)
+    }
+}

@@ -5,6 +5,7 @@
 //! ignored. Unknown values stay unknown: the profile of an unlisted model is empty.
 
 mod entry;
+mod makers;
 mod overrides;
 mod rows;
 
@@ -13,6 +14,7 @@ use std::sync::{Arc, LazyLock};
 use deepagents_core::model::ModelProfile;
 
 pub use self::entry::Entry;
+pub(crate) use self::makers::provider_of;
 pub use self::overrides::CatalogueError;
 
 static BUILT_IN: LazyLock<Catalogue> =

@@ -9,7 +9,7 @@ use crate::decoded::Decoded;
 use crate::exact;
 use crate::http::{AnswerDecoder, Flow, from_stream, parse_answer, parse_json};
 
-/// The way to the arguments of calls within a piece of an answer.
+/// Path of the call arguments in a response or one of its chunks.
 const ARGS: [&str; 5] = ["candidates", "content", "parts", "functionCall", "args"];
 
 /// Decodes a complete response. Some gateways send a stream as a list.

@@ -10,7 +10,7 @@ use crate::exact;
 /// Key of a signature, on a part or in a separate item after a medium.
 pub(super) const SIGNATURE: &str = "thoughtSignature";
 
-/// The way to the arguments of calls within a content.
+/// Path of the call arguments in a content.
 pub(super) const ARGS: [&str; 3] = ["parts", "functionCall", "args"];
 
 /// Fields of a medium other than its data.

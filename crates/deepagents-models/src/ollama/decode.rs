@@ -10,7 +10,7 @@ use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Flow, from_stream};
 use crate::{args, exact};
 
-/// The way to the arguments of calls within a line.
+/// Path of the call arguments in a line of the response.
 const ARGS: [&str; 4] = ["message", "tool_calls", "function", "arguments"];
 
 /// Maximum number of bytes of a value that spans several lines; it is parsed again with each line.

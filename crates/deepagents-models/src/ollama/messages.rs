@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::body::{Turn, is_from, joined, lacks_error, own_item};
 
-/// The way to the arguments of calls within a message.
+/// Path of the call arguments in a message.
 pub(super) const ARGS: [&str; 3] = ["tool_calls", "function", "arguments"];
 
 /// Encodes the messages from `from` on, which is the first or follows an assistant message.

@@ -18,7 +18,7 @@ pub(crate) struct Reply {
     headers: Vec<(String, String)>,
     body: Vec<u8>,
     end: End,
-    /// Bytes that come at once, if they do not all.
+    /// Size in bytes of the pieces in which the body is sent; `None` sends it whole.
     pieces: Option<usize>,
 }
 
@@ -63,7 +63,7 @@ impl Reply {
         self
     }
 
-    /// The body comes in pieces of so many bytes.
+    /// Sends the body in pieces of `size` bytes.
     pub(crate) fn in_pieces(self, size: usize) -> Self {
         Self { pieces: Some(size), ..self }
     }

@@ -1,4 +1,5 @@
-//! What holds for every wire: where the bytes of an answer are cut does not matter, and arguments go back as they came.
+//! Properties of every wire: it does not matter where the bytes of a response are split, and arguments go back
+//! unchanged.
 
 use std::sync::Arc;
 
@@ -11,11 +12,12 @@ use crate::bedrock;
 use crate::ollama::{lines, shown};
 use crate::server::{Reply, Server, anthropic_stream, events, output, sse};
 
-/// Arguments with numbers that neither 64 bits nor a double hold, and in forms that are written in another way.
+/// Arguments with numbers that neither 64 bits nor a double can represent, and with forms that serde_json writes
+/// differently.
 const ARGS: &str =
     r#"{"id":12345678901234567890123,"x":0.1000000000000000055511151231257827,"n":[1e5,-1.50],"s":"1e5 é\\\" 7"}"#;
 
-/// A wire with an answer of words and a call of `f`, streamed and in one piece. `"ARGS"` stands for the arguments as an
+/// A wire with a response of text and a call of `f`, streamed and whole. `"ARGS"` stands for the arguments as an
 /// object.
 struct Wire {
     name: &'static str,
@@ -131,7 +133,7 @@ fn chat() -> Wire {
         piece(json!({"tool_calls": call(ARGS.get(..7).unwrap())}), &Value::Null),
         piece(json!({"tool_calls": more}), &json!("tool_calls")),
     ];
-    // A server that sends an object where a text is meant.
+    // Some servers send an object where a string is specified.
     let made = json!({"id": "c1", "type": "function", "function": {"name": "f", "arguments": "ARGS"}});
     Wire {
         name: "chat",
@@ -174,7 +176,7 @@ fn with_args(json: &str) -> String {
     json.replace("\"ARGS\"", ARGS)
 }
 
-/// What a wire makes of replies, one after the other, each after a request that holds the answer before.
+/// Sends one request per reply and returns the events and outputs. Each request contains the answer before it.
 async fn talk(wire: &Wire, streaming: bool, replies: Vec<Reply>) -> (Vec<(Vec<ModelEvent>, ModelOutput)>, Server) {
     let before = (wire.name == "ollama").then(|| shown(8192));
     let server = Server::start(before.into_iter().chain(replies.iter().cloned())).await;

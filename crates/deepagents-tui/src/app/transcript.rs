@@ -158,7 +158,7 @@ fn laid_out<'a>(messages: impl Iterator<Item = &'a Message>) -> (Vec<Item>, Opti
             }
             Message::User(_) => {}
             Message::Assistant(answer) => {
-                // Calls of an earlier answer get no results any more, and ids are given again.
+                // Calls of an earlier answer get no further results, and providers may reuse their ids.
                 open.clear();
                 for block in &answer.content {
                     match block {

@@ -8,8 +8,8 @@ use deepagents_core::tool::CallId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What [hooks](crate::middleware::hooks) say of the calls of the turn under way, by the answer's id and the place of
-/// the call in it (`msg_1.0`), and why they end the run, if they do. Each agent has its own.
+/// Channel of what [hooks](crate::middleware::hooks) decide about the calls of the current turn, by the answer's id and
+/// the position of the call in it (`msg_1.0`), and of the reason if they end the run. Each agent has its own.
 #[derive(Debug)]
 pub struct CallReviews;
 
@@ -39,8 +39,8 @@ pub struct CallReview {
 }
 
 impl CallReview {
-    /// Names the review of a call of the turn under way, by the answer that made it. The call's own id changes where
-    /// the thread goes back and the turn is gone on with under another number.
+    /// Returns the key of a call of the current turn: the id of its answer and its position. The call's own id changes
+    /// if the thread is rewound and the turn resumes under another number.
     pub(crate) fn key(id: &CallId, cx: &Context) -> String {
         let messages = cx.messages();
         let answer = messages.last_assistant().and_then(|at| messages.get(at));
@@ -50,7 +50,7 @@ impl CallReview {
     /// Returns the decision of hooks about a call of the current turn.
     pub(crate) fn of(id: &CallId, cx: &Context) -> Self {
         let mut reviews = cx.get::<CallReviews>().calls;
-        // Earlier versions stored them by the calls' own ids.
+        // Earlier versions used the calls' own ids as keys.
         reviews.remove(&Self::key(id, cx)).or_else(|| reviews.remove(&id.to_string())).unwrap_or_default()
     }
 

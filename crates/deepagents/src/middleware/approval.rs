@@ -100,7 +100,7 @@ fn unfit(call: &ToolCall, cx: &Context) -> Option<String> {
     Some(refusal(call, &cx.tool(&call.name)?.misfit(&call.args)?))
 }
 
-/// The arguments that the tool of a call takes and does not name: it may leave them out of account.
+/// Lists the arguments that the tool of a call accepts without naming them; the tool may ignore these.
 fn unnamed(call: &ToolCall, cx: &Context) -> Option<String> {
     unnamed_fields(&cx.tool(&call.name)?.spec().schema, &call.args)
 }

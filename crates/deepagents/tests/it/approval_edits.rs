@@ -118,7 +118,7 @@ async fn nobody_is_asked_about_a_call_that_fits_what_the_model_is_shown_and_none
     assert!(results(&done)[0].0.contains("place does not take these arguments"), "{:?}", results(&done));
 }
 
-/// The question about a call of a tool with this schema.
+/// Returns the text of the question about a call of a tool with this schema.
 async fn question(schema: Value, args: Value) -> String {
     let office = Office::new([Turn::calls([("place", args)]), Turn::text("Done.")]);
     let place = json_tool("place", "A tool.", schema, |_, _cx| async { Ok("placed") });
@@ -133,10 +133,10 @@ async fn an_argument_is_named_wherever_in_its_schema_that_is_done() {
     let point = json!({"type": "object", "properties": {"x": {"type": "integer"}}});
     let args = json!({"a": {"x": 1, "y": 2}, "b": 1});
     let named = [
-        // Two parts about one argument.
+        // Two parts describe one argument.
         json!({"type": "object", "properties": {"a": point, "b": {}},
             "allOf": [{"properties": {"a": {"properties": {"y": {}}}}}]}),
-        // A part that is referred to, and is an argument of its own.
+        // A part that is the target of a reference and also an argument.
         json!({"type": "object", "properties": {"p": point, "b": {},
             "a": {"allOf": [{"$ref": "#/properties/p"}, {"properties": {"y": {}}}]}}}),
         json!({"type": "object", "properties": {"a": {"$ref": "#/$defs/p"}}, "dependentSchemas": {"a": {"properties": {"b": {}}}},
@@ -164,7 +164,7 @@ async fn an_argument_is_named_wherever_in_its_schema_that_is_done() {
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Order {
-    /// The number of running tasks.
+    /// The number of items to order.
     n: u32,
     #[serde(flatten)]
     to: Target,

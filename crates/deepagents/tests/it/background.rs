@@ -112,7 +112,7 @@ async fn what_has_ended_meanwhile_is_told_behind_an_answer_that_was_cut_off_decl
             .build();
         let itself: Arc<OnceLock<DeepAgent>> = Arc::default();
         let known = itself.clone();
-        // Its tasks have ended when the run is about to.
+        // Waits for the tasks, so that they have ended just before the run does.
         let patient = after_agent(move |cx| {
             let known = known.clone();
             async move {
@@ -148,7 +148,7 @@ async fn news_that_a_broken_off_run_could_not_tell_the_model_is_told_by_the_next
             .build();
         let itself: Arc<OnceLock<DeepAgent>> = Arc::default();
         let known = itself.clone();
-        // Its tasks have ended when the model is asked next.
+        // Waits for the tasks, so that they have ended before the next model call.
         let patient = wrap_tool_call(move |request, next| {
             let known = known.clone();
             async move {

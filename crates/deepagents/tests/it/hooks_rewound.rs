@@ -1,4 +1,4 @@
-//! Hooks on threads that go back.
+//! Hooks on threads that are rewound.
 
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{Decision, FinishReason, InterruptOn, InterruptPolicy, RunInput};

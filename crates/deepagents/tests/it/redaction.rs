@@ -476,7 +476,7 @@ proptest! {
     }
 }
 
-/// What is told of an answer that comes in pieces of a size, and what is kept of it.
+/// Returns an answer as it was streamed in pieces of `size`, and as it was stored.
 async fn in_pieces(text: &str, size: usize) -> (String, String) {
     use Detector::{ApiKey, CreditCard, Email, Ip, MacAddress, PrivateKey, Url};
     let all = [Email, CreditCard, Ip, MacAddress, Url, ApiKey, PrivateKey];

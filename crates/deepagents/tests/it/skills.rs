@@ -222,6 +222,39 @@ async fn warnings_are_quoted_escaped_and_at_most_twenty() {
     assert!(shown.contains("\n- and 5 more") && !shown.contains("x20/SKILL.md: the name"), "{shown}");
 }
 
+/// So many skills of the source with this letter, each with this for its description.
+fn many(letter: char, count: usize, description: &str) -> Vec<(String, String)> {
+    let file = |n: usize| {
+        let name = format!("{letter}{n:03}");
+        (format!("/{letter}/{name}/SKILL.md"), format!("---\nname: {name}\ndescription: {description}\n---\n"))
+    };
+    (0..count).map(file).collect()
+}
+
+#[tokio::test]
+async fn the_list_of_hundreds_of_skills_has_a_size_and_says_what_is_left_out_and_how_to_find_it() {
+    let description = "It is for this. ".repeat(30);
+    let shown = async |given: Vec<(String, String)>| {
+        let given: Vec<(&str, &str)> = given.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        load(&given, &["/s", "/t"]).await.0
+    };
+    // All fit, the first ones whole.
+    let few = shown(many('s', 50, description.trim())).await;
+    assert!(few.contains(description.trim()) && !few.contains("not listed"), "{few}");
+    // With shorter descriptions.
+    let more = shown(many('s', 150, description.trim())).await;
+    assert!((0..150).all(|n| more.contains(&format!("/s/s{n:03}/SKILL.md"))) && more.contains("this. …"), "{more}");
+    // Those of the later source go before the others.
+    let (earlier, later) = (many('s', 900, description.trim()), many('t', 100, description.trim()));
+    let most = shown(earlier.into_iter().chain(later).collect()).await;
+    assert!(most.chars().count() < 34_000, "{}", most.chars().count());
+    assert!((0..100).all(|n| most.contains(&format!("/t/t{n:03}/SKILL.md"))), "{most}");
+    let listed = most.lines().filter(|line| line.starts_with("- **")).count();
+    assert!((150..900).contains(&listed), "{listed}");
+    let left_out = format!("- and {} more skills are not listed here.", 1_000 - listed);
+    assert!(most.contains(&left_out) && most.contains("in `/s` or `/t`"), "{most}");
+}
+
 fn on_disk(root: &Path, turns: usize) -> (DeepAgent, ScriptedModel) {
     let model = ScriptedModel::new((0..turns).map(|_| Turn::text("Hello.")));
     let builder = DeepAgent::builder().model(model.clone()).backend(LocalBackend::open(root).unwrap());

@@ -58,7 +58,7 @@ impl Driver {
         self.continue_from(left, own_limit(&input), Vec::new(), (Update::none(), Vec::new()), limit).await
     }
 
-    /// The messages of an input as the middlewares let them in; they may be as long as a book.
+    /// Passes the messages of an input through the middlewares, without blocking other tasks if they are long.
     async fn received_input(&self, messages: Vec<Message>) -> Result<Vec<Message>> {
         let texts = messages.iter().flat_map(Message::content).filter_map(Block::as_text);
         let (bytes, agent) = (texts.map(str::len).sum(), self.shared.agent.clone());

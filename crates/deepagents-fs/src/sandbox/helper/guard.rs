@@ -6,28 +6,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, Metadata};
-use std::io::{ErrorKind, Read};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
-
 use super::failure::{At, Failure};
+use super::find::find;
 use super::mounts::{bind, read_only_below};
 use super::root_fs::TABLE;
 use super::rules::Rules;
-use crate::permissions::{REPOSITORY, is_repository, run_from};
+use crate::permissions::run_from;
 use crate::sandbox::Part;
-use crate::sandbox::protocol::{Guard, GuardedName, GuardedPath, InnerPlan, NetworkAccess};
+use crate::sandbox::protocol::{Guard, GuardedPath, InnerPlan, NetworkAccess};
 
 const EMPTY_FILE: &str = "/run/hidden-file";
 const EMPTY_DIRECTORY: &str = "/run/hidden-directory";
 /// Maximum number of links followed for one path.
 const MOST_LINKS: usize = 16;
-/// Maximum number of bytes read of a `.git` file.
-const POINTER: u64 = 4096;
 
 /// Entries of `/proc` that reveal host details other than processes and that commands do not need: keys, memory,
 /// timers.
@@ -182,83 +177,6 @@ impl Guards {
     }
 }
 
-/// Finds everything below a root that has one of the names or that git takes for a repository, by its path below the
-/// root. If a file with such a name points to a directory, finds that too.
-///
-/// Entries without a name are [closed](Closed) directories and, with `sockets`, the sockets of programs outside. Does
-/// not descend into entries with a name.
-pub(in crate::sandbox) fn find<'a>(
-    root: &Path,
-    named: &'a [GuardedName],
-    sockets: bool,
-) -> Vec<(PathBuf, Option<&'a GuardedName>)> {
-    let mut found = Vec::new();
-    let mut todo = if named.is_empty() && !sockets { Vec::new() } else { vec![PathBuf::new()] };
-    while let Some(directory) = todo.pop() {
-        let (before, mut marks) = (todo.len(), Vec::new());
-        let Ok(entries) = entries(&root.join(&directory)) else {
-            found.push((directory, None));
-            continue;
-        };
-        for entry in entries {
-            let (name, path) = (entry.file_name(), directory.join(entry.file_name()));
-            let kind = entry.file_type().ok();
-            marks.extend(REPOSITORY.iter().find(|mark| name.eq_ignore_ascii_case(mark)));
-            match named.iter().find(|named| name.eq_ignore_ascii_case(&named.name)) {
-                Some(named) => {
-                    let pointed = kind.filter(|kind| kind.is_file()).and_then(|_| pointed_to(&root.join(&path)));
-                    let pointed = pointed.and_then(|target| Some(target.strip_prefix(root).ok()?.to_owned()));
-                    found.extend(pointed.map(|target| (target, Some(named))));
-                    found.push((path, Some(named)));
-                }
-                None if kind.is_some_and(|kind| kind.is_dir()) => todo.push(path),
-                None if sockets && kind.is_some_and(|kind| kind.is_socket()) && is_listened_to(&root.join(&path)) => {
-                    found.push((path, None));
-                }
-                None => {}
-            }
-        }
-        let git = named.iter().find(|named| named.name == ".git");
-        if let Some(named) = git.filter(|_| is_repository(|name| marks.contains(&&name))) {
-            todo.truncate(before);
-            found.push((directory, Some(named)));
-        }
-    }
-    found
-}
-
-/// Returns whether a program accepts connections at a socket; it must be outside the sandbox. A stale socket is left
-/// alone, so that it can be removed.
-fn is_listened_to(path: &Path) -> bool {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
-    let address = SocketAddrUnix::new(path);
-    match (socket, address) {
-        (Ok(socket), Ok(address)) => connect(&socket, &address) != Err(Errno::CONNREFUSED),
-        // The path is too long to connect to.
-        _ => true,
-    }
-}
-
-/// A directory that cannot be read now, but that a command could make readable because it owns it. Nothing in it could
-/// be guarded, so all of it is hidden.
-pub(super) struct Closed;
-
-/// Lists a directory. An unreadable directory of another user counts as empty, as commands cannot change its contents
-/// either.
-pub(super) fn entries(directory: &Path) -> Result<impl Iterator<Item = fs::DirEntry> + use<>, Closed> {
-    let denied = |error: &std::io::Error| error.kind() == ErrorKind::PermissionDenied;
-    let listed = fs::read_dir(directory);
-    // Examining the entries takes another permission than listing them.
-    let unseen =
-        listed.as_ref().is_err_and(denied) || directory.join(".").symlink_metadata().is_err_and(|e| denied(&e));
-    let own = |found: Metadata| found.uid() == rustix::process::getuid().as_raw();
-    if unseen && directory.symlink_metadata().is_ok_and(own) {
-        return Err(Closed);
-    }
-    Ok(listed.into_iter().flatten().flatten())
-}
-
 /// Returns the existing paths that match when ASCII case is ignored, or the path itself if there are none.
 fn in_any_case(root: &Path, path: &Path) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::new()];
@@ -272,14 +190,6 @@ fn in_any_case(root: &Path, path: &Path) -> Vec<PathBuf> {
         found = found.iter().flat_map(alike).collect();
     }
     if found.is_empty() { vec![path.to_owned()] } else { found }
-}
-
-/// Returns the directory that a file points to in git's format: `gitdir: path`.
-fn pointed_to(file: &Path) -> Option<PathBuf> {
-    let mut content = Vec::new();
-    File::open(file).ok()?.take(POINTER).read_to_end(&mut content).ok()?;
-    let target = content.strip_prefix(b"gitdir:")?.trim_ascii();
-    file.parent()?.join(std::ffi::OsStr::from_bytes(target)).canonicalize().ok()
 }
 
 /// Returns an unreadable file or directory to mount in its place.

@@ -6,7 +6,8 @@
 
 mod confine;
 mod failure;
-pub(super) mod guard;
+pub(super) mod find;
+mod guard;
 mod inner;
 mod limits;
 mod loopback;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::failure::{At, Failure};
-use super::guard::entries;
+use super::find::entries;
 use crate::VPath;
 use crate::permissions::{AccessMode, Operation, Permissions, Rule};
 use crate::sandbox::protocol::Guard;

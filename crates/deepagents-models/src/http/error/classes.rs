@@ -1,10 +1,10 @@
-//! The class of a failure that a provider tells of: by its codes, its words and its status.
+//! Classifies provider errors by their codes, their text and the HTTP status.
 
 use deepagents_core::model::{ErrorInfo, ModelError};
 
 use crate::http::error_body::MODERATION;
 
-/// The error of a class that codes, words and the status stand for.
+/// Returns the error variant for the codes, the text and the status.
 pub(in crate::http) fn classify(status: Option<u16>, codes: &[String], info: ErrorInfo) -> ModelError {
     let has = |words: &[&str]| codes.iter().any(|code| words.contains(&code.as_str()));
     let text = info.message.to_lowercase();

@@ -1,4 +1,4 @@
-//! Failures below HTTP, in words that say what to look at.
+//! Converts failures below HTTP to errors with a hint at what to check.
 
 use deepagents_core::model::ModelError;
 use reqwest::Url;

@@ -1,4 +1,4 @@
-//! How long a provider asks to wait.
+//! Reads how long a provider asks to wait.
 
 use std::time::{Duration, SystemTime};
 

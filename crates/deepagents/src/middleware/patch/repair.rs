@@ -55,7 +55,7 @@ fn mend(messages: &Messages) -> Option<Repair> {
     for (at, result) in messages.iter().enumerate().filter_map(|(at, message)| Some((at, message.as_tool()?))) {
         late.entry(&result.call_id).or_default().push_back(at);
     }
-    // Positions of the answers, by the ids of their calls: one that is given again has results of its own.
+    // Positions of the answers by call id: if a later answer reuses an id, its calls have results of their own.
     let mut made: HashMap<&str, Vec<usize>> = HashMap::new();
     for (at, answer) in messages.iter().enumerate().filter_map(|(at, message)| Some((at, message.as_assistant()?))) {
         answer.call_ids().for_each(|id| made.entry(id).or_default().push(at));
@@ -73,7 +73,8 @@ fn mend(messages: &Messages) -> Option<Repair> {
                 let new_ids: Vec<String> = renamed.as_ref().unwrap_or(answer).call_ids().map(str::to_owned).collect();
                 out.messages.push(renamed.map_or_else(|| (*message).clone(), |m| Arc::new(Message::Assistant(m))));
                 for ((id, name, valid), new_id) in calls(answer).zip(new_ids) {
-                    // Its result is the first one with its id that no earlier call has taken, before the id comes again.
+                    // The result is the first one with its id that no earlier call has taken, before an answer reuses
+                    // the id.
                     let again = made.get(id).and_then(|made| made.iter().find(|&&answer| answer > at).copied());
                     let result = late.get_mut(id).and_then(|found| {
                         while found.front().is_some_and(|&i| i < at) {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::rules::{Found, RedactionBlocked, Rules};
 
-/// How much text there is in blocks, roughly.
+/// Returns the approximate size in bytes of the text in blocks.
 pub(super) fn bytes_of(blocks: &[Block]) -> usize {
     let bytes = |block: &Block| match block {
         Block::Text(text) => text.text.len(),
@@ -18,7 +18,7 @@ pub(super) fn bytes_of(blocks: &[Block]) -> usize {
     blocks.iter().map(bytes).sum()
 }
 
-/// How much text there is in a value, roughly.
+/// Returns the approximate size in bytes of the text in a value.
 pub(super) fn bytes_of_value(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),

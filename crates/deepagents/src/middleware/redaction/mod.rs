@@ -182,7 +182,7 @@ fn told(cx: &Context, place: RedactedPlace, found: Found) {
     }
 }
 
-/// A result with what was found in it hidden.
+/// Returns the result with all matches hidden, and the matches.
 fn redacted_result(mut response: ToolResponse, rules: &Rules) -> (ToolResponse, Found) {
     let mut found = Found::new();
     let redacted = messages::redact_blocks(&mut response.content, rules, &mut found).and_then(|changed| {

@@ -91,7 +91,7 @@ impl Pieces {
         }
     }
 
-    /// How much of text is looked at with an event.
+    /// Returns the number of bytes of text that are checked for an event.
     fn bytes(&self, event: &ModelEvent) -> usize {
         let complete = |block: usize| -> usize {
             let held = self.open.range(..block).map(|(_, open)| match open {

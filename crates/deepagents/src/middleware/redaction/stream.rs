@@ -36,7 +36,7 @@ impl StreamRedactor {
         show(ready, rules)
     }
 
-    /// Bytes that are held back.
+    /// Returns the number of bytes held back.
     pub(super) fn len(&self) -> usize {
         self.held.len()
     }

@@ -5,6 +5,7 @@
 //! front matter is loaded, and requests include only the fields that tell the model whether to read on.
 
 mod agents;
+mod list;
 mod load;
 mod parse;
 mod pins;

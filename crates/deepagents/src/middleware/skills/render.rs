@@ -1,8 +1,9 @@
 //! Formats the skills for the model: their purpose and location, not their content.
 
-use crate::channels::{Skill, SkillCatalogue};
+use crate::channels::SkillCatalogue;
 use crate::subagents::shorten;
 
+use super::list::list;
 use super::source::Source;
 
 /// The placeholders that a template must contain.
@@ -10,7 +11,6 @@ pub(super) const PLACEHOLDERS: [&str; 3] = ["{skills_locations}", "{skills_load_
 
 const MAX_WARNINGS: usize = 20;
 const MAX_WARNING: usize = 1000;
-const MAX_NAME: usize = 128;
 
 /// Fills in a template. Placeholders in the inserted text are not replaced.
 pub(super) fn section(template: &str, sources: &[Source], catalogue: &SkillCatalogue) -> String {
@@ -65,29 +65,6 @@ fn warnings(warnings: &[String]) -> String {
 fn inert(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
     quoted.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
-fn list(sources: &[Source], skills: &[Skill]) -> String {
-    if skills.is_empty() {
-        let places: Vec<String> = sources.iter().map(|source| format!("`{}`", source.path)).collect();
-        return format!("(No skills available yet. You can create skills in {})", places.join(" or "));
-    }
-    skills.iter().map(line).collect::<Vec<_>>().join("\n")
-}
-
-fn line(skill: &Skill) -> String {
-    let mut notes = Vec::new();
-    notes.extend(skill.license.as_ref().map(|license| format!("License: {license}")));
-    notes.extend(skill.compatibility.as_ref().map(|needs| format!("Compatibility: {needs}")));
-    let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };
-    let mut out = format!("- **{}**: {}{notes} -> `{}`", shorten(&skill.name, MAX_NAME), skill.description, skill.path);
-    if !skill.allowed_tools.is_empty() {
-        out.push_str(&format!("\n  -> Allowed tools: {}", skill.allowed_tools.join(", ")));
-    }
-    if !skill.tools.is_empty() {
-        out.push_str(&format!("\n  -> Brings tools: {}", skill.tools.join(", ")));
-    }
-    out
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ const END: &str = r"[ \t]*(?:\\r)?(?:\r?\n|\\n)";
 /// Prefixes that tools add to lines: a path, a line number. A path does not extend past a JSON-escaped line break;
 /// otherwise each of many lines would be scanned to the end of the text.
 const BEFORE: &str = r"[ \t]*(?:(?:[^\s:\\]|\\[^nr\s:])*[:-])?[0-9]*[:-]?[ \t→|]*";
-/// What may become that: the beginning of a path.
+/// An incomplete prefix: the beginning of a path.
 const PATH: &str = r"[ \t]*(?:[^\s:\\]|\\[^nr\s:])*";
 /// How private keys of the usual kinds begin, unlike certificates and public keys.
 const FIRST: &str = r"(?:MII[A-Za-z0-9+/]{3}IBA[AD]|MI[GH][A-Za-z0-9+/]AgEAM|MHcCAQEE|MC4CAQAw|b3BlbnNzaC1rZXktdjE)";

@@ -1,0 +1,110 @@
+//! Making a connection to an address, in whichever of the two transports it speaks.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+
+use super::Connection;
+use super::connect::{Making, Protocol};
+use super::probe::{Seen, Watched};
+use crate::auth::{self, Authorized};
+use crate::config::{HttpConfig, HttpTransport};
+use crate::error::McpError;
+use crate::http::{self, AnswersIn, OpenError, Requests, SseTransport};
+use crate::stdio::StderrTail;
+
+/// What the requests of a connection are made with.
+struct Client {
+    requests: Requests,
+    login: Option<Authorized>,
+    config: StreamableHttpClientTransportConfig,
+}
+
+/// Why there is no stream of events.
+enum Unopened {
+    /// The address is not one of this transport.
+    NotSpoken(String),
+    Failed(McpError),
+}
+
+impl Making<'_> {
+    /// Connects to an address, in the other transport where it does not speak the one of its description: an address of
+    /// before streamable HTTP refuses `initialize` as servers did then.
+    pub(super) async fn address(self, config: &HttpConfig) -> Result<Connection, McpError> {
+        let older = Making {
+            target: self.target,
+            // No server of this transport speaks the protocol without sessions.
+            known: Some(Protocol::Session),
+            seen: Arc::new(Seen::default()),
+            tail: StderrTail::default(),
+        };
+        match config.transport {
+            HttpTransport::Streamable => {
+                let seen = self.seen.clone();
+                let error = match self.streamable(config).await {
+                    Err(error @ McpError::Connect { .. }) if seen.initialize_refused.load(Ordering::Acquire) => error,
+                    connected => return connected,
+                };
+                match older.stream(config).await {
+                    Ok(watched) => older.finish(watched, None).await,
+                    Err(Unopened::NotSpoken(_)) => Err(error),
+                    Err(Unopened::Failed(error)) => Err(error),
+                }
+            }
+            HttpTransport::Sse => match older.stream(config).await {
+                Ok(watched) => older.finish(watched, None).await,
+                Err(Unopened::NotSpoken(reason)) => match self.streamable(config).await {
+                    Err(McpError::Connect { .. }) => {
+                        Err(older.unusable(&format!("it speaks neither HTTP+SSE nor streamable HTTP: {reason}")))
+                    }
+                    connected => connected,
+                },
+                Err(Unopened::Failed(error)) => Err(error),
+            },
+        }
+    }
+
+    async fn streamable(self, config: &HttpConfig) -> Result<Connection, McpError> {
+        let Client { requests, login, config } = self.client(config, AnswersIn::Response).await?;
+        let watched = match login {
+            Some(client) => self.watched(StreamableHttpClientTransport::with_client(client, config)),
+            None => self.watched(StreamableHttpClientTransport::with_client(requests, config)),
+        };
+        self.finish(watched, None).await
+    }
+
+    /// Opens the stream of events of the transport before streamable HTTP.
+    async fn stream(&self, config: &HttpConfig) -> Result<Watched, Unopened> {
+        let client = self.client(config, AnswersIn::Stream).await.map_err(Unopened::Failed)?;
+        let Client { requests, login, config } = client;
+        let seen = self.seen.clone();
+        let opened = match login {
+            Some(client) => SseTransport::open(client, config, seen).await.map(|opened| self.watched(opened)),
+            None => SseTransport::open(requests, config, seen).await.map(|opened| self.watched(opened)),
+        };
+        opened.map_err(|error| match &error {
+            OpenError::Refused(refused) => match http::authorization(self.target.name, refused) {
+                Some(wanted) => Unopened::Failed(wanted),
+                None if http::streams_no_events(refused) => Unopened::NotSpoken(http::reason(refused)),
+                None => Unopened::Failed(self.unusable(&http::reason(refused))),
+            },
+            OpenError::NoEndpoint => Unopened::NotSpoken(error.to_string()),
+            OpenError::Origin(_) => Unopened::Failed(self.unusable(&error.to_string())),
+        })
+    }
+
+    async fn client(&self, config: &HttpConfig, answers_in: AnswersIn) -> Result<Client, McpError> {
+        let failed = |reason| McpError::Connect { server: self.target.name.to_owned(), reason, stderr: String::new() };
+        let client = self.target.shared.http_client().map_err(failed)?;
+        let made = http::transport_config(config).map_err(failed)?;
+        let requests = Requests::new(client, self.seen.clone(), answers_in, self.known.is_none());
+        // Configured headers take precedence over a login.
+        let login = match made.auth_header.is_none() {
+            true => auth::authorized(self.target.name, config, &self.target.shared.options, requests.clone()).await?,
+            false => None,
+        };
+        Ok(Client { requests, login, config: made })
+    }
+}

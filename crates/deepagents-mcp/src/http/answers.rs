@@ -1,0 +1,127 @@
+//! What a server answers to a request: a message, a status that says why there is none, or a wish for authorization.
+
+use std::io;
+
+use http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, StatusCode};
+use reqwest::Response;
+use rmcp::model::{JsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, HttpStatusError, InsufficientScopeError, StreamableHttpPostResponse,
+    StreamableHttpResponseLimits,
+};
+
+use super::Failure;
+use crate::stdio::message;
+use crate::text;
+
+pub(super) const JSON: &str = "application/json";
+/// Maximum length of an unparsable response in an error, in characters.
+const SHOWN: usize = 200;
+
+/// Parses the messages of a body. Returns an error unless one of them answers the request.
+pub(super) fn answers(body: &[u8], asked: &RequestId) -> Result<Vec<ServerJsonRpcMessage>, Failure> {
+    let mut messages = message::read(body);
+    let mut is_answered = false;
+    for message in &mut messages {
+        match message {
+            JsonRpcMessage::Response(response) => is_answered |= response.id == *asked,
+            JsonRpcMessage::Error(error) => {
+                // A server that could not parse the request does not know its ID.
+                is_answered |= error.id.get_or_insert_with(|| asked.clone()) == asked;
+            }
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {}
+        }
+    }
+    if is_answered {
+        return Ok(messages);
+    }
+    Err(unusable(match messages.is_empty() {
+        false => "it answered a different request".to_owned(),
+        true if body.trim_ascii().is_empty() => "its answer is empty".to_owned(),
+        true => format!("its answer is not a message: {}", text::line(&String::from_utf8_lossy(body), SHOWN)),
+    }))
+}
+
+/// Handles a status other than 2xx: returns the JSON-RPC error in the body if there is one, otherwise the status.
+pub(super) async fn refused(
+    response: Response,
+    asked: Option<RequestId>,
+    limits: StreamableHttpResponseLimits,
+) -> Result<StreamableHttpPostResponse, Failure> {
+    let status = response.status();
+    let retry_after = response.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok()).map(str::to_owned);
+    let (is_json, is_limit) = (is(&response, JSON), status == StatusCode::TOO_MANY_REQUESTS);
+    let said = match is_limit || status.is_server_error() && !is_json {
+        true => Vec::new(),
+        false => body(response, limits.max_json_response_size).await.unwrap_or_default(),
+    };
+    if let Some(asked) = asked.filter(|_| is_json) {
+        let answer = answers(&said, &asked).unwrap_or_default().into_iter().find(|answer| match answer {
+            JsonRpcMessage::Error(error) => error.id.as_ref() == Some(&asked),
+            _ => false,
+        });
+        if let Some(answer) = answer {
+            return Ok(StreamableHttpPostResponse::Json(answer, None));
+        }
+    }
+    if is_limit || status.is_server_error() {
+        return Err(HttpStatusError::new(status.as_u16(), retry_after).into());
+    }
+    let said = text::line(&String::from_utf8_lossy(&said), SHOWN);
+    let colon = if said.is_empty() { "" } else { ": " };
+    Err(unusable(format!("{} {}{colon}{said}", super::STATUS, status.as_u16())))
+}
+
+/// Returns the authorization error that a response stands for, if any.
+pub(super) fn authorization(status: StatusCode, headers: &HeaderMap) -> Option<Failure> {
+    let challenge = headers.get(WWW_AUTHENTICATE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    match (status, challenge) {
+        (StatusCode::UNAUTHORIZED, challenge) => {
+            Some(Failure::AuthRequired(AuthRequiredError::new(challenge.unwrap_or_default())))
+        }
+        (StatusCode::FORBIDDEN, Some(challenge)) => {
+            let scope = scope(&challenge);
+            Some(Failure::InsufficientScope(InsufficientScopeError::new(challenge, scope)))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the scope named in a `WWW-Authenticate` challenge.
+fn scope(challenge: &str) -> Option<String> {
+    let at = challenge.to_ascii_lowercase().find("scope=")?;
+    let value = challenge.get(at..)?.split_once('=')?.1;
+    let scope = match value.strip_prefix('"') {
+        Some(quoted) => quoted.split_once('"')?.0,
+        None => value.split([',', ';', ' ']).next()?,
+    };
+    Some(scope.to_owned()).filter(|scope| !scope.is_empty())
+}
+
+/// Returns the content type of a response.
+pub(super) fn kind(response: &Response) -> Option<&str> {
+    response.headers().get(CONTENT_TYPE)?.to_str().ok()
+}
+
+pub(super) fn is(response: &Response, expected: &str) -> bool {
+    let kind = kind(response).and_then(|kind| kind.split(';').next());
+    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case(expected))
+}
+
+/// Reads a body of at most `most` bytes.
+pub(super) async fn body(mut response: Response, most: usize) -> Result<Vec<u8>, Failure> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        if body.len() + chunk.len() > most {
+            return Err(Failure::ResponseBodyTooLarge { max_size: most });
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// Returns an error that describes an unusable response to a person.
+pub(super) fn unusable(words: String) -> Failure {
+    Failure::Io(io::Error::other(words))
+}
