@@ -19,7 +19,7 @@ use crate::error::DatabaseError;
 use crate::executor::{Access, Engine};
 use crate::log::PackedSnapshot;
 use crate::namespace_key::encode;
-use crate::{blobs, lease, log, store, threads};
+use crate::{blobs, lease, listing, log, store, threads};
 
 pub(crate) type JournalFuture<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
@@ -99,13 +99,20 @@ impl<E: Engine> Threads for Database<E> {
 
     fn list<'a>(&'a self, query: &'a ThreadQuery) -> JournalFuture<'a, Vec<ThreadInfo>> {
         let query = query.clone();
-        self.engine.run(Access::Snapshot, move |db| Box::pin(async move { threads::list(db, &query).await }))
+        self.engine.run(Access::Snapshot, move |db| Box::pin(async move { listing::list(db, &query).await }))
     }
 
     fn set_metadata<'a>(&'a self, thread: &'a str, metadata: Map<String, Value>) -> JournalFuture<'a, ()> {
         let thread = thread.to_owned();
         self.engine.run(Access::Transaction, move |db| {
             Box::pin(async move { threads::set_metadata(db, &thread, metadata).await })
+        })
+    }
+
+    fn update_metadata<'a>(&'a self, thread: &'a str, metadata: Map<String, Value>) -> JournalFuture<'a, ()> {
+        let thread = thread.to_owned();
+        self.engine.run(Access::Transaction, move |db| {
+            Box::pin(async move { threads::update_metadata(db, &thread, metadata).await })
         })
     }
 

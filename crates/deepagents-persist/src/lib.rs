@@ -24,6 +24,7 @@ mod database;
 mod error;
 mod executor;
 mod lease;
+mod listing;
 mod log;
 mod namespace_key;
 mod postgres;

@@ -18,7 +18,7 @@ struct Text {
 type Word = (&'static str, &'static str, &'static str);
 
 /// Each macro with its expansions for SQLite and Postgres. An expansion may contain macros listed after it.
-const WORDS: [Word; 16] = [
+const WORDS: [Word; 23] = [
     ("{thread}", THREAD, THREAD),
     ("{item}", ITEM, ITEM),
     // A name may be too long for a Postgres index.
@@ -26,6 +26,13 @@ const WORDS: [Word; 16] = [
     ("{item key}", "(namespace, name)", "(namespace, md5(name))"),
     ("{families}", FAMILIES, FAMILIES),
     ("{and theirs}", AND_THEIRS, AND_THEIRS),
+    ("{listed}", LISTED, LISTED),
+    ("{after time asc}", AFTER_TIME_ASC, AFTER_TIME_ASC),
+    ("{after time desc}", AFTER_TIME_DESC, AFTER_TIME_DESC),
+    ("{after start asc}", AFTER_START_ASC, AFTER_START_ASC),
+    ("{after start desc}", AFTER_START_DESC, AFTER_START_DESC),
+    ("{has prefix}", "substr(id, 1, length(CAST($3 AS text))) = $3", "starts_with(id, CAST($3 AS text))"),
+    ("{top level}", TOP_LEVEL, TOP_LEVEL),
     ("{by parent}", BY_PARENT, BY_PARENT),
     ("{live}", LIVE, LIVE),
     ("{live thread}", LIVE_THREAD, LIVE_THREAD),
@@ -47,6 +54,16 @@ const ITEM: &str = "item.namespace, item.name, item.value, item.version, item.cr
 const FAMILIES: &str = "WITH RECURSIVE family (id) AS (SELECT id FROM thread WHERE";
 const AND_THEIRS: &str = "UNION SELECT thread.id FROM thread JOIN family ON thread.parent = family.id) \
                           SELECT id FROM family";
+/// Threads with the status `$2` and the prefix `$3`, where they are said.
+const LISTED: &str = "{live thread} AND (CAST($2 AS text) IS NULL OR status = $2) AND {has prefix}";
+/// Threads that come after the one with the name `$7` and the time `$8`.
+const AFTER_TIME_ASC: &str = "(updated_at > CAST($8 AS bigint) OR (updated_at = $8 AND id > $7))";
+const AFTER_TIME_DESC: &str = "(updated_at < CAST($8 AS bigint) OR (updated_at = $8 AND id > $7))";
+const AFTER_START_ASC: &str = "(+created_at > CAST($8 AS bigint) OR (+created_at = $8 AND id > $7))";
+const AFTER_START_DESC: &str = "(+created_at < CAST($8 AS bigint) OR (+created_at = $8 AND id > $7))";
+/// With any parent if `$4` is 1, else with none, where no parent `$5` is said. Planners know that most threads have
+/// none.
+const TOP_LEVEL: &str = "(CAST($4 AS bigint) = 1 OR parent IS NULL OR parent = CAST($5 AS text))";
 /// Matches any parent if `$4` is 1, otherwise the parent `$5`, which may be NULL.
 const BY_PARENT: &str = "(CAST($4 AS bigint) = 1 OR parent IS NOT DISTINCT FROM CAST($5 AS text))";
 const LIVE: &str = "(expires_at IS NULL OR expires_at > {now})";

@@ -1,19 +1,17 @@
 //! Operations on whole threads.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::time::Duration;
 
 use deepagents_core::journal::{
-    Fence, JournalError, LogPosition, ParentFilter, RunStatus, ThreadInfo, ThreadQuery, check_child, check_metadata,
-    check_thread,
+    Fence, JournalError, LogPosition, RunStatus, ThreadInfo, check_child, check_metadata, check_thread,
 };
 use serde_json::{Map, Value};
 
 use crate::blob::Hash;
 use crate::blobs;
-use crate::convert::{Page, millis, signed};
-use crate::error::DatabaseError;
-use crate::executor::{Executor, Param};
+use crate::convert::{millis, signed};
+use crate::executor::Executor;
 use crate::log::delete_snapshots;
 use crate::statement::Statement;
 use crate::thread_row::{ThreadRow, find, find_locked, find_or_insert, find_owned, insert};
@@ -23,22 +21,6 @@ static STORAGE: Statement = Statement::per_database(
     "SELECT 'sqlite ' || file FROM pragma_database_list WHERE name = 'main'",
     "SELECT 'postgres ' || pg_postmaster_start_time() || ' ' || current_database() || ' '
         || CAST(CAST('thread' AS regclass) AS oid)",
-);
-static LIST: Statement = Statement::new(
-    "SELECT {thread} FROM thread WHERE {live thread} AND (CAST($2 AS text) IS NULL OR status = $2)
-        AND substr(id, 1, length(CAST($3 AS text))) = $3 AND {by parent} ORDER BY updated_at DESC, id
-     LIMIT $6",
-);
-/// Uses the index of claimable threads.
-static LIST_CLAIMABLE: Statement = Statement::new(
-    "SELECT {thread} FROM thread WHERE status IN ('empty', 'open') AND lease_until <= {now} AND {live thread}
-        AND (CAST($2 AS text) IS NULL OR status = $2) AND substr(id, 1, length(CAST($3 AS text))) = $3
-        AND {by parent} ORDER BY updated_at, id LIMIT $6",
-);
-static LIST_CHILDREN: Statement = Statement::new(
-    "SELECT {thread} FROM thread WHERE parent = $5 AND {live thread} AND (CAST($2 AS text) IS NULL OR status = $2)
-        AND substr(id, 1, length(CAST($3 AS text))) = $3 AND {by parent} ORDER BY updated_at DESC, id
-     LIMIT $6",
 );
 static CHILDREN: Statement =
     Statement::new("SELECT {thread} FROM thread WHERE parent = $2 AND {live thread} ORDER BY id {for update}");
@@ -98,35 +80,6 @@ pub(crate) async fn get(db: &dyn Executor, thread: &str) -> Result<Option<Thread
     Ok(find(db, thread).await?.map(ThreadRow::info))
 }
 
-pub(crate) async fn list(db: &dyn Executor, query: &ThreadQuery) -> Result<Vec<ThreadInfo>, JournalError> {
-    let mut page = Page::new(query.offset, query.limit);
-    let (any, parent) = match &query.parent {
-        ParentFilter::TopLevel => (0_i64, None),
-        ParentFilter::ChildrenOf(parent) => (0, Some(parent.as_str())),
-        ParentFilter::Any => (1, None),
-    };
-    // No thread has such a name, and Postgres text cannot contain NUL.
-    if [query.prefix.as_str(), parent.unwrap_or_default()].iter().any(|name| name.contains('\0')) {
-        return Ok(page.items);
-    }
-    let statement = match &query.parent {
-        _ if query.claimable => &LIST_CLAIMABLE,
-        ParentFilter::ChildrenOf(_) => &LIST_CHILDREN,
-        _ => &LIST,
-    };
-    // Metadata is filtered here, so the database cannot apply the limit.
-    let enough = if query.metadata.is_empty() { query.limit.saturating_add(query.offset) } else { usize::MAX };
-    let enough = i64::try_from(enough).unwrap_or(i64::MAX);
-    let status = query.status.map(RunStatus::as_str);
-    let values: [&dyn Param; 6] = [&db.now(), &status, &query.prefix, &any, &parent, &enough];
-    let mut visit = |row| -> Result<_, DatabaseError> {
-        let info = ThreadRow::read_damaged(row)?.info();
-        Ok(if query.matches(&info) { page.push(info) } else { ControlFlow::Continue(()) })
-    };
-    db.scan(statement, &values, &mut visit).await?;
-    Ok(page.items)
-}
-
 pub(crate) async fn set_metadata(
     db: &dyn Executor,
     thread: &str,
@@ -134,6 +87,22 @@ pub(crate) async fn set_metadata(
 ) -> Result<(), JournalError> {
     check_metadata(thread, &metadata)?;
     let row = find_or_insert(db, thread).await?;
+    merge_metadata(db, row, metadata).await
+}
+
+pub(crate) async fn update_metadata(
+    db: &dyn Executor,
+    thread: &str,
+    metadata: Map<String, Value>,
+) -> Result<(), JournalError> {
+    check_metadata(thread, &metadata)?;
+    match find_locked(db, thread).await? {
+        Some(row) => merge_metadata(db, row, metadata).await,
+        None => Err(JournalError::NotFound { thread: thread.to_owned() }),
+    }
+}
+
+async fn merge_metadata(db: &dyn Executor, row: ThreadRow, metadata: Map<String, Value>) -> Result<(), JournalError> {
     let mut all = row.info.metadata;
     all.extend(metadata);
     all.retain(|_, value| !value.is_null());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use deepagents::DeepAgent;
 use deepagents_core::agent::ThreadAccess;
-use deepagents_core::journal::{Journal, ThreadInfo};
+use deepagents_core::journal::{Journal, JournalError, ThreadInfo};
 use deepagents_core::store::Store;
 use serde_json::{Map, Value};
 use tokio::sync::{broadcast, watch};
@@ -165,8 +165,12 @@ impl App {
         metadata
     }
 
-    /// Updates a thread's metadata, removing keys whose value is null. Creates the thread if it does not exist.
-    pub(crate) async fn set_metadata(&self, thread: &str, metadata: Map<String, Value>) -> Result<()> {
-        Ok(self.journal.threads().set_metadata(thread, metadata).await?)
+    /// Changes the metadata of a thread that there is; what is null goes away.
+    pub(crate) async fn update_metadata(&self, thread: &str, metadata: Map<String, Value>) -> Result<()> {
+        match self.journal.threads().update_metadata(thread, metadata).await {
+            // It was deleted a moment ago.
+            Err(JournalError::NotFound { .. }) => Err(ApiError::not_found("Thread", thread)),
+            changed => Ok(changed?),
+        }
     }
 }

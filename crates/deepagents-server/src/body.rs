@@ -23,9 +23,18 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
         if bytes.is_empty() {
             return Err(ApiError::invalid("The request needs a body, which may be {}"));
         }
-        serde_json::from_slice(&bytes)
-            .map(Self)
-            .map_err(|error| ApiError::invalid(format!("The body cannot be read: {error}")))
+        let mut json = serde_json::Deserializer::from_slice(&bytes);
+        let read = serde_path_to_error::deserialize(&mut json).map_err(|error| with_field(&error));
+        let read = read.and_then(|read| json.end().map(|()| read).map_err(|error| error.to_string()));
+        read.map(Self).map_err(|error| ApiError::invalid(format!("The body cannot be read: {error}")))
+    }
+}
+
+/// What is wrong, behind the field that it is wrong with, if that is one.
+pub(crate) fn with_field(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
+    match error.path().iter().next() {
+        Some(_) => format!("`{}`: {}", error.path(), error.inner()),
+        None => error.inner().to_string(),
     }
 }
 

@@ -126,6 +126,7 @@ impl RunningServer {
         self.app.closing.send_replace(true);
         // A run that does not reach a step in time is recovered as after a crash.
         let _ = tokio::time::timeout(GRACE, runs::settled(&self.app)).await;
+        let _ = tokio::time::timeout(GRACE, runs::withdraw(&self.app)).await;
     }
 
     async fn connection(self, stream: TcpStream, _permit: Option<OwnedSemaphorePermit>) {

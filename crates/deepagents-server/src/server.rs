@@ -240,6 +240,7 @@ impl Server {
         let mut app = App::new(self.journal, self.store, self.agents, self.webhooks, self.lease);
         app.limits = limits;
         let app = Arc::new(app);
+        runs::announce(&app).await.map_err(ServerError::Store)?;
         runs::recover(&app).await.map_err(ServerError::Store)?;
         webhooks::recover(&app).await.map_err(ServerError::Store)?;
         tokio::spawn(crons::run(Arc::downgrade(&app)));

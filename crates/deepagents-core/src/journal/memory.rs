@@ -3,7 +3,6 @@
 mod inner;
 mod thread;
 
-use std::cmp::Reverse;
 use std::future::ready;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -182,12 +181,7 @@ impl Threads for MemoryJournal {
             let mut found: Vec<&Thread> =
                 inner.threads.values().filter(|thread| thread.is_listed(query, now)).collect();
             found.retain(|thread| !inner.is_over(thread.id(), now));
-            // The sort is stable: threads that changed at the same time stay sorted by name.
-            if query.claimable {
-                found.sort_by_key(|thread| thread.updated_at());
-            } else {
-                found.sort_by_key(|thread| Reverse(thread.updated_at()));
-            }
+            found.sort_by(|a, b| query.compare(a.as_listed(), b.as_listed()));
             Ok(found.into_iter().skip(query.offset).take(query.limit).map(|thread| thread.info(now)).collect())
         })
     }
@@ -196,6 +190,15 @@ impl Threads for MemoryJournal {
         self.with(|inner, now| {
             check_metadata(thread, &metadata)?;
             inner.find_or_new(thread, now)?.merge_metadata(metadata, now);
+            Ok(())
+        })
+    }
+
+    fn update_metadata<'a>(&'a self, thread: &'a str, metadata: Map<String, Value>) -> Done<'a, ()> {
+        self.with(|inner, now| {
+            check_metadata(thread, &metadata)?;
+            let missing = || JournalError::NotFound { thread: thread.to_owned() };
+            inner.find(thread, now).ok_or_else(missing)?.merge_metadata(metadata, now);
             Ok(())
         })
     }

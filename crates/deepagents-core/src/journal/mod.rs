@@ -49,7 +49,7 @@ pub use record::{Record, RecordUpdate, ThreadInstance};
 pub(crate) use replay::{LastRun, Replay, UnknownChannels};
 pub use replay::{ReplayedState, fold};
 pub(crate) use snapshot::SnapshotRule;
-pub use thread_query::{ParentFilter, ThreadQuery};
+pub use thread_query::{ParentFilter, SortDirection, ThreadCursor, ThreadQuery, ThreadSort};
 pub(crate) use threads::NOTED_BY;
 pub use threads::{THREAD_INFO_VERSION, ThreadInfo, Threads, check_child, check_metadata, check_thread};
 pub use usage::{ThreadUsage, usage};

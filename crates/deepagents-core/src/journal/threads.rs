@@ -24,11 +24,10 @@ pub trait Threads: Send + Sync {
     /// Returns an error if the storage fails.
     fn get<'a>(&'a self, thread: &'a str) -> BoxFuture<'a, Result<Option<ThreadInfo>, JournalError>>;
 
-    /// Lists the threads that match a query, the most recently changed first, or last for a query of
-    /// [claimable](ThreadQuery::claimable) threads.
+    /// The threads a query asks for, in its order.
     ///
     /// # Errors
-    /// Returns an error if the storage fails.
+    /// When the storage fails.
     fn list<'a>(&'a self, query: &'a ThreadQuery) -> BoxFuture<'a, Result<Vec<ThreadInfo>, JournalError>>;
 
     /// Sets these keys of a thread's metadata; null removes a key. Creates the thread if it does not exist.
@@ -37,6 +36,17 @@ pub trait Threads: Send + Sync {
     /// Returns [`JournalError::Name`] if the name is not valid, and [`JournalError::Metadata`] if a value cannot be
     /// stored.
     fn set_metadata<'a>(
+        &'a self,
+        thread: &'a str,
+        metadata: Map<String, Value>,
+    ) -> BoxFuture<'a, Result<(), JournalError>>;
+
+    /// Sets these keys of the metadata of a thread that there is, null removing one. Nothing is done where there is
+    /// none, so that whoever changes a thread does not begin one that was deleted meanwhile.
+    ///
+    /// # Errors
+    /// [`JournalError::NotFound`] when there is no such thread, [`JournalError::Metadata`] when a value cannot be stored.
+    fn update_metadata<'a>(
         &'a self,
         thread: &'a str,
         metadata: Map<String, Value>,

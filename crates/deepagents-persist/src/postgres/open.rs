@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const MIGRATION_LOCK: i64 = 0x6461_6774;
 
 /// The migrations from an empty schema to the current one. The schema's version is the number applied.
-const MIGRATIONS: [&str; 5] = [FIRST, KEYS, PARENTS, VERSIONS, STEADY];
+const MIGRATIONS: [&str; 6] = [FIRST, KEYS, PARENTS, VERSIONS, STEADY, TIMES];
 
 const FIRST: &str = "
     CREATE SEQUENCE epoch;
@@ -114,6 +114,14 @@ const STEADY: &str = "
     DROP INDEX thread_claimable;
     CREATE INDEX thread_parent ON thread (parent) WHERE parent IS NOT NULL;
     CREATE INDEX thread_claimable ON thread (id) WHERE status IN ('empty', 'open');
+";
+
+/// Threads are listed along indexes. That of their last change holds the minute of it, so that an append writes to it
+/// once a minute; threads of one minute are sorted when they are read.
+const TIMES: &str = "
+    ALTER TABLE thread ADD COLUMN minute bigint NOT NULL GENERATED ALWAYS AS (updated_at / 60000) STORED;
+    CREATE INDEX thread_updated ON thread (minute);
+    CREATE INDEX thread_created ON thread (created_at);
 ";
 
 pub(super) async fn connect<T>(options: PostgresOptions, mut config: Config, tls: T) -> Result<Postgres, DatabaseError>

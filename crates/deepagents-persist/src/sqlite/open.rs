@@ -22,7 +22,7 @@ const WAL_PAGES: i64 = 512;
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// The migrations from an empty file to the current schema. The schema's version is the number applied.
-const MIGRATIONS: [&str; 5] = [FIRST, KEYS, PARENTS, VERSIONS, STEADY];
+const MIGRATIONS: [&str; 6] = [FIRST, KEYS, PARENTS, VERSIONS, STEADY, TIMES];
 
 const FIRST: &str = "
     CREATE TABLE epoch (last INTEGER NOT NULL) STRICT;
@@ -119,6 +119,21 @@ const STEADY: &str = "
     DROP INDEX thread_claimable;
     CREATE INDEX thread_parent ON thread (parent) WHERE parent IS NOT NULL;
     CREATE INDEX thread_claimable ON thread (id) WHERE status IN ('empty', 'open');
+";
+
+/// Threads are listed along indexes. That of their last change holds the minute of it, so that an append writes to it
+/// once a minute; threads of one minute are sorted when they are read.
+const TIMES: &str = "
+    ALTER TABLE thread ADD COLUMN minute INTEGER NOT NULL DEFAULT 0;
+    UPDATE thread SET minute = updated_at / 60000;
+    CREATE INDEX thread_updated ON thread (minute);
+    CREATE INDEX thread_created ON thread (created_at);
+    CREATE TRIGGER thread_inserted AFTER INSERT ON thread BEGIN
+        UPDATE thread SET minute = NEW.updated_at / 60000 WHERE key = NEW.key;
+    END;
+    CREATE TRIGGER thread_updated AFTER UPDATE OF updated_at ON thread WHEN NEW.updated_at / 60000 <> OLD.minute BEGIN
+        UPDATE thread SET minute = NEW.updated_at / 60000 WHERE key = NEW.key;
+    END;
 ";
 
 /// Opens the writing connection and migrates the schema. Blocks.

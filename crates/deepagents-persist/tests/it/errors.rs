@@ -214,7 +214,9 @@ async fn a_file_of_the_first_schema_is_brought_up_to_date() {
     }
     let before = "DROP INDEX item_keys; ALTER TABLE item DROP COLUMN size; DROP INDEX thread_parent;
         ALTER TABLE thread DROP COLUMN parent; DROP INDEX thread_claimable; DROP TRIGGER item_deleted;
-        DROP TABLE deleted_version; PRAGMA user_version = 1";
+        DROP TABLE deleted_version; DROP TRIGGER thread_inserted; DROP TRIGGER thread_updated;
+        DROP INDEX thread_updated; DROP INDEX thread_created; ALTER TABLE thread DROP COLUMN minute;
+        PRAGMA user_version = 1";
     Connection::open(&path).unwrap().execute_batch(before).unwrap();
     let database = Sqlite::open(&path).await.unwrap();
     assert_eq!(database.list_keys(&a, &KeyQuery::default()).await.unwrap()[0].size, 4);

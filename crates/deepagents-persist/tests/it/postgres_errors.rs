@@ -130,7 +130,8 @@ async fn a_schema_of_the_first_version_is_brought_up_to_date() {
         "DROP INDEX {schema}.item_keys; ALTER TABLE {schema}.item DROP COLUMN size;
          ALTER TABLE {schema}.thread DROP COLUMN parent; DROP INDEX {schema}.thread_claimable;
          DROP TRIGGER item_deleted ON {schema}.item; DROP FUNCTION {schema}.note_deleted_version;
-         DROP TABLE {schema}.deleted_version;
+         DROP TABLE {schema}.deleted_version; ALTER TABLE {schema}.thread DROP COLUMN minute;
+         DROP INDEX {schema}.thread_created;
          ALTER TABLE {schema}.blob ALTER COLUMN body TYPE text USING convert_from(body, 'UTF8');
          UPDATE {schema}.deepagents_version SET version = 1"
     );

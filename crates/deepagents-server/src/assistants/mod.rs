@@ -3,6 +3,7 @@
 mod drawing;
 mod record;
 mod routes;
+mod search;
 
 pub(crate) use record::{Assistant, all, find};
 pub(crate) use routes::routes;

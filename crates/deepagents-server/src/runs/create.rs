@@ -1,21 +1,14 @@
 //! Run requests.
 
-use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use deepagents_core::interrupt::Decision;
-use deepagents_core::message::{Message, MessageOp};
-use deepagents_core::state::{MessagesChannel, Schema};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::breakpoints::Breakpoints;
 use super::live::CancelAction;
-use crate::app::App;
-use crate::error::{ApiError, Result};
-use crate::threads::{CheckpointRef, Held};
-use crate::wire::{open_interrupts, read_resume, read_update};
+use crate::body::with_field;
+use crate::threads::CheckpointRef;
 
 /// The body of a run request.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -82,7 +75,7 @@ impl TryFrom<Map<String, Value>> for NewRun {
         if let Some(field) = NOT_NULL.into_iter().find(|field| body.get(*field).is_some_and(Value::is_null)) {
             return Err(format!("`{field}` is null; omit it"));
         }
-        serde_json::from_value(Value::Object(body)).map(Self).map_err(|error| error.to_string())
+        serde_path_to_error::deserialize(Value::Object(body)).map(Self).map_err(|error| with_field(&error))
     }
 }
 
@@ -106,6 +99,7 @@ fn whole_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u6
 
 /// A command, sent in place of an input.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(expecting = "an object with `resume`, `update` or `goto`")]
 pub(crate) struct Command {
     #[serde(default)]
     pub(crate) resume: Option<Value>,
@@ -124,9 +118,7 @@ impl Command {
             _ => false,
         }
     }
-}
 
-impl Command {
     /// Whether the command calls the model, whatever the next node would be.
     pub(crate) fn asks(&self) -> bool {
         match &self.goto {
@@ -146,57 +138,22 @@ impl Command {
     }
 }
 
-/// Configuration keys that locate the thread rather than configure the run.
-const PLACE: [&str; 7] =
-    ["thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map", "run_id", "graph_id", "assistant_id"];
-
-/// Makes `config.configurable` and `context` mirror each other. `context` is the later name.
-pub(crate) fn mirror(config: &mut Option<Map<String, Value>>, context: &mut Option<Map<String, Value>>) -> Result<()> {
-    if let Some(config) = config {
-        check_config(config)?;
-    }
-    let configured = config.as_ref().and_then(|config| config.get("configurable")).and_then(Value::as_object);
-    let mut configured = configured.cloned().unwrap_or_default();
-    let of_place = |key: &str| PLACE.contains(&key) || key.starts_with("__");
-    let own: Map<String, Value> = configured.clone().into_iter().filter(|(key, _)| !of_place(key)).collect();
-    match context {
-        Some(given) if !given.is_empty() => {
-            if !own.is_empty() && own != *given {
-                return Err(ApiError::bad_request(
-                    "both `config.configurable` and `context` are given; give only `context`, its newer name",
-                ));
-            }
-            configured.extend(given.clone());
-            config.get_or_insert_default().insert("configurable".to_owned(), Value::Object(configured));
-        }
-        _ if own.is_empty() => {}
-        _ => *context = Some(own),
-    }
-    Ok(())
-}
-
-/// Rejects a configuration with values of the wrong type.
-fn check_config(config: &Map<String, Value>) -> Result<()> {
-    let is_texts = |value: &Value| value.as_array().is_some_and(|list| list.iter().all(Value::is_string));
-    let wrong = |key: &str, fits: &dyn Fn(&Value) -> bool| config.get(key).is_some_and(|value| !fits(value));
-    if wrong("recursion_limit", &|value| value.is_i64() || value.is_u64()) {
-        return Err(ApiError::invalid("`config.recursion_limit` must be a whole number"));
-    }
-    if wrong("tags", &is_texts) {
-        return Err(ApiError::invalid("`config.tags` must be a list of strings"));
-    }
-    if wrong("configurable", &Value::is_object) {
-        return Err(ApiError::invalid("`config.configurable` must be an object"));
-    }
-    Ok(())
-}
-
 /// One value or a list.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum OneOrMany<T> {
     One(T),
     Many(Vec<T>),
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for OneOrMany<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read = match Value::deserialize(deserializer)? {
+            Value::Array(many) => serde_json::from_value(Value::Array(many)).map(Self::Many),
+            one => serde_json::from_value(one).map(Self::One),
+        };
+        read.map_err(serde::de::Error::custom)
+    }
 }
 
 impl<T> OneOrMany<T> {
@@ -288,45 +245,6 @@ impl RunCreate {
         self.resume().is_some() || self.input.is_none()
     }
 
-    /// Rejects an invalid request before anything is done, such as malformed input or decisions that do not match the
-    /// pending interrupts.
-    pub(crate) async fn check(&self, app: &App, graph: &str, thread: Option<&str>) -> Result<()> {
-        if let Some(url) = &self.webhook {
-            app.webhooks.check(url)?;
-        }
-        let served = app.agent(graph).ok_or_else(|| ApiError::not_found("Graph", graph))?;
-        for input in [self.input.as_ref(), self.command.as_ref().and_then(|command| command.update.as_ref())]
-            .into_iter()
-            .flatten()
-        {
-            read_update(served.threads.schema(), input).map_err(|error| ApiError::invalid(error.to_string()))?;
-        }
-        if self.command.as_ref().is_some_and(|command| !command.stays() && !command.asks() && !command.ends()) {
-            return Err(ApiError::invalid(
-                "a command may go to `model`, or to `__end__`, which ends the thread where it stands, and nowhere else",
-            ));
-        }
-        if let Some(input) = &self.input {
-            refuse_lone_result(app, served.threads.schema(), input, thread).await?;
-        }
-        Breakpoints::new(self.interrupt_before.as_ref(), self.interrupt_after.as_ref(), true)?;
-        mirror(&mut self.config.clone(), &mut self.context.clone())?;
-        if self.resume().is_some() && thread.is_none() {
-            return Err(ApiError::bad_request(
-                "`command.resume` answers a thread's interrupts; a run without a thread has none",
-            ));
-        }
-        if let (Some(resume), Some(thread)) = (self.resume(), thread) {
-            answers(app, thread, resume).await?;
-        }
-        if let Some(checkpoint) = self.checkpoint() {
-            let missing = || ApiError::not_found("Checkpoint", checkpoint);
-            let info = app.thread(thread.ok_or_else(missing)?).await?;
-            app.checkpoints.entries(&app.threads_of(&info)?, &info).await?.find(checkpoint)?;
-        }
-        Ok(())
-    }
-
     /// Whether the run resumes unfinished work of its thread.
     pub(super) fn goes_on(&self) -> bool {
         let goes_elsewhere = self.command.as_ref().is_some_and(|command| !command.stays());
@@ -349,44 +267,4 @@ impl RunCreate {
     pub(crate) fn resume(&self) -> Option<&Value> {
         self.command.as_ref().and_then(|command| command.resume.as_ref())
     }
-}
-
-/// Parses the decisions on a thread's pending interrupts. A stopped thread has none, and the run just resumes it.
-pub(crate) async fn answers(app: &App, thread: &str, resume: &Value) -> Result<Vec<(String, Decision)>> {
-    let info = app.thread(thread).await?;
-    let state = app.threads_of(&info)?.state(thread).await?;
-    let open = open_interrupts(thread, &state);
-    if open.is_empty() && Held::read(&info).is_stopped() {
-        return Ok(Vec::new());
-    }
-    read_resume(&open, resume).map_err(ApiError::invalid)
-}
-
-/// Rejects a tool result without a call, because models reject such a conversation.
-async fn refuse_lone_result(app: &App, schema: &Arc<Schema>, input: &Value, thread: Option<&str>) -> Result<()> {
-    let given = read_update(schema, input).map_err(|error| ApiError::invalid(error.to_string()))?;
-    let mut calls: HashSet<String> = HashSet::new();
-    let mut lone = None;
-    for (at, op) in given.get::<MessagesChannel>().flatten().enumerate() {
-        let MessageOp::Put(message) = op else { continue };
-        match &**message {
-            Message::Assistant(answer) => calls.extend(answer.call_ids().map(str::to_owned)),
-            Message::Tool(result) if !calls.contains(&result.call_id) => {
-                lone = lone.or(Some((at, result.call_id.clone())));
-            }
-            _ => {}
-        }
-    }
-    let Some((at, call)) = lone else { return Ok(()) };
-    if let Some(thread) = thread {
-        let info = app.thread(thread).await?;
-        let state = app.threads_of(&info)?.state(thread).await?;
-        let has =
-            |message: &Message| message.as_assistant().is_some_and(|answer| answer.call_ids().any(|id| id == call));
-        // A run in flight may still make the call.
-        if app.runs.is_busy(thread) || info.owner.is_some() || state.messages().iter().any(|each| has(each)) {
-            return Ok(());
-        }
-    }
-    Err(ApiError::invalid(format!("messages[{at}] is the result of `{call}`, but no earlier call has this id")))
 }

@@ -156,6 +156,9 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
     if run.stop.borrow().is_some() {
         return Ok(Ending::Cancelled);
     }
+    if app.agent(&stored.graph_id).is_none() {
+        return Err(ApiError::not_found("Graph", &stored.graph_id));
+    }
     let info = leave_stop(app, info, stored.kwargs.goes_on()).await?;
     let begun = stored.status == Status::Running;
     let record = run.change(|record| {

@@ -82,7 +82,15 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
     }
     let cancelled_from = run.cancelled_from().unwrap_or(LogPosition::MAX - 1);
     let stop = *run.stop.borrow();
-    let info = app.thread(&run.thread).await?;
+    let info = match app.thread(&run.thread).await {
+        // It has gone, maybe by an earlier try, and the run goes with it.
+        Err(error) if error.is_not_found() => {
+            run.record().delete(app).await?;
+            app.runs.forget(&run.id);
+            return Ok(());
+        }
+        info => info?,
+    };
     let mut held = Held { state_updated_at: Some(crate::ids::now()), ..Held::read(&info).kept_over_runs() };
     touch(app, &run.thread, &held).await?;
     let record = run.record();
@@ -129,12 +137,12 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
         if !never_began && !goes {
             set_own(app, &run.thread, &held).await?;
         }
-        // After all steps above, because a retry needs the record.
-        record.delete(app).await?;
-        app.runs.forget(&run.id);
         if goes {
             app.journal.threads().delete(&run.thread).await?;
         }
+        // After all steps above, because a retry needs the record.
+        record.delete(app).await?;
+        app.runs.forget(&run.id);
         return Ok(());
     }
     let suspended = matches!(ending, Ending::Ended(outcome) if outcome.stop == FinishReason::Suspended);

@@ -10,13 +10,14 @@ use deepagents_core::run::Node;
 use deepagents_core::state::{MessagesChannel, State, Update};
 use serde_json::{Map, Value};
 
-use super::create::{Command, RunCreate, answers};
+use super::check::answers;
+use super::create::{Command, RunCreate};
 use super::live::LiveRun;
 use super::record::RunRecord;
 use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::threads::{Held, Place};
-use crate::wire::{read_beside_input, read_input, read_update};
+use crate::wire::{Call, open_calls, read_beside_input, read_input, read_update};
 
 /// Key of the title in a thread's metadata.
 const TITLE: &str = "title";
@@ -182,17 +183,9 @@ fn title(app: &App, run: &LiveRun, info: &ThreadInfo, messages: &[Message]) -> M
 async fn resolve(app: &App, info: &ThreadInfo) -> Result<()> {
     let threads = app.threads_of(info)?;
     let state = threads.state(&info.id).await?;
-    let mut results = Vec::new();
-    for message in state.messages().iter() {
-        for id in message.as_assistant().into_iter().flat_map(|answer| answer.call_ids()) {
-            let answered =
-                state.messages().iter().any(|each| each.as_tool().is_some_and(|result| result.call_id == id));
-            if !answered {
-                let text = "This call was not made: a person marked the conversation as resolved.";
-                results.push(MessageOp::put(Message::Tool(ToolMessage::error(id, String::new(), text))));
-            }
-        }
-    }
+    let text = "This call was not made: a person marked the conversation as resolved.";
+    let result = |call: Call<'_>| MessageOp::put(Message::Tool(ToolMessage::error(call.id, String::new(), text)));
+    let results = open_calls(&state).map(|(_, open)| open.into_iter().map(result).collect()).unwrap_or_default();
     let update = Update::new::<MessagesChannel>(results).with::<ActionRequests>(vec![ActionRequestChange::Clear]);
     threads.update_state_as(&info.id, Node::End, update).await?;
     Ok(())

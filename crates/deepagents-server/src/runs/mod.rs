@@ -1,6 +1,9 @@
 //! Runs over HTTP: accepted, stored, and executed one after the other on each thread.
 
+mod agents;
 mod breakpoints;
+mod check;
+mod config;
 mod create;
 mod execute;
 mod finish;
@@ -17,7 +20,9 @@ mod spending;
 mod start;
 mod waiting;
 
-pub(crate) use create::{Command, RunCreate, StreamMode, mirror};
+pub(crate) use agents::{announce, withdraw};
+pub(crate) use config::mirror;
+pub(crate) use create::{Command, RunCreate, StreamMode};
 pub(crate) use finish::{StoppedEarly, final_values};
 pub(crate) use host::{forget_thread, settled};
 pub(crate) use live::{CancelAction, LiveRun};

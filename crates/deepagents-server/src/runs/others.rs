@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use deepagents_core::store::{NamespaceQuery, StoreError};
 use serde_json::json;
 
+use super::agents::{announce_again, is_served};
 use super::create::Strategy;
 use super::execute::until_due;
 use super::host::enqueue;
@@ -105,10 +106,10 @@ pub(crate) async fn recover(app: &Arc<App>) -> Result<(), StoreError> {
     }
     for open in open::all(app).await? {
         let Some(record) = stored(app, &open).await? else { continue };
-        if record.status.is_open() {
-            enqueue(app, record, true, Strategy::Enqueue);
-        } else {
+        if !record.status.is_open() {
             open::remove(app, &open.thread, &open.run).await;
+        } else if app.agent(&record.graph_id).is_some() {
+            enqueue(app, record, true, Strategy::Enqueue);
         }
     }
     Ok(())
@@ -136,12 +137,14 @@ async fn index_all(app: &App) -> Result<(), StoreError> {
 /// Watches for changes and requests by other processes for as long as the server lives.
 pub(crate) async fn watch(app: Weak<App>) {
     let (mut seen, mut looked, mut told) = (HashMap::new(), Instant::now(), Instant::now());
+    let mut announced = None;
     loop {
         tokio::time::sleep(LOOK).await;
         let Some(app) = app.upgrade() else { return };
         if *app.closing.borrow() {
             return;
         }
+        announce_again(&app, &mut announced).await;
         if app.runs.concerns_somebody() || looked.elapsed() >= app.lease {
             looked = Instant::now();
             // If the storage is unavailable, the next round retries.
@@ -205,7 +208,9 @@ async fn look_at_unknown(app: &Arc<App>, open: &OpenRun) -> Result<()> {
     let is_owned = app.journal.threads().get(&open.thread).await?.is_some_and(|info| app.is_owned(&info));
     match stored(app, open).await? {
         Some(record) if record.status.is_open() => {
-            if !is_owned && until_due(&record).is_zero() && app.agent(&record.graph_id).is_some() {
+            // One whose agent is served here is gone on with, and one whose agent is served nowhere fails.
+            let is_meant = app.agent(&record.graph_id).is_some() || !is_served(app, &record.graph_id).await?;
+            if !is_owned && until_due(&record).is_zero() && is_meant {
                 enqueue(app, record, true, Strategy::Enqueue);
             }
         }

@@ -6,7 +6,8 @@ use deepagents_core::journal::ThreadInfo;
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use super::create::{IfNotExists, RunCreate, Strategy, mirror};
+use super::config::mirror;
+use super::create::{IfNotExists, RunCreate, Strategy};
 use super::host::{accept, admit};
 use super::live::LiveRun;
 use super::record::{RunRecord, Status, namespace};
@@ -112,7 +113,7 @@ async fn accept_now(app: &Arc<App>, existing: Option<ThreadInfo>, request: RunRe
     match existing {
         None => make(app, &id, known, Held::default()).await?,
         Some(info) if contains(&info.metadata, &known) => {}
-        Some(_) => app.set_metadata(&id, known).await?,
+        Some(_) => app.update_metadata(&id, known).await?,
     }
     // The values of the run take precedence over those of the assistant.
     mirror(&mut body.config, &mut body.context)?;

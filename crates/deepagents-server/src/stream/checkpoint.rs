@@ -1,7 +1,6 @@
 //! Checkpoints reached by a run, numbered as in the history of its thread.
 
 use deepagents_core::journal::LogPosition;
-use deepagents_core::message::AssistantMessage;
 use deepagents_core::run::{Machine, NextStep};
 use deepagents_core::state::State;
 use deepagents_core::tool::CallId;
@@ -11,7 +10,7 @@ use super::event::{AgentInfo, RunIdentity};
 use super::task::{call_task, model_task};
 use crate::error::Result;
 use crate::threads::Place;
-use crate::wire::{OpenInterrupt, next_nodes, state_values};
+use crate::wire::{OpenInterrupt, next_nodes, open_calls, state_values};
 
 /// A checkpoint and its next tasks.
 #[derive(Clone, Debug)]
@@ -120,7 +119,7 @@ pub(super) fn next_tasks(
     open: &[OpenInterrupt],
 ) -> Vec<NextTask> {
     let one = |node: &'static str| match node {
-        "tools" => open_calls(path, state, machine).into_iter().map(|call| call_of(identity, &call, open)).collect(),
+        "tools" => open_call_ids(path, state, machine).into_iter().map(|call| call_of(identity, &call, open)).collect(),
         node => vec![NextTask { id: model_task(identity, path, step), node, interrupts: Vec::new() }],
     };
     next_nodes(state, Some(machine)).into_iter().flat_map(one).collect()
@@ -132,22 +131,13 @@ fn call_of(identity: &RunIdentity, call: &CallId, open: &[OpenInterrupt]) -> Nex
 }
 
 /// Returns the calls of the last assistant message that have no result.
-fn open_calls(path: &[String], state: &State, machine: &Machine) -> Vec<CallId> {
+fn open_call_ids(path: &[String], state: &State, machine: &Machine) -> Vec<CallId> {
     let turn = match machine.next() {
         NextStep::Tools { turn } => turn,
         _ => machine.turn().saturating_sub(1),
     };
-    // Messages before the answer may have results for earlier calls with the same ids, so the scan stops there.
-    let mut results = Vec::new();
-    let answer = state.messages().iter().rev().find_map(|each| {
-        results.extend(each.as_tool().map(|result| result.call_id.as_str()));
-        each.as_assistant()
-    });
-    let Some(answer) = answer else { return Vec::new() };
-    let is_open = |id: &str| !results.contains(&id);
-    let ids = AssistantMessage::call_ids(answer).enumerate().filter(|(_, id)| is_open(id));
-    let index = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-    ids.map(|(at, _)| CallId { path: path.to_vec(), turn, index: index(at) }).collect()
+    let open = open_calls(state).map(|(_, open)| open).unwrap_or_default();
+    open.into_iter().map(|call| CallId { path: path.to_vec(), turn, index: call.index }).collect()
 }
 
 impl Reached {

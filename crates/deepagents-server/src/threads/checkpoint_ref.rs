@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A checkpoint as clients refer to it: an object with its id, or the id alone.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a checkpoint is an id, or an object with `checkpoint_id`")]
 pub(crate) enum CheckpointRef {
     Id(String),
     Object {

@@ -5,6 +5,7 @@ mod checkpoint_ref;
 mod checkpoints;
 mod extract;
 mod history;
+mod matches;
 mod page;
 mod prune;
 mod record;
@@ -34,7 +35,13 @@ pub(crate) use ttl::{sweep, touch};
 /// Deletes a thread with its runs, its crons and its time to live. Idempotent: repeating it removes what is left.
 pub(crate) async fn delete(app: &Arc<App>, thread: &str) -> Result<()> {
     crate::crons::remove_where(app, |cron| cron.thread_id.as_deref() == Some(thread)).await?;
-    crate::runs::forget_thread(app, thread).await?;
-    app.journal.threads().delete(thread).await?;
+    loop {
+        crate::runs::forget_thread(app, thread).await?;
+        app.journal.threads().delete(thread).await?;
+        // A run that was accepted at this moment may have begun the thread anew.
+        if !app.runs.is_busy(thread) && crate::runs::of_thread(app, thread).await?.is_empty() {
+            break;
+        }
+    }
     ttl::forget(app, thread).await
 }

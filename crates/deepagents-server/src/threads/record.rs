@@ -53,9 +53,10 @@ impl Held {
         Self { ttl, ttl_strategy, removed, ..Self::default() }
     }
 
-    /// Returns when the state last changed, formatted for clients.
+    /// When the state changed last, as clients are sent it: with the beginning, where nothing is in the log.
     pub(crate) fn state_updated_at(&self, info: &ThreadInfo) -> String {
-        self.state_updated_at.clone().unwrap_or_else(|| crate::ids::time(info.updated_at))
+        let changed = if info.end == 0 { info.created_at } else { info.updated_at };
+        self.state_updated_at.clone().unwrap_or_else(|| crate::ids::time(changed))
     }
 
     /// Whether the thread can be resumed although its last run has ended.
@@ -66,7 +67,7 @@ impl Held {
 
 /// Stores the server's data about a thread.
 pub(crate) async fn set_own(app: &App, thread: &str, held: &Held) -> Result<()> {
-    app.set_metadata(thread, Map::from_iter([(OWN.to_owned(), json!(held))])).await
+    app.update_metadata(thread, Map::from_iter([(OWN.to_owned(), json!(held))])).await
 }
 
 /// Creates a thread.
@@ -75,7 +76,7 @@ pub(crate) async fn make(app: &App, id: &str, mut metadata: Map<String, Value>, 
     app.take_own(&mut metadata);
     metadata.insert(OWN.to_owned(), json!(held));
     metadata.extend(caller().map(|caller| caller.mark()));
-    app.set_metadata(id, metadata).await
+    Ok(app.journal.threads().set_metadata(id, metadata).await?)
 }
 
 /// Returns the status of a thread in wire terms.

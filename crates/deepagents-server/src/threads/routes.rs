@@ -122,7 +122,7 @@ async fn update(
         metadata.insert(OWN.to_owned(), json!(held));
         touch(&app, &id, &held).await?;
     }
-    app.set_metadata(&id, metadata).await?;
+    app.update_metadata(&id, metadata).await?;
     let prefer = headers.get("prefer").and_then(|prefer| prefer.to_str().ok()).unwrap_or_default();
     if prefer.split([',', ';']).any(|one| one.trim().eq_ignore_ascii_case("return=minimal")) {
         return Ok(StatusCode::NO_CONTENT.into_response());

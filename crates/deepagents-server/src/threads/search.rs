@@ -5,22 +5,20 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use deepagents_core::journal::{ThreadInfo, ThreadQuery};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::extract::Paths;
-use super::page::{Fields, Limit, SortOrder, contains, pagination};
-use super::record::{Held, shown, status};
+use super::matches::{Matches, first_of};
+use super::page::{Fields, Limit, SortOrder, pagination};
+use super::record::shown;
 use crate::app::App;
-use crate::auth::owns_thread;
 use crate::body::{Body, present};
-use crate::error::{ApiError, Result};
-use crate::ids;
+use crate::error::Result;
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Status {
+pub(super) enum Status {
     Idle,
     Busy,
     Interrupted,
@@ -28,7 +26,7 @@ enum Status {
 }
 
 impl Status {
-    fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Idle => "idle",
             Self::Busy => "busy",
@@ -38,9 +36,9 @@ impl Status {
     }
 }
 
-#[derive(Clone, Copy, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum SortBy {
+pub(super) enum SortBy {
     ThreadId,
     Status,
     CreatedAt,
@@ -64,71 +62,30 @@ const FIELDS: [&str; 11] = [
     "error",
 ];
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 pub(super) struct Search {
-    ids: Option<Vec<String>>,
+    pub(super) ids: Option<Vec<String>>,
     #[serde(default, deserialize_with = "present")]
-    metadata: Option<Map<String, Value>>,
-    values: Option<Map<String, Value>>,
+    pub(super) metadata: Option<Map<String, Value>>,
+    pub(super) values: Option<Map<String, Value>>,
     #[serde(default, deserialize_with = "present")]
-    status: Option<Status>,
+    pub(super) status: Option<Status>,
     #[serde(default)]
     limit: Limit,
     #[serde(default)]
     offset: usize,
-    sort_by: Option<SortBy>,
-    sort_order: Option<SortOrder>,
+    pub(super) sort_by: Option<SortBy>,
+    pub(super) sort_order: Option<SortOrder>,
     select: Option<Vec<String>>,
     extract: Option<Map<String, Value>>,
-}
-
-async fn found(app: &App, search: &Search) -> Result<Vec<ThreadInfo>> {
-    let wanted = search.metadata.clone().unwrap_or_default();
-    // An empty list does not filter.
-    let mut found = match search.ids.as_ref().filter(|ids| !ids.is_empty()) {
-        Some(ids) => {
-            let mut found = Vec::new();
-            for id in ids {
-                let id = ids::check("thread ID", id).map_err(|error| ApiError::bad_request(error.to_string()))?;
-                found.extend(app.journal.threads().get(&id).await?);
-            }
-            found
-        }
-        None => app.journal.threads().list(&ThreadQuery::default()).await?,
-    };
-    found.retain(|info| {
-        owns_thread(info)
-            && contains(&app.shown_metadata(info), &wanted)
-            && search.status.is_none_or(|wanted| status(app, info, &Held::read(info)) == wanted.as_str())
-    });
-    if let Some(wanted) = search.values.as_ref().filter(|wanted| !wanted.is_empty()) {
-        let mut kept = Vec::new();
-        for info in found {
-            let thread = shown(app, &info, true).await?;
-            if thread.get("values").and_then(Value::as_object).is_some_and(|values| contains(values, wanted)) {
-                kept.push(info);
-            }
-        }
-        found = kept;
-    }
-    match search.sort_by.unwrap_or_default() {
-        SortBy::ThreadId => found.sort_by(|a, b| a.id.cmp(&b.id)),
-        SortBy::CreatedAt => found.sort_by_key(|info| info.created_at),
-        SortBy::UpdatedAt => found.sort_by_key(|info| info.updated_at),
-        SortBy::StateUpdatedAt => found.sort_by_cached_key(|info| Held::read(info).state_updated_at(info)),
-        SortBy::Status => found.sort_by_key(|info| status(app, info, &Held::read(info))),
-    }
-    if search.sort_order.unwrap_or_default() == SortOrder::Desc {
-        found.reverse();
-    }
-    Ok(found)
 }
 
 pub(super) async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<(HeaderMap, Json<Value>)> {
     let fields = Fields::new(body.select.as_deref(), &FIELDS)?;
     let paths = body.extract.as_ref().map(Paths::read).transpose()?;
-    let found = found(&app, &body).await?;
     let (offset, limit) = (body.offset, body.limit.get());
+    // One more says that there is a next page.
+    let found = first_of(&app, &body, offset.saturating_add(limit).saturating_add(1)).await?;
     let headers = pagination(found.len(), offset, limit);
     let with_values = paths.is_some() || fields.have("values") || fields.have("interrupts");
     let mut page = Vec::new();
@@ -145,5 +102,10 @@ pub(super) async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>
 }
 
 pub(super) async fn count(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<Json<usize>> {
-    Ok(Json(found(&app, &body).await?.len()))
+    let mut matches = Matches::new(&app, &body).await?;
+    let mut count = 0;
+    while matches.next().await?.is_some() {
+        count += 1;
+    }
+    Ok(Json(count))
 }

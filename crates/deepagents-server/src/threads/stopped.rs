@@ -2,14 +2,14 @@
 
 use deepagents_core::interrupt::ActionRequests;
 use deepagents_core::journal::{RunStatus, ThreadInfo, load};
-use deepagents_core::message::{AssistantMessage, Block, Message, MessageOp, ToolMessage};
+use deepagents_core::message::{Message, MessageOp, ToolMessage};
 use deepagents_core::state::{MessagesChannel, State, Update};
 use serde_json::Value;
 
 use super::record::{Held, set_own};
 use crate::app::App;
 use crate::error::Result;
-use crate::wire::next_nodes;
+use crate::wire::{Call, calls, next_nodes, open_calls, without_answered};
 
 /// Returns the state that clients see. If the last run was stopped, this is the state it had reached.
 pub(crate) async fn present_state(app: &App, info: &ThreadInfo) -> Result<State> {
@@ -40,50 +40,21 @@ pub(crate) async fn leave_stop(app: &App, info: ThreadInfo, goes_on: bool) -> Re
     app.thread(&info.id).await
 }
 
-/// Returns the calls of an assistant message in order, including malformed ones: id, name, and arguments if they could
-/// be parsed.
-fn calls(answer: &AssistantMessage) -> impl Iterator<Item = (&str, &str, Option<&Value>)> {
-    answer.content.iter().filter_map(|block| match block {
-        Block::ToolCall(call) => Some((&*call.id, &*call.name, Some(&call.args))),
-        Block::InvalidToolCall(call) => Some((&*call.id, &*call.name, None)),
-        _ => None,
-    })
-}
-
-/// Returns the last assistant message and the ids and names of its calls without a result.
-fn open_calls(state: &State) -> Option<(&AssistantMessage, Vec<(&str, &str)>)> {
-    let mut results = Vec::new();
-    for message in state.messages().iter().rev() {
-        match &**message {
-            Message::Tool(result) => results.push(&*result.call_id),
-            Message::Assistant(answer) => {
-                let all = calls(answer).map(|(id, name, _)| (id, name));
-                let open: Vec<_> = all.filter(|(id, _)| !results.contains(id)).collect();
-                return (!open.is_empty()).then_some((answer, open));
-            }
-            _ => {}
-        }
-    }
-    None
-}
-
 /// Creates results for the calls that a manual answer supersedes, because most models reject a call without a result.
 pub(super) fn calls_left_behind(state: &State, update: &Update) -> Update {
     let Some((answer, open)) = open_calls(state) else { return Update::none() };
-    let put = || {
-        update.get::<MessagesChannel>().flatten().filter_map(|op| match op {
-            MessageOp::Put(message) => Some(&**message),
-            _ => None,
-        })
-    };
-    let is_replaced = |message: &Message| message.as_assistant().is_some_and(|new| new.id == answer.id);
-    if put().any(is_replaced) {
+    let put = update.get::<MessagesChannel>().flatten().filter_map(|op| match op {
+        MessageOp::Put(message) => Some(&**message),
+        _ => None,
+    });
+    let put: Vec<&Message> = put.collect();
+    let is_replaced = |message: &&Message| message.as_assistant().is_some_and(|new| new.id == answer.id);
+    if put.iter().any(is_replaced) {
         return Update::none();
     }
-    let is_answered = |id: &str| put().any(|message| message.as_tool().is_some_and(|result| result.call_id == id));
     let text = "This call was not made: a person answered in its place.";
-    let result = |(id, name): (&str, &str)| MessageOp::put(Message::Tool(ToolMessage::synthetic(id, name, text)));
-    Update::new::<MessagesChannel>(open.into_iter().filter(|(id, _)| !is_answered(id)).map(result).collect())
+    let result = |call: Call<'_>| MessageOp::put(Message::Tool(ToolMessage::synthetic(call.id, call.name, text)));
+    Update::new::<MessagesChannel>(without_answered(open, &put).into_iter().map(result).collect())
 }
 
 /// Whether an update changes calls that are under review.
@@ -91,7 +62,7 @@ pub(super) fn changes_what_is_asked(before: &State, after: &State) -> bool {
     // A review shows coerced arguments; compare what the model wrote.
     let all = |state: &State| -> Vec<(String, Option<Value>)> {
         let last = state.messages().iter().rev().find_map(|message| message.as_assistant().cloned());
-        let all = last.iter().flat_map(calls).map(|(_, name, args)| (name.to_owned(), args.cloned()));
+        let all = last.iter().flat_map(calls).map(|call| (call.name.to_owned(), call.args.cloned()));
         all.collect()
     };
     let (was, is) = (all(before), all(after));

@@ -1,11 +1,13 @@
 //! The wire format: messages, states and interrupts as the LangGraph server writes them.
 
 mod as_sent;
+mod calls;
 mod input;
 mod interrupt;
 mod message;
 mod state;
 
+pub(crate) use calls::{Call, calls, open_calls, without_answered};
 pub(crate) use input::{read_beside_input, read_input, read_update};
 pub(crate) use interrupt::{OpenInterrupt, open_interrupts, read_resume};
 pub(crate) use message::{chunk_text, content_block, message, tool_call_chunk, usage};

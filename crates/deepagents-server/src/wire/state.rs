@@ -1,10 +1,10 @@
 //! States as clients read them.
 
-use deepagents_core::message::Message;
 use deepagents_core::run::{Machine, NextStep};
 use deepagents_core::state::{ChannelSpec, MessagesChannel, State};
 use serde_json::{Map, Value, json};
 
+use super::calls::open_calls;
 use super::message;
 use crate::error::{ApiError, Result};
 use crate::stream::AgentInfo;
@@ -52,20 +52,11 @@ fn is_empty(value: &Value) -> bool {
 
 /// Returns the next nodes in graph terms: `model`, `tools`, or none.
 pub(crate) fn next_nodes(state: &State, machine: Option<&Machine>) -> Vec<&'static str> {
-    let waits = || {
-        let last = state.messages().iter().rev().find_map(|each| each.as_assistant().cloned());
-        last.is_some_and(|answer| {
-            answer.call_ids().any(|id| {
-                let answered = |each: &Message| each.as_tool().is_some_and(|result| result.call_id == id);
-                !state.messages().iter().any(|each| answered(each))
-            })
-        })
-    };
     match machine.map(Machine::next) {
         None | Some(NextStep::Finish(_) | NextStep::AfterAgent) => Vec::new(),
         Some(NextStep::Tools { .. }) => vec!["tools"],
         Some(NextStep::AfterModel) => {
-            if waits() {
+            if open_calls(state).is_some() {
                 vec!["tools"]
             } else {
                 Vec::new()

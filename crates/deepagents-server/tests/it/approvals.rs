@@ -117,3 +117,17 @@ async fn a_call_that_is_approved_is_made_wherever_the_command_goes() {
     assert_eq!(values["messages"][2]["content"], "booked Oslo", "{values}");
     assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "idle");
 }
+
+#[tokio::test]
+async fn an_edit_that_the_tool_does_not_take_is_refused_and_the_call_still_waits() {
+    let (client, id, path) = waiting(booked()).await;
+    let resume = |args: Value| {
+        let edit = json!({"type": "edit", "edited_action": {"name": "book", "args": args}});
+        json!({"assistant_id": "agent", "command": {"resume": {"decisions": [edit]}}})
+    };
+    let (status, answer) = client.send(Method::POST, &path, &resume(json!({"town": "Rome"}))).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{answer}");
+    assert!(answer["detail"].as_str().unwrap().contains("city"), "{answer}");
+    assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "interrupted");
+    assert_eq!(roles(&client.post(&path, resume(json!({"city": "Rome"}))).await), ["human", "ai", "tool", "ai"]);
+}

@@ -290,3 +290,72 @@ async fn a_run_whose_client_goes_away_as_it_is_accepted_is_there_as_a_whole() {
     next["multitask_strategy"] = json!("reject");
     assert!(client.send(Method::POST, &format!("{thread}/runs"), &next).await.0.is_success());
 }
+
+/// A server that asks who calls, ada, an administrator, and its store.
+async fn ada_and_root() -> (Client, Client, Arc<HookedStore>) {
+    let (journal, store): (Arc<dyn Journal>, _) = (Arc::new(MemoryJournal::new()), Arc::new(HookedStore::default()));
+    let model = ScriptedModel::rules().always(Turn::text("Hello."));
+    let agent = DeepAgent::builder().model(model.build()).journal(journal.clone()).build().unwrap();
+    let tokens =
+        StaticTokens::new().token("ada's", Identity::new("ada")).token("root's", Identity::new("root").admin());
+    let server = Server::new(journal, store.clone()).agent("agent", agent).unwrap().authenticate(tokens);
+    let (client, end, _) = run(server).await;
+    std::mem::forget(end);
+    (client.with_token("ada's"), client.with_token("root's"), store)
+}
+
+#[tokio::test]
+async fn a_thread_that_is_deleted_as_a_run_for_it_is_accepted_is_gone() {
+    let (ada, root, store) = ada_and_root().await;
+    let thread = format!("/threads/{}", ada.thread().await);
+    let (deletes, path) = (ada.clone(), thread.clone());
+    // The run has found its thread, and waits for the name.
+    store.once(|namespace| namespace.get(1).is_some_and(|kind| kind == "reservations"), async move {
+        assert!(deletes.send(Method::DELETE, &path, &json!({})).await.0.is_success());
+    });
+    let mut body = say("hi");
+    body["multitask_strategy"] = json!("reject");
+    let (status, answer) = ada.send(Method::POST, &format!("{thread}/runs"), &body).await;
+    assert_eq!(status, StatusCode::NOT_FOUND, "{answer}");
+    assert_eq!(root.post("/threads/search", json!({})).await, json!([]));
+}
+
+#[tokio::test]
+async fn a_thread_that_is_changed_as_it_is_deleted_is_gone() {
+    let (ada, root, store) = ada_and_root().await;
+    let thread = format!("/threads/{}", ada.thread().await);
+    let (deletes, path) = (ada.clone(), thread.clone());
+    store.once(|namespace| namespace.get(1).is_some_and(|kind| kind == "ttl"), async move {
+        assert!(deletes.send(Method::DELETE, &path, &json!({})).await.0.is_success());
+    });
+    let (status, answer) = ada.send(Method::PATCH, &thread, &json!({"ttl": 5, "metadata": {"x": 1}})).await;
+    assert_eq!(status, StatusCode::NOT_FOUND, "{answer}");
+    assert_eq!(root.post("/threads/search", json!({})).await, json!([]));
+}
+
+#[tokio::test]
+async fn of_threads_that_are_deleted_while_runs_for_them_come_none_is_left() {
+    let (ada, root, _) = ada_and_root().await;
+    for _ in 0..20 {
+        let threads = join_all((0..4).map(|_| ada.thread())).await;
+        join_all(threads.iter().flat_map(|id| (0..6).map(move |n| (id, n))).map(|(id, n)| {
+            let (ada, thread) = (ada.clone(), format!("/threads/{id}"));
+            async move {
+                // Some have been begun with, some are still accepted when it goes.
+                match n % 3 {
+                    2 => ada.send(Method::DELETE, &thread, &json!({})).await.0,
+                    _ => ada.send(Method::POST, &format!("{thread}/runs"), &say("hi")).await.0,
+                }
+            }
+        }))
+        .await;
+        for id in &threads {
+            ada.send(Method::DELETE, &format!("/threads/{id}"), &json!({})).await;
+        }
+        assert_eq!(root.post("/threads/search", json!({})).await, json!([]));
+    }
+    while !root.text_of(Method::GET, "/metrics", &json!({})).await.1.contains("deepagents_runs_open 0") {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(root.post("/threads/search", json!({})).await, json!([]), "none has come back");
+}

@@ -1,81 +1,15 @@
 //! The history of a thread in pages: its content and its cost.
 
-use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
+use deepagents::Journal;
 use deepagents::models::scripted::Turn;
-use deepagents::{Journal, MemoryJournal};
-use deepagents_core::journal::{
-    Appended, Claim, Fence, JournalError, Loaded, LogEntry, LogPosition, Record, Snapshot, Threads,
-};
 use deepagents_core::store::MemoryStore;
-use futures_core::future::BoxFuture;
 use serde_json::{Value, json};
 
+use crate::counted::Counted;
 use crate::support::{agent, say, serve, serve_on};
-
-/// A journal that counts the entries it returns, and the claims.
-#[derive(Default)]
-struct Counted {
-    inner: MemoryJournal,
-    entries: AtomicU64,
-    claims: AtomicU64,
-}
-
-impl Counted {
-    fn count(&self, entries: &[LogEntry]) {
-        self.entries.fetch_add(entries.len() as u64, Ordering::Relaxed);
-    }
-}
-
-type Done<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
-
-impl Journal for Counted {
-    fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> Done<'a, Fence> {
-        self.claims.fetch_add(1, Ordering::Relaxed);
-        self.inner.claim(thread, claim)
-    }
-    fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> Done<'a, ()> {
-        self.inner.renew(thread, fence, lease)
-    }
-    fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> Done<'a, ()> {
-        self.inner.release(thread, fence)
-    }
-    fn append<'a>(
-        &'a self,
-        thread: &'a str,
-        fence: Fence,
-        at: LogPosition,
-        records: Vec<Record>,
-    ) -> Done<'a, Appended> {
-        self.inner.append(thread, fence, at, records)
-    }
-    fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> Done<'a, Loaded> {
-        Box::pin(async move {
-            let loaded = self.inner.load(thread, at).await?;
-            self.count(&loaded.entries);
-            Ok(loaded)
-        })
-    }
-    fn read<'a>(&'a self, thread: &'a str, positions: Range<LogPosition>) -> Done<'a, Vec<LogEntry>> {
-        Box::pin(async move {
-            let entries = self.inner.read(thread, positions).await?;
-            self.count(&entries);
-            Ok(entries)
-        })
-    }
-    fn put_snapshot<'a>(&'a self, thread: &'a str, fence: Fence, snapshot: Snapshot) -> Done<'a, u64> {
-        self.inner.put_snapshot(thread, fence, snapshot)
-    }
-    fn threads(&self) -> &dyn Threads {
-        self.inner.threads()
-    }
-    fn storage(&self) -> Done<'_, Option<String>> {
-        self.inner.storage()
-    }
-}
 
 #[tokio::test]
 async fn a_page_of_a_history_reads_the_log_once_however_many_states_it_has() {

@@ -11,6 +11,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use crate::counted::Counted;
 use crate::support::{Client, Nothing, roles, say, serve, serve_on};
 
 fn list() -> Turn {
@@ -281,4 +282,67 @@ async fn what_a_run_that_was_rolled_back_has_said_is_in_no_state_of_the_thread()
         assert_eq!(pair[0]["parent_checkpoint"], pair[1]["checkpoint"]);
         assert_eq!(pair[0]["metadata"]["step"].as_i64().unwrap(), pair[1]["metadata"]["step"].as_i64().unwrap() + 1);
     }
+}
+
+/// A call with the id that many providers give in each turn.
+fn same(name: &str, args: Value) -> Turn {
+    Turn::calls([("call_0", name, args)])
+}
+
+#[tokio::test]
+async fn a_call_with_the_id_of_an_earlier_one_waits_for_a_result_of_its_own() {
+    let ls = || same("ls", json!({"path": "/"}));
+    let client = serve(vec![ls(), Turn::text("One."), ls(), ls(), Turn::text("Two.")]).await;
+    let id = client.thread().await;
+    let wait = format!("/threads/{id}/runs/wait");
+    client.post(&wait, say("look")).await;
+    let mut body = say("look again");
+    body["interrupt_after"] = json!(["model"]);
+    client.post(&wait, body).await;
+    let (state, thread) = seen(&client, &id).await;
+    assert_eq!((&state["next"], &thread["status"]), (&json!(["tools"]), &json!("interrupted")), "{state}");
+    // An answer by hand that makes a call of the same id, with its result, has none for the one before it.
+    let by_hand = json!({"messages": [
+        {"role": "assistant", "content": "", "tool_calls": [{"id": "call_0", "name": "ls", "args": {"path": "/"}}]},
+        {"role": "tool", "tool_call_id": "call_0", "name": "ls", "content": "nothing"},
+        {"role": "assistant", "content": "By hand."},
+    ]});
+    client.post(&format!("/threads/{id}/state"), json!({"values": by_hand, "as_node": "model"})).await;
+    let (state, _) = seen(&client, &id).await;
+    let all = ["human", "ai", "tool", "ai", "human", "ai", "tool", "ai", "tool", "ai"];
+    assert_eq!(roles(&state["values"]), all, "{state}");
+}
+
+#[tokio::test]
+async fn a_conversation_is_resolved_where_the_waiting_call_has_the_id_of_an_earlier_one() {
+    let turns = vec![same("ls", json!({"path": "/"})), Turn::text("One."), same("book", json!({"city": "Oslo"}))];
+    let client = serve(turns).await;
+    let id = client.thread().await;
+    let wait = format!("/threads/{id}/runs/wait");
+    client.post(&wait, say("look")).await;
+    client.post(&wait, say("book")).await;
+    client.post(&wait, json!({"assistant_id": "agent", "command": {"goto": "__end__"}})).await;
+    let (state, thread) = seen(&client, &id).await;
+    let all = ["human", "ai", "tool", "ai", "human", "ai", "tool"];
+    assert_eq!((roles(&state["values"]), &thread["status"]), (all.map(str::to_owned).to_vec(), &json!("idle")));
+}
+
+#[tokio::test]
+async fn a_thread_that_was_made_for_a_run_goes_with_it_also_where_that_fails_at_first() {
+    let journal = Arc::new(Counted::default());
+    let work = tool_fn("work", "Works.", |_: Nothing, _cx| async {
+        std::future::pending::<()>().await;
+        Ok(String::new())
+    });
+    let model = ScriptedModel::new([Turn::call("work", json!({}))]);
+    let agent = DeepAgent::builder().model(model).journal(journal.clone()).tool(work).build().unwrap();
+    let client = serve_on(agent, journal.clone(), Arc::new(MemoryStore::default())).await;
+    let made = client.post("/runs", say("go")).await;
+    let (thread, run) = (made["thread_id"].as_str().unwrap(), made["run_id"].as_str().unwrap());
+    while client.get(&format!("/threads/{thread}/runs/{run}")).await["status"] != "running" {
+        tokio::task::yield_now().await;
+    }
+    journal.stuck.store(1, Ordering::Relaxed);
+    client.post(&format!("/threads/{thread}/runs/{run}/cancel?wait=1&action=rollback"), json!({})).await;
+    assert_eq!(client.post("/threads/search", json!({})).await, json!([]));
 }

@@ -1,14 +1,16 @@
 //! Threads that expire some time after their last use.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use deepagents::models::scripted::Turn;
 use deepagents::{Journal, MemoryJournal};
 use deepagents_core::store::{MemoryStore, Store};
+use deepagents_server::Server;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{Client, agent, say, serve_on};
+use crate::support::{Client, agent, run, say, serve_on};
 
 fn place() -> [String; 2] {
     ["deepagents-server", "ttl"].map(str::to_owned)
@@ -161,6 +163,45 @@ async fn a_thread_with_a_run_that_another_server_is_to_make_does_not_end() {
         tokio::task::yield_now().await;
     }
     assert!(is_there(&second, &thread).await);
+}
+
+#[tokio::test]
+async fn a_run_whose_agent_no_server_has_any_more_fails_and_keeps_its_thread_from_its_end_no_longer() {
+    let world = World::new();
+    let server = |names: &[&str]| {
+        let server = Server::new(world.journal.clone(), world.store.clone()).lease(Duration::from_millis(100));
+        names.iter().fold(server, |server, name| server.agent(*name, agent(vec![], world.journal.clone())).unwrap())
+    };
+    let (first, end, serving) = run(server(&["agent", "elsewhere", "gone"])).await;
+    let mut runs = Vec::new();
+    for agent in ["elsewhere", "gone"] {
+        let thread = world.thread(&first, 5.0).await;
+        let due = json!({"assistant_id": agent, "input": say("hi")["input"], "after_seconds": 1});
+        let made = first.post(&format!("/threads/{thread}/runs"), due).await;
+        runs.push((thread, made["run_id"].as_str().unwrap().to_owned()));
+    }
+    end.send(()).unwrap();
+    serving.await.unwrap();
+    let announced = ["deepagents-server", "agents"].map(str::to_owned);
+    world.store.put(&announced, "another-process", json!(["elsewhere"])).await.unwrap();
+    let (second, _end, _serving) = run(server(&["agent"])).await;
+    let status = async |(thread, run): &(String, String)| {
+        second.get(&format!("/threads/{thread}/runs/{run}")).await["status"].as_str().unwrap().to_owned()
+    };
+    while status(&runs[1]).await != "error" {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(status(&runs[0]).await, "pending", "the process that has its agent makes it");
+    for (thread, _) in &runs {
+        world.ends(thread, json!("2026-01-01T00:00:00Z")).await;
+    }
+    let mut cron = say("hi");
+    cron["schedule"] = json!("0 5 1 1 *");
+    second.post("/runs/crons", cron).await;
+    while is_there(&second, &runs[1].0).await {
+        tokio::task::yield_now().await;
+    }
+    assert!(is_there(&second, &runs[0].0).await);
 }
 
 #[tokio::test]

@@ -80,7 +80,9 @@ macro_rules! journal_suite {
                 threads_are_found_by_metadata
                 threads_are_found_by_status_and_prefix
                 threads_are_listed_in_pages
+                threads_are_listed_in_every_order_from_any_place
                 metadata_is_merged_and_null_removes
+                metadata_of_a_thread_that_is_not_there_is_not_changed
                 metadata_that_could_not_be_read_again_is_refused
                 a_thread_may_begin_with_metadata
                 the_status_follows_the_runs

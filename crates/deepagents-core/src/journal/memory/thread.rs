@@ -61,8 +61,9 @@ impl Thread {
         self.info.end
     }
 
-    pub(super) fn updated_at(&self) -> Timestamp {
-        self.info.updated_at
+    /// What listings are sorted by; it has no owner.
+    pub(super) fn as_listed(&self) -> &ThreadInfo {
+        &self.info
     }
 
     pub(super) fn info(&self, now: Timestamp) -> ThreadInfo {

@@ -217,6 +217,15 @@ impl Threads for FaultyJournal {
         Box::pin(self.call("set_metadata", true, work))
     }
 
+    fn update_metadata<'a>(
+        &'a self,
+        thread: &'a str,
+        metadata: Map<String, Value>,
+    ) -> BoxFuture<'a, Result<(), JournalError>> {
+        let work = async move { self.world.journal.threads().update_metadata(thread, metadata).await };
+        Box::pin(self.call("update_metadata", true, work))
+    }
+
     fn set_parent<'a>(&'a self, thread: &'a str, parent: Option<&'a str>) -> BoxFuture<'a, Result<(), JournalError>> {
         let work = async move { self.world.journal.threads().set_parent(thread, parent).await };
         Box::pin(self.call("set_parent", true, work))

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use deepagents_core::env::Clock;
-use deepagents_core::journal::{Claim, JournalError, Record, RunStatus, ThreadQuery};
+use deepagents_core::journal::{Claim, JournalError, Record, RunStatus, SortDirection, ThreadQuery, ThreadSort};
 use deepagents_core::run::FinishReason;
 use serde_json::{Map, Value, json};
 
@@ -116,6 +116,58 @@ pub async fn threads_are_listed_in_pages(journal: Any, clock: TestClock) {
     assert!(ids(&journal, page(0, 0)).await.is_empty());
 }
 
+/// By each of what can be sorted by, from both ends, a page after the other; the same for a thread's children, which
+/// other indexes find.
+pub async fn threads_are_listed_in_every_order_from_any_place(journal: Any, clock: TestClock) {
+    // Begun in the order of their names but for the last one, several at once; changed last in another order.
+    let names = ["p/b", "p/c", "p/d", "p/e", "p/a"];
+    journal.threads().set_metadata("p", map(json!({"root": true}))).await.unwrap();
+    for parent in [None, Some("p")] {
+        let name = |name: &str| if parent.is_some() { name.to_owned() } else { name.replacen("p/", "t", 1) };
+        for (nth, thread) in names.iter().map(|each| name(each)).enumerate() {
+            if nth != 2 {
+                clock.pass(minute());
+            }
+            journal.threads().set_metadata(&thread, map(json!({"n": nth}))).await.unwrap();
+            journal.threads().set_parent(&thread, parent).await.unwrap();
+        }
+        for thread in ["p/d", "p/b", "p/e"] {
+            clock.pass(minute() / 3);
+            write(&journal, &name(thread), vec![step(1)]).await;
+        }
+        let query = || match parent {
+            Some(parent) => ThreadQuery::default().parent(parent),
+            None => ThreadQuery::default().prefix("t"),
+        };
+        for (sort, direction, expected) in [
+            (ThreadSort::CreatedAt, SortDirection::Ascending, ["p/b", "p/c", "p/d", "p/e", "p/a"]),
+            (ThreadSort::CreatedAt, SortDirection::Descending, ["p/a", "p/e", "p/c", "p/d", "p/b"]),
+            (ThreadSort::UpdatedAt, SortDirection::Ascending, ["p/c", "p/a", "p/d", "p/b", "p/e"]),
+            (ThreadSort::UpdatedAt, SortDirection::Descending, ["p/e", "p/b", "p/d", "p/a", "p/c"]),
+            (ThreadSort::Id, SortDirection::Ascending, ["p/a", "p/b", "p/c", "p/d", "p/e"]),
+            (ThreadSort::Id, SortDirection::Descending, ["p/e", "p/d", "p/c", "p/b", "p/a"]),
+        ] {
+            let query = || query().sorted(sort, direction);
+            let expected = expected.map(name);
+            assert_eq!(ids(&journal, query()).await, expected, "{sort:?} {direction:?}");
+            for size in [1, 2, 4] {
+                let mut found = Vec::new();
+                let mut page = query().limit(size);
+                while let listed = journal.threads().list(&page).await.unwrap()
+                    && let Some(last) = listed.last()
+                {
+                    page = page.after(last);
+                    found.extend(listed.into_iter().map(|thread| thread.id));
+                }
+                assert_eq!(found, expected, "{sort:?} {direction:?} by {size}");
+            }
+        }
+    }
+    let last = journal.threads().get("tb").await.unwrap().unwrap();
+    let behind = ThreadQuery::default().prefix("t").metadata("n", 4).after(&last);
+    assert_eq!(ids(&journal, behind).await, ["ta"], "metadata counts behind the place too");
+}
+
 /// Other keys are unchanged.
 pub async fn metadata_is_merged_and_null_removes(journal: Any, _: TestClock) {
     write(&journal, "t", vec![step(1)]).await;
@@ -124,6 +176,20 @@ pub async fn metadata_is_merged_and_null_removes(journal: Any, _: TestClock) {
     }
     let info = journal.threads().get("t").await.unwrap().unwrap();
     assert_eq!(Value::Object(info.metadata), json!({"b": {"y": 2}, "c": "\u{0}"}));
+}
+
+/// Whoever changes what a thread has does not begin one.
+pub async fn metadata_of_a_thread_that_is_not_there_is_not_changed(journal: Any, _: TestClock) {
+    let changed = journal.threads().update_metadata("t", map(json!({"user": "ada"}))).await;
+    assert!(matches!(changed, Err(JournalError::NotFound { thread }) if thread == "t"));
+    assert!(ids(&journal, ThreadQuery::default()).await.is_empty());
+    journal.threads().set_metadata("t", map(json!({"user": "ada", "n": 1}))).await.unwrap();
+    journal.threads().update_metadata("t", map(json!({"n": null, "m": 2}))).await.unwrap();
+    let info = journal.threads().get("t").await.unwrap().unwrap();
+    assert_eq!(Value::Object(info.metadata), json!({"user": "ada", "m": 2}));
+    journal.threads().delete("t").await.unwrap();
+    assert!(journal.threads().update_metadata("t", map(json!({"m": 3}))).await.is_err());
+    assert!(journal.threads().get("t").await.unwrap().is_none());
 }
 
 /// Metadata may be set before the first run.

@@ -1,5 +1,7 @@
 //! The store routes for clients.
 
+mod filter;
+
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{post, put};
 use axum::{Json, Router};
-use deepagents_core::store::{Comparison, Expected, Filter, Item, NamespaceQuery, Query, StoreError, Write};
+use deepagents_core::store::{Expected, Item, NamespaceQuery, Query, StoreError, Write};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -74,7 +76,7 @@ struct PutItem {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected true, false, or a list of fields")]
 enum Index {
     Switch(#[allow(dead_code, reason = "as above")] bool),
     Fields(#[allow(dead_code, reason = "as above")] Vec<String>),
@@ -160,11 +162,7 @@ async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result
     if words.is_empty() {
         (query.limit, query.offset) = (limit, offset);
     }
-    match body.filter.unwrap_or_default() {
-        Value::Null => {}
-        Value::Object(filter) => filter.into_iter().try_for_each(|(field, wanted)| want(&mut query, field, wanted))?,
-        other => return Err(ApiError::invalid(format!("`filter` must be an object of fields, not {}", kind(&other)))),
-    }
+    filter::read(&mut query, body.filter.unwrap_or_default())?;
     let found = app.store.search(&below(&body.namespace_prefix.unwrap_or_default()), &query).await?;
     let mut scored: Vec<(Option<f64>, Item)> = found.into_iter().map(|item| (score(&item, &words), item)).collect();
     if !words.is_empty() {
@@ -185,59 +183,6 @@ async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result
     Ok(Json(json!({"items": items.collect::<Vec<_>>()})))
 }
 
-/// Adds the conditions for one field to a query.
-fn want(query: &mut Query, field: String, wanted: Value) -> Result<()> {
-    match wanted {
-        Value::Object(tests) if tests.keys().any(|key| key.starts_with('$')) => {
-            for (word, value) in tests {
-                let is = comparison(&field, &word, value)?;
-                query.filters.push(Filter::new(field.clone(), is));
-            }
-        }
-        Value::Object(inner) if inner.values().any(compares) => {
-            for (name, wanted) in inner {
-                want(query, format!("{field}.{name}"), wanted)?;
-            }
-        }
-        Value::Array(list) if list.iter().any(compares) => {
-            return Err(ApiError::invalid(format!(
-                "`filter` cannot compare inside the list of `{field}`; lists are compared as a whole"
-            )));
-        }
-        // A missing field equals null, and 1.0 equals 1.
-        Value::Null => query.filters.push(Filter::new(field, Comparison::Equal(Value::Null))),
-        Value::Number(number) if number.is_f64() => {
-            query.filters.push(Filter::new(field.clone(), Comparison::AtLeast(Value::Number(number.clone()))));
-            query.filters.push(Filter::new(field, Comparison::AtMost(Value::Number(number))));
-        }
-        value => {
-            query.fields.insert(field, value);
-        }
-    }
-    Ok(())
-}
-
-/// Describes the type of a value for error messages.
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "true or false",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
-}
-
-/// Whether a value contains a comparison operator at any depth.
-fn compares(wanted: &Value) -> bool {
-    match wanted {
-        Value::Object(inner) => inner.iter().any(|(key, inner)| key.starts_with('$') || compares(inner)),
-        Value::Array(list) => list.iter().any(compares),
-        _ => false,
-    }
-}
-
 /// Returns the share of the words that an item contains, or `None` if no words are searched for.
 #[allow(clippy::cast_precision_loss, reason = "a search has few words")]
 fn score(item: &Item, words: &[String]) -> Option<f64> {
@@ -247,29 +192,6 @@ fn score(item: &Item, words: &[String]) -> Option<f64> {
     let text = format!("{} {}", item.key, item.value).to_lowercase();
     let found = words.iter().filter(|word| text.contains(word.as_str())).count();
     Some(found as f64 / words.len() as f64)
-}
-
-fn comparison(field: &str, word: &str, value: Value) -> Result<Comparison> {
-    let comparison = match word {
-        "$eq" => return Ok(Comparison::Equal(value)),
-        "$ne" => return Ok(Comparison::NotEqual(value)),
-        "$gt" => Comparison::Above,
-        "$gte" => Comparison::AtLeast,
-        "$lt" => Comparison::Below,
-        "$lte" => Comparison::AtMost,
-        other => {
-            return Err(ApiError::invalid(format!(
-                "`{other}` is not a comparison; use $eq, $ne, $gt, $gte, $lt or $lte"
-            )));
-        }
-    };
-    match value {
-        Value::Number(_) | Value::String(_) => Ok(comparison(value)),
-        other => {
-            let what = kind(&other);
-            Err(ApiError::invalid(format!("`{word}` of `{field}` takes a number or a string, not {what}")))
-        }
-    }
 }
 
 #[derive(Deserialize)]

@@ -1,0 +1,149 @@
+//! The threads that a client searches for, read from the journal as far as they are wanted.
+
+use std::collections::VecDeque;
+
+use deepagents_core::journal::{SortDirection, ThreadInfo, ThreadQuery, ThreadSort};
+use serde_json::{Map, Value};
+
+use super::page::{SortOrder, contains};
+use super::record::{Held, shown, status};
+use super::search::{Search, SortBy};
+use crate::app::App;
+use crate::auth::{OWNER, caller, owns_thread};
+use crate::error::{ApiError, Result};
+use crate::ids;
+
+/// How many threads are read at once.
+const PAGE: usize = 500;
+
+/// The threads that a search means, one after the other in the order of the journal that comes nearest to that of the
+/// search.
+pub(super) struct Matches<'a> {
+    app: &'a App,
+    search: &'a Search,
+    query: ThreadQuery,
+    /// Those that were read and not looked at.
+    read: VecDeque<ThreadInfo>,
+    /// Whether there may be more in the journal.
+    has_more: bool,
+}
+
+impl<'a> Matches<'a> {
+    /// # Errors
+    /// When what is searched for is none, or the storage fails.
+    pub(super) async fn new(app: &'a App, search: &'a Search) -> Result<Self> {
+        let mut query = ThreadQuery::default().sorted(sort(search), direction(search)).limit(PAGE);
+        query.metadata = known_to_journal(search.metadata.as_ref());
+        if let Some(caller) = caller().filter(|caller| !caller.is_admin()) {
+            query.metadata.extend([caller.mark()]);
+        }
+        let mut matches = Self { app, search, query, read: VecDeque::new(), has_more: true };
+        // An empty list does not filter.
+        if let Some(ids) = search.ids.as_ref().filter(|ids| !ids.is_empty()) {
+            matches.read = matches.named(ids).await?;
+            matches.has_more = false;
+        }
+        Ok(matches)
+    }
+
+    /// The threads of a list, each once, in the order of the search.
+    async fn named(&self, named: &[String]) -> Result<VecDeque<ThreadInfo>> {
+        let check = |id: &String| ids::check("thread ID", id);
+        let named = named.iter().map(check).collect::<Result<Vec<_>>>();
+        let mut named = named.map_err(|error| ApiError::bad_request(error.to_string()))?;
+        named.sort_unstable();
+        named.dedup();
+        let mut found = Vec::new();
+        for id in &named {
+            found.extend(self.app.journal.threads().get(id).await?);
+        }
+        found.sort_by(|a, b| self.query.compare(a, b));
+        Ok(found.into())
+    }
+
+    /// The next one; none at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<ThreadInfo>> {
+        loop {
+            while let Some(info) = self.read.pop_front() {
+                if self.is_meant(&info).await? {
+                    return Ok(Some(info));
+                }
+            }
+            if !std::mem::take(&mut self.has_more) {
+                return Ok(None);
+            }
+            let read = self.app.journal.threads().list(&self.query).await?;
+            self.has_more = read.len() == PAGE;
+            self.query.after = read.last().map(Into::into);
+            self.read = read.into();
+        }
+    }
+
+    async fn is_meant(&self, info: &ThreadInfo) -> Result<bool> {
+        let Search { metadata, status: wanted, values, .. } = self.search;
+        let is_meant = owns_thread(info)
+            && metadata.as_ref().is_none_or(|wanted| contains(&self.app.shown_metadata(info), wanted))
+            && wanted.is_none_or(|wanted| status(self.app, info, &Held::read(info)) == wanted.as_str());
+        let Some(values) = values.as_ref().filter(|values| is_meant && !values.is_empty()) else { return Ok(is_meant) };
+        let thread = shown(self.app, info, true).await?;
+        Ok(thread.get("values").and_then(Value::as_object).is_some_and(|has| contains(has, values)))
+    }
+}
+
+/// What of the metadata that are wanted a journal compares as clients do. All are looked at in the threads that it
+/// finds.
+fn known_to_journal(wanted: Option<&Map<String, Value>>) -> Map<String, Value> {
+    let is_known = |(key, value): &(&String, &Value)| (value.is_string() || value.is_boolean()) && *key != OWNER;
+    wanted.into_iter().flatten().filter(is_known).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn sort(search: &Search) -> ThreadSort {
+    match search.sort_by.unwrap_or_default() {
+        SortBy::ThreadId => ThreadSort::Id,
+        SortBy::CreatedAt => ThreadSort::CreatedAt,
+        SortBy::UpdatedAt | SortBy::StateUpdatedAt | SortBy::Status => ThreadSort::UpdatedAt,
+    }
+}
+
+fn direction(search: &Search) -> SortDirection {
+    match search.sort_order.unwrap_or_default() {
+        SortOrder::Asc => SortDirection::Ascending,
+        SortOrder::Desc => SortDirection::Descending,
+    }
+}
+
+/// The first threads that a search means, in its order, as many as are asked for at most.
+pub(super) async fn first_of(app: &App, search: &Search, most: usize) -> Result<Vec<ThreadInfo>> {
+    let mut matches = Matches::new(app, search).await?;
+    let mut found = Vec::new();
+    let rank: fn(&App, &ThreadInfo) -> String = match search.sort_by.unwrap_or_default() {
+        SortBy::ThreadId | SortBy::CreatedAt | SortBy::UpdatedAt => {
+            while found.len() < most
+                && let Some(info) = matches.next().await?
+            {
+                found.push(info);
+            }
+            return Ok(found);
+        }
+        // The server alone knows these two: all are looked at, and no more kept than are wanted.
+        SortBy::StateUpdatedAt => |_, info| Held::read(info).state_updated_at(info),
+        SortBy::Status => |app, info| status(app, info, &Held::read(info)).to_owned(),
+    };
+    let mut ranked: Vec<(String, ThreadInfo)> = Vec::new();
+    let shorten = |ranked: &mut Vec<(String, ThreadInfo)>| {
+        // Stable: those that are equal stay in the order of the journal.
+        ranked.sort_by(|(a, _), (b, _)| match direction(search) {
+            SortDirection::Ascending => a.cmp(b),
+            SortDirection::Descending => b.cmp(a),
+        });
+        ranked.truncate(most);
+    };
+    while let Some(info) = matches.next().await? {
+        ranked.push((rank(app, &info), info));
+        if ranked.len() >= most.saturating_mul(2).max(PAGE) {
+            shorten(&mut ranked);
+        }
+    }
+    shorten(&mut ranked);
+    Ok(ranked.into_iter().map(|(_, info)| info).collect())
+}
