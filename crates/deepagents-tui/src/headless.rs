@@ -7,7 +7,8 @@ use crossterm::event::{Event as TerminalEvent, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
 use tokio::sync::mpsc;
 
-use crate::app::event::{Effect, Event};
+use crate::app::effect::Effect;
+use crate::app::event::Event;
 use crate::app::{App, Overlay};
 use crate::host::{Host, Options};
 use crate::policy::Policy;

@@ -14,7 +14,8 @@ use crate::state::{MessagesChannel, Schema};
 /// abandoned branches. Excludes background agents, which have their own threads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ThreadUsage {
-    models: BTreeMap<String, Usage>,
+    /// What each answer used, by model.
+    answers: BTreeMap<String, Vec<Usage>>,
     /// Outside conversations, in runs that have ended and between runs.
     beside: Usage,
     run: RunUsage,
@@ -35,7 +36,13 @@ struct RunUsage {
 impl ThreadUsage {
     /// Iterates over the usage by model, as `provider:model`. Usage of unknown models has an empty name.
     pub fn models(&self) -> impl Iterator<Item = (&str, Usage)> {
-        self.models.iter().map(|(model, usage)| (model.as_str(), *usage))
+        self.answers.iter().map(|(model, answers)| (model.as_str(), sum(answers)))
+    }
+
+    /// What each answer used, with its model as [`models`](Self::models) names it: what it costs may depend on the size of its
+    /// prompt.
+    pub fn answers(&self) -> impl Iterator<Item = (&str, Usage)> {
+        self.answers.iter().flat_map(|(model, answers)| answers.iter().map(|usage| (model.as_str(), *usage)))
     }
 
     /// Returns the usage outside conversations, for example by judges and summaries, as far as it was recorded.
@@ -48,7 +55,7 @@ impl ThreadUsage {
     /// Returns the total.
     pub fn total(&self) -> Usage {
         let mut total = self.beside();
-        self.models.values().for_each(|usage| total += *usage);
+        self.answers.values().for_each(|answers| total += sum(answers));
         total
     }
 
@@ -96,9 +103,16 @@ impl ThreadUsage {
             return;
         }
         let model = answer.origin.as_ref().map(|origin| format!("{}:{}", origin.provider, origin.model));
-        *self.models.entry(model.unwrap_or_default()).or_default() += usage;
+        self.answers.entry(model.unwrap_or_default()).or_default().push(usage);
         self.run.answers += usage;
     }
+}
+
+fn sum(answers: &[Usage]) -> Usage {
+    answers.iter().fold(Usage::default(), |mut sum, usage| {
+        sum += *usage;
+        sum
+    })
 }
 
 impl RunUsage {

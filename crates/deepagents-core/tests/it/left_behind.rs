@@ -66,6 +66,9 @@ async fn all_that_models_have_used_is_counted_once_also_where_it_was_gone_back_b
     let third = threads.usage("t", second).await.unwrap();
     assert_eq!((third.total(), third.beside()), (using(1_113_730), using(1_003_000)));
     assert_eq!(third.models().collect::<Vec<_>>(), [("", using(110_730))]);
+    let mut answers: Vec<u64> = third.answers().map(|(_, usage)| usage.input).collect();
+    answers.sort_unstable();
+    assert_eq!(answers, [10, 20, 100, 200, 400, 50_000, 60_000]);
 }
 
 #[tokio::test]

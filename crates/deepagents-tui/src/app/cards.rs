@@ -3,7 +3,8 @@
 use super::App;
 use super::Overlay;
 use super::commands::{COMMANDS, KEYS};
-use super::event::{Choice, Choices, Effect, ListOf};
+use super::effect::{Effect, ListOf};
+use super::event::{Choice, Choices};
 use super::picker::Picker;
 use super::transcript::Item;
 use crate::key_map::Action;

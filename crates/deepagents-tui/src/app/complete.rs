@@ -1,7 +1,7 @@
 //! The completion menu.
 
 use super::App;
-use super::event::Effect;
+use super::effect::Effect;
 use super::menu::{Menu, MenuKind};
 
 impl App {

@@ -5,7 +5,8 @@ use deepagents::core::env::Timestamp;
 use deepagents::{ActionRequest, Decision, DecisionRecord};
 use serde::{Deserialize, Serialize};
 
-use super::event::{Effect, PendingApproval};
+use super::effect::Effect;
+use super::event::PendingApproval;
 use super::{App, Work};
 
 /// A decision and the question that it answers.

@@ -1,16 +1,16 @@
-//! The events that the interface receives and the effects that it requests.
+//! What the screens are told.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deepagents::core::model::ToolSpec;
 use deepagents::remembered::{CommandReach, RememberedRule};
-use deepagents::{ActionRequest, DecisionRecord, Event as RunEvent, FinishReason, Usage};
+use deepagents::{ActionRequest, Event as RunEvent, FinishReason, Usage};
 
 use super::decided::KeptDecision;
+use super::effect::{ListOf, Trusted};
 use super::transcript::{AgentWork, Item, Picture};
-use crate::host::{CommandFile, Effort, Page};
-use crate::policy::{Mode, Rule};
+use crate::host::{CommandFile, Effort};
 
 /// An event that the interface handles.
 #[derive(Debug)]
@@ -59,8 +59,10 @@ pub(crate) enum Event {
     ShellEnded { code: Option<i32> },
     /// The conversation was compacted, or why not.
     Compacted(Result<String, String>),
-    /// The cost of a sub-agent's answer.
+    /// What an answer has cost: of the agent at the empty path, or of a sub-agent.
     Cost { path: Vec<String>, dollars: f64 },
+    /// What a thread has spent by its log; the money as far as that is known.
+    Counted { thread: Option<String>, usage: Usage, dollars: Option<f64> },
     /// The messages taken back from the run, which had not received them yet.
     Retracted(Vec<String>),
     /// The transcript of a sub-agent.
@@ -75,188 +77,6 @@ pub(crate) enum Event {
     EditorClosed(Result<String, String>),
     /// Definitions or servers in the directory need the user's approval.
     Trust { of: Trusted, title: String, body: String },
-}
-
-/// An effect that the interface requests.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Effect {
-    /// Starts a run.
-    Submit {
-        text: String,
-        context: Vec<String>,
-        skills: Vec<String>,
-        /// Decisions on calls of the previous turn whose questions were left.
-        decided: Vec<(ActionRequest, DecisionRecord)>,
-    },
-    /// Sends the run a message.
-    Steer(String),
-    /// Saves the waiting messages with their thread.
-    KeepWaiting { thread: String, texts: Vec<String> },
-    /// Saves the decisions with their thread while other questions are open.
-    KeepDecided { thread: String, decided: Vec<KeptDecision> },
-    /// Takes back the messages that the run has not received yet.
-    Retract,
-    /// Cancels the run.
-    Cancel,
-    /// Resumes a run with these decisions.
-    Answer(Vec<(String, DecisionRecord)>),
-    /// Resumes an unfinished run.
-    Resume,
-    /// Resumes a run of another program here; that program loses the thread.
-    TakeOver,
-    /// Moves the run to the background.
-    SendBack,
-    /// Runs a shell command of the user.
-    Shell(String),
-    /// Stops the shell command.
-    StopShell,
-    /// Runs a shell command of the user beside the run.
-    ShellBeside(String),
-    /// Stops the shell command beside the run.
-    StopBeside,
-    /// Loads a list to choose from.
-    List(ListOf),
-    /// Opens a thread.
-    Open(String),
-    /// Starts a new thread with the next message.
-    NewThread,
-    /// Rewinds the conversation, its files, or both.
-    Rewind { position: u64, text: String, scope: RewindScope },
-    /// Rewinds to before the last message, with the files.
-    Undo,
-    /// Reverts the last undo.
-    Redo,
-    /// Loads the preview of a list entry.
-    Preview { of: ListOf, key: String },
-    /// Deletes a thread.
-    DeleteThread(String),
-    /// Loads the transcript of a sub-agent.
-    OpenSubAgent { key: String, title: String },
-    /// Renames a thread.
-    RenameThread { id: String, title: String },
-    /// Copies a thread and opens the copy.
-    ForkThread(String),
-    /// Sets the reasoning effort; `None` is the model's default.
-    SetEffort(Option<Effort>),
-    /// Removes all rules of the session.
-    ForgetRules,
-    /// Saves the key of a provider and switches to one of its models.
-    SaveKey { provider: String, key: Secret },
-    /// Quits to show the demonstration.
-    Demo,
-    /// Runs the user's command for the status line.
-    StatusLine(String),
-    /// Compacts the conversation.
-    Compact,
-    /// Switches to another model.
-    Connect(String),
-    /// Shows information that has to be loaded.
-    Show(Subject),
-    /// Exports the conversation to a file below the root.
-    Export { file: String, text: String },
-    /// Copies a text to the clipboard.
-    Copy(String),
-    /// Opens a text in the user's editor.
-    Edit(String),
-    /// Searches for files.
-    FindFiles(String),
-    /// Sets the mode.
-    SetMode(Mode),
-    /// Allows calls for the rest of the session.
-    Allow(Rule),
-    /// Allows calls in this directory permanently.
-    Remember(RememberedRule),
-    /// Approves or declines definitions or servers in the directory.
-    Trust { of: Trusted, agreed: bool },
-    /// Notifies the user by the bell, the terminal or the user's command.
-    Notify(String),
-    /// Notifies hooks that a long run is over and the agent waits for the user.
-    Idle,
-    /// Stops the program until the user resumes it.
-    Suspend,
-    /// Quits the program.
-    Quit,
-}
-
-/// What the user is asked to trust in a directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trusted {
-    /// MCP servers, which run commands.
-    Servers,
-    /// Sub-agents, skills, memory files and other definitions.
-    Definitions,
-}
-
-/// The kinds of lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ListOf {
-    Threads,
-    Checkpoints,
-    Models,
-    Efforts,
-    Themes,
-    /// The providers that accept a key.
-    Providers,
-    SubAgents,
-}
-
-/// A text that `Debug` does not print.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret(pub(crate) String);
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret")
-    }
-}
-
-/// What a rewind applies to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum RewindScope {
-    /// The conversation, and the files that the agent has changed since.
-    #[default]
-    Both,
-    /// The conversation only.
-    Conversation,
-    /// The files only.
-    Files,
-}
-
-impl RewindScope {
-    /// All scopes, the default first.
-    pub(crate) const ALL: [Self; 3] = [Self::Both, Self::Conversation, Self::Files];
-
-    /// Returns the next or the previous scope, stopping at the ends.
-    #[must_use]
-    pub(crate) fn step(self, down: bool) -> Self {
-        match (self, down) {
-            (Self::Both, true) | (Self::Files, false) => Self::Conversation,
-            (Self::Conversation, true) | (Self::Files, true) => Self::Files,
-            (Self::Conversation | Self::Both, false) => Self::Both,
-        }
-    }
-}
-
-/// Information shown on request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Subject {
-    /// The contents of the context window. `used` is the number of tokens of the last request and its answer.
-    Context {
-        used: u64,
-    },
-    /// The cost of the thread.
-    Cost,
-    /// A page of the host program.
-    Page(Page),
-    Tools,
-    Agents,
-    Skills,
-    Servers,
-    Memory,
-    Sandbox,
-    Status,
-    Diff,
-    Offers,
 }
 
 /// A list to choose from. The first entry is selected initially.
@@ -282,7 +102,6 @@ pub(crate) struct Connected {
     pub(crate) model: String,
     /// The size of the context window in tokens, if known.
     pub(crate) window: Option<u64>,
-    pub(crate) price: Option<deepagents::core::model::Price>,
     /// A description of the sandbox for commands.
     pub(crate) sandbox: String,
     pub(crate) reach: CommandReach,

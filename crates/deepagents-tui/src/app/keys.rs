@@ -1,16 +1,12 @@
 //! Key handling.
 
-use std::sync::Arc;
-
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use deepagents::Decision;
 
-use super::event::Effect;
+use super::effect::Effect;
 use super::menu::MenuKind;
-use super::pager::{Pager, Source};
 use super::pending::Asking;
 use super::question_keys::Pressed;
-use super::{App, Overlay, QueuedMessage, TWICE, TrustQuestion, Work};
+use super::{App, Overlay, QueuedMessage, TWICE, Work};
 use crate::input::Took;
 
 /// Returns the character of a key pressed with Ctrl.
@@ -72,8 +68,7 @@ impl App {
         match std::mem::take(&mut self.overlay) {
             Overlay::None => {}
             Overlay::Search { .. } => {
-                let before = std::mem::take(&mut self.before_search);
-                self.editor.restore(&before);
+                self.leave_search();
                 return Vec::new();
             }
             Overlay::Secret { .. } => {
@@ -105,102 +100,6 @@ impl App {
         }
         self.last_interrupt = Some(self.now);
         (self.hint, self.hint_ends) = (Some("press Ctrl+C again to quit".to_owned()), Some(self.now + TWICE));
-        Vec::new()
-    }
-
-    fn open_pager(&mut self) -> Vec<Effect> {
-        let pager = match self.questions.current() {
-            Some(question) => Pager::of(Source::Approval(Box::new(question.clone()))),
-            None => Pager::conversation(),
-        };
-        self.overlay = Overlay::Pager(pager);
-        Vec::new()
-    }
-
-    fn pager_key(&mut self, key: KeyEvent, mut pager: Pager) -> Vec<Effect> {
-        let page = isize::try_from(pager.room.saturating_sub(1)).unwrap_or(isize::MAX).max(1);
-        if let (Source::Together(calls), KeyCode::Char(key @ ('y' | 'n')), None) =
-            (&pager.source, key.code, control(key))
-        {
-            let decision = if key == 'y' { Decision::Approve } else { Decision::Reject { message: None } };
-            self.questions.decide_together(calls, &decision);
-            return self.answer_if_decided();
-        }
-        if let (Source::Trust(question), KeyCode::Char('y' | 'n'), None) = (&pager.source, key.code, control(key)) {
-            return self.trust_key(key, (**question).clone());
-        }
-        let is_question = matches!(pager.source, Source::Approval(_));
-        let mut by = |app: &Self, lines: isize| app.scroll(&mut pager, lines);
-        match (key.code, control(key)) {
-            (KeyCode::Esc | KeyCode::Char('q'), None) | (_, Some('o')) => {
-                // Returns to the question or list that it belongs to.
-                self.overlay = match pager.source {
-                    Source::Trust(question) => Overlay::Trust(*question),
-                    Source::Preview(picker) => Overlay::Picker(Arc::unwrap_or_clone(picker)),
-                    _ => Overlay::None,
-                };
-                return Vec::new();
-            }
-            // The keys that answer a question work here too.
-            (KeyCode::Char('y' | 'n' | 'a' | 'p' | 'e' | 'f') | KeyCode::Tab, None) if is_question => {
-                return self.question_key(key, Pressed::WhereRead).unwrap_or_default();
-            }
-            (KeyCode::PageUp, _) | (_, Some('b')) => by(self, -page),
-            (KeyCode::PageDown | KeyCode::Char(' '), _) | (_, Some('f')) => by(self, page),
-            (KeyCode::Up | KeyCode::Char('k'), _) => by(self, -1),
-            (KeyCode::Down | KeyCode::Char('j') | KeyCode::Enter, _) => by(self, 1),
-            (KeyCode::Home | KeyCode::Char('g'), _) => (pager.top, pager.at_end) = ((0, 0), false),
-            (KeyCode::End | KeyCode::Char('G'), _) => pager.at_end = true,
-            _ => {}
-        }
-        self.overlay = Overlay::Pager(pager);
-        Vec::new()
-    }
-
-    fn search_key(&mut self, key: KeyEvent, mut words: String, mut skip: usize) -> Vec<Effect> {
-        match (key.code, control(key)) {
-            (KeyCode::Esc, _) => {
-                let before = std::mem::take(&mut self.before_search);
-                self.editor.restore(&before);
-                return Vec::new();
-            }
-            (KeyCode::Enter | KeyCode::Tab | KeyCode::Right | KeyCode::End, _) => {
-                self.before_search.clear();
-                return Vec::new();
-            }
-            (_, Some('r')) | (KeyCode::Up, _) => {
-                skip += usize::from(self.history.search(&words, skip + 1).is_some());
-            }
-            (_, Some('s')) | (KeyCode::Down, _) => skip = skip.saturating_sub(1),
-            (KeyCode::Backspace, _) => {
-                words.pop();
-                skip = 0;
-            }
-            (KeyCode::Char(c), None) => {
-                words.push(c);
-                skip = 0;
-            }
-            _ => {}
-        }
-        if let Some(found) = self.history.search(&words, skip).filter(|_| !words.is_empty()) {
-            let found = found.to_owned();
-            self.editor.set(found);
-        }
-        self.overlay = Overlay::Search { words, skip };
-        Vec::new()
-    }
-
-    fn trust_key(&mut self, key: KeyEvent, question: TrustQuestion) -> Vec<Effect> {
-        let of = question.of;
-        match (key.code, control(key)) {
-            // Nothing can be approved before it is on the screen.
-            (KeyCode::Char('y'), None) if question.shown => return vec![Effect::Trust { of, agreed: true }],
-            (KeyCode::Char('n'), None) | (KeyCode::Esc, _) => return vec![Effect::Trust { of, agreed: false }],
-            (KeyCode::PageUp | KeyCode::PageDown, _) | (_, Some('o')) => {
-                self.overlay = Overlay::Pager(Pager::of(Source::Trust(Box::new(question))));
-            }
-            _ => self.overlay = Overlay::Trust(question),
-        }
         Vec::new()
     }
 
@@ -266,8 +165,7 @@ impl App {
             }
             (_, Some('g')) => return vec![Effect::Edit(self.editor.expanded())],
             (_, Some('r')) => {
-                self.before_search = self.editor.text().to_owned();
-                self.overlay = Overlay::Search { words: String::new(), skip: 0 };
+                self.begin_search();
                 return Vec::new();
             }
             (KeyCode::Tab, _) if self.work == Work::Run && !self.editor.is_empty() => return self.queue(),
@@ -337,6 +235,11 @@ impl App {
                 picker.narrow(|filter| filter.push_str(&text));
             }
             (Overlay::Secret { editor, .. }, _) => editor.insert(text.trim()),
+            (Overlay::Search { words, .. }, _) => {
+                let line = text.lines().next().unwrap_or_default().chars().filter(|c| !c.is_control());
+                let words = words.chars().chain(line).collect();
+                self.search(words, 0);
+            }
             // While an answer is being chosen, the text goes into the input.
             (Overlay::None, Asking::Respond(form)) if asked && form.takes_text() => form.paste(text),
             (Overlay::None, Asking::Reason(editor) | Asking::Change(editor)) if asked => {
@@ -350,12 +253,5 @@ impl App {
             _ => {}
         }
         Vec::new()
-    }
-
-    fn scroll(&self, pager: &mut Pager, by: isize) {
-        let columns = usize::from(self.size.0);
-        let source = pager.source.clone();
-        let (parts, part) = crate::view::parts(self, &source, columns);
-        pager.scroll(by, parts, part);
     }
 }

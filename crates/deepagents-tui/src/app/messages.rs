@@ -1,6 +1,6 @@
 //! Messages of the user: they are sent at once, wait for the current work, or return to the input.
 
-use super::event::Effect;
+use super::effect::Effect;
 use super::pending;
 use super::state::{App, Work};
 use super::transcript::Item;

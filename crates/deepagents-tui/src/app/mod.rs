@@ -7,8 +7,10 @@ mod cards;
 pub(crate) mod commands;
 mod complete;
 pub(crate) mod decided;
+pub(crate) mod effect;
 pub(crate) mod event;
 mod export;
+pub(crate) mod field;
 pub(crate) mod form;
 mod keys;
 pub(crate) mod live;
@@ -16,13 +18,17 @@ pub(crate) mod menu;
 mod messages;
 mod onboarding;
 pub(crate) mod pager;
+mod pager_keys;
 pub(crate) mod pending;
 pub(crate) mod picker;
 mod picker_keys;
 mod question_keys;
 mod run;
+mod search;
 mod slash;
+mod spending;
 mod state;
+mod status;
 mod thread;
 pub(crate) mod transcript;
 
@@ -30,10 +36,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossterm::event::Event as TerminalEvent;
-use serde_json::json;
 
 use crate::host::Effort;
-use event::{Connected, Effect, Event};
+use effect::Effect;
+use event::{Connected, Event};
 pub(crate) use messages::QueuedMessage;
 use pager::{Pager, Source};
 pub(crate) use state::{App, Overlay, SessionInfo, ShellRun, TrustQuestion, Work};
@@ -48,7 +54,9 @@ impl App {
         if self.hint_ends.is_some_and(|end| end <= self.now) {
             self.drop_hint();
         }
+        let counts = self.has_status_command && spending::is_spent_anew(&event);
         let mut effects = self.take(event);
+        effects.extend(counts.then_some(Effect::Count));
         effects.extend(self.use_next_model());
         effects.extend(self.keep_waiting());
         effects.extend(self.keep_decided());
@@ -60,26 +68,6 @@ impl App {
             }
         }
         effects
-    }
-
-    /// Returns the status as JSON for the user's status line command.
-    fn status(&self) -> String {
-        let connected = self.session.connected.as_ref();
-        let cost = connected.and_then(|connected| connected.price).map(|price| price.cost(self.session.usage));
-        json!({
-            "model": self.session.model,
-            "mode": self.mode.as_str(),
-            "directory": self.session.directory,
-            "thread": self.session.thread,
-            "context_tokens": self.session.context,
-            "context_window": connected.and_then(|connected| connected.window),
-            "input_tokens": self.session.usage.input,
-            "output_tokens": self.session.usage.output,
-            "cost": cost,
-            "busy": self.is_busy(),
-            "waits": !self.questions.is_empty(),
-        })
-        .to_string()
     }
 
     fn take(&mut self, event: Event) -> Vec<Effect> {
@@ -169,7 +157,8 @@ impl App {
                 }
                 self.give_back();
             }
-            Event::Cost { path, dollars } => self.live.cost(&path, dollars),
+            Event::Cost { path, dollars } => self.cost(&path, dollars),
+            Event::Counted { thread, usage, dollars } => self.counted(thread.as_deref(), usage, dollars),
             Event::Retracted(texts) => self.take_back(&texts),
             Event::Transcript { title, items } => {
                 self.overlay = Overlay::Pager(Pager::of(Source::Items { title, items: Arc::new(items) }));
@@ -254,7 +243,8 @@ impl App {
     }
 
     fn begin(&mut self, work: Work) {
-        (self.work, self.since, self.spent_before) = (work, self.now, self.session.usage);
+        (self.work, self.since) = (work, self.now);
+        self.spent_before = (self.session.usage, self.session.dollars.unwrap_or_default());
         self.goes_on = false;
     }
 

@@ -2,7 +2,8 @@
 
 use crossterm::event::{KeyCode, KeyEvent};
 
-use super::event::{Choice, Choices, Effect, ListOf, Secret};
+use super::effect::{Effect, ListOf, Secret};
+use super::event::{Choice, Choices};
 use super::picker::Picker;
 use super::{App, Overlay};
 use crate::input::Editor;

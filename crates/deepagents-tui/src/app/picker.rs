@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::event::{Choice, Choices, ListOf, RewindScope};
+use super::effect::{ListOf, RewindScope};
+use super::event::{Choice, Choices};
 use super::transcript::Item;
 use crate::input::Editor;
 

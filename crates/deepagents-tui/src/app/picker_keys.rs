@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crossterm::event::{KeyCode, KeyEvent};
 
-use super::event::{Choices, Effect, ListOf, RewindScope};
+use super::effect::{Effect, ListOf, RewindScope};
+use super::event::Choices;
 use super::keys::control;
 use super::pager::{Pager, Source};
 use super::picker::{Picker, Stage};

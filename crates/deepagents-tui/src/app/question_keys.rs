@@ -4,7 +4,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use deepagents::remembered::RememberedRule;
 use deepagents::{Decision, DecisionKind};
 
-use super::event::Effect;
+use super::effect::Effect;
 use super::form::{Filled, Form};
 use super::keys::control;
 use super::pager::{Pager, Source};

@@ -6,7 +6,8 @@ use deepagents::core::state::Channel;
 use deepagents::{DecisionKind, Event as RunEvent, EventKind, FinishReason};
 use serde::Deserialize;
 
-use super::event::{Effect, PendingApproval, RunEnd};
+use super::effect::Effect;
+use super::event::{PendingApproval, RunEnd};
 use super::messages::{Plan, QueuedMessage};
 use super::transcript::Item;
 use super::{App, Work};

@@ -1,7 +1,7 @@
 //! Handles Enter: slash commands, shell commands, messages.
 
 use super::commands::{Parsed, is_command, nearest, words};
-use super::event::{Effect, ListOf, Subject};
+use super::effect::{Effect, ListOf, Subject};
 use super::export::export;
 use super::pending::by_id;
 use super::transcript::Item;

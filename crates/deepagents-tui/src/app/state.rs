@@ -6,7 +6,8 @@ use deepagents::channels::Todo;
 use deepagents::{ActionRequest, DecisionRecord, Usage};
 
 use super::decided::KeptDecision;
-use super::event::{Connected, Effect, Trusted};
+use super::effect::{Effect, Trusted};
+use super::event::Connected;
 use super::live::Live;
 use super::menu::Menu;
 use super::messages::{Plan, QueuedMessage};
@@ -84,6 +85,8 @@ pub(crate) struct SessionInfo {
     pub(crate) problem: Option<String>,
     /// Tokens of all answers of the thread.
     pub(crate) usage: Usage,
+    /// The cost, as far as it is known.
+    pub(crate) dollars: Option<f64>,
     /// Tokens of the last request and its answer.
     pub(crate) context: u64,
 }
@@ -117,8 +120,8 @@ pub(crate) struct App {
     pub(crate) work: Work,
     /// When the current work began.
     pub(crate) since: Instant,
-    /// The conversation's usage at that time.
-    pub(crate) spent_before: Usage,
+    /// What the conversation had spent then, in tokens and in dollars.
+    pub(crate) spent_before: (Usage, f64),
     pub(crate) todos: Vec<Todo>,
     /// Threads with a background run.
     pub(crate) background: Vec<String>,
@@ -214,7 +217,7 @@ impl App {
             live: Live::default(),
             work: Work::Nothing,
             since: now,
-            spent_before: Usage::default(),
+            spent_before: (Usage::default(), 0.0),
             todos: Vec::new(),
             background: Vec::new(),
             waiting: Vec::new(),

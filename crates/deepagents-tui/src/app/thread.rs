@@ -1,6 +1,7 @@
 //! The displayed thread: replaced by another one, or changed by other programs.
 
-use super::event::{Effect, Opened};
+use super::effect::Effect;
+use super::event::Opened;
 use super::live::Live;
 use super::messages::{Plan, QueuedMessage, joined};
 use super::state::{App, Work};
@@ -38,6 +39,7 @@ impl App {
         self.todos = opened.todos;
         self.session.thread = opened.thread;
         (self.session.usage, self.session.context) = (opened.usage, opened.context);
+        self.session.dollars = None;
         self.questions.clear();
         self.left.clear();
         self.waiting.clear();
@@ -133,7 +135,7 @@ impl App {
         self.items.splice(from.min(sent)..sent, items);
         self.todos = opened.todos;
         (self.session.usage, self.session.context) = (opened.usage, opened.context);
-        self.spent_before = opened.usage;
+        self.spent_before.0 = opened.usage;
     }
 }
 

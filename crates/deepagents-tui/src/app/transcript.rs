@@ -141,12 +141,25 @@ pub(crate) fn items_of<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<I
 /// Like [`items_of`], but stops before the first call without a result, as the items from there on will change.
 pub(crate) fn settled_items_of<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<Item> {
     let (mut items, open) = laid_out(messages);
-    items.truncate(open.unwrap_or(usize::MAX));
+    items.truncate(open.into_iter().min().unwrap_or(usize::MAX));
     items
 }
 
-/// Converts messages to items. Also returns the index of the first call without a result.
-fn laid_out<'a>(messages: impl Iterator<Item = &'a Message>) -> (Vec<Item>, Option<usize>) {
+/// The same where nobody is left to end them: calls without a result came to nothing.
+pub(crate) fn cut_off_items_of<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<Item> {
+    let (mut items, open) = laid_out(messages);
+    for at in open {
+        match items.get_mut(at) {
+            Some(Item::Call(call)) => call.failed = true,
+            Some(Item::Agent(work)) => work.failed = true,
+            _ => {}
+        }
+    }
+    items
+}
+
+/// What is shown of messages, and where among it the calls are that have no result.
+fn laid_out<'a>(messages: impl Iterator<Item = &'a Message>) -> (Vec<Item>, Vec<usize>) {
     let mut items: Vec<Item> = Vec::new();
     // The ids and item indices of calls without a result.
     let mut open: Vec<(String, usize)> = Vec::new();
@@ -216,7 +229,7 @@ fn laid_out<'a>(messages: impl Iterator<Item = &'a Message>) -> (Vec<Item>, Opti
             });
         }
     }
-    (items, open.into_iter().map(|(_, at)| at).min())
+    (items, open.into_iter().map(|(_, at)| at).collect())
 }
 
 /// Returns a text argument of a call, or an empty string if there is none.

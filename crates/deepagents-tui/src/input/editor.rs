@@ -46,7 +46,7 @@ impl Editor {
 
     /// Replaces the text.
     pub(crate) fn set(&mut self, text: impl AsRef<str>) {
-        self.put_in_place(foreign(text.as_ref()).into_owned());
+        self.put_in_place(foreign(text.as_ref()).replace("\r\n", "\n"));
     }
 
     /// Restores an earlier [`text`](Self::text) with its placeholders.

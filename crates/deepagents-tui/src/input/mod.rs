@@ -6,6 +6,7 @@ mod keys;
 mod pastes;
 mod rows;
 mod vi;
+mod vi_changes;
 mod vi_places;
 
 pub(crate) use editor::Editor;

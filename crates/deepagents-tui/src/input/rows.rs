@@ -69,41 +69,81 @@ impl Editor {
 
     /// Returns the rows of the text at this width, and the cursor's column and row.
     pub(crate) fn rows(&self, columns: usize) -> (Vec<Row>, (usize, usize)) {
-        let columns = columns.max(2);
-        let (mut rows, mut row, mut used, mut cursor) = (Vec::new(), String::new(), 0, (0, 0));
+        let mut rows = Rows { columns: columns.max(2), rows: Vec::new(), cursor: (0, 0) };
         let mut at = 0;
-        for grapheme in self.text.graphemes(true) {
-            let mut is_here = at == self.cursor;
-            at += grapheme.len();
-            if grapheme == "\n" || grapheme == "\r\n" {
-                if is_here {
-                    cursor = (used, rows.len());
-                }
-                rows.push(Row { text: std::mem::take(&mut row) });
-                used = 0;
-                continue;
+        for line in self.text.split('\n') {
+            let here = self.cursor.checked_sub(at).filter(|here| *here <= line.len());
+            // Most of what is long is plain, and need not be looked at letter by letter.
+            if line.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
+                rows.plain(line, here);
+            } else {
+                rows.line(self, line, here);
             }
-            for piece in self.shown(grapheme) {
+            at += line.len() + 1;
+        }
+        rows.wrap_cursor();
+        (rows.rows, rows.cursor)
+    }
+}
+
+/// Rows that are being laid out.
+struct Rows {
+    columns: usize,
+    rows: Vec<Row>,
+    cursor: (usize, usize),
+}
+
+impl Rows {
+    /// A line of letters that all have one column.
+    fn plain(&mut self, line: &str, cursor: Option<usize>) {
+        let (above, full) = (self.rows.len(), line.len() / self.columns);
+        let mut rest = line;
+        while let Some((row, more)) = rest.split_at_checked(self.columns) {
+            self.rows.push(Row { text: row.to_owned() });
+            rest = more;
+        }
+        if !rest.is_empty() || line.is_empty() {
+            self.rows.push(Row { text: rest.to_owned() });
+        }
+        self.cursor = match cursor {
+            // Behind a full row, and not in one that is not there.
+            Some(end) if end == line.len() && rest.is_empty() && full > 0 => (self.columns, above + full - 1),
+            Some(at) => (at % self.columns, above + at / self.columns),
+            None => self.cursor,
+        };
+    }
+
+    /// A line of any letters.
+    fn line(&mut self, editor: &Editor, line: &str, cursor: Option<usize>) {
+        let (mut row, mut used, mut at) = (String::new(), 0, 0);
+        for grapheme in line.graphemes(true) {
+            let mut is_here = cursor == Some(at);
+            at += grapheme.len();
+            for piece in editor.shown(grapheme) {
                 let wide = width(&piece);
-                if used + wide > columns {
-                    rows.push(Row { text: std::mem::take(&mut row) });
+                if used + wide > self.columns {
+                    self.rows.push(Row { text: std::mem::take(&mut row) });
                     used = 0;
                 }
                 if std::mem::take(&mut is_here) {
-                    cursor = (used, rows.len());
+                    self.cursor = (used, self.rows.len());
                 }
                 row.push_str(&piece);
                 used += wide;
             }
         }
-        if self.cursor >= at {
-            if used >= columns {
-                rows.push(Row { text: std::mem::take(&mut row) });
-                used = 0;
-            }
-            cursor = (used, rows.len());
+        if cursor == Some(at) {
+            self.cursor = (used, self.rows.len());
         }
-        rows.push(Row { text: row });
-        (rows, cursor)
+        self.rows.push(Row { text: row });
+    }
+
+    /// A cursor behind the last row where that is full stands in another one: what is typed next comes there.
+    fn wrap_cursor(&mut self) {
+        let (x, y) = self.cursor;
+        if x >= self.columns && y + 1 == self.rows.len() {
+            self.rows.push(Row::default());
+            self.cursor = (0, y + 1);
+        }
     }
 }

@@ -3,7 +3,8 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::Editor;
-use super::vi_places::{Span, find, line_at, lines, motion, object, words_to};
+use super::vi_changes::{change_letters, join_lines};
+use super::vi_places::{Span, find, line_at, lines, motion, object};
 
 /// The vi mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,11 +27,11 @@ pub(crate) enum Took {
 }
 
 /// An operator that waits for its motion, and its count.
-type Change = (char, usize);
+pub(super) type Change = (char, usize);
 
 /// What the next character belongs to.
 #[derive(Clone, Copy, Debug)]
-enum Pending {
+pub(super) enum Pending {
     Change(Change),
     /// A command that takes a character, and the operator before it.
     Letter(char, Option<Change>),
@@ -42,14 +43,14 @@ enum Pending {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Vi {
     pub(crate) mode: ViMode,
-    pending: Option<Pending>,
-    count: Option<usize>,
+    pub(super) pending: Option<Pending>,
+    pub(super) count: Option<usize>,
     /// The last search in a line: its command and character.
     searched: Option<(char, char)>,
     /// An insertion to repeat.
     repeated: Option<Repeated>,
     /// The last text cut or copied, if it was whole lines.
-    whole_lines: Option<String>,
+    pub(super) whole_lines: Option<String>,
 }
 
 /// An insertion with a count.
@@ -64,7 +65,7 @@ struct Repeated {
 }
 
 /// Maximum count of a command.
-const MOST: usize = 1_000;
+pub(super) const MOST: usize = 1_000;
 
 impl Vi {
     /// Handles a key. In insert mode, only Esc has a vi meaning.
@@ -122,7 +123,7 @@ impl Vi {
         }
     }
 
-    fn times(&mut self) -> usize {
+    pub(super) fn times(&mut self) -> usize {
         self.count.take().unwrap_or(1)
     }
 
@@ -176,7 +177,7 @@ impl Vi {
                     return if c == 'j' { Took::Newer } else { Took::Older };
                 }
             }
-            'G' => editor.cursor_to(if counted { line_at(editor, times) } else { editor.text().len() }),
+            'G' => to_line(editor, if counted { times } else { usize::MAX }),
             'i' => self.insert(editor, here),
             'I' => self.insert(editor, editor.line_start()),
             'a' => self.insert(editor, if here == end { here } else { editor.right() }),
@@ -232,6 +233,9 @@ impl Vi {
 
     /// Inserts the last cut or copied text after or before the cursor; whole lines go below or above.
     fn put(&mut self, behind: bool, times: usize, editor: &mut Editor) {
+        if editor.killed().is_empty() && self.whole_lines.is_none() {
+            return;
+        }
         editor.keep();
         if self.whole_lines.as_deref() == Some(editor.killed()) {
             let at = if behind { editor.line_end() } else { editor.line_start() };
@@ -246,6 +250,7 @@ impl Vi {
                 }
             }
             editor.cursor_to(if behind { at + 1 } else { at });
+            to_letter(editor);
             return;
         }
         if behind && editor.cursor() != editor.line_end() {
@@ -273,11 +278,12 @@ impl Vi {
                 return;
             }
             'g' if c == 'g' => {
-                let to = if counted { line_at(editor, times) } else { 0 };
+                let number = if counted { times } else { 1 };
                 if operator.is_none() {
-                    editor.cursor_to(to);
+                    to_line(editor, number);
                     return;
                 }
+                let to = line_at(editor, number);
                 Some(lines(editor, here.min(to), here.max(to)))
             }
             'g' => None,
@@ -298,116 +304,22 @@ impl Vi {
     }
 
     /// Repeats the last search in a line, in the same or the opposite direction.
-    fn search_again(&self, c: char, times: usize, editor: &Editor) -> Option<usize> {
+    pub(super) fn search_again(&self, c: char, times: usize, editor: &Editor) -> Option<usize> {
         let (how, letter) = self.searched?;
         let other = if how.is_lowercase() { how.to_ascii_uppercase() } else { how.to_ascii_lowercase() };
         find(editor, if c == ';' { how } else { other }, letter, times)
     }
-
-    fn operate(&mut self, (operator, before): Change, c: char, editor: &mut Editor) {
-        let counted = self.count.is_some() || before > 1;
-        let times = self.times().saturating_mul(before).min(MOST);
-        let here = editor.cursor();
-        let line_below = |editor: &Editor, lines: usize| {
-            let rest = editor.text().get(here..).unwrap_or_default();
-            rest.match_indices('\n').nth(lines.saturating_sub(1)).map_or(editor.text().len(), |(at, _)| here + at + 1)
-        };
-        let span = match c {
-            _ if c == operator => {
-                let last = if times > 1 { line_below(editor, times - 1) } else { here };
-                Some(lines(editor, here, last))
-            }
-            'j' => Some(lines(editor, here, line_below(editor, times))),
-            'k' => {
-                let before = editor.before();
-                let start = before.rmatch_indices('\n').nth(times.saturating_sub(1)).map_or(0, |(at, _)| at);
-                Some(lines(editor, start, here))
-            }
-            'G' => {
-                let to = if counted { line_at(editor, times) } else { editor.text().len() };
-                Some(lines(editor, here.min(to), here.max(to)))
-            }
-            ';' | ',' => self.search_again(c, times, editor).map(|to| Span::to_found(here, to, editor)),
-            // `cw` leaves the white space after the word.
-            'w' if operator == 'c' => motion('e', times, editor).map(|to| Span::to_found(here, to, editor)),
-            'e' => motion('e', times, editor).map(|to| Span::to_found(here, to, editor)),
-            // `cW` leaves the white space after the word too.
-            'W' if operator == 'c' => words_to(c, times, editor).map(|to| {
-                let word = editor.text().get(here..to).unwrap_or_default().trim_end();
-                Span::letters(here, if word.is_empty() { to } else { here + word.len() })
-            }),
-            // Cutting the last word of a line leaves the line break.
-            'w' | 'W' => words_to(c, times, editor).map(|to| Span::letters(here, to)),
-            _ => motion(c, times, editor).map(|to| Span::letters(here.min(to), here.max(to))),
-        };
-        if span.is_none() && matches!(c, 'r' | 'm' | '\'' | '`' | '"' | 'q' | '@' | 'z' | 'Z') {
-            self.pending = Some(Pending::Unknown);
-        }
-        self.done_to(operator, span, editor);
-    }
-
-    /// Applies an operator to a span.
-    fn done_to(&mut self, operator: char, span: Option<Span>, editor: &mut Editor) {
-        let Some(Span { from, to, lines }) = span else { return };
-        let text = editor.text().get(from..to).unwrap_or_default().to_owned();
-        // Cutting nothing leaves the kill buffer unchanged.
-        if lines || !text.is_empty() {
-            self.whole_lines = lines.then(|| text.clone());
-            editor.yank(text);
-        }
-        match operator {
-            'y' => {
-                if !lines {
-                    editor.cursor_to(from);
-                }
-            }
-            'c' => {
-                editor.begin_change();
-                editor.remove(from, to);
-                editor.cursor_to(from);
-                self.mode = ViMode::Insert;
-            }
-            _ => {
-                editor.keep();
-                let (mut from, mut to) = (from, to);
-                // Whole lines are removed with a line break: their own, or the one before them.
-                if lines && to < editor.text().len() {
-                    to += 1;
-                } else if lines {
-                    from = from.saturating_sub(1);
-                }
-                editor.remove(from, to);
-                if lines {
-                    editor.cursor_to(editor.line_start());
-                }
-            }
-        }
-    }
 }
 
-/// Joins the next `times` lines to the current one.
-fn join_lines(times: usize, editor: &mut Editor) {
-    editor.keep();
-    for _ in 0..times {
-        let end = editor.line_end();
-        if end == editor.text().len() {
-            break;
-        }
-        editor.remove(end, end + 1);
-        editor.add(" ");
-        editor.cursor_to(end);
-    }
+/// Goes to the first letter of a line of this number, or of the last line.
+fn to_line(editor: &mut Editor, number: usize) {
+    editor.cursor_to(line_at(editor, number));
+    to_letter(editor);
 }
 
-/// Replaces characters of the line. The cursor ends up after them.
-fn change_letters(times: usize, editor: &mut Editor, change: impl Fn(&str) -> String) {
-    editor.keep();
-    for _ in 0..times {
-        let here = editor.cursor();
-        if here == editor.line_end() {
-            break;
-        }
-        let letter = editor.remove(here, editor.right());
-        editor.add(&change(&letter));
+/// Goes to the first letter of the line.
+pub(super) fn to_letter(editor: &mut Editor) {
+    if let Some(to) = motion('^', 1, editor) {
+        editor.cursor_to(to);
     }
 }

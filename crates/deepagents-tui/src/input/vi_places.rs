@@ -70,9 +70,13 @@ fn step(c: char, editor: &Editor) -> Option<usize> {
         'e' => word_end(editor),
         'W' => {
             let rest = editor.after().trim_start_matches(|c: char| !c.is_whitespace());
-            editor.text().len() - rest.trim_start().len()
+            over_blanks(editor, editor.text().len() - rest.len())
         }
-        'B' => editor.blank_left(),
+        'B' => {
+            let to = back_over_blanks(editor);
+            let before = editor.text().get(..to).unwrap_or_default();
+            if is_empty_line(editor, to) { to } else { before.trim_end_matches(|c: char| !c.is_whitespace()).len() }
+        }
         '0' => editor.line_start(),
         '^' => {
             let line = editor.text().get(editor.line_start()..editor.line_end()).unwrap_or_default();
@@ -102,12 +106,46 @@ fn next_word(editor: &Editor) -> usize {
     let after = editor.after();
     let rest = after.trim_start_matches(is_letter);
     let rest = if rest.len() == after.len() { after.trim_start_matches(is_mark) } else { rest };
-    editor.text().len() - rest.trim_start().len()
+    over_blanks(editor, editor.text().len() - rest.len())
+}
+
+/// Whether a line begins at a place that has nothing in it: words end there.
+fn is_empty_line(editor: &Editor, at: usize) -> bool {
+    let (before, after) = editor.text().split_at_checked(at).unwrap_or_default();
+    (before.is_empty() || before.ends_with('\n')) && (after.is_empty() || after.starts_with('\n'))
+}
+
+/// Where the blanks from a place on end, or the first empty line ahead of the cursor.
+fn over_blanks(editor: &Editor, from: usize) -> usize {
+    let rest = editor.text().get(from..).unwrap_or_default();
+    let is_end = |(at, c): &(usize, char)| {
+        let at = from + at;
+        !c.is_whitespace() || (at > editor.cursor() && is_empty_line(editor, at))
+    };
+    rest.char_indices().find(is_end).map_or(editor.text().len(), |(at, _)| from + at)
+}
+
+/// Where the blanks before the cursor begin, or the last empty line among them.
+fn back_over_blanks(editor: &Editor) -> usize {
+    let before = editor.before();
+    let blanks = before.char_indices().rev().take_while(|(_, c)| c.is_whitespace());
+    let mut begins = before.trim_end().len();
+    for (at, _) in blanks {
+        if is_empty_line(editor, at) {
+            begins = at;
+            break;
+        }
+    }
+    begins
 }
 
 /// Returns the start of the current word, or of the previous one.
 fn word_start(editor: &Editor) -> usize {
-    let before = editor.before().trim_end();
+    let to = back_over_blanks(editor);
+    if is_empty_line(editor, to) {
+        return to;
+    }
+    let before = editor.text().get(..to).unwrap_or_default();
     let word = before.trim_end_matches(is_letter);
     if word.len() < before.len() { word.len() } else { before.trim_end_matches(is_mark).len() }
 }

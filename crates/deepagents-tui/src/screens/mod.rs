@@ -16,7 +16,8 @@ use futures_util::FutureExt;
 use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc;
 
-use crate::app::event::{Effect, Event};
+use crate::app::effect::Effect;
+use crate::app::event::Event;
 use crate::app::{App, Work};
 use crate::host::{Host, Options};
 use crate::policy::Policy;

@@ -48,6 +48,11 @@ impl Session {
         });
     }
 
+    /// Whether a run of these screens goes on with a thread in the background.
+    pub(super) fn is_in_background(&self, thread: &str) -> bool {
+        self.with(|state| state.background.iter().any(|background| background.thread == thread))
+    }
+
     /// Sends the text to the background run on the open thread. Returns `false` if there is none, or it has ended.
     pub(super) fn tell_background(&self, text: &str) -> bool {
         let told = self.with(|state| {
@@ -90,12 +95,15 @@ impl Session {
     /// runs, or why one cannot be handed over.
     pub(crate) fn hand_over(&self) -> Result<usize, String> {
         let background = self.with(|state| std::mem::take(&mut state.background));
-        let count = background.len();
+        let mut result = Ok(background.len());
         for Background { thread, run, .. } in &background {
             run.suspend();
-            self.host.detach(thread, self.policy.mode())?;
+            // One that nobody goes on with is told of; the others are gone on with all the same.
+            if let Err(problem) = self.host.detach(thread, self.policy.mode()) {
+                result = result.and(Err(problem));
+            }
         }
-        Ok(count)
+        result
     }
 
     /// Suspends all runs so that any process can resume them, because the program is about to end. A run that takes
@@ -215,7 +223,7 @@ impl Session {
                 let waits = matches!(event.kind, EventKind::RunFinished { stop: FinishReason::Interrupted, .. });
                 let mut opened = if ended && !waits { of_state(&state) } else { of_state_so_far(&state) };
                 opened.thread = Some(thread.clone());
-                let is_own = this.with(|state| state.background.iter().any(|background| background.thread == thread));
+                let is_own = this.is_in_background(&thread);
                 if began && !is_own && !std::mem::replace(&mut is_said, true) {
                     opened.note = Some(WORKED_ON.to_owned());
                 }

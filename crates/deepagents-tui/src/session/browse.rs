@@ -5,7 +5,8 @@ use deepagents::middleware::subagents::GENERAL_PURPOSE;
 use deepagents::trust::TrustKind;
 
 use super::{Session, git};
-use crate::app::event::{Event, Subject, Trusted};
+use crate::app::effect::{Subject, Trusted};
+use crate::app::event::Event;
 use crate::host::{Connection, Offered, Page, Servers};
 use crate::text::shorten;
 

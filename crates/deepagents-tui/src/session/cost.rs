@@ -5,7 +5,7 @@ use deepagents::core::journal::ThreadUsage;
 use deepagents::core::model::Price;
 
 use super::Session;
-use super::run::price_of;
+use crate::app::event::Event;
 use crate::host::Connection;
 use crate::text::grouped;
 
@@ -15,12 +15,27 @@ const MOST: usize = 200;
 impl Session {
     /// Returns the token usage that the open thread's log records, with sub-agents and undone turns, and its cost.
     pub(super) async fn cost(&self) -> Result<String, String> {
+        Ok(self.total().await?.told())
+    }
+
+    /// Says what the open thread has used, for the line of the person's command.
+    pub(super) fn tell_cost(&self) {
+        let this = self.clone();
+        self.spawn(async move {
+            let thread = this.thread();
+            // A log that cannot be read says so where it is asked for.
+            let total = this.total().await.ok()?;
+            Some(Event::Counted { thread, usage: total.usage, dollars: total.known() })
+        });
+    }
+
+    async fn total(&self) -> Result<Total, String> {
         let connection = self.connection().await?;
         let mut used = Vec::new();
         for thread in self.counted_threads(&connection).await? {
             used.push(self.count(&connection, &thread).await?);
         }
-        Ok(told(&connection, &used))
+        Ok(Total::of(&connection, &used))
     }
 
     /// Returns the open thread and those of its background agents.
@@ -43,45 +58,76 @@ impl Session {
     }
 }
 
-fn told(connection: &Connection, used: &[ThreadUsage]) -> String {
-    let (mut usage, mut cost, mut unknown) = (Usage::default(), 0.0, Vec::new());
-    let mut add = |model: &str, spent: Usage| {
+/// What was spent, and the models whose price nobody knows.
+struct Total {
+    usage: Usage,
+    dollars: f64,
+    unknown: Vec<String>,
+}
+
+impl Total {
+    fn of(connection: &Connection, used: &[ThreadUsage]) -> Self {
+        let mut total = Self { usage: Usage::default(), dollars: 0.0, unknown: Vec::new() };
+        for thread in used {
+            // Each for itself: a long prompt may have prices of its own.
+            thread.answers().for_each(|(model, spent)| total.add(model, price(connection, model), spent, connection));
+            // Judges and summaries are asked of the model of the conversation, unless they were given one of their own. How long
+            // the prompt of each was is not known.
+            let usual = price(connection, "").map(|mut price| {
+                price.above = None;
+                price
+            });
+            total.add("", usual, thread.beside(), connection);
+        }
+        if total.usage == Usage::default() && connection.price.is_none() {
+            total.unknown.push(connection.model.clone());
+        }
+        total
+    }
+
+    fn add(&mut self, model: &str, price: Option<Price>, spent: Usage, connection: &Connection) {
         if spent == Usage::default() {
             return;
         }
-        usage += spent;
-        match price(connection, model) {
-            Some(price) => cost += price.cost(spent),
+        self.usage += spent;
+        match price {
+            Some(price) => self.dollars += price.cost(spent),
             None => {
                 let name = if model.is_empty() { connection.model.as_str() } else { model };
-                if !unknown.iter().any(|known| known == name) {
-                    unknown.push(name.to_owned());
+                if !self.unknown.iter().any(|known| known == name) {
+                    self.unknown.push(name.to_owned());
                 }
             }
         }
-    };
-    for thread in used {
-        thread.models().for_each(|(model, spent)| add(model, spent));
-        // Judges and summaries use the conversation's model, unless they were given their own.
-        add("", thread.beside());
     }
-    if usage == Usage::default() && connection.price.is_none() {
-        unknown.push(connection.model.clone());
+
+    /// What it cost, as far as that is known.
+    fn known(&self) -> Option<f64> {
+        (self.unknown.is_empty() || self.dollars > 0.0).then_some(self.dollars)
     }
-    let mut body = format!(
-        "in   {:>12}   ({} read from the cache)\nout  {:>12}",
-        grouped(usage.input),
-        grouped(usage.cache_read),
-        grouped(usage.output)
-    );
-    if unknown.is_empty() || cost > 0.0 {
-        body += &format!("\ncost  ${cost:.4} at list prices");
+
+    fn told(&self) -> String {
+        let mut body = format!(
+            "in   {:>12}   ({} read from the cache)\nout  {:>12}",
+            grouped(self.usage.input),
+            grouped(self.usage.cache_read),
+            grouped(self.usage.output)
+        );
+        if let Some(dollars) = self.known() {
+            body += &format!("\ncost  ${dollars:.4} at list prices");
+        }
+        if !self.unknown.is_empty() {
+            let (names, is) = (self.unknown.join(", "), if self.unknown.len() > 1 { "are" } else { "is" });
+            body += &format!("\nthe price of {names} {is} not known");
+        }
+        body
     }
-    if !unknown.is_empty() {
-        let (names, is) = (unknown.join(", "), if unknown.len() > 1 { "are" } else { "is" });
-        body += &format!("\nthe price of {names} {is} not known");
-    }
-    body
+}
+
+/// What an answer of a run has cost: of the agent at the empty path, or of a sub-agent with this model.
+pub(super) fn of_answer(connection: &Connection, path: &[String], model: Option<&str>, spent: Usage) -> Option<f64> {
+    let named = model.and_then(|model| price(connection, model));
+    Some(named.or(connection.price.filter(|_| path.is_empty()))?.cost(spent))
 }
 
 /// Returns the price of a model. Assistant messages name it with its provider; an empty name is the current model.
@@ -89,5 +135,5 @@ fn price(connection: &Connection, model: &str) -> Option<Price> {
     let name = model.split_once(':').map_or(model, |(_, name)| name);
     let is_present = model.is_empty() || connection.model == model || connection.model == name;
     let present = connection.price.filter(|_| is_present);
-    present.or_else(|| price_of(&connection.catalogue, model))
+    present.or_else(|| connection.catalogue.lookup(name)?.price)
 }

@@ -5,9 +5,11 @@
 mod background;
 mod browse;
 mod commands;
+mod connect;
 mod context;
 mod cost;
 mod decided;
+mod drive;
 mod export;
 mod files;
 mod git;
@@ -33,7 +35,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::event::{Connected, Effect, Event, ListOf};
+use crate::app::effect::{Effect, ListOf};
+use crate::app::event::Event;
 use crate::host::{Connection, Host};
 use crate::policy::Policy;
 use crate::preferences::Preferences;
@@ -148,45 +151,6 @@ impl Session {
         });
     }
 
-    /// Waits for the agent.
-    async fn connection(&self) -> Result<Connection, String> {
-        let mut slot = self.slot.subscribe();
-        let connected = slot.wait_for(Option::is_some).await.map_err(|_| "the program is ending".to_owned())?;
-        connected.clone().unwrap_or_else(|| Err("the agent is not available".to_owned()))
-    }
-
-    /// Waits for the agent. Returns an error if it has no model.
-    async fn ready(&self) -> Result<Connection, String> {
-        let connection = self.connection().await?;
-        match &connection.missing {
-            Some(problem) => Err(problem.clone()),
-            None => Ok(connection),
-        }
-    }
-
-    /// Builds the agent, with another model if one is named.
-    pub(crate) fn connect(&self, model: Option<String>) {
-        self.slot.send_replace(None);
-        let this = self.clone();
-        self.with(|state| {
-            state.asked_for += 1;
-            let (number, earlier) = (state.asked_for, state.connecting.take());
-            // Agents are built one after the other, so that the model state of the host is that of the last one.
-            state.connecting = Some(tokio::spawn(async move {
-                if let Some(earlier) = earlier {
-                    // A task that panicked has built nothing.
-                    let _ = earlier.await;
-                }
-                let made = this.host.connect(model.as_deref(), &this.policy).await;
-                let connected = connected(&made).await;
-                if this.with(|state| state.asked_for == number) {
-                    this.slot.send_replace(Some(made));
-                    this.tell(Event::Connected(connected));
-                }
-            }));
-        });
-    }
-
     /// Starts a new job with its own cancellation token. Events of the previous run are no longer shown.
     fn new_job(&self) -> CancellationToken {
         self.with(|state| {
@@ -279,6 +243,7 @@ impl Session {
             Effect::ForkThread(id) => self.fork_thread(id),
             Effect::SetEffort(effort) => self.set_effort(effort),
             Effect::ForgetRules => self.policy.forget_rules(),
+            Effect::Count => self.tell_cost(),
             Effect::Compact => self.compact(),
             Effect::Connect(model) => self.connect(Some(model)),
             Effect::Show(subject) => self.show(subject),
@@ -291,25 +256,5 @@ impl Session {
             Effect::Idle => self.idle(),
             Effect::Copy(_) | Effect::Edit(_) | Effect::Notify(_) | Effect::Suspend | Effect::Demo | Effect::Quit => {}
         }
-    }
-}
-
-/// Returns what the interface needs to know about an agent.
-async fn connected(made: &Result<Connection, String>) -> Result<Box<Connected>, String> {
-    match made {
-        Ok(Connection { missing: Some(problem), .. }) | Err(problem) => Err(problem.clone()),
-        Ok(connection) => Ok(Box::new(Connected {
-            model: connection.model.clone(),
-            window: connection.window,
-            price: connection.price,
-            sandbox: connection.sandbox.clone(),
-            reach: connection.reach.clone(),
-            shares_shell: connection.shares_shell,
-            remembered: connection.remembered.clone(),
-            skills: browse::skills(connection).await,
-            commands: connection.commands.clone(),
-            offered: connection.offered.clone(),
-            notes: connection.notes.clone(),
-        })),
     }
 }

@@ -10,7 +10,8 @@ use deepagents::rewind::{Rewind, RewindError};
 use deepagents::{Message, State};
 
 use super::Session;
-use crate::app::event::{Choice, Choices, Event, ListOf, Opened, RewindScope};
+use crate::app::effect::{ListOf, RewindScope};
+use crate::app::event::{Choice, Choices, Event, Opened};
 use crate::app::transcript::Item;
 use crate::host::Connection;
 use crate::text::{count, shorten};

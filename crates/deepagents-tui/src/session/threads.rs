@@ -8,9 +8,11 @@ use serde_json::Value;
 
 use super::Session;
 use super::background::LookFirst;
-use super::run::{is_owned, preview};
-use crate::app::event::{Choice, Choices, Event, ListOf, Opened, PendingApproval};
-use crate::app::transcript::{items_of, settled_items_of, text_arg};
+use super::drive::preview;
+use super::run::is_owned;
+use crate::app::effect::ListOf;
+use crate::app::event::{Choice, Choices, Event, Opened, PendingApproval};
+use crate::app::transcript::{cut_off_items_of, items_of, settled_items_of, text_arg};
 use crate::host::{Begin, Connection};
 use crate::policy::Mode;
 
@@ -78,7 +80,9 @@ impl Session {
         }
         self.with(|shared| (shared.thread, shared.undone) = (Some(info.id.clone()), Vec::new()));
         let note = self.unfinished(&connection, &info, &state);
-        let mut opened = of_state(&state);
+        let is_at_work = is_owned(self, &info) || self.is_in_background(&info.id);
+        // A call that is under way elsewhere is shown once it has its result.
+        let mut opened = if is_at_work { of_state_so_far(&state) } else { of_state(&state) };
         opened.thread = Some(info.id.clone());
         opened.note = note;
         opened.waiting = self.waited(&info);
@@ -89,6 +93,10 @@ impl Session {
         self.follow(&connection, info.id.clone(), LookFirst::No);
         if asked.is_some() {
             opened.questions = self.open_questions(&connection, &state).await;
+        }
+        let was_cut_off = matches!(info.status, RunStatus::Open | RunStatus::Failed) && !is_at_work;
+        if was_cut_off && opened.questions.is_empty() {
+            opened.items = cut_off_items_of(state.messages().iter().map(|message| &**message));
         }
         opened.hide_asked();
         self.fill_sub_agents(&connection, &mut opened, info.end).await;
@@ -108,7 +116,7 @@ impl Session {
 
     /// Returns the notice for a run that has not ended.
     fn unfinished(&self, _connection: &Connection, info: &ThreadInfo, state: &State) -> Option<String> {
-        if self.with(|state| state.background.iter().any(|background| background.thread == info.id)) {
+        if self.is_in_background(&info.id) {
             return Some(
                 "it continues in the background and is shown step by step; your messages are sent to it".to_owned(),
             );

@@ -8,7 +8,8 @@ use deepagents::core::journal::{LogPosition, RunStatus, SubAgentInfo};
 use serde::{Deserialize, Serialize};
 
 use super::Session;
-use crate::app::event::{Choice, Choices, Event, ListOf, Opened, PendingApproval};
+use crate::app::effect::ListOf;
+use crate::app::event::{Choice, Choices, Event, Opened, PendingApproval};
 use crate::app::transcript::{AgentWork, Item, items_of};
 use crate::host::Connection;
 use crate::text::shorten;

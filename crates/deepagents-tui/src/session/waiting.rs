@@ -108,7 +108,7 @@ impl Session {
 
     /// Returns the input saved with a thread that no one works on.
     fn kept_with<'a>(&self, info: &'a ThreadInfo, key: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
-        let is_here = self.with(|state| state.background.iter().any(|background| background.thread == info.id));
+        let is_here = self.is_in_background(&info.id);
         let kept = info.metadata.get(key).and_then(Value::as_array).filter(|_| !is_here && !is_owned(self, info));
         kept.into_iter().flatten()
     }

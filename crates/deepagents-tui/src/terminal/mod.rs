@@ -4,6 +4,7 @@ mod graphics;
 mod input;
 mod modes;
 mod output;
+mod sequences;
 mod sgr;
 mod sixel;
 mod surface;

@@ -3,7 +3,8 @@
 use deepagents::channels::TodoStatus;
 use ratatui::text::{Line, Span};
 
-use super::items::{Detail, call_title, item_lines, todo_lines};
+use super::calls::call_title;
+use super::items::{Detail, item_lines, todo_lines};
 use crate::app::live::RunningCall;
 use crate::app::{App, Work};
 use crate::duration;

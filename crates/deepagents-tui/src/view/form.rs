@@ -4,7 +4,8 @@ use ratatui::text::{Line, Span};
 
 use super::panels::{input_line, row};
 use crate::app::App;
-use crate::app::form::{FieldInput, Form};
+use crate::app::field::FieldInput;
+use crate::app::form::Form;
 use crate::key_map::Action;
 use crate::text::{clip, visible, wrap};
 
@@ -29,8 +30,9 @@ pub(super) fn form(
     let (options, selected, chosen, hint) = match &field.input {
         FieldInput::Text { editor, .. } => {
             let own = app.keys.name(Action::Editor);
-            let (input, cursor) =
-                input_line(editor, "› ", &format!("Enter goes on · {esc} back · {own} your editor"), columns, theme);
+            let hint = format!("Enter goes on · {esc} back · {own} your editor");
+            let most = rows.saturating_sub(lines.len() + 1);
+            let (input, cursor) = input_line(editor, "› ", &hint, (columns, most), theme);
             let cursor = cursor.map(|(x, y)| (x, lines.len() + y));
             lines.extend(input);
             return (lines, cursor);

@@ -51,11 +51,11 @@ pub(crate) fn live(app: &App, printer: &Printer) -> (Buffer, Option<(u16, u16)>)
         Some(input(app, columns, most_input.clamp(1, INPUT)))
     };
     let input_rows = input.as_ref().map_or(0, |input| input.lines.len());
-    // A question keeps its keys visible however long the input is.
-    let panel = if input_rows > 1 { self::panel(app, columns, room.saturating_sub(input_rows).max(1)) } else { panel };
+    // A question has its keys however much is typed, and the rows of the input where that is a part of it.
+    let panel = if input_rows != 1 { self::panel(app, columns, room.saturating_sub(input_rows).max(1)) } else { panel };
     room = room.saturating_sub(input_rows);
     let mut panel = panel.unwrap_or_default();
-    panel.lines.truncate(room);
+    panel.fit(room);
     room -= panel.lines.len();
 
     let menu = match (&app.menu, app.overlay.is_none()) {
@@ -121,9 +121,9 @@ fn input(app: &App, columns: usize, rows: usize) -> Panel {
     let theme = app.theme;
     let lead = match &app.overlay {
         Overlay::Search { words, skip } if !words.is_empty() && app.history.search(words, *skip).is_none() => {
-            format!("(search: {words}: no match) ")
+            format!("(search: {}: no match) ", visible(words))
         }
-        Overlay::Search { words, .. } => format!("(search: {words}) "),
+        Overlay::Search { words, .. } => format!("(search: {}) ", visible(words)),
         _ => "› ".to_owned(),
     };
     let lead = if columns > 8 { lead } else { String::new() };
@@ -131,8 +131,10 @@ fn input(app: &App, columns: usize, rows: usize) -> Panel {
     let (all, (x, y)) = app.editor.rows(columns.saturating_sub(indent + 1));
     let first = y.saturating_sub(rows.saturating_sub(1)).min(all.len().saturating_sub(rows));
     let shell = app.editor.text().starts_with('!');
+    // What is searched for is in sight, however long the message is that was found.
+    let led = if matches!(app.overlay, Overlay::Search { .. }) { first } else { 0 };
     let lines = all.into_iter().enumerate().skip(first).take(rows).map(|(at, row)| {
-        let lead = if at == 0 { lead.clone() } else { " ".repeat(indent) };
+        let lead = if at == led { lead.clone() } else { " ".repeat(indent) };
         let style = if shell { theme.warn } else { theme.user };
         let empty = app.editor.is_empty() && columns > 30 && app.questions.is_empty();
         let text = if empty { Span::styled(placeholder(app), theme.dim) } else { Span::raw(row.text) };

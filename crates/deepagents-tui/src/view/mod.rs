@@ -1,6 +1,7 @@
 //! Renders the state.
 
 mod at_work;
+mod calls;
 mod form;
 mod items;
 mod live;
@@ -8,13 +9,15 @@ mod panels;
 mod picker;
 mod printer;
 mod question;
+mod question_keys;
 mod screen;
 mod standing;
 
 use ratatui::buffer::Buffer;
 use ratatui::text::Line;
 
-pub(crate) use items::{Detail, call_title, item_lines};
+pub(crate) use calls::call_title;
+pub(crate) use items::{Detail, item_lines};
 pub(crate) use printer::{Printed, Printer};
 pub(crate) use screen::pager;
 

@@ -17,12 +17,25 @@ pub(crate) struct Panel {
     pub(crate) cursor: Option<(usize, usize)>,
 }
 
-/// Renders an input with a label before it and a hint below.
+impl Panel {
+    /// Leaves so many rows of it, the one with the cursor among them: a cursor that stands nowhere draws at the wrong place.
+    pub(super) fn fit(&mut self, rows: usize) {
+        let hidden = self.cursor.map_or(0, |(_, y)| (y + 1).saturating_sub(rows)).min(self.lines.len());
+        self.lines.drain(..hidden);
+        self.lines.truncate(rows);
+        self.cursor = self.cursor.filter(|_| rows > 0).map(|(x, y)| (x, y - hidden));
+    }
+}
+
+/// Rows that an input takes at most.
+const INPUT: usize = 8;
+
+/// An input of at most so many rows with words before it, and a hint below.
 pub(super) fn input_line(
     editor: &Editor,
     lead: &'static str,
     hint: &str,
-    columns: usize,
+    (columns, most): (usize, usize),
     theme: Theme,
 ) -> (Vec<Line<'static>>, Option<(usize, usize)>) {
     let room = columns.saturating_sub(lead.len()).max(4);
@@ -37,7 +50,7 @@ pub(super) fn input_line(
         })
         .collect();
     // The lines around the cursor remain visible.
-    let most = 8;
+    let most = most.clamp(1, INPUT);
     let cut = lines.len().saturating_sub(most).min(y);
     lines.drain(..cut);
     lines.truncate(most);

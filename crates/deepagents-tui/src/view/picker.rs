@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 use super::items::{Detail, item_lines};
 use super::panels::{Panel, input_line, row};
 use crate::app::App;
-use crate::app::event::{ListOf, RewindScope};
+use crate::app::effect::{ListOf, RewindScope};
 use crate::app::picker::{Picker, Stage};
 use crate::key_map::Action;
 use crate::text::{clip, visible};
@@ -71,7 +71,7 @@ pub(super) fn picker(app: &App, picker: &Picker, columns: usize, rows: usize) ->
         }
         Stage::Rename(editor) => {
             let (input, cursor) =
-                input_line(editor, "title: ", &format!("Enter saves it · {esc} back"), columns, theme);
+                input_line(editor, "title: ", &format!("Enter saves it · {esc} back"), (columns, rows), theme);
             let cursor = cursor.map(|(x, y)| (x, lines.len() + y));
             lines.extend(input);
             return Panel { lines, cursor };

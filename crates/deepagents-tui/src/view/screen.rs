@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 
 use super::live::paint;
 use super::panels::trust_keys;
-use super::question::{keys, short_keys};
+use super::question_keys::{keys, short_keys};
 use super::standing::{mode, question_waits};
 use crate::app::pager::{Pager, Source};
 use crate::app::{App, Overlay};

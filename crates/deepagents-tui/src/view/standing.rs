@@ -54,15 +54,14 @@ pub(super) fn status(app: &App, columns: usize) -> Option<Line<'static>> {
 /// Describes the output tokens since the work began, with an estimate for the current answer, and the cost of the work.
 fn spent(app: &App) -> String {
     let coming = u64::try_from((app.live.answer.len() + app.live.thinking.len()) / 4).unwrap_or(0);
-    let (now, before) = (app.session.usage, app.spent_before);
+    let (now, (before, paid)) = (app.session.usage, app.spent_before);
     let tokens = now.output.saturating_sub(before.output).saturating_add(coming);
     let mut text = String::new();
     if tokens > 0 {
         let about = if coming > 0 { "~" } else { "" };
         text += &format!(" · {about}{} tokens", grouped(tokens));
     }
-    let price = app.session.connected.as_ref().and_then(|connected| connected.price);
-    let cost = price.map(|price| price.cost(now) - price.cost(before)).filter(|cost| *cost > 0.0);
+    let cost = app.session.dollars.map(|dollars| dollars - paid).filter(|cost| *cost > 0.0);
     text + &cost.map(|cost| format!(" · ${cost:.4}")).unwrap_or_default()
 }
 

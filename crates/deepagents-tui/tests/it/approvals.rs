@@ -1,7 +1,7 @@
 //! Approvals.
 
 use deepagents::models::scripted::Turn;
-use deepagents_tui::{Begin, Mode};
+use deepagents_tui::{Begin, Headless, Mode};
 use serde_json::{Value, json};
 
 use crate::world::{World, say};
@@ -480,4 +480,29 @@ async fn what_was_decided_before_the_program_was_killed_is_not_asked_again() {
     assert!(screens.wait_for("All decided.").await && screens.wait_idle().await, "{}", screens.text());
     assert_eq!([world.has("a"), world.has("b"), world.has("c")], [false, true, false]);
     world.until_not_noted(&thread, "waiting_decisions").await;
+}
+
+#[tokio::test]
+async fn what_is_written_at_a_question_is_in_sight_on_the_smallest_screens() {
+    let calls = vec![
+        ("write_file", json!({"file_path": "/long.txt", "content": "line\n".repeat(50)})),
+        ("execute", json!({"command": format!("echo {}", "x".repeat(100))})),
+    ];
+    let world = World::new([Turn::calls(calls), Turn::text("Decided.")]);
+    let mut screens = world.screens(Mode::Ask);
+    screens.resize(20, 5).await;
+    say(&mut screens, "go").await;
+    assert!(screens.wait_until_live("Ctrl+O").await, "{:?}", screens.live());
+    screens.press("f").await.unwrap();
+    screens.type_text("since it is wrong, so very wrong in all ways X").await;
+    let seen = |screens: &Headless| {
+        let (_, y) = screens.cursor().unwrap();
+        screens.live()[usize::from(y)].clone()
+    };
+    assert!(seen(&screens).contains('X'), "{:?}", screens.live());
+    screens.press("enter").await.unwrap();
+    assert!(screens.wait_until_live("echo").await, "{:?}", screens.live());
+    screens.press("e").await.unwrap();
+    screens.type_text(" Q").await;
+    assert!(seen(&screens).contains('Q'), "{:?}", screens.live());
 }

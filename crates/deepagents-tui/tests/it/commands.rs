@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use deepagents::Usage;
-use deepagents::core::model::Price;
 use deepagents::models::scripted::Turn;
-use deepagents_tui::{Begin, Mode};
+use deepagents_tui::Mode;
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -125,41 +124,6 @@ async fn compacting_shortens_what_the_model_is_sent_and_not_what_is_read() {
     assert!(screens.wait_for("Here I am.").await);
     assert!(world.told().len() < before * 6 / 10, "{} of {before}", world.told().len());
     assert!(world.told().contains("SUMMARY") && screens.text().contains("END0"));
-}
-
-#[tokio::test]
-async fn what_a_thread_costs_is_all_that_it_has_used_whoever_used_it() {
-    let using = |input| Usage { input, output: 1, ..Usage::default() };
-    let task = json!({"subagent_type": "general-purpose", "description": "count"});
-    let long = "lorem ipsum dolor sit amet ".repeat(100);
-    let mut world = World::new([
-        Turn::call("task", task).usage(using(1_000)),
-        Turn::text("Counted.").usage(using(20_000)),
-        Turn::text("Delegated.").usage(using(300_000)),
-        Turn::text(format!("{long} END")).usage(using(4_000_000)),
-        Turn::text("Once more.").usage(using(5_000_000)),
-        Turn::text("SUMMARY").usage(using(60_000_000)),
-    ]);
-    world.price = Some(Price::new(1.0, 0.0));
-    let mut screens = world.screens(Mode::Auto);
-    say(&mut screens, "delegate").await;
-    assert!(screens.wait_for("Delegated.").await && screens.wait_idle().await, "{}", screens.text());
-    say(&mut screens, "/undo").await;
-    assert!(screens.wait_for("undone").await && screens.wait_idle().await, "{}", screens.text());
-    screens.press("ctrl-u").await.unwrap();
-    say(&mut screens, "say it").await;
-    assert!(screens.wait_for("END").await && screens.wait_idle().await, "{}", screens.text());
-    drop(screens);
-    let mut screens = world.begin(Mode::Auto, Begin::Continue);
-    assert!(screens.wait_for("END").await && screens.wait_idle().await, "{}", screens.text());
-    say(&mut screens, "/cost").await;
-    assert!(screens.wait_for("4,321,000").await && screens.text().contains("$4.3210"), "{}", screens.text());
-    say(&mut screens, "and again").await;
-    assert!(screens.wait_for("Once more.").await && screens.wait_idle().await, "{}", screens.text());
-    say(&mut screens, "/compact").await;
-    assert!(screens.wait_for("replaced with a summary").await, "{}", screens.text());
-    say(&mut screens, "/cost").await;
-    assert!(screens.wait_for("69,321,000").await && screens.text().contains("$69.3210"), "{}", screens.text());
 }
 
 #[tokio::test]

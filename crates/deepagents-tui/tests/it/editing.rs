@@ -129,6 +129,30 @@ async fn earlier_messages_come_with_ctrl_p_and_a_search_says_that_nothing_fits()
     assert!(screens.live().join("\n").contains("(search: worzz: no match)"), "{:?}", screens.live());
 }
 
+#[tokio::test]
+async fn a_search_takes_pastes_goes_back_by_letters_and_stays_in_sight() {
+    let world = answers(2);
+    let mut screens = world.screens(Mode::Ask);
+    let long = (0..15).map(|n| format!("row {n}")).collect::<Vec<_>>().join("\n");
+    for text in ["plain cafe\u{301} bar", long.as_str()] {
+        screens.event(paste(text)).await;
+        screens.press("enter").await.unwrap();
+        assert!(screens.wait_until_live("ask for something").await && screens.wait_idle().await, "{}", screens.text());
+    }
+    screens.type_text("draft").await;
+    screens.press("ctrl-r").await.unwrap();
+    screens.event(paste("e\u{301} b\nmore")).await;
+    let live = screens.live().join("\n");
+    assert!(live.contains("(search: e\u{301} b) plain cafe\u{301} bar"), "{:?}", screens.live());
+    screens.press("backspace backspace backspace").await.unwrap();
+    assert!(screens.live().join("\n").contains("(search: ) draft"), "{:?}", screens.live());
+    screens.type_text("row 3").await;
+    let live = screens.live().join("\n");
+    assert!(live.contains("(search: row 3)") && live.contains("row 14"), "what was found is longer: {live}");
+    screens.press("esc").await.unwrap();
+    assert!(input(&screens).contains("› draft"), "{}", input(&screens));
+}
+
 /// The input after keys in normal mode, with the cursor at the start of a text.
 async fn vi(text: &str, keys: &str) -> String {
     let mut world = World::new([]);
@@ -199,7 +223,7 @@ async fn vi_counts_finds_replaces_and_takes_back() {
         ("a\nb\nc\nd", "d2jp", "d|a|b|c"),
         ("ab\ncd\nef\ngh", "2jx", "ab|cd|f|gh"),
         ("ab\ncd\nef\ngh", "5jx", "ab|cd|ef|h"),
-        ("ab\ncd\nef\ngh", "G2kx", "ab|c|ef|gh"),
+        ("ab\ncd\nef\ngh", "G2kx", "ab|d|ef|gh"),
         ("a\nb\nc\nd", "2dGp", "c|a|b|d"),
         ("a\nb\nc", "3J", "a b c"),
         ("ab cd\nef\ngh", "l2Di!", "!a|gh"),
@@ -243,4 +267,35 @@ async fn a_command_takes_the_place_of_a_message_that_came_back() {
     screens.press("ctrl-c").await.unwrap();
     say(&mut screens, "/editor with these words").await;
     assert!(input(&screens).contains("› with these words"), "{}", input(&screens));
+}
+
+#[tokio::test]
+async fn vi_ends_words_at_empty_lines_joins_without_indent_and_goes_to_the_first_letter_of_a_line() {
+    let text = "one two\n\n  three\n)";
+    for (keys, expected) in [
+        ("wwiX⎋", "one two|X|  three|)"),
+        ("jjwbiX⎋", "one two|X|  three|)"),
+        ("WWiX⎋", "one two|X|  three|)"),
+        ("jjWBiX⎋", "one two|X|  three|)"),
+        ("J", "one two|  three|)"),
+        ("jJ", "one two|three|)"),
+        ("jJJ", "one two|three)"),
+        ("3J", "one two three|)"),
+    ] {
+        assert_eq!(vi(text, keys).await, expected, "{keys}");
+    }
+    let text = "  one\n  two\n  six";
+    for (keys, expected) in [
+        ("GiX⎋", "  one|  two|  Xsix"),
+        ("2GiX⎋", "  one|  Xtwo|  six"),
+        ("GggiX⎋", "  Xone|  two|  six"),
+        ("ddiX⎋", "  Xtwo|  six"),
+        ("ddpiX⎋", "  two|  Xone|  six"),
+        ("dkiX⎋", "X  one|  two|  six"),
+        ("GdjiX⎋", "  one|  two|  Xsix"),
+        ("d9jiX⎋", "X"),
+        ("piX⎋", "X  one|  two|  six"),
+    ] {
+        assert_eq!(vi(text, keys).await, expected, "{keys}");
+    }
 }

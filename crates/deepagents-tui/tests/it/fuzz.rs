@@ -104,7 +104,8 @@ fn scene() -> impl Strategy<Value = (Vec<Action>, Vec<String>, String)> {
     (prop::collection::vec(step(), 1..60), prop::collection::vec(any::<String>(), 0..12), "(\\PC|\n|[*_`#|>-]){0,400}")
 }
 
-/// Plays a scene. It must not panic or print a control character.
+/// Plays a scene; nothing of it may panic, bring a control character to the screen, or be higher than that; the cursor stands
+/// on what is drawn.
 fn play((steps, texts, answer): (Vec<Action>, Vec<String>, String)) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
@@ -114,13 +115,22 @@ fn play((steps, texts, answer): (Vec<Action>, Vec<String>, String)) {
         world.preferences.vi = steps.len().is_multiple_of(3);
         world.preferences.screen_reader = steps.len().is_multiple_of(5);
         let mut screens = world.screens(Mode::Ask);
+        let mut height = 24;
         for step in steps {
             match step {
                 Action::Key(code, modifiers) => screens.event(Event::Key(KeyEvent::new(code, modifiers))).await,
                 Action::Type(text) => screens.type_text(&text).await,
                 Action::Paste(text) => screens.event(Event::Paste(text)).await,
-                Action::Resize(columns, rows) => screens.event(Event::Resize(columns, rows)).await,
+                Action::Resize(columns, rows) => {
+                    height = usize::from(rows.max(1));
+                    screens.event(Event::Resize(columns, rows)).await;
+                }
             }
+            let (live, cursor) = (screens.live(), screens.cursor());
+            assert!(
+                live.len() <= height && cursor.is_none_or(|(_, y)| usize::from(y) < live.len()),
+                "{cursor:?} {live:?}"
+            );
             let text = screens.text();
             assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
         }

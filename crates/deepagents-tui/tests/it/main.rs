@@ -11,6 +11,7 @@
 mod approvals;
 mod cards;
 mod commands;
+mod cost;
 mod editing;
 mod forms;
 mod fuzz;

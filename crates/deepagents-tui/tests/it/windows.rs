@@ -66,6 +66,26 @@ async fn leaving_has_a_process_go_on_with_what_is_in_the_background() {
 }
 
 #[tokio::test]
+async fn a_run_that_nobody_can_go_on_with_keeps_no_other_from_going_on() {
+    let world = World::new([until("never"), until("never")]);
+    *world.not_begun.lock().unwrap() = 1;
+    let mut screens = world.screens(Mode::Auto);
+    let mut threads = Vec::new();
+    for (text, count) in [("one", "1 in the background"), ("two", "2 in the background")] {
+        say(&mut screens, text).await;
+        assert!(screens.wait_until_live("execute while").await, "{:?}", screens.live());
+        threads.extend(screens.thread());
+        screens.press("ctrl-b").await.unwrap();
+        assert!(screens.wait_until_live(count).await, "{}", screens.text());
+        assert!(screens.wait_idle().await, "{}", screens.text());
+    }
+    say(&mut screens, "/quit").await;
+    assert_eq!(*world.detached.lock().unwrap(), threads[1..]);
+    assert!(screens.text().contains("no room for another process"), "{}", screens.text());
+    std::fs::write(world.dir.path().join("never"), "").unwrap();
+}
+
+#[tokio::test]
 async fn what_one_window_does_is_seen_in_another_and_both_can_go_on() {
     let world = World::new([Turn::text("First."), Turn::text("Second."), Turn::text("Third.")]);
     let mut one = world.screens(Mode::Ask);
@@ -149,6 +169,36 @@ async fn a_call_that_waits_in_another_window_is_not_shown_as_done() {
     let text = two.text();
     assert!(!text.contains("has finished its turn") && !text.contains("✓ write_file"), "{text}");
     assert!(!text.contains("● write_file"), "{text}");
+}
+
+#[tokio::test]
+async fn a_call_under_way_elsewhere_is_shown_with_what_comes_of_it() {
+    let mut world = World::new([until("go"), Turn::text("Waited for it.")]);
+    world.is_gone = false;
+    let mut one = world.screens(Mode::Auto);
+    say(&mut one, "wait for go").await;
+    assert!(one.wait_until_live("execute while").await, "{:?}", one.live());
+    let mut two = world.begin(Mode::Auto, Begin::Continue);
+    assert!(two.wait_for("another program is working on this thread").await, "{}", two.text());
+    assert!(!two.text().contains("execute while"), "it has not ended: {}", two.text());
+    std::fs::write(world.dir.path().join("go"), "").unwrap();
+    assert!(one.wait_for("Waited for it.").await && one.wait_idle().await, "{}", one.text());
+    assert!(two.wait_for("Waited for it.").await, "{}", two.text());
+    assert!(two.text().contains("● execute while") && two.text().contains("[exit code 0]"), "{}", two.text());
+}
+
+#[tokio::test]
+async fn a_call_that_was_cut_off_is_not_shown_as_done() {
+    let world = World::new([until("never")]);
+    let mut screens = world.screens(Mode::Auto);
+    say(&mut screens, "wait for ever").await;
+    assert!(screens.wait_until_live("execute while").await, "{:?}", screens.live());
+    // The program is killed: nobody works on the thread any more.
+    let mut after = world.begin(Mode::Auto, Begin::Continue);
+    assert!(after.wait_for("the last run was cut off during").await, "{}", after.text());
+    assert!(after.text().contains("✗ execute while"), "{}", after.text());
+    assert!(after.text().contains("it did not come to an end"), "{}", after.text());
+    std::fs::write(world.dir.path().join("never"), "").unwrap();
 }
 
 #[tokio::test]

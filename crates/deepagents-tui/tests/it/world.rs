@@ -34,6 +34,8 @@ pub(crate) struct World {
     pub(crate) onboarding: bool,
     /// The threads handed to background processes.
     pub(crate) detached: Arc<Mutex<Vec<String>>>,
+    /// How many of them cannot be begun, the first ones.
+    pub(crate) not_begun: Arc<Mutex<u32>>,
     /// Whether the agent may start background subagents.
     pub(crate) background: bool,
     /// An additional tool of the agent.
@@ -65,6 +67,7 @@ struct TestHost {
     journal: Arc<MemoryJournal>,
     threads: Mutex<u32>,
     detached: Arc<Mutex<Vec<String>>>,
+    not_begun: Arc<Mutex<u32>>,
     background: bool,
     tool: Option<Arc<dyn DynTool>>,
     price: Option<Price>,
@@ -91,6 +94,7 @@ impl World {
             preferences,
             onboarding: false,
             detached,
+            not_begun: Arc::default(),
             background: false,
             tool: None,
             price: None,
@@ -131,6 +135,7 @@ impl World {
             journal: self.journal.clone(),
             threads: Mutex::default(),
             detached: self.detached.clone(),
+            not_begun: self.not_begun.clone(),
             background: self.background,
             tool: self.tool.clone(),
             price: self.price,
@@ -330,6 +335,11 @@ impl Host for TestHost {
     }
 
     fn detach(&self, thread: &str, _mode: Mode) -> Result<(), String> {
+        let mut not_begun = self.not_begun.lock().unwrap();
+        if let Some(left) = not_begun.checked_sub(1) {
+            *not_begun = left;
+            return Err("there is no room for another process".to_owned());
+        }
         self.detached.lock().unwrap().push(thread.to_owned());
         Ok(())
     }

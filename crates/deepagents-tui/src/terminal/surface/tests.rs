@@ -1,6 +1,7 @@
 //! What a terminal shows of a surface.
 
 use proptest::prelude::*;
+use ratatui::style::Style;
 
 use super::*;
 

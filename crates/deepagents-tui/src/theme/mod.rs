@@ -1,5 +1,7 @@
 //! Colours by meaning.
 
+mod palette;
+
 use std::borrow::Cow;
 use std::str::FromStr;
 
@@ -8,6 +10,7 @@ use ratatui::style::{Color, Modifier, Style};
 use crate::preferences::{Preferences, UserTheme};
 use crate::terminal::Colours;
 use crate::text::{exact, exact_ascii};
+use palette::Palette;
 
 /// The styles of everything that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,112 +110,10 @@ const NAMES: [(&str, &str); 6] = [
     ("plain", "no colours"),
 ];
 
-/// The colours of a theme.
-#[derive(Clone, Copy)]
-struct Palette {
-    dim: Color,
-    accent: Color,
-    good: Color,
-    bad: Color,
-    warn: Color,
-    code: Color,
-    keyword: Color,
-    string: Color,
-    user: Color,
-    added_word: Color,
-    removed_word: Color,
-}
-
-impl Palette {
-    fn named(name: &str) -> Option<Self> {
-        let rgb = Color::Rgb;
-        Some(match name {
-            "dark" => Self {
-                dim: rgb(0x8a, 0x8f, 0x98),
-                accent: rgb(0x7a, 0xb8, 0xff),
-                good: rgb(0x7e, 0xc9, 0x8f),
-                bad: rgb(0xf0, 0x80, 0x80),
-                warn: rgb(0xe5, 0xc0, 0x7b),
-                code: rgb(0xd0, 0xd4, 0xdc),
-                keyword: rgb(0xc6, 0x92, 0xe9),
-                string: rgb(0xa5, 0xd6, 0xa7),
-                user: rgb(0x7a, 0xb8, 0xff),
-                added_word: rgb(0x1e, 0x4d, 0x2b),
-                removed_word: rgb(0x5c, 0x26, 0x26),
-            },
-            "light" => Self {
-                dim: rgb(0x6a, 0x6f, 0x78),
-                accent: rgb(0x0b, 0x57, 0xa4),
-                good: rgb(0x1a, 0x7f, 0x37),
-                bad: rgb(0xb3, 0x1d, 0x28),
-                warn: rgb(0x8a, 0x5a, 0x00),
-                code: rgb(0x24, 0x29, 0x2f),
-                keyword: rgb(0x7c, 0x2d, 0xb0),
-                string: rgb(0x0a, 0x6b, 0x3d),
-                user: rgb(0x0b, 0x57, 0xa4),
-                added_word: rgb(0xb7, 0xe4, 0xc4),
-                removed_word: rgb(0xff, 0xc9, 0xc9),
-            },
-            "contrast" => Self {
-                dim: Color::White,
-                accent: Color::LightCyan,
-                good: Color::LightGreen,
-                bad: Color::LightRed,
-                warn: Color::LightYellow,
-                code: Color::White,
-                keyword: Color::LightMagenta,
-                string: Color::LightGreen,
-                user: Color::LightCyan,
-                added_word: Color::Blue,
-                removed_word: Color::Red,
-            },
-            "ansi" => Self {
-                dim: Color::DarkGray,
-                accent: Color::Cyan,
-                good: Color::Green,
-                bad: Color::Red,
-                warn: Color::Yellow,
-                code: Color::Reset,
-                keyword: Color::Magenta,
-                string: Color::Green,
-                user: Color::Cyan,
-                added_word: Color::Green,
-                removed_word: Color::Red,
-            },
-            "terminal" => Self {
-                dim: Color::Reset,
-                accent: Color::Reset,
-                good: Color::Green,
-                bad: Color::Red,
-                warn: Color::Yellow,
-                code: Color::Reset,
-                keyword: Color::Reset,
-                string: Color::Reset,
-                user: Color::Reset,
-                added_word: Color::Reset,
-                removed_word: Color::Reset,
-            },
-            _ => return None,
-        })
-    }
-
-    /// Returns the colour of this role for modification.
-    fn field(&mut self, name: &str) -> Option<&mut Color> {
-        Some(match name {
-            "dim" => &mut self.dim,
-            "accent" => &mut self.accent,
-            "good" => &mut self.good,
-            "bad" => &mut self.bad,
-            "warn" => &mut self.warn,
-            "code" => &mut self.code,
-            "keyword" => &mut self.keyword,
-            "string" => &mut self.string,
-            "user" => &mut self.user,
-            "added_word" => &mut self.added_word,
-            "removed_word" => &mut self.removed_word,
-            _ => return None,
-        })
-    }
+/// A word that was changed, on a ground of this colour; where that is its own, with text and ground exchanged.
+fn word(text: Color, ground: Color) -> Style {
+    let style = Style::new().fg(text).add_modifier(Modifier::BOLD);
+    if text == ground { style.add_modifier(Modifier::REVERSED) } else { style.bg(ground) }
 }
 
 /// Returns the built-in theme of this name.
@@ -272,9 +173,9 @@ impl Theme {
             heading: fg(p.accent).add_modifier(Modifier::BOLD),
             link: fg(p.accent).add_modifier(Modifier::UNDERLINED),
             added: fg(p.good),
-            added_word: fg(p.good).bg(p.added_word).add_modifier(Modifier::BOLD),
+            added_word: word(p.good, p.added_word),
             removed: fg(p.bad),
-            removed_word: fg(p.bad).bg(p.removed_word).add_modifier(Modifier::BOLD),
+            removed_word: word(p.bad, p.removed_word),
             keyword: fg(p.keyword),
             string: fg(p.string),
             number: fg(p.warn),
@@ -285,6 +186,15 @@ impl Theme {
 
     /// Replaces colours that the terminal lacks by the nearest that it has.
     fn show_in(&mut self, colours: Colours) {
+        for style in [&mut self.added_word, &mut self.removed_word] {
+            // Sixteen have no shade that the word could stand on and still be read.
+            if let (Some(text), Some(ground)) = (style.fg, style.bg)
+                && colours.nearest(ground) != ground
+                && colours == Colours::Sixteen
+            {
+                *style = word(text, text);
+            }
+        }
         for style in [
             &mut self.dim,
             &mut self.bold,
@@ -344,3 +254,6 @@ impl Theme {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

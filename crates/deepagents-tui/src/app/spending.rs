@@ -1,0 +1,39 @@
+//! What the thread has spent, of which its log has the last word.
+
+use deepagents::Usage;
+
+use super::App;
+use super::event::Event;
+
+/// Whether the log may tell of more, or of less, than was counted, once this has happened.
+pub(super) fn is_spent_anew(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Connected(Ok(_))
+            | Event::Opened(Ok(_))
+            | Event::Watched(_)
+            | Event::Overtaken(_)
+            | Event::RunEnded(_)
+            | Event::Compacted(_)
+            | Event::BackgroundEnded { .. }
+    )
+}
+
+impl App {
+    /// An answer has cost so much.
+    pub(super) fn cost(&mut self, path: &[String], dollars: f64) {
+        *self.session.dollars.get_or_insert_default() += dollars;
+        self.live.cost(path, dollars);
+    }
+
+    /// The log of a thread was read: what it says holds, unless more is being spent just now.
+    pub(super) fn counted(&mut self, thread: Option<&str>, usage: Usage, dollars: Option<f64>) {
+        if self.session.thread.as_deref() != thread || (self.is_busy() && !self.waits) {
+            return;
+        }
+        let (before, paid) = &mut self.spent_before;
+        before.output = (before.output + usage.output).saturating_sub(self.session.usage.output);
+        *paid += dollars.unwrap_or_default() - self.session.dollars.unwrap_or_default();
+        (self.session.usage, self.session.dollars) = (usage, dollars);
+    }
+}

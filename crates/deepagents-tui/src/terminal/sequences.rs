@@ -1,0 +1,139 @@
+//! The sequences that move the cursor, set styles and write text, with what the terminal is known to be at.
+
+use ratatui::style::{Color, Style};
+use ratatui::text::Line;
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::sgr::sgr;
+use crate::text::{ascii, width};
+
+/// What is to be written, and where the cursor is then.
+#[derive(Debug)]
+pub(super) struct Sequences {
+    pub(super) columns: u16,
+    colour: bool,
+    /// Whether characters beyond ASCII are shown.
+    unicode: bool,
+    /// Where the cursor is. In a column that cannot be, what comes next is placed anew.
+    pub(super) at: (u16, u16),
+    cursor: bool,
+    style: Option<Style>,
+    bytes: Vec<u8>,
+}
+
+impl Sequences {
+    /// Those for a terminal that is so wide, whose cursor is where counting begins.
+    pub(super) fn new(columns: u16, colour: bool, unicode: bool) -> Self {
+        Self { columns, colour, unicode, at: (0, 0), cursor: true, style: None, bytes: Vec::new() }
+    }
+
+    /// Takes the pending output as one frame.
+    pub(super) fn take(&mut self) -> Vec<u8> {
+        if self.bytes.is_empty() {
+            return Vec::new();
+        }
+        self.reset_style();
+        let mut frame = Vec::with_capacity(self.bytes.len() + 16);
+        // A short update needs no synchronised output.
+        let whole = self.bytes.len() > 256;
+        if whole {
+            frame.extend_from_slice(b"\x1b[?2026h");
+        }
+        frame.append(&mut self.bytes);
+        if whole {
+            frame.extend_from_slice(b"\x1b[?2026l");
+        }
+        frame
+    }
+
+    /// Bytes as they are; where the cursor is afterwards says who sends them.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// A sign of the live area, where the cursor is.
+    pub(super) fn sign(&mut self, sign: &str) {
+        if self.unicode {
+            self.push(sign.as_bytes());
+        } else {
+            self.push(ascii(sign).as_bytes());
+        }
+        let wide = u16::try_from(width(sign)).unwrap_or(1).max(1);
+        // Terminals disagree on the width of a grapheme with several characters, so the next one is positioned
+        // explicitly.
+        let is_sure = sign.chars().nth(1).is_none();
+        self.at.0 = if is_sure { self.at.0.saturating_add(wide) } else { u16::MAX };
+    }
+
+    pub(super) fn show_cursor(&mut self, on: bool) {
+        if self.cursor != on {
+            self.cursor = on;
+            self.bytes.extend_from_slice(if on { b"\x1b[?25h" } else { b"\x1b[?25l" });
+        }
+    }
+
+    pub(super) fn line(&mut self, line: &Line<'_>) {
+        // The next column, and whether the terminal is sure to agree.
+        let (mut column, mut is_sure) = (0, true);
+        for span in &line.spans {
+            self.set_style(line.style.patch(span.style));
+            if !self.unicode {
+                self.bytes.extend(ascii(&span.content).bytes().filter(|byte| !byte.is_ascii_control()));
+                continue;
+            }
+            for sign in span.content.graphemes(true).filter(|sign| !sign.contains(char::is_control)) {
+                if !std::mem::replace(&mut is_sure, sign.chars().nth(1).is_none()) && column < self.columns {
+                    self.csi(column + 1, b'G');
+                }
+                self.bytes.extend_from_slice(sign.as_bytes());
+                column = column.saturating_add(u16::try_from(crate::text::width(sign)).unwrap_or(1));
+            }
+        }
+        self.reset_style();
+    }
+
+    pub(super) fn set_style(&mut self, style: Style) {
+        if self.style != Some(style) && !(self.style.is_none() && is_plain(style)) {
+            sgr(style, self.colour, &mut self.bytes);
+            self.style = (!is_plain(style)).then_some(style);
+        }
+    }
+
+    pub(super) fn reset_style(&mut self) {
+        if self.style.take().is_some() {
+            self.bytes.extend_from_slice(b"\x1b[0m");
+        }
+    }
+
+    pub(super) fn move_to(&mut self, x: u16, y: u16) {
+        let (from_x, from_y) = self.at;
+        if y < from_y {
+            self.up(from_y - y);
+        } else if y > from_y {
+            self.csi(y - from_y, b'B');
+        }
+        if x == 0 && (from_x != 0 || from_x >= self.columns) {
+            self.bytes.push(b'\r');
+        } else if x != from_x {
+            // An absolute column, because terminals disagree on where the cursor is after the last one.
+            self.csi(x + 1, b'G');
+        }
+        self.at = (x, y);
+    }
+
+    pub(super) fn up(&mut self, rows: u16) {
+        if rows > 0 {
+            self.csi(rows, b'A');
+        }
+    }
+
+    pub(super) fn csi(&mut self, number: u16, end: u8) {
+        self.bytes.extend_from_slice(format!("\x1b[{number}").as_bytes());
+        self.bytes.push(end);
+    }
+}
+
+fn is_plain(style: Style) -> bool {
+    let no = |color: Option<Color>| matches!(color, None | Some(Color::Reset));
+    no(style.fg) && no(style.bg) && style.add_modifier.is_empty()
+}

@@ -1,0 +1,193 @@
+//! Calls and the work of sub-agents, folded or whole.
+
+use deepagents::middleware::filesystem::exit_failure;
+use ratatui::text::{Line, Span};
+use serde_json::Value;
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::items::{Detail, dim, folded, folded_words, indented, item_lines};
+use crate::app::transcript::{AgentWork, Call, text_arg};
+use crate::duration;
+use crate::text::{count, edit_diff, grouped, hard_wrap, markdown, new_file, shorten, visible, wrap};
+use crate::theme::Theme;
+
+/// Lines shown of a folded result, at its start and at its end.
+pub(super) const HEAD: usize = 3;
+const TAIL: usize = 3;
+/// Lines shown of a folded change.
+const CHANGE: usize = 16;
+/// Lines shown of a sub-agent's folded answer.
+const ANSWER: usize = 3;
+
+/// Maximum lines of a call's title.
+const TITLE_LINES: usize = 4;
+/// Maximum characters of an argument in a call's title, and of a sub-agent's task.
+const TITLE: usize = 200;
+const TASK: usize = 300;
+
+/// The arguments that describe a call best, in order.
+const TELLING: [&str; 9] =
+    ["command", "file_path", "path", "pattern", "query", "url", "description", "name", "content"];
+
+/// Describes a call in one line.
+pub(crate) fn call_title(name: &str, args: &Value) -> String {
+    if name == "write_todos" {
+        let items = args.get("todos").and_then(Value::as_array).map_or(0, Vec::len);
+        return format!("{name} ({})", count(items as u64, "item"));
+    }
+    let arg = in_a_line(telling(args), TITLE);
+    format!("{} {arg}", visible(name)).trim_end().to_owned()
+}
+
+/// Returns the argument that describes a call best.
+fn telling(args: &Value) -> &str {
+    let named = TELLING.iter().find_map(|key| args.get(key)?.as_str());
+    named.or_else(|| args.as_object()?.values().find_map(Value::as_str)).unwrap_or_default()
+}
+
+/// Joins the lines of a text into one, with marks between them.
+fn in_a_line(text: &str, most: usize) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    shorten(&visible(&lines.join(" ⏎ ")), most)
+}
+
+/// Renders the text that a title of `most` characters shows only in part: in full, or as the number of its lines.
+fn rest_of_title(text: &str, most: usize, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
+    let text = text.trim();
+    let is_whole = text.lines().count() <= 1 && text.graphemes(true).count() <= most;
+    if is_whole {
+        return Vec::new();
+    }
+    if let Detail::Brief(key) = fold {
+        return vec![dim(&format!("  … {} in all ({key})", count(text.lines().count() as u64, "line")), theme)];
+    }
+    let room = columns.saturating_sub(2).max(2);
+    let line = |line: &str| hard_wrap(&Line::from(Span::styled(visible(line).into_owned(), theme.dim)), room, "");
+    indented(&text.lines().flat_map(line).collect::<Vec<_>>())
+}
+
+/// Renders the head of a call: a mark and its title.
+pub(super) fn titled(
+    name: &str,
+    rest: &str,
+    good: bool,
+    columns: usize,
+    (theme, fold): (Theme, Detail<'_>),
+) -> Vec<Line<'static>> {
+    let (mark, style) = match (good, theme.spoken) {
+        (true, false) => ("● ", theme.good),
+        (false, false) => ("✗ ", theme.bad),
+        (true, true) => ("Done: ", theme.good),
+        (false, true) => ("Failed: ", theme.bad),
+    };
+    let mut spans = vec![Span::styled(mark, style), Span::styled(visible(name).into_owned(), theme.bold)];
+    if !rest.is_empty() {
+        spans.push(Span::raw(format!(" {}", visible(&rest.replace('\n', " ⏎ ")))));
+    }
+    let mut lines = wrap(&Line::from(spans), columns, "    ");
+    if let Detail::Brief(key) = fold
+        && lines.len() > TITLE_LINES
+    {
+        lines.truncate(TITLE_LINES - 1);
+        lines.push(dim(&format!("    … ({key})"), theme));
+    }
+    lines
+}
+
+/// The lines of a call and its result.
+pub(super) fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
+    let title = call_title(&call.name, &call.args);
+    let (name, rest) = title.split_once(' ').unwrap_or((&title, ""));
+    let is_good = !call.failed && exit_failure(&call.name, &call.result).is_none();
+    let mut lines = titled(name, rest, is_good, columns, (theme, fold));
+    if call.name == "execute" || fold == Detail::Full {
+        lines.extend(rest_of_title(telling(&call.args), TITLE, columns, theme, fold));
+    }
+    if call.failed {
+        let text = if call.result.is_empty() { "it did not finish" } else { &call.result };
+        lines.extend(indented(&folded_words(text, columns, theme, fold, 1, 6)));
+        return lines;
+    }
+    match call.name.as_str() {
+        "edit_file" | "write_file" => lines.extend(change(call, columns, theme, fold)),
+        "write_todos" | "read_todos" if fold != Detail::Full => {}
+        "read_file" | "ls" | "glob" | "grep" if fold != Detail::Full => {
+            // Binary data has no lines; an image is rendered as its own part.
+            if !call.result.is_empty() {
+                let found = count(call.result.lines().count() as u64, "line");
+                lines.push(dim(&format!("  {found}"), theme));
+            }
+        }
+        _ => lines.extend(indented(&folded(&call.result, columns, theme, fold, HEAD, TAIL))),
+    }
+    lines
+}
+
+/// Renders the change of a file by a call.
+fn change(call: &Call, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
+    let lines = change_lines(call, theme);
+    let room = columns.saturating_sub(2).max(2);
+    let lines: Vec<Line<'static>> = lines.iter().flat_map(|line| hard_wrap(line, room, "        ")).collect();
+    let Detail::Brief(key) = fold else { return indented(&lines) };
+    if lines.len() <= CHANGE {
+        return indented(&lines);
+    }
+    let more = lines.len() - CHANGE;
+    let mut shown = indented(lines.get(..CHANGE).unwrap_or_default());
+    shown.push(dim(&format!("  … {} ({key})", count(more as u64, "more line")), theme));
+    shown
+}
+
+/// Renders the diff of a file tool's call.
+pub(crate) fn change_lines(call: &Call, theme: Theme) -> Vec<Line<'static>> {
+    match call.name.as_str() {
+        "edit_file" => {
+            let (old, new) = (text_arg(&call.args, "old_string"), text_arg(&call.args, "new_string"));
+            let all = call.args.get("replace_all").and_then(Value::as_bool).unwrap_or(false);
+            edit_diff(call.file.as_deref(), old, new, all, theme)
+        }
+        _ => {
+            let text = text_arg(&call.args, "content");
+            match call.file.as_deref() {
+                Some(file) => crate::text::diff_lines(file, text, true, theme),
+                None => new_file(text, theme),
+            }
+        }
+    }
+}
+
+/// The lines of what a sub-agent did.
+pub(super) fn agent(work: &AgentWork, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
+    let name = if work.name.is_empty() { "task" } else { &work.name };
+    let mut lines = titled(name, &in_a_line(&work.task, TASK), !work.failed, columns, (theme, fold));
+    if fold == Detail::Full {
+        lines.extend(rest_of_title(&work.task, TASK, columns, theme, fold));
+    }
+    let mut facts = Vec::new();
+    if work.calls > 0 {
+        facts.push(count(work.calls as u64, "call"));
+    }
+    if work.tokens > 0 {
+        facts.push(format!("{} tokens", grouped(work.tokens)));
+    }
+    if work.dollars > 0.0 {
+        facts.push(format!("${:.4}", work.dollars));
+    }
+    facts.extend(work.elapsed.map(duration::show));
+    if !facts.is_empty() {
+        let key = match fold {
+            Detail::Brief(key) => format!(" ({key})"),
+            Detail::Full => String::new(),
+        };
+        lines.push(dim(&format!("  {}{key}", facts.join(" · ")), theme));
+    }
+    if fold == Detail::Full {
+        for item in &work.items {
+            lines.extend(indented(&item_lines(item, columns.saturating_sub(2), theme, Detail::Full)));
+        }
+        lines.extend(indented(&markdown(&work.answer, columns.saturating_sub(2), theme)));
+        return lines;
+    }
+    lines.extend(indented(&folded_words(&work.answer, columns, theme, fold, ANSWER, 0)));
+    lines
+}
