@@ -118,7 +118,7 @@ fn end(error: &clap::Error) -> ! {
         std::process::exit(error.exit_code());
     }
     if !error.use_stderr() {
-        // Help is output like any other: that nobody reads it, or that it cannot be written, is told.
+        // Like for all other output, a closed or failing stdout sets the exit code.
         let printed = error.print().and_then(|()| io::stdout().flush());
         let printed = printed.map(|()| Exit::Done).map_err(anyhow::Error::from);
         std::process::exit(exit::report(printed).number().into());

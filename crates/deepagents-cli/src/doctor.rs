@@ -22,7 +22,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
     };
     let model = model_choice::choose(named, address, &env);
     let place = database::place(&args.database).and_then(|path| Ok((database::is_there(&path)?, path)));
-    // Where there is none, whether one can be made.
+    // If there is no database, check that one can be created.
     let place = place.and_then(|(is_there, path)| {
         if !is_there {
             database::check_new(&args.database)?;

@@ -42,12 +42,12 @@ impl Exit {
 #[error("{0}")]
 pub(crate) struct WrongUsage(pub(crate) String);
 
-/// The exit code of a command.
+/// Converts the result of a command to an exit code.
 pub(crate) fn code(result: anyhow::Result<Exit>) -> ExitCode {
     ExitCode::from(report(result).number())
 }
 
-/// How a command ends; an error becomes one message.
+/// Converts the result of a command to an `Exit`, printing an error as one message.
 pub(crate) fn report(result: anyhow::Result<Exit>) -> Exit {
     result.unwrap_or_else(|error| {
         let (exit, message) = of_error(&error);

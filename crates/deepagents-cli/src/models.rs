@@ -28,12 +28,12 @@ pub(crate) fn models(args: &ModelsArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The models of a provider, or those whose names begin with what is given, which may say their provider or gateway too,
-/// as in `anthropic:claude-sonnet-4-5`.
+/// Selects the models of a provider, or those whose names begin with the argument. The argument may include a provider
+/// or gateway, as in `anthropic:claude-sonnet-4-5`.
 struct Wanted {
     given: String,
     name: String,
-    /// The provider that is given alone.
+    /// The provider, if the argument is nothing else.
     provider: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl Wanted {
         Self { given, name, provider }
     }
 
-    /// Whether it is one of those that the provider makes. A provider may be spoken to in several ways.
+    /// Whether the wanted provider makes this model. A provider may have several names, one for each API.
     fn is_made(&self, entry: &Entry) -> bool {
         let maker = entry.provider();
         self.provider.as_deref().zip(maker).is_some_and(|(wanted, maker)| {
@@ -56,8 +56,8 @@ impl Wanted {
         })
     }
 
-    /// Those of the provider, or that are known by the beginning of their name; of a whole name, the one that it is known
-    /// by.
+    /// Returns the models that the provider makes and those whose names begin with the argument. If there are none,
+    /// returns the entry that a lookup of the name finds.
     fn entries<'a>(&self, known: &'a Catalogue) -> Vec<&'a Entry> {
         let begins = |entry: &&Entry| {
             let prefix = plain(&entry.prefix);

@@ -1,4 +1,4 @@
-//! Listing threads, in any order, from any place in it.
+//! Lists threads in any order, from any place in it.
 
 use std::ops::ControlFlow;
 
@@ -14,8 +14,8 @@ use crate::row::Row;
 use crate::statement::Statement;
 use crate::thread_row::ThreadRow;
 
-/// One listing in all orders. The place that it is gone on from is the name `$7`, and the time `$8` where it is by
-/// time.
+/// The statements of a listing, one for each order. The listing starts after the name `$7` and, for orders by time, the
+/// time `$8`.
 struct Listing {
     updated: Directions,
     created: Directions,
@@ -41,8 +41,8 @@ macro_rules! list {
     };
 }
 
-/// The few threads that a condition finds by an index of its own, sorted. What is sorted by is no bare column, so that
-/// no index of an order is walked along for them.
+/// For conditions with their own index, which finds few threads: these are sorted. The sort keys are chosen so that the
+/// planner does not walk the index of an order instead.
 macro_rules! sort {
     ($which:literal) => {
         Listing {
@@ -62,7 +62,7 @@ macro_rules! sort {
     };
 }
 
-/// Each order is that of an index, which is read as far as threads are wanted.
+/// Each order has an index, which is read only as far as threads are wanted.
 static LIST: Listing = Listing {
     updated: Directions {
         ascending: list!(
@@ -107,7 +107,7 @@ impl Listing {
     }
 }
 
-/// The name and the time behind which a listing begins: before all there are, where none is said.
+/// Returns the name and the time after which a listing starts. Without a cursor, they precede all threads.
 fn place(query: &ThreadQuery) -> (String, i64) {
     let time = |of: fn(&ThreadCursor) -> Timestamp| match (&query.after, query.direction) {
         (Some(after), _) => of(after).as_millisecond(),
@@ -116,7 +116,7 @@ fn place(query: &ThreadQuery) -> (String, i64) {
     };
     let id = match (&query.after, query.sort, query.direction) {
         (Some(after), ..) => after.id.clone(),
-        // No name comes behind one of 512 bytes of the last character there is.
+        // No name sorts after 512 bytes of the last character.
         (None, ThreadSort::Id, SortDirection::Descending) => char::MAX.to_string().repeat(128),
         (None, ..) => String::new(),
     };

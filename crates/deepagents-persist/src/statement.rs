@@ -54,15 +54,15 @@ const ITEM: &str = "item.namespace, item.name, item.value, item.version, item.cr
 const FAMILIES: &str = "WITH RECURSIVE family (id) AS (SELECT id FROM thread WHERE";
 const AND_THEIRS: &str = "UNION SELECT thread.id FROM thread JOIN family ON thread.parent = family.id) \
                           SELECT id FROM family";
-/// Threads with the status `$2` and the prefix `$3`, where they are said.
+/// Matches threads with the status `$2`, if it is not null, and the prefix `$3`.
 const LISTED: &str = "{live thread} AND (CAST($2 AS text) IS NULL OR status = $2) AND {has prefix}";
-/// Threads that come after the one with the name `$7` and the time `$8`.
+/// Matches threads after the one with the name `$7` and the time `$8`.
 const AFTER_TIME_ASC: &str = "(updated_at > CAST($8 AS bigint) OR (updated_at = $8 AND id > $7))";
 const AFTER_TIME_DESC: &str = "(updated_at < CAST($8 AS bigint) OR (updated_at = $8 AND id > $7))";
 const AFTER_START_ASC: &str = "(+created_at > CAST($8 AS bigint) OR (+created_at = $8 AND id > $7))";
 const AFTER_START_DESC: &str = "(+created_at < CAST($8 AS bigint) OR (+created_at = $8 AND id > $7))";
-/// With any parent if `$4` is 1, else with none, where no parent `$5` is said. Planners know that most threads have
-/// none.
+/// Matches threads with any parent if `$4` is 1, and otherwise, with a null `$5`, threads without a parent. Planners
+/// know that most threads have none.
 const TOP_LEVEL: &str = "(CAST($4 AS bigint) = 1 OR parent IS NULL OR parent = CAST($5 AS text))";
 /// Matches any parent if `$4` is 1, otherwise the parent `$5`, which may be NULL.
 const BY_PARENT: &str = "(CAST($4 AS bigint) = 1 OR parent IS NOT DISTINCT FROM CAST($5 AS text))";

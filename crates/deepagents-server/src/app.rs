@@ -165,10 +165,10 @@ impl App {
         metadata
     }
 
-    /// Changes the metadata of a thread that there is; what is null goes away.
+    /// Changes the metadata of an existing thread; null removes a key.
     pub(crate) async fn update_metadata(&self, thread: &str, metadata: Map<String, Value>) -> Result<()> {
         match self.journal.threads().update_metadata(thread, metadata).await {
-            // It was deleted a moment ago.
+            // The thread was deleted meanwhile.
             Err(JournalError::NotFound { .. }) => Err(ApiError::not_found("Thread", thread)),
             changed => Ok(changed?),
         }

@@ -30,7 +30,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     }
 }
 
-/// What is wrong, behind the field that it is wrong with, if that is one.
+/// Returns the error message, preceded by the name of the field if there is one.
 pub(crate) fn with_field(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
     match error.path().iter().next() {
         Some(_) => format!("`{}`: {}", error.path(), error.inner()),

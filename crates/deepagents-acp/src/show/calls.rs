@@ -66,7 +66,8 @@ impl Described {
     }
 }
 
-/// How a call ended. A command that failed by its own account is no error for the model, and none that went well.
+/// Returns the status of a finished call. A command with a non-zero exit code is not an error for the model, but the
+/// editor shows it as failed.
 pub(crate) fn ended(tool: &str, is_error: bool, text: &str) -> wire::ToolCallStatus {
     match is_error || exit_failure(tool, text).is_some() {
         true => wire::ToolCallStatus::Failed,

@@ -21,7 +21,7 @@ pub(crate) struct ExplainArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ModelsArgs {
-    /// Print the models alone whose names begin so, such as claude-sonnet or openai:gpt-5, or those of a provider
+    /// Print only the models whose names begin with this, such as claude-sonnet or openai:gpt-5, or those of a provider
     pub(crate) name: Option<String>,
     /// Print JSON
     #[arg(long)]

@@ -42,7 +42,7 @@ fn entry(args: &McpAddArgs) -> Result<Value> {
         if !rest.is_empty() || !options.env.is_empty() {
             bail!(WrongUsage("a server with an address takes no arguments and no environment".to_owned()));
         }
-        // With variables it is known once they are put in.
+        // An address with variables can only be checked once they are expanded.
         let described: Entry = serde_json::from_value(json!({"url": first}))?;
         if let (false, Err(wrong)) = (first.contains("${"), described.config(&|_| None)) {
             bail!(WrongUsage(wrong.to_string()));

@@ -1,4 +1,4 @@
-//! Making the model that was chosen: its key, its address, its window.
+//! Creates the chosen model: its key, address and context window.
 
 use std::sync::Arc;
 

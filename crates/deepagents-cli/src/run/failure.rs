@@ -1,4 +1,4 @@
-//! What failures say to a person.
+//! Messages about failures, for people.
 
 use deepagents::core::journal::JournalError;
 use deepagents::{Error, ModelError};
@@ -10,7 +10,7 @@ use crate::{cloud, duration, model_choice};
 /// Maximum number of characters shown of a provider's error.
 const SHOWN: usize = 600;
 
-/// What the failure of a run says to a person, with how to go on where that may help.
+/// Returns the message about a failed run, with how to resume it if that may help.
 pub(super) fn failure(error: &Error, limits: &Limits) -> String {
     let Some(model) = error.as_model() else { return other_failure(error) };
     let words = model_failure(model, limits.key_variable);

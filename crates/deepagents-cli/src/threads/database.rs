@@ -98,7 +98,7 @@ pub(crate) fn check_place(given: &Database) -> Result<()> {
     }
 }
 
-/// Refuses a database that is not there and cannot be begun, as far as that shows without beginning it.
+/// Returns an error if the database cannot be created, as far as that can be checked without creating it.
 pub(crate) fn check_new(given: &Database) -> Result<()> {
     check_place(given)?;
     let path = place(given)?;

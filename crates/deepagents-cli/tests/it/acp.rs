@@ -394,7 +394,7 @@ fn a_session_goes_on_in_the_terminal_in_its_mode() {
     assert!(!root.path().join("a.txt").exists());
 }
 
-/// A server of tools over HTTP+SSE, with one tool; gives the address of its stream of events.
+/// Starts an HTTP+SSE MCP server with one tool, and returns the address of its event stream.
 fn older_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

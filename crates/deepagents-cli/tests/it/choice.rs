@@ -182,7 +182,7 @@ fn models_lists_providers_keys_and_the_choice() {
     }
     // A full name matches by its prefix.
     assert!(named("claude-sonnet-4-5-20250929").contains("\n  claude-sonnet-4-5 "));
-    // A provider alone stands for the models that it makes.
+    // A provider alone selects the models that it makes.
     for provider in ["anthropic", "anthropic:", "anthropic/", "Anthropic"] {
         let made = named(provider);
         assert!(made.contains("\n  claude-sonnet-4-5 ") && made.contains("\n  claude-3-haiku "), "{provider}: {made}");

@@ -40,7 +40,8 @@ fn a_file_that_is_no_database_is_told() {
     assert!(finished.code == Some(0) && finished.out.contains("threads: unusable: "), "{finished:?}");
 }
 
-/// A directory in which nothing can be made: one that is closed, or for root a file system that is read-only.
+/// Returns a directory in which nothing can be created: one without write permission, or for root a read-only file
+/// system.
 fn read_only() -> Option<(std::path::PathBuf, Option<tempfile::TempDir>)> {
     let closed = tempfile::tempdir().unwrap();
     fs::set_permissions(closed.path(), fs::Permissions::from_mode(0o555)).unwrap();

@@ -68,7 +68,7 @@ fn continue_goes_on_with_the_last_thread_of_the_directory() {
     assert_eq!(second.out, "You are Ada.\n", "{second:?}");
     let request = server.requests()[2].body.to_string();
     assert!(request.contains("I am Ada") && request.contains("Hello Ada.") && !request.contains("elsewhere"));
-    // Without a database, and with one that has threads of other directories alone.
+    // Without a database, and with one that has only threads of other directories.
     let (empty, db) = (Place::new(), place.dir.path().join("t.db"));
     for command in [&mut empty.run(&server), run(&empty.root(), &server.address).arg("--db").arg(db)] {
         let nothing = finish(command.args(["--continue", "x"]));

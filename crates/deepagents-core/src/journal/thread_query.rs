@@ -26,13 +26,13 @@ pub struct ThreadQuery {
     pub status: Option<RunStatus>,
     /// Only threads with this kind of parent.
     pub parent: ParentFilter,
-    /// Only those that a worker may claim to go on with.
+    /// Only threads that a worker may claim.
     pub claimable: bool,
-    /// By what they are sorted. Those that are equal in it come in the order of their names.
+    /// The sort key. Threads with equal keys are sorted by name.
     pub sort: ThreadSort,
-    /// From which end they are sorted.
+    /// The sort direction.
     pub direction: SortDirection,
-    /// Only those that come after this place in that order.
+    /// Only threads after this place in the order.
     pub after: Option<ThreadCursor>,
     /// Maximum number of threads.
     pub limit: usize,
@@ -57,36 +57,36 @@ impl Default for ThreadQuery {
     }
 }
 
-/// By what threads are sorted.
+/// The sort key of a thread listing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ThreadSort {
-    /// When their log or metadata changed last.
+    /// The last change of the log or metadata.
     #[default]
     UpdatedAt,
-    /// When they began.
+    /// The creation time.
     CreatedAt,
-    /// Their names.
+    /// The name.
     Id,
 }
 
-/// From which end threads are sorted.
+/// The direction of a thread listing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SortDirection {
-    /// The earliest first, or the names from their beginning.
+    /// The earliest or the alphabetically first thread comes first.
     Ascending,
-    /// The latest first, or the names from their end.
+    /// The latest or the alphabetically last thread comes first.
     #[default]
     Descending,
 }
 
-/// A thread's place in every order, from which a listing is gone on with. See [`ThreadQuery::after`].
+/// The place of a thread in every order, from which a listing continues. See [`ThreadQuery::after`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadCursor {
-    /// The thread.
+    /// The name of the thread.
     pub id: ThreadId,
-    /// When the task was created.
+    /// When the thread was created.
     pub created_at: Timestamp,
-    /// When it had changed last.
+    /// When the thread last changed.
     pub updated_at: Timestamp,
 }
 
@@ -155,25 +155,24 @@ impl ThreadQuery {
         self
     }
 
-    /// Only those that a worker may claim to go on with: their last run is open, or no run of theirs has begun, and
-    /// nobody owns them (a lease that ran out counts for nothing). The one that changed last comes last, unless another
-    /// order is said after this.
+    /// Only threads that a worker may claim: their last run is open, or no run has started, and they have no owner (an
+    /// expired lease does not count). The most recently changed thread comes last, unless a later call sets another
+    /// order.
     #[must_use]
     pub fn claimable(mut self) -> Self {
         self.claimable = true;
         self.sorted(ThreadSort::UpdatedAt, SortDirection::Ascending)
     }
 
-    /// In this order; without it the one that changed last comes first.
+    /// Sets the order. By default, the most recently changed thread comes first.
     #[must_use]
     pub fn sorted(mut self, sort: ThreadSort, direction: SortDirection) -> Self {
         (self.sort, self.direction) = (sort, direction);
         self
     }
 
-    /// Only those that come after a thread in the order of the query: the last one of a page leads to the next page.
-    /// Pages cost the same wherever they are, which those of an offset do not. A thread that changes meanwhile has
-    /// another place.
+    /// Only threads after this one in the order of the query: pass the last thread of a page to get the next page.
+    /// Unlike with an offset, every page costs the same. A thread that changes between pages moves in the order.
     #[must_use]
     pub fn after(mut self, last: impl Into<ThreadCursor>) -> Self {
         self.after = Some(last.into());
@@ -194,7 +193,7 @@ impl ThreadQuery {
         self
     }
 
-    /// Which of two threads comes first.
+    /// Compares two threads in the order of the query.
     pub fn compare(&self, a: &ThreadInfo, b: &ThreadInfo) -> Ordering {
         self.order((&a.id, a.created_at, a.updated_at), (&b.id, b.created_at, b.updated_at))
     }

@@ -24,7 +24,7 @@ pub trait Threads: Send + Sync {
     /// Returns an error if the storage fails.
     fn get<'a>(&'a self, thread: &'a str) -> BoxFuture<'a, Result<Option<ThreadInfo>, JournalError>>;
 
-    /// The threads a query asks for, in its order.
+    /// Lists the threads that match a query, in its order.
     ///
     /// # Errors
     /// When the storage fails.
@@ -41,11 +41,12 @@ pub trait Threads: Send + Sync {
         metadata: Map<String, Value>,
     ) -> BoxFuture<'a, Result<(), JournalError>>;
 
-    /// Sets these keys of the metadata of a thread that there is, null removing one. Nothing is done where there is
-    /// none, so that whoever changes a thread does not begin one that was deleted meanwhile.
+    /// Sets these keys of the metadata of an existing thread; null removes a key. Does not create the thread if it does
+    /// not exist, so that a change cannot bring back a thread that was deleted meanwhile.
     ///
     /// # Errors
-    /// [`JournalError::NotFound`] when there is no such thread, [`JournalError::Metadata`] when a value cannot be stored.
+    /// Returns [`JournalError::NotFound`] if the thread does not exist, and [`JournalError::Metadata`] if a value
+    /// cannot be stored.
     fn update_metadata<'a>(
         &'a self,
         thread: &'a str,

@@ -14,7 +14,7 @@ use crate::state::{MessagesChannel, Schema};
 /// abandoned branches. Excludes background agents, which have their own threads.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ThreadUsage {
-    /// What each answer used, by model.
+    /// The usage of each answer, by model.
     answers: BTreeMap<String, Vec<Usage>>,
     /// Outside conversations, in runs that have ended and between runs.
     beside: Usage,
@@ -39,8 +39,8 @@ impl ThreadUsage {
         self.answers.iter().map(|(model, answers)| (model.as_str(), sum(answers)))
     }
 
-    /// What each answer used, with its model as [`models`](Self::models) names it: what it costs may depend on the size of its
-    /// prompt.
+    /// Returns the usage of each answer with its model, named as by [`models`](Self::models). The price of an answer
+    /// may depend on the size of its prompt.
     pub fn answers(&self) -> impl Iterator<Item = (&str, Usage)> {
         self.answers.iter().flat_map(|(model, answers)| answers.iter().map(|usage| (model.as_str(), *usage)))
     }

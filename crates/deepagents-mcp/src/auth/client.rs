@@ -19,7 +19,7 @@ const MOST: usize = 1 << 20;
 /// Media type of event streams.
 const STREAM: &[u8] = b"text/event-stream";
 
-/// What a server is asked for.
+/// The content types that a server is asked for.
 const ACCEPTED: &str = "application/json, text/event-stream";
 
 /// Timeout for the server's authorization challenge.
@@ -32,7 +32,7 @@ pub(super) struct LoginClient {
     http: reqwest::Client,
     dpop: Arc<OnceLock<Arc<Dpop>>>,
     resource: Option<Arc<str>>,
-    /// The server that tokens are for, whose own headers go to its origin alone.
+    /// The server that the tokens are for. Its configured headers are sent only to its own origin.
     server: Arc<Own>,
 }
 
@@ -50,13 +50,13 @@ pub(super) fn resource(url: &str) -> &str {
 }
 
 impl LoginClient {
-    /// Makes the requests of a login to a server.
+    /// Creates the HTTP client for a login to a server.
     pub(super) fn new(http: reqwest::Client, server: &HttpConfig) -> Result<Self, LoginError> {
         let url =
             Url::parse(&server.url).map_err(|error| LoginError::Refused(format!("its address is none: {error}")))?;
         let made = crate::http::transport_config(server).map_err(LoginError::Refused)?;
         let mut headers: HeaderMap = made.custom_headers.into_iter().collect();
-        // It is what the login is for, and issuers have their own.
+        // The login replaces the server's own authorization, and issuers have another one.
         headers.remove(AUTHORIZATION);
         let server = Arc::new(Own { url, transport: server.transport, headers });
         Ok(Self { http, dpop: Arc::default(), resource: None, server })
@@ -132,8 +132,8 @@ impl LoginClient {
         Ok(built.body(with_number(body))?)
     }
 
-    /// Adds the headers of the server where a request goes to its origin: whatever is in front of it wants them of all
-    /// requests. What the request has itself stays.
+    /// Adds the server's headers to a request to its origin, because a gateway in front of it may require them. Headers
+    /// that the request already has are kept.
     fn add_own_headers(&self, request: &mut reqwest::Request) {
         if request.url().origin() != self.server.url.origin() {
             return;
@@ -159,7 +159,7 @@ impl LoginClient {
     }
 }
 
-/// What a server answers to a request that does nothing: what it wants for authorization, and a nonce if it has one.
+/// Sends a `ping` and returns the headers of the response: the authorization challenge, and a nonce if there is one.
 pub(super) async fn ask(http: &reqwest::Client, url: &str, headers: HeaderMap) -> Option<HeaderMap> {
     let request = http.post(url).timeout(ANSWER).header(ACCEPT, ACCEPTED);
     let answer = request.headers(headers).json(&ping()).send().await.ok()?;

@@ -40,7 +40,7 @@ pub struct ConfigFile {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Entry {
-    /// `stdio`, `http`, or `sse`, the transport before streamable HTTP; told by what else there is if it is absent.
+    /// `stdio`, `http`, or `sse` (the transport before streamable HTTP). If absent, the other fields decide.
     #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// The program.

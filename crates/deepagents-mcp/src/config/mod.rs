@@ -73,7 +73,7 @@ pub enum Sampling {
 pub enum TransportConfig {
     /// Start a program and use its stdin and stdout.
     Stdio(StdioConfig),
-    /// An address that is spoken to over HTTP.
+    /// Connect to an address over HTTP.
     Http(HttpConfig),
 }
 
@@ -92,15 +92,16 @@ pub struct StdioConfig {
     pub cwd: Option<PathBuf>,
 }
 
-/// How an address is spoken to.
+/// The transport of an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HttpTransport {
-    /// Streamable HTTP; [`Sse`](Self::Sse) where `initialize` is answered with 400, 404 or 405, as servers of before do.
+    /// Streamable HTTP. Falls back to [`Sse`](Self::Sse) if `initialize` is answered with 400, 404 or 405, as older
+    /// servers do.
     #[default]
     Streamable,
-    /// HTTP+SSE of the protocol 2024-11-05: one stream of events, whose first one says where messages are sent to.
-    /// [`Streamable`](Self::Streamable) where there is no such stream.
+    /// HTTP+SSE of the protocol 2024-11-05: one event stream, whose first event names the address for messages. Falls
+    /// back to [`Streamable`](Self::Streamable) if there is no such stream.
     Sse,
 }
 
@@ -142,8 +143,8 @@ impl ServerConfig {
         Self::over(TransportConfig::Http(HttpConfig { url: url.into(), ..HttpConfig::default() }))
     }
 
-    /// An address of the transport before streamable HTTP. [`http`](Self::http) finds that out by itself, with a request
-    /// more.
+    /// Creates the configuration of a server that speaks HTTP+SSE, the transport before streamable HTTP.
+    /// [`http`](Self::http) detects it too, with one more request.
     pub fn sse(url: impl Into<String>) -> Self {
         let transport = HttpTransport::Sse;
         Self::over(TransportConfig::Http(HttpConfig { url: url.into(), transport, ..HttpConfig::default() }))

@@ -1,4 +1,4 @@
-//! What of a server may be shown.
+//! What may be shown of a server's configuration.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Making a connection to an address, in whichever of the two transports it speaks.
+//! Connects to an address, over either of the two HTTP transports.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,27 +15,27 @@ use crate::error::McpError;
 use crate::http::{self, AnswersIn, OpenError, Requests, SseTransport};
 use crate::stdio::StderrTail;
 
-/// What the requests of a connection are made with.
+/// The HTTP client of a connection, with its login and configuration.
 struct Client {
     requests: Requests,
     login: Option<Authorized>,
     config: StreamableHttpClientTransportConfig,
 }
 
-/// Why there is no stream of events.
+/// Why the event stream was not opened.
 enum Unopened {
-    /// The address is not one of this transport.
+    /// The address does not speak this transport.
     NotSpoken(String),
     Failed(McpError),
 }
 
 impl Making<'_> {
-    /// Connects to an address, in the other transport where it does not speak the one of its description: an address of
-    /// before streamable HTTP refuses `initialize` as servers did then.
+    /// Connects to an address. Falls back to the other transport if the address does not speak the configured one. An
+    /// address older than streamable HTTP is recognised by how it refuses `initialize`.
     pub(super) async fn address(self, config: &HttpConfig) -> Result<Connection, McpError> {
         let older = Making {
             target: self.target,
-            // No server of this transport speaks the protocol without sessions.
+            // No server with this transport speaks the protocol without sessions.
             known: Some(Protocol::Session),
             seen: Arc::new(Seen::default()),
             tail: StderrTail::default(),
@@ -75,7 +75,7 @@ impl Making<'_> {
         self.finish(watched, None).await
     }
 
-    /// Opens the stream of events of the transport before streamable HTTP.
+    /// Opens the event stream of HTTP+SSE.
     async fn stream(&self, config: &HttpConfig) -> Result<Watched, Unopened> {
         let client = self.client(config, AnswersIn::Stream).await.map_err(Unopened::Failed)?;
         let Client { requests, login, config } = client;

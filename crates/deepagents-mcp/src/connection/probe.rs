@@ -27,7 +27,7 @@ pub(crate) struct Seen {
     /// Whether the server may speak only the newer protocol and have answered too late: a program answered the probe
     /// after its timeout, or the response of an HTTP server was not awaited.
     pub(crate) late_answer: AtomicBool,
-    /// Whether `initialize` was refused as by an address of the transport before streamable HTTP.
+    /// Whether `initialize` was refused as by a server older than streamable HTTP.
     pub(crate) initialize_refused: AtomicBool,
     /// Why the stream of the connection broke off.
     broken: OnceLock<String>,
@@ -43,13 +43,13 @@ impl Seen {
         self.list_changes.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Takes note of why the stream of the connection broke off.
+    /// Records why the stream of the connection broke off.
     pub(crate) fn breaks_off(&self, reason: &str) {
-        // A connection has one stream, which breaks off once.
+        // A connection has a single stream, so the first reason is the only one.
         let _ = self.broken.set(reason.to_owned());
     }
 
-    /// Why the stream of the connection broke off, if it has.
+    /// Returns why the stream of the connection broke off, if it did.
     pub(super) fn broken(&self) -> Option<&str> {
         self.broken.get().map(String::as_str)
     }

@@ -1,4 +1,4 @@
-//! What a server answers to a request: a message, a status that says why there is none, or a wish for authorization.
+//! Parses the response to a request: a message, an error status, or an authorization challenge.
 
 use std::io;
 

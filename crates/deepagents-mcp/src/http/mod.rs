@@ -24,7 +24,7 @@ pub(crate) use sse::{OpenError, SseTransport};
 use crate::config::HttpConfig;
 use crate::error::McpError;
 
-/// Why a request has no answer.
+/// Why a request has no response.
 type Failure = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 

@@ -27,12 +27,12 @@ const RESERVED: [&str; 3] = ["accept", "mcp-session-id", "last-event-id"];
 const SESSION: &str = "mcp-session-id";
 const EVENTS: &str = "text/event-stream";
 
-/// Where a server answers requests.
+/// Where a server sends the responses to messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AnswersIn {
-    /// In the response to each of them: streamable HTTP.
+    /// In the HTTP response to each message: streamable HTTP.
     Response,
-    /// On the one stream of events: HTTP+SSE. A response only says that the request was taken.
+    /// On the event stream: HTTP+SSE. The HTTP response only confirms receipt.
     Stream,
 }
 
@@ -235,7 +235,7 @@ impl StreamableHttpClient for Requests {
         match (opened.await, asked) {
             (Ok(stream), asked) => Ok(self.streams.mended(stream, asked)),
             (Err(gone), Some(asked)) if streams_no_events(&gone) => Ok(self.streams.lost(asked)),
-            // A refusal without a challenge is one too, as it is in answer to a message.
+            // A 401 without a challenge is handled like one with a challenge, as for messages.
             (Err(Failure::Client(error)), _) if error.status() == Some(StatusCode::UNAUTHORIZED) => {
                 Err(Failure::AuthRequired(AuthRequiredError::new(String::new())))
             }
@@ -244,7 +244,7 @@ impl StreamableHttpClient for Requests {
     }
 }
 
-/// Whether a status is one of those that servers of the transport before streamable HTTP answer `initialize` with.
+/// Whether a server older than streamable HTTP would answer `initialize` with this status.
 fn is_of_transport_before(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
 }
@@ -254,7 +254,7 @@ fn is_initialize(message: &ClientJsonRpcMessage) -> bool {
     matches!(request.request, ClientRequest::InitializeRequest(_))
 }
 
-/// Whether a server answers that it has no such stream, so that asking for it again is of no use.
+/// Whether the error means that the server has no such stream, so that a retry is useless.
 pub(crate) fn streams_no_events(error: &Failure) -> bool {
     match error {
         Failure::Client(error) => error.status().is_some_and(|status| status.is_client_error()),

@@ -1,5 +1,5 @@
-//! The transport before streamable HTTP (HTTP+SSE, protocol 2024-11-05): one stream of events, whose first one says
-//! where messages are sent to, and which all answers come on. A stream that ends is the end of the connection.
+//! HTTP+SSE (protocol 2024-11-05), the transport before streamable HTTP. A single event stream carries all responses,
+//! and its first event names the address for messages. The connection ends with the stream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,39 +21,39 @@ use tokio::time::timeout;
 use super::{Failure, Headers};
 use crate::connection::Seen;
 
-/// How long a stream may take to say where messages are sent to.
+/// Time limit for the event that names the address for messages.
 const ENDPOINT: Duration = Duration::from_secs(5);
-/// Refusals of messages that wait to be taken in.
+/// Capacity of the channel of error responses.
 const REFUSALS: usize = 16;
 
-/// Why there is no such connection.
+/// Why the connection could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
-    /// The stream was not opened.
+    /// The stream could not be opened.
     #[error(transparent)]
     Refused(#[from] Failure),
-    /// The stream does not say where messages are sent to.
+    /// The stream does not name an address for messages.
     #[error("its stream of events does not say where messages are sent to")]
     NoEndpoint,
-    /// Messages, and the headers with them, would be sent to another origin.
+    /// The messages, with their headers, would be sent to another origin.
     #[error("its stream of events wants messages to be sent to {0}, which is another origin than its own")]
     Origin(String),
 }
 
-/// A connection over one stream of events.
+/// A connection over one event stream.
 pub(crate) struct SseTransport<C> {
     client: C,
     endpoint: Arc<str>,
     token: Option<String>,
     headers: Headers,
     events: BoxStream<'static, Result<Sse, SseError>>,
-    /// Errors of the protocol that messages were answered with at once.
+    /// JSON-RPC errors that came in the HTTP response to a message.
     refusals: (mpsc::Sender<ServerJsonRpcMessage>, mpsc::Receiver<ServerJsonRpcMessage>),
     seen: Arc<Seen>,
 }
 
 impl<C: StreamableHttpClient<Error = reqwest::Error>> SseTransport<C> {
-    /// Opens the stream and waits for the address of messages.
+    /// Opens the stream and waits for the address for messages.
     pub(crate) async fn open(
         client: C,
         config: StreamableHttpClientTransportConfig,
@@ -67,7 +67,7 @@ impl<C: StreamableHttpClient<Error = reqwest::Error>> SseTransport<C> {
     }
 }
 
-/// What the event says that is the first one; pings and the like may be before it.
+/// Returns the data of the `endpoint` event. Other events, such as pings, may precede it.
 async fn endpoint_event(events: &mut BoxStream<'static, Result<Sse, SseError>>) -> Option<String> {
     while let Some(Ok(event)) = events.next().await {
         if event.event.as_deref() == Some("endpoint") {
@@ -77,7 +77,7 @@ async fn endpoint_event(events: &mut BoxStream<'static, Result<Sse, SseError>>) 
     None
 }
 
-/// The address of messages, relative to that of the stream.
+/// Resolves the address for messages against that of the stream. Returns an error if its origin differs.
 fn endpoint(stream: &str, said: &str) -> Result<Arc<str>, OpenError> {
     let stream = Url::parse(stream).map_err(|_| OpenError::NoEndpoint)?;
     let endpoint = stream.join(said.trim()).map_err(|_| OpenError::NoEndpoint)?;
@@ -100,12 +100,12 @@ impl<C: StreamableHttpClient<Error = reqwest::Error>> Transport<RoleClient> for 
         async move {
             match client.post_message(endpoint, message, None, token, headers).await {
                 Ok(StreamableHttpPostResponse::Json(refusal, _)) => {
-                    // Nobody takes it in where the connection has ended.
+                    // If the connection has ended, nobody receives the error.
                     let _ = refused.send(refusal).await;
                     Ok(())
                 }
                 Ok(_) => Ok(()),
-                // The address has the id of the session in it.
+                // The URL contains the session id.
                 Err(Failure::Client(error)) => Err(Failure::Client(error.without_url())),
                 Err(error) => Err(error),
             }
@@ -120,7 +120,7 @@ impl<C: StreamableHttpClient<Error = reqwest::Error>> Transport<RoleClient> for 
             };
             match event {
                 Ok(event) => {
-                    // Those that are no messages, such as pings, have another name or no data.
+                    // Events that are not messages, such as pings, have another name or no data.
                     let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
                     let data = event.data.filter(|_| is_message).unwrap_or_default();
                     if let Ok(message) = serde_json::from_str(&data) {

@@ -1,4 +1,4 @@
-//! Addresses that speak the transport before streamable HTTP: a stream of events, and messages that are sent elsewhere.
+//! Servers that speak HTTP+SSE: an event stream, and messages to another address.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,23 +15,23 @@ use crate::logins::login;
 use crate::odd_http::{Address, Reply};
 use crate::script::{agent, alone, eventually, offered, one_call, options, results, run};
 
-/// A server with one tool. What it is told to do with a call is the argument `case`.
+/// A server with one tool. The argument `case` of a call says how the server handles it.
 #[derive(Clone)]
 struct Older {
     address: String,
     wants: Arc<Wants>,
     requests: Arc<Mutex<Vec<Request>>>,
-    /// Pieces of the streams that are open.
+    /// Output for all open streams.
     pieces: broadcast::Sender<String>,
 }
 
-/// What is different about a server.
+/// How a server deviates from the usual.
 struct Wants {
     /// The status of a message that is sent to the stream's own address.
     refusal: &'static str,
-    /// The first event of a stream, which ends where there is none.
+    /// The address in the first event of a stream. Without it, the stream ends.
     endpoint: Option<String>,
-    /// How the token of whoever may ask begins, and who issues it.
+    /// The prefix of accepted tokens, and their issuer.
     token: Option<(&'static str, String)>,
 }
 
@@ -65,13 +65,13 @@ impl Older {
         ServerConfig::sse(self.url())
     }
 
-    /// The requests whose first line begins so.
+    /// Returns the requests whose first line has this prefix.
     fn requests(&self, line: &str) -> Vec<Request> {
         let requests = self.requests.lock().unwrap();
         requests.iter().filter(|request| request.line.starts_with(line)).cloned().collect()
     }
 
-    /// How often a method was sent.
+    /// Returns how often a method was sent.
     fn sent(&self, method: &str) -> usize {
         let word = format!("\"method\":\"{method}\"");
         self.requests("POST /messages").iter().filter(|request| request.body.contains(&word)).count()
@@ -114,7 +114,7 @@ impl Older {
         }
     }
 
-    /// Takes a message; its answer goes to the stream, if it has one.
+    /// Handles a message. Its response, if any, goes to the stream.
     fn take(&self, message: &Value) -> (&'static str, String) {
         let result = match message["method"].as_str().unwrap_or_default() {
             "initialize" => json!({
@@ -142,7 +142,7 @@ impl Older {
             },
             _ => return ("202 Accepted", "Accepted".to_owned()),
         };
-        // With the id as a text, as some servers write it.
+        // The id as a string, as some servers write it.
         let answer = json!({"jsonrpc": "2.0", "id": message["id"].to_string(), "result": result});
         let _ = self.pieces.send(format!("event: message\r\ndata: {answer}\r\n\r\n"));
         ("202 Accepted", "Accepted".to_owned())
@@ -211,7 +211,7 @@ async fn an_address_of_neither_transport_is_told_what_it_said_to_the_first() {
         let problem = problem(name);
         assert!(problem.contains(words) && problem.contains("neither HTTP+SSE nor streamable HTTP"), "{problem}");
     }
-    // Of one that is not there nobody knows what it speaks.
+    // The protocol of an unreachable server is unknown.
     assert!(problem("away").contains("refused") && !problem("away").contains("neither"), "{status:?}");
 }
 

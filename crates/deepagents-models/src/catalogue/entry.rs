@@ -31,7 +31,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The provider that has made the model and serves it, as far as its name says so; others may serve it too.
+    /// Returns the provider that makes and serves the model, if its name shows it. Other providers may serve it too.
     ///
     /// ```
     /// use deepagents_models::Catalogue;

@@ -1,6 +1,6 @@
-//! Who made a model, as its name says it.
+//! The makers of models, by the names of the models.
 
-/// How the names begin of the models that a provider makes and serves itself.
+/// The name prefixes of the models that a provider makes and serves itself.
 const FAMILIES: [(&str, &[&str]); 10] = [
     ("anthropic", &["claude"]),
     ("openai", &["gpt", "chatgpt", "o1", "o3", "o4", "codex", "computer-use"]),
@@ -28,7 +28,7 @@ const FAMILIES: [(&str, &[&str]); 10] = [
     ("perplexity", &["sonar", "pplx"]),
 ];
 
-/// The provider whose maker has made a model; none where the name does not say it, or its maker is no provider.
+/// Returns the provider that makes a model, or `None` if the name does not show it or the maker is not a provider.
 pub(crate) fn provider_of(model: &str) -> Option<&'static str> {
     let model = model.to_lowercase();
     let is_of = |(_, families): &&(&str, &[&str])| families.iter().any(|family| model.starts_with(family));

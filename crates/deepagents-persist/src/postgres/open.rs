@@ -116,8 +116,8 @@ const STEADY: &str = "
     CREATE INDEX thread_claimable ON thread (id) WHERE status IN ('empty', 'open');
 ";
 
-/// Threads are listed along indexes. That of their last change holds the minute of it, so that an append writes to it
-/// once a minute; threads of one minute are sorted when they are read.
+/// The indexes for thread listings. The one by last change stores minutes, so that appends update it at most once a
+/// minute. Threads of the same minute are sorted when they are read.
 const TIMES: &str = "
     ALTER TABLE thread ADD COLUMN minute bigint NOT NULL GENERATED ALWAYS AS (updated_at / 60000) STORED;
     CREATE INDEX thread_updated ON thread (minute);

@@ -1,4 +1,4 @@
-//! Finding assistants.
+//! Search for assistants.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
-//! What a search says of the fields of items.
+//! Conditions of a search on the fields of items.
 
 use deepagents_core::store::{Comparison, Filter, Query};
 use serde_json::Value;
 
 use crate::error::{ApiError, Result};
 
-/// Adds to a query what a client wants of the fields.
+/// Adds the conditions of a client's filter to a query.
 pub(super) fn read(query: &mut Query, filter: Value) -> Result<()> {
     match filter {
         Value::Null => Ok(()),

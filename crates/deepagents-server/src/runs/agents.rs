@@ -1,5 +1,5 @@
-//! Which agents the processes on a storage serve: a run whose agent is served elsewhere is left to that process, and
-//! one whose agent nobody serves any more is ended.
+//! Records which agents each process on a storage serves. A run whose agent another process serves is left to that
+//! process, and a run whose agent no process serves is ended.
 
 use std::time::{Duration, Instant};
 
@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 
-/// Between one word to other processes on what is served here and the next.
+/// Interval at which a process renews its record.
 const ANNOUNCE: Duration = Duration::from_secs(300);
 
-/// How long a process that was killed counts as one that serves its agents.
+/// How long a killed process still counts as serving its agents.
 const COUNTS: Duration = Duration::from_secs(900);
 
 fn namespace() -> [String; 2] {
     ["deepagents-server", "agents"].map(str::to_owned)
 }
 
-/// What other processes were told, and when.
+/// The names that were last recorded, and when.
 #[derive(Debug)]
 pub(super) struct Announced {
     names: Vec<String>,
@@ -29,29 +29,29 @@ fn names(app: &App) -> Vec<String> {
     app.agents().iter().map(|agent| agent.name.clone()).collect()
 }
 
-/// Tells other processes which agents this one serves.
+/// Records which agents this process serves.
 pub(crate) async fn announce(app: &App) -> Result<(), StoreError> {
     let write = Write { ttl: Some(COUNTS), ..Write::default() };
     app.store.write(&namespace(), &app.process, json!(names(app)), write).await?;
     Ok(())
 }
 
-/// The same, where it was long ago or is something else now.
+/// Records the agents again if they have changed or the record is due for renewal.
 pub(super) async fn announce_again(app: &App, last: &mut Option<Announced>) {
     let names = names(app);
     let is_known = last.as_ref().is_some_and(|last| last.names == names && last.at.elapsed() < ANNOUNCE);
-    // Where the storage is away it is told a little later.
+    // If the storage is unavailable, a later call retries.
     if !is_known && announce(app).await.is_ok() {
         *last = Some(Announced { names, at: Instant::now() });
     }
 }
 
-/// Tells other processes that this one serves nothing any more. Where that fails it counts for a while.
+/// Deletes the record of this process. If that fails, the record expires by itself.
 pub(crate) async fn withdraw(app: &App) {
     let _ = app.store.delete(&namespace(), &app.process).await;
 }
 
-/// Whether a process on this storage serves an agent.
+/// Returns whether any process on this storage serves an agent.
 pub(super) async fn is_served(app: &App, agent: &str) -> Result<bool, StoreError> {
     if app.agent(agent).is_some() {
         return Ok(true);

@@ -1,4 +1,4 @@
-//! What is refused before anything of a run is done.
+//! Checks a request for a run before anything is done.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::threads::Held;
 use crate::wire::{open_interrupts, read_resume, read_update};
 
 impl RunCreate {
-    /// Refuses what cannot be done before anything is: an input that cannot be read, answers that do not fit the
-    /// questions.
+    /// Rejects a run that cannot be carried out, such as one with an unreadable input or with decisions that do not fit
+    /// the pending interrupts.
     pub(crate) async fn check(&self, app: &App, graph: &str, thread: Option<&str>) -> Result<()> {
         if let Some(url) = &self.webhook {
             app.webhooks.check(url)?;
@@ -83,8 +83,7 @@ fn answers_in(info: &ThreadInfo, state: &State, resume: &Value) -> Result<Vec<(S
     read_resume(&open, resume).map_err(ApiError::invalid)
 }
 
-/// Refuses a result for which there is no call: a model would refuse it, so that it could not be part of the
-/// conversation.
+/// Rejects a tool result without a call. Models refuse such a result, so it must not enter the conversation.
 async fn refuse_lone_result(app: &App, schema: &Arc<Schema>, input: &Value, thread: Option<&str>) -> Result<()> {
     let given = read_update(schema, input).map_err(|error| ApiError::invalid(error.to_string()))?;
     let mut calls: HashSet<String> = HashSet::new();

@@ -1,4 +1,4 @@
-//! How a run is configured, by the names that clients have for it.
+//! The configuration of a run, under the names that clients use.
 
 use serde_json::{Map, Value};
 
@@ -8,8 +8,8 @@ use crate::error::{ApiError, Result};
 const PLACE: [&str; 7] =
     ["thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map", "run_id", "graph_id", "assistant_id"];
 
-/// Makes what is configured by names the context, and a context what is configured: the one is the later name of the
-/// other.
+/// Copies `configurable` to the context and the context to `configurable`: `context` is the newer name of the same
+/// values.
 pub(crate) fn mirror(config: &mut Option<Map<String, Value>>, context: &mut Option<Map<String, Value>>) -> Result<()> {
     if let Some(config) = config {
         check_config(config)?;

@@ -83,7 +83,7 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
     let cancelled_from = run.cancelled_from().unwrap_or(LogPosition::MAX - 1);
     let stop = *run.stop.borrow();
     let info = match app.thread(&run.thread).await {
-        // It has gone, maybe by an earlier try, and the run goes with it.
+        // The thread was deleted, perhaps by an earlier attempt, so the run is deleted too.
         Err(error) if error.is_not_found() => {
             run.record().delete(app).await?;
             app.runs.forget(&run.id);

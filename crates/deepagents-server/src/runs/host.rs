@@ -165,7 +165,7 @@ async fn work(app: Arc<App>, thread: String) {
     }
 }
 
-/// Ends and forgets the runs of a thread that is about to go, but for those that are accepted meanwhile.
+/// Ends and deletes the runs of a thread that is about to be deleted, except those that are accepted meanwhile.
 pub(crate) async fn forget_thread(app: &Arc<App>, thread: &str) -> Result<()> {
     others::take_up(app, thread).await?;
     for run in app.runs.open(thread) {
@@ -174,7 +174,7 @@ pub(crate) async fn forget_thread(app: &Arc<App>, thread: &str) -> Result<()> {
     }
     app.checkpoints.forget(thread);
     for record in of_thread(app, thread).await? {
-        // One that was accepted meanwhile may have begun: it is ended before it is forgotten.
+        // A run accepted meanwhile may have started: it is ended before it is deleted.
         if record.status.is_open() && app.agent(&record.graph_id).is_some() {
             continue;
         }

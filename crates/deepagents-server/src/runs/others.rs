@@ -208,7 +208,7 @@ async fn look_at_unknown(app: &Arc<App>, open: &OpenRun) -> Result<()> {
     let is_owned = app.journal.threads().get(&open.thread).await?.is_some_and(|info| app.is_owned(&info));
     match stored(app, open).await? {
         Some(record) if record.status.is_open() => {
-            // One whose agent is served here is gone on with, and one whose agent is served nowhere fails.
+            // A run whose agent is served here is resumed; one whose agent no process serves fails.
             let is_meant = app.agent(&record.graph_id).is_some() || !is_served(app, &record.graph_id).await?;
             if !is_owned && until_due(&record).is_zero() && is_meant {
                 enqueue(app, record, true, Strategy::Enqueue);

@@ -1,4 +1,4 @@
-//! The threads that a client searches for, read from the journal as far as they are wanted.
+//! Finds the threads that a search matches, reading only as much of the journal as needed.
 
 use std::collections::VecDeque;
 
@@ -13,24 +13,23 @@ use crate::auth::{OWNER, caller, owns_thread};
 use crate::error::{ApiError, Result};
 use crate::ids;
 
-/// How many threads are read at once.
+/// Number of threads read at once.
 const PAGE: usize = 500;
 
-/// The threads that a search means, one after the other in the order of the journal that comes nearest to that of the
-/// search.
+/// Iterates over the threads that match a search, in the order of the journal closest to that of the search.
 pub(super) struct Matches<'a> {
     app: &'a App,
     search: &'a Search,
     query: ThreadQuery,
-    /// Those that were read and not looked at.
+    /// Threads that were read but not examined yet.
     read: VecDeque<ThreadInfo>,
-    /// Whether there may be more in the journal.
+    /// Whether the journal may have more threads.
     has_more: bool,
 }
 
 impl<'a> Matches<'a> {
     /// # Errors
-    /// When what is searched for is none, or the storage fails.
+    /// Returns an error if the search is invalid or the storage fails.
     pub(super) async fn new(app: &'a App, search: &'a Search) -> Result<Self> {
         let mut query = ThreadQuery::default().sorted(sort(search), direction(search)).limit(PAGE);
         query.metadata = known_to_journal(search.metadata.as_ref());
@@ -46,7 +45,7 @@ impl<'a> Matches<'a> {
         Ok(matches)
     }
 
-    /// The threads of a list, each once, in the order of the search.
+    /// Returns the listed threads, each once, in the order of the search.
     async fn named(&self, named: &[String]) -> Result<VecDeque<ThreadInfo>> {
         let check = |id: &String| ids::check("thread ID", id);
         let named = named.iter().map(check).collect::<Result<Vec<_>>>();
@@ -61,7 +60,7 @@ impl<'a> Matches<'a> {
         Ok(found.into())
     }
 
-    /// The next one; none at the end.
+    /// Returns the next match, or `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<ThreadInfo>> {
         loop {
             while let Some(info) = self.read.pop_front() {
@@ -90,8 +89,8 @@ impl<'a> Matches<'a> {
     }
 }
 
-/// What of the metadata that are wanted a journal compares as clients do. All are looked at in the threads that it
-/// finds.
+/// Returns the wanted metadata that the journal compares as clients expect. The threads that it finds are checked
+/// against all of it.
 fn known_to_journal(wanted: Option<&Map<String, Value>>) -> Map<String, Value> {
     let is_known = |(key, value): &(&String, &Value)| (value.is_string() || value.is_boolean()) && *key != OWNER;
     wanted.into_iter().flatten().filter(is_known).map(|(key, value)| (key.clone(), value.clone())).collect()
@@ -112,7 +111,7 @@ fn direction(search: &Search) -> SortDirection {
     }
 }
 
-/// The first threads that a search means, in its order, as many as are asked for at most.
+/// Returns at most the first `most` matches, in the order of the search.
 pub(super) async fn first_of(app: &App, search: &Search, most: usize) -> Result<Vec<ThreadInfo>> {
     let mut matches = Matches::new(app, search).await?;
     let mut found = Vec::new();
@@ -125,13 +124,13 @@ pub(super) async fn first_of(app: &App, search: &Search, most: usize) -> Result<
             }
             return Ok(found);
         }
-        // The server alone knows these two: all are looked at, and no more kept than are wanted.
+        // The journal cannot sort by these two, so all matches are read, but no more kept than needed.
         SortBy::StateUpdatedAt => |_, info| Held::read(info).state_updated_at(info),
         SortBy::Status => |app, info| status(app, info, &Held::read(info)).to_owned(),
     };
     let mut ranked: Vec<(String, ThreadInfo)> = Vec::new();
     let shorten = |ranked: &mut Vec<(String, ThreadInfo)>| {
-        // Stable: those that are equal stay in the order of the journal.
+        // A stable sort: equal threads keep the order of the journal.
         ranked.sort_by(|(a, _), (b, _)| match direction(search) {
             SortDirection::Ascending => a.cmp(b),
             SortDirection::Descending => b.cmp(a),

@@ -38,7 +38,7 @@ pub(crate) async fn delete(app: &Arc<App>, thread: &str) -> Result<()> {
     loop {
         crate::runs::forget_thread(app, thread).await?;
         app.journal.threads().delete(thread).await?;
-        // A run that was accepted at this moment may have begun the thread anew.
+        // A run that was accepted meanwhile may have created the thread again.
         if !app.runs.is_busy(thread) && crate::runs::of_thread(app, thread).await?.is_empty() {
             break;
         }

@@ -53,7 +53,8 @@ impl Held {
         Self { ttl, ttl_strategy, removed, ..Self::default() }
     }
 
-    /// When the state changed last, as clients are sent it: with the beginning, where nothing is in the log.
+    /// Returns when the state last changed, in the format of the API. If the log is empty, that is the creation of the
+    /// thread.
     pub(crate) fn state_updated_at(&self, info: &ThreadInfo) -> String {
         let changed = if info.end == 0 { info.created_at } else { info.updated_at };
         self.state_updated_at.clone().unwrap_or_else(|| crate::ids::time(changed))

@@ -84,7 +84,7 @@ pub(super) async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>
     let fields = Fields::new(body.select.as_deref(), &FIELDS)?;
     let paths = body.extract.as_ref().map(Paths::read).transpose()?;
     let (offset, limit) = (body.offset, body.limit.get());
-    // One more says that there is a next page.
+    // One more match shows that there is a next page.
     let found = first_of(&app, &body, offset.saturating_add(limit).saturating_add(1)).await?;
     let headers = pagination(found.len(), offset, limit);
     let with_values = paths.is_some() || fields.have("values") || fields.have("interrupts");

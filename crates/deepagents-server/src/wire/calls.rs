@@ -1,22 +1,22 @@
-//! Calls and their results. A result belongs to the answer that it stands behind, as providers give the same ids again
-//! in later answers.
+//! Tool calls and their results. A result belongs to the answer that precedes it, because providers reuse ids in later
+//! answers.
 
 use deepagents_core::message::{AssistantMessage, Block, Message};
 use deepagents_core::state::State;
 use serde_json::Value;
 
-/// A call of an answer.
+/// A tool call of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
-    /// Its place among the calls of the answer.
+    /// Its index among the calls of the answer.
     pub(crate) index: u32,
     pub(crate) id: &'a str,
     pub(crate) name: &'a str,
-    /// None where they cannot be read.
+    /// The arguments, or `None` if they are malformed.
     pub(crate) args: Option<&'a Value>,
 }
 
-/// The calls of an answer, malformed ones included, in order.
+/// Returns the calls of an answer in order, including malformed ones.
 pub(crate) fn calls(answer: &AssistantMessage) -> impl Iterator<Item = Call<'_>> {
     let all = answer.content.iter().filter_map(|block| match block {
         Block::ToolCall(call) => Some((&*call.id, &*call.name, Some(&call.args))),
@@ -26,7 +26,7 @@ pub(crate) fn calls(answer: &AssistantMessage) -> impl Iterator<Item = Call<'_>>
     (0..).zip(all).map(|(index, (id, name, args))| Call { index, id, name, args })
 }
 
-/// The last answer, and its calls that have no result, if there are any.
+/// Returns the last answer with its calls that have no result, or `None` if there are no such calls.
 pub(crate) fn open_calls(state: &State) -> Option<(&AssistantMessage, Vec<Call<'_>>)> {
     let mut results = Vec::new();
     for message in state.messages().iter().rev() {
@@ -43,13 +43,13 @@ pub(crate) fn open_calls(state: &State) -> Option<(&AssistantMessage, Vec<Call<'
     None
 }
 
-/// Takes one of the ids of results that is this one.
+/// Removes one occurrence of an id from the ids of results.
 fn take<'a>(results: &mut Vec<&'a str>, id: &str) -> Option<&'a str> {
     let at = results.iter().position(|result| *result == id)?;
     Some(results.swap_remove(at))
 }
 
-/// Leaves out the calls that messages which come next have results for.
+/// Leaves out the calls that have a result in the messages that follow.
 pub(crate) fn without_answered<'a>(open: Vec<Call<'a>>, next: &[&Message]) -> Vec<Call<'a>> {
     let behind_these = next.iter().take_while(|message| message.as_assistant().is_none());
     let mut results: Vec<&str> =

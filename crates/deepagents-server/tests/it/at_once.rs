@@ -291,7 +291,7 @@ async fn a_run_whose_client_goes_away_as_it_is_accepted_is_there_as_a_whole() {
     assert!(client.send(Method::POST, &format!("{thread}/runs"), &next).await.0.is_success());
 }
 
-/// A server that asks who calls, ada, an administrator, and its store.
+/// Starts a server with authentication; returns clients for the user ada and an administrator, and the store.
 async fn ada_and_root() -> (Client, Client, Arc<HookedStore>) {
     let (journal, store): (Arc<dyn Journal>, _) = (Arc::new(MemoryJournal::new()), Arc::new(HookedStore::default()));
     let model = ScriptedModel::rules().always(Turn::text("Hello."));
@@ -309,7 +309,7 @@ async fn a_thread_that_is_deleted_as_a_run_for_it_is_accepted_is_gone() {
     let (ada, root, store) = ada_and_root().await;
     let thread = format!("/threads/{}", ada.thread().await);
     let (deletes, path) = (ada.clone(), thread.clone());
-    // The run has found its thread, and waits for the name.
+    // The run has found its thread and is about to reserve its name.
     store.once(|namespace| namespace.get(1).is_some_and(|kind| kind == "reservations"), async move {
         assert!(deletes.send(Method::DELETE, &path, &json!({})).await.0.is_success());
     });
@@ -341,7 +341,7 @@ async fn of_threads_that_are_deleted_while_runs_for_them_come_none_is_left() {
         join_all(threads.iter().flat_map(|id| (0..6).map(move |n| (id, n))).map(|(id, n)| {
             let (ada, thread) = (ada.clone(), format!("/threads/{id}"));
             async move {
-                // Some have been begun with, some are still accepted when it goes.
+                // When the thread is deleted, some runs have started and others are still being accepted.
                 match n % 3 {
                     2 => ada.send(Method::DELETE, &thread, &json!({})).await.0,
                     _ => ada.send(Method::POST, &format!("{thread}/runs"), &say("hi")).await.0,

@@ -1,4 +1,4 @@
-//! A journal that counts what it gives, and whose threads cannot be deleted for a while.
+//! A journal that counts what it returns, and whose deletions of threads can fail for a while.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,12 +15,12 @@ use serde_json::{Map, Value};
 #[derive(Default)]
 pub(crate) struct Counted {
     inner: MemoryJournal,
-    /// Entries of logs.
+    /// Log entries returned.
     pub(crate) entries: AtomicU64,
     pub(crate) claims: AtomicU64,
-    /// Threads in listings.
+    /// Threads returned by listings.
     pub(crate) listed: AtomicUsize,
-    /// How often the deletion of a thread is to fail.
+    /// How many deletions of threads are still to fail.
     pub(crate) stuck: AtomicUsize,
 }
 

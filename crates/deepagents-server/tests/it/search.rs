@@ -1,4 +1,4 @@
-//! Finding threads among many.
+//! Searches among many threads.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::counted::Counted;
 use crate::support::{Client, agent, run, serve_on};
 
-/// So many threads, of which each has a number and one of three teams.
+/// Creates `count` threads, each with a number and one of three teams.
 async fn fill(journal: &dyn Journal, count: usize) -> Vec<String> {
     let mut ids = Vec::new();
     for n in 0..count {
@@ -26,7 +26,7 @@ async fn fill(journal: &dyn Journal, count: usize) -> Vec<String> {
     ids
 }
 
-/// A page of a search, and what its headers say: how many there are at least, and where the next one begins.
+/// Returns a page of a search with its headers: the lower bound of the total, and where the next page begins.
 async fn page(client: &Client, body: &Value) -> (Vec<Value>, usize, Option<usize>) {
     let response = client.http.post(format!("{}/threads/search", client.url)).json(body).send().await.unwrap();
     let number = |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap().parse().unwrap());

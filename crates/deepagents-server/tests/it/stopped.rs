@@ -284,7 +284,7 @@ async fn what_a_run_that_was_rolled_back_has_said_is_in_no_state_of_the_thread()
     }
 }
 
-/// A call with the id that many providers give in each turn.
+/// A call with the same id each time, as many providers give it in every turn.
 fn same(name: &str, args: Value) -> Turn {
     Turn::calls([("call_0", name, args)])
 }
@@ -301,7 +301,7 @@ async fn a_call_with_the_id_of_an_earlier_one_waits_for_a_result_of_its_own() {
     client.post(&wait, body).await;
     let (state, thread) = seen(&client, &id).await;
     assert_eq!((&state["next"], &thread["status"]), (&json!(["tools"]), &json!("interrupted")), "{state}");
-    // An answer by hand that makes a call of the same id, with its result, has none for the one before it.
+    // An answer added by hand, with a call of the same id and its result, is no result for the earlier call.
     let by_hand = json!({"messages": [
         {"role": "assistant", "content": "", "tool_calls": [{"id": "call_0", "name": "ls", "args": {"path": "/"}}]},
         {"role": "tool", "tool_call_id": "call_0", "name": "ls", "content": "nothing"},

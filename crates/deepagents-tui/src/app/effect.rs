@@ -1,4 +1,4 @@
-//! What the screens want done.
+//! Effects that the interface requests.
 
 use deepagents::remembered::RememberedRule;
 use deepagents::{ActionRequest, DecisionRecord};
@@ -38,11 +38,11 @@ pub(crate) enum Effect {
     SendBack,
     /// Runs a shell command of the user.
     Shell(String),
-    /// Ends it.
+    /// Stops it.
     StopShell,
     /// Runs a shell command of the user beside the run.
     ShellBeside(String),
-    /// Ends it.
+    /// Stops it.
     StopBeside,
     /// Loads a list to choose from.
     List(ListOf),
@@ -76,7 +76,7 @@ pub(crate) enum Effect {
     Demo,
     /// Runs the user's command for the status line.
     StatusLine(String),
-    /// Reads in the log of the thread what it has spent.
+    /// Reads the thread's usage and cost from its log.
     Count,
     /// Compacts the conversation.
     Compact,

@@ -1,4 +1,4 @@
-//! What the screens are told.
+//! Events that the interface receives.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,9 +59,9 @@ pub(crate) enum Event {
     ShellEnded { code: Option<i32> },
     /// The conversation was compacted, or why not.
     Compacted(Result<String, String>),
-    /// What an answer has cost: of the agent at the empty path, or of a sub-agent.
+    /// The cost of an answer: of the main agent if the path is empty, otherwise of a sub-agent.
     Cost { path: Vec<String>, dollars: f64 },
-    /// What a thread has spent by its log; the money as far as that is known.
+    /// The usage of a thread according to its log, and its cost as far as prices are known.
     Counted { thread: Option<String>, usage: Usage, dollars: Option<f64> },
     /// The messages taken back from the run, which had not received them yet.
     Retracted(Vec<String>),

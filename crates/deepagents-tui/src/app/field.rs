@@ -1,4 +1,4 @@
-//! A field of a form: a text, one of several, some of several.
+//! A field of a form: a text, a single choice or a multiple choice.
 
 use crossterm::event::{KeyCode, KeyEvent};
 use deepagents::{FieldKind, FieldOption, FormField};

@@ -1,4 +1,4 @@
-//! What keys mean where something is read whole, and at a question of the program itself.
+//! Keys of the pager and of the program's own questions.
 
 use std::sync::Arc;
 

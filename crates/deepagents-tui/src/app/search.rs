@@ -1,4 +1,4 @@
-//! Searching what was typed before.
+//! Search in the input history.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use unicode_segmentation::UnicodeSegmentation;
@@ -13,7 +13,7 @@ impl App {
         self.overlay = Overlay::Search { words: String::new(), skip: 0 };
     }
 
-    /// Edits again what stood in the input before.
+    /// Restores the input from before the search.
     pub(super) fn leave_search(&mut self) {
         let before = std::mem::take(&mut self.before_search);
         self.editor.restore(&before);
@@ -48,7 +48,8 @@ impl App {
         Vec::new()
     }
 
-    /// Shows the newest input with these words, passing over so many; without words what stood there before.
+    /// Shows the newest input that contains `words`, after skipping `skip` matches. Without words, shows the input from
+    /// before the search.
     pub(super) fn search(&mut self, words: String, skip: usize) {
         if words.is_empty() {
             let before = self.before_search.clone();

@@ -1,11 +1,11 @@
-//! What the thread has spent, of which its log has the last word.
+//! The usage and cost of the thread. Its log overrides what was counted from events.
 
 use deepagents::Usage;
 
 use super::App;
 use super::event::Event;
 
-/// Whether the log may tell of more, or of less, than was counted, once this has happened.
+/// Whether the log may show other totals than those counted, after this event.
 pub(super) fn is_spent_anew(event: &Event) -> bool {
     matches!(
         event,
@@ -20,13 +20,13 @@ pub(super) fn is_spent_anew(event: &Event) -> bool {
 }
 
 impl App {
-    /// An answer has cost so much.
+    /// Adds the cost of an answer.
     pub(super) fn cost(&mut self, path: &[String], dollars: f64) {
         *self.session.dollars.get_or_insert_default() += dollars;
         self.live.cost(path, dollars);
     }
 
-    /// The log of a thread was read: what it says holds, unless more is being spent just now.
+    /// Replaces the counted totals by those of the thread's log, unless a run is adding to them.
     pub(super) fn counted(&mut self, thread: Option<&str>, usage: Usage, dollars: Option<f64>) {
         if self.session.thread.as_deref() != thread || (self.is_busy() && !self.waits) {
             return;

@@ -120,7 +120,7 @@ pub(crate) struct App {
     pub(crate) work: Work,
     /// When the current work began.
     pub(crate) since: Instant,
-    /// What the conversation had spent then, in tokens and in dollars.
+    /// The usage and cost of the conversation at that time, in tokens and dollars.
     pub(crate) spent_before: (Usage, f64),
     pub(crate) todos: Vec<Todo>,
     /// Threads with a background run.

@@ -1,4 +1,4 @@
-//! How things stand, for the person's command that makes the line below the input.
+//! The status for the user's status line command.
 
 use serde_json::json;
 

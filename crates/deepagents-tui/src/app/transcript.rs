@@ -145,7 +145,7 @@ pub(crate) fn settled_items_of<'a>(messages: impl Iterator<Item = &'a Message>) 
     items
 }
 
-/// The same where nobody is left to end them: calls without a result came to nothing.
+/// Like [`items_of`], but marks calls without a result as failed, because no process works on them any more.
 pub(crate) fn cut_off_items_of<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<Item> {
     let (mut items, open) = laid_out(messages);
     for at in open {
@@ -158,7 +158,7 @@ pub(crate) fn cut_off_items_of<'a>(messages: impl Iterator<Item = &'a Message>) 
     items
 }
 
-/// What is shown of messages, and where among it the calls are that have no result.
+/// Returns the items of messages, and the indices of the calls without a result.
 fn laid_out<'a>(messages: impl Iterator<Item = &'a Message>) -> (Vec<Item>, Vec<usize>) {
     let mut items: Vec<Item> = Vec::new();
     // The ids and item indices of calls without a result.

@@ -73,7 +73,7 @@ impl Editor {
         let mut at = 0;
         for line in self.text.split('\n') {
             let here = self.cursor.checked_sub(at).filter(|here| *here <= line.len());
-            // Most of what is long is plain, and need not be looked at letter by letter.
+            // Long texts are mostly ASCII, which needs no iteration over graphemes.
             if line.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
                 rows.plain(line, here);
             } else {
@@ -86,7 +86,7 @@ impl Editor {
     }
 }
 
-/// Rows that are being laid out.
+/// The layout of a text into rows.
 struct Rows {
     columns: usize,
     rows: Vec<Row>,
@@ -94,7 +94,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// A line of letters that all have one column.
+    /// Lays out a line of characters that are all one column wide.
     fn plain(&mut self, line: &str, cursor: Option<usize>) {
         let (above, full) = (self.rows.len(), line.len() / self.columns);
         let mut rest = line;
@@ -106,14 +106,14 @@ impl Rows {
             self.rows.push(Row { text: rest.to_owned() });
         }
         self.cursor = match cursor {
-            // Behind a full row, and not in one that is not there.
+            // After the last character of a full row, because no row follows.
             Some(end) if end == line.len() && rest.is_empty() && full > 0 => (self.columns, above + full - 1),
             Some(at) => (at % self.columns, above + at / self.columns),
             None => self.cursor,
         };
     }
 
-    /// A line of any letters.
+    /// Lays out a line of any characters.
     fn line(&mut self, editor: &Editor, line: &str, cursor: Option<usize>) {
         let (mut row, mut used, mut at) = (String::new(), 0, 0);
         for grapheme in line.graphemes(true) {
@@ -138,7 +138,7 @@ impl Rows {
         self.rows.push(Row { text: row });
     }
 
-    /// A cursor behind the last row where that is full stands in another one: what is typed next comes there.
+    /// Moves a cursor after a full last row to a new row, where the next character will go.
     fn wrap_cursor(&mut self) {
         let (x, y) = self.cursor;
         if x >= self.columns && y + 1 == self.rows.len() {

@@ -311,13 +311,13 @@ impl Vi {
     }
 }
 
-/// Goes to the first letter of a line of this number, or of the last line.
+/// Moves to the first non-blank character of the line with this number, or of the last line.
 fn to_line(editor: &mut Editor, number: usize) {
     editor.cursor_to(line_at(editor, number));
     to_letter(editor);
 }
 
-/// Goes to the first letter of the line.
+/// Moves to the first non-blank character of the line.
 pub(super) fn to_letter(editor: &mut Editor) {
     if let Some(to) = motion('^', 1, editor) {
         editor.cursor_to(to);

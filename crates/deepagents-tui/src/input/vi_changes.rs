@@ -1,4 +1,4 @@
-//! What the operators of vi do to the text.
+//! The operators of vi.
 
 use super::Editor;
 use super::vi::{Change, MOST, Pending, Vi, ViMode, to_letter};
@@ -18,7 +18,7 @@ impl Vi {
                 let last = if times > 1 { line_below(editor, times - 1) } else { here };
                 Some(lines(editor, here, last))
             }
-            // Where there is no line below, or above, nothing is done.
+            // Without a line below or above, the operator does nothing.
             'j' if editor.line_end() == editor.text().len() => None,
             'k' if editor.line_start() == 0 => None,
             'j' => Some(lines(editor, here, line_below(editor, times))),

@@ -109,13 +109,13 @@ fn next_word(editor: &Editor) -> usize {
     over_blanks(editor, editor.text().len() - rest.len())
 }
 
-/// Whether a line begins at a place that has nothing in it: words end there.
+/// Whether a position is on an empty line, which counts as a word.
 fn is_empty_line(editor: &Editor, at: usize) -> bool {
     let (before, after) = editor.text().split_at_checked(at).unwrap_or_default();
     (before.is_empty() || before.ends_with('\n')) && (after.is_empty() || after.starts_with('\n'))
 }
 
-/// Where the blanks from a place on end, or the first empty line ahead of the cursor.
+/// Returns the end of the white space from a position on, or the first empty line in it after the cursor.
 fn over_blanks(editor: &Editor, from: usize) -> usize {
     let rest = editor.text().get(from..).unwrap_or_default();
     let is_end = |(at, c): &(usize, char)| {
@@ -125,7 +125,7 @@ fn over_blanks(editor: &Editor, from: usize) -> usize {
     rest.char_indices().find(is_end).map_or(editor.text().len(), |(at, _)| from + at)
 }
 
-/// Where the blanks before the cursor begin, or the last empty line among them.
+/// Returns the start of the white space before the cursor, or the last empty line in it.
 fn back_over_blanks(editor: &Editor) -> usize {
     let before = editor.before();
     let blanks = before.char_indices().rev().take_while(|(_, c)| c.is_whitespace());

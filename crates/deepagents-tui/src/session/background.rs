@@ -48,7 +48,7 @@ impl Session {
         });
     }
 
-    /// Whether a run of these screens goes on with a thread in the background.
+    /// Whether a run of this program continues a thread in the background.
     pub(super) fn is_in_background(&self, thread: &str) -> bool {
         self.with(|state| state.background.iter().any(|background| background.thread == thread))
     }
@@ -98,7 +98,7 @@ impl Session {
         let mut result = Ok(background.len());
         for Background { thread, run, .. } in &background {
             run.suspend();
-            // One that nobody goes on with is told of; the others are gone on with all the same.
+            // A run that cannot be handed over is reported, and the others are handed over all the same.
             if let Err(problem) = self.host.detach(thread, self.policy.mode()) {
                 result = result.and(Err(problem));
             }

@@ -1,4 +1,4 @@
-//! The agent: making it, waiting for it, and what the screens are told of it.
+//! Builds the agent, waits for it, and reports it to the interface.
 
 use super::{Session, browse};
 use crate::app::event::{Connected, Event};

@@ -18,12 +18,12 @@ impl Session {
         Ok(self.total().await?.told())
     }
 
-    /// Says what the open thread has used, for the line of the person's command.
+    /// Reports the usage and cost of the open thread, for the user's status line command.
     pub(super) fn tell_cost(&self) {
         let this = self.clone();
         self.spawn(async move {
             let thread = this.thread();
-            // A log that cannot be read says so where it is asked for.
+            // An unreadable log is reported where the user asks for the cost.
             let total = this.total().await.ok()?;
             Some(Event::Counted { thread, usage: total.usage, dollars: total.known() })
         });
@@ -58,7 +58,7 @@ impl Session {
     }
 }
 
-/// What was spent, and the models whose price nobody knows.
+/// The total usage and cost, and the models without a known price.
 struct Total {
     usage: Usage,
     dollars: f64,
@@ -69,10 +69,10 @@ impl Total {
     fn of(connection: &Connection, used: &[ThreadUsage]) -> Self {
         let mut total = Self { usage: Usage::default(), dollars: 0.0, unknown: Vec::new() };
         for thread in used {
-            // Each for itself: a long prompt may have prices of its own.
+            // Each answer is priced by itself, because long prompts may have their own prices.
             thread.answers().for_each(|(model, spent)| total.add(model, price(connection, model), spent, connection));
-            // Judges and summaries are asked of the model of the conversation, unless they were given one of their own. How long
-            // the prompt of each was is not known.
+            // Judges and summaries are priced as the conversation's model, which they use unless they have their own.
+            // The sizes of their prompts are not known, so prices for long prompts do not apply.
             let usual = price(connection, "").map(|mut price| {
                 price.above = None;
                 price
@@ -101,7 +101,7 @@ impl Total {
         }
     }
 
-    /// What it cost, as far as that is known.
+    /// Returns the cost, as far as prices are known.
     fn known(&self) -> Option<f64> {
         (self.unknown.is_empty() || self.dollars > 0.0).then_some(self.dollars)
     }
@@ -124,7 +124,7 @@ impl Total {
     }
 }
 
-/// What an answer of a run has cost: of the agent at the empty path, or of a sub-agent with this model.
+/// Returns the cost of an answer: of the main agent if the path is empty, otherwise of a sub-agent with this model.
 pub(super) fn of_answer(connection: &Connection, path: &[String], model: Option<&str>, spent: Usage) -> Option<f64> {
     let named = model.and_then(|model| price(connection, model));
     Some(named.or(connection.price.filter(|_| path.is_empty()))?.cost(spent))

@@ -1,4 +1,4 @@
-//! A run under way: what it says on the way, the questions between, and its end.
+//! Drives a run: its events, its pending approvals and its end.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -81,7 +81,7 @@ impl Session {
         });
         let mut cancelled = false;
         let mut finished = BTreeSet::new();
-        // The models of the agents, by their paths.
+        // The models of the agents, by path.
         let mut models: HashMap<Vec<String>, String> = HashMap::new();
         loop {
             let event = tokio::select! {

@@ -1,4 +1,4 @@
-//! Beginning runs, and going on with them.
+//! Starts and resumes runs.
 
 use std::sync::Arc;
 

@@ -81,7 +81,7 @@ impl Session {
         self.with(|shared| (shared.thread, shared.undone) = (Some(info.id.clone()), Vec::new()));
         let note = self.unfinished(&connection, &info, &state);
         let is_at_work = is_owned(self, &info) || self.is_in_background(&info.id);
-        // A call that is under way elsewhere is shown once it has its result.
+        // A call in flight elsewhere is shown once it has its result.
         let mut opened = if is_at_work { of_state_so_far(&state) } else { of_state(&state) };
         opened.thread = Some(info.id.clone());
         opened.note = note;

@@ -1,4 +1,4 @@
-//! The sequences that move the cursor, set styles and write text, with what the terminal is known to be at.
+//! Escape sequences that move the cursor, set styles and write text, based on the known state of the terminal.
 
 use ratatui::style::{Color, Style};
 use ratatui::text::Line;
@@ -7,14 +7,15 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::sgr::sgr;
 use crate::text::{ascii, width};
 
-/// What is to be written, and where the cursor is then.
+/// Pending output, and the position of the cursor after it.
 #[derive(Debug)]
 pub(super) struct Sequences {
     pub(super) columns: u16,
     colour: bool,
     /// Whether characters beyond ASCII are shown.
     unicode: bool,
-    /// Where the cursor is. In a column that cannot be, what comes next is placed anew.
+    /// The position of the cursor. A column outside the terminal means that it is unknown, so the next output is
+    /// positioned explicitly.
     pub(super) at: (u16, u16),
     cursor: bool,
     style: Option<Style>,
@@ -22,7 +23,7 @@ pub(super) struct Sequences {
 }
 
 impl Sequences {
-    /// Those for a terminal that is so wide, whose cursor is where counting begins.
+    /// Creates the state for a terminal with this many columns, with the cursor at the origin.
     pub(super) fn new(columns: u16, colour: bool, unicode: bool) -> Self {
         Self { columns, colour, unicode, at: (0, 0), cursor: true, style: None, bytes: Vec::new() }
     }
@@ -46,12 +47,12 @@ impl Sequences {
         frame
     }
 
-    /// Bytes as they are; where the cursor is afterwards says who sends them.
+    /// Appends raw bytes. The caller updates the cursor position.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// A sign of the live area, where the cursor is.
+    /// Writes a grapheme of the live area at the cursor.
     pub(super) fn sign(&mut self, sign: &str) {
         if self.unicode {
             self.push(sign.as_bytes());

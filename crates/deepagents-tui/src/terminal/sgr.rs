@@ -66,7 +66,7 @@ fn indexed(rgb: [u8; 3]) -> u8 {
     (16..=255).min_by_key(|index| distance(of_index(*index), rgb)).unwrap_or(16)
 }
 
-/// Between the highest and the lowest part of a colour that people call a colour, and not a grey.
+/// Minimum difference between the highest and lowest component of a colour that does not look grey.
 const COLOURED: u8 = 40;
 
 fn is_coloured(rgb: [u8; 3]) -> bool {
@@ -75,7 +75,7 @@ fn is_coloured(rgb: [u8; 3]) -> bool {
 }
 
 fn sixteen(rgb: [u8; 3]) -> Color {
-    // A pale green is nearer to grey, and says nothing any more as one.
+    // A pale green is nearer to grey, but grey would lose its meaning.
     let alike = (0_u8..).zip(SIXTEEN).filter(|(_, shown)| is_coloured(*shown) == is_coloured(rgb));
     let nearest = alike.min_by_key(|(_, shown)| distance(*shown, rgb));
     Color::Indexed(nearest.map_or(7, |(index, _)| index))

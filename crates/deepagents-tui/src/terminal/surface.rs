@@ -18,7 +18,7 @@ pub(crate) struct Surface {
     /// The live area as displayed.
     shown: Buffer,
     alternate: bool,
-    /// What moves, writes and erases; the cursor is counted from the first row of the live area.
+    /// The pending output. Its cursor rows are counted from the first row of the live area.
     out: Sequences,
 }
 
@@ -140,7 +140,7 @@ impl Surface {
         }
         self.shown = next.clone();
         match cursor {
-            // Outside of the area the terminal would stop at its last row, and all that follows would stand elsewhere.
+            // A cursor below the area would stop at the terminal's last row, and later output would be misplaced.
             Some((x, y)) => {
                 let y = y.min(after.saturating_sub(1));
                 self.out.move_to(x.min(self.out.columns.saturating_sub(1)), y);

@@ -110,7 +110,8 @@ const NAMES: [(&str, &str); 6] = [
     ("plain", "no colours"),
 ];
 
-/// A word that was changed, on a ground of this colour; where that is its own, with text and ground exchanged.
+/// Returns the style of a changed word on a background of this colour. If text and background have the same colour, the
+/// style is reversed instead.
 fn word(text: Color, ground: Color) -> Style {
     let style = Style::new().fg(text).add_modifier(Modifier::BOLD);
     if text == ground { style.add_modifier(Modifier::REVERSED) } else { style.bg(ground) }
@@ -187,7 +188,7 @@ impl Theme {
     /// Replaces colours that the terminal lacks by the nearest that it has.
     fn show_in(&mut self, colours: Colours) {
         for style in [&mut self.added_word, &mut self.removed_word] {
-            // Sixteen have no shade that the word could stand on and still be read.
+            // Sixteen colours have no shade on which the word is readable.
             if let (Some(text), Some(ground)) = (style.fg, style.bg)
                 && colours.nearest(ground) != ground
                 && colours == Colours::Sixteen

@@ -1,4 +1,4 @@
-//! The colours that themes are made of.
+//! The colours of the themes.
 
 use ratatui::style::Color;
 

@@ -1,8 +1,8 @@
-//! What can be told apart, whatever a terminal can show.
+//! Tests that styles are distinguishable on every kind of terminal.
 
 use super::*;
 
-/// Every theme with colours, on terminals of all kinds.
+/// Returns every theme with colours, for every kind of terminal.
 fn shown() -> Vec<(String, Theme)> {
     [Colours::Sixteen, Colours::Indexed, Colours::All]
         .into_iter()

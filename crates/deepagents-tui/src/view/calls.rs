@@ -1,4 +1,4 @@
-//! Calls and the work of sub-agents, folded or whole.
+//! Renders calls and the work of sub-agents, folded or in full.
 
 use deepagents::middleware::filesystem::exit_failure;
 use ratatui::text::{Line, Span};
@@ -94,7 +94,7 @@ pub(super) fn titled(
     lines
 }
 
-/// The lines of a call and its result.
+/// Renders a call and its result.
 pub(super) fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
     let title = call_title(&call.name, &call.args);
     let (name, rest) = title.split_once(' ').unwrap_or((&title, ""));
@@ -156,7 +156,7 @@ pub(crate) fn change_lines(call: &Call, theme: Theme) -> Vec<Line<'static>> {
     }
 }
 
-/// The lines of what a sub-agent did.
+/// Renders the work of a sub-agent.
 pub(super) fn agent(work: &AgentWork, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
     let name = if work.name.is_empty() { "task" } else { &work.name };
     let mut lines = titled(name, &in_a_line(&work.task, TASK), !work.failed, columns, (theme, fold));

@@ -107,7 +107,7 @@ fn prefixed(
 fn user(text: &str, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
     let mark = if theme.spoken { "You: " } else { "› " };
     let Detail::Brief(key) = fold else { return prefixed(text, mark, theme.user, theme.bold, columns) };
-    // What is not shown is not laid out: a message may be a whole log.
+    // Lines that are not shown are not laid out: a message may be a whole log.
     let text = text.trim_end();
     let (all, head) = (text.lines().count(), text.lines().take(MESSAGE + 2).collect::<Vec<_>>());
     let mut lines = prefixed(&head.join("\n"), mark, theme.user, theme.bold, columns);

@@ -51,7 +51,8 @@ pub(crate) fn live(app: &App, printer: &Printer) -> (Buffer, Option<(u16, u16)>)
         Some(input(app, columns, most_input.clamp(1, INPUT)))
     };
     let input_rows = input.as_ref().map_or(0, |input| input.lines.len());
-    // A question has its keys however much is typed, and the rows of the input where that is a part of it.
+    // An input of several rows must not hide the keys of a question, so the panel is laid out again in the rows that
+    // are left.
     let panel = if input_rows != 1 { self::panel(app, columns, room.saturating_sub(input_rows).max(1)) } else { panel };
     room = room.saturating_sub(input_rows);
     let mut panel = panel.unwrap_or_default();
@@ -131,7 +132,7 @@ fn input(app: &App, columns: usize, rows: usize) -> Panel {
     let (all, (x, y)) = app.editor.rows(columns.saturating_sub(indent + 1));
     let first = y.saturating_sub(rows.saturating_sub(1)).min(all.len().saturating_sub(rows));
     let shell = app.editor.text().starts_with('!');
-    // What is searched for is in sight, however long the message is that was found.
+    // Keeps the search text in view, however long the matching message is.
     let led = if matches!(app.overlay, Overlay::Search { .. }) { first } else { 0 };
     let lines = all.into_iter().enumerate().skip(first).take(rows).map(|(at, row)| {
         let lead = if at == led { lead.clone() } else { " ".repeat(indent) };

@@ -18,7 +18,8 @@ pub(crate) struct Panel {
 }
 
 impl Panel {
-    /// Leaves so many rows of it, the one with the cursor among them: a cursor that stands nowhere draws at the wrong place.
+    /// Shortens the panel to `rows` rows that include the one with the cursor, so that nothing is drawn at a cursor
+    /// outside.
     pub(super) fn fit(&mut self, rows: usize) {
         let hidden = self.cursor.map_or(0, |(_, y)| (y + 1).saturating_sub(rows)).min(self.lines.len());
         self.lines.drain(..hidden);
@@ -27,10 +28,10 @@ impl Panel {
     }
 }
 
-/// Rows that an input takes at most.
+/// Maximum rows of an input.
 const INPUT: usize = 8;
 
-/// An input of at most so many rows with words before it, and a hint below.
+/// Renders an input of limited size, with a label before it and a hint below.
 pub(super) fn input_line(
     editor: &Editor,
     lead: &'static str,

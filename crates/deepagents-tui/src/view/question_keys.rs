@@ -1,4 +1,4 @@
-//! The keys of a question, as many of them as there is room for.
+//! The keys of a question, as many as fit.
 
 use deepagents::DecisionKind;
 use deepagents::remembered::RememberedRule;

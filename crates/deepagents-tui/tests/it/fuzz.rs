@@ -104,8 +104,8 @@ fn scene() -> impl Strategy<Value = (Vec<Action>, Vec<String>, String)> {
     (prop::collection::vec(step(), 1..60), prop::collection::vec(any::<String>(), 0..12), "(\\PC|\n|[*_`#|>-]){0,400}")
 }
 
-/// Plays a scene; nothing of it may panic, bring a control character to the screen, or be higher than that; the cursor stands
-/// on what is drawn.
+/// Plays a scene. It must not panic, show a control character or exceed the height of the screen, and the cursor must
+/// be on drawn content.
 fn play((steps, texts, answer): (Vec<Action>, Vec<String>, String)) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {

@@ -193,7 +193,7 @@ async fn a_call_that_was_cut_off_is_not_shown_as_done() {
     let mut screens = world.screens(Mode::Auto);
     say(&mut screens, "wait for ever").await;
     assert!(screens.wait_until_live("execute while").await, "{:?}", screens.live());
-    // The program is killed: nobody works on the thread any more.
+    // The program is killed: no process works on the thread any more.
     let mut after = world.begin(Mode::Auto, Begin::Continue);
     assert!(after.wait_for("the last run was cut off during").await, "{}", after.text());
     assert!(after.text().contains("✗ execute while"), "{}", after.text());

@@ -34,7 +34,7 @@ pub(crate) struct World {
     pub(crate) onboarding: bool,
     /// The threads handed to background processes.
     pub(crate) detached: Arc<Mutex<Vec<String>>>,
-    /// How many of them cannot be begun, the first ones.
+    /// How many hand-overs to background processes fail, starting with the first.
     pub(crate) not_begun: Arc<Mutex<u32>>,
     /// Whether the agent may start background subagents.
     pub(crate) background: bool,

@@ -222,7 +222,7 @@ async fn warnings_are_quoted_escaped_and_at_most_twenty() {
     assert!(shown.contains("\n- and 5 more") && !shown.contains("x20/SKILL.md: the name"), "{shown}");
 }
 
-/// So many skills of the source with this letter, each with this for its description.
+/// Creates `count` skills with this description in the source named by the letter.
 fn many(letter: char, count: usize, description: &str) -> Vec<(String, String)> {
     let file = |n: usize| {
         let name = format!("{letter}{n:03}");
@@ -238,13 +238,13 @@ async fn the_list_of_hundreds_of_skills_has_a_size_and_says_what_is_left_out_and
         let given: Vec<(&str, &str)> = given.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
         load(&given, &["/s", "/t"]).await.0
     };
-    // All fit, the first ones whole.
+    // All fit, with whole descriptions.
     let few = shown(many('s', 50, description.trim())).await;
     assert!(few.contains(description.trim()) && !few.contains("not listed"), "{few}");
-    // With shorter descriptions.
+    // All fit with shortened descriptions.
     let more = shown(many('s', 150, description.trim())).await;
     assert!((0..150).all(|n| more.contains(&format!("/s/s{n:03}/SKILL.md"))) && more.contains("this. …"), "{more}");
-    // Those of the later source go before the others.
+    // Skills of the later source take precedence.
     let (earlier, later) = (many('s', 900, description.trim()), many('t', 100, description.trim()));
     let most = shown(earlier.into_iter().chain(later).collect()).await;
     assert!(most.chars().count() < 34_000, "{}", most.chars().count());

@@ -1,4 +1,4 @@
-//! What happens beside the calls: words of hooks, servers, compactions and the plan.
+//! Notices that are not tool calls: messages of hooks, server problems, compactions and the plan.
 
 use deepagents::channels::{TodoUpdate, Todos};
 use deepagents::{Channel, MiddlewareEvent};

@@ -1,4 +1,4 @@
-//! An agent as the command line, a section of a `deepagents.toml` or a directory describes it.
+//! Plans of agents from the command line, a section of a `deepagents.toml`, or a directory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(in crate::serve) struct AgentPlan {
     pub(in crate::serve) layout: Option<Layout>,
 }
 
-/// The agent that the command line describes.
+/// Plans the agent that the command line describes.
 pub(super) fn of_options(args: &ServeArgs) -> AgentPlan {
     AgentPlan {
         name: args.name.clone().unwrap_or_else(|| "agent".to_owned()),

@@ -61,7 +61,7 @@ impl Thread {
         self.info.end
     }
 
-    /// What listings are sorted by; it has no owner.
+    /// Returns the info that listings are sorted by, without the owner.
     pub(super) fn as_listed(&self) -> &ThreadInfo {
         &self.info
     }

@@ -1,5 +1,5 @@
-//! What is looked for in the workspace before each command: repositories, what else has the name of a protected place,
-//! and sockets of programs outside.
+//! Scans the workspace before each command for repositories, other names of protected places, and sockets of outside
+//! programs.
 
 use std::fs::{self, File, Metadata};
 use std::io::{ErrorKind, Read};
@@ -15,21 +15,23 @@ use crate::sandbox::protocol::GuardedName;
 
 /// Maximum number of bytes read of a `.git` file.
 const POINTER: u64 = 4096;
-/// Directories of repositories that hold nothing but what was committed, in many files.
+/// The object directory of a repository: many files, all of them committed content.
 const OBJECTS: &str = "objects";
 
-/// What is looked for in a directory.
+/// What to look for in a directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Search {
     /// Names, repositories and sockets.
     All,
-    /// Sockets alone: it is guarded as a whole, which keeps nobody from connecting.
+    /// Sockets only. The directory is protected as a whole, but that does not prevent connections to its sockets.
     Sockets,
 }
 
-/// All that has one of the names or is a repository to git, by its path below a root, and where it leads if it is a file
-/// that names a directory. What is [closed](Closed), and a socket of a program outside where these are looked for,
-/// comes without a name; what has a name is looked into for such sockets alone.
+/// Finds everything below a root that has one of the names or that git takes for a repository. Returns paths relative
+/// to the root. If a match is a file that points to a directory, as git writes it, the directory is returned too.
+///
+/// [Closed](Closed) directories, and sockets of outside programs if `sockets` is set, are returned without a name.
+/// Directories that match are searched only for such sockets.
 pub(in crate::sandbox) fn find<'a>(
     root: &Path,
     named: &'a [GuardedName],

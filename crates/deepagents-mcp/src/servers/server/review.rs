@@ -1,4 +1,4 @@
-//! Whether tools are those that somebody has agreed to.
+//! Checks that tools are the ones that were agreed to.
 
 use std::sync::Arc;
 

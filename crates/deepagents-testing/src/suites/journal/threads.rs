@@ -116,10 +116,10 @@ pub async fn threads_are_listed_in_pages(journal: Any, clock: TestClock) {
     assert!(ids(&journal, page(0, 0)).await.is_empty());
 }
 
-/// By each of what can be sorted by, from both ends, a page after the other; the same for a thread's children, which
-/// other indexes find.
+/// Lists threads page by page, by every sort key and in both directions, and does the same for the children of a
+/// thread, which use other indexes.
 pub async fn threads_are_listed_in_every_order_from_any_place(journal: Any, clock: TestClock) {
-    // Begun in the order of their names but for the last one, several at once; changed last in another order.
+    // Created in the order of their names except for the last one, several at once; last changed in another order.
     let names = ["p/b", "p/c", "p/d", "p/e", "p/a"];
     journal.threads().set_metadata("p", map(json!({"root": true}))).await.unwrap();
     for parent in [None, Some("p")] {
@@ -178,7 +178,7 @@ pub async fn metadata_is_merged_and_null_removes(journal: Any, _: TestClock) {
     assert_eq!(Value::Object(info.metadata), json!({"b": {"y": 2}, "c": "\u{0}"}));
 }
 
-/// Whoever changes what a thread has does not begin one.
+/// Changing the metadata of a missing thread does not create it.
 pub async fn metadata_of_a_thread_that_is_not_there_is_not_changed(journal: Any, _: TestClock) {
     let changed = journal.threads().update_metadata("t", map(json!({"user": "ada"}))).await;
     assert!(matches!(changed, Err(JournalError::NotFound { thread }) if thread == "t"));

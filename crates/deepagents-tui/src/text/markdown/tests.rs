@@ -1,4 +1,4 @@
-//! What Markdown becomes.
+//! Tests of Markdown rendering.
 
 use super::*;
 

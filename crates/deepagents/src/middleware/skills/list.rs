@@ -1,4 +1,4 @@
-//! The list of skills, within a size: every request carries it.
+//! The list of skills. Its size is limited, because every request carries it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -9,14 +9,14 @@ use crate::subagents::shorten;
 use super::source::Source;
 
 const MAX_NAME: usize = 128;
-/// Characters of the list, as many as of a file of notes.
+/// Maximum characters of the list, the same as for a memory file.
 const MAX_LIST: usize = 32_000;
-/// Characters of descriptions where there are too many skills for whole ones: the first with which all fit, or else the
+/// Lengths of shortened descriptions, in characters. The first one with which all skills fit is used, otherwise the
 /// last.
 const SHORTENED: [usize; 4] = [512, 256, 128, 64];
 
-/// The skills, one to an entry. Too many for the size have shorter descriptions; of more still those of earlier sources
-/// are left out and counted.
+/// Renders the skills, one per entry. If they exceed the limit, descriptions are shortened; if that is not enough,
+/// skills of earlier sources are left out and counted.
 pub(super) fn list(sources: &[Source], skills: &[Skill]) -> String {
     let places: Vec<String> = sources.iter().map(|source| format!("`{}`", source.path)).collect();
     let places = places.join(" or ");
@@ -48,7 +48,7 @@ fn size(lines: &[String]) -> usize {
     lines.iter().map(|line| line.chars().count() + 1).sum()
 }
 
-/// Which of the entries are shown: as many as there is room for, those of later sources first.
+/// Returns the indices of the entries to show: as many as fit, later sources first.
 fn listed(sources: &[Source], skills: &[Skill], lines: &[String]) -> BTreeSet<usize> {
     let source_of = |skill: &Skill| sources.iter().rposition(|source| skill.path.starts_with(&source.path));
     let mut order: Vec<usize> = (0..lines.len()).collect();
@@ -62,7 +62,7 @@ fn listed(sources: &[Source], skills: &[Skill], lines: &[String]) -> BTreeSet<us
     listed
 }
 
-/// A skill with so many characters of its description.
+/// Renders a skill with at most `most` characters of its description.
 fn line(skill: &Skill, most: usize) -> String {
     let mut notes = Vec::new();
     notes.extend(skill.license.as_ref().map(|license| format!("License: {}", cut(license, most))));
@@ -79,7 +79,7 @@ fn line(skill: &Skill, most: usize) -> String {
     out
 }
 
-/// The beginning of a text; `…` stands for the rest.
+/// Truncates a text, ending it with `…`.
 fn cut(text: &str, most: usize) -> String {
     let mut cut = shorten(text, most);
     if cut.len() < text.len() {
