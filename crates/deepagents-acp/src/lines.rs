@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use tokio_util::codec::{Decoder, Encoder, LinesCodec, LinesCodecError};
 
 /// Maximum size of a line, in bytes. Prompts contain images as base64.
-const LONGEST: usize = 64 << 20;
+const MAX_LINE_BYTES: usize = 64 << 20;
 
 /// Maximum length of a parameter error, in characters.
-const SHOWN: usize = 200;
+const MAX_ERROR_CHARS: usize = 200;
 /// Prefix of the method that replaces an unparsable request, so that it is answered with an error under its ID. The
 /// rest of the method describes the problem.
 const UNREADABLE: &str = "unreadable: ";
@@ -24,7 +24,7 @@ pub(crate) struct MessageLines(LinesCodec);
 
 impl Default for MessageLines {
     fn default() -> Self {
-        Self(LinesCodec::new_with_max_length(LONGEST))
+        Self(LinesCodec::new_with_max_length(MAX_LINE_BYTES))
     }
 }
 
@@ -36,7 +36,7 @@ fn readable(mut read: impl FnMut() -> Result<Option<String>, LinesCodecError>) -
             Ok(Some(line)) => return Ok(Some(as_message(&line))),
             Ok(None) => return Ok(None),
             Err(LinesCodecError::MaxLineLengthExceeded) => {
-                return Ok(Some(format!("a line of more than {} MiB was skipped", LONGEST >> 20)));
+                return Ok(Some(format!("a line of more than {} MiB was skipped", MAX_LINE_BYTES >> 20)));
             }
             Err(LinesCodecError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
                 return Ok(Some("a line that is not UTF-8 was skipped".to_owned()));
@@ -106,7 +106,7 @@ fn reason(error: &str) -> String {
         }
         None => error.to_owned(),
     };
-    without.chars().take(SHOWN).collect()
+    without.chars().take(MAX_ERROR_CHARS).collect()
 }
 
 impl Decoder for MessageLines {

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_always_allowed_is_no_wider_than_the_call_was() {
+    fn an_always_rule_is_no_wider_than_the_call_it_was_given_for() {
         let policy = Policy::default();
         policy.allow_always(SessionRule::Calls(RememberedRule::covering(&command("cargo test -p core"))));
         assert!(policy.rule(&command("cargo  test -p 'core'")).is_some());
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_decide() {
+    fn modes_decide_which_calls_are_allowed_asked_about_or_refused() {
         let policy = Policy::default();
         assert_eq!(policy.decide("execute"), PolicyDecision::Ask);
         policy.set_mode(Mode::Plan);

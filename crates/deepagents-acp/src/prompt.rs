@@ -10,8 +10,8 @@ use deepagents::{Block, Message};
 use crate::wire;
 
 /// Maximum sizes of an image and of a document, in bytes. Providers refuse larger ones.
-const PICTURE: usize = 5 << 20;
-const DOCUMENT: usize = 10 << 20;
+const MAX_IMAGE_BYTES: usize = 5 << 20;
+const MAX_DOCUMENT_BYTES: usize = 10 << 20;
 
 /// Converts the blocks of a prompt to a message. Files in the session's directory get the paths that the agent's tools
 /// use.
@@ -93,8 +93,11 @@ fn picture(image: &wire::ImageContent) -> Result<Block, wire::Error> {
 }
 
 fn medium(mime: &str, bytes: &[u8], name: Option<String>) -> Result<Block, wire::Error> {
-    let (kind, most) =
-        if mime.starts_with("image/") { (MediaKind::Image, PICTURE) } else { (MediaKind::File, DOCUMENT) };
+    let (kind, most) = if mime.starts_with("image/") {
+        (MediaKind::Image, MAX_IMAGE_BYTES)
+    } else {
+        (MediaKind::File, MAX_DOCUMENT_BYTES)
+    };
     if bytes.len() > most {
         let size = bytes.len() >> 20;
         return Err(wire::invalid(format!(
@@ -166,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_the_session_are_named_as_its_tools_name_them() {
+    fn files_inside_the_session_directory_are_named_by_their_tool_paths() {
         let root = Path::new("/srv/ada/project");
         assert_eq!(place("file:///srv/ada/project/src/a%20b.rs#L3-5", root), "/src/a b.rs#L3-5");
         assert_eq!(place("file://localhost/srv/ada/project/x", root), "/x");

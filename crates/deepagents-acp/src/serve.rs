@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::wire;
 
 /// How long runs may take to end after the editor has disconnected.
-const LEAVE: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The connection to the editor failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -47,7 +47,7 @@ pub async fn serve<H: AgentHost>(
     let open: Vec<_> = server.sessions().drain().map(|(_, session)| session).collect();
     let ends = open.iter().map(|session| session.close());
     // A tool that ignores its cancellation must not block the program.
-    let _ = tokio::time::timeout(LEAVE, futures_util::future::join_all(ends)).await;
+    let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, futures_util::future::join_all(ends)).await;
     served.map_err(|error| ServeError(error.to_string()))
 }
 
@@ -143,7 +143,7 @@ async fn connect<H: AgentHost>(
                     Err(error) => return responder.respond_with_error(error),
                 };
                 // Called here and not in the task, so that a cancel that follows immediately applies to it.
-                let ticket = session.begin();
+                let ticket = session.register_prompt();
                 let cancel = ticket.cancel.clone();
                 tokio::spawn(async move {
                     let withdrawn = responder.cancellation();

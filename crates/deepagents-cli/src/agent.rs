@@ -29,15 +29,15 @@ pub(crate) use shape::{MODE_ASKS, ModeAsks, Shape};
 
 /// Returns a builder for the agent that the options describe, for a look at it.
 pub(crate) async fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Result<DeepAgentBuilder> {
-    let files = open_beside(args, None).await?;
+    let files = open_async(args, None).await?;
     let own = OwnFiles::inside(args.directory(), None, None)?;
-    let brought = Brought::find(args, &files, Undecided::for_look(args)).await?;
+    let brought = Brought::find(args, &files, Undecided::for_inspection(args)).await?;
     let (sources, outside) = sources::find(args, &brought)?;
     let mut shape = Shape::from_args(args)?;
     shape.sources = sources;
     shape.check()?;
     let workspace = workspace(args, files, &own, &outside)?;
-    let builder = shape.builder(model).backend(workspace).definitions_from(outside.beside(brought.files.clone()));
+    let builder = shape.builder(model).backend(workspace).definitions_from(outside.add_to(brought.files.clone()));
     with_agents(builder, args)
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn workspace(
 ) -> Result<Arc<dyn Backend>> {
     let root =
         if args.commands.are_run() { with_commands(files, &args.commands, own)? } else { own.hide(Arc::new(files))? };
-    Ok(outside.beside(root))
+    Ok(outside.add_to(root))
 }
 
 /// Adds the models that sub-agents may name, and the sub-agents that files define: the user's and those of the
@@ -139,7 +139,7 @@ pub(crate) fn open_recorded(args: &AgentArgs, store: Option<UndoStore>) -> Resul
 }
 
 /// Like [`open_recorded`], without blocking the runtime while files are read for the protected places.
-pub(crate) async fn open_beside(args: &AgentArgs, store: Option<UndoStore>) -> Result<LocalBackend> {
+pub(crate) async fn open_async(args: &AgentArgs, store: Option<UndoStore>) -> Result<LocalBackend> {
     let args = args.clone();
     tokio::task::spawn_blocking(move || open_recorded(&args, store)).await?
 }

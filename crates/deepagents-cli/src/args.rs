@@ -214,12 +214,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn the_command_line_definition_is_consistent() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn only_whole_numbers_from_1_on_are_positive() {
+    fn only_whole_numbers_from_one_up_are_accepted() {
         assert_eq!((positive("1"), positive(" 70000 ")), (Ok(1_u32), Ok(70_000_u64)));
         for wrong in ["0", "-1", "1.5", "", "many", "99999999999"] {
             assert!(positive::<u32>(wrong).is_err(), "{wrong}");

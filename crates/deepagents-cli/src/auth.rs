@@ -23,7 +23,7 @@ use crate::sources::OWN;
 /// Name of the file.
 const FILE: &str = "auth.json";
 /// Maximum length of a key in bytes.
-const MOST: usize = 16 << 10;
+const MAX_KEY_BYTES: usize = 16 << 10;
 
 /// The file: version 1, keys by the name of the variable that each stands for.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -34,13 +34,13 @@ struct Keys {
 }
 
 /// The keys last read, with the path of their file.
-static KNOWN: Mutex<Option<(PathBuf, BTreeMap<String, String>)>> = Mutex::new(None);
+static LAST_READ: Mutex<Option<(PathBuf, BTreeMap<String, String>)>> = Mutex::new(None);
 
 /// Returns the stored key for a variable. A file that cannot be read counts as empty: `deepagents auth list` reports
 /// what is wrong.
-pub(crate) fn kept(variable: &str) -> Option<String> {
+pub(crate) fn stored_key(variable: &str) -> Option<String> {
     let file = file()?;
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = LAST_READ.lock().unwrap_or_else(PoisonError::into_inner);
     if known.as_ref().is_none_or(|(of, _)| *of != file) {
         *known = Some((file.clone(), read(&file).unwrap_or_default().keys));
     }
@@ -63,7 +63,7 @@ fn read(file: &Path) -> Result<Keys> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Keys::default()),
         Err(error) => return Err(error).with_context(|| format!("`{}` cannot be read", file.display())),
     };
-    keep_to_owner(file);
+    restrict_to_owner(file);
     let keys: Keys = serde_json::from_str(&text).map_err(|error| {
         anyhow!("`{}` cannot be parsed ({error}); remove it and add your keys again", file.display())
     })?;
@@ -74,16 +74,17 @@ fn read(file: &Path) -> Result<Keys> {
 }
 
 /// Mode bits that give others access.
-const OTHERS: u32 = 0o077;
+const OTHERS_MODE: u32 = 0o077;
 
 /// Restricts the file to its owner if others may read it, and reports that.
-fn keep_to_owner(file: &Path) {
-    let Some(mode) = fs::metadata(file).ok().map(|about| about.permissions().mode()).filter(|mode| mode & OTHERS != 0)
+fn restrict_to_owner(file: &Path) {
+    let Some(mode) =
+        fs::metadata(file).ok().map(|about| about.permissions().mode()).filter(|mode| mode & OTHERS_MODE != 0)
     else {
         return;
     };
     let (name, was) = (file.display(), mode & 0o777);
-    output::remark(&match fs::set_permissions(file, Permissions::from_mode(was & !OTHERS)) {
+    output::remark(&match fs::set_permissions(file, Permissions::from_mode(was & !OTHERS_MODE)) {
         Ok(()) => {
             format!("`{name}` had mode {was:04o}, which lets others read your keys; now only you can read it")
         }
@@ -103,7 +104,7 @@ fn change(change: impl FnOnce(&mut BTreeMap<String, String>)) -> Result<PathBuf>
     change(&mut all.keys);
     let text = serde_json::to_string_pretty(&all)?;
     locked_file::replace_secret(&file, text.as_bytes()).map_err(failed)?;
-    *KNOWN.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    *LAST_READ.lock().unwrap_or_else(PoisonError::into_inner) = None;
     Ok(file)
 }
 
@@ -124,7 +125,7 @@ fn variable(provider: &str) -> Result<&'static str> {
 /// Returns an error if it is not a key, or the file cannot be written.
 pub(crate) fn set(provider: &str, key: &str) -> Result<PathBuf> {
     let (variable, key) = (variable(provider)?, key.trim().to_owned());
-    if key.is_empty() || key.len() > MOST || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+    if key.is_empty() || key.len() > MAX_KEY_BYTES || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
         bail!("that is not a key: a key is made of ASCII characters, without spaces");
     }
     change(|keys| drop(keys.insert(variable.to_owned(), key)))
@@ -184,7 +185,7 @@ fn list(as_json: bool) -> Result<String> {
 }
 
 /// Characters that cancel the input on a terminal: Ctrl-C and Ctrl-\\.
-const GIVES_UP: [u8; 2] = [0x03, 0x1c];
+const CANCEL_KEYS: [u8; 2] = [0x03, 0x1c];
 
 /// Reads the key from stdin, without echo on a terminal. Returns `None` if the user cancels.
 fn ask(provider: &str) -> Result<Option<String>> {
@@ -196,7 +197,7 @@ fn ask(provider: &str) -> Result<Option<String>> {
     let mut hidden = before.clone();
     // A signal would end or suspend the program with echo off; instead, the keys that send them end the line.
     hidden.local_modes.remove(LocalModes::ECHO | LocalModes::ISIG);
-    let [interrupt, quit] = GIVES_UP;
+    let [interrupt, quit] = CANCEL_KEYS;
     hidden.special_codes[SpecialCodeIndex::VEOL] = interrupt;
     hidden.special_codes[SpecialCodeIndex::VEOL2] = quit;
     tcsetattr(&stdin, OptionalActions::Flush, &hidden)?;
@@ -206,7 +207,7 @@ fn ask(provider: &str) -> Result<Option<String>> {
     tcsetattr(&stdin, OptionalActions::Now, &before)?;
     output::say("");
     let typed = read?;
-    if typed.last().is_some_and(|last| GIVES_UP.contains(last)) {
+    if typed.last().is_some_and(|last| CANCEL_KEYS.contains(last)) {
         return Ok(None);
     }
     Ok(Some(String::from_utf8_lossy(&typed).into_owned()))
@@ -214,7 +215,7 @@ fn ask(provider: &str) -> Result<Option<String>> {
 
 /// Reads a key from a pipe: one line. Does not wait for the end of input, as the writer may keep the pipe open.
 fn piped(input: &mut impl Read) -> Result<String> {
-    let most = u64::try_from(MOST).unwrap_or(u64::MAX);
+    let most = u64::try_from(MAX_KEY_BYTES).unwrap_or(u64::MAX);
     let (mut input, mut line) = (BufReader::new(input.take(most.saturating_add(2))), Vec::new());
     while line.trim_ascii().is_empty() {
         line.clear();
@@ -237,7 +238,9 @@ fn typed(input: &mut impl BufRead) -> io::Result<Vec<u8>> {
         let read = piece.len();
         typed.extend_from_slice(piece);
         input.consume(read);
-        if read == 0 || typed.len() > MOST || typed.last().is_some_and(|last| *last == b'\n' || GIVES_UP.contains(last))
+        if read == 0
+            || typed.len() > MAX_KEY_BYTES
+            || typed.last().is_some_and(|last| *last == b'\n' || CANCEL_KEYS.contains(last))
         {
             return Ok(typed);
         }

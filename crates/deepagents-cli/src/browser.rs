@@ -47,7 +47,7 @@ mod tests {
     use super::is_page;
 
     #[test]
-    fn a_desktop_opens_pages_alone() {
+    fn only_web_pages_are_opened_in_the_browser() {
         for page in
             ["https://issuer.example/authorize?x=1", "http://127.0.0.1:8123/", "http://localhost/a", "http://[::1]:9?a"]
         {

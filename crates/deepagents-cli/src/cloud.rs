@@ -74,7 +74,7 @@ pub(crate) fn set_variable(usual: &'static str, env: Env) -> Option<&'static str
 }
 
 /// Words for what may be set instead of the usual variable.
-pub(crate) fn or_else(usual: &str) -> &'static str {
+pub(crate) fn alternatives_text(usual: &str) -> &'static str {
     match usual {
         "AWS_BEARER_TOKEN_BEDROCK" => " or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
         _ => "",
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_variables_of_the_clouds_name_addresses_and_credentials() {
+    fn cloud_variables_provide_addresses_and_credentials() {
         let vars = [
             ("AWS_REGION", "eu-central-1"),
             ("AWS_ACCESS_KEY_ID", "AKIA"),

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_read_in_seconds_and_in_units() {
+    fn durations_are_parsed_as_seconds_and_with_units() {
         let millis = |text: &str| parse(text).map(|time| time.as_millis());
         assert_eq!(millis("90"), Ok(90_000));
         assert_eq!(millis("0.25"), Ok(250));
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_shown_in_a_few_characters() {
+    fn durations_are_shown_in_a_few_characters() {
         let show = |millis| show(Duration::from_millis(millis));
         let all = [0, 40, 340, 12_345, 125_000, 3_720_000].map(show);
         assert_eq!(all, ["0 ms", "40 ms", "0.3 s", "12.3 s", "2m05s", "1h02m"]);
@@ -55,12 +55,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whole_units_come_back_as_they_were(h in 0u64..100, m in 0u64..60, s in 1u64..60) {
+        fn durations_in_whole_units_are_parsed_exactly(h in 0u64..100, m in 0u64..60, s in 1u64..60) {
             prop_assert_eq!(parse(&format!("{h}h{m}m{s}s")), Ok(Duration::from_secs(h * 3600 + m * 60 + s)));
         }
 
         #[test]
-        fn any_text_is_read_or_refused(text in ".{0,12}") {
+        fn any_text_is_parsed_or_rejected(text in ".{0,12}") {
             let _ = parse(&text);
         }
     }

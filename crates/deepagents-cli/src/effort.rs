@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_provider_is_told_in_its_own_words_and_others_are_refused() {
+    fn effort_is_translated_for_each_provider_and_refused_for_others() {
         let told = |provider| fields(provider, Effort::High).map(Value::from).map_err(|error| error.to_string());
         assert_eq!(told("openai").unwrap()["reasoning"]["effort"], "high");
         assert_eq!(told("custom").unwrap()["reasoning_effort"], "high");

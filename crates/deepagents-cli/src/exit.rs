@@ -92,7 +92,7 @@ mod tests {
     struct Within(#[source] WrongUsage);
 
     #[test]
-    fn what_is_said_about_an_error_does_not_change_the_exit_code() {
+    fn context_added_to_an_error_does_not_change_the_exit_code() {
         let usage = || anyhow::Error::from(WrongUsage("there is no a".to_owned()));
         assert_eq!(of_error(&usage()), (Exit::WrongUsage, Some("there is no a".to_owned())));
         let twice = Err::<(), _>(usage()).context("b cannot be begun").context("c failed").unwrap_err();

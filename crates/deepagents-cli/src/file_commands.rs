@@ -19,8 +19,8 @@ use crate::{front_matter, small_file};
 /// Name of the directory that holds them.
 const COMMANDS: &str = "commands";
 /// Maximum size of a file in bytes, and maximum number of files.
-const MOST: u64 = 256 << 10;
-const FILES: usize = 500;
+const MAX_FILE_BYTES: u64 = 256 << 10;
+const MAX_FILES: usize = 500;
 
 /// Returns the commands that a directory brings, as items to agree to, and the problems with files that cannot be read.
 pub(crate) async fn brought(files: &dyn Backend) -> Result<(Vec<FoundItem>, Vec<String>)> {
@@ -40,16 +40,16 @@ pub(crate) async fn brought(files: &dyn Backend) -> Result<(Vec<FoundItem>, Vec<
             match entry.kind {
                 // Only one level deep: nobody types longer names.
                 Kind::Directory if prefix.is_empty() => places.push((entry.path, format!("{name}:"))),
-                Kind::File if found.len() < FILES => {
+                Kind::File if found.len() < MAX_FILES => {
                     let Some(stem) = name.strip_suffix(".md") else { continue };
-                    match files.read(&State::default(), &entry.path, ByteRange::first(MOST + 1)).await {
-                        Ok(read) if read.bytes.len() as u64 <= MOST => {
+                    match files.read(&State::default(), &entry.path, ByteRange::first(MAX_FILE_BYTES + 1)).await {
+                        Ok(read) if read.bytes.len() as u64 <= MAX_FILE_BYTES => {
                             let source = entry.path.as_str();
                             let item =
                                 TrustItem::new(TrustKind::Command, format!("{prefix}{stem}"), source, &read.bytes);
                             found.push(FoundItem::new(item, Vec::new()).file(entry.path, read.bytes));
                         }
-                        Ok(_) => problems.push(format!("{} is larger than {} kB", entry.path, MOST >> 10)),
+                        Ok(_) => problems.push(format!("{} is larger than {} kB", entry.path, MAX_FILE_BYTES >> 10)),
                         Err(error) => problems.push(format!("commands: {error}")),
                     }
                 }
@@ -81,7 +81,7 @@ pub(crate) fn of_item(found: &FoundItem) -> Option<CommandFile> {
 
 /// Collects the user's own commands; files that cannot be read are skipped.
 fn users(place: &Path, prefix: &str, all: &mut BTreeMap<String, CommandFile>) {
-    for entry in fs::read_dir(place).into_iter().flatten().flatten().take(FILES) {
+    for entry in fs::read_dir(place).into_iter().flatten().flatten().take(MAX_FILES) {
         let (path, name) = (entry.path(), entry.file_name());
         let Some(name) = name.to_str() else { continue };
         if path.is_dir() && prefix.is_empty() {
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_says_what_its_command_is_for_and_what_it_takes() {
+    fn a_command_file_declares_its_description_and_its_arguments() {
         let command = parse("fix".to_owned(), "---\ndescription: \"Fix it\"\nargument-hint: NUMBER\n---\n\nFix $1.\n");
         assert_eq!((command.about.as_str(), command.args.as_str()), ("Fix it", "NUMBER"));
         assert_eq!(command.text, "Fix $1.");

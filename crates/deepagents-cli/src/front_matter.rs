@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_yaml_is_read_by_its_lines() {
+    fn invalid_yaml_is_read_line_by_line() {
         let given = "---\nname: critic\ndescription: Use it so. Examples: <example>Context: User asks.\\nuser: \"Go\"\nassistant: goes\ntools: Read, Grep\n---\nBe strict.";
         let (fields, body) = read(given).unwrap();
         assert_eq!((&fields["name"], &fields["tools"], body), (&json!("critic"), &json!("Read, Grep"), "Be strict."));

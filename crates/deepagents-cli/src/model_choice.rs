@@ -52,7 +52,7 @@ pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 pub(crate) fn env(name: &str) -> Option<String> {
     let said = std::env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
     // Only keys are stored in a file.
-    said.or_else(|| if name.ends_with("_KEY") || name.ends_with("_TOKEN") { auth::kept(name) } else { None })
+    said.or_else(|| if name.ends_with("_KEY") || name.ends_with("_TOKEN") { auth::stored_key(name) } else { None })
 }
 
 /// A model and why it is used.
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_wins_over_the_variable_and_both_over_keys() {
+    fn the_command_line_beats_the_variable_and_both_beat_keys() {
         let vars = [("DEEPAGENTS_MODEL", "openai:b"), ("ANTHROPIC_API_KEY", "k")];
         assert_eq!(choice(Some("xai:a"), None, &vars).map(|c| c.name), Ok("xai:a".to_owned()));
         assert_eq!(choice(None, None, &vars).map(|c| c.name), Ok("openai:b".to_owned()));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_that_a_provider_demands_picks_a_known_model() {
+    fn every_required_provider_key_has_a_known_default_model() {
         for provider in providers().iter().filter(|p| p.key_required && p.base_url.is_some()) {
             let model = default_model(provider.name);
             assert!(model.is_some_and(|model| Catalogue::built_in().lookup(model).is_some()), "{}", provider.name);

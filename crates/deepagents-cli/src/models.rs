@@ -176,7 +176,7 @@ pub(crate) struct Served {
 }
 
 /// How long a server on this machine may take to answer.
-const PATIENCE: Duration = Duration::from_millis(500);
+const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Returns the models of the servers on this machine; a server that is not running has none.
 pub(crate) async fn served() -> Vec<Served> {
@@ -202,14 +202,14 @@ pub(crate) async fn served_at(choice: &model_choice::Choice, args: &AgentArgs) -
     config.timeouts = Some(soon());
     let provider = choice.provider();
     // This also covers a server that hangs in the middle of its answer.
-    let asked = tokio::time::timeout(PATIENCE * 4, served_models(provider, &config));
+    let asked = tokio::time::timeout(RESPONSE_TIMEOUT * 4, served_models(provider, &config));
     let found = asked.await.ok().and_then(Result::ok).unwrap_or_default();
     let full = |model: ServedModel| Served { name: format!("{provider}:{}", model.name), window: model.context_window };
     found.into_iter().map(full).collect()
 }
 
 fn soon() -> Timeouts {
-    Timeouts { connect: PATIENCE, first_byte: PATIENCE, ..Timeouts::default() }
+    Timeouts { connect: RESPONSE_TIMEOUT, first_byte: RESPONSE_TIMEOUT, ..Timeouts::default() }
 }
 
 /// Whether this is the model that some provider's key selects.

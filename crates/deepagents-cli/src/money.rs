@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_read_with_and_without_the_sign_and_nothing_else_is_one() {
+    fn amounts_are_parsed_with_or_without_the_dollar_sign_and_nothing_else_is() {
         assert_eq!((parse("0.5"), parse("$12"), parse(" 1e-3 ")), (Ok(0.5), Ok(12.0), Ok(0.001)));
         for wrong in ["", "$", "0", "-1", "inf", "NaN", "1e400", "1,50", "5 €"] {
             assert!(parse(wrong).is_err(), "{wrong}");
@@ -40,7 +40,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in ".{0,12}") {
+        fn any_text_is_parsed_or_rejected(text in ".{0,12}") {
             let _ = parse(&text);
         }
     }

@@ -11,7 +11,8 @@ use crate::model_choice::env;
 use crate::sources::OWN;
 
 /// Suffixes of the files of a SQLite database, and of the undo database beside it.
-const BESIDE: [&str; 8] = ["", "-wal", "-shm", "-journal", ".undo", ".undo-wal", ".undo-shm", ".undo-journal"];
+const DATABASE_SUFFIXES: [&str; 8] =
+    ["", "-wal", "-shm", "-journal", ".undo", ".undo-wal", ".undo-shm", ".undo-journal"];
 
 /// Refuses a working directory that was not named explicitly and holds far more than a project: the home directory, the
 /// directories above it, the root of the file system, and shared temporary directories. A directory above the home is
@@ -64,7 +65,7 @@ impl OwnFiles {
             bail!("{} belongs to this program, so agents cannot work there: choose another directory", root.display());
         }
         let databases = database.into_iter().flat_map(|file| {
-            BESIDE.iter().map(move |ending| {
+            DATABASE_SUFFIXES.iter().map(move |ending| {
                 let mut name = file.as_os_str().to_owned();
                 name.push(ending);
                 PathBuf::from(name)

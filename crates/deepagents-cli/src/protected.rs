@@ -15,7 +15,7 @@ use crate::{hooks, mcp};
 const COMMANDS: [&str; 3] = ["status_line", "notify.command", "editor"];
 
 /// Maximum number of words of commands that are looked up in `PATH`.
-const MOST_NAMES: usize = 256;
+const MAX_LOOKUPS: usize = 256;
 /// Programs that this one starts by name, and interpreters of scripts.
 const STARTED: [&str; 18] = [
     "git", "sh", "bash", "env", "setsid", "xdg-open", "open", "vi", "python", "python3", "node", "npm", "npx", "uv",
@@ -29,9 +29,9 @@ pub(crate) fn places(root: &Path, named: Option<&Path>) -> ProtectedPlaces {
     let Ok(root) = root.canonicalize() else { return ProtectedPlaces::default() };
     let settings = of_settings(&root);
     let by_settings = settings.iter().flat_map(|command| programs_of(command, &root, &root, home().as_deref()));
-    let run = mcp::run_here(&root, named).into_iter().chain(hooks::run_here(&root)).chain(by_settings);
+    let run = mcp::programs_run(&root, named).into_iter().chain(hooks::programs_run(&root)).chain(by_settings);
     let commands =
-        mcp::commands_here(&root, named).into_iter().chain(hooks::commands_here(&root)).chain(settings.clone());
+        mcp::commands_run(&root, named).into_iter().chain(hooks::commands_run(&root)).chain(settings.clone());
     let run: BTreeSet<VPath> = run.chain(on_path(&root, &commands.collect::<Vec<_>>())).collect();
     let asked = run.into_iter().map(|path| ProtectedPlace { place: Place::At(path), mode: AccessMode::Ask });
     ProtectedPlaces::new(ProtectedPlaces::default().iter().cloned().chain(asked))
@@ -55,7 +55,7 @@ fn on_path(root: &Path, commands: &[String]) -> BTreeSet<VPath> {
     let words =
         commands.iter().flat_map(|command| command.split(|c: char| !c.is_alphanumeric() && !"-_.+".contains(c)));
     // A shell may look up any word as a program name.
-    let words = words.filter(|word| word.starts_with(char::is_alphanumeric)).take(MOST_NAMES);
+    let words = words.filter(|word| word.starts_with(char::is_alphanumeric)).take(MAX_LOOKUPS);
     let names: BTreeSet<&str> = STARTED.into_iter().chain(words).collect();
     let files = below.iter().flat_map(|directory| names.iter().map(|name| directory.join(name)));
     files.filter_map(|file| VPath::parse(&format!("/{}", file.to_str()?)).ok()).collect()

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn the_proxy_of_the_scheme_is_used_unless_the_host_is_excluded() {
+    fn the_proxy_for_the_scheme_is_used_unless_the_host_is_excluded() {
         let vars = [("HTTPS_PROXY", "proxy:3128"), ("no_proxy", "intern.example, .other.example")];
         assert_eq!(proxy("https://api.example/v1", &vars).as_deref(), Some("http://proxy:3128"));
         assert_eq!(proxy("http://api.example/v1", &vars), None);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_reached_directly() {
+    fn localhost_bypasses_the_proxy() {
         for url in ["http://localhost:8080/v1", "http://127.0.0.1:1", "http://[::1]:8080/v1"] {
             assert_eq!(proxy(url, &[("http_proxy", "http://p")]), None, "{url}");
         }

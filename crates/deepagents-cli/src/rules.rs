@@ -55,7 +55,7 @@ impl Rules {
             let wrong = |why: &dyn Display| anyhow!("rule {number} of `{name}`: {why}");
             let rule = read(rule).map_err(|why| wrong(&why))?;
             rule.check().map_err(|why| wrong(&why))?;
-            if let Some(earlier) = rules.iter().position(|earlier: &AnyRule| earlier.says_all_of(&rule)) {
+            if let Some(earlier) = rules.iter().position(|earlier: &AnyRule| earlier.covers(&rule)) {
                 return Err(wrong(&format!(
                     "it can never apply, because rule {} comes first and covers all of it",
                     earlier + 1
@@ -135,7 +135,7 @@ impl AnyRule {
 
     /// Whether this rule covers every pattern of another one: each is among its own patterns, or its own include `/**`,
     /// for all operations of the other.
-    fn says_all_of(&self, other: &Self) -> bool {
+    fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Files(first), Self::Files(rule)) => {
                 let says = |path: &String| first.paths.iter().any(|known| known == path || known == "/**");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_rules_about_files_and_about_commands() {
+    fn a_rules_file_may_hold_file_rules_and_command_rules() {
         let rules = read(
             r#"[{"operations":["write"],"paths":["/docs/**"],"mode":"deny"},{"commands":["git push"],"mode":"ask"}]"#,
         );
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_rule_about_all_commands_is_about_files_that_the_shell_opens_too() {
+    fn a_final_rule_for_all_commands_also_covers_files_the_shell_opens() {
         let rules = read(r#"[{"commands":["echo *"],"mode":"allow"},{"commands":["*"],"mode":"deny"}]"#).unwrap();
         let mode = |command: &str| rules.permissions().decide_command(command).mode;
         assert_eq!(mode("echo x"), AccessMode::Allow);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_can_match_nothing_is_an_error_that_says_which() {
+    fn a_rule_that_can_never_match_is_an_error_that_names_it() {
         let good = r#"{"operations":["read"],"paths":["/a"],"mode":"deny"}"#;
         for (wrong, why) in [
             (r#"{"operations":["read"],"paths":[],"mode":"deny"}"#, "names no paths"),

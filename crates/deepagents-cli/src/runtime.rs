@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 
 /// How long the program waits at its end for the remaining work of a run.
-const PATIENCE: Duration = Duration::from_millis(100);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Starts a runtime with two worker threads: the program waits far more than it works.
 pub(crate) fn start() -> Result<Runtime> {
@@ -58,7 +58,7 @@ impl RunThread {
     /// Drops the remaining work. A tool that ignores cancellation does not hold up the program.
     pub(crate) fn shutdown(self) {
         let _ = self.stop.send(());
-        let _ = self.ended.recv_timeout(PATIENCE);
+        let _ = self.ended.recv_timeout(SHUTDOWN_TIMEOUT);
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Maximum size in bytes.
-const MOST: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Reads the text of a file; `None` if it does not exist.
 ///
@@ -16,7 +16,7 @@ const MOST: u64 = 1 << 20;
 pub(crate) fn read(file: &Path) -> io::Result<Option<String>> {
     let damaged = || io::Error::new(ErrorKind::InvalidData, "stream did not contain valid UTF-8");
     let text = |bytes| String::from_utf8(bytes).map_err(|_| damaged());
-    bytes(file, MOST)?.map(text).transpose()
+    bytes(file, MAX_BYTES)?.map(text).transpose()
 }
 
 /// Strips the byte order mark that some editors write.
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_small_file_is_refused_at_once() {
+    fn pipes_devices_and_large_files_are_refused_at_once() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         assert!(read(&at("none")).unwrap().is_none());

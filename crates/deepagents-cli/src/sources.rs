@@ -31,7 +31,7 @@ pub(crate) const AGENTS: &str = "agents";
 /// Where the workspace shows the user's files from outside the root, read-only.
 const USER: &str = "/.deepagents/user";
 /// Maximum size in bytes of a file that a recording carries.
-const MOST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The memory files and skill directories of an agent, as workspace paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub(crate) struct Sources {
 pub(crate) struct Outside(Vec<(VPath, Arc<dyn Backend>)>);
 
 /// Contents of the source files, for a machine that does not have them.
-pub(crate) type Carried = BTreeMap<VPath, String>;
+pub(crate) type SourceContents = BTreeMap<VPath, String>;
 
 /// Finds the sources of a root and of this user that are wanted, and that the user has agreed to if they are the
 /// root's. If there are none, the agent has no memory and no skills.
@@ -166,7 +166,7 @@ impl Outside {
     }
 
     /// Adds these files to a backend: the agent's files, or those that define the agent.
-    pub(crate) fn beside(&self, root: Arc<dyn Backend>) -> Arc<dyn Backend> {
+    pub(crate) fn add_to(&self, root: Arc<dyn Backend>) -> Arc<dyn Backend> {
         if self.0.is_empty() {
             return root;
         }
@@ -204,8 +204,8 @@ impl Sources {
     ///
     /// A file that cannot be read is an error, because what memory and skills say about it would differ on another
     /// machine.
-    pub(crate) async fn carry(&self, workspace: &dyn Backend) -> Result<Carried> {
-        let mut carried = Carried::new();
+    pub(crate) async fn read_contents(&self, workspace: &dyn Backend) -> Result<SourceContents> {
+        let mut carried = SourceContents::new();
         for path in &self.memory {
             take(&mut carried, workspace, path, "--no-memory").await?;
         }
@@ -213,7 +213,7 @@ impl Sources {
             let listing = match workspace.list(&State::default(), source).await {
                 Ok(listing) => listing,
                 Err(FsError::NotFound(_)) => continue,
-                Err(error) => bail!(uncarried(source, &error, "--no-skills")),
+                Err(error) => bail!(not_recorded(source, &error, "--no-skills")),
             };
             for entry in listing.entries.iter().filter(|entry| entry.kind == Kind::Directory) {
                 for file in ["SKILL.md", "agents.yaml"] {
@@ -226,28 +226,28 @@ impl Sources {
 }
 
 /// Adds the contents of a file, if it exists.
-async fn take(carried: &mut Carried, workspace: &dyn Backend, path: &VPath, without: &str) -> Result<()> {
-    let read = match workspace.read(&State::default(), path, ByteRange::first(MOST + 1)).await {
+async fn take(carried: &mut SourceContents, workspace: &dyn Backend, path: &VPath, without: &str) -> Result<()> {
+    let read = match workspace.read(&State::default(), path, ByteRange::first(MAX_FILE_BYTES + 1)).await {
         Ok(read) => read,
         Err(FsError::NotFound(_)) => return Ok(()),
-        Err(error) => bail!(uncarried(path, &error, without)),
+        Err(error) => bail!(not_recorded(path, &error, without)),
     };
-    if read.bytes.len() as u64 > MOST {
-        bail!(uncarried(path, &format!("it is larger than {} MB", MOST >> 20), without));
+    if read.bytes.len() as u64 > MAX_FILE_BYTES {
+        bail!(not_recorded(path, &format!("it is larger than {} MB", MAX_FILE_BYTES >> 20), without));
     }
     match String::from_utf8(read.bytes.into()) {
         Ok(text) => drop(carried.insert(path.clone(), text)),
-        Err(_) => bail!(uncarried(path, &"it is not UTF-8 text", without)),
+        Err(_) => bail!(not_recorded(path, &"it is not UTF-8 text", without)),
     }
     Ok(())
 }
 
-fn uncarried(path: &VPath, why: &dyn std::fmt::Display, without: &str) -> String {
+fn not_recorded(path: &VPath, why: &dyn std::fmt::Display, without: &str) -> String {
     format!("{path} cannot be part of a recording: {why}; give {without} to record without it")
 }
 
 /// Writes the carried files into an empty workspace.
-pub(crate) async fn unpack(carried: &Carried, workspace: &dyn Backend) -> Result<()> {
+pub(crate) async fn unpack(carried: &SourceContents, workspace: &dyn Backend) -> Result<()> {
     for (path, text) in carried {
         let written = workspace.write(&State::default(), path, text.clone().into(), WriteMode::Create).await;
         written.map_err(|error| anyhow!("a file in the recording cannot be restored: {error}"))?;

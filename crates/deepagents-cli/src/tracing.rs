@@ -15,7 +15,7 @@ use crate::model_choice::env;
 use crate::{output, proxy};
 
 /// How long to wait for a receiver at the end.
-const FLUSH: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Tracing of the runs of this process, if enabled.
 #[derive(Clone, Debug, Default)]
@@ -93,7 +93,7 @@ impl Tracing {
     pub(crate) async fn finish(&self) -> Option<String> {
         let Active { tracer, task, .. } = self.0.as_ref()?;
         task.finish();
-        let ExportReport { dropped, last_error, .. } = tracer.shutdown(FLUSH).await;
+        let ExportReport { dropped, last_error, .. } = tracer.shutdown(FLUSH_TIMEOUT).await;
         let why = last_error?;
         Some(if dropped == 0 { why } else { format!("{dropped} spans were lost: {why}") })
     }

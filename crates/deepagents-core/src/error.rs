@@ -130,10 +130,10 @@ impl Error {
     }
 
     /// Returns how the run ends if its budget is spent, looking through nested hook errors.
-    pub(crate) fn spent(&self) -> Option<&FinishReason> {
+    pub(crate) fn budget_stop(&self) -> Option<&FinishReason> {
         match self {
             Self::BudgetExhausted(stop) => Some(stop),
-            Self::Hook { source, .. } => source.spent(),
+            Self::Hook { source, .. } => source.budget_stop(),
             _ => None,
         }
     }

@@ -24,7 +24,7 @@ struct Made {
 }
 
 /// A cache of schemas: agents are built often, but there are few types.
-static MADE: Mutex<Option<HashMap<TypeId, Made>>> = Mutex::new(None);
+static SCHEMA_CACHE: Mutex<Option<HashMap<TypeId, Made>>> = Mutex::new(None);
 
 /// Returns the JSON schema of a type. Subschemas are inlined, and titles, number formats and null defaults are removed,
 /// because every token of a schema is paid for on every call.
@@ -42,7 +42,7 @@ pub(crate) fn value_schema_of<T: JsonSchema + 'static>() -> Arc<Value> {
 }
 
 fn made<T: JsonSchema + 'static>() -> Made {
-    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut made = SCHEMA_CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     let make = || {
         let values = Arc::new(make::<T>());
         Made { args: as_args(&values), values }
@@ -100,7 +100,7 @@ fn make<T: JsonSchema>() -> Value {
             map.remove("description");
         }
     }
-    if takes_objects(&value, &value, HOPS)
+    if takes_objects(&value, &value, MAX_HOPS)
         && let Value::Object(map) = &mut value
         && !map.contains_key("properties")
     {
@@ -111,9 +111,9 @@ fn make<T: JsonSchema>() -> Value {
 }
 
 /// Maximum bytes of an invalid value to show in an error.
-const SHOWN: usize = 200;
+const MAX_SHOWN_BYTES: usize = 200;
 /// Maximum nesting of alternatives and references before a schema names a type.
-const HOPS: usize = 8;
+const MAX_HOPS: usize = 8;
 
 /// Returns whether the schema accepts only objects, or anything.
 fn takes_objects(root: &Value, schema: &Value, hops: usize) -> bool {
@@ -215,7 +215,7 @@ impl SchemaCheck {
             .map(|e| {
                 let at = e.instance_path().to_string();
                 // Whoever sent a long value knows it already.
-                let is_long = e.instance().to_string().len() > SHOWN;
+                let is_long = e.instance().to_string().len() > MAX_SHOWN_BYTES;
                 let why = if is_long { e.masked_with("what was given").to_string() } else { e.to_string() };
                 if at.is_empty() { why } else { format!("{why} at `{at}`") }
             })

@@ -25,7 +25,7 @@ use crate::schema::{SchemaCheck, has_alternatives, value_schema_of};
 #[derive(Clone, Debug)]
 pub struct ResponseFormat {
     schema: OutputSchema,
-    way: OutputStrategy,
+    strategy: OutputStrategy,
     retries: u32,
     check: Arc<SchemaCheck>,
     /// Whether the answer is the field [`VALUE`] of the object that the model sends.
@@ -77,13 +77,19 @@ impl ResponseFormat {
         let name = if name.is_empty() { "response".to_owned() } else { name };
         let schema = schema.into();
         let check = Arc::new(SchemaCheck::new(schema.clone()));
-        Self { schema: OutputSchema { name, schema }, way: OutputStrategy::Auto, retries: 2, check, wrapped: false }
+        Self {
+            schema: OutputSchema { name, schema },
+            strategy: OutputStrategy::Auto,
+            retries: 2,
+            check,
+            wrapped: false,
+        }
     }
 
     /// Sets how to request the answer.
     #[must_use]
-    pub fn way(mut self, way: OutputStrategy) -> Self {
-        self.way = way;
+    pub fn strategy(mut self, strategy: OutputStrategy) -> Self {
+        self.strategy = strategy;
         self
     }
 
@@ -100,7 +106,7 @@ impl ResponseFormat {
     }
 
     pub(crate) fn by_tool(&self, profile: &ModelProfile) -> bool {
-        match self.way {
+        match self.strategy {
             OutputStrategy::Auto => profile.structured_output != Some(true),
             OutputStrategy::Provider => false,
             OutputStrategy::Tool => true,

@@ -109,7 +109,7 @@ pub trait Backend: Send + Sync + 'static {
     ///
     /// Returns `None` if the store has no links, or if it cannot enforce this. A wrapper that passes paths to an inner
     /// backend must call that backend's method.
-    fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
+    fn pinned(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
         let _ = (path, place);
         None
     }

@@ -306,11 +306,11 @@ impl Backend for CompositeBackend {
         self.mounts.iter().find(|mount| mount.path.is_root())?.backend.shell()
     }
 
-    fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
+    fn pinned(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
         let (mount, inner) = self.find(path).ok()?;
-        let led = mount.backend.leading(&inner, &place.strip_prefix(&mount.path)?)?;
+        let pinned = mount.backend.pinned(&inner, &place.strip_prefix(&mount.path)?)?;
         let with_led = |other: &Mount| match other.path == mount.path {
-            true => Mount { path: other.path.clone(), backend: led.clone() },
+            true => Mount { path: other.path.clone(), backend: pinned.clone() },
             false => other.clone(),
         };
         Some(Arc::new(Self { mounts: self.mounts.iter().map(with_led).collect() }))

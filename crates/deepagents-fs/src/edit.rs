@@ -159,15 +159,15 @@ fn show_lines(lines: &[u64], count: usize) -> String {
 pub const MAX_BYTES: u64 = 16 << 20;
 
 /// Time limit for the edits of one call.
-const LONGEST: Duration = Duration::from_secs(10);
+const EDIT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Above either of these, the edits run on the blocking thread pool.
-const MANY_BYTES: usize = 64 << 10;
-const MANY_EDITS: usize = 16;
+const BLOCKING_BYTES: usize = 64 << 10;
+const BLOCKING_EDITS: usize = 16;
 
 /// Number of attempts to edit a file that others keep changing. Of any concurrent attempts one succeeds, so this fails
 /// only with more writers than attempts.
-const ATTEMPTS: usize = 256;
+const MAX_ATTEMPTS: usize = 256;
 
 /// Applies edits to a file in order, all or none.
 ///
@@ -221,7 +221,7 @@ pub async fn edit(
                 let (update, version) = (written.update, written.version);
                 return Ok(EditResult { update, version, replaced, before: file.bytes, after });
             }
-            Err(FsError::Changed(_)) if expected.is_none() && attempt < ATTEMPTS => {}
+            Err(FsError::Changed(_)) if expected.is_none() && attempt < MAX_ATTEMPTS => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -229,7 +229,7 @@ pub async fn edit(
 
 /// Applies edits, using the blocking thread pool if they may take long.
 async fn apply_aside(path: &VPath, content: &Bytes, edits: &[Edit]) -> Result<(Vec<u8>, Vec<usize>), EditError> {
-    if content.len() <= MANY_BYTES && edits.len() <= MANY_EDITS {
+    if content.len() <= BLOCKING_BYTES && edits.len() <= BLOCKING_EDITS {
         return apply(path, content, edits);
     }
     let (own, content, edits) = (path.clone(), content.clone(), edits.to_vec());
@@ -264,8 +264,8 @@ pub fn apply(path: &VPath, content: &[u8], edits: &[Edit]) -> Result<(Vec<u8>, V
     let mut replaced = Vec::with_capacity(edits.len());
     let started = Instant::now();
     for (index, edit) in edits.iter().enumerate() {
-        if started.elapsed() > LONGEST {
-            let reason = format!("the edits took longer than {} s; make fewer at once", LONGEST.as_secs());
+        if started.elapsed() > EDIT_TIMEOUT {
+            let reason = format!("the edits took longer than {} s; make fewer at once", EDIT_TIMEOUT.as_secs());
             return Err(FsError::TimedOut { path: path.clone(), reason }.into());
         }
         let (next, count) = replace(path, index, &text, edit)?;

@@ -36,9 +36,9 @@ macro_rules! forward {
     };
     (@ $i:tt resolve) => { $crate::forward::forward!(@async $i resolve(path: &'a $crate::VPath) -> $crate::VPath); };
     (@ $i:tt capabilities) => { $crate::forward::forward!(@plain $i capabilities() -> $crate::Capabilities); };
-    (@ $i:tt leading) => {
+    (@ $i:tt pinned) => {
         $crate::forward::forward!(
-            @plain $i leading(path: &$crate::VPath, place: &$crate::VPath) -> Option<std::sync::Arc<dyn $crate::Backend>>
+            @plain $i pinned(path: &$crate::VPath, place: &$crate::VPath) -> Option<std::sync::Arc<dyn $crate::Backend>>
         );
     };
     (@ [$($i:tt)*] change_access) => {

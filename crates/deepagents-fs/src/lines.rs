@@ -9,7 +9,7 @@ use memchr::{memchr, memchr_iter};
 
 use crate::Version;
 
-pub(crate) use scan::{LONGEST, scan};
+pub(crate) use scan::{SCAN_TIMEOUT, scan};
 
 /// A range of lines in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl LineRange {
 }
 
 /// Maximum number of lines in a window, as each line takes memory in addition to its text.
-const MOST_LINES: u64 = 1 << 20;
+const MAX_WINDOW_LINES: u64 = 1 << 20;
 
 /// A window of a file's lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,11 +102,11 @@ pub(crate) struct Scanner {
 }
 
 /// Minimum chunk size for which counting newlines at once, without splitting lines, is worthwhile.
-const SKIPPED: usize = 32 << 10;
+const MIN_SKIPPED_BYTES: usize = 32 << 10;
 
 impl Scanner {
     pub(crate) fn new(range: LineRange, size: u64) -> Self {
-        let range = LineRange { limit: range.limit.min(MOST_LINES), ..range };
+        let range = LineRange { limit: range.limit.min(MAX_WINDOW_LINES), ..range };
         Self {
             range,
             size,
@@ -158,7 +158,7 @@ impl Scanner {
     /// Skips a chunk that ends before the window begins, without looking at each line. Returns `false` if it does not.
     fn skip(&mut self, chunk: &[u8]) -> bool {
         // Small chunks gain nothing from this.
-        if self.full || chunk.len() < SKIPPED || self.line >= self.range.offset {
+        if self.full || chunk.len() < MIN_SKIPPED_BYTES || self.line >= self.range.offset {
             return false;
         }
         let ended = memchr_iter(b'\n', chunk).count() as u64;

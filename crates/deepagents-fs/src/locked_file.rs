@@ -64,7 +64,7 @@ pub fn replace_secret(file: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn put(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let file = led_to(file);
+    let file = resolve_target(file);
     let directory = directory(&file);
     make_directory(directory)?;
     let (new, mut open) = new_beside(&file)?;
@@ -81,7 +81,7 @@ fn put(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
 }
 
 /// Returns the path to write: the target of a symbolic link, even if the target does not exist yet.
-fn led_to(file: &Path) -> PathBuf {
+fn resolve_target(file: &Path) -> PathBuf {
     let absent = |_| fs::read_link(file).map_or_else(|_| file.to_owned(), |target| directory(file).join(target));
     file.canonicalize().unwrap_or_else(absent)
 }

@@ -221,9 +221,10 @@ impl Backend for OverlayBackend {
     }
 
     /// Supported only if the path has no links, as the same path may resolve differently in the two layers.
-    fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
-        let led = |layer: &Arc<dyn Backend>| layer.leading(path, place).unwrap_or_else(|| layer.clone());
-        (path == place).then(|| Arc::new(Self { upper: led(&self.upper), lower: led(&self.lower) }) as Arc<dyn Backend>)
+    fn pinned(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
+        let pinned = |layer: &Arc<dyn Backend>| layer.pinned(path, place).unwrap_or_else(|| layer.clone());
+        (path == place)
+            .then(|| Arc::new(Self { upper: pinned(&self.upper), lower: pinned(&self.lower) }) as Arc<dyn Backend>)
     }
 
     fn change_access<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, AccessMode> {

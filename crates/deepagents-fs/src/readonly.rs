@@ -38,8 +38,8 @@ impl Backend for ReadOnly {
         Box::pin(async move { Err(FsError::ReadOnly(path.clone())) })
     }
 
-    fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
-        Some(Arc::new(Self { inner: self.inner.leading(path, place)? }))
+    fn pinned(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
+        Some(Arc::new(Self { inner: self.inner.pinned(path, place)? }))
     }
 
     fn capabilities(&self) -> Capabilities {

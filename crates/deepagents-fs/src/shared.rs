@@ -7,5 +7,5 @@ use crate::forward::forward;
 
 impl<B: Backend + ?Sized> Backend for Arc<B> {
     forward!([.as_ref()]; stat, read, read_to_change, read_lines, list, write, delete, glob, grep, resolve, lock);
-    forward!([.as_ref()]; capabilities, leading, change_access, shell_visible, channels, shell);
+    forward!([.as_ref()]; capabilities, pinned, change_access, shell_visible, channels, shell);
 }

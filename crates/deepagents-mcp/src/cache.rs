@@ -12,9 +12,9 @@ use crate::connection::Protocol;
 use crate::text;
 
 /// How long an entry is fresh. A server with an older entry is started at once, but nothing waits for it.
-const FRESH: Duration = Duration::from_secs(24 * 3_600);
+const MAX_AGE: Duration = Duration::from_secs(24 * 3_600);
 /// Size limit of a cache file, in bytes.
-const MOST: u64 = 32 << 20;
+const MAX_FILE_BYTES: u64 = 32 << 20;
 
 /// What a server offered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -48,7 +48,7 @@ impl CacheFile {
     /// Reads the file. Returns `None` if it is missing, too large or unreadable.
     pub(crate) async fn read(&self) -> Option<Cached> {
         let size = tokio::fs::metadata(&self.path).await.ok()?.len();
-        if size > MOST {
+        if size > MAX_FILE_BYTES {
             return None;
         }
         serde_json::from_slice(&tokio::fs::read(&self.path).await.ok()?).ok()
@@ -78,7 +78,7 @@ impl Cached {
 
     /// Whether the entry is recent enough not to start the server.
     pub(crate) fn is_fresh(&self, now: u64) -> bool {
-        now.saturating_sub(self.at) < FRESH.as_secs() && now >= self.at
+        now.saturating_sub(self.at) < MAX_AGE.as_secs() && now >= self.at
     }
 }
 

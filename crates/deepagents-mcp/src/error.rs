@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Maximum length of an error shown to a person, in characters.
-const LINE: usize = 4_000;
+const MAX_ERROR_CHARS: usize = 4_000;
 
 /// Why a server cannot be used. Every message names the server; none contains the values of its headers or environment.
 ///
@@ -150,7 +150,7 @@ impl McpError {
 impl McpError {
     /// Returns the error on one line. Server names may contain any character.
     pub(crate) fn line(&self) -> String {
-        crate::text::line(&self.to_string(), LINE)
+        crate::text::line(&self.to_string(), MAX_ERROR_CHARS)
     }
 }
 

@@ -8,9 +8,9 @@ use sha2::{Digest, Sha256};
 pub const PREFIX: &str = "mcp__";
 
 /// Maximum length of a tool name that providers accept.
-const MOST: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 /// Length of the hash that distinguishes names which would otherwise be equal.
-const MARK: usize = 8;
+const HASH_LENGTH: usize = 8;
 
 /// Returns the name under which the model sees a server's tool: `mcp__SERVER__TOOL`.
 ///
@@ -26,16 +26,16 @@ pub fn tool_name(server: &str, tool: &str) -> String {
     let plain = format!("{PREFIX}{}__{}", legal(server), legal(tool));
     // If the boundary between server and tool is ambiguous, two pairs could yield the same name.
     let is_clear = !server.contains("__") && !server.ends_with('_') && !server.is_empty() && !tool.is_empty();
-    let is_whole = plain.len() <= MOST && legal(server) == server && legal(tool) == tool;
+    let is_whole = plain.len() <= MAX_NAME_LENGTH && legal(server) == server && legal(tool) == tool;
     if is_clear && is_whole {
         return plain;
     }
     let mut mark = String::new();
-    for byte in Sha256::digest(format!("{server}\0{tool}")).iter().take(MARK / 2) {
+    for byte in Sha256::digest(format!("{server}\0{tool}")).iter().take(HASH_LENGTH / 2) {
         // Writing to a `String` cannot fail.
         let _ = write!(mark, "{byte:02x}");
     }
-    let kept: String = plain.chars().take(MOST - MARK - 1).collect();
+    let kept: String = plain.chars().take(MAX_NAME_LENGTH - HASH_LENGTH - 1).collect();
     format!("{kept}_{mark}")
 }
 
@@ -48,13 +48,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plain_name_stays_as_it_is() {
+    fn a_plain_name_is_kept() {
         assert_eq!(tool_name("alpha", "read_file"), "mcp__alpha__read_file");
         assert_eq!(tool_name("my-server", "_x"), "mcp__my-server___x");
     }
 
     #[test]
-    fn names_are_legal_and_different_whatever_the_server_calls_its_tools() {
+    fn tool_names_are_legal_and_unique_whatever_the_server_calls_them() {
         let long = "x".repeat(90);
         let longer = "x".repeat(91);
         let names = [

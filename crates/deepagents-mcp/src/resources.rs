@@ -22,9 +22,9 @@ use crate::servers::{McpServers, Server};
 use crate::text;
 
 /// Maximum number of pages fetched per list.
-const PAGES: usize = 20;
+const MAX_PAGES: usize = 20;
 /// Maximum number of lines per server in a list for the model.
-const LINES: usize = 200;
+const MAX_LINES: usize = 200;
 
 /// A prompt of a server, for a person to choose.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,8 +124,8 @@ async fn lines(server: &Arc<Server>) -> Result<String, McpError> {
     // Many servers have resources but no templates, and return an error for them.
     let found = entries(&connection, "resourceTemplates", templates).await.unwrap_or_default();
     lines.extend(found.iter().map(line));
-    let more = lines.len().saturating_sub(LINES);
-    lines.truncate(LINES);
+    let more = lines.len().saturating_sub(MAX_LINES);
+    lines.truncate(MAX_LINES);
     if more > 0 {
         lines.push(format!("  … and {more} more"));
     }
@@ -139,7 +139,7 @@ async fn entries(
     request: impl Fn(Option<PaginatedRequestParams>) -> ClientRequest,
 ) -> Result<Vec<Value>, McpError> {
     let (mut all, mut cursor, mut seen) = (Vec::new(), None, HashSet::new());
-    for _ in 0..PAGES {
+    for _ in 0..MAX_PAGES {
         let params = cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
         let page = serde_json::to_value(connection.request(request(params)).await?).unwrap_or_default();
         match page.get(name) {
@@ -197,8 +197,8 @@ impl McpServers {
         let result = serde_json::to_value(result).unwrap_or_default();
         let messages = result.get("messages").and_then(Value::as_array).into_iter().flatten();
         let texts = messages.flat_map(|message| match message.get("content") {
-            Some(Value::Array(blocks)) => blocks.iter().map(results::in_words).collect::<Vec<_>>(),
-            Some(block) => vec![results::in_words(block)],
+            Some(Value::Array(blocks)) => blocks.iter().map(results::as_text).collect::<Vec<_>>(),
+            Some(block) => vec![results::as_text(block)],
             None => Vec::new(),
         });
         Ok(texts.map(|text| text::visible(&text)).collect::<Vec<_>>().join("\n\n"))

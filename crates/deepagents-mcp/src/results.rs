@@ -9,27 +9,27 @@ use serde_json::Value;
 use crate::text;
 
 /// Maximum size of a media block, in bytes. Providers refuse larger ones.
-const MEDIUM: usize = 5 << 20;
+const MAX_MEDIA_BYTES: usize = 5 << 20;
 /// Maximum size of a result's `_meta`, in bytes.
-const META: usize = 16 << 10;
+const MAX_META_BYTES: usize = 16 << 10;
 /// Maximum number of media blocks in a result.
-const MEDIA: usize = 20;
+const MAX_MEDIA_BLOCKS: usize = 20;
 
 /// Converts the result of `tools/call`. A block that cannot be shown becomes a text that describes it. Structured
 /// content is shown only if the result has no text of its own.
 pub(crate) fn output(result: &Value) -> ToolOutput {
     let blocks = result.get("content").and_then(Value::as_array);
     let structured = result.get("structuredContent").filter(|value| !value.is_null());
-    if let Some(why) = misshapen(result).filter(|_| structured.is_none()) {
+    if let Some(why) = malformed(result).filter(|_| structured.is_none()) {
         return ToolOutput::text(format!("[the result cannot be read: {why}]")).as_error();
     }
-    let is_said = blocks.into_iter().flatten().any(says_something);
+    let is_said = blocks.into_iter().flatten().any(has_text);
     let mut content: Vec<Block> = Vec::new();
     let mut media = 0;
     for block in blocks.into_iter().flatten() {
         let made = shown(block);
         media += usize::from(matches!(made, Block::Media(_)));
-        content.push(if media > MEDIA && matches!(made, Block::Media(_)) {
+        content.push(if media > MAX_MEDIA_BLOCKS && matches!(made, Block::Media(_)) {
             Block::text("[one more medium, not shown]")
         } else {
             made
@@ -49,11 +49,11 @@ pub(crate) fn output(result: &Value) -> ToolOutput {
 /// for an event.
 pub(crate) fn meta(result: &Value) -> Option<Value> {
     let meta = result.get("_meta").filter(|meta| meta.as_object().is_some_and(|meta| !meta.is_empty()))?;
-    (meta.to_string().len() <= META).then(|| meta.clone())
+    (meta.to_string().len() <= MAX_META_BYTES).then(|| meta.clone())
 }
 
 /// Returns why a result is malformed, if it is. A result without content is valid.
-fn misshapen(result: &Value) -> Option<&'static str> {
+fn malformed(result: &Value) -> Option<&'static str> {
     let Some(fields) = result.as_object() else { return Some("it is no object") };
     match fields.get("content").filter(|content| !content.is_null()) {
         Some(content) if !content.is_array() => Some("its content is no list of blocks"),
@@ -66,7 +66,7 @@ fn misshapen(result: &Value) -> Option<&'static str> {
 }
 
 /// Whether a block has text from the server: a text block, or a resource with text.
-fn says_something(block: &Value) -> bool {
+fn has_text(block: &Value) -> bool {
     let text = match block.get("type").and_then(Value::as_str) {
         Some("text") => block.get("text"),
         Some("resource") => block.get("resource").and_then(|resource| resource.get("text")),
@@ -76,7 +76,7 @@ fn says_something(block: &Value) -> bool {
 }
 
 /// Renders a block as text. A plain string counts as a text block.
-pub(crate) fn in_words(block: &Value) -> String {
+pub(crate) fn as_text(block: &Value) -> String {
     if let Some(text) = block.as_str() {
         return text.to_owned();
     }
@@ -135,7 +135,7 @@ fn medium(what: &str, mime: &str, data: &str, uri: &str) -> Block {
     let Ok(bytes) = STANDARD.decode(&data) else {
         return Block::text(format!("[{what}{named}, not shown: its data is not base64]"));
     };
-    let known = media_type_of(&bytes).filter(|_| what != "audio" && bytes.len() <= MEDIUM);
+    let known = media_type_of(&bytes).filter(|_| what != "audio" && bytes.len() <= MAX_MEDIA_BYTES);
     if let Some(known) = known {
         let kind = if known.starts_with("image/") { MediaKind::Image } else { MediaKind::File };
         let name = (!uri.is_empty()).then(|| uri.to_owned());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_links_and_resources_are_shown_with_where_they_come_from() {
+    fn texts_links_and_resources_are_shown_with_their_sources() {
         let result = json!({"content": [
             {"type": "text", "text": "here:"},
             {"type": "resource", "resource": {"uri": "mem://note/1", "text": "words"}},
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn media_are_media_and_what_cannot_be_shown_is_said_in_words() {
+    fn media_are_passed_on_and_what_cannot_be_shown_is_described() {
         let result = json!({"content": [
             {"type": "image", "data": "iVBORw\r\n0KGgo=\n", "mimeType": "image/jpg"},
             {"type": "image", "data": "AAEC", "mimeType": "image/svg+xml"},
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_come_as_bytes_are_shown_as_texts() {
+    fn text_sent_as_bytes_is_shown_as_text() {
         let blob = |mime: &str, data: &str| json!({"type": "resource", "resource": {"uri": "mem://t", "mimeType": mime, "blob": data}});
         let types = ["text/plain", "Text/Markdown; charset=utf-8", "application/json", "image/svg+xml"];
         let content: Vec<Value> = types.iter().map(|mime| blob(mime, "aGVsbG8=")).collect();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn structured_content_is_shown_where_the_server_puts_nothing_into_words() {
+    fn structured_content_is_shown_when_there_is_no_text() {
         let only = json!({"content": [], "structuredContent": {"city": "Oslo"}});
         assert_eq!(texts(&only), ["{\"city\":\"Oslo\"}"]);
         let both = json!({"content": [{"type": "text", "text": "41"}], "structuredContent": {"n": 41}});
@@ -237,17 +237,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_beside_a_result_is_an_object_of_bounded_size() {
+    fn result_metadata_is_an_object_of_limited_size() {
         let said = json!({"example.com/page": 2});
         assert_eq!(meta(&json!({"_meta": said, "content": []})), Some(said));
-        for none in [json!({}), json!({"_meta": {}}), json!({"_meta": "x"}), json!({"_meta": {"x": "x".repeat(META)}})]
-        {
+        for none in [
+            json!({}),
+            json!({"_meta": {}}),
+            json!({"_meta": "x"}),
+            json!({"_meta": {"x": "x".repeat(MAX_META_BYTES)}}),
+        ] {
             assert_eq!(meta(&none), None);
         }
     }
 
     #[test]
-    fn a_result_of_another_shape_is_an_error_that_says_so() {
+    fn a_malformed_result_is_an_error_that_says_so() {
         for (result, shape) in [
             (json!("done"), "it is no object"),
             (json!(null), "it is no object"),

@@ -1,7 +1,7 @@
 //! Cleans and shortens text from servers before a model or a person sees it.
 
 /// Maximum length of a tool description, in characters. Every model call pays for it.
-const DESCRIPTION: usize = 4_000;
+const MAX_DESCRIPTION_CHARS: usize = 4_000;
 
 /// Removes invisible characters: control characters except newline and tab, tag characters, bidirectional marks and
 /// zero-width characters. A server must not show the model anything that a person cannot see.
@@ -18,9 +18,9 @@ fn is_hidden(c: char) -> bool {
     }
 }
 
-/// Cleans the description of a tool and cuts it to [`DESCRIPTION`].
+/// Cleans the description of a tool and cuts it to [`MAX_DESCRIPTION_CHARS`].
 pub(crate) fn description(text: &str) -> String {
-    cut(visible(text).trim(), DESCRIPTION)
+    cut(visible(text).trim(), MAX_DESCRIPTION_CHARS)
 }
 
 /// Joins a text to one line of at most `most` characters.
@@ -65,26 +65,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_seen_is_taken_out() {
+    fn invisible_characters_are_removed() {
         assert_eq!(visible("a\u{e0041}b\u{200b}c\u{202e}d\u{7}\n\te"), "abcd\n\te");
         assert_eq!(line("one\n  two\u{1b}[31m", 40), "one two[31m");
     }
 
     #[test]
-    fn a_long_text_is_cut_at_a_character() {
+    fn a_long_text_is_cut_at_a_character_boundary() {
         assert_eq!(cut("größe", 3), "grö…");
         assert_eq!(cut("größe", 5), "größe");
-        assert_eq!(description(&"x".repeat(5_000)).chars().count(), DESCRIPTION + 1);
+        assert_eq!(description(&"x".repeat(5_000)).chars().count(), MAX_DESCRIPTION_CHARS + 1);
     }
 
     #[test]
-    fn of_a_long_text_both_ends_are_shown() {
+    fn a_long_text_is_shortened_to_both_ends() {
         assert_eq!(ends("größe", 5), "größe");
         assert_eq!(ends("größere", 4), "gr\n\n[… 3 characters are not shown here …]\n\nre");
     }
 
     #[test]
-    fn secrets_are_taken_out() {
+    fn secrets_are_redacted() {
         assert_eq!(redact("bad token tok-123", &["tok-123".to_owned()]), "bad token ***");
     }
 }

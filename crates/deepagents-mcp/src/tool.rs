@@ -73,7 +73,7 @@ impl McpTool {
     }
 
     /// Returns the tool as the model sees it, with the trusted hints appended to the description.
-    pub(crate) fn said(&self) -> ToolSpec {
+    pub(crate) fn annotated_spec(&self) -> ToolSpec {
         let mut spec = self.spec.clone();
         let believed = [(self.reads_only, "It only reads."), (self.idempotent, "It may be called again.")];
         let words: Vec<&str> = believed.iter().filter(|(said, _)| *said).map(|(_, words)| *words).collect();
@@ -83,13 +83,13 @@ impl McpTool {
         spec
     }
 
-    async fn made(&self, args: Value, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn call_server(&self, args: Value, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let args = match args {
             Value::Object(args) => args,
             Value::Null => Map::new(),
             _ => return Err(ToolError::model(format!("Error: the arguments of {} are an object.", self.spec.name))),
         };
-        let result = self.server.call(&self.name, self.arguments.theirs(args), cx).await;
+        let result = self.server.call(&self.name, self.arguments.to_server_names(args), cx).await;
         cx.report(MiddlewareEvent::ForeignResult {
             call: cx.provider_call_id().to_owned(),
             tool: self.spec.name.clone(),
@@ -118,6 +118,6 @@ impl DynTool for McpTool {
     }
 
     fn call(self: Arc<Self>, args: Value, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
-        Box::pin(async move { self.made(args, &cx).await })
+        Box::pin(async move { self.call_server(args, &cx).await })
     }
 }

@@ -46,7 +46,7 @@ impl Hedged {
         Self { second, ..self }
     }
 
-    async fn begun(self, request: ModelRequest) -> Events {
+    async fn race(self, request: ModelRequest) -> Events {
         let one = begin(self.first.stream(request.clone())).boxed();
         let one = match futures_util::future::select(one, sleep(self.after).boxed()).await {
             Either::Left((begun, _)) => return begun.events(),
@@ -62,21 +62,21 @@ impl Hedged {
 }
 
 /// A call that has started to respond, or has failed.
-struct Begun {
-    told: Vec<Result<ModelEvent, ModelError>>,
+struct StartedCall {
+    received: Vec<Result<ModelEvent, ModelError>>,
     rest: Events,
     failed: bool,
 }
 
-impl Begun {
+impl StartedCall {
     fn events(self) -> Events {
-        stream::iter(self.told).chain(self.rest).boxed()
+        stream::iter(self.received).chain(self.rest).boxed()
     }
 }
 
 /// Reads up to the first piece of a response, skipping void attempts.
-async fn begin(mut events: Events) -> Begun {
-    let mut told = Vec::new();
+async fn begin(mut events: Events) -> StartedCall {
+    let mut received = Vec::new();
     loop {
         let event = events.next().await;
         let (goes_on, failed) = match &event {
@@ -84,9 +84,9 @@ async fn begin(mut events: Events) -> Begun {
             Some(Ok(_)) => (false, false),
             Some(Err(_)) | None => (false, true),
         };
-        told.extend(event);
+        received.extend(event);
         if !goes_on {
-            return Begun { told, rest: events, failed };
+            return StartedCall { received, rest: events, failed };
         }
     }
 }
@@ -105,7 +105,7 @@ impl ChatModel for Hedged {
     }
 
     fn stream(&self, request: ModelRequest) -> Events {
-        stream::once(self.clone().begun(request)).flatten().boxed()
+        stream::once(self.clone().race(request)).flatten().boxed()
     }
 }
 

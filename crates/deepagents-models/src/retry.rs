@@ -56,7 +56,7 @@ impl RetryPolicy {
 }
 
 /// Default retry budget shared by the calls with one key.
-const RETRIES: u32 = 100;
+const DEFAULT_RETRY_BUDGET: u32 = 100;
 
 /// Makes calls that share a key back off together, and limits their retries as a whole.
 ///
@@ -106,7 +106,7 @@ pub(crate) struct BackoffKey(u64);
 impl SharedBackoff {
     /// Creates a backoff with a budget of 100 retries.
     pub fn new() -> Self {
-        Self::with_retry_budget(RETRIES)
+        Self::with_retry_budget(DEFAULT_RETRY_BUDGET)
     }
 
     /// Like [`new`](Self::new), with another retry budget shared by the calls with one key.

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn gemini_gets_the_words_that_it_takes() {
+    fn gemini_gets_only_the_schema_keywords_it_supports() {
         let schema = json!({
             "$schema": "x", "type": "object", "required": ["kind"], "additionalProperties": false,
             "properties": {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_means_closed_and_all_required() {
+    fn a_strict_schema_is_closed_and_requires_every_property() {
         let mut schema =
             json!({"type": "object", "properties": {"a": {"type": "string"}}, "additionalProperties": false});
         assert!(!is_strict(&schema));

@@ -16,9 +16,9 @@ use crate::http::{Auth, Endpoint};
 use crate::openai::Dialect;
 
 /// Timeout of each request; a running server responds immediately.
-const PATIENCE: Duration = Duration::from_secs(3);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum number of bytes read of a response.
-const MOST_BYTES: usize = 8 << 20;
+const MAX_RESPONSE_BYTES: usize = 8 << 20;
 /// Fields with the window in a list of models: of vLLM, OpenRouter and Together, Groq, LM Studio (the loaded window,
 /// then the maximum), and Mistral.
 const FIELDS: [&str; 5] =
@@ -103,13 +103,13 @@ impl Server<'_> {
 
 /// Returns the JSON of a successful response.
 async fn answer(request: RequestBuilder) -> Result<Option<Value>, Silent> {
-    let mut response = request.timeout(PATIENCE).send().await.map_err(|_| Silent)?;
+    let mut response = request.timeout(REQUEST_TIMEOUT).send().await.map_err(|_| Silent)?;
     if !response.status().is_success() {
         return Ok(None);
     }
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|_| Silent)? {
-        if body.len() + chunk.len() > MOST_BYTES {
+        if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
             return Ok(None);
         }
         body.extend_from_slice(&chunk);

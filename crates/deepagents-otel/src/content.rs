@@ -32,13 +32,13 @@ pub struct Content {
 }
 
 /// Maximum bytes of an attribute.
-const LIMIT: usize = 64 * 1024;
+const MAX_ATTRIBUTE_BYTES: usize = 64 * 1024;
 /// How many long messages fit into an attribute.
-const SHARE: usize = 4;
+const LONG_MESSAGES: usize = 4;
 
 impl Default for Content {
     fn default() -> Self {
-        Self { limit: LIMIT, redaction: None }
+        Self { limit: MAX_ATTRIBUTE_BYTES, redaction: None }
     }
 }
 
@@ -109,10 +109,10 @@ impl Content {
     /// Returns the conversation, the system prompt and the tools.
     pub(crate) fn request(&self, request: &ModelRequest) -> Vec<(&'static str, String)> {
         // A long message is cut to make room for those before it, including the task.
-        let share = self.limit / SHARE;
+        let share = self.limit / LONG_MESSAGES;
         let (mut messages, mut left) = (Vec::new(), self.limit);
         for message in request.messages.iter().rev() {
-            let told = said_by(message);
+            let told = to_conventions(message);
             let Some(rest) = left.checked_sub(told.to_string().len().min(share) + 1) else { break };
             left = rest;
             messages.push(told);
@@ -165,7 +165,7 @@ impl Answer {
 }
 
 /// Converts a message to the format of the conventions.
-fn said_by(message: &Message) -> Value {
+fn to_conventions(message: &Message) -> Value {
     let role = match message {
         Message::Assistant(_) => "assistant",
         Message::Tool(_) => "tool",

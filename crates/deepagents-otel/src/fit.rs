@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_stays_one_whatever_is_cut() {
+    fn shortening_a_value_keeps_it_valid_within_the_limit() {
         let long = json!({"path": "/a.txt", "content": "é\n".repeat(1_000), "more": ["x".repeat(1_000)]});
         let fitted = value(long, 500);
         assert!(json_length(&fitted) <= 500, "{fitted}");

@@ -8,10 +8,10 @@ use crate::span::seconds;
 use crate::{ModelName, Operation, Span, conventions as names};
 
 /// Maximum number of series. Further ones are aggregated into one overflow series per instrument.
-const SERIES: usize = 2_000;
+const MAX_SERIES: usize = 2_000;
 
 /// Bucket bounds for tokens.
-const TOKENS: &[f64] = &[
+const TOKEN_BOUNDS: &[f64] = &[
     1.0,
     4.0,
     16.0,
@@ -28,7 +28,7 @@ const TOKENS: &[f64] = &[
     67_108_864.0,
 ];
 /// Bucket bounds for seconds.
-const SECONDS: &[f64] = &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+const SECOND_BOUNDS: &[f64] = &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 
 /// An instrument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +56,7 @@ impl Instrument {
     }
 
     pub(crate) fn bounds(self) -> &'static [f64] {
-        if self == Self::TokenUsage { TOKENS } else { SECONDS }
+        if self == Self::TokenUsage { TOKEN_BOUNDS } else { SECOND_BOUNDS }
     }
 
     fn operation(self) -> &'static str {
@@ -171,7 +171,7 @@ impl Metrics {
     fn add(&mut self, instrument: Instrument, labels: Labels, value: f64) {
         let bounds = instrument.bounds();
         let mut key = (instrument, labels);
-        if self.series.len() >= SERIES && !self.series.contains_key(&key) {
+        if self.series.len() >= MAX_SERIES && !self.series.contains_key(&key) {
             key.1 = Labels { overflow: true, ..Labels::default() };
         }
         self.series.entry(key).or_insert_with(|| Histogram::new(bounds)).record(value, bounds);

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 /// Texts longer than this many bytes are stored as blobs.
-pub(crate) const LIMIT: usize = 64 * 1024;
+pub(crate) const MAX_INLINE_BYTES: usize = 64 * 1024;
 
 /// Key of the placeholder object for a blob.
 const BLOB: &str = "$blob";
@@ -16,8 +16,8 @@ const BLOB: &str = "$blob";
 const PLAIN: &str = "$plain";
 
 /// Bit flags for how a body is packed: long strings, or the whole body, are replaced by blobs.
-const LIFTED: i64 = 1;
-const WHOLE: i64 = 2;
+const TEXTS_AS_BLOBS: i64 = 1;
+const BODY_AS_BLOB: i64 = 2;
 
 /// The SHA-256 of a text.
 pub(crate) type Hash = [u8; 32];
@@ -37,10 +37,10 @@ pub(crate) struct Packed {
 /// Packs a record: stores its long strings as blobs, and then the rest as well if it is still too long.
 pub(crate) fn pack(text: String) -> Result<Packed, serde_json::Error> {
     let mut packed = pack_texts(text)?;
-    if packed.body.len() > LIMIT {
+    if packed.body.len() > MAX_INLINE_BYTES {
         let hash = hash(&packed.body);
         packed.blobs.push((hash, std::mem::replace(&mut packed.body, hex(&hash))));
-        packed.how |= WHOLE;
+        packed.how |= BODY_AS_BLOB;
     }
     Ok(packed)
 }
@@ -57,14 +57,14 @@ pub(crate) fn pack_texts(text: String) -> Result<Packed, serde_json::Error> {
     lift(&mut value, &mut packed.blobs);
     if !packed.blobs.is_empty() {
         packed.body = serde_json::to_string(&value)?;
-        packed.how |= LIFTED;
+        packed.how |= TEXTS_AS_BLOBS;
     }
     Ok(packed)
 }
 
 /// Returns whether a JSON text may contain a string to store as a blob, without parsing it.
 fn has_long_text(json: &str) -> bool {
-    if json.len() <= LIMIT {
+    if json.len() <= MAX_INLINE_BYTES {
         return false;
     }
     let bytes = json.as_bytes();
@@ -78,7 +78,7 @@ fn has_long_text(json: &str) -> bool {
         }
         match begin.take() {
             None => begin = Some(here),
-            Some(from) if here - from > LIMIT => return true,
+            Some(from) if here - from > MAX_INLINE_BYTES => return true,
             Some(_) => {}
         }
         at = here + 1;
@@ -88,8 +88,8 @@ fn has_long_text(json: &str) -> bool {
 
 /// Returns the original text, or `None` if it needs a blob that is not in `blobs`.
 pub(crate) fn unpack(body: String, how: i64, blobs: &HashMap<Hash, String>) -> Option<String> {
-    let body = if how & WHOLE == 0 { body } else { blobs.get(&unhex(&body)?)?.clone() };
-    if how & LIFTED == 0 {
+    let body = if how & BODY_AS_BLOB == 0 { body } else { blobs.get(&unhex(&body)?)?.clone() };
+    if how & TEXTS_AS_BLOBS == 0 {
         return Some(body);
     }
     let mut value: Value = serde_json::from_str(&body).ok()?;
@@ -99,7 +99,7 @@ pub(crate) fn unpack(body: String, how: i64, blobs: &HashMap<Hash, String>) -> O
 
 fn lift(value: &mut Value, blobs: &mut Vec<(Hash, String)>) {
     match value {
-        Value::String(text) if text.len() > LIMIT => {
+        Value::String(text) if text.len() > MAX_INLINE_BYTES => {
             let hash = hash(text);
             let mark = Value::Object(Map::from_iter([(BLOB.to_owned(), Value::String(hex(&hash)))]));
             if let Value::String(text) = std::mem::replace(value, mark) {
@@ -175,7 +175,7 @@ mod tests {
             any::<i64>().prop_map(Value::from),
             any::<f64>().prop_map(Value::from),
             "[a-z\\PC]{0,6}".prop_map(Value::from),
-            ("[a-z]", LIMIT - 1..LIMIT + 3).prop_map(|(c, n)| Value::from(c.repeat(n))),
+            ("[a-z]", MAX_INLINE_BYTES - 1..MAX_INLINE_BYTES + 3).prop_map(|(c, n)| Value::from(c.repeat(n))),
         ];
         leaf.prop_recursive(4, 24, 4, |inner| {
             prop_oneof![
@@ -193,11 +193,11 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn what_is_packed_comes_back_byte_for_byte(value in any_json()) {
+        fn packed_data_is_restored_byte_for_byte(value in any_json()) {
             let text = json!({"record": value}).to_string();
             for (packed, short) in [(pack(text.clone()), true), (pack_texts(text.clone()), false)] {
                 let packed = packed.unwrap();
-                prop_assert!(!short || packed.body.len() <= LIMIT);
+                prop_assert!(!short || packed.body.len() <= MAX_INLINE_BYTES);
                 let blobs = packed.blobs.into_iter().collect();
                 prop_assert_eq!(unpack(packed.body, packed.how, &blobs), Some(text.clone()));
             }
@@ -205,13 +205,13 @@ mod tests {
     }
 
     #[test]
-    fn a_small_text_stays_as_it_is_and_a_missing_blob_is_noticed() {
+    fn a_small_text_is_stored_inline_and_a_missing_blob_is_detected() {
         let small = pack(r#"{"a":{"$blob":"x"}}"#.to_owned()).unwrap();
         assert_eq!((small.how, small.blobs.len()), (0, 0));
-        let large = pack(json!({"a": "x".repeat(LIMIT + 1)}).to_string()).unwrap();
+        let large = pack(json!({"a": "x".repeat(MAX_INLINE_BYTES + 1)}).to_string()).unwrap();
         assert_eq!(large.blobs.len(), 1);
         assert_eq!(unpack(large.body, large.how, &HashMap::new()), None);
-        let quoted = pack_texts(json!({"a": ["\"\\".repeat(LIMIT), 1]}).to_string()).unwrap();
+        let quoted = pack_texts(json!({"a": ["\"\\".repeat(MAX_INLINE_BYTES), 1]}).to_string()).unwrap();
         assert_eq!(quoted.blobs.len(), 1, "a long text with quotes in it is found");
     }
 }

@@ -18,7 +18,7 @@ use crate::row::Row;
 use crate::statement::Statement;
 
 /// Maximum number of blobs deleted per statement.
-const PAGE: usize = 1_000;
+const MAX_DELETED_BLOBS: usize = 1_000;
 
 static FIND: Statement = Statement::new("SELECT hash FROM blob WHERE hash = $1 {for key share}");
 static INSERT: Statement = Statement::new("INSERT INTO blob (hash, body) VALUES ($1, $2) ON CONFLICT DO NOTHING");
@@ -110,7 +110,7 @@ fn hashes(rows: Vec<Row>) -> Result<Vec<Hash>, DatabaseError> {
 
 /// Deletes those of the given blobs that are no longer referenced.
 pub(crate) async fn delete_unused(db: &dyn Executor, hashes: &[Hash]) -> Result<(), DatabaseError> {
-    for page in hashes.chunks(PAGE) {
+    for page in hashes.chunks(MAX_DELETED_BLOBS) {
         let page: Value = page.iter().map(hex).collect();
         db.execute(&DELETE_UNUSED, &[&page.to_string()]).await?;
     }

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn namespaces_sort_and_nest_as_their_bytes_do() {
+    fn encoded_namespaces_sort_and_nest_like_the_originals() {
         let ns = |labels: &[&str]| labels.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>();
         let sorted = [ns(&["a"]), ns(&["a", "b"]), ns(&["a", "b", "c"]), ns(&["a", "ba"]), ns(&["a!"]), ns(&["ab"])];
         assert!(sorted.is_sorted());
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_with_a_prefix_is_below_its_end() {
+    fn keys_with_a_prefix_sort_below_its_upper_bound() {
         assert_eq!(after(b"ab"), Some(b"ac".to_vec()));
         assert_eq!(after(&[1, 255]), Some(vec![2]));
         assert_eq!(after(&[255]), None);

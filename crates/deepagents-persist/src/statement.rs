@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_statement_has_the_placeholders_and_words_of_each_database() {
+    fn statements_use_the_placeholders_and_keywords_of_each_database() {
         let statement = Statement::new("DELETE FROM item WHERE {this item} AND {live} {for update}");
         assert_eq!(
             statement.sqlite(),

@@ -56,7 +56,7 @@ impl ThreadRow {
         info.end = row.take(2)?;
         let (status, metadata): (String, String) = (row.take(3)?, row.take(6)?);
         let mut damage = Vec::new();
-        info.status = RunStatus::from_word(&status).unwrap_or_else(|| {
+        info.status = RunStatus::from_name(&status).unwrap_or_else(|| {
             damage.push(unknown_status(&status));
             RunStatus::Failed
         });
@@ -139,7 +139,7 @@ pub(crate) async fn find_owned(db: &dyn Executor, thread: &str, fence: Fence) ->
     let mut row = rows.into_iter().next().ok_or_else(fenced)?;
     let (key, end, now) = (row.take(0)?, row.take(1)?, row.take(3)?);
     let word: String = row.take(2)?;
-    let status = RunStatus::from_word(&word)
+    let status = RunStatus::from_name(&word)
         .ok_or_else(|| db.damaged(format!("thread `{thread}` has {}", unknown_status(&word))))?;
     Ok(OwnedRow { key, end, status, now })
 }

@@ -71,7 +71,7 @@ pub(crate) struct Work<'a> {
     /// The remote conversation's id.
     pub(crate) conversation: String,
     /// Whether the conversation may contain other work.
-    pub(crate) goes_on: bool,
+    pub(crate) continues: bool,
     /// The key of the call, which is the same if the call is made again.
     pub(crate) key: String,
     pub(crate) scope: &'a ChildScope,
@@ -82,7 +82,7 @@ pub(crate) enum WorkError {
     /// A problem of the server or the connection.
     Remote(RemoteError),
     /// A local reason: a question is pending, a budget is exhausted, or the log cannot be written.
-    Here(ToolError),
+    Local(ToolError),
 }
 
 impl From<RemoteError> for WorkError {
@@ -93,7 +93,7 @@ impl From<RemoteError> for WorkError {
 
 impl From<ToolError> for WorkError {
     fn from(error: ToolError) -> Self {
-        Self::Here(error)
+        Self::Local(error)
     }
 }
 
@@ -135,17 +135,17 @@ impl RemoteAgent {
         let work = Work {
             description: &task.description,
             conversation: Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes()).to_string(),
-            goes_on: task.conversation.is_some(),
+            continues: task.conversation.is_some(),
             key: cx.key(),
             scope: &scope,
         };
         // Boxed because it is large and part of every call of the delegating tool.
-        let ended = Box::pin(self.within(&work)).await;
+        let ended = Box::pin(self.run_within_deadline(&work)).await;
         self.conclude(ended, &scope).await
     }
 
     /// Does the work until it is cancelled or its deadline passes; then the remote run is cancelled.
-    async fn within(&self, work: &Work<'_>) -> Ended {
+    async fn run_within_deadline(&self, work: &Work<'_>) -> Ended {
         let limit = self.config.deadline;
         let deadline = async {
             match limit {
@@ -165,7 +165,7 @@ impl RemoteAgent {
             ended = done => match ended {
                 Ok(text) => Ended::Done(text),
                 Err(WorkError::Remote(error)) => Ended::Remote(error),
-                Err(WorkError::Here(error)) => Ended::Here(error),
+                Err(WorkError::Local(error)) => Ended::Local(error),
             },
             () = deadline => {
                 let host = self.config.origin();
@@ -175,7 +175,7 @@ impl RemoteAgent {
         // If only the local log cannot be written, the remote run is kept, and the next process resumes it.
         let is_unwanted = match &ended {
             Ended::Cancelled | Ended::Remote(RemoteError::Deadline { .. } | RemoteError::UnknownStatus { .. }) => true,
-            Ended::Here(error) => !matches!(error, ToolError::Interrupted(_) | ToolError::Fatal(_)),
+            Ended::Local(error) => !matches!(error, ToolError::Interrupted(_) | ToolError::Fatal(_)),
             Ended::Done(_) | Ended::Remote(_) => false,
         };
         if is_unwanted {
@@ -201,8 +201,8 @@ impl RemoteAgent {
                 scope.fail(&error).await?;
                 Ok(ToolOutput::text(format!("Error: sub-agent {} failed: {error}", self.name)).as_error())
             }
-            Ended::Here(ToolError::Interrupted(pending)) => Err(ToolError::Interrupted(pending)),
-            Ended::Here(error) => {
+            Ended::Local(ToolError::Interrupted(pending)) => Err(ToolError::Interrupted(pending)),
+            Ended::Local(error) => {
                 let stop = match &error {
                     ToolError::Model { source: Some(source), .. } => spent(source),
                     _ => None,
@@ -221,7 +221,7 @@ enum Ended {
     Done(String),
     Cancelled,
     Remote(RemoteError),
-    Here(ToolError),
+    Local(ToolError),
 }
 
 /// Returns the exhausted budget that an error reports.

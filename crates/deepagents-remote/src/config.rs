@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::RemoteError;
 
 /// The default time limit for reaching a server.
-const PATIENCE: Duration = Duration::from_secs(60);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The protocol of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +77,7 @@ impl RemoteConfig {
             return Err(refused("`graph_id` is missing: say which agent of the server is meant"));
         }
         let headers = HeaderMap::new();
-        Ok(Self { url: parsed, assistant, protocol, headers, patience: PATIENCE, deadline: None })
+        Ok(Self { url: parsed, assistant, protocol, headers, patience: DEFAULT_TIMEOUT, deadline: None })
     }
 
     /// Creates a configuration for an agent of a LangGraph server, of `deepagents serve`, or of an Agent Protocol

@@ -15,19 +15,19 @@ use crate::config::RemoteConfig;
 use crate::error::RemoteError;
 
 /// Time limit for establishing a connection.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for the headers of a response, and for each chunk of one that is not a stream.
-const ANSWER: Duration = Duration::from_secs(60);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a stream may be silent before it is reopened. Servers send something about every 15 seconds.
-const SILENCE: Duration = Duration::from_secs(90);
+const STREAM_IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// Maximum bytes of a response.
-const MAX_ANSWER: usize = 64 << 20;
+const MAX_RESPONSE_BYTES: usize = 64 << 20;
 /// Maximum characters of a server's error message.
-const MAX_DETAIL: usize = 300;
+const MAX_DETAIL_CHARS: usize = 300;
 /// Maximum number of redirects per request.
-const REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 /// The first and the longest delay between two attempts.
-const WAITS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
+const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(3));
 
 /// The HTTP client for a server.
 #[derive(Clone, Debug)]
@@ -112,7 +112,7 @@ impl Http {
         for (name, value) in more {
             request = request.header(*name, *value);
         }
-        let sent = tokio::time::timeout(ANSWER, request.send()).await;
+        let sent = tokio::time::timeout(RESPONSE_TIMEOUT, request.send()).await;
         let response = match sent {
             Err(_) => return Err(Failure::Away { reason: "no answer".to_owned(), after: None }),
             Ok(Err(error)) => return Err(Failure::Away { reason: reason(error), after: None }),
@@ -136,7 +136,7 @@ impl Http {
     async fn text(&self, what: &'static str, mut response: Response) -> Result<String, Failure> {
         let mut bytes = Vec::new();
         loop {
-            let next = tokio::time::timeout(ANSWER, response.chunk()).await;
+            let next = tokio::time::timeout(RESPONSE_TIMEOUT, response.chunk()).await;
             match next {
                 Ok(Ok(Some(more))) => bytes.extend_from_slice(&more),
                 Ok(Ok(None)) => return Ok(String::from_utf8_lossy(&bytes).into_owned()),
@@ -145,8 +145,8 @@ impl Http {
                     return Err(Failure::Away { reason: "the answer did not end in time".to_owned(), after: None });
                 }
             }
-            if bytes.len() > MAX_ANSWER {
-                return Err(Failure::Final(self.unreadable(what, &format!("more than {MAX_ANSWER} bytes"))));
+            if bytes.len() > MAX_RESPONSE_BYTES {
+                return Err(Failure::Final(self.unreadable(what, &format!("more than {MAX_RESPONSE_BYTES} bytes"))));
             }
         }
     }
@@ -168,7 +168,7 @@ impl Http {
     }
 
     /// Sends a request that is safe to repeat, with retries until the time limit.
-    pub(crate) async fn steady(
+    pub(crate) async fn send_with_retries(
         &self,
         what: &'static str,
         method: Method,
@@ -206,7 +206,7 @@ impl Http {
 
     /// Starts a sequence of attempts.
     pub(crate) fn tries(&self) -> Tries<'_> {
-        Tries { http: self, since: Instant::now(), wait: WAITS.0 }
+        Tries { http: self, since: Instant::now(), wait: RETRY_DELAYS.0 }
     }
 }
 
@@ -222,7 +222,7 @@ impl EventBody {
     /// Returns the next bytes, or `None` if the stream ended, broke or fell silent.
     pub(crate) async fn next(&mut self) -> Option<Vec<u8>> {
         let response = self.response.as_mut()?;
-        match tokio::time::timeout(SILENCE, response.chunk()).await {
+        match tokio::time::timeout(STREAM_IDLE_TIMEOUT, response.chunk()).await {
             Ok(Ok(Some(bytes))) => Some(bytes.to_vec()),
             _ => None,
         }
@@ -251,13 +251,13 @@ impl Tries<'_> {
             return Err(RemoteError::Unreachable { host: self.http.host.clone(), reason, waited });
         }
         tokio::time::sleep(wait).await;
-        self.wait = (self.wait * 2).min(WAITS.1);
+        self.wait = (self.wait * 2).min(RETRY_DELAYS.1);
         Ok(())
     }
 
     /// Restarts the time limit after a success.
     pub(crate) fn progressed(&mut self) {
-        (self.since, self.wait) = (Instant::now(), WAITS.0);
+        (self.since, self.wait) = (Instant::now(), RETRY_DELAYS.0);
     }
 }
 
@@ -293,7 +293,7 @@ fn detail(text: &str) -> String {
 /// Returns the beginning of a text in one line.
 pub(crate) fn cut(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MAX_DETAIL) {
+    match line.char_indices().nth(MAX_DETAIL_CHARS) {
         Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
         None => line,
     }
@@ -310,11 +310,11 @@ fn client() -> Result<reqwest::Client, String> {
     let follow = |attempt: Attempt<'_>| {
         let same = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
         let keeps = matches!(attempt.status().as_u16(), 307 | 308);
-        if same && keeps && attempt.previous().len() <= REDIRECTS { attempt.follow() } else { attempt.stop() }
+        if same && keeps && attempt.previous().len() <= MAX_REDIRECTS { attempt.follow() } else { attempt.stop() }
     };
     reqwest::Client::builder()
         .tls_backend_preconfigured(tls.with_no_client_auth())
-        .connect_timeout(CONNECT)
+        .connect_timeout(CONNECT_TIMEOUT)
         .redirect(Policy::custom(follow))
         .user_agent(concat!("deepagents/", env!("CARGO_PKG_VERSION")))
         .build()

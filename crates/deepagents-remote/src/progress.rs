@@ -76,7 +76,7 @@ impl<'a> Progress<'a> {
     }
 
     /// Forwards a piece of an answer. The first piece counts as a model call.
-    pub(crate) fn piece(&mut self, place: Place<'_>, id: &str, event: ChildEvent) -> Result<(), ToolError> {
+    pub(crate) fn forward_chunk(&mut self, place: Place<'_>, id: &str, event: ChildEvent) -> Result<(), ToolError> {
         if self.done.contains(id) {
             return Ok(());
         }
@@ -104,7 +104,7 @@ impl<'a> Progress<'a> {
                 let usage = usage_of(message);
                 if !self.begun.contains(id) {
                     let text = text_of(message);
-                    self.piece(place, id, ChildEvent::Text(text))?;
+                    self.forward_chunk(place, id, ChildEvent::Text(text))?;
                 }
                 self.emit(place, ChildEvent::Answered { usage });
                 for call in message.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
@@ -123,17 +123,17 @@ impl<'a> Progress<'a> {
         }
         self.done.insert(id.to_owned());
         if self.done.len() > self.skip {
-            self.settle(Usage::default()).await?;
+            self.charge_usage(Usage::default()).await?;
         }
         Ok(())
     }
 
     /// Charges the usage of the run so far: that of its messages or, if larger, `total`, which the end of the run
     /// reports.
-    pub(crate) async fn settle(&mut self, total: Usage) -> Result<(), ToolError> {
+    pub(crate) async fn charge_usage(&mut self, total: Usage) -> Result<(), ToolError> {
         let own = self.spent.values().fold(self.mark.before, |sum, usage| plus(sum, *usage));
         let total = most(own, total);
-        let new = less(total, self.mark.charged);
+        let new = subtract(total, self.mark.charged);
         if new != Usage::default() {
             self.scope.charge(new, 0.0).await?;
             self.mark.charged = most(self.mark.charged, total);
@@ -143,7 +143,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-fn each(a: Usage, b: Usage, f: impl Fn(u64, u64) -> u64) -> Usage {
+fn combine(a: Usage, b: Usage, f: impl Fn(u64, u64) -> u64) -> Usage {
     Usage {
         input: f(a.input, b.input),
         output: f(a.output, b.output),
@@ -155,15 +155,15 @@ fn each(a: Usage, b: Usage, f: impl Fn(u64, u64) -> u64) -> Usage {
 
 /// Returns the sum of two usages.
 pub(crate) fn plus(a: Usage, b: Usage) -> Usage {
-    each(a, b, u64::saturating_add)
+    combine(a, b, u64::saturating_add)
 }
 
-pub(crate) fn less(a: Usage, b: Usage) -> Usage {
-    each(a, b, u64::saturating_sub)
+pub(crate) fn subtract(a: Usage, b: Usage) -> Usage {
+    combine(a, b, u64::saturating_sub)
 }
 
 pub(crate) fn most(a: Usage, b: Usage) -> Usage {
-    each(a, b, u64::max)
+    combine(a, b, u64::max)
 }
 
 /// Returns the token usage of a message in the remote state.

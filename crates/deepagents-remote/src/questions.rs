@@ -33,7 +33,7 @@ pub(crate) struct RemoteAction {
 
 impl RemoteAction {
     /// Creates a question that is answered with a text.
-    pub(crate) fn words(text: impl Into<String>) -> Self {
+    pub(crate) fn text_question(text: impl Into<String>) -> Self {
         let text = text.into();
         let args = json!({"question": text});
         Self { tool: NO_TOOL.to_owned(), args, text, allowed: vec![DecisionKind::Respond] }
@@ -41,7 +41,7 @@ impl RemoteAction {
 
     fn of_value(value: &Value) -> Self {
         match value {
-            Value::String(text) => Self::words(text.as_str()),
+            Value::String(text) => Self::text_question(text.as_str()),
             other => {
                 let text = ["question", "description", "message"].iter().find_map(|key| other.get(key)?.as_str());
                 let text = text.map_or_else(|| other.to_string(), str::to_owned);
@@ -117,7 +117,7 @@ pub(crate) async fn ask(
 pub(crate) fn resume_value(pauses: &[RemoteInterrupt], answers: &[Vec<Decision>]) -> Value {
     let one = |pause: &RemoteInterrupt, answers: &[Decision]| match pause.decisions {
         true => json!({"decisions": answers}),
-        false => Value::String(answers.first().map(words).unwrap_or_default()),
+        false => Value::String(answers.first().map(decision_text).unwrap_or_default()),
     };
     let all: Vec<(&RemoteInterrupt, Value)> =
         pauses.iter().zip(answers).map(|(pause, given)| (pause, one(pause, given))).collect();
@@ -131,7 +131,7 @@ pub(crate) fn resume_value(pauses: &[RemoteInterrupt], answers: &[Vec<Decision>]
 }
 
 /// Returns an answer as text.
-pub(crate) fn words(decision: &Decision) -> String {
+pub(crate) fn decision_text(decision: &Decision) -> String {
     match decision {
         Decision::Respond { message } => message.clone(),
         Decision::Reject { message } => message.clone().unwrap_or_else(|| "No.".to_owned()),
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_that_wait_keep_what_may_be_decided_and_other_pauses_are_answered_in_words() {
+    fn pending_calls_keep_their_allowed_decisions_and_other_pauses_take_text() {
         let interrupts = json!({"task-1": [
             {"id": "a", "value": {
                 "action_requests": [{"name": "book", "args": {"city": "Rome"}, "description": "Book?"}, {"name": "pay", "args": {}}],
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pause_asks_nothing_and_a_flood_is_cut() {
+    fn a_value_that_is_no_pause_asks_nothing_and_questions_are_capped() {
         assert!(read_pauses(&json!(null)).is_empty() && read_pauses(&json!({"t": 3})).is_empty());
         let many: Vec<Value> = (0..500).map(|n| json!({"id": n.to_string(), "value": "?"})).collect();
         assert_eq!(read_pauses(&Value::Array(many)).len(), MAX_QUESTIONS);

@@ -1,7 +1,7 @@
 //! A parser for `text/event-stream`.
 
 /// Maximum bytes of an event.
-const MAX_EVENT: usize = 32 << 20;
+const MAX_EVENT_BYTES: usize = 32 << 20;
 
 /// An event as received.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) struct SseReader {
 
 /// Reports an event that exceeds the maximum size.
 #[derive(Debug, thiserror::Error)]
-#[error("an event has more than {MAX_EVENT} bytes")]
+#[error("an event has more than {MAX_EVENT_BYTES} bytes")]
 pub(crate) struct TooLong;
 
 impl SseReader {
@@ -40,7 +40,7 @@ impl SseReader {
                 }
                 other => self.line.push(other),
             }
-            if self.line.len() + self.event.data.len() > MAX_EVENT {
+            if self.line.len() + self.event.data.len() > MAX_EVENT_BYTES {
                 return Err(TooLong);
             }
         }
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_whatever_the_pieces_and_the_ends_of_lines() {
+    fn events_are_parsed_whatever_the_chunks_and_line_endings() {
         let text = "event: values\r\ndata: {\"a\":\r\ndata: 1}\r\nid: 7\r\n\r\n: heartbeat\n\ndata:ä\n\n".as_bytes();
         let wanted = vec![("values".into(), "{\"a\":\n1}".into(), Some("7".into())), (String::new(), "ä".into(), None)];
         assert_eq!(read(&[text]), wanted);
@@ -91,10 +91,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_complete_is_no_event_and_what_never_ends_is_an_error() {
+    fn an_incomplete_event_is_ignored_and_an_endless_one_is_an_error() {
         assert_eq!(read(&[b"event: values\ndata: {}\n"]), []);
         let mut reader = SseReader::default();
-        let long = vec![b'x'; MAX_EVENT / 2 + 1];
+        let long = vec![b'x'; MAX_EVENT_BYTES / 2 + 1];
         assert!(reader.push(&long).is_ok());
         assert!(reader.push(&long).is_err());
     }

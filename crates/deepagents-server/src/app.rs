@@ -23,13 +23,13 @@ use crate::threads::CheckpointCache;
 use crate::webhooks::{WebhookPolicy, Webhooks};
 
 /// Key in a thread's metadata that holds the server's own data.
-pub(crate) const OWN: &str = "deepagents_server";
+pub(crate) const METADATA_KEY: &str = "deepagents_server";
 
 /// Key in a thread's metadata under which its runs record whose note it carries.
 const NOTED_BY: &str = "noted_by";
 
 /// Capacity of the state update channel. A receiver that lags behind by more loses the oldest updates.
-const STATE_UPDATES: usize = 256;
+const STATE_UPDATE_CAPACITY: usize = 256;
 
 /// An agent and the name under which clients address it.
 pub(crate) struct ServedAgent {
@@ -91,7 +91,7 @@ impl App {
             metrics: Metrics::default(),
             checkpoints: CheckpointCache::default(),
             webhooks,
-            state_updates: broadcast::Sender::new(STATE_UPDATES),
+            state_updates: broadcast::Sender::new(STATE_UPDATE_CAPACITY),
             limits: Arc::default(),
             spending: Spending::default(),
             started,
@@ -149,7 +149,7 @@ impl App {
     /// Removes the metadata that clients may neither see nor set. If a client could set the address of a thread's
     /// model, whoever resumes the thread would send an API key there.
     pub(crate) fn take_own(&self, metadata: &mut Map<String, Value>) {
-        for key in [OWN, OWNER, NOTED_BY] {
+        for key in [METADATA_KEY, OWNER, NOTED_BY] {
             metadata.remove(key);
         }
         for agent in self.agents().iter() {

@@ -44,7 +44,7 @@ pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializ
 }
 
 /// How long a client may take to send a body.
-const PATIENCE: Duration = Duration::from_secs(60);
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A raw body, read within a time limit.
 pub(crate) struct Raw(pub(crate) Bytes);
@@ -53,7 +53,7 @@ impl<S: Send + Sync> FromRequest<S> for Raw {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let read = tokio::time::timeout(PATIENCE, Bytes::from_request(request, state)).await;
+        let read = tokio::time::timeout(BODY_TIMEOUT, Bytes::from_request(request, state)).await;
         let late = |_| ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time");
         read.map_err(late)?.map(Self).map_err(|error| ApiError::new(error.status(), error.body_text()))
     }

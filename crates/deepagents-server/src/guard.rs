@@ -34,7 +34,7 @@ impl Guard {
         origin.parse::<Uri>().is_ok_and(|origin| origin.host().is_some_and(|host| self.knows(host)))
     }
 
-    fn takes(&self, headers: &HeaderMap, uri: &Uri) -> bool {
+    fn accepts(&self, headers: &HeaderMap, uri: &Uri) -> bool {
         let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
         let host = match text(HOST) {
             Some(host) => format!("http://{host}").parse::<Uri>().ok().and_then(|host| host.host().map(str::to_owned)),
@@ -51,7 +51,7 @@ pub(crate) async fn guard(
     request: Request,
     next: Next,
 ) -> Response {
-    if guard.takes(request.headers(), request.uri()) {
+    if guard.accepts(request.headers(), request.uri()) {
         return next.run(request).await;
     }
     access.note((request.method().clone(), request.uri().path().to_owned()), None, StatusCode::FORBIDDEN);

@@ -15,7 +15,7 @@ use crate::body::{Params, is_true};
 use crate::error::ApiError;
 
 /// How long the database may take to answer a health check.
-const PATIENCE: Duration = Duration::from_secs(5);
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new().route("/info", get(info))
@@ -37,7 +37,7 @@ async fn ok(State(app): State<Arc<App>>, Params(query): Params<Health>) -> (Stat
         return (StatusCode::OK, Json(json!({"ok": true})));
     }
     let own = ["deepagents-server".to_owned()];
-    let looked = tokio::time::timeout(PATIENCE, app.store.get(&own, "health")).await;
+    let looked = tokio::time::timeout(HEALTH_TIMEOUT, app.store.get(&own, "health")).await;
     let is_there = matches!(looked, Ok(Ok(_)));
     let (status, state) =
         if is_there { (StatusCode::OK, "healthy") } else { (StatusCode::SERVICE_UNAVAILABLE, "unhealthy") };

@@ -14,13 +14,13 @@ use crate::error::{ApiError, Result};
 use crate::ids;
 
 /// How long a reservation outlives a process that was killed. A live process renews it.
-const LIFE: Duration = Duration::from_secs(10);
+const RESERVATION_TTL: Duration = Duration::from_secs(10);
 
 /// Pause between attempts to reserve a name.
-const PAUSE: Duration = Duration::from_millis(20);
+const RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// How long to wait for a name.
-const PATIENCE: Duration = Duration::from_secs(30);
+const RESERVE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a reservation protects.
 pub(crate) enum Name<'a> {
@@ -46,13 +46,13 @@ fn namespace() -> [String; 2] {
 }
 
 /// Runs a future while holding the reservation of a name. A caller that needs two names reserves the thread first.
-pub(crate) async fn alone<T>(app: &App, name: Name<'_>, what: impl Future<Output = Result<T>>) -> Result<T> {
+pub(crate) async fn with_reservation<T>(app: &App, name: Name<'_>, what: impl Future<Output = Result<T>>) -> Result<T> {
     let mut reserved = Reserved::take(app, name.key()).await?;
     let mut what = pin!(what);
     let done = loop {
         tokio::select! {
             done = &mut what => break done,
-            () = tokio::time::sleep(LIFE / 3) => reserved.renew().await?,
+            () = tokio::time::sleep(RESERVATION_TTL / 3) => reserved.renew().await?,
         }
     };
     reserved.release().await;
@@ -73,9 +73,11 @@ impl Reserved {
         let mut reserved = Self { store: app.store.clone(), key, process: app.process.to_string(), version: None };
         let since = Instant::now();
         loop {
-            match reserved.write(LIFE).await {
+            match reserved.write(RESERVATION_TTL).await {
                 Ok(()) => return Ok(reserved),
-                Err(StoreError::Conflict { .. }) if since.elapsed() < PATIENCE => tokio::time::sleep(PAUSE).await,
+                Err(StoreError::Conflict { .. }) if since.elapsed() < RESERVE_TIMEOUT => {
+                    tokio::time::sleep(RETRY_DELAY).await
+                }
                 Err(StoreError::Conflict { .. }) => {
                     return Err(ApiError::unavailable("too many requests for this at the same time; try again"));
                 }
@@ -87,7 +89,7 @@ impl Reserved {
     /// Extends the reservation. If the storage is unavailable for a moment, the reservation lasts as long as it was
     /// granted for.
     async fn renew(&mut self) -> Result<()> {
-        match self.write(LIFE).await {
+        match self.write(RESERVATION_TTL).await {
             Err(StoreError::Conflict { .. }) => {
                 self.version = None;
                 Err(ApiError::unavailable("this took so long that another request intervened; try again"))

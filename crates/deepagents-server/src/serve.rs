@@ -22,22 +22,22 @@ use crate::runs;
 use crate::server::{Server, ServerError};
 
 /// How long a client may take to send the head of a request, and may leave a connection idle.
-const HEAD: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Time limit for a TLS handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum number of headers per request.
 const MAX_HEADERS: usize = 100;
 
 /// Maximum size of a request's head, in bytes.
-const MAX_HEAD: usize = 64 << 10;
+const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// Maximum number of concurrent connections. Further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 20_000;
 
 /// How long runs may take to reach a step from which they can resume, and connections to close.
-const GRACE: Duration = Duration::from_secs(20);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A started server, whose runs have been recovered.
 ///
@@ -116,7 +116,7 @@ impl RunningServer {
         self.shutdown().await;
         connections.close();
         // A connection that does not close must not hold up the shutdown.
-        let _ = tokio::time::timeout(GRACE, connections.wait()).await;
+        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, connections.wait()).await;
         Ok(())
     }
 
@@ -125,27 +125,31 @@ impl RunningServer {
     pub async fn shutdown(&self) {
         self.app.closing.send_replace(true);
         // A run that does not reach a step in time is recovered as after a crash.
-        let _ = tokio::time::timeout(GRACE, runs::settled(&self.app)).await;
-        let _ = tokio::time::timeout(GRACE, runs::withdraw(&self.app)).await;
+        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, runs::wait_until_idle(&self.app)).await;
+        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, runs::withdraw(&self.app)).await;
     }
 
     async fn connection(self, stream: TcpStream, _permit: Option<OwnedSemaphorePermit>) {
         // Pieces of a response are small and wanted at once. A failure only delays them.
         let _ = stream.set_nodelay(true);
         match self.tls.clone() {
-            None => self.speak(stream).await,
+            None => self.serve_http(stream).await,
             Some(tls) => {
-                if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
-                    self.speak(stream).await;
+                if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
+                    self.serve_http(stream).await;
                 }
             }
         }
     }
 
-    async fn speak(self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
+    async fn serve_http(self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
         let service = TowerToHyperService::new(self.router.clone());
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HEAD).max_headers(MAX_HEADERS).max_buf_size(MAX_HEAD);
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .max_headers(MAX_HEADERS)
+            .max_buf_size(MAX_HEAD_BYTES);
         let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
         let mut connection = std::pin::pin!(connection);
         // Connection errors concern only their client.

@@ -20,10 +20,10 @@ use crate::webhooks::{self, WebhookPolicy};
 use crate::{a2a, assistants, crons, ids, items, mcp, meta, metrics, openapi, page, protocol, runs, threads};
 
 /// Maximum size of a request body, in bytes: enough for a message with images.
-const MAX_BODY: usize = 64 << 20;
+const MAX_BODY_BYTES: usize = 64 << 20;
 
 /// Default of [`Server::lease`].
-const LEASE: Duration = Duration::from_secs(15);
+const DEFAULT_LEASE: Duration = Duration::from_secs(15);
 
 /// Why a server could not be built or started.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +86,7 @@ impl Server {
             webhooks: WebhookPolicy::default(),
             access: Access::default(),
             limits: LimitTable::default(),
-            lease: LEASE,
+            lease: DEFAULT_LEASE,
         }
     }
 
@@ -203,7 +203,7 @@ impl Server {
         }
         let thread = format!("server_starts_{}", ids::fresh());
         // Storage errors are reported by the operations that need the storage.
-        let Ok(fence) = self.journal.claim(&thread, Claim::new("server", LEASE)).await else { return Ok(()) };
+        let Ok(fence) = self.journal.claim(&thread, Claim::new("server", DEFAULT_LEASE)).await else { return Ok(()) };
         let mut other = None;
         for agent in unknown {
             if matches!(agent.threads.journal().threads().get(&thread).await, Ok(None)) {
@@ -262,7 +262,7 @@ impl Server {
         let shared = Arc::new(self.guard);
         let routes = routes.method_not_allowed_fallback(meta::not_allowed).fallback(meta::unknown);
         let routes = routes.with_state(app.clone());
-        let routes = routes.layer(DefaultBodyLimit::max(MAX_BODY));
+        let routes = routes.layer(DefaultBodyLimit::max(MAX_BODY_BYTES));
         let routes = routes.layer(axum::middleware::from_fn_with_state(app.clone(), metrics::count));
         let guarded = (shared.clone(), access);
         let routes = routes.layer(cors(shared)).layer(axum::middleware::from_fn_with_state(guarded, guard));

@@ -18,7 +18,7 @@ use deepagents_core::message::{Author, Block, MediaKind, MediaSource, Message};
 use deepagents_core::model::{CacheTtl, ModelRequest, ToolChoice};
 
 /// Maximum number of characters shown of a text or of arguments.
-const SHOWN: usize = 60;
+const MAX_CHARS: usize = 60;
 
 /// Returns the shape of a request: one line per item that the model is shown, without a final line break.
 ///
@@ -182,12 +182,12 @@ fn ttl_name(ttl: CacheTtl) -> &'static str {
 /// Replaces the middle of a long text by the number of characters left out.
 fn shortened(text: &str) -> String {
     let length = text.chars().count();
-    if length <= SHOWN {
+    if length <= MAX_CHARS {
         return text.to_owned();
     }
-    let head: String = text.chars().take(SHOWN * 2 / 3).collect();
-    let tail: String = text.chars().skip(length - SHOWN / 6).collect();
-    format!("{head}…{}…{tail}", length - SHOWN * 2 / 3 - SHOWN / 6)
+    let head: String = text.chars().take(MAX_CHARS * 2 / 3).collect();
+    let tail: String = text.chars().skip(length - MAX_CHARS / 6).collect();
+    format!("{head}…{}…{tail}", length - MAX_CHARS * 2 / 3 - MAX_CHARS / 6)
 }
 
 #[cfg(test)]
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_a_model_is_shown_has_its_place() {
+    fn everything_shown_to_a_model_appears_in_the_shape() {
         let media = Block::Media(Media {
             kind: MediaKind::Image,
             mime: "image/png".into(),

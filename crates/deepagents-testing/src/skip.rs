@@ -51,7 +51,7 @@ mod tests {
     use super::skip_line;
 
     #[test]
-    fn what_is_missing_is_said_in_one_line_unless_it_is_required() {
+    fn an_unmet_requirement_is_reported_in_one_line_unless_mandatory() {
         let said = Some("skipped a: no sandbox: not Linux".to_owned());
         assert_eq!(skip_line("", "a", "sandbox", "not\n  Linux"), said);
         assert_eq!(skip_line("postgres,sand", "a", "sandbox", "not Linux"), said);

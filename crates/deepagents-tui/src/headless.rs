@@ -47,7 +47,7 @@ pub struct Headless {
 }
 
 /// Time limit for each wait.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Headless {
     /// Starts the interface on a screen of this size.
@@ -116,7 +116,7 @@ impl Headless {
     }
 
     async fn wait_until(&mut self, met: impl Fn(&Self) -> bool) -> bool {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + WAIT_TIMEOUT;
         loop {
             if met(self) {
                 return true;

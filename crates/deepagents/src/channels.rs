@@ -13,6 +13,6 @@ pub use deepagents_core::state::{MessagesChannel, StructuredResponse};
 pub use deepagents_fs::Files;
 pub use hooks::{CallReview, CallReviews, HookDecision, HookReviews, HookReviewsChange};
 pub use memory::{MemoryContents, MemoryFile};
-pub(crate) use results::{StoredResults, whereabouts};
+pub(crate) use results::{StoredResults, file_reference};
 pub use skills::{PinnedSkills, Skill, SkillCatalogue, SkillFingerprint, SkillPin, SkillsMetadata};
 pub use todos::{Todo, TodoChange, TodoStatus, TodoUpdate, Todos};

@@ -1,7 +1,7 @@
 //! Escapes untrusted text so that every character is visible to a person who must decide about it.
 
 /// Limit of combining marks per letter; more would cover the surrounding text.
-const MARKS: usize = 2;
+const MAX_COMBINING_MARKS: usize = 2;
 
 /// Returns the text as one line. Characters without a glyph of their own, such as control characters, line breaks,
 /// zero-width and bidi characters, tags and any blank other than a space, are escaped.
@@ -12,18 +12,18 @@ const MARKS: usize = 2;
 /// ```
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut marks = MARKS;
+    let mut marks = MAX_COMBINING_MARKS;
     for c in text.chars() {
         if c.is_ascii() {
-            marks = if c.is_ascii_alphanumeric() { 0 } else { MARKS };
+            marks = if c.is_ascii_alphanumeric() { 0 } else { MAX_COMBINING_MARKS };
             if c.is_ascii_control() { out.extend(c.escape_default()) } else { out.push(c) }
         } else if is_hidden(c) {
-            marks = MARKS;
+            marks = MAX_COMBINING_MARKS;
             out.extend(c.escape_unicode());
         } else if !is_mark(c) {
             marks = 0;
             out.push(c);
-        } else if marks < MARKS {
+        } else if marks < MAX_COMBINING_MARKS {
             marks += 1;
             out.push(c);
         } else {
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_seen_is_written_as_an_escape() {
+    fn invisible_characters_are_escaped() {
         assert_eq!(escaped("rm -rf \u{202e}x\u{200b}y\u{feff}"), "rm -rf \\u{202e}x\\u{200b}y\\u{feff}");
         assert_eq!(escaped("a\u{e0041}\u{e007f}b"), "a\\u{e0041}\\u{e007f}b");
         assert_eq!(escaped("a\nb\tc\r\x1b[2J\u{9b}1m\u{7f}"), "a\\nb\\tc\\r\\u{1b}[2J\\u{9b}1m\\u{7f}");
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_of_all_scripts_stay_and_marks_do_not_pile_up() {
+    fn letters_of_all_scripts_are_kept_and_combining_marks_do_not_pile_up() {
         for text in ["Grüße, 世界 — «да» \\ \" '", "e\u{301}", "हिन्दी", "a\u{304}\u{301}"] {
             assert_eq!(escaped(text), text);
         }
@@ -85,7 +85,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_hidden_is_left(text in any::<String>()) {
+        fn no_hidden_character_remains(text in any::<String>()) {
             let shown = escaped(&text);
             prop_assert!(!shown.chars().any(|c| c.is_control() || !c.is_ascii() && is_hidden(c)), "{:?}", shown);
         }

@@ -96,7 +96,7 @@ pub fn parse(text: &str) -> Result<(Map<String, Value>, &str), FrontMatterError>
 
 /// Parses the front matter of a file and returns it with the rest of the file. If it is not valid YAML, reads prose as
 /// if it were quoted: many files contain `description: Use it when: …`, which other programs accept.
-pub(crate) fn forgiving(text: &str, texts: Texts) -> Result<(Value, &str), FrontMatterError> {
+pub(crate) fn parse_lenient(text: &str, texts: Texts) -> Result<(Value, &str), FrontMatterError> {
     let (head, body) = split(text)?;
     let value = yaml(head, texts).or_else(|error| match quoted(head) {
         quoted if quoted == head => Err(error),
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn scalars_keep_the_text_they_were_written_with() {
+    fn scalars_keep_their_source_text() {
         let node = map("version: 1.10\nzip: 007\nyes: true\nnone: null\nempty:\ntilde: ~\nquoted: 'null'\n");
         let texts: Vec<Option<&str>> =
             ["version", "zip", "yes", "none", "empty", "tilde", "quoted"].iter().map(|k| text(node.get(k)?)).collect();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn as_json_numbers_and_truth_values_are_such_but_names_are_texts() {
+    fn as_json_numbers_and_booleans_are_typed_but_names_are_strings() {
         let value =
             yaml("- name: 007\n  on: {x: true, y: 'true'}\n  n: 1.5\n  none:\n  list: [1, a]\n", Texts::ByKey).unwrap();
         let expected = serde_json::json!([
@@ -313,15 +313,15 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_of_aliases_is_refused() {
+    fn an_alias_bomb_is_rejected() {
         let list = vec!["x"; 200].join(",");
         let text = format!("a: &a [{list}]\nb: [{}]\n", vec!["*a"; 200].join(","));
         assert!(yaml(&text, Texts::All).unwrap_err().to_string().contains("too many values"));
     }
 
     #[test]
-    fn prose_that_yaml_would_have_in_quotes_is_read_and_nothing_else_is_mended() {
-        let read = |head: &str| forgiving(&format!("---\n{head}---\nbody"), Texts::All).map(|(value, _)| value);
+    fn unquoted_prose_is_accepted_and_no_other_yaml_is_repaired() {
+        let read = |head: &str| parse_lenient(&format!("---\n{head}---\nbody"), Texts::All).map(|(value, _)| value);
         let text = |head: &str, key: &str| read(head).unwrap().get(key).and_then(super::text).map(str::to_owned);
         let said = "description: Use it so: it's for \"a: b\" # and c: d\nname: x\n";
         assert_eq!(text(said, "description").unwrap(), "Use it so: it's for \"a: b\" # and c: d");
@@ -338,12 +338,12 @@ mod tests {
     }
 
     #[test]
-    fn a_key_given_twice_is_refused() {
+    fn a_duplicate_key_is_rejected() {
         assert!(yaml("a: 1\na: 2\n", Texts::All).unwrap_err().to_string().contains("twice"));
     }
 
     #[test]
-    fn front_matter_may_follow_a_byte_order_mark_have_crlf_and_end_the_file() {
+    fn front_matter_may_have_a_byte_order_mark_crlf_or_no_body() {
         for text in ["---\na: b\n---\nbody", "\u{feff}---\na: b\n---\nbody", "---\r\na: b\r\n---\r\nbody"] {
             let (node, body) = parse(text).unwrap();
             assert_eq!(node.get("a").and_then(super::text), Some("b"), "{text:?}");
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_front_matter_says_why() {
+    fn missing_or_invalid_front_matter_is_a_specific_error() {
         let why = |text: &str| parse(text).unwrap_err();
         assert_eq!(why("\n---\na: b\n---\n"), FrontMatterError::Missing);
         assert_eq!(why("text"), FrontMatterError::Missing);
@@ -366,14 +366,14 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_text_makes_the_parser_panic(text in "(---\n)?[-:&*\\[\\]{}#|>'\"a \n!%~\\\\]{0,60}(\n---)?\\PC{0,20}") {
+        fn no_input_makes_the_front_matter_parser_panic(text in "(---\n)?[-:&*\\[\\]{}#|>'\"a \n!%~\\\\]{0,60}(\n---)?\\PC{0,20}") {
             let _ = parse(&text);
             let _ = yaml(&text, Texts::All);
             let _ = yaml(&text, Texts::ByKey);
         }
 
         #[test]
-        fn head_and_body_are_parts_of_the_file(head in "[a-z: \n]{0,40}", body in "\\PC{0,40}") {
+        fn splitting_returns_the_original_head_and_body(head in "[a-z: \n]{0,40}", body in "\\PC{0,40}") {
             proptest::prop_assume!(!head.lines().any(|l| l.trim_end() == "---"));
             let text = format!("---\n{head}\n---\n{body}");
             let (found, rest) = split(&text).unwrap();

@@ -53,14 +53,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_object_that_fits_is_the_answer() {
+    fn the_last_matching_object_is_the_answer() {
         assert_eq!(tools(r#"<think>{hm} {"tools": ["a"]}?</think> {"tools": ["{b}"]} So be it. {}"#).unwrap(), ["{b}"]);
         assert_eq!(tools("```json\n{\"answer\": {\"tools\": []}}\n```").unwrap(), [""; 0]);
         assert_eq!(read::<BTreeMap<String, u32>>(r#"{"a": {"b": 1}}"#).unwrap(), BTreeMap::from([("b".to_owned(), 1)]));
     }
 
     #[test]
-    fn what_is_wrong_is_said_of_the_answer_as_a_whole() {
+    fn an_error_describes_the_answer_as_a_whole() {
         assert_eq!(tools("None.").unwrap_err(), "there is no JSON object in the answer");
         assert!(tools(r#"{"tool": {"name": "a"}}"#).unwrap_err().contains("missing field `tools`"));
         assert!(tools(r#"{"tools": ["a"#).unwrap_err().contains("EOF"));

@@ -4,14 +4,14 @@
 //! limits are compared in quarters of a token, to avoid rounding.
 
 /// Quarters per token.
-const QUARTERS: usize = 4;
+const QUARTERS_PER_TOKEN: usize = 4;
 
 /// Returns the weight of a character in quarters of a token.
 fn weight(c: char) -> usize {
     match c {
         c if c.is_ascii() => 1,
         c if c < '\u{2E80}' => 2,
-        _ => QUARTERS,
+        _ => QUARTERS_PER_TOKEN,
     }
 }
 
@@ -22,12 +22,12 @@ pub(crate) fn quarters(text: &str) -> usize {
 
 /// Converts a limit in tokens to quarters of a token. Zero means no limit, as `None` does.
 pub(crate) fn limit(tokens: Option<usize>) -> Option<usize> {
-    tokens.filter(|&tokens| tokens > 0).map(|tokens| tokens.saturating_mul(QUARTERS))
+    tokens.filter(|&tokens| tokens > 0).map(|tokens| tokens.saturating_mul(QUARTERS_PER_TOKEN))
 }
 
 /// Estimates the number of tokens of a text.
 pub(crate) fn estimate(text: &str) -> u64 {
-    (quarters(text) as u64).div_ceil(QUARTERS as u64)
+    (quarters(text) as u64).div_ceil(QUARTERS_PER_TOKEN as u64)
 }
 
 /// Returns the longest prefix of a text whose weight is at most this many quarters of a token.
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_in_any_script_are_counted_about_right() {
+    fn tokens_are_estimated_about_right_in_any_script() {
         assert_eq!(estimate("abcdefgh"), 2);
         assert_eq!(estimate("\u{4f60}\u{597d}\u{4e16}\u{754c}"), 4);
         assert_eq!(estimate("приветик"), 4);
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_weighs_no_more_than_it_may() {
+    fn a_text_head_stays_within_its_weight_limit() {
         assert_eq!((head("abcdef", 4), head("ab", 4), head("", 4)), ("abcd", "ab", ""));
         assert_eq!((head("a你好", 5), head("你好", 3)), ("a你", ""));
     }

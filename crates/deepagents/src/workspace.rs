@@ -20,20 +20,20 @@ pub(crate) const RESULTS: &str = "/large_tool_results";
 pub(crate) const HISTORY: &str = "/conversation_history";
 
 /// Directories that the harness writes for the agent, which only reads them.
-pub(crate) fn kept() -> impl Iterator<Item = VPath> {
+pub(crate) fn harness_directories() -> impl Iterator<Item = VPath> {
     [RESULTS, HISTORY].into_iter().filter_map(|path| VPath::parse(path).ok())
 }
 
 /// Writes a file in a directory of the harness. Fails if a link is on the way: a command may have created it, and
 /// nobody has approved a change of its target.
-pub(crate) async fn keep(
+pub(crate) async fn store_file(
     backend: &dyn Backend,
     state: &State,
     path: &VPath,
     data: Bytes,
     mode: WriteMode,
 ) -> Result<Written, FsError> {
-    let led = backend.leading(path, path);
+    let led = backend.pinned(path, path);
     led.as_deref().unwrap_or(backend).write(state, path, data, mode).await
 }
 
@@ -129,7 +129,7 @@ impl Workspace {
 
     /// Applies permission rules to the files. Rules that ask are treated as allowed here; approvals handle them.
     pub(crate) fn guarded(self, rules: Permissions) -> Self {
-        let kept = self.kept.guarded(rules.clone().sparing(kept()));
+        let kept = self.kept.guarded(rules.clone().sparing(harness_directories()));
         Self { files: self.files.guarded(rules), kept }
     }
 
@@ -148,7 +148,7 @@ impl Workspace {
 }
 
 /// Maximum number of files checked concurrently.
-pub(crate) const AT_ONCE: usize = 16;
+pub(crate) const MAX_CONCURRENT_CHECKS: usize = 16;
 
 /// Returns the versions of the files that exist. For a file that cannot be checked, the error serves as its version, so
 /// that a different error counts as a change.
@@ -159,7 +159,7 @@ pub(crate) async fn versions_of(backend: &dyn Backend, state: &State, paths: Vec
         version.map(|version| (path, version))
     });
     let looks: Vec<_> = looks.collect();
-    let found: Vec<Option<(VPath, Version)>> = stream::iter(looks).buffered(AT_ONCE).collect().await;
+    let found: Vec<Option<(VPath, Version)>> = stream::iter(looks).buffered(MAX_CONCURRENT_CHECKS).collect().await;
     found.into_iter().flatten().collect()
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn version_of(error: &FsError) -> Option<Version> {
 }
 
 /// Reads a file's text, or returns why it cannot be read.
-pub(crate) async fn whole_text(
+pub(crate) async fn read_whole_text(
     backend: &dyn Backend,
     state: &State,
     path: &VPath,

@@ -18,7 +18,7 @@ use futures_util::future::BoxFuture;
 use super::{CurrentCall, Editor, EditorError};
 
 /// Larger files are read from disk, because an editor returns files as a whole.
-const LARGEST: u64 = 4 << 20;
+const MAX_EDITOR_READ_BYTES: u64 = 4 << 20;
 
 /// A directory whose text files tool calls read and write through the editor, as far as the editor supports it.
 ///
@@ -42,7 +42,7 @@ impl EditorFiles {
     }
 
     /// Whether the editor both reads and writes files.
-    fn is_whole(&self) -> bool {
+    fn reads_and_writes(&self) -> bool {
         self.editor.reads_files() && self.editor.writes_files()
     }
 
@@ -52,7 +52,7 @@ impl EditorFiles {
             return Ok(None);
         }
         match self.inner.stat(state, path).await {
-            Ok(stat) if stat.kind == Kind::File && stat.size <= LARGEST => {
+            Ok(stat) if stat.kind == Kind::File && stat.size <= MAX_EDITOR_READ_BYTES => {
                 // Binary files are not requested: some editors would open them.
                 let head = self.inner.read(state, path, ByteRange::first(8 << 10)).await?;
                 if head.bytes.contains(&0) {
@@ -72,7 +72,7 @@ impl EditorFiles {
     }
 
     async fn look(&self, state: &State, path: &VPath) -> Result<Stat, FsError> {
-        if self.is_whole()
+        if self.reads_and_writes()
             && let Some(text) = self.buffer(state, path).await?
         {
             return Ok(stat_of(&text));
@@ -80,9 +80,9 @@ impl EditorFiles {
         self.inner.stat(state, path).await
     }
 
-    async fn whole(&self, state: &State, path: &VPath) -> Result<Option<FileRead>, FsError> {
+    async fn read_whole(&self, state: &State, path: &VPath) -> Result<Option<FileRead>, FsError> {
         let Some(bytes) = self.buffer(state, path).await? else { return Ok(None) };
-        let stat = if self.is_whole() { stat_of(&bytes) } else { self.inner.stat(state, path).await? };
+        let stat = if self.reads_and_writes() { stat_of(&bytes) } else { self.inner.stat(state, path).await? };
         Ok(Some(FileRead { bytes, stat }))
     }
 
@@ -102,7 +102,7 @@ impl EditorFiles {
         mode.check_at(path, self.look(state, path).await)?;
         let written = self.editor.write_text(&self.on_disk(path), text).await;
         written.map_err(|error| unreachable(path, &error))?;
-        let version = if self.is_whole() {
+        let version = if self.reads_and_writes() {
             Version::from_content(text.as_bytes())
         } else {
             // The editor may delay saving.
@@ -133,7 +133,7 @@ impl Backend for EditorFiles {
 
     fn read<'a>(&'a self, state: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead> {
         Box::pin(async move {
-            match self.whole(state, path).await? {
+            match self.read_whole(state, path).await? {
                 Some(file) => FileRead::from_whole(path, &file.bytes, file.stat, range),
                 None => self.inner.read(state, path, range).await,
             }
@@ -142,8 +142,8 @@ impl Backend for EditorFiles {
 
     fn read_to_change<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, FileRead> {
         Box::pin(async move {
-            if self.is_whole()
-                && let Some(file) = self.whole(state, path).await?
+            if self.reads_and_writes()
+                && let Some(file) = self.read_whole(state, path).await?
             {
                 return Ok(file);
             }
@@ -153,7 +153,7 @@ impl Backend for EditorFiles {
 
     fn read_lines<'a>(&'a self, state: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {
         Box::pin(async move {
-            match self.whole(state, path).await? {
+            match self.read_whole(state, path).await? {
                 Some(file) => Ok(window(&file.bytes, range, file.stat.version)),
                 None => self.inner.read_lines(state, path, range).await,
             }
@@ -199,8 +199,8 @@ impl Backend for EditorFiles {
         self.inner.capabilities()
     }
 
-    fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
-        let inner = self.inner.leading(path, place)?;
+    fn pinned(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
+        let inner = self.inner.pinned(path, place)?;
         Some(Arc::new(Self { inner, editor: self.editor.clone(), root: self.root.clone() }))
     }
 

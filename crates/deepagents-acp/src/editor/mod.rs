@@ -19,7 +19,7 @@ pub(crate) use form::FormAnswer;
 pub(crate) use terminal::SessionShell;
 
 /// Timeout for reading or writing a file and for creating a terminal.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The editor of a session. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct Editor {
 pub(crate) enum EditorError {
     #[error("the editor does not have it")]
     NotFound,
-    #[error("the editor did not answer within {} s", PATIENCE.as_secs())]
+    #[error("the editor did not answer within {} s", REQUEST_TIMEOUT.as_secs())]
     Silent,
     #[error("the editor refused: {0}")]
     Refused(String),
@@ -111,13 +111,13 @@ impl Editor {
     /// Returns the text of a file as the person sees it, saved or not.
     pub(crate) async fn read_text(&self, path: &Path) -> Result<String, EditorError> {
         let request = wire::ReadTextFileRequest::new(self.session.clone(), path);
-        let answer = tokio::time::timeout(PATIENCE, self.connection.send_request(request).block_task()).await;
+        let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.connection.send_request(request).block_task()).await;
         Ok(answer.map_err(|_| EditorError::Silent)??.content)
     }
 
     pub(crate) async fn write_text(&self, path: &Path, text: &str) -> Result<(), EditorError> {
         let request = wire::WriteTextFileRequest::new(self.session.clone(), path, text);
-        let answer = tokio::time::timeout(PATIENCE, self.connection.send_request(request).block_task()).await;
+        let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.connection.send_request(request).block_task()).await;
         answer.map_err(|_| EditorError::Silent)?.map(drop).map_err(Into::into)
     }
 
@@ -168,14 +168,14 @@ impl Editor {
         terminal: &wire::TerminalId,
     ) -> Result<wire::TerminalOutputResponse, EditorError> {
         let request = wire::TerminalOutputRequest::new(self.session.clone(), terminal.clone());
-        let answer = tokio::time::timeout(PATIENCE, self.connection.send_request(request).block_task()).await;
+        let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.connection.send_request(request).block_task()).await;
         Ok(answer.map_err(|_| EditorError::Silent)??)
     }
 
     /// Kills the command in a terminal, but keeps the terminal.
     pub(crate) async fn kill_terminal(&self, terminal: &wire::TerminalId) {
         let request = wire::KillTerminalRequest::new(self.session.clone(), terminal.clone());
-        let _ = tokio::time::timeout(PATIENCE, self.connection.send_request(request).block_task()).await;
+        let _ = tokio::time::timeout(REQUEST_TIMEOUT, self.connection.send_request(request).block_task()).await;
     }
 
     /// Releases a terminal, which kills its command. Does not wait for the response.

@@ -11,18 +11,18 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::files::on_disk;
-use super::{CurrentCall, Editor, EditorError, PATIENCE};
+use super::{CurrentCall, Editor, EditorError, REQUEST_TIMEOUT};
 use crate::policy::{Mode, Policy};
 use crate::wire;
 
 /// Default time limit of a command in a terminal.
-const TIMEOUT: Duration = Duration::from_secs(120);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum length of the output in an error about a missing exit status, in characters.
-const SHOWN: usize = 4_000;
+const MAX_SHOWN_CHARS: usize = 4_000;
 /// Maximum size of a terminal's output, in bytes.
-const OUTPUT: u64 = 1 << 20;
+const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 /// How long the editor may take to kill a command and report its exit status, and then again to return its output.
-const KILLED: Duration = Duration::from_secs(2);
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The commands of a session. In [`Mode::Auto`] they run in the host's own shell, which should be a sandbox. In other
 /// modes they run in the editor's terminal, with all the rights of the person who approves them, or in the host's own
@@ -52,7 +52,7 @@ impl Terminal {
                 late.editor.kill_terminal(&late.id).await;
             }
         });
-        match tokio::time::timeout(PATIENCE, made).await {
+        match tokio::time::timeout(REQUEST_TIMEOUT, made).await {
             Ok(Ok(made)) => made,
             Ok(Err(_)) | Err(_) => Err(EditorError::Silent),
         }
@@ -81,7 +81,7 @@ impl SessionShell {
             .args(vec!["-c".to_owned(), command.text().to_owned()])
             .env(env.collect())
             .cwd(on_disk(&self.root, command.directory()))
-            .output_byte_limit(OUTPUT);
+            .output_byte_limit(MAX_OUTPUT_BYTES);
         let began = Instant::now();
         let terminal = tokio::select! {
             biased;
@@ -91,7 +91,7 @@ impl SessionShell {
             }
         };
         CurrentCall::runs_in(&terminal.id.0);
-        let limit = command.limit().unwrap_or(TIMEOUT);
+        let limit = command.limit().unwrap_or(DEFAULT_TIMEOUT);
         let stopped = tokio::select! {
             biased;
             () = cancel.cancelled() => Some(Exit::Cancelled),
@@ -100,7 +100,7 @@ impl SessionShell {
                 let printed = self.editor.terminal_output(&terminal.id).await?;
                 return match exit_of(&ended) {
                     Some(exit) => Ok(output(printed, exit, began)),
-                    None => Err(ShellError::Lost(unsaid(&ended, &printed.output))),
+                    None => Err(ShellError::Lost(missing_status(&ended, &printed.output))),
                 };
             }
             () = tokio::time::sleep(limit) => Some(Exit::TimedOut { after: limit }),
@@ -111,8 +111,8 @@ impl SessionShell {
             // Waits for the exit, so that the last output has arrived.
             self.editor.wait_for_exit(&terminal.id).await
         };
-        let _ = tokio::time::timeout(KILLED, killed).await;
-        let printed = tokio::time::timeout(KILLED, self.editor.terminal_output(&terminal.id)).await;
+        let _ = tokio::time::timeout(KILL_TIMEOUT, killed).await;
+        let printed = tokio::time::timeout(KILL_TIMEOUT, self.editor.terminal_output(&terminal.id)).await;
         // An unresponsive editor must not delay the end of the call.
         let nothing = || wire::TerminalOutputResponse::new(String::new(), false);
         Ok(output(printed.ok().and_then(Result::ok).unwrap_or_else(nothing), exit, began))
@@ -129,12 +129,12 @@ fn output(printed: wire::TerminalOutputResponse, exit: Exit, began: Instant) -> 
 }
 
 /// Describes a command whose exit status the editor did not report.
-fn unsaid(status: &wire::TerminalExitStatus, printed: &str) -> String {
+fn missing_status(status: &wire::TerminalExitStatus, printed: &str) -> String {
     let said = match &status.signal {
         Some(signal) => format!("the editor says that `{signal}` ended it, which is no signal that is known"),
         None => "the editor tells neither an exit code nor a signal".to_owned(),
     };
-    let missing = printed.chars().count().saturating_sub(SHOWN);
+    let missing = printed.chars().count().saturating_sub(MAX_SHOWN_CHARS);
     let end: String = printed.chars().skip(missing).collect();
     format!("{said}. The end of what it printed:\n{end}")
 }

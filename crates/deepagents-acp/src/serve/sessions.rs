@@ -36,7 +36,7 @@ impl<H: AgentHost> Server<H> {
         async move {
             let _turn = place.await;
             let session = self.reopen(connection, &request.session_id, request.cwd, request.mcp_servers).await?;
-            session.tell().await?;
+            session.replay_conversation().await?;
             let response = wire::LoadSessionResponse::new().modes(session.modes());
             Ok((response.config_options(session.options()), session))
         }

@@ -46,7 +46,7 @@ impl<H: AgentHost> Session<H> {
     /// Sets the mode, for the older `session/set_mode` request.
     pub(crate) fn change_mode(&self, id: &str) -> Result<(), wire::Error> {
         self.set_mode(known_mode(id)?);
-        self.tell_options();
+        self.send_options();
         Ok(())
     }
 
@@ -54,11 +54,11 @@ impl<H: AgentHost> Session<H> {
     pub(super) fn switch(&self, mode: Mode) {
         self.set_mode(mode);
         self.editor.update(wire::SessionUpdate::CurrentModeUpdate(wire::CurrentModeUpdate::new(mode.as_str())));
-        self.tell_options();
+        self.send_options();
     }
 
     /// Sends all options, because one has changed by other means than `set_option`.
-    fn tell_options(&self) {
+    fn send_options(&self) {
         self.editor.update(wire::SessionUpdate::ConfigOptionUpdate(wire::ConfigOptionUpdate::new(self.options())));
     }
 

@@ -42,10 +42,10 @@ pub(crate) struct Session<H> {
 }
 
 /// Number of the next opening of a session.
-static OPENINGS: AtomicU64 = AtomicU64::new(0);
+static NEXT_OPENING: AtomicU64 = AtomicU64::new(0);
 
 /// A prompt that has arrived.
-pub(crate) struct Ticket {
+pub(crate) struct QueuedPrompt {
     number: u64,
     /// Cancelled when the editor cancels the prompt.
     pub(crate) cancel: CancellationToken,
@@ -90,7 +90,7 @@ impl<H: AgentHost> Session<H> {
             policy.set_mode(Mode::Plan);
         }
         let setup = SessionSetup {
-            opening: OPENINGS.fetch_add(1, Ordering::Relaxed),
+            opening: NEXT_OPENING.fetch_add(1, Ordering::Relaxed),
             cwd: cwd.clone(),
             model,
             effort,
@@ -156,10 +156,10 @@ impl<H: AgentHost> Session<H> {
 
     /// Registers a prompt, so that a later cancel applies to it and later prompts wait for it. Must be called in the
     /// order in which prompts arrive.
-    pub(crate) fn begin(&self) -> Ticket {
+    pub(crate) fn register_prompt(&self) -> QueuedPrompt {
         let (number, cancel) = (self.next.fetch_add(1, Ordering::Relaxed), CancellationToken::new());
         self.prompts.lock().unwrap_or_else(PoisonError::into_inner).insert(number, cancel.clone());
-        Ticket { number, cancel, place: self.turns.place() }
+        QueuedPrompt { number, cancel, place: self.turns.place() }
     }
 
     /// Cancels all unanswered prompts.

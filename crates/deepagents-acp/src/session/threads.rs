@@ -12,7 +12,7 @@ use crate::show::short_title;
 use crate::wire;
 
 /// Sessions per page.
-const PAGE: usize = 100;
+const PAGE_SIZE: usize = 100;
 
 /// Metadata key of the directory, with symbolic links resolved.
 const ROOT: &str = "root";
@@ -40,13 +40,13 @@ pub(crate) async fn list(
     let is_ahead = |thread: &ThreadInfo| mark.as_ref().is_none_or(|mark| order(mark) < order(thread));
     let (mut sessions, mut next, mut offset, mut last) = (Vec::new(), None, 0, None);
     loop {
-        let page = query.clone().offset(offset).limit(PAGE);
+        let page = query.clone().offset(offset).limit(PAGE_SIZE);
         let threads = journal.threads().list(&page).await.map_err(|error| wire::failed(&error))?;
-        let is_last = threads.len() < PAGE;
+        let is_last = threads.len() < PAGE_SIZE;
         offset += threads.len();
         for thread in threads.into_iter().filter(is_ahead) {
             let Some(session) = info(&thread) else { continue };
-            if sessions.len() == PAGE {
+            if sessions.len() == PAGE_SIZE {
                 next = last.as_ref().map(cursor_after);
                 break;
             }

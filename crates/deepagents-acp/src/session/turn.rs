@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::commands::Prompt;
-use super::{Session, Ticket};
+use super::{QueuedPrompt, Session};
 use crate::host::{AgentHost, SessionAgent};
 use crate::policy::Mode;
 use crate::prompt;
@@ -27,7 +27,7 @@ use crate::wire;
 
 /// How long to wait for a cancelled run before answering the editor. Output until then is shown; the next prompt waits
 /// for the end of the run.
-const GRACE: Duration = Duration::from_millis(50);
+const CANCEL_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The message for the model with each prompt in plan mode.
 const PLANNING: &str = "This is a message of the system, not of the user: plan mode is on. Change nothing and run \
@@ -44,9 +44,9 @@ impl<H: AgentHost> Session<H> {
     pub(crate) async fn prompt(
         self: Arc<Self>,
         blocks: Vec<wire::ContentBlock>,
-        ticket: Ticket,
+        ticket: QueuedPrompt,
     ) -> Result<wire::StopReason, wire::Error> {
-        let Ticket { number, cancel, place } = ticket;
+        let QueuedPrompt { number, cancel, place } = ticket;
         let result = tokio::select! {
             biased;
             () = cancel.cancelled() => Ok(wire::StopReason::Cancelled),
@@ -186,12 +186,12 @@ impl<H: AgentHost> Session<H> {
             }
         };
         // If it takes longer, the run ends in the background.
-        let _ = tokio::time::timeout(GRACE, rest).await;
+        let _ = tokio::time::timeout(CANCEL_TIMEOUT, rest).await;
         Followed::Cancelled
     }
 
     /// Sends the conversation so far to the editor.
-    pub(crate) async fn tell(&self) -> Result<(), wire::Error> {
+    pub(crate) async fn replay_conversation(&self) -> Result<(), wire::Error> {
         let agent = self.agent();
         let state = agent.agent.state(&self.thread).await.map_err(|error| wire::failed(&error))?;
         let spending = Spending::new(&state, agent.price);

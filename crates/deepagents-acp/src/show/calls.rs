@@ -15,11 +15,11 @@ use crate::editor::on_disk;
 use crate::wire;
 
 /// Maximum size of a file in a diff, in bytes.
-const SHOWN_FILE: u64 = 512 << 10;
+const MAX_DIFF_BYTES: u64 = 512 << 10;
 /// Maximum length of a title, in characters.
-const TITLE: usize = 120;
+const MAX_TITLE_CHARS: usize = 120;
 /// Maximum length of a result shown, in characters.
-const SHOWN_RESULT: usize = 32 << 10;
+const MAX_RESULT_CHARS: usize = 32 << 10;
 
 /// What is shown of a call before it runs.
 pub(crate) struct Described {
@@ -114,8 +114,8 @@ pub(crate) fn written(args: &Value, old: Option<String>, root: &Path) -> Option<
 /// be shown.
 pub(crate) async fn old_text(workspace: &dyn Backend, state: &State, args: &Value) -> Option<String> {
     let path = VPath::parse(args.get("file_path").and_then(Value::as_str)?).ok()?;
-    let file = workspace.read(state, &path, ByteRange::first(SHOWN_FILE + 1)).await.ok()?;
-    if file.bytes.len() as u64 > SHOWN_FILE {
+    let file = workspace.read(state, &path, ByteRange::first(MAX_DIFF_BYTES + 1)).await.ok()?;
+    if file.bytes.len() as u64 > MAX_DIFF_BYTES {
         return None;
     }
     String::from_utf8(file.bytes.into()).ok()
@@ -123,7 +123,7 @@ pub(crate) async fn old_text(workspace: &dyn Backend, state: &State, args: &Valu
 
 /// Returns everything that a call would do, with invisible characters escaped, except the file changes that are shown
 /// already. Returns `None` if those are everything.
-pub(crate) fn whole(question: &ActionRequest) -> Option<String> {
+pub(crate) fn full_text(question: &ActionRequest) -> Option<String> {
     let shown: &[&str] = match question.tool.as_str() {
         "write_file" => &["file_path", "content"],
         "edit_file" => &["file_path", "old_string", "new_string"],
@@ -159,7 +159,7 @@ pub(crate) fn plan(todos: &[Todo]) -> wire::SessionUpdate {
 }
 
 /// Converts a text to call content, uncut, for a call that a person decides on.
-pub(crate) fn whole_content(text: String) -> wire::ToolCallContent {
+pub(crate) fn full_content(text: String) -> wire::ToolCallContent {
     wire::ToolCallContent::Content(wire::Content::new(wire::ContentBlock::from(text)))
 }
 
@@ -190,18 +190,18 @@ pub(crate) fn images(content: &[Block]) -> impl Iterator<Item = wire::ToolCallCo
 /// Cuts the middle out of a text that is too long to show.
 fn bounded(text: &str) -> String {
     let length = text.chars().count();
-    if length <= SHOWN_RESULT {
+    if length <= MAX_RESULT_CHARS {
         return text.to_owned();
     }
-    let head: String = text.chars().take(SHOWN_RESULT / 2).collect();
-    let tail: String = text.chars().skip(length - SHOWN_RESULT / 2).collect();
-    format!("{head}\n… {} characters are not shown …\n{tail}", length - SHOWN_RESULT)
+    let head: String = text.chars().take(MAX_RESULT_CHARS / 2).collect();
+    let tail: String = text.chars().skip(length - MAX_RESULT_CHARS / 2).collect();
+    format!("{head}\n… {} characters are not shown …\n{tail}", length - MAX_RESULT_CHARS)
 }
 
 /// Returns the first line, cut if too long.
 pub(crate) fn short(text: &str) -> String {
     let line = escaped(text.trim().lines().next().unwrap_or_default());
-    let mut short: String = line.chars().take(TITLE).collect();
+    let mut short: String = line.chars().take(MAX_TITLE_CHARS).collect();
     if short.len() < text.trim().len() {
         short.push('…');
     }

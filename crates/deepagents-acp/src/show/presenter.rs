@@ -18,9 +18,9 @@ use crate::editor::{BEFORE, Editor, TERMINAL};
 use crate::wire;
 
 /// Minimum interval between two updates of a call's growing output.
-const PACE: Duration = Duration::from_millis(150);
+const UPDATE_INTERVAL: Duration = Duration::from_millis(150);
 /// Maximum length of the growing output shown, in characters. Its end is shown.
-const GROWING: usize = 8_000;
+const MAX_GROWING_CHARS: usize = 8_000;
 
 /// Shows the runs of one prompt. Calls are identified by run and call ID, because providers may reuse their own IDs.
 pub(crate) struct Presenter<'a> {
@@ -77,10 +77,10 @@ impl<'a> Presenter<'a> {
         let name = |call: &CallId| Self::call_name(&event.run, call);
         match &event.kind {
             EventKind::TextDelta { turn, attempt, text } => {
-                self.said(event, *turn, *attempt, text, wire::SessionUpdate::AgentMessageChunk);
+                self.show_output(event, *turn, *attempt, text, wire::SessionUpdate::AgentMessageChunk);
             }
             EventKind::ReasoningDelta { turn, attempt, text } if event.path.is_empty() => {
-                self.said(event, *turn, *attempt, text, wire::SessionUpdate::AgentThoughtChunk);
+                self.show_output(event, *turn, *attempt, text, wire::SessionUpdate::AgentThoughtChunk);
             }
             EventKind::ModelFinished { usage, .. } => {
                 self.spending.add(*usage);
@@ -108,7 +108,7 @@ impl<'a> Presenter<'a> {
     }
 
     /// Shows model output. The output of a subagent is shown in the call that it works for.
-    fn said(
+    fn show_output(
         &mut self,
         event: &Event,
         turn: u32,
@@ -169,12 +169,12 @@ impl<'a> Presenter<'a> {
     fn grow(&mut self, name: &str, text: &str, at_once: bool) {
         let Some(shown) = self.calls.get_mut(name).filter(|shown| !shown.finished) else { return };
         shown.growing.push_str(text);
-        let due = shown.shown_at.is_none_or(|at| at.elapsed() >= PACE);
+        let due = shown.shown_at.is_none_or(|at| at.elapsed() >= UPDATE_INTERVAL);
         if !(due || at_once) || shown.growing.trim().is_empty() {
             return;
         }
         shown.shown_at = Some(Instant::now());
-        let excess = shown.growing.chars().count().saturating_sub(GROWING);
+        let excess = shown.growing.chars().count().saturating_sub(MAX_GROWING_CHARS);
         if excess > 0 {
             shown.growing = shown.growing.chars().skip(excess).collect();
         }
@@ -246,7 +246,7 @@ impl<'a> Presenter<'a> {
         if !question.is_gate() && !question.text.is_empty() {
             whole.push(content(&question.text));
         }
-        whole.extend(calls::whole(question).map(calls::whole_content));
+        whole.extend(calls::full_text(question).map(calls::full_content));
         let fields = wire::ToolCallUpdateFields::new()
             .kind(described.kind)
             .title(described.title)

@@ -34,7 +34,7 @@ fn buffer(text: &Arc<Mutex<String>>, path: &Path) -> impl Fn(&str, &Value) -> Op
 }
 
 #[tokio::test]
-async fn the_model_sees_and_edits_what_is_not_saved_yet() {
+async fn the_model_reads_and_edits_unsaved_text() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("notes.txt");
     std::fs::write(&path, "on disk\n").unwrap();
@@ -50,7 +50,7 @@ async fn the_model_sees_and_edits_what_is_not_saved_yet() {
 }
 
 #[tokio::test]
-async fn what_the_person_types_meanwhile_is_not_overwritten() {
+async fn concurrent_typing_in_the_editor_is_not_overwritten() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("notes.txt");
     std::fs::write(&path, "on disk\n").unwrap();
@@ -70,7 +70,7 @@ async fn what_the_person_types_meanwhile_is_not_overwritten() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_never_saved_can_be_read_and_what_is_protected_stays_so() {
+async fn an_unsaved_file_can_be_read_and_protected_files_stay_protected() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join(".git")).unwrap();
     let path = dir.path().join("notes.txt");
@@ -87,7 +87,7 @@ async fn a_file_that_was_never_saved_can_be_read_and_what_is_protected_stays_so(
 }
 
 #[tokio::test]
-async fn an_editor_that_only_reads_is_never_asked_to_write() {
+async fn a_read_only_editor_is_never_asked_to_write() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("notes.txt");
     std::fs::write(&path, "shared line\non disk\n").unwrap();

@@ -76,7 +76,7 @@ fn choosing(several: bool) -> Host {
 }
 
 #[tokio::test]
-async fn a_tool_that_asks_for_a_text_is_answered_in_a_form() {
+async fn a_tools_text_question_is_answered_through_a_form() {
     let (shown, told) = asked(asking(), json!({"action": "accept", "content": {"answer": "green"}})).await;
     assert_eq!((&shown["message"], &shown["mode"]), (&json!("Which colour?"), &json!("form")));
     assert!(shown["toolCallId"].is_string(), "{shown}");
@@ -84,7 +84,7 @@ async fn a_tool_that_asks_for_a_text_is_answered_in_a_form() {
 }
 
 #[tokio::test]
-async fn the_fields_of_a_form_come_in_their_order_as_the_kinds_of_the_protocol() {
+async fn form_fields_keep_their_order_and_map_to_protocol_types() {
     let filled = json!({"who": "Ada", "size": "s", "with": ["mint"], "cups": 3, "litres": 0.5, "again": true, "x": 1});
     let (shown, told) = asked(ordering(), json!({"action": "accept", "content": filled})).await;
     let schema = &shown["requestedSchema"];
@@ -102,7 +102,7 @@ async fn the_fields_of_a_form_come_in_their_order_as_the_kinds_of_the_protocol()
 }
 
 #[tokio::test]
-async fn a_form_that_is_declined_is_rejected_and_one_that_is_closed_ends_the_turn_with_the_question_open() {
+async fn a_declined_form_rejects_and_a_dismissed_form_leaves_the_question_open() {
     let (_, told) = asked(ordering(), json!({"action": "decline"})).await;
     assert_eq!(told, "Nothing, thanks.");
     let dir = tempfile::tempdir().unwrap();
@@ -115,7 +115,7 @@ async fn a_form_that_is_declined_is_rejected_and_one_that_is_closed_ends_the_tur
 }
 
 #[tokio::test]
-async fn a_model_asks_the_person_in_an_editor_with_forms_alone() {
+async fn a_model_can_ask_the_user_only_in_an_editor_with_forms() {
     let (shown, told) = asked(choosing(false), json!({"action": "accept", "content": {"choice": "dark, blue"}})).await;
     assert_eq!(shown["requestedSchema"]["properties"]["choice"]["enum"], json!(["red", "dark, blue", "green"]));
     assert_eq!(told, "The user chose: dark, blue");
@@ -146,7 +146,7 @@ fn agreeing() -> Host {
 }
 
 #[tokio::test]
-async fn a_form_without_fields_is_agreed_to_as_it_is() {
+async fn a_form_without_fields_can_be_accepted() {
     let (shown, told) = asked(agreeing(), json!({"action": "accept"})).await;
     let schema = &shown["requestedSchema"];
     assert!(schema["properties"].as_object().is_none_or(serde_json::Map::is_empty), "{schema}");
@@ -154,7 +154,7 @@ async fn a_form_without_fields_is_agreed_to_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_call_whose_form_was_declined_is_shown_as_what_becomes_of_it() {
+async fn a_call_with_a_declined_form_shows_its_final_status() {
     let dir = tempfile::tempdir().unwrap();
     let decline = |_: &str, _: &Value| Some(Ok(json!({"action": "decline"})));
     let mut editor = Editor::connect(agreeing(), serde_json::from_str(FORMS).unwrap(), decline).await;

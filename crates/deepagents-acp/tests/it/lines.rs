@@ -21,7 +21,7 @@ fn lines(editor: &Editor) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_line_that_is_no_message_is_answered_with_a_parse_error_and_the_connection_goes_on() {
+async fn a_malformed_line_gets_a_parse_error_and_the_connection_continues() {
     let dir = tempfile::tempdir().unwrap();
     let mut editor = connected([Turn::text("Still here.")]).await;
     let session = editor.session(dir.path()).await;
@@ -39,7 +39,7 @@ async fn a_line_that_is_no_message_is_answered_with_a_parse_error_and_the_connec
 }
 
 #[tokio::test]
-async fn a_long_line_that_is_no_message_is_not_sent_back_whole() {
+async fn a_long_malformed_line_is_not_echoed_in_full() {
     let mut editor = connected([]).await;
     editor.raw(&[vec![b'x'; 10_000_000], b"\n".to_vec()].concat());
     assert!(editor.call("session/list", json!({})).await.is_ok());
@@ -48,7 +48,7 @@ async fn a_long_line_that_is_no_message_is_not_sent_back_whole() {
 }
 
 #[tokio::test]
-async fn a_line_that_cannot_be_read_is_not_repeated_and_has_its_id_in_the_answer() {
+async fn a_parse_error_carries_the_request_id_and_does_not_echo_the_line() {
     let mut editor = connected([]).await;
     let broken = |id: u64| {
         format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"session/new\",\"params\":{{\"key\":\"sk-hush\"}},}}\n")
@@ -63,7 +63,7 @@ async fn a_line_that_cannot_be_read_is_not_repeated_and_has_its_id_in_the_answer
 }
 
 #[tokio::test]
-async fn half_a_character_and_a_mark_before_a_line_keep_no_message_from_being_read() {
+async fn a_lone_surrogate_or_a_byte_order_mark_does_not_make_a_message_unreadable() {
     let dir = tempfile::tempdir().unwrap();
     let mut editor = connected([Turn::with(|request| Turn::text(request.messages.last().unwrap().text()))]).await;
     let session = editor.session(dir.path()).await;
@@ -78,7 +78,7 @@ async fn half_a_character_and_a_mark_before_a_line_keep_no_message_from_being_re
 }
 
 #[tokio::test]
-async fn an_error_says_what_is_wrong_with_parameters_and_repeats_none_of_them() {
+async fn parameter_errors_name_the_problem_without_echoing_values() {
     let dir = tempfile::tempdir().unwrap();
     let mut editor = connected([]).await;
     let session = editor.session(dir.path()).await;
@@ -105,7 +105,7 @@ async fn an_error_says_what_is_wrong_with_parameters_and_repeats_none_of_them() 
 }
 
 #[tokio::test]
-async fn blank_lines_and_ends_of_lines_of_other_systems_are_no_messages() {
+async fn blank_lines_and_foreign_line_endings_are_ignored() {
     let mut editor = connected([]).await;
     editor.raw(b"\n\r\n  \n");
     editor.raw(b"{\"jsonrpc\": \"2.0\", \"method\": \"session/cancel\", \"params\": {\"sessionId\": \"x\"}}\r\n");
@@ -114,7 +114,7 @@ async fn blank_lines_and_ends_of_lines_of_other_systems_are_no_messages() {
 }
 
 #[tokio::test]
-async fn a_line_without_end_takes_bounded_memory_and_is_left_out() {
+async fn an_unterminated_line_is_skipped_within_bounded_memory() {
     let mut editor = connected([]).await;
     editor.raw(&vec![b'['; (64 << 20) + 1]);
     editor.until(|editor| !editor.complaints().is_empty()).await;
@@ -126,7 +126,7 @@ async fn a_line_without_end_takes_bounded_memory_and_is_left_out() {
 }
 
 #[tokio::test]
-async fn half_a_line_at_the_end_ends_the_connection_as_any_end_does() {
+async fn a_partial_last_line_ends_the_connection_normally() {
     for rest in [b"{\"jsonrpc\": \"2.0\", \"id\": 9, \"meth".as_slice(), b"caf\xc3", b"\r"] {
         let editor = connected([]).await;
         editor.raw(rest);

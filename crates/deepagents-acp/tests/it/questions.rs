@@ -18,7 +18,7 @@ fn statuses(editor: &Editor) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_question_is_about_the_call_that_was_announced_and_shows_the_change() {
+async fn a_permission_request_refers_to_the_announced_call_and_shows_its_diff() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("old.txt"), "before\n").unwrap();
     let model = ScriptedModel::new([
@@ -44,7 +44,7 @@ async fn a_question_is_about_the_call_that_was_announced_and_shows_the_change() 
 }
 
 #[tokio::test]
-async fn what_is_rejected_is_not_done_and_the_model_is_told() {
+async fn a_rejected_call_is_not_made_and_the_model_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([write("a.txt"), Turn::text("As you like.")]);
     let mut editor = Editor::connect(Host::new(model.clone()), json!({}), chooses("reject_once")).await;
@@ -56,7 +56,7 @@ async fn what_is_rejected_is_not_done_and_the_model_is_told() {
 }
 
 #[tokio::test]
-async fn always_holds_for_the_session_and_for_what_it_says_alone() {
+async fn always_covers_only_the_named_calls_and_only_this_session() {
     let dir = tempfile::tempdir().unwrap();
     let delete = |name: &str| Turn::call("delete", json!({"file_path": format!("/{name}")}));
     let turns = || [write("a.txt"), write("b.txt"), delete("a.txt"), delete("b.txt"), Turn::text("Done.")];
@@ -84,7 +84,7 @@ async fn always_holds_for_the_session_and_for_what_it_says_alone() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_option_is_no_yes_and_one_that_fails_is_no_cancel() {
+async fn an_unknown_option_is_not_approval_and_a_failed_request_is_not_a_cancel() {
     let odd = Ok(json!({"outcome": {"outcome": "selected", "optionId": "yes-to-all"}}));
     let failed = Err(json!({"code": -32603, "message": "Internal error", "data": "no window"}));
     for (answer, why) in [(odd, "yes-to-all"), (failed, "no window")] {
@@ -102,7 +102,7 @@ async fn an_answer_that_is_no_option_is_no_yes_and_one_that_fails_is_no_cancel()
 }
 
 #[tokio::test]
-async fn a_cancel_takes_a_question_back() {
+async fn cancelling_withdraws_an_open_question() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([write("a.txt"), Turn::text("Here.")]);
     let mut editor = Editor::connect(Host::new(model), json!({}), |_, _| None).await;
@@ -131,7 +131,7 @@ pub(crate) fn asking() -> Host {
 }
 
 #[tokio::test]
-async fn where_there_are_no_forms_a_question_can_be_rejected() {
+async fn a_question_can_be_rejected_when_the_editor_has_no_forms() {
     let dir = tempfile::tempdir().unwrap();
     let host = asking();
     let mut editor = Editor::connect(host.clone(), json!({}), chooses("reject_once")).await;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::editor::{Editor, Host, allows};
 
 #[tokio::test]
-async fn a_loaded_session_is_told_again_and_goes_on() {
+async fn a_loaded_session_is_replayed_and_can_continue() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("notes.txt"), "alpha\n").unwrap();
     let model = ScriptedModel::new([
@@ -50,7 +50,7 @@ async fn a_loaded_session_is_told_again_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_written_is_a_diff_when_its_conversation_is_loaded() {
+async fn a_written_file_is_a_diff_when_its_session_is_loaded() {
     let dir = tempfile::tempdir().unwrap();
     let write = Turn::call("write_file", json!({"file_path": "/new.txt", "content": "fresh"}));
     let host = Host::new(ScriptedModel::new([write, Turn::text("Written.")]));
@@ -97,7 +97,7 @@ async fn sessions_are_listed_by_directory_with_title_and_time() {
 }
 
 #[tokio::test]
-async fn sessions_that_are_deleted_or_changed_between_two_pages_hide_no_other() {
+async fn sessions_deleted_or_changed_between_pages_hide_no_others() {
     let dir = tempfile::tempdir().unwrap();
     let host = Host::new(ScriptedModel::new([]));
     let threads = host.journal.threads();
@@ -124,7 +124,7 @@ async fn sessions_that_are_deleted_or_changed_between_two_pages_hide_no_other() 
 }
 
 #[tokio::test]
-async fn a_session_that_is_closed_and_loaded_in_one_go_is_open() {
+async fn a_session_closed_and_reloaded_at_once_is_open() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
     let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
@@ -144,7 +144,7 @@ async fn a_session_that_is_closed_and_loaded_in_one_go_is_open() {
 }
 
 #[tokio::test]
-async fn a_load_that_fails_leaves_the_session_that_is_open() {
+async fn a_failed_load_leaves_the_open_session_usable() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
     let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
@@ -161,7 +161,7 @@ async fn a_load_that_fails_leaves_the_session_that_is_open() {
 }
 
 #[tokio::test]
-async fn a_thread_is_gone_on_with_on_the_model_and_the_effort_that_it_had_last() {
+async fn a_loaded_session_keeps_its_last_model_and_effort() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
     let host = Host::new(model);
@@ -195,7 +195,7 @@ async fn a_thread_is_gone_on_with_on_the_model_and_the_effort_that_it_had_last()
 }
 
 #[tokio::test]
-async fn a_loaded_session_changes_nothing_where_it_was_left_in_plan_mode_and_asks_otherwise() {
+async fn a_loaded_session_starts_in_plan_mode_if_it_was_left_there_else_in_ask() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
     let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
@@ -210,7 +210,7 @@ async fn a_loaded_session_changes_nothing_where_it_was_left_in_plan_mode_and_ask
 }
 
 #[tokio::test]
-async fn places_are_named_as_they_are_on_disk_where_the_directory_is_named_in_a_roundabout_way() {
+async fn locations_are_canonical_when_the_session_directory_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
     std::fs::create_dir(root.join("below")).unwrap();
@@ -223,7 +223,7 @@ async fn places_are_named_as_they_are_on_disk_where_the_directory_is_named_in_a_
 }
 
 #[tokio::test]
-async fn more_sessions_than_a_page_holds_are_listed_page_by_page() {
+async fn long_session_lists_are_paged() {
     let dir = tempfile::tempdir().unwrap();
     let host = Host::new(ScriptedModel::new([]));
     for at in 0..230 {
@@ -246,7 +246,7 @@ async fn more_sessions_than_a_page_holds_are_listed_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_closed_session_is_gone_and_a_deleted_one_for_good() {
+async fn a_closed_session_can_be_resumed_and_a_deleted_one_cannot() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
     let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
@@ -263,7 +263,7 @@ async fn a_closed_session_is_gone_and_a_deleted_one_for_good() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_opened_is_refused_and_says_why() {
+async fn a_session_that_cannot_be_opened_is_refused_with_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let mut editor = Editor::connect(Host::new(ScriptedModel::new([])), json!({}), allows).await;
     let missing = dir.path().join("missing");
@@ -286,7 +286,7 @@ async fn what_cannot_be_opened_is_refused_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_refused_is_no_part_of_the_conversation_and_neither_is_what_came_after_it() {
+async fn a_refused_prompt_and_its_turn_are_dropped_from_the_conversation() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([
         Turn::text("Fine."),
@@ -310,7 +310,7 @@ async fn a_prompt_that_is_refused_is_no_part_of_the_conversation_and_neither_is_
 }
 
 #[tokio::test]
-async fn a_session_that_is_open_and_was_not_prompted_yet_is_loaded_and_resumed() {
+async fn an_open_session_without_prompts_can_be_loaded_and_resumed() {
     let dir = tempfile::tempdir().unwrap();
     let mut editor = Editor::connect(Host::new(ScriptedModel::new([Turn::text("Here.")])), json!({}), allows).await;
     let session = editor.session(dir.path()).await;

@@ -11,7 +11,7 @@ fn current(options: &Value, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_model_and_its_effort_are_chosen_and_the_agent_is_made_again() {
+async fn choosing_a_model_or_an_effort_rebuilds_the_agent() {
     let dir = tempfile::tempdir().unwrap();
     let host = Host::new(ScriptedModel::new([]));
     let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
@@ -32,7 +32,7 @@ async fn a_model_and_its_effort_are_chosen_and_the_agent_is_made_again() {
 }
 
 #[tokio::test]
-async fn in_plan_mode_nothing_is_changed_and_nobody_is_asked() {
+async fn plan_mode_changes_nothing_and_asks_nobody() {
     let dir = tempfile::tempdir().unwrap();
     let write = || Turn::call("write_file", json!({"file_path": "/a.txt", "content": "x"}));
     let model = ScriptedModel::new([write(), Turn::text("I would write a.txt."), write(), Turn::text("Done.")]);
@@ -54,7 +54,7 @@ async fn in_plan_mode_nothing_is_changed_and_nobody_is_asked() {
 }
 
 #[tokio::test]
-async fn plan_mode_holds_for_sub_agents() {
+async fn plan_mode_applies_to_sub_agents() {
     let dir = tempfile::tempdir().unwrap();
     let below = |request: &deepagents::ModelRequest| {
         request.messages.get(0).is_some_and(|message| message.text().contains("Sub."))
@@ -73,7 +73,7 @@ async fn plan_mode_holds_for_sub_agents() {
 }
 
 #[tokio::test]
-async fn commands_are_listed_and_done() {
+async fn slash_commands_are_listed_and_carried_out() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
     let mut editor = Editor::connect(Host::new(model.clone()), json!({}), allows).await;

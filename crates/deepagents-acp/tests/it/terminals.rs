@@ -35,7 +35,7 @@ fn terminal(waits: bool) -> impl Fn(&str, &Value) -> Option<Result<Value, Value>
 }
 
 #[tokio::test]
-async fn a_command_that_was_allowed_runs_in_the_editors_terminal() {
+async fn an_allowed_command_runs_in_the_editors_terminal() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([run("make all"), Turn::text("Done.")]);
     let mut editor = Editor::connect(Host::new(model.clone()), json!({"terminal": true}), terminal(false)).await;
@@ -67,7 +67,7 @@ async fn a_cancelled_command_is_killed_and_its_terminal_released() {
 }
 
 #[tokio::test]
-async fn a_terminal_that_is_made_after_its_command_was_cancelled_is_killed_and_released() {
+async fn a_terminal_created_after_its_command_was_cancelled_is_killed_and_released() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([run("sleep 1000"), Turn::text("Here.")]);
     let late = |method: &str, params: &Value| match method {
@@ -89,7 +89,7 @@ async fn a_terminal_that_is_made_after_its_command_was_cancelled_is_killed_and_r
 }
 
 #[tokio::test]
-async fn an_editor_whose_terminal_says_nothing_does_not_hold_a_command_beyond_its_limit() {
+async fn an_unresponsive_editor_terminal_cannot_hold_a_command_past_its_timeout() {
     let dir = tempfile::tempdir().unwrap();
     let call = Turn::call("execute", json!({"command": "sleep 1000", "timeout": 1}));
     let model = ScriptedModel::new([call, Turn::text("Done.")]);
@@ -106,7 +106,7 @@ async fn an_editor_whose_terminal_says_nothing_does_not_hold_a_command_beyond_it
 }
 
 #[tokio::test]
-async fn a_command_that_a_signal_ended_is_said_to_be_killed_by_it() {
+async fn a_command_ended_by_a_signal_is_reported_as_killed_by_it() {
     let dir = tempfile::tempdir().unwrap();
     for (name, said) in [("SIGTERM", "SIGTERM"), ("SIGUSR1", "ended by signal 10"), ("SIGALRM", "SIGALRM")] {
         let model = ScriptedModel::new([run("kill"), Turn::text("Done.")]);
@@ -123,7 +123,7 @@ async fn a_command_that_a_signal_ended_is_said_to_be_killed_by_it() {
 }
 
 #[tokio::test]
-async fn without_terminals_a_command_runs_in_the_shell_of_the_host() {
+async fn without_terminals_commands_run_in_the_hosts_shell() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([run("echo $((40+2))"), Turn::text("Done.")]);
     let host = Host { shell: Some(false), ..Host::new(model.clone()) };
@@ -135,7 +135,7 @@ async fn without_terminals_a_command_runs_in_the_shell_of_the_host() {
 }
 
 #[tokio::test]
-async fn in_the_mode_that_does_not_ask_commands_run_in_the_sandbox_alone() {
+async fn auto_mode_runs_commands_unasked_only_in_the_sandbox() {
     let dir = tempfile::tempdir().unwrap();
     for (sandboxed, asked) in [(true, 0), (false, 1)] {
         let model = ScriptedModel::new([run("echo $((40+2))"), Turn::text("Done.")]);
@@ -151,7 +151,7 @@ async fn in_the_mode_that_does_not_ask_commands_run_in_the_sandbox_alone() {
 }
 
 #[tokio::test]
-async fn a_command_of_which_the_editor_does_not_say_how_it_ended_has_no_exit_code() {
+async fn a_command_without_a_reported_exit_status_has_no_exit_code() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([run("make"), Turn::text("Done.")]);
     let plain = terminal(false);

@@ -17,7 +17,7 @@ fn short(update: &Value) -> String {
 }
 
 #[tokio::test]
-async fn thoughts_text_and_calls_come_in_the_order_in_which_they_were() {
+async fn thoughts_text_and_calls_arrive_in_order() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("notes.txt"), "alpha\nbeta\n").unwrap();
     let used = Usage { input: 1_000, output: 200, ..Usage::default() };
@@ -55,7 +55,7 @@ async fn thoughts_text_and_calls_come_in_the_order_in_which_they_were() {
 }
 
 #[tokio::test]
-async fn calls_with_the_same_id_of_a_provider_are_told_apart() {
+async fn calls_with_the_same_provider_id_are_told_apart() {
     let dir = tempfile::tempdir().unwrap();
     let look = || Turn::calls([("same", "ls", json!({"path": "/"}))]);
     let model = ScriptedModel::new([look(), look(), Turn::text("One."), look(), Turn::text("Two.")]);
@@ -71,7 +71,7 @@ async fn calls_with_the_same_id_of_a_provider_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_sub_agent_is_shown_in_the_call_that_it_works_for() {
+async fn a_sub_agents_work_is_shown_in_its_task_call() {
     let dir = tempfile::tempdir().unwrap();
     let task = Turn::call("task", json!({"description": "Sub.", "subagent_type": "general-purpose"}));
     let below = |request: &deepagents::ModelRequest| {
@@ -96,7 +96,7 @@ async fn a_sub_agent_is_shown_in_the_call_that_it_works_for() {
 }
 
 #[tokio::test]
-async fn what_was_said_before_a_cancel_is_part_of_the_conversation_and_told_again_in_the_models_words() {
+async fn text_from_before_a_cancel_stays_in_the_conversation_and_is_replayed_as_said() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([Turn::text("Once upon a time"), Turn::text("there was a crab.")]);
     let host = Host { halts_at: Some("story"), ..Host::new(model.clone()) };
@@ -117,7 +117,7 @@ async fn what_was_said_before_a_cancel_is_part_of_the_conversation_and_told_agai
 }
 
 #[tokio::test]
-async fn a_cancelled_turn_ends_as_cancelled_and_the_next_one_works() {
+async fn a_cancelled_turn_reports_cancelled_and_the_next_one_works() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([Turn::text("too late").delay(Duration::from_secs(3600)), Turn::text("Here.")]);
     let mut editor = Editor::connect(Host::new(model.clone()), json!({}), allows).await;
@@ -134,7 +134,7 @@ async fn a_cancelled_turn_ends_as_cancelled_and_the_next_one_works() {
 }
 
 #[tokio::test]
-async fn a_withdrawn_prompt_is_answered_as_such() {
+async fn a_withdrawn_prompt_is_reported_as_withdrawn() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([Turn::text("too late").delay(Duration::from_secs(3600)), Turn::text("Here.")]);
     let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
@@ -147,7 +147,7 @@ async fn a_withdrawn_prompt_is_answered_as_such() {
 }
 
 #[tokio::test]
-async fn a_failing_run_is_an_error_and_the_session_goes_on() {
+async fn a_failed_run_is_an_error_and_the_session_continues() {
     let dir = tempfile::tempdir().unwrap();
     let failure = ModelError::Invalid(ErrorInfo::from("no such model".to_owned()));
     let model = ScriptedModel::new([Turn::error(failure), Turn::text("Here.")]);
@@ -159,7 +159,7 @@ async fn a_failing_run_is_an_error_and_the_session_goes_on() {
 }
 
 #[tokio::test]
-async fn what_a_prompt_may_hold_reaches_the_model_and_the_rest_is_refused() {
+async fn supported_prompt_content_reaches_the_model_and_the_rest_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([Turn::text("ok")]);
     let mut editor = Editor::connect(Host::new(model.clone()), json!({}), allows).await;
@@ -200,7 +200,7 @@ async fn what_a_prompt_may_hold_reaches_the_model_and_the_rest_is_refused() {
 }
 
 #[tokio::test]
-async fn media_are_sent_as_what_their_bytes_are_and_text_as_text() {
+async fn media_are_sent_by_their_actual_type_and_text_as_text() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::rules().always(Turn::text("ok")).build();
     let mut editor = Editor::connect(Host::new(model.clone()), json!({}), allows).await;
@@ -233,7 +233,7 @@ async fn media_are_sent_as_what_their_bytes_are_and_text_as_text() {
 }
 
 #[tokio::test]
-async fn each_change_of_the_todo_list_is_a_whole_plan() {
+async fn each_todo_change_sends_the_whole_plan() {
     let dir = tempfile::tempdir().unwrap();
     let list = |first: &str, second: &str| {
         let todos = json!([{"content": "Look", "status": first}, {"content": "Write", "status": second}]);
@@ -258,7 +258,7 @@ async fn each_change_of_the_todo_list_is_a_whole_plan() {
 }
 
 #[tokio::test]
-async fn runs_end_when_the_editor_hangs_up_and_their_threads_stay_whole() {
+async fn runs_end_when_the_editor_disconnects_and_their_threads_stay_intact() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([Turn::text("too late").delay(Duration::from_secs(3600)), Turn::text("Here.")]);
     let host = Host::new(model);
@@ -274,7 +274,7 @@ async fn runs_end_when_the_editor_hangs_up_and_their_threads_stay_whole() {
 }
 
 #[tokio::test]
-async fn two_prompts_at_once_are_answered_one_after_the_other() {
+async fn concurrent_prompts_are_answered_one_after_the_other() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([Turn::text("One."), Turn::text("Two.")]);
     let mut editor = Editor::connect(Host::new(model.clone()), json!({}), allows).await;
@@ -289,7 +289,7 @@ async fn two_prompts_at_once_are_answered_one_after_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn prompts_that_are_sent_at_once_are_worked_on_in_the_order_in_which_they_came() {
+async fn concurrent_prompts_run_in_order_of_arrival() {
     let dir = tempfile::tempdir().unwrap();
     let model = ScriptedModel::rules().always(Turn::text("Yes.")).build();
     let mut editor = Editor::connect(Host::new(model.clone()), json!({}), allows).await;
@@ -327,7 +327,7 @@ fn minding() -> Host {
 }
 
 #[tokio::test]
-async fn what_is_not_of_the_conversation_is_a_notice_where_the_editor_has_a_place_for_it() {
+async fn messages_outside_the_conversation_are_notices_if_the_editor_supports_them() {
     let dir = tempfile::tempdir().unwrap();
     let mut editor = Editor::connect(minding(), json!({"session": {"notices": {}}}), allows).await;
     let session = editor.session(dir.path()).await;
@@ -354,7 +354,7 @@ fn without_server(starting: bool) -> Host {
 }
 
 #[tokio::test]
-async fn a_server_that_is_waited_for_is_a_notice_or_nothing_and_one_that_cannot_be_had_is_always_told() {
+async fn a_pending_server_is_at_most_a_notice_and_a_failed_one_is_always_reported() {
     let dir = tempfile::tempdir().unwrap();
     for (starting, severity, text) in [(true, "info", false), (false, "warning", true)] {
         let notices = json!({"session": {"notices": {}}});
@@ -372,7 +372,7 @@ async fn a_server_that_is_waited_for_is_a_notice_or_nothing_and_one_that_cannot_
 }
 
 #[tokio::test]
-async fn an_image_in_a_result_is_shown_in_its_call_now_and_later() {
+async fn an_image_in_a_result_is_shown_in_its_call_live_and_on_replay() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("dot.png"), b"\x89PNG\r\n\x1a\n").unwrap();
     let model = ScriptedModel::new([Turn::call("read_file", json!({"file_path": "/dot.png"})), Turn::text("A dot.")]);
@@ -391,7 +391,7 @@ async fn an_image_in_a_result_is_shown_in_its_call_now_and_later() {
 }
 
 #[tokio::test]
-async fn an_image_of_a_call_that_failed_is_shown_too() {
+async fn an_image_from_a_failed_call_is_shown_too() {
     let dir = tempfile::tempdir().unwrap();
     let tool = tool_fn("draw", "Draws.", |_: Nothing, _: ToolContext| async move {
         let source = MediaSource::Base64("iVBORw0KGgo=".to_owned());

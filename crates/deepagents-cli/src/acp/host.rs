@@ -216,8 +216,8 @@ impl Parts {
         let (window, price) = (model.profile().context_window, model.profile().price);
         let own = OwnFiles::inside(options.directory(), self.database.as_deref(), None)?;
         let shell = self.shell(&files, options, &own)?;
-        let workspace = outside.beside(setup.workspace(own.hide(Arc::new(files))?, Some(shell)));
-        let definitions = outside.beside(brought.files.clone());
+        let workspace = outside.add_to(setup.workspace(own.hide(Arc::new(files))?, Some(shell)));
+        let definitions = outside.add_to(brought.files.clone());
         let mut settings = ModelSettings::default();
         settings.max_tokens = options.max_answer_tokens;
         if let Some(effort) = setup.effort() {

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_models_are_those_whose_keys_are_set_and_never_leave_an_address_that_was_given() {
+    fn only_models_with_keys_are_offered_and_a_given_address_restricts_them() {
         let both = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
         let all = names("openai:gpt-5-mini", false, &both);
         assert_eq!(all.first().map(String::as_str), Some("openai:gpt-5-mini"));

@@ -25,7 +25,7 @@ use crate::own_files::OwnFiles;
 use crate::proxy;
 use crate::rules::Rules;
 use crate::small_file::without_mark;
-use crate::sources::{Carried, Sources};
+use crate::sources::{SourceContents, Sources};
 use crate::threads::note;
 
 /// What makes an agent what it is, apart from its model and its files; stored in recordings.
@@ -76,8 +76,8 @@ pub(crate) struct Shape {
     #[serde(default, skip_serializing_if = "Sources::is_empty")]
     pub(crate) sources: Sources,
     /// Contents of their files, in a recording.
-    #[serde(default, skip_serializing_if = "Carried::is_empty")]
-    pub(crate) carried: Carried,
+    #[serde(default, skip_serializing_if = "SourceContents::is_empty")]
+    pub(crate) carried: SourceContents,
 }
 
 /// Whether the mode interrupts calls that change something. A recording, which has no hooks, stores only a `bool`.
@@ -142,7 +142,7 @@ impl Shape {
             asks: ModeAsks::Never,
             max_turns: None,
             sources: Sources::default(),
-            carried: Carried::new(),
+            carried: SourceContents::new(),
         })
     }
 

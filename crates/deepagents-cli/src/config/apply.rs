@@ -70,7 +70,7 @@ fn with(args: &AgentArgs, config: &Config) -> AgentArgs {
         args.model = config.text("model").map(str::to_owned);
     }
     // An address belongs to the model that it was set with: naming another model must not send its key there.
-    let strength = |name| config.entry(name).map_or(0, |(.., source)| source.strength());
+    let strength = |name| config.entry(name).map_or(0, |(.., source)| source.precedence());
     let is_of_model = strength("base_url") >= strength("model");
     args.base_url = config.text("base_url").filter(|_| is_of_model).map(str::to_owned);
     args.effort = match config.text("effort") {
@@ -108,14 +108,14 @@ pub(crate) fn for_screens(args: &InteractiveArgs) -> Result<Screens> {
     let mut config = config;
     config.problems.extend(problems);
     config.problems.extend(config.shared_keys());
-    let keys = super::KEYS.iter().filter(|key| config.is_said(key.name)).filter_map(|key| {
+    let keys = super::KEYS.iter().filter(|key| config.is_set(key.name)).filter_map(|key| {
         let action = key.name.strip_prefix("keys.")?;
         Some((action.to_owned(), config.text(key.name)?.to_owned()))
     });
     let preferences = Preferences {
         theme: config.text("theme").unwrap_or("dark").to_owned(),
         themes,
-        unicode: config.flag("unicode") && (config.is_said("unicode") || shows_unicode()),
+        unicode: config.flag("unicode") && (config.is_set("unicode") || shows_unicode()),
         colours: shows_colours(),
         screen_reader: config.flag("screen_reader"),
         images: match config.text("images") {
@@ -128,7 +128,7 @@ pub(crate) fn for_screens(args: &InteractiveArgs) -> Result<Screens> {
         },
         vi: config.flag("vi"),
         title: config.flag("title"),
-        progress: if config.is_said("progress") { config.flag("progress") } else { shows_progress() },
+        progress: if config.is_set("progress") { config.flag("progress") } else { shows_progress() },
         keys: keys.collect(),
         status_line: config.text("status_line").map(str::to_owned),
         notifications: Notifications {

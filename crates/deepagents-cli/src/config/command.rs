@@ -49,13 +49,13 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
             check(name, given)?;
             let file = own()?;
             file::set(&file, key, Some(&value))?;
-            in_force(args, name, &format!("{name} = {value} in {}", file.display()))?
+            value_in_force(args, name, &format!("{name} = {value} in {}", file.display()))?
         }
         ConfigCommand::Unset { name } => {
             let key = find(name).ok_or_else(|| unknown(name))?;
             let file = own()?;
             file::set(&file, key, None)?;
-            in_force(args, name, &format!("removed {name} from {}", file.display()))?
+            value_in_force(args, name, &format!("removed {name} from {}", file.display()))?
         }
         ConfigCommand::Path => own()?.display().to_string(),
         ConfigCommand::Schema => json_text(&schema())?,
@@ -114,7 +114,7 @@ fn load(args: &ConfigArgs) -> Result<Config> {
 }
 
 /// Returns what was done, and the value in force if it comes from elsewhere.
-fn in_force(args: &ConfigArgs, name: &str, done: &str) -> Result<String> {
+fn value_in_force(args: &ConfigArgs, name: &str, done: &str) -> Result<String> {
     let config = load(args)?;
     for problem in config.shared_keys() {
         output::remark(&problem);

@@ -40,7 +40,7 @@ pub(crate) enum Source {
 impl Source {
     /// Returns the precedence. The command line and the environment count the same: both apply to this start of the
     /// program.
-    fn strength(&self) -> u8 {
+    fn precedence(&self) -> u8 {
         match self {
             Self::Managed(_) => 4,
             Self::Flag | Self::Environment(_) => 3,
@@ -139,7 +139,7 @@ impl Config {
     }
 
     /// Whether the setting was given anywhere, even if its value equals the default.
-    pub(crate) fn is_said(&self, name: &str) -> bool {
+    pub(crate) fn is_set(&self, name: &str) -> bool {
         self.entry(name).is_some_and(|(.., source)| *source != Source::Default)
     }
 

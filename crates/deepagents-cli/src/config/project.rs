@@ -13,7 +13,7 @@ use crate::sources::OWN;
 use crate::trust::store;
 
 /// Maximum size of the file in bytes.
-const MOST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Returns the path of the file in the workspace.
 fn place() -> String {
@@ -53,7 +53,7 @@ pub(super) fn read(root: &Path, agreed: bool, users: Option<&Path>) -> Result<(S
 /// Returns the file as an item that the directory brings, if it exists.
 pub(crate) async fn brought(files: &dyn Backend) -> anyhow::Result<Option<FoundItem>> {
     let path = VPath::parse(&place()).map_err(|error| anyhow!("{error}"))?;
-    match files.read(&State::default(), &path, ByteRange::first(MOST)).await {
+    match files.read(&State::default(), &path, ByteRange::first(MAX_FILE_BYTES)).await {
         Ok(read) => {
             let item = TrustItem::new(TrustKind::Config, FILE, path.as_str(), &read.bytes);
             Ok(Some(FoundItem::new(item, vec!["to change settings".to_owned()]).file(path, read.bytes)))

@@ -20,13 +20,13 @@ use crate::run::play;
 use crate::{agent, output};
 
 /// The pause before each answer.
-const THINKING: Duration = Duration::from_millis(350);
+const ANSWER_DELAY: Duration = Duration::from_millis(350);
 /// The pause after each piece of text.
-const TYPING: Duration = Duration::from_millis(18);
+const CHUNK_DELAY: Duration = Duration::from_millis(18);
 
 /// Sets up a small project and shows an agent working on it.
 pub(crate) fn demo(args: &DemoArgs) -> Result<Exit> {
-    let (thinking, typing) = if args.fast { (Duration::ZERO, Duration::ZERO) } else { (THINKING, TYPING) };
+    let (thinking, typing) = if args.fast { (Duration::ZERO, Duration::ZERO) } else { (ANSWER_DELAY, CHUNK_DELAY) };
     if args.web {
         return web::serve(args.listen, thinking, typing);
     }

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_report_says_what_the_files_say() {
+    fn the_demo_report_agrees_with_its_files() {
         let mut shared = rows();
         let listed: i64 = shared.iter().map(|row| row.3).sum();
         shared.dedup();

@@ -11,7 +11,7 @@ use deepagents::{Block, ChatModel, DeepAgent, Event, ModelError, ModelRequest, R
 use futures_util::stream::{self, BoxStream};
 use serde::Serialize;
 
-use crate::render::{Loaded, several};
+use crate::render::{Loaded, name_list};
 
 /// What is loaded from files.
 #[derive(Debug, Default, Serialize)]
@@ -37,7 +37,7 @@ impl fmt::Display for FromFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "loaded from files")?;
         for Part { kind, names, tokens } in &self.parts {
-            let what = if names.is_empty() { (*kind).to_owned() } else { format!("{kind}: {}", several(names)) };
+            let what = if names.is_empty() { (*kind).to_owned() } else { format!("{kind}: {}", name_list(names)) };
             writeln!(f, "  {what:<44}{tokens:>8}")?;
         }
         Ok(())
@@ -48,7 +48,7 @@ impl fmt::Display for FromFiles {
 pub(super) async fn loaded(agent: &DeepAgent, count: impl Fn(&str) -> usize) -> Result<FromFiles> {
     let look = Arc::new(Look::default());
     agent.invoke(RunInput::new("Hello.").observer(look.clone())).await.map_err(|error| anyhow!("{error}"))?;
-    let Seen { request, loaded, warnings } = std::mem::take(&mut *look.lock());
+    let Observed { request, loaded, warnings } = std::mem::take(&mut *look.lock());
     let Loaded { memory, skills, agents, servers: _ } = loaded;
     let Some(request) = request else { return Ok(FromFiles { warnings, ..FromFiles::default() }) };
     // What is loaded follows the fixed part of the system prompt: memory first, then skills.
@@ -68,18 +68,18 @@ pub(super) async fn loaded(agent: &DeepAgent, count: impl Fn(&str) -> usize) -> 
 
 /// Answers instead of the model.
 #[derive(Default)]
-struct Look(Mutex<Seen>);
+struct Look(Mutex<Observed>);
 
 /// What it has seen.
 #[derive(Default)]
-struct Seen {
+struct Observed {
     request: Option<ModelRequest>,
     loaded: Loaded,
     warnings: Vec<String>,
 }
 
 impl Look {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Observed> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

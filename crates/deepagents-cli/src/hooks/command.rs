@@ -104,7 +104,7 @@ async fn test(runner: Option<&HookRunner>, event: &str, input: &str, as_json: bo
     let broken = runs.iter().any(|run| run.answer.is_err());
     if as_json {
         let described = runs.iter().map(|run| {
-            json!({"command": run.command, "source": run.source, "answer": run.answer.as_ref().ok().map(words), "error": run.answer.as_ref().err()})
+            json!({"command": run.command, "source": run.source, "answer": run.answer.as_ref().ok().map(describe_answer), "error": run.answer.as_ref().err()})
         });
         output::print(&json_text(&described.collect::<Vec<_>>())?)?;
     } else if runs.is_empty() {
@@ -117,14 +117,14 @@ async fn test(runner: Option<&HookRunner>, event: &str, input: &str, as_json: bo
 
 fn shown(run: &HookRun) -> String {
     let said = match &run.answer {
-        Ok(answer) => words(answer).iter().map(|line| format!("\n  {}", escaped(line))).collect(),
+        Ok(answer) => describe_answer(answer).iter().map(|line| format!("\n  {}", escaped(line))).collect(),
         Err(problem) => format!("\n  broken: {}", escaped(problem)),
     };
     format!("{}{said}", escaped(&run.command))
 }
 
 /// Describes the effect of an answer, in lines.
-fn words(answer: &HookAnswer) -> Vec<String> {
+fn describe_answer(answer: &HookAnswer) -> Vec<String> {
     let mut lines = Vec::new();
     lines.extend(answer.stop.iter().map(|why| format!("ends the run: {why}")));
     lines.extend(answer.block.iter().map(|why| format!("blocks: {why}")));

@@ -26,7 +26,7 @@ use crate::trust::{Brought, Whole};
 /// Name of a hooks file.
 const FILE: &str = "hooks.json";
 /// Maximum size of such a file in bytes.
-const MOST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The hooks of a run.
 #[derive(Debug, Default)]
@@ -70,7 +70,7 @@ pub(crate) async fn find_quietly(
     let users = env("HOME").map(|home| Path::new(&home).join(OWN).join(FILE)).filter(|file| file.exists());
     let is_users = users.as_ref().is_some_and(|file| same(file, &root.join(OWN).join(FILE)));
     if brought.has(&of_root) && !is_users {
-        let read = brought.files.read(&State::default(), &of_root, ByteRange::first(MOST)).await;
+        let read = brought.files.read(&State::default(), &of_root, ByteRange::first(MAX_FILE_BYTES)).await;
         let text = read.map_err(|error| anyhow!("{error}"))?.bytes;
         let shell = shell(&root, confinement, false)?;
         // The directory's hooks get no HTTP client: they may not send their input anywhere.
@@ -119,13 +119,13 @@ pub(super) fn place() -> Result<VPath> {
 /// an error if they cannot be read.
 pub(crate) async fn brought(files: &dyn Backend, root: &Path) -> Result<Option<FoundItem>, String> {
     let path = place().map_err(|error| error.to_string())?;
-    let read = match files.read(&State::default(), &path, ByteRange::first(MOST + 1)).await {
+    let read = match files.read(&State::default(), &path, ByteRange::first(MAX_FILE_BYTES + 1)).await {
         Ok(read) => read,
         Err(FsError::NotFound(_) | FsError::NotADirectory(_)) => return Ok(None),
         Err(error) => return Err(format!("hooks: {error}")),
     };
-    if read.bytes.len() as u64 > MOST {
-        return Err(format!("{path} is larger than {} MB and is not used", MOST >> 20));
+    if read.bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(format!("{path} is larger than {} MB and is not used", MAX_FILE_BYTES >> 20));
     }
     let (commands, root) = (commands(&read.bytes), root.to_owned());
     let asks_for = commands.iter().map(|command| format!("to run `{command}`")).collect();
@@ -139,15 +139,15 @@ pub(crate) async fn brought(files: &dyn Backend, root: &Path) -> Result<Option<F
 }
 
 /// Returns the programs in a directory that hooks run: the user's hooks, and those that the directory brings.
-pub(crate) fn run_here(root: &Path) -> BTreeSet<VPath> {
-    run_by(&commands_here(root), root)
+pub(crate) fn programs_run(root: &Path) -> BTreeSet<VPath> {
+    run_by(&commands_run(root), root)
 }
 
 /// Returns the commands of these hooks.
-pub(crate) fn commands_here(root: &Path) -> Vec<String> {
+pub(crate) fn commands_run(root: &Path) -> Vec<String> {
     let users = env("HOME").map(|home| Path::new(&home).join(OWN).join(FILE));
     let files = users.into_iter().chain([root.join(OWN).join(FILE)]);
-    let texts = files.filter_map(|file| small_file::bytes(&file, MOST).ok()?);
+    let texts = files.filter_map(|file| small_file::bytes(&file, MAX_FILE_BYTES).ok()?);
     texts.flat_map(|text| commands(&text)).collect()
 }
 

@@ -5,4 +5,4 @@ mod find;
 mod sender;
 
 pub(crate) use command::hooks;
-pub(crate) use find::{FoundHooks, brought, commands_here, find, find_quietly, run_here};
+pub(crate) use find::{FoundHooks, brought, commands_run, find, find_quietly, programs_run};

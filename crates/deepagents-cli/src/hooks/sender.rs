@@ -15,7 +15,7 @@ use crate::proxy;
 /// The signature header: `t=SECONDS,v1=HEX`, where HEX is the HMAC-SHA256 of the seconds, a dot and the body.
 const SIGNATURE: &str = "x-deepagents-signature";
 /// Maximum size of an answer in bytes.
-const ANSWER: usize = 1 << 20;
+const MAX_RESPONSE_BYTES: usize = 1 << 20;
 
 /// Sends requests with a client that all hooks share.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl HookSender for Sender {
                 headers.push((SIGNATURE.to_owned(), signature(&secret, Timestamp::now().as_second(), &request.body)));
             }
             let proxy = proxy::for_address(&request.url, &env);
-            let answer = self.clients.post(&request.url, &headers, request.body, proxy, ANSWER).await;
+            let answer = self.clients.post(&request.url, &headers, request.body, proxy, MAX_RESPONSE_BYTES).await;
             let answer = answer.map_err(|error| error.to_string())?;
             Ok(HookResponse { status: answer.status, body: answer.body })
         }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_can_be_checked_by_anybody_who_has_the_secret() {
+    fn a_signature_can_be_verified_with_the_secret() {
         // printf '1700000000.{"a":1}' | openssl dgst -sha256 -hmac secret
         let expected = "49f24e537407743fa4a0242bb63b94b9a47ee99cbbe071ccd8a22550ae411686";
         assert_eq!(signature("secret", 1_700_000_000, r#"{"a":1}"#), format!("t=1700000000,v1={expected}"));

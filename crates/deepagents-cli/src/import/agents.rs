@@ -7,12 +7,12 @@ use super::definition::{slug, translate};
 use super::report::Report;
 
 /// Maximum depth of directories.
-const DEPTH: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// Imports sub-agents, including those in subdirectories: their names do not depend on the directory.
 pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
     let mut found = Vec::new();
-    below(from, DEPTH, report, &mut found);
+    below(from, MAX_DEPTH, report, &mut found);
     let (mut files, mut names) = (BTreeSet::new(), BTreeMap::new());
     for path in found {
         let Some(bytes) = report.read(&path) else { continue };
@@ -20,18 +20,18 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
         let definition = match translate(&String::from_utf8_lossy(&bytes), &file) {
             Ok(definition) => definition,
             Err(why) => {
-                report.left(&path, why);
+                report.note_skipped(&path, why);
                 continue;
             }
         };
         if let Some(known) = names.get(&definition.name) {
             let known: &PathBuf = known;
-            report.left(&path, format!("{} also defines a sub-agent `{}`", known.display(), definition.name));
+            report.note_skipped(&path, format!("{} also defines a sub-agent `{}`", known.display(), definition.name));
             continue;
         }
         let is_there = report.write(&path, &to.join(format!("{file}.md")), definition.text.as_bytes());
         if is_there && !definition.lost.is_empty() {
-            report.left(&path, definition.lost.join(", "));
+            report.note_skipped(&path, definition.lost.join(", "));
         }
         files.insert(file);
         names.insert(definition.name, path);
@@ -55,7 +55,7 @@ fn below(from: &Path, depth: usize, report: &mut Report, found: &mut Vec<PathBuf
     for (name, path) in report.entries(from) {
         if path.is_dir() && !path.is_symlink() {
             match depth {
-                0 => report.left(&path, "it is nested too deep"),
+                0 => report.note_skipped(&path, "it is nested too deep"),
                 _ => below(&path, depth - 1, report, found),
             }
         } else if name.ends_with(".md") {

@@ -11,7 +11,7 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
         if path.is_dir() && !path.is_symlink() {
             for (inner, path) in report.entries(&path) {
                 if path.is_dir() && !path.is_symlink() {
-                    report.left(&path, "commands are read only one directory deep");
+                    report.note_skipped(&path, "commands are read only one directory deep");
                 } else {
                     command(&path, &to.join(&name).join(inner), report);
                 }
@@ -30,12 +30,12 @@ fn command(from: &Path, to: &Path, report: &mut Report) {
     report.write(from, to, &bytes);
     let text = String::from_utf8_lossy(&bytes);
     if text.contains("!`") {
-        report.left(from, "shell commands in its text (!`…`) are not run; the agent has to run them");
+        report.note_skipped(from, "shell commands in its text (!`…`) are not run; the agent has to run them");
     }
     let (fields, _) = front_matter::read_if_any(&text);
     let without: Vec<&str> =
         fields.keys().map(String::as_str).filter(|key| ["allowed-tools", "model"].contains(key)).collect();
     if !without.is_empty() {
-        report.left(from, format!("without {}", without.join(", ")));
+        report.note_skipped(from, format!("without {}", without.join(", ")));
     }
 }

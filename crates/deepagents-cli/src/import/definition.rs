@@ -32,7 +32,7 @@ const EXECUTE: &str = "execute";
 /// The remark about a sub-agent that has it.
 const NEEDS_EXECUTE: &str = "its Bash becomes `execute`, so `deepagents run` has it only with --execute or --sandbox";
 /// Maximum length of a name in characters.
-const NAME: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
 /// A translated sub-agent.
 #[derive(Debug)]
@@ -95,11 +95,11 @@ pub(super) fn translate(text: &str, file: &str) -> Result<Definition, String> {
 /// Converts a name to letters, digits, `-` and `_`, as names must be.
 pub(super) fn slug(given: &str) -> String {
     let legal = |c: char| c == '-' || c == '_' || c.is_alphanumeric();
-    if !given.is_empty() && given.chars().all(legal) && given.chars().nth(NAME).is_none() {
+    if !given.is_empty() && given.chars().all(legal) && given.chars().nth(MAX_NAME_CHARS).is_none() {
         return given.to_owned();
     }
     let words = given.split(|c: char| !legal(c)).filter(|word| !word.is_empty()).map(str::to_lowercase);
-    words.collect::<Vec<_>>().join("-").chars().take(NAME).collect()
+    words.collect::<Vec<_>>().join("-").chars().take(MAX_NAME_CHARS).collect()
 }
 
 /// Formats a YAML scalar that is read as a string, whatever its content.
@@ -121,7 +121,7 @@ fn tools(fields: &Map<String, Value>, lost: &mut Vec<String>) -> Result<Option<V
     match given {
         Some(names) => {
             for name in names {
-                match ours(&name) {
+                match equivalent_tool(&name) {
                     Some(tool) if only.contains(&tool) => {}
                     Some(tool) => only.push(tool),
                     None => lost.push(format!("without the tool {name}")),
@@ -148,7 +148,7 @@ fn tools(fields: &Map<String, Value>, lost: &mut Vec<String>) -> Result<Option<V
 }
 
 /// Returns the equivalent of a tool. A tool limited to some of its calls has none, as all its calls would be allowed.
-fn ours(name: &str) -> Option<String> {
+fn equivalent_tool(name: &str) -> Option<String> {
     // MCP tools have the same names.
     let of_server = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
     if of_server.is_some_and(|(_, tool)| !tool.is_empty()) && !name.contains(['*', '(']) {
@@ -166,7 +166,7 @@ fn covers(name: &str, tool: &str) -> bool {
         None if name.starts_with("mcp__") => {
             tool.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("__"))
         }
-        None => ours(name).is_some_and(|named| named == tool),
+        None => equivalent_tool(name).is_some_and(|named| named == tool),
     }
 }
 
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sub_agent_has_the_tools_of_here_and_what_it_loses_is_told() {
+    fn an_imported_sub_agent_maps_its_tools_and_reports_what_is_dropped() {
         let given = "---\nname: Code Helper\ndescription: Reviews: all\ntools: Read, Grep, Task, Bash(git diff:*), Bash\nmodel: opus\ncolor: red\n---\nReview it.\n";
         let read = translate(given, "x").unwrap();
         let text = "---\nname: code-helper\ndescription: \"Reviews: all\"\ntools: [read_file, grep, execute]\n---\nReview it.\n";
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn no_restriction_is_lost() {
+    fn importing_a_definition_drops_no_tool_restriction() {
         let line = |fields: &str| head(fields).0;
         for none in ["tools: []", "tools: \"\"", "tools: WebFetch, WebSearch", "tools: Bash(git diff:*)"] {
             assert_eq!(line(none), ["tools: []"], "{none}");

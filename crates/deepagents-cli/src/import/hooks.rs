@@ -11,17 +11,17 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
     let Some(settings) = read(from, report) else { return };
     for (key, value) in settings.as_object().into_iter().flatten() {
         match key.as_str() {
-            "hooks" if !value.is_object() => report.left(from, "its hooks, which are not an object of events"),
+            "hooks" if !value.is_object() => report.note_skipped(from, "its hooks, which are not an object of events"),
             "hooks" => {
                 let text = format!("{:#}\n", json!({"hooks": value}));
                 report.write(from, to, text.as_bytes());
             }
-            "permissions" => report.left(
+            "permissions" => report.note_skipped(
                 from,
                 "its permissions: here you make rules when you are asked (`a`), for the session or for the project",
             ),
             "$schema" => {}
-            other => report.left(from, format!("its setting {other}")),
+            other => report.note_skipped(from, format!("its setting {other}")),
         }
     }
 }
@@ -38,7 +38,7 @@ pub(super) fn servers(from: &Path, to: &Path, report: &mut Report) {
     for (project, about) in settings.get("projects").and_then(Value::as_object).into_iter().flatten() {
         let servers = about.get("mcpServers").and_then(Value::as_object);
         if servers.is_some_and(|servers| !servers.is_empty()) {
-            report.left(from, format!("its servers for {project}; put them into {project}/.mcp.json"));
+            report.note_skipped(from, format!("its servers for {project}; put them into {project}/.mcp.json"));
         }
     }
 }
@@ -48,7 +48,7 @@ pub(super) fn read(from: &Path, report: &mut Report) -> Option<Value> {
     match serde_json::from_slice(&report.read(from)?) {
         Ok(value) => Some(value),
         Err(error) => {
-            report.left(from, format!("it is not valid JSON: {error}"));
+            report.note_skipped(from, format!("it is not valid JSON: {error}"));
             None
         }
     }

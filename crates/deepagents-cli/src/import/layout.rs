@@ -22,9 +22,9 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
             // They identify the agent to those who deploy it.
             "name" | "description" | "$schema" => {}
             "backend" if value.get("type").and_then(Value::as_str) == Some("state") => {
-                report.left(&file, "its backend: here the agent works on the files of the directory");
+                report.note_skipped(&file, "its backend: here the agent works on the files of the directory");
             }
-            other => report.left(&file, format!("its {other}")),
+            other => report.note_skipped(&file, format!("its {other}")),
         }
     }
     report.copy_tree(&from.join("skills"), &to.join(SKILLS));
@@ -33,7 +33,7 @@ pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {
     }
     let tools = from.join("tools.json");
     if tools.exists() {
-        report.left(&tools, "its tools belong to a hosted service; MCP servers are configured in .mcp.json");
+        report.note_skipped(&tools, "its tools belong to a hosted service; MCP servers are configured in .mcp.json");
     }
 }
 
@@ -55,18 +55,18 @@ fn sub_agent(name: &str, from: &Path, to: &Path, report: &mut Report) {
             Ok((text, lost)) => {
                 let is_there = report.write(&main, &to.join(name).join("AGENTS.md"), text.as_bytes());
                 if is_there && !lost.is_empty() {
-                    report.left(&file, lost.join(", "));
+                    report.note_skipped(&file, lost.join(", "));
                 }
             }
-            Err(why) => report.left(&main, why),
+            Err(why) => report.note_skipped(&main, why),
         }
     } else if described.is_some() && main.symlink_metadata().is_err() {
         // If AGENTS.md exists but could not be imported, the reason was already reported.
-        report.left(&file, "there is no AGENTS.md beside it, which holds the instructions of the sub-agent");
+        report.note_skipped(&file, "there is no AGENTS.md beside it, which holds the instructions of the sub-agent");
     }
     for (inner, path) in report.entries(from) {
         if inner != "AGENTS.md" && inner != "agent.json" {
-            report.left(&path, format!("{inner} of a sub-agent is not supported here"));
+            report.note_skipped(&path, format!("{inner} of a sub-agent is not supported here"));
         }
     }
 }
@@ -97,7 +97,7 @@ fn runtime(file: &Path, value: &Value, to: &Path, report: &mut Report) {
     for (key, value) in value.as_object().into_iter().flatten() {
         match key.as_str() {
             "model" => model(file, value, to, report),
-            other => report.left(file, format!("its runtime.{other}")),
+            other => report.note_skipped(file, format!("its runtime.{other}")),
         }
     }
 }
@@ -109,7 +109,7 @@ fn model(file: &Path, value: &Value, to: &Path, report: &mut Report) {
             let text = format!("model = {}\n", toml_edit::Value::from(name));
             report.write(file, &to.join(FILE), text.as_bytes());
         }
-        None => report.left(file, "its model, which has no name"),
+        None => report.note_skipped(file, "its model, which has no name"),
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {
     notes_of(&notes, &memory, &mut report);
     for (file, own) in [(from.join("CLAUDE.local.md"), MEMORY), (claude.join("settings.local.json"), "hooks.json")] {
         if !args.user && file.exists() {
-            report.left(&file, format!("it is personal; put what applies to you everywhere in ~/{OWN}/{own}"));
+            report.note_skipped(&file, format!("it is personal; put what applies to you everywhere in ~/{OWN}/{own}"));
         }
     }
     agents::import(&claude.join("agents"), &to.join(AGENTS), &mut report);
@@ -82,11 +82,11 @@ fn notes_of(files: &[PathBuf], to: &Path, report: &mut Report) {
         let Some(bytes) = report.read(file) else { continue };
         match taken {
             None => drop(report.write(file, to, &bytes)),
-            Some(first) => report.left(file, format!("there is also {}; merge them by hand", first.display())),
+            Some(first) => report.note_skipped(file, format!("there is also {}; merge them by hand", first.display())),
         }
         taken.get_or_insert(file);
-        for path in brought(&String::from_utf8_lossy(&bytes), file) {
-            report.left(
+        for path in included_files(&String::from_utf8_lossy(&bytes), file) {
+            report.note_skipped(
                 file,
                 format!("@{path} does not include the file here; the agent reads a file when it is told to"),
             );
@@ -96,7 +96,7 @@ fn notes_of(files: &[PathBuf], to: &Path, report: &mut Report) {
 
 /// Returns the files that a memory file includes, without duplicates: an `@` before a path, if it begins a line or the
 /// file exists. Other words may begin with `@` too, such as package names.
-fn brought(notes: &str, file: &Path) -> BTreeSet<String> {
+fn included_files(notes: &str, file: &Path) -> BTreeSet<String> {
     let beside = file.parent().unwrap_or(Path::new("."));
     let is_there = |path: &str| match (path.strip_prefix("~/"), env("HOME")) {
         (Some(path), Some(home)) => Path::new(&home).join(path).is_file(),

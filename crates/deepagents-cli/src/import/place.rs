@@ -20,7 +20,7 @@ pub(super) struct Place {
 }
 
 /// What exists at the path of a file.
-pub(super) enum There {
+pub(super) enum Existing {
     /// Nothing.
     Nothing,
     /// The same content.
@@ -34,7 +34,7 @@ pub(super) enum There {
 }
 
 /// The directory of a file, as far as it exists, or what is in the way.
-type Ancestor<'a> = Result<(Option<OwnedFd>, &'a OsStr), There>;
+type Ancestor<'a> = Result<(Option<OwnedFd>, &'a OsStr), Existing>;
 
 impl Place {
     pub(super) fn new(root: &Path, is_user: bool) -> Self {
@@ -43,41 +43,41 @@ impl Place {
     }
 
     /// Whether a path leads out of the directory through links on the way or at its end. The user's own paths may.
-    pub(super) fn is_left_by(&self, path: &Path) -> bool {
+    pub(super) fn leads_outside(&self, path: &Path) -> bool {
         let inside = |path: PathBuf| self.root.canonicalize().is_ok_and(|root| path.starts_with(root));
         !self.is_user && path.canonicalize().is_ok_and(|real| !inside(real))
     }
 
     /// Returns what exists at the path of a file with these bytes.
-    pub(super) fn look(&self, to: &Path, bytes: &[u8]) -> io::Result<There> {
-        match self.way(to, false)? {
+    pub(super) fn inspect(&self, to: &Path, bytes: &[u8]) -> io::Result<Existing> {
+        match self.open_parent(to, false)? {
             Ok((Some(directory), name)) => self.compare(&directory, name, to, bytes),
-            Ok((None, _)) => Ok(There::Nothing),
+            Ok((None, _)) => Ok(Existing::Nothing),
             Err(there) => Ok(there),
         }
     }
 
-    /// Creates a file. Any result but `There::Nothing` means that something was in the way.
-    pub(super) fn make(&self, to: &Path, bytes: &[u8], mode: Mode) -> io::Result<There> {
-        let (directory, name) = match self.way(to, true)? {
+    /// Creates a file. Any result but `Existing::Nothing` means that something was in the way.
+    pub(super) fn make(&self, to: &Path, bytes: &[u8], mode: Mode) -> io::Result<Existing> {
+        let (directory, name) = match self.open_parent(to, true)? {
             Ok((Some(directory), name)) => (directory, name),
             Ok((None, _)) => return Err(io::ErrorKind::NotFound.into()),
             Err(there) => return Ok(there),
         };
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match openat(&directory, name, flags, mode) {
-            Ok(file) => File::from(file).write_all(bytes).map(|()| There::Nothing),
+            Ok(file) => File::from(file).write_all(bytes).map(|()| Existing::Nothing),
             // Another process was faster, or it is a dangling link.
             Err(Errno::EXIST) => match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(about) if kind(&about) == FileType::Symlink => Ok(There::Link(to.to_owned())),
-                _ => Ok(There::Other),
+                Ok(about) if kind(&about) == FileType::Symlink => Ok(Existing::Link(to.to_owned())),
+                _ => Ok(Existing::Other),
             },
             Err(error) => Err(error.into()),
         }
     }
 
     /// Opens the directory of a file, creating missing parts if `make` is set.
-    fn way<'a>(&self, to: &'a Path, make: bool) -> io::Result<Ancestor<'a>> {
+    fn open_parent<'a>(&self, to: &'a Path, make: bool) -> io::Result<Ancestor<'a>> {
         let odd = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a path below the directory");
         let below = to.strip_prefix(&self.root).map_err(|_| odd())?;
         let (Some(above), Some(name)) = (below.parent(), below.file_name()) else { return Err(odd()) };
@@ -104,7 +104,7 @@ impl Place {
                 Err(Errno::NOENT) if !make => return Ok(Ok((None, name))),
                 Err(Errno::LOOP | Errno::NOTDIR | Errno::NOENT) => {
                     let is_link = kind(&statat(&at, part, AtFlags::SYMLINK_NOFOLLOW)?) == FileType::Symlink;
-                    return Ok(Err(if is_link { There::Link(path) } else { There::Odd(path) }));
+                    return Ok(Err(if is_link { Existing::Link(path) } else { Existing::Odd(path) }));
                 }
                 Err(error) => return Err(error.into()),
             };
@@ -112,31 +112,31 @@ impl Place {
         Ok(Ok((Some(at), name)))
     }
 
-    fn compare(&self, directory: &OwnedFd, name: &OsStr, to: &Path, bytes: &[u8]) -> io::Result<There> {
+    fn compare(&self, directory: &OwnedFd, name: &OsStr, to: &Path, bytes: &[u8]) -> io::Result<Existing> {
         let about = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(about) => about,
-            Err(Errno::NOENT) => return Ok(There::Nothing),
+            Err(Errno::NOENT) => return Ok(Existing::Nothing),
             Err(error) => return Err(error.into()),
         };
         match kind(&about) {
             FileType::RegularFile => {}
             FileType::Symlink if self.is_user => {}
-            FileType::Symlink => return Ok(There::Link(to.to_owned())),
-            _ => return Ok(There::Odd(to.to_owned())),
+            FileType::Symlink => return Ok(Existing::Link(to.to_owned())),
+            _ => return Ok(Existing::Odd(to.to_owned())),
         }
         // A pipe behind a link of the user's then opens at once.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | self.links;
         let file = match openat(directory, name, flags, Mode::empty()) {
             Ok(file) => File::from(file),
-            Err(Errno::NOENT | Errno::LOOP) => return Ok(There::Link(to.to_owned())),
+            Err(Errno::NOENT | Errno::LOOP) => return Ok(Existing::Link(to.to_owned())),
             Err(error) => return Err(error.into()),
         };
         if !file.metadata()?.is_file() {
-            return Ok(There::Odd(to.to_owned()));
+            return Ok(Existing::Odd(to.to_owned()));
         }
         let mut there = Vec::new();
         file.take(bytes.len() as u64 + 1).read_to_end(&mut there)?;
-        Ok(if there == bytes { There::Same } else { There::Other })
+        Ok(if there == bytes { Existing::Same } else { Existing::Other })
     }
 }
 

@@ -11,19 +11,19 @@ use std::path::{Path, PathBuf};
 use rustix::fs::Mode;
 use serde::Serialize;
 
-use super::place::{Place, There};
+use super::place::{Existing, Place};
 use crate::render::escaped;
 
 /// Maximum size of an imported file in bytes, and number of files in a tree.
-const MOST: u64 = 16 << 20;
-const FILES: usize = 2_000;
+const MAX_FILE_BYTES: u64 = 16 << 20;
+const MAX_FILES: usize = 2_000;
 /// Maximum depth of trees.
-const DEPTH: usize = 12;
+const MAX_DEPTH: usize = 12;
 
 /// The outcome for a file or a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Became {
+pub(super) enum ImportStatus {
     /// It was imported.
     Taken,
     /// It exists already, or need not be imported.
@@ -35,7 +35,7 @@ pub(super) enum Became {
 /// One line of the report.
 #[derive(Debug, Serialize)]
 pub(super) struct Outcome {
-    pub(super) became: Became,
+    pub(super) became: ImportStatus,
     pub(super) what: String,
     pub(super) why: String,
 }
@@ -65,26 +65,26 @@ impl Report {
         self.has_failed
     }
 
-    fn add(&mut self, became: Became, what: &Path, why: impl Into<String>) {
+    fn add(&mut self, became: ImportStatus, what: &Path, why: impl Into<String>) {
         self.lines.push(Outcome { became, what: what.display().to_string(), why: why.into() });
     }
 
-    pub(super) fn taken(&mut self, what: &Path, to: &Path) {
-        self.add(Became::Taken, what, format!("as {}", to.display()));
+    pub(super) fn note_imported(&mut self, what: &Path, to: &Path) {
+        self.add(ImportStatus::Taken, what, format!("as {}", to.display()));
     }
 
     pub(super) fn unchanged(&mut self, what: &Path, why: impl Into<String>) {
-        self.add(Became::Unchanged, what, why);
+        self.add(ImportStatus::Unchanged, what, why);
     }
 
-    pub(super) fn left(&mut self, what: &Path, why: impl Into<String>) {
-        self.add(Became::Left, what, why);
+    pub(super) fn note_skipped(&mut self, what: &Path, why: impl Into<String>) {
+        self.add(ImportStatus::Left, what, why);
     }
 
     /// Records an I/O error; the import continues with the rest.
     fn failed(&mut self, what: &Path, why: String) {
         self.has_failed = true;
-        self.left(what, why);
+        self.note_skipped(what, why);
     }
 
     /// Imports a file unchanged.
@@ -108,22 +108,22 @@ impl Report {
         };
         let why = if !about.is_file() {
             "it is a link, or not a regular file"
-        } else if self.place.is_left_by(from) {
+        } else if self.place.leads_outside(from) {
             "it is reached by a link that leads out of the directory"
-        } else if about.len() > MOST {
+        } else if about.len() > MAX_FILE_BYTES {
             "it is too large"
         } else {
             let read = fs::read(from);
             return read.map_err(|error| self.failed(from, format!("it cannot be read: {error}"))).ok();
         };
-        self.left(from, why);
+        self.note_skipped(from, why);
         None
     }
 
     /// Lists a directory, sorted by name; empty if it does not exist or cannot be imported.
     pub(super) fn entries(&mut self, directory: &Path) -> Vec<(String, PathBuf)> {
-        if self.place.is_left_by(directory) {
-            self.left(directory, "it is reached by a link that leads out of the directory");
+        if self.place.leads_outside(directory) {
+            self.note_skipped(directory, "it is reached by a link that leads out of the directory");
             return Vec::new();
         }
         let listing = match fs::read_dir(directory) {
@@ -140,7 +140,7 @@ impl Report {
         for entry in listing.flatten() {
             match entry.file_name().into_string() {
                 Ok(name) => all.push((name, entry.path())),
-                Err(_) => self.left(&entry.path(), "its name is not UTF-8"),
+                Err(_) => self.note_skipped(&entry.path(), "its name is not UTF-8"),
             }
         }
         all.sort();
@@ -149,9 +149,9 @@ impl Report {
 
     /// Writes a new file. Returns whether it exists now, or would after a real run.
     pub(super) fn write(&mut self, from: &Path, to: &Path, bytes: &[u8]) -> bool {
-        let there = match self.place.look(to, bytes) {
-            Ok(There::Nothing) if self.dry_run => Ok(self.plan(to, bytes)),
-            Ok(There::Nothing) => mode_of(from).and_then(|mode| self.place.make(to, bytes, mode)),
+        let there = match self.place.inspect(to, bytes) {
+            Ok(Existing::Nothing) if self.dry_run => Ok(self.plan(to, bytes)),
+            Ok(Existing::Nothing) => mode_of(from).and_then(|mode| self.place.make(to, bytes, mode)),
             looked => looked,
         };
         let there = match there {
@@ -161,49 +161,50 @@ impl Report {
                 return false;
             }
         };
-        let is_there = matches!(there, There::Nothing | There::Same);
+        let is_there = matches!(there, Existing::Nothing | Existing::Same);
         match there {
-            There::Nothing => self.taken(from, to),
-            There::Same => self.unchanged(from, format!("already exists as {}", to.display())),
-            There::Other => {
-                self.left(from, format!("{} already exists with different content; merge them by hand", to.display()))
-            }
+            Existing::Nothing => self.note_imported(from, to),
+            Existing::Same => self.unchanged(from, format!("already exists as {}", to.display())),
+            Existing::Other => self.note_skipped(
+                from,
+                format!("{} already exists with different content; merge them by hand", to.display()),
+            ),
             // A link like this is common where both programs read one file.
-            There::Link(link) if link == to && is_same(from, to) => {
+            Existing::Link(link) if link == to && is_same(from, to) => {
                 self.unchanged(from, format!("already exists: {} is a link to it", to.display()));
             }
-            There::Link(link) => {
-                self.left(from, format!("{} is a link, and its target is not changed", link.display()));
+            Existing::Link(link) => {
+                self.note_skipped(from, format!("{} is a link, and its target is not changed", link.display()));
             }
-            There::Odd(odd) => self.left(from, format!("{} is of an unexpected type", odd.display())),
+            Existing::Odd(odd) => self.note_skipped(from, format!("{} is of an unexpected type", odd.display())),
         }
         is_there
     }
 
     /// Returns what a real run would find at the path by now.
-    fn plan(&mut self, to: &Path, bytes: &[u8]) -> There {
+    fn plan(&mut self, to: &Path, bytes: &[u8]) -> Existing {
         let mut hasher = DefaultHasher::new();
         hasher.write(bytes);
         match self.planned.get(to) {
-            Some(first) if *first == hasher.finish() => There::Same,
-            Some(_) => There::Other,
+            Some(first) if *first == hasher.finish() => Existing::Same,
+            Some(_) => Existing::Other,
             None => {
                 self.planned.insert(to.to_owned(), hasher.finish());
-                There::Nothing
+                Existing::Nothing
             }
         }
     }
 
     /// Imports the files in and below a directory.
     pub(super) fn copy_tree(&mut self, from: &Path, to: &Path) {
-        self.tree(from, to, DEPTH);
+        self.tree(from, to, MAX_DEPTH);
     }
 
     fn tree(&mut self, from: &Path, to: &Path, depth: usize) {
         for (name, path) in self.entries(from) {
             self.files += 1;
-            if self.files > FILES || depth == 0 {
-                return self.left(&path, "there are too many files, or they are nested too deep");
+            if self.files > MAX_FILES || depth == 0 {
+                return self.note_skipped(&path, "there are too many files, or they are nested too deep");
             }
             if path.is_dir() && !path.is_symlink() {
                 self.tree(&path, &to.join(name), depth - 1);
@@ -237,9 +238,9 @@ fn is_same(a: &Path, b: &Path) -> bool {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
-            (Became::Taken, if self.dry_run { "would be imported" } else { "imported" }),
-            (Became::Unchanged, "nothing to do"),
-            (Became::Left, "not imported"),
+            (ImportStatus::Taken, if self.dry_run { "would be imported" } else { "imported" }),
+            (ImportStatus::Unchanged, "nothing to do"),
+            (ImportStatus::Left, "not imported"),
         ];
         let mut first = true;
         for (became, title) in parts {

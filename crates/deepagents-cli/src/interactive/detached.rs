@@ -28,16 +28,16 @@ use crate::trust::Undecided;
 use crate::{agent, config, exit, output, own_files, run, runtime, slash};
 
 /// How long a process waits for its thread to be free.
-const PATIENCE: Duration = Duration::from_secs(600);
+const THREAD_TIMEOUT: Duration = Duration::from_secs(600);
 /// Polling interval.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Starts or resumes a thread in a separate process, and prints how to show it.
 pub(super) fn begin(args: &InteractiveArgs, task: &str) -> ExitCode {
-    exit::code(began(args, task))
+    exit::code(start_detached(args, task))
 }
 
-fn began(args: &InteractiveArgs, task: &str) -> Result<Exit> {
+fn start_detached(args: &InteractiveArgs, task: &str) -> Result<Exit> {
     own_files::check_root(args.agent.root.as_deref())?;
     let runtime = runtime::start()?;
     let thread = runtime.block_on(thread_of(args))?;
@@ -147,10 +147,10 @@ fn options(all: impl Iterator<Item = OsString>, without_model: bool) -> Vec<OsSt
 
 /// Works on a thread without a terminal: on the task from stdin, or on what the thread left unfinished.
 pub(super) fn work(args: &InteractiveArgs, thread: &str) -> ExitCode {
-    exit::code(worked(args, thread))
+    exit::code(run_detached(args, thread))
 }
 
-fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
+fn run_detached(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
     // The end of the terminal session must not end this process.
     let _ = rustix::process::setsid();
     let mut task = String::new();
@@ -168,7 +168,7 @@ fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
         if let Some(problem) = &connection.missing {
             bail!("{problem}");
         }
-        until_free(&connection, host.as_ref(), thread).await?;
+        wait_until_free(&connection, host.as_ref(), thread).await?;
         let mut metadata = host.metadata(policy.mode());
         // A thread keeps the directory in which it was started.
         metadata.remove("root");
@@ -189,7 +189,7 @@ fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
         let watch = tokio::spawn(async move {
             match signals.recv().await {
                 EndSignal::Interrupt => handle.cancel(),
-                EndSignal::Terminate | EndSignal::Hangup => handle.suspend_within(run::PATIENCE).await,
+                EndSignal::Terminate | EndSignal::Hangup => handle.suspend_within(run::STOP_TIMEOUT).await,
             }
         });
         let stop = match run.outcome().await {
@@ -216,26 +216,26 @@ fn worked(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
     };
     output::remark(&words);
     if let Some(command) = preferences.notifications.command {
-        tell(&command, &words, thread, agent.directory());
+        notify_user(&command, &words, thread, agent.directory());
     }
     Ok(exit)
 }
 
 /// Waits until no live process works on a thread.
-async fn until_free(connection: &Connection, host: &ProgramHost, thread: &str) -> Result<()> {
-    let end = tokio::time::Instant::now() + PATIENCE;
+async fn wait_until_free(connection: &Connection, host: &ProgramHost, thread: &str) -> Result<()> {
+    let end = tokio::time::Instant::now() + THREAD_TIMEOUT;
     loop {
         let info = connection.journal.threads().get(thread).await?;
         match info.filter(|info| info.owner.is_some() && !host.is_gone(info)) {
             None => return Ok(()),
             Some(_) if tokio::time::Instant::now() > end => bail!("another program is working on thread {thread}"),
-            Some(_) => tokio::time::sleep(LOOK).await,
+            Some(_) => tokio::time::sleep(POLL_INTERVAL).await,
         }
     }
 }
 
 /// Runs the user's notification command.
-fn tell(command: &str, message: &str, thread: &str, directory: &Path) {
+fn notify_user(command: &str, message: &str, thread: &str, directory: &Path) {
     let told = json!({"event": "notification", "message": message, "thread": thread, "directory": directory});
     let mut shell = Command::new("/bin/sh");
     shell.arg("-c").arg(command).stdin(Stdio::piped()).stdout(Stdio::null());
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_process_has_the_options_of_the_agent_alone() {
+    fn a_detached_process_gets_only_the_agents_options() {
         let kept = |words: &str, without_model| -> Vec<String> {
             let words = words.split(' ').map(OsString::from);
             options(words, without_model).iter().map(|word| word.to_string_lossy().into_owned()).collect()

@@ -9,7 +9,7 @@ use deepagents_tui::{CommandFile, Offered};
 
 use crate::args::AgentArgs;
 use crate::render::{escaped, escaped_lines};
-use crate::trust::{Brought, is_users_own, look, store};
+use crate::trust::{Brought, is_users_own, store, survey_root};
 use crate::{config, file_commands, front_matter};
 
 /// The items that may be used, and those that the user has not yet agreed to.
@@ -26,7 +26,7 @@ pub(super) struct Definitions {
 pub(super) async fn definitions(args: &AgentArgs, files: &dyn Backend, agreed: &[TrustItem]) -> Result<Definitions> {
     let found = survey(args, files).await?;
     let root = args.directory().to_owned();
-    let known = standing(&root)?;
+    let known = recorded_consents(&root)?;
     let is_agreed = |found: &FoundItem| {
         args.trust
             || is_users_own(&root, found)
@@ -50,7 +50,7 @@ pub(super) async fn definitions(args: &AgentArgs, files: &dyn Backend, agreed: &
 
 /// Returns what the directory brings for an agent and for the screens.
 async fn survey(args: &AgentArgs, files: &dyn Backend) -> Result<Survey> {
-    let mut found = look(args, files).await?;
+    let mut found = survey_root(args, files).await?;
     let (commands, problems) = file_commands::brought(files).await?;
     found.items.extend(commands);
     found.items.extend(config::brought(files).await?);
@@ -60,7 +60,7 @@ async fn survey(args: &AgentArgs, files: &dyn Backend) -> Result<Survey> {
 
 /// Returns the items that the user has not decided about.
 pub(super) async fn undecided(args: &AgentArgs, files: &dyn Backend) -> Result<Vec<FoundItem>> {
-    let known = standing(args.directory())?;
+    let known = recorded_consents(args.directory())?;
     let found = survey(args, files).await?.items;
     let is_open = |found: &FoundItem| {
         !is_users_own(args.directory(), found) && !known.iter().any(|(item, _)| *item == found.item)
@@ -74,7 +74,7 @@ pub(super) fn remember(root: &Path, open: Vec<FoundItem>) -> Result<()> {
     crate::trust::remember(root, items)
 }
 
-pub(super) fn standing(root: &Path) -> Result<Vec<(TrustItem, Consent)>> {
+pub(super) fn recorded_consents(root: &Path) -> Result<Vec<(TrustItem, Consent)>> {
     let Some(store) = store() else { return Ok(Vec::new()) };
     let records = store.of_root(root).map_err(|error| anyhow!("{error}"))?;
     Ok(records.into_iter().map(|record| (record.item, record.consent)).collect())

@@ -18,10 +18,10 @@ use crate::trust::Whole;
 /// Extensions of files that programs in these languages load by name.
 const LOADED: [&str; 8] = ["py", "js", "cjs", "mjs", "ts", "cts", "mts", "node"];
 /// Maximum number of directory entries examined.
-const MOST_BESIDE: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 /// The file that defines what `npm run` runs, and its maximum size in bytes.
 const PACKAGE: &str = "package.json";
-const MOST_PACKAGE: u64 = 1 << 20;
+const MAX_PACKAGE_BYTES: u64 = 1 << 20;
 /// Programs that run more than their arguments name, and the files that define what some of them run.
 const RUNNERS: [&str; 11] = ["npm", "pnpm", "yarn", "bun", "deno", "make", "just", "cargo", "go", "uv", "poetry"];
 const MANIFESTS: [&str; 5] = [PACKAGE, "deno.json", "Makefile", "makefile", "justfile"];
@@ -116,12 +116,12 @@ fn run_by(entry: &Entry, root: &Path) -> Run {
     }
     let mut directories = BTreeSet::new();
     for file in &run.files {
-        let Some(directory) = file.parent().filter(|_| loads_beside(file)) else { continue };
+        let Some(directory) = file.parent().filter(|_| loads_siblings(file)) else { continue };
         if directory.is_root() {
             // The other files there are the project itself.
             run.is_partly_known = true;
         } else if directories.insert(directory.clone()) {
-            match beside(root, &directory) {
+            match programs_in(root, &directory) {
                 Some(files) => run.beside.extend(files),
                 None => run.is_partly_known = true,
             }
@@ -132,7 +132,7 @@ fn run_by(entry: &Entry, root: &Path) -> Run {
 
 /// Returns the package's scripts that the words name, and those that these name in turn.
 fn scripts(package: &Path, words: &[&str]) -> Vec<String> {
-    let bytes = small_file::bytes(package, MOST_PACKAGE).ok().flatten().unwrap_or_default();
+    let bytes = small_file::bytes(package, MAX_PACKAGE_BYTES).ok().flatten().unwrap_or_default();
     let package: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     let Some(scripts) = package.get("scripts").and_then(Value::as_object) else { return Vec::new() };
     let mut left: Vec<(&str, &str)> =
@@ -154,8 +154,8 @@ fn scripts(package: &Path, words: &[&str]) -> Vec<String> {
 }
 
 /// Returns the programs in a directory; `None` if it has too many entries.
-fn beside(root: &Path, directory: &VPath) -> Option<BTreeSet<VPath>> {
-    let (mut todo, mut left) = (vec![root.join(directory.relative())], MOST_BESIDE);
+fn programs_in(root: &Path, directory: &VPath) -> Option<BTreeSet<VPath>> {
+    let (mut todo, mut left) = (vec![root.join(directory.relative())], MAX_ENTRIES);
     let mut files = BTreeSet::new();
     while let Some(directory) = todo.pop() {
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -163,7 +163,7 @@ fn beside(root: &Path, directory: &VPath) -> Option<BTreeSet<VPath>> {
             let path = entry.path();
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => todo.push(path),
-                _ => files.extend(below(&path, root).filter(loads_beside)),
+                _ => files.extend(below(&path, root).filter(loads_siblings)),
             }
         }
     }
@@ -171,7 +171,7 @@ fn beside(root: &Path, directory: &VPath) -> Option<BTreeSet<VPath>> {
 }
 
 /// Whether programs in the file's language load files next to them.
-fn loads_beside(file: &VPath) -> bool {
+fn loads_siblings(file: &VPath) -> bool {
     let ending = Path::new(file.as_str()).extension().and_then(|ending| ending.to_str());
     ending.is_some_and(|ending| LOADED.contains(&ending))
 }
@@ -182,12 +182,12 @@ fn below(file: &Path, root: &Path) -> Option<VPath> {
 
 /// Returns the files in a directory that MCP servers run. They run outside the sandbox, and a call may start them
 /// again. `named` is a servers file in addition to the user's and the project's.
-pub(crate) fn run_here(root: &Path, named: Option<&Path>) -> BTreeSet<VPath> {
+pub(crate) fn programs_run(root: &Path, named: Option<&Path>) -> BTreeSet<VPath> {
     entries(root, named).flat_map(|entry| run_by(&entry, root).files).collect()
 }
 
 /// Returns the commands that start these servers, with their arguments.
-pub(crate) fn commands_here(root: &Path, named: Option<&Path>) -> Vec<String> {
+pub(crate) fn commands_run(root: &Path, named: Option<&Path>) -> Vec<String> {
     let commands = entries(root, named).filter_map(|entry| Some((entry.command?, entry.args)));
     commands.map(|(command, args)| format!("{command} {}", args.join(" "))).collect()
 }

@@ -24,13 +24,13 @@ use crate::output;
 use crate::render::escaped;
 use crate::trust::{self, Undecided};
 
-pub(crate) use consent::{commands_here, run_here};
+pub(crate) use consent::{commands_run, programs_run};
 pub(crate) use discover::brought;
 use pins::Pins;
 pub(crate) use show::{KnownServer, cost, known, number};
 
 /// How long a message in the screens or in an editor waits for servers that are starting.
-const PATIENCE: Duration = Duration::from_secs(5);
+const START_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The servers of a run, and the tools agreed to, which are stored when it ends.
 #[derive(Clone, Debug)]
@@ -174,7 +174,7 @@ pub(crate) fn for_screens(
             McpOptions {
                 elicitation: true,
                 sampling: model.cloned().map(SamplingModel::new),
-                patience: Some(PATIENCE),
+                patience: Some(START_TIMEOUT),
                 ..options(root)
             },
         ));
@@ -198,7 +198,7 @@ pub(crate) fn session_servers(
     found.servers.retain(|server| !brought.iter().any(|(name, _)| *name == server.name));
     let pins = Pins::open(root, &found, Undecided::LeaveOut, args.mcp.trust_project_mcp)?;
     let all = usable(&found).into_iter().chain(brought).collect();
-    let options = McpOptions { elicitation: can_ask, patience: Some(PATIENCE), ..with_model(args, model) };
+    let options = McpOptions { elicitation: can_ask, patience: Some(START_TIMEOUT), ..with_model(args, model) };
     Ok(pinned(all, pins, options))
 }
 

@@ -48,7 +48,7 @@ pub(super) fn serve(args: &McpServeArgs) -> Result<Exit> {
     let own = OwnFiles::inside(options.directory(), args.database.db.as_deref(), None)?;
     let confinement = shape.confinement(&files, &own);
     let workspace = agent::workspace(options, files, &own, &outside)?;
-    let definitions = outside.beside(brought.files.clone());
+    let definitions = outside.add_to(brought.files.clone());
     let hooks = runtime.block_on(hooks::find(options, &brought, confinement))?;
     let servers = super::servers(options, undecided, args.approve == Approve::Ask, false, &model)?;
     let known = (choice.name.as_str(), options.base_url.as_deref());

@@ -106,7 +106,7 @@ pub(crate) fn known(args: &AgentArgs) -> Result<Vec<KnownServer>> {
     if args.no_mcp {
         return Ok(Vec::new());
     }
-    let found = discover::find(&args.mcp, args.directory(), Undecided::for_look(args))?;
+    let found = discover::find(&args.mcp, args.directory(), Undecided::for_inspection(args))?;
     let servers = McpServers::new(super::usable(&found), super::options(args.directory()));
     runtime::start()?.block_on(servers.recall());
     let known = servers.status().into_iter().filter(|status| !status.tools.is_empty());

@@ -129,7 +129,7 @@ fn explain(error: &ConfigError) -> anyhow::Error {
                 Some(_) => format!(", store one with `deepagents auth set {provider}` (/auth in the screens)"),
                 None => String::new(),
             };
-            let also = cloud::or_else(set);
+            let also = cloud::alternatives_text(set);
             return anyhow!(
                 "{provider} needs a key: set {set}{also}{kept}, or name a model of another provider with --model"
             );

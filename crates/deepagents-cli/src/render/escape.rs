@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escaped_json_says_the_same() {
+    fn escaped_json_keeps_its_meaning() {
         let value = serde_json::json!({"text": "a\u{9b}1m\u{202e}\u{e0041}é\x1b"});
         let text = value.to_string();
         let shown = escaped_json(&text);

@@ -9,7 +9,7 @@ use deepagents::{Event, EventKind, MiddlewareEvent, State};
 use super::style::{grouped, printable};
 
 /// How many names of a kind are shown.
-const SHOWN: usize = 8;
+const MAX_NAMES: usize = 8;
 
 /// What was loaded from files: paths of memory files, and names of the rest.
 #[derive(Debug, Default)]
@@ -94,15 +94,15 @@ impl Loaded {
         let parts: Vec<String> = kinds
             .into_iter()
             .filter(|(_, names)| !names.is_empty())
-            .map(|(kind, names)| format!("{kind}: {}", several(names)))
+            .map(|(kind, names)| format!("{kind}: {}", name_list(names)))
             .collect();
         (!parts.is_empty()).then(|| parts.join(" · "))
     }
 }
 
 /// Returns the names, or the first of them, without control characters, since they come from files.
-pub(crate) fn several(names: &[String]) -> String {
-    let shown: Vec<Cow<'_, str>> = names.iter().take(SHOWN).map(|name| printable(name)).collect();
+pub(crate) fn name_list(names: &[String]) -> String {
+    let shown: Vec<Cow<'_, str>> = names.iter().take(MAX_NAMES).map(|name| printable(name)).collect();
     match names.len() - shown.len() {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),

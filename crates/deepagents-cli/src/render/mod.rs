@@ -22,7 +22,7 @@ use deepagents::{Event, EventKind, FinishReason, MiddlewareEvent, Outcome, RunEr
 
 pub(crate) use escape::{escaped, escaped_json, escaped_lines, json_text};
 pub(crate) use json::JsonLines;
-pub(crate) use loaded::{Loaded, several};
+pub(crate) use loaded::{Loaded, name_list};
 pub(crate) use quiet::AnswerOnly;
 pub(crate) use terminal::Live;
 pub(crate) use tool_line::{call as tool_line, failure as tool_failure};

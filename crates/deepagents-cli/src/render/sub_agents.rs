@@ -9,9 +9,9 @@ use super::style::{Style, count, first_line};
 use super::todos::TodoView;
 
 /// Maximum number of characters shown of a line.
-const SHOWN: usize = 160;
+const MAX_LINE_CHARS: usize = 160;
 /// Maximum number of lines shown of an answer, which is meant for the parent agent.
-const LINES: usize = 20;
+const MAX_LINES: usize = 20;
 
 /// Sub-agents by path, and the one shown last. Several work concurrently, so their text is shown line by line.
 #[derive(Debug, Default)]
@@ -32,10 +32,10 @@ struct SubAgent {
 
 impl SubAgent {
     /// Returns the lines of a text that are shown.
-    fn said(&mut self, text: &str) -> Vec<String> {
+    fn text_lines(&mut self, text: &str) -> Vec<String> {
         let mut lines: Vec<String> =
-            text.lines().map(|line| first_line(line, SHOWN)).filter(|line| !line.is_empty()).collect();
-        let room = LINES.saturating_sub(self.lines);
+            text.lines().map(|line| first_line(line, MAX_LINE_CHARS)).filter(|line| !line.is_empty()).collect();
+        let room = MAX_LINES.saturating_sub(self.lines);
         self.lines += lines.len();
         lines.truncate(room);
         lines
@@ -44,8 +44,8 @@ impl SubAgent {
     /// Ends an answer: returns its last line, and how many lines were not shown.
     fn finished(&mut self, style: Style) -> Vec<String> {
         let open = std::mem::take(&mut self.open);
-        let mut lines = self.said(&open);
-        match std::mem::take(&mut self.lines).saturating_sub(LINES) {
+        let mut lines = self.text_lines(&open);
+        match std::mem::take(&mut self.lines).saturating_sub(MAX_LINES) {
             0 => {}
             more => lines.push(style.dim(&format!("… {}", count(more as u64, "more line")))),
         }
@@ -74,7 +74,7 @@ impl SubAgentView {
                 match agent.open.rfind('\n').map(|end| agent.open.split_off(end + 1)) {
                     Some(rest) => {
                         let whole = std::mem::replace(&mut agent.open, rest);
-                        agent.said(&whole)
+                        agent.text_lines(&whole)
                     }
                     None => Vec::new(),
                 }
@@ -86,7 +86,9 @@ impl SubAgentView {
             }
             EventKind::ModelFinished { .. } => agent.finished(style),
             EventKind::StateChanged { channel, update } if channel == "todos" => agent.todos.update(update, style),
-            EventKind::AgentFailed { error, .. } => vec![format!("{} {}", style.red("✗"), first_line(error, SHOWN))],
+            EventKind::AgentFailed { error, .. } => {
+                vec![format!("{} {}", style.red("✗"), first_line(error, MAX_LINE_CHARS))]
+            }
             _ => Vec::new(),
         };
         self.lines(path, lines, there, style)
@@ -113,7 +115,7 @@ impl SubAgentView {
 
 /// Returns a sub-agent's name and task, as the call that runs it gives them.
 fn head(name: &str, path: &[String], running: &BTreeMap<CallId, String>) -> String {
-    let name = first_line(name, SHOWN);
+    let name = first_line(name, MAX_LINE_CHARS);
     let Some((own, above)) = path.split_last() else { return name };
     let call =
         running.iter().find(|(call, _)| call.path == above && *own == format!("task:{}.{}", call.turn, call.index));

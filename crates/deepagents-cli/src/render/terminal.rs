@@ -19,10 +19,10 @@ use crate::output::Screen;
 /// The tool that is shown as the todo list when it succeeds.
 const WRITE_TODOS: &str = "write_todos";
 /// Maximum number of characters shown of a problem with a file.
-const WARNING: usize = 400;
+const MAX_WARNING_CHARS: usize = 400;
 
 /// Maximum number of characters shown of the reason for a retry.
-const REASON: usize = 400;
+const MAX_REASON_CHARS: usize = 400;
 
 /// Shows text as it streams in, a line for each finished tool call, and changes of the todo list. On a terminal, a
 /// status line shows what is in progress.
@@ -30,7 +30,7 @@ const REASON: usize = 400;
 pub(crate) struct Live {
     screen: Screen,
     style: Style,
-    last: Shown,
+    last: LastShown,
     running: BTreeMap<CallId, String>,
     todos: TodoView,
     below: SubAgentView,
@@ -49,7 +49,7 @@ pub(crate) struct Live {
 
 /// What was shown last; a blank line separates it from other things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
+enum LastShown {
     Nothing,
     Text,
     /// Text of an earlier model call.
@@ -65,7 +65,7 @@ impl Live {
         Self {
             screen: Screen::new(),
             style: Style::of_stdout(),
-            last: Shown::Nothing,
+            last: LastShown::Nothing,
             running: BTreeMap::new(),
             todos: TodoView::default(),
             below: SubAgentView::default(),
@@ -85,10 +85,10 @@ impl Live {
         self
     }
 
-    fn turn_to(&mut self, kind: Shown) -> io::Result<()> {
+    fn switch_to(&mut self, kind: LastShown) -> io::Result<()> {
         if self.last != kind {
             self.screen.break_line()?;
-            if self.last != Shown::Nothing {
+            if self.last != LastShown::Nothing {
                 self.screen.line("")?;
             }
             self.last = kind;
@@ -97,12 +97,12 @@ impl Live {
     }
 
     fn text(&mut self, text: &str) -> io::Result<()> {
-        let begins = self.last != Shown::Text;
+        let begins = self.last != LastShown::Text;
         let text = if begins { text.trim_start() } else { text };
         if text.is_empty() {
             return Ok(());
         }
-        self.turn_to(Shown::Text)?;
+        self.switch_to(LastShown::Text)?;
         self.screen.text(text)
     }
 
@@ -110,10 +110,10 @@ impl Live {
         let remark = if remark.is_empty() { String::new() } else { format!("  {}", self.style.dim(remark)) };
         let line = format!("{mark} {call}{remark}");
         if path.is_empty() {
-            self.turn_to(Shown::Tools)?;
+            self.switch_to(LastShown::Tools)?;
             return self.screen.line(&line);
         }
-        let lines = self.below.lines(path, [line], self.last == Shown::SubAgents, self.style);
+        let lines = self.below.lines(path, [line], self.last == LastShown::SubAgents, self.style);
         self.show_below(&lines)
     }
 
@@ -121,13 +121,13 @@ impl Live {
         if lines.is_empty() {
             return Ok(());
         }
-        self.turn_to(Shown::SubAgents)?;
+        self.switch_to(LastShown::SubAgents)?;
         lines.iter().try_for_each(|line| self.screen.line(line))
     }
 
     /// Shows a sub-agent's text and plan.
     fn sub_agent(&mut self, event: &Event) -> io::Result<()> {
-        let there = self.last == Shown::SubAgents;
+        let there = self.last == LastShown::SubAgents;
         let lines = self.below.event(event, &self.running, there, self.style);
         self.show_below(&lines)
     }
@@ -151,7 +151,7 @@ impl Live {
     }
 
     /// Shows what was loaded, before the first model call.
-    fn tell_loaded(&mut self) -> io::Result<()> {
+    fn show_loaded(&mut self) -> io::Result<()> {
         match self.loaded.take().and_then(|loaded| loaded.line()) {
             Some(line) => self.screen.note(&line),
             None => Ok(()),
@@ -164,7 +164,7 @@ impl Live {
     }
 
     fn discarded(&mut self, path: &[String], reason: &str, retry_after_ms: u64) -> io::Result<()> {
-        let what = if self.reason == reason { "that failed again" } else { &first_line(reason, REASON) };
+        let what = if self.reason == reason { "that failed again" } else { &first_line(reason, MAX_REASON_CHARS) };
         let pause = Duration::from_millis(retry_after_ms);
         let pause = if retry_after_ms < 100 { "at once".to_owned() } else { format!("in {}", duration::show(pause)) };
         let notice = match what.strip_suffix('?') {
@@ -196,10 +196,10 @@ impl Renderer for Live {
         }
         match &event.kind {
             EventKind::ModelStarted { .. } if depth == 0 => {
-                if self.last == Shown::Text {
-                    self.last = Shown::Answer;
+                if self.last == LastShown::Text {
+                    self.last = LastShown::Answer;
                 }
-                self.tell_loaded()?;
+                self.show_loaded()?;
                 self.waiting("waiting for the model")
             }
             EventKind::ModelFinished { .. } => {
@@ -233,7 +233,7 @@ impl Renderer for Live {
                 if lines.is_empty() {
                     return Ok(());
                 }
-                self.turn_to(Shown::Todos)?;
+                self.switch_to(LastShown::Todos)?;
                 lines.iter().try_for_each(|line| self.screen.line(line))
             }
             EventKind::Lagged { dropped } => {
@@ -244,18 +244,18 @@ impl Renderer for Live {
             // The outcome of the run includes this message.
             EventKind::Middleware(MiddlewareEvent::Hook { .. }) if hook_end(event).is_some() => Ok(()),
             EventKind::Middleware(MiddlewareEvent::Hook { message, .. }) => {
-                self.screen.note(&first_line(message, WARNING))
+                self.screen.note(&first_line(message, MAX_WARNING_CHARS))
             }
             EventKind::Middleware(MiddlewareEvent::CommandOutput { command, text }) => {
                 let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
                 self.show_running(Some(&format!("{command}: {last}")))
             }
             EventKind::Middleware(MiddlewareEvent::CommandEnded { command, end }) => {
-                self.screen.note(&first_line(&format!("{command} has ended: {end}"), WARNING))
+                self.screen.note(&first_line(&format!("{command} has ended: {end}"), MAX_WARNING_CHARS))
             }
             EventKind::Middleware(done) => {
                 if let Some(notice) = notice(done) {
-                    return self.screen.note(&first_line(&notice, WARNING));
+                    return self.screen.note(&first_line(&notice, MAX_WARNING_CHARS));
                 }
                 let problems = match (&event.kind, &mut self.loaded) {
                     (_, Some(loaded)) => loaded.take(event).unwrap_or_default(),
@@ -265,7 +265,7 @@ impl Renderer for Live {
                     }
                     _ => Vec::new(),
                 };
-                problems.iter().try_for_each(|problem| self.screen.note(&first_line(problem, WARNING)))
+                problems.iter().try_for_each(|problem| self.screen.note(&first_line(problem, MAX_WARNING_CHARS)))
             }
             _ => Ok(()),
         }
@@ -281,15 +281,15 @@ impl Renderer for Live {
 
     fn end(&mut self, ending: &Ending) -> io::Result<()> {
         self.screen.break_line()?;
-        if self.last != Shown::Nothing {
+        if self.last != LastShown::Nothing {
             self.screen.line("")?;
         }
         // If nothing has happened, the error is printed alone.
-        if ending.result.is_err() && self.last == Shown::Nothing && ending.tally == Tally::default() {
+        if ending.result.is_err() && self.last == LastShown::Nothing && ending.tally == Tally::default() {
             return Ok(());
         }
         // A resumed run may have had its answer before this process showed anything.
-        let shown = self.last == Shown::Text;
+        let shown = self.last == LastShown::Text;
         let untold = |outcome: &Outcome| {
             let has_answer =
                 matches!(outcome.stop, FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended);

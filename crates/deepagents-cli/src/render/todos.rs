@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::style::{Style, first_line};
 
 /// Maximum number of characters shown of an item.
-const SHOWN: usize = 100;
+const MAX_ITEM_CHARS: usize = 100;
 
 /// The todo list as last shown.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl TodoView {
         let head = if now.is_empty() { "Todos: none".to_owned() } else { format!("Todos {done}/{}", now.len()) };
         let mut lines = vec![style.bold(&head)];
         lines.extend(changed.into_iter().map(|item| {
-            let content = first_line(&item.content, SHOWN);
+            let content = first_line(&item.content, MAX_ITEM_CHARS);
             match item.status {
                 TodoStatus::Completed => format!("  {} {}", style.green("☑"), style.dim(&content)),
                 TodoStatus::InProgress => format!("  {} {content}", style.yellow("◐")),

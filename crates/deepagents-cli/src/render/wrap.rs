@@ -1,7 +1,7 @@
 //! Wrapping lines to the terminal, so that a continuation cannot look like a new line.
 
 /// Minimum width in columns, whatever the terminal says.
-const NARROWEST: usize = 20;
+const MIN_COLUMNS: usize = 20;
 
 /// The width of lines in columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub(crate) struct Columns(usize);
 impl Columns {
     /// Returns the width of a terminal; unlimited without one.
     pub(crate) fn new(terminal: Option<usize>) -> Self {
-        Self(terminal.map_or(usize::MAX, |columns| columns.max(NARROWEST)))
+        Self(terminal.map_or(usize::MAX, |columns| columns.max(MIN_COLUMNS)))
     }
 
     /// Whether a text fits on one line.
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_stay_whole_where_they_fit_into_a_line() {
+    fn words_are_kept_whole_when_they_fit_on_a_line() {
         let parts = ["one".to_owned(), "two".to_owned(), "a".repeat(22)];
         let joined = |columns| Columns::new(columns).join("- ", "  ┊ ", "  ", &parts);
         assert_eq!(joined(None), [format!("- one  two  {}", "a".repeat(22))]);
@@ -81,7 +81,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_line_is_wider_than_the_terminal_and_nothing_is_left_out(text in ".*", columns in 20_usize..60) {
+        fn wrapped_lines_fit_the_terminal_and_lose_nothing(text in ".*", columns in 20_usize..60) {
             let lines = Columns::new(Some(columns)).wrap("| ", "> ", &text);
             prop_assert!(lines.iter().all(|line| width(line) <= columns), "{:?}", lines);
             let whole: String = lines.iter().filter_map(|line| line.get(2..)).collect();

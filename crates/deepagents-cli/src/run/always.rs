@@ -16,7 +16,7 @@ pub(super) struct Rules {
     thread: Option<RuleScope>,
     project: Option<RuleScope>,
     /// Rules of this process only.
-    here: Vec<RememberedRule>,
+    process_rules: Vec<RememberedRule>,
     /// How commands are run.
     pub(super) commands: Commands,
 }
@@ -46,7 +46,7 @@ impl Rules {
         commands: Commands,
     ) -> Self {
         let thread = thread.map(|id| RuleScope::Thread(id.to_owned()));
-        Self { file, thread, project, here: Vec::new(), commands }
+        Self { file, thread, project, process_rules: Vec::new(), commands }
     }
 
     /// Finds a rule that covers a call.
@@ -54,7 +54,7 @@ impl Rules {
         if self.commands.rule(question).is_none() {
             return Ok(None);
         }
-        if let Some(rule) = self.here.iter().find(|rule| rule.covers(question)) {
+        if let Some(rule) = self.process_rules.iter().find(|rule| rule.covers(question)) {
             return Ok(Some(rule.clone()));
         }
         let scopes: Vec<RuleScope> = self.thread.iter().chain(&self.project).cloned().collect();
@@ -73,7 +73,7 @@ impl Rules {
         match (&self.file, scope) {
             (Some(file), Some(scope)) => file.add(scope, &rule).map_err(io::Error::other),
             _ => {
-                self.here.push(rule);
+                self.process_rules.push(rule);
                 Ok(())
             }
         }

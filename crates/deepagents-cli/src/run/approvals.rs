@@ -31,7 +31,7 @@ pub(super) enum Approver {
 pub(super) struct Policy {
     pub(super) mode: Approve,
     /// How the mode was given, as an option.
-    pub(super) said: &'static str,
+    pub(super) mode_source: &'static str,
     pub(super) reviewer: Reviewer,
     pub(super) rules: Rules,
     /// The agent that asks the questions.
@@ -53,7 +53,7 @@ pub(super) enum Reviewer {
 
 /// Describes how a mode was given: as an option of `run`, as an option of the screens, where without a terminal nobody
 /// can be asked, or, if `is_kept`, as noted in the thread.
-pub(super) fn said(mode: Approve, screens: Option<ScreenMode>, is_kept: bool) -> &'static str {
+pub(super) fn mode_source(mode: Approve, screens: Option<ScreenMode>, is_kept: bool) -> &'static str {
     match (screens, mode) {
         (None, _) if is_kept => "the mode that the thread was left in",
         (Some(ScreenMode::Plan), _) => "--approve plan",
@@ -70,7 +70,7 @@ impl Approver {
     pub(super) fn for_script(agent: &DeepAgent) -> Self {
         Self::Policy(Box::new(Policy {
             mode: Approve::Auto,
-            said: "--approve auto",
+            mode_source: "--approve auto",
             reviewer: Reviewer::Nobody,
             rules: Rules::default(),
             agent: agent.clone(),
@@ -155,8 +155,8 @@ impl Policy {
     /// Returns the decision of a stored rule or the mode on a call, if there is one.
     fn known(&self, question: &ActionRequest) -> io::Result<Option<DecisionRecord>> {
         if self.mode == Approve::Deny {
-            let why = format!("nothing may be changed or run here ({})", self.said);
-            return Ok(Some(refused(&why, rule(self.said))));
+            let why = format!("nothing may be changed or run here ({})", self.mode_source);
+            return Ok(Some(refused(&why, rule(self.mode_source))));
         }
         if let Some(rule) = self.rules.find(question)? {
             let author = DecisionAuthor::RememberedRule { text: rule.to_string() };
@@ -164,8 +164,8 @@ impl Policy {
         }
         Ok(match self.mode {
             Approve::AllowList => {
-                let why = format!("only what was always allowed is done here ({}), and this was not", self.said);
-                Some(refused(&why, rule(self.said)))
+                let why = format!("only what was always allowed is done here ({}), and this was not", self.mode_source);
+                Some(refused(&why, rule(self.mode_source)))
             }
             // Only questions that the mode of an earlier run caused: those of a call, a rule or a sub-agent are asked
             // in every mode.

@@ -5,8 +5,8 @@ use deepagents::middleware::background::{KnownTask, KnownTasks};
 use deepagents::{DeepAgent, Message, Outcome, RunInput};
 use futures_util::future::{join_all, select_all};
 
-use super::Limits;
-use super::interrupt::PATIENCE;
+use super::RunContext;
+use super::interrupt::STOP_TIMEOUT;
 use crate::output;
 use crate::render::style::count;
 
@@ -52,13 +52,13 @@ pub(super) fn after(outcome: &Outcome) -> Option<RunInput> {
 }
 
 /// Whether any task has not ended.
-pub(super) async fn are_left(agent: &DeepAgent, outcome: &Outcome) -> bool {
+pub(super) async fn any_unfinished(agent: &DeepAgent, outcome: &Outcome) -> bool {
     let Some(thread) = &outcome.thread else { return false };
     known(agent, thread).await.iter().any(|(_, task)| task.status.is_claimable())
 }
 
 /// Suspends the tasks still in progress, so that anybody can resume them, and lists them.
-pub(super) async fn leave(agent: &DeepAgent, limits: &Limits) {
+pub(super) async fn suspend_tasks(agent: &DeepAgent, limits: &RunContext) {
     let Some(thread) = &limits.thread else { return };
     let mut tasks: Vec<_> = known(agent, thread).await.into_iter().map(|(_, task)| task).collect();
     tasks.retain(|task| task.status.is_claimable());
@@ -66,7 +66,7 @@ pub(super) async fn leave(agent: &DeepAgent, limits: &Limits) {
         return;
     }
     let handles: Vec<_> = tasks.iter().filter_map(BackgroundTask::handle).collect();
-    join_all(handles.iter().map(|handle| handle.suspend_within(PATIENCE))).await;
+    join_all(handles.iter().map(|handle| handle.suspend_within(STOP_TIMEOUT))).await;
     let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
     let (left, ids) = (count(ids.len() as u64, "background task"), ids.join(", "));
     let command = limits.again.command(&format!("deepagents run --resume {thread}"));

@@ -7,7 +7,7 @@ use deepagents::recording::Replay;
 use deepagents::{DeepAgent, RunInput};
 
 use super::approvals::{Approver, Decisions};
-use super::exit_status::Limits;
+use super::exit_status::RunContext;
 use super::recording::{Played, Recording};
 use super::stream::Stream;
 use super::{background, interrupt, live};
@@ -21,7 +21,7 @@ pub(super) fn stream_turns(runtime: RunThread, turns: &Stream<'_>) -> Result<Exi
     let exit = runtime.block_on(async {
         let signals = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
         let exit = turns.serve(signals, &mut JsonLines).await;
-        background::leave(turns.agent, turns.limits).await;
+        background::suspend_tasks(turns.agent, turns.limits).await;
         end_sessions(turns.limits).await;
         if let Some(lost) = turns.limits.tracing.finish().await {
             output::remark(&format!("tracing: {lost}"));
@@ -35,7 +35,7 @@ pub(super) fn stream_turns(runtime: RunThread, turns: &Stream<'_>) -> Result<Exi
 /// Runs an agent with a scripted model: nothing is saved and nothing is asked.
 pub(crate) fn play(agent: &DeepAgent, task: String, renderer: &mut dyn Renderer) -> Result<Exit> {
     let runtime = RunThread::start()?;
-    drive(runtime, agent, RunInput::new(task), &Limits::default(), &mut Approver::for_script(agent), renderer)
+    drive(runtime, agent, RunInput::new(task), &RunContext::default(), &mut Approver::for_script(agent), renderer)
 }
 
 /// Replays a recorded run and the decisions made in it.
@@ -48,14 +48,14 @@ pub(crate) fn replay(
     turns: Option<u32>,
     renderer: &mut dyn Renderer,
 ) -> Result<Exit> {
-    let limits = Limits { turns, recording: Recording::Replay(replay.clone()), ..Limits::default() };
+    let limits = RunContext { turns, recording: Recording::Replay(replay.clone()), ..RunContext::default() };
     let mut renderer = Played { replay, renderer };
     drive(runtime, agent, input, &limits, &mut Approver::Recorded(answers.into()), &mut renderer)
 }
 
 /// Runs the hooks for the end of the sessions: the thread's, or the run's if nothing is saved. A signal stops them,
 /// even if signals were not to stop the run.
-async fn end_sessions(limits: &Limits) {
+async fn end_sessions(limits: &RunContext) {
     let Some(hooks) = &limits.hooks else { return };
     // Install the handlers before the first hook runs, so that no signal is missed.
     let signals = interrupt::catch();
@@ -82,14 +82,14 @@ pub(super) fn drive(
     runtime: RunThread,
     agent: &DeepAgent,
     input: RunInput,
-    limits: &Limits,
+    limits: &RunContext,
     approver: &mut Approver,
     renderer: &mut dyn Renderer,
 ) -> Result<Exit> {
     let ending = runtime.block_on(async {
         let signals = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
         let ending = live::follow(agent, input, limits, signals, approver, renderer).await;
-        background::leave(agent, limits).await;
+        background::suspend_tasks(agent, limits).await;
         if let Some(servers) = &limits.servers {
             servers.close().await;
         }

@@ -19,13 +19,13 @@ use crate::tracing::Tracing;
 use crate::{duration, money};
 
 /// Options of a run that continues after another one ended.
-const NEXT: &str = "--continue \"Go on\"";
+const CONTINUE_WITH_MESSAGE: &str = "--continue \"Go on\"";
 /// Options of a run that resumes another one's unfinished work.
-pub(super) const REST: &str = "--continue";
+pub(super) const CONTINUE: &str = "--continue";
 
 /// The limits of a run, and what its error messages refer to.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Limits {
+pub(crate) struct RunContext {
     /// Calls of models.
     pub(crate) turns: Option<u32>,
     /// Tokens of prompts and answers.
@@ -56,7 +56,7 @@ pub(crate) struct Limits {
     pub(crate) hooks: Option<HookRunner>,
 }
 
-impl Limits {
+impl RunContext {
     /// Returns the budget, except for time.
     pub(super) fn budget(&self) -> Budget {
         let mut budget = Budget::default();
@@ -83,25 +83,27 @@ impl Limits {
 }
 
 /// Returns the exit code, and a message unless everything is done.
-pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<String>) {
+pub(super) fn from_ending(ending: &Ending, limits: &RunContext) -> (Exit, Option<String>) {
     let outcome = match &ending.result {
         Ok(outcome) => outcome,
-        Err(error) if ending.interrupted && matches!(*error.error, Error::Left) => return left(ending, limits),
+        Err(error) if ending.interrupted && matches!(*error.error, Error::Left) => {
+            return stopped_message(ending, limits);
+        }
         Err(error) => return (Exit::Failed, Some(failure(&error.error, limits))),
     };
     if ending.left {
-        // `background::leave` lists them.
+        // `background::suspend_tasks` lists them.
         let words = "interrupted before its background tasks were finished".to_owned();
         return (Exit::Interrupted, Some(words));
     }
-    let so_far = so_far(&ending.tally);
+    let so_far = progress_so_far(&ending.tally);
     let (exit, words) = match &outcome.stop {
         FinishReason::Ended if ending.is_cut_short(outcome) => {
             let nobody = || "the run was stopped before it gave an answer".to_owned();
             (Exit::Failed, ending.ended_by.clone().unwrap_or_else(nobody))
         }
         FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended => {
-            let missing = unmet(outcome).or_else(|| unshaped(outcome, limits));
+            let missing = unmet_goal_message(outcome).or_else(|| unshaped(outcome, limits));
             return missing.map_or((Exit::Done, None), |words| (Exit::Failed, Some(words)));
         }
         FinishReason::StepLimit => {
@@ -124,14 +126,16 @@ pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<Str
         FinishReason::Refused => (Exit::Failed, "the model or its provider declined the task".to_owned()),
         FinishReason::BrokenOff => (Exit::Failed, "the last answer ended early; the task may be unfinished".to_owned()),
         FinishReason::Interrupted => waiting(ending, outcome.action_requests().len(), limits),
-        FinishReason::Cancelled => (Exit::Interrupted, then(format!("interrupted {so_far}"), NEXT, limits)),
+        FinishReason::Cancelled => {
+            (Exit::Interrupted, with_next_step(format!("interrupted {so_far}"), CONTINUE_WITH_MESSAGE, limits))
+        }
         FinishReason::Suspended if ending.interrupted => match outcome.action_requests().len() {
-            0 => return left(ending, limits),
+            0 => return stopped_message(ending, limits),
             open => waiting(ending, open, limits),
         },
         FinishReason::Deadline => {
             let limit = limits.time.map(|time| format!(" of {}", duration::show(time))).unwrap_or_default();
-            (Exit::TimeUp, raise(format!("the time limit{limit} was reached {so_far}"), "--timeout", limits))
+            (Exit::TimeUp, with_raise_hint(format!("the time limit{limit} was reached {so_far}"), "--timeout", limits))
         }
         other => (Exit::Failed, format!("the run ended early: {}", other.reason())),
     };
@@ -139,12 +143,12 @@ pub(super) fn from_ending(ending: &Ending, limits: &Limits) -> (Exit, Option<Str
 }
 
 /// Returns the message about a run that was stopped and can be resumed.
-fn left(ending: &Ending, limits: &Limits) -> (Exit, Option<String>) {
-    (Exit::Interrupted, Some(then(format!("stopped {}", so_far(&ending.tally)), REST, limits)))
+fn stopped_message(ending: &Ending, limits: &RunContext) -> (Exit, Option<String>) {
+    (Exit::Interrupted, Some(with_next_step(format!("stopped {}", progress_so_far(&ending.tally)), CONTINUE, limits)))
 }
 
 /// Returns the message about a run whose goal is not met.
-fn unmet(outcome: &Outcome) -> Option<String> {
+fn unmet_goal_message(outcome: &Outcome) -> Option<String> {
     let progress = outcome.state.get::<RubricState>()?;
     let (missing, explained) = match &progress.last {
         Some(last) => {
@@ -170,13 +174,14 @@ fn unmet(outcome: &Outcome) -> Option<String> {
 
 /// Returns the message about an answer without the required structure, which came from an earlier run that did not
 /// require it.
-fn unshaped(outcome: &Outcome, limits: &Limits) -> Option<String> {
+fn unshaped(outcome: &Outcome, limits: &RunContext) -> Option<String> {
     let words = "the answer does not have the form that --json-schema asks for".to_owned();
-    (limits.has_shape && outcome.structured_json().is_none()).then(|| then(words, NEXT, limits))
+    (limits.has_shape && outcome.structured_json().is_none())
+        .then(|| with_next_step(words, CONTINUE_WITH_MESSAGE, limits))
 }
 
 /// Returns the message about a run that has exhausted its budget.
-fn budget(kind: BudgetKind, so_far: &BudgetUsage, limits: &Limits) -> String {
+fn budget(kind: BudgetKind, so_far: &BudgetUsage, limits: &RunContext) -> String {
     match (kind, limits.tokens, limits.cost) {
         (BudgetKind::Tokens, Some(most), _) => {
             let taken = format!(" with {} spent", grouped(so_far.usage.total()));
@@ -194,26 +199,26 @@ fn budget(kind: BudgetKind, so_far: &BudgetUsage, limits: &Limits) -> String {
                 count(so_far.usage.total(), "token"),
                 count(so_far.tool_calls, "tool call"),
             );
-            then(words, NEXT, limits)
+            with_next_step(words, CONTINUE_WITH_MESSAGE, limits)
         }
     }
 }
 
 /// Returns the message about a limit set by an option.
-fn spent(limit: &str, taken: &str, option: &str, limits: &Limits) -> String {
-    raise(format!("stopped at its limit of {limit}{taken}; the task may be unfinished"), option, limits)
+fn spent(limit: &str, taken: &str, option: &str, limits: &RunContext) -> String {
+    with_raise_hint(format!("stopped at its limit of {limit}{taken}; the task may be unfinished"), option, limits)
 }
 
 /// Adds how to continue after a limit set by an option.
-fn raise(words: String, option: &str, limits: &Limits) -> String {
+fn with_raise_hint(words: String, option: &str, limits: &RunContext) -> String {
     match &limits.thread {
-        Some(_) => format!("{}, or raise it with {option}", then(words, NEXT, limits)),
+        Some(_) => format!("{}, or raise it with {option}", with_next_step(words, CONTINUE_WITH_MESSAGE, limits)),
         None => format!("{words}. Raise it with {option}"),
     }
 }
 
 /// Adds how to continue, if the conversation is saved.
-pub(super) fn then(words: String, how: &str, limits: &Limits) -> String {
+pub(super) fn with_next_step(words: String, how: &str, limits: &RunContext) -> String {
     if limits.thread.is_none() {
         return words;
     }
@@ -222,7 +227,7 @@ pub(super) fn then(words: String, how: &str, limits: &Limits) -> String {
 }
 
 /// Returns the message about a run with nobody left to decide.
-fn waiting(ending: &Ending, calls: usize, limits: &Limits) -> (Exit, String) {
+fn waiting(ending: &Ending, calls: usize, limits: &RunContext) -> (Exit, String) {
     let calls = count(calls as u64, "call");
     let kept = match &limits.thread {
         Some(thread) => format!("go on with `{}`", limits.again.asking(thread)),
@@ -235,7 +240,7 @@ fn waiting(ending: &Ending, calls: usize, limits: &Limits) -> (Exit, String) {
 }
 
 /// Describes how far the run came.
-fn so_far(tally: &Tally) -> String {
+fn progress_so_far(tally: &Tally) -> String {
     let answers = count(tally.answers, "answer");
     let tools = count(tally.tools_done, "tool call");
     let stays = if tally.tools_done > 0 { "; changes to files remain" } else { "" };

@@ -3,15 +3,15 @@
 use deepagents::core::journal::JournalError;
 use deepagents::{Error, ModelError};
 
-use super::exit_status::{Limits, REST, then};
+use super::exit_status::{CONTINUE, RunContext, with_next_step};
 use crate::render::style::first_line;
 use crate::{cloud, duration, model_choice};
 
 /// Maximum number of characters shown of a provider's error.
-const SHOWN: usize = 600;
+const MAX_ERROR_CHARS: usize = 600;
 
 /// Returns the message about a failed run, with how to resume it if that may help.
-pub(super) fn failure(error: &Error, limits: &Limits) -> String {
+pub(super) fn failure(error: &Error, limits: &RunContext) -> String {
     let Some(model) = error.as_model() else { return other_failure(error) };
     let words = model_failure(model, limits.key_variable);
     let passes = matches!(
@@ -24,7 +24,7 @@ pub(super) fn failure(error: &Error, limits: &Limits) -> String {
     );
     let mistaken = matches!(model, ModelError::Invalid(info) if matches!(info.status, Some(404 | 405 | 501)));
     // After any other error, resuming would fail the same way.
-    if passes || mistaken { then(words, REST, limits) } else { words }
+    if passes || mistaken { with_next_step(words, CONTINUE, limits) } else { words }
 }
 
 /// Returns the message about any other failure.
@@ -68,7 +68,7 @@ fn about_key(variable: &'static str, status: Option<u16>) -> String {
     let set = cloud::set_variable(variable, &model_choice::env);
     let variable = set.unwrap_or(variable);
     match status {
-        _ if set.is_none() => format!("set the key in {variable}{}", cloud::or_else(variable)),
+        _ if set.is_none() => format!("set the key in {variable}{}", cloud::alternatives_text(variable)),
         Some(402 | 429) => format!("check the account of the key in {variable}"),
         Some(403) => format!("check the permissions of the key in {variable}"),
         _ => format!("check the key in {variable}"),
@@ -77,5 +77,5 @@ fn about_key(variable: &'static str, status: Option<u16>) -> String {
 
 /// Shortens a provider's message to one line that fits a terminal.
 fn one_line(text: &str) -> String {
-    first_line(&text.split_whitespace().collect::<Vec<_>>().join(" "), SHOWN)
+    first_line(&text.split_whitespace().collect::<Vec<_>>().join(" "), MAX_ERROR_CHARS)
 }

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_read_as_the_field_wants_it() {
+    fn an_input_line_is_parsed_by_field_type() {
         let read = |kind: FieldKind, line: &str| value(&field(kind, true), line);
         assert_eq!(read(FieldKind::Text { default: None }, " Ada "), Ok(Some(json!("Ada"))));
         assert_eq!(read(FieldKind::Number { integer: true, default: None }, "3"), Ok(Some(json!(3))));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_line_is_the_default_or_leaves_the_field_out_where_it_may_be() {
+    fn an_empty_line_gives_the_default_or_omits_an_optional_field() {
         let text = |default: Option<&str>| FieldKind::Text { default: default.map(str::to_owned) };
         assert_eq!(value(&field(text(Some("x")), true), ""), Ok(Some(json!("x"))));
         assert_eq!(value(&field(text(None), false), " "), Ok(None));

@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::stopping::{EndSignal, EndSignals, Hangup};
 
 /// How long a run may take to reach a step from which it can be resumed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How to stop a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl HowToStop {
         match self {
             Self::Leave if is_kept => {
                 let run = run.clone();
-                tokio::spawn(async move { run.suspend_within(PATIENCE).await });
+                tokio::spawn(async move { run.suspend_within(STOP_TIMEOUT).await });
             }
             _ => run.cancel(),
         }

@@ -13,12 +13,12 @@ use futures_util::{FutureExt, Stream, StreamExt};
 use super::approvals::{Approver, Decisions};
 use super::interrupt::{HowToStop, Signals, Suspended};
 use super::recording::Recording;
-use super::{Limits, background, interrupt};
+use super::{RunContext, background, interrupt};
 use crate::render::{Ending, Renderer, Tally, hook_end};
 
 /// Minimum time between two wake-ups of the thread that shows events: too short to notice, and long enough that a run
 /// of many quick calls does not wake it for each event.
-const FRAME: Duration = Duration::from_millis(5);
+const MIN_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Runs the agent and shows its events. When it is interrupted, obtains the decisions and resumes it. An error means
 /// that the events could not be shown; the run has been stopped then.
@@ -27,7 +27,7 @@ const FRAME: Duration = Duration::from_millis(5);
 pub(super) async fn follow(
     agent: &DeepAgent,
     input: RunInput,
-    limits: &Limits,
+    limits: &RunContext,
     signals: Signals,
     approver: &mut Approver,
     renderer: &mut dyn Renderer,
@@ -106,7 +106,7 @@ pub(super) async fn follow(
                 Wait::Next(next) => *next,
                 Wait::Nothing => break result,
                 Wait::Ended => {
-                    left = background::are_left(agent, outcome).await;
+                    left = background::any_unfinished(agent, outcome).await;
                     break result;
                 }
             }
@@ -161,7 +161,7 @@ impl Wait {
 }
 
 /// Completes when the time limit is reached, of which `elapsed` has passed.
-pub(super) async fn out_of_time(limits: &Limits, elapsed: Duration) {
+pub(super) async fn out_of_time(limits: &RunContext, elapsed: Duration) {
     match limits.time {
         Some(time) => tokio::time::sleep(time.saturating_sub(elapsed)).await,
         None => std::future::pending().await,
@@ -173,7 +173,7 @@ async fn next(events: &mut (impl Stream<Item = Event> + Unpin), frame: &mut Inst
     if let Some(event) = events.next().now_or_never() {
         return event;
     }
-    if let Some(rest) = FRAME.checked_sub(frame.elapsed()) {
+    if let Some(rest) = MIN_INTERVAL.checked_sub(frame.elapsed()) {
         tokio::time::sleep(rest).await;
     }
     let event = events.next().await;

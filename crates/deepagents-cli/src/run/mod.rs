@@ -47,10 +47,10 @@ pub(crate) use approvals::Decisions;
 use approvals::{Approver, Policy, Reviewer};
 use drive::{drive, stream_turns};
 pub(crate) use drive::{play, replay};
-pub(crate) use exit_status::Limits;
+pub(crate) use exit_status::RunContext;
 pub(crate) use failure::{model_failure, other_failure};
 use given::{answer_format, task};
-pub(crate) use interrupt::PATIENCE;
+pub(crate) use interrupt::STOP_TIMEOUT;
 use piped::Piped;
 pub(crate) use process::{ThisProcess, is_gone};
 use prompt::Person;
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let is_person_there = !reads_stdin && io::stdin().is_terminal() && io::stderr().is_terminal();
     let mode = session::mode(args, found.as_ref(), is_person_there)?;
     let is_kept = args.approve.is_none() && found.as_ref().is_some_and(Found::has_mode);
-    let said = approvals::said(mode, args.screens, is_kept);
+    let mode_source = approvals::mode_source(mode, args.screens, is_kept);
     if mode == Approve::Ask && matches!(task, Task::OnStdin) {
         let words = "with --approve ask, stdin is for your answers: give the task on the command line";
         bail!(WrongUsage(words.to_owned()));
@@ -126,7 +126,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if let Some(servers) = &servers {
         runtime.block_on(servers.ask_again(options.directory(), undecided))?;
     }
-    let definitions = outside.beside(brought.files.clone());
+    let definitions = outside.add_to(brought.files.clone());
     let mut builder = shape.builder(model).backend(workspace).definitions_from(definitions.clone());
     if let Some(servers) = &servers {
         builder = builder.mcp(&servers.all);
@@ -189,7 +189,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     slash::check_skill(skill, &skills)?;
     let recording = runtime.block_on(async {
         let Some(file) = &args.record else { return Ok(Recording::None) };
-        shape.carried = shape.sources.carry(&*definitions).await?;
+        shape.carried = shape.sources.read_contents(&*definitions).await?;
         Recording::record(file, serde_json::to_value(&shape)?).await
     })?;
     if choice.reason != model_choice::Reason::Named && !args.quiet {
@@ -214,7 +214,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         () if args.json => again.json(),
         () => again,
     };
-    let limits = Limits {
+    let limits = RunContext {
         turns: args.max_turns,
         tokens: args.max_tokens,
         cost: args.max_cost,
@@ -235,7 +235,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
             bail!("the turns of a conversation are saved in a thread");
         };
         let typing = (typing, skills);
-        let turns = Stream { agent: &agent, journal, thread, limits: &limits, approve: mode, said, typing };
+        let turns = Stream { agent: &agent, journal, thread, limits: &limits, approve: mode, mode_source, typing };
         return stream_turns(runtime, &turns);
     }
     let reviewer = match mode {
@@ -249,7 +249,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let rules = Rules::new(permissions::store(), session.kept.as_deref(), project, commands);
     let mut approver = Approver::Policy(Box::new(Policy {
         mode,
-        said,
+        mode_source,
         reviewer,
         rules,
         agent: agent.clone(),

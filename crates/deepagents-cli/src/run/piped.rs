@@ -14,11 +14,11 @@ use crate::output;
 
 /// How long to wait for the first bytes without --stdin: many programs start others with a stdin that they neither use
 /// nor close, and wait for them to end.
-const PATIENCE: Duration = Duration::from_millis(100);
+const FIRST_BYTE_TIMEOUT: Duration = Duration::from_millis(100);
 /// Maximum size in bytes: more than models can read.
-const MOST: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 /// Polling interval for a non-blocking stdin without data.
-const PAUSE: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Stdin, read while the run is prepared.
 pub(super) struct Piped {
@@ -43,7 +43,7 @@ impl Piped {
                     Ok(length) => Ok(buffer.get(..length).unwrap_or_default().to_vec()),
                     Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                        thread::sleep(PAUSE);
+                        thread::sleep(POLL_INTERVAL);
                         continue;
                     }
                     Err(error) => Err(error),
@@ -62,26 +62,26 @@ impl Piped {
     pub(super) fn below(self, task: String, has_to: bool) -> Result<String> {
         let first = match has_to {
             true => self.pieces.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            false => self.pieces.recv_timeout(PATIENCE.saturating_sub(self.began.elapsed())),
+            false => self.pieces.recv_timeout(FIRST_BYTE_TIMEOUT.saturating_sub(self.began.elapsed())),
         };
         let mut bytes = match first {
             Ok(first) => first.map_err(unreadable)?,
             Err(RecvTimeoutError::Disconnected) => return Ok(task),
             Err(RecvTimeoutError::Timeout) => {
-                self.tell_what_is_late();
+                self.report_late_text();
                 return Ok(task);
             }
         };
         for piece in self.pieces {
             bytes.append(&mut piece.map_err(unreadable)?);
-            if bytes.len() > MOST {
+            if bytes.len() > MAX_BYTES {
                 break;
             }
         }
-        if bytes.len() > MOST {
+        if bytes.len() > MAX_BYTES {
             bail!(
                 "stdin has more than {} MiB: write it to a file in the directory, and name the file in the task",
-                MOST >> 20
+                MAX_BYTES >> 20
             );
         }
         let text = String::from_utf8(bytes).map_err(|_| {
@@ -91,7 +91,7 @@ impl Piped {
     }
 
     /// Reports text that arrives once the run has begun.
-    fn tell_what_is_late(self) {
+    fn report_late_text(self) {
         thread::spawn(move || {
             if let Ok(Ok(_)) = self.pieces.recv() {
                 output::remark("stdin was empty when the run began, and is not read; use --stdin to wait for it");

@@ -19,7 +19,7 @@ struct Process {
     #[serde(default)]
     start: Option<u64>,
     #[serde(flatten)]
-    place: Place,
+    place: ProcessScope,
 }
 
 impl Process {
@@ -45,7 +45,7 @@ fn stat(id: &str) -> Option<(char, u64)> {
 /// The scope of a process ID: machines may share a name, and containers on one machine number their processes
 /// separately.
 #[derive(Debug, PartialEq, Deserialize, Serialize)]
-struct Place {
+struct ProcessScope {
     host: String,
     /// The boot ID of the machine; `None` if unavailable.
     boot: Option<String>,
@@ -53,11 +53,11 @@ struct Place {
     namespace: Option<String>,
 }
 
-impl Place {
+impl ProcessScope {
     /// Returns the scope of this process.
-    fn here() -> &'static Self {
-        static HERE: OnceLock<Place> = OnceLock::new();
-        HERE.get_or_init(|| {
+    fn current() -> &'static Self {
+        static CURRENT: OnceLock<ProcessScope> = OnceLock::new();
+        CURRENT.get_or_init(|| {
             let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
             let namespace = std::fs::read_link("/proc/self/ns/pid");
             Self {
@@ -74,7 +74,7 @@ pub(crate) struct ThisProcess;
 
 impl ProcessIdentity for ThisProcess {
     fn metadata(&self) -> Map<String, Value> {
-        let Place { host, boot, namespace } = Place::here();
+        let ProcessScope { host, boot, namespace } = ProcessScope::current();
         static START: OnceLock<Option<u64>> = OnceLock::new();
         let start = START.get_or_init(|| stat("self").map(|(_, start)| start));
         let process =
@@ -86,7 +86,7 @@ impl ProcessIdentity for ThisProcess {
     /// Whether it was a process of this machine and has ended.
     fn is_gone(&self, thread: &ThreadInfo) -> bool {
         let process = thread.metadata.get(PROCESS).and_then(|noted| Process::deserialize(noted).ok());
-        let here = process.filter(|process| process.place == *Place::here());
+        let here = process.filter(|process| process.place == *ProcessScope::current());
         here.is_some_and(|process| process.is_gone())
     }
 }
@@ -102,11 +102,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_that_is_given_again_is_another_process() {
+    fn a_reused_process_id_is_a_different_process() {
         let (state, start) = stat("self").unwrap();
         assert!(matches!(state, 'R' | 'S') && start > 0);
         let id = i32::try_from(std::process::id()).unwrap();
-        let place = || Place { host: String::new(), boot: None, namespace: None };
+        let place = || ProcessScope { host: String::new(), boot: None, namespace: None };
         let is_gone = |start| Process { id, start, place: place() }.is_gone();
         assert_eq!((is_gone(Some(start)), is_gone(None), is_gone(Some(start + 1))), (false, false, true));
     }

@@ -8,7 +8,7 @@ use deepagents::{ActionRequest, AnswerForm, Decision, DecisionKind, DeepAgent, F
 use serde_json::{Map, Value};
 
 use super::always::Commands;
-use super::question::Shown;
+use super::question::PagedCall;
 use super::stdin::Lines;
 use crate::output;
 use crate::render::{Columns, escaped};
@@ -39,7 +39,7 @@ pub(super) enum Lasting {
 
 /// The meaning of an input line.
 #[derive(Debug, PartialEq)]
-enum Said {
+enum Reply {
     Decision(Decision),
     Always,
     /// Show the rest of the call.
@@ -83,7 +83,7 @@ impl Person {
         agent: &DeepAgent,
     ) -> io::Result<Option<Answer>> {
         let columns = Columns::new(output::stderr_columns());
-        let mut shown = Shown::new(question, columns);
+        let mut shown = PagedCall::new(question, columns);
         let rule = commands.rule(question);
         let keys = keys(question, rule.is_some());
         let mut next = Next::show(shown.first());
@@ -93,33 +93,33 @@ impl Person {
             let Some(line) = self.line(&std::mem::take(&mut next), more.unwrap_or(&keys)).await? else {
                 return Ok(None);
             };
-            match understand(&format!("{begun}{line}"), question) {
-                Said::Show => next = Next::show(shown.rest()),
-                Said::Decision(Decision::Approve) | Said::Always if !shown.is_whole() => {
+            match parse_reply(&format!("{begun}{line}"), question) {
+                Reply::Show => next = Next::show(shown.remaining_lines()),
+                Reply::Decision(Decision::Approve) | Reply::Always if !shown.is_fully_shown() => {
                     next = Next::problem("part of the call has not been shown: s shows the rest");
                 }
-                Said::Decision(decision) => match agent.check_decision(question, &decision) {
+                Reply::Decision(decision) => match agent.check_decision(question, &decision) {
                     Ok(()) => return Ok(Some(Answer::Once(decision))),
                     Err(error) => next = Next::problem(error.to_string()),
                 },
-                Said::Always => match (agent.check_decision(question, &Decision::Approve), &rule) {
+                Reply::Always => match (agent.check_decision(question, &Decision::Approve), &rule) {
                     (Ok(()), Some(rule)) => return self.remember(rule.clone(), columns).await,
                     (Ok(()), None) => {
                         next = Next::problem("a command may depend on earlier ones in its shell: say yes to each one");
                     }
                     (Err(error), _) => next = Next::problem(error.to_string()),
                 },
-                Said::FillIn => {
+                Reply::FillIn => {
                     let message = self.fill_in(question, columns).await?;
                     return Ok(message.map(|message| Answer::Once(Decision::Respond { message })));
                 }
-                Said::Ask(what) if begun.is_empty() => {
+                Reply::Ask(what) if begun.is_empty() => {
                     begun = format!("{} ", line.trim());
                     more = Some(what);
                     continue;
                 }
-                Said::Ask(_) => {}
-                Said::Unclear(problem) => next = Next::problem(problem),
+                Reply::Ask(_) => {}
+                Reply::Unclear(problem) => next = Next::problem(problem),
             }
             begun.clear();
             more = None;
@@ -188,7 +188,7 @@ fn fields(question: &ActionRequest) -> Option<&[FormField]> {
 
 /// Lists the possible answers.
 fn keys(question: &ActionRequest, may_be_remembered: bool) -> String {
-    if is_for_words(question) {
+    if asks_for_text(question) {
         return "your answer? ".to_owned();
     }
     let may = |kind| question.allowed.contains(&kind);
@@ -202,37 +202,37 @@ fn keys(question: &ActionRequest, may_be_remembered: bool) -> String {
 }
 
 /// Whether the agent asks for an answer, rather than for permission.
-fn is_for_words(question: &ActionRequest) -> bool {
+fn asks_for_text(question: &ActionRequest) -> bool {
     question.tool == "ask_user" && !question.allowed.contains(&DecisionKind::Approve)
 }
 
 /// Interprets the user's line about a call.
-fn understand(line: &str, question: &ActionRequest) -> Said {
+fn parse_reply(line: &str, question: &ActionRequest) -> Reply {
     let line = line.trim();
-    if is_for_words(question) {
+    if asks_for_text(question) {
         return match line {
-            "" => Said::Unclear("say something, such as that you do not know".to_owned()),
-            words => Said::Decision(Decision::Respond { message: words.to_owned() }),
+            "" => Reply::Unclear("say something, such as that you do not know".to_owned()),
+            words => Reply::Decision(Decision::Respond { message: words.to_owned() }),
         };
     }
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim();
     match word.to_lowercase().as_str() {
-        "y" | "yes" if rest.is_empty() => Said::Decision(Decision::Approve),
-        "a" | "always" if rest.is_empty() => Said::Always,
-        "s" | "show" if rest.is_empty() => Said::Show,
-        "n" | "no" => Said::Decision(Decision::Reject { message: (!rest.is_empty()).then(|| rest.to_owned()) }),
-        "e" | "edit" if rest.is_empty() => Said::Ask("arguments, as JSON: "),
+        "y" | "yes" if rest.is_empty() => Reply::Decision(Decision::Approve),
+        "a" | "always" if rest.is_empty() => Reply::Always,
+        "s" | "show" if rest.is_empty() => Reply::Show,
+        "n" | "no" => Reply::Decision(Decision::Reject { message: (!rest.is_empty()).then(|| rest.to_owned()) }),
+        "e" | "edit" if rest.is_empty() => Reply::Ask("arguments, as JSON: "),
         "e" | "edit" => match serde_json::from_str::<Value>(rest) {
             Ok(args) => {
-                Said::Decision(Decision::Edit { edited_action: EditedAction { name: question.tool.clone(), args } })
+                Reply::Decision(Decision::Edit { edited_action: EditedAction { name: question.tool.clone(), args } })
             }
-            Err(error) => Said::Unclear(format!("that is not valid JSON: {error}")),
+            Err(error) => Reply::Unclear(format!("that is not valid JSON: {error}")),
         },
-        "r" | "respond" if rest.is_empty() && fields(question).is_some() => Said::FillIn,
-        "r" | "respond" if rest.is_empty() => Said::Ask("what to tell the agent instead of the result: "),
-        "r" | "respond" => Said::Decision(Decision::Respond { message: rest.to_owned() }),
-        _ => Said::Unclear("answer with y, a, n, e or r; s shows what was not shown".to_owned()),
+        "r" | "respond" if rest.is_empty() && fields(question).is_some() => Reply::FillIn,
+        "r" | "respond" if rest.is_empty() => Reply::Ask("what to tell the agent instead of the result: "),
+        "r" | "respond" => Reply::Decision(Decision::Respond { message: rest.to_owned() }),
+        _ => Reply::Unclear("answer with y, a, n, e or r; s shows what was not shown".to_owned()),
     }
 }
 
@@ -250,32 +250,35 @@ mod tests {
     }
 
     #[test]
-    fn a_question_of_the_agent_is_answered_with_the_line_as_it_is() {
+    fn the_whole_line_answers_a_question_from_the_agent() {
         let asks = ActionRequest::about(&CallId::default(), "ask_user", json!({}), "2026-01-01T00:00:00Z");
         let asks = asks.allowed([DecisionKind::Respond, DecisionKind::Reject]);
-        let words = |text: &str| Said::Decision(Decision::Respond { message: text.to_owned() });
-        assert_eq!((understand(" y ", &asks), understand("no, rather 2", &asks)), (words("y"), words("no, rather 2")));
-        assert!(matches!(understand("  ", &asks), Said::Unclear(_)));
+        let words = |text: &str| Reply::Decision(Decision::Respond { message: text.to_owned() });
+        assert_eq!(
+            (parse_reply(" y ", &asks), parse_reply("no, rather 2", &asks)),
+            (words("y"), words("no, rather 2"))
+        );
+        assert!(matches!(parse_reply("  ", &asks), Reply::Unclear(_)));
         assert_eq!(keys(&asks, true), "your answer? ");
     }
 
     #[test]
-    fn a_letter_or_a_word_decides_and_what_follows_belongs_to_it() {
-        let said = |line| understand(line, &question());
-        assert_eq!(said(" Y "), Said::Decision(Decision::Approve));
-        assert_eq!((said("a"), said("show")), (Said::Always, Said::Show));
-        assert_eq!(said("no"), Said::Decision(Decision::Reject { message: None }));
-        assert_eq!(said("n too long"), Said::Decision(Decision::Reject { message: Some("too long".to_owned()) }));
-        assert_eq!(said("r ok then"), Said::Decision(Decision::Respond { message: "ok then".to_owned() }));
-        assert!(matches!(said("e {\"content\":\"b\"}"), Said::Decision(Decision::Edit { .. })));
-        assert!(matches!(said("e"), Said::Ask(_)) && matches!(said("r"), Said::Ask(_)));
+    fn a_letter_or_a_word_decides_and_the_rest_of_the_line_is_its_text() {
+        let said = |line| parse_reply(line, &question());
+        assert_eq!(said(" Y "), Reply::Decision(Decision::Approve));
+        assert_eq!((said("a"), said("show")), (Reply::Always, Reply::Show));
+        assert_eq!(said("no"), Reply::Decision(Decision::Reject { message: None }));
+        assert_eq!(said("n too long"), Reply::Decision(Decision::Reject { message: Some("too long".to_owned()) }));
+        assert_eq!(said("r ok then"), Reply::Decision(Decision::Respond { message: "ok then".to_owned() }));
+        assert!(matches!(said("e {\"content\":\"b\"}"), Reply::Decision(Decision::Edit { .. })));
+        assert!(matches!(said("e"), Reply::Ask(_)) && matches!(said("r"), Reply::Ask(_)));
         for unclear in ["", "yes please", "always and ever", "maybe", "e {"] {
-            assert!(matches!(said(unclear), Said::Unclear(_)), "{unclear}");
+            assert!(matches!(said(unclear), Reply::Unclear(_)), "{unclear}");
         }
     }
 
     #[test]
-    fn only_what_may_be_decided_is_offered() {
+    fn only_allowed_decisions_are_offered() {
         assert_eq!(keys(&question(), true), "[y]es, [a]lways, [n]o REASON, [e]dit {ARGUMENTS}, [r]espond TEXT? ");
         assert_eq!(
             keys(&question().allowed([DecisionKind::Approve, DecisionKind::Reject]), false),
@@ -285,8 +288,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_line_is_understood_or_not(line in ".{0,24}") {
-            let _ = understand(&line, &question());
+        fn any_input_line_is_understood_or_rejected(line in ".{0,24}") {
+            let _ = parse_reply(&line, &question());
         }
     }
 }

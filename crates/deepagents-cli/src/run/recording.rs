@@ -9,7 +9,7 @@ use deepagents::core::run::RunObserver;
 use deepagents::recording::{Completeness, RecordingError, Replay, RunRecorder};
 use deepagents::{Event, FinishReason, RunInput};
 
-use super::exit_status::{self, Limits};
+use super::exit_status::{self, RunContext};
 use crate::exit::{Exit, WrongUsage};
 use crate::render::{Ending, Renderer};
 
@@ -61,7 +61,7 @@ impl Recording {
     }
 
     /// Returns the exit code, and a message unless everything is done.
-    pub(super) fn exit_status(&self, ending: &Ending, limits: &Limits) -> (Exit, Option<String>) {
+    pub(super) fn exit_status(&self, ending: &Ending, limits: &RunContext) -> (Exit, Option<String>) {
         let Self::Replay(replay) = self else { return exit_status::from_ending(ending, limits) };
         if let Err(divergence) = replay.finish() {
             return (Exit::Failed, Some(format!("the replay diverges from the recording: {divergence}")));

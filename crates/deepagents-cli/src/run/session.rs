@@ -18,7 +18,7 @@ const NO_THREAD: &str = "this directory has no thread to continue; name one with
 /// Metadata key for the caller's trace.
 const CALLER: &str = "traceparent";
 /// How many records at the end of a log are searched for the end of the last run; later changes come after it.
-const LAST: u64 = 100;
+const MAX_RECORDS: u64 = 100;
 /// The message for the model if there is nothing to do but wait for background tasks.
 const LEFT: &str = "This is a message of the system, not of the user: the background tasks of this conversation go on. Go on \
                     with their results when they are there.";
@@ -165,14 +165,14 @@ impl Session {
                 if task.is_none()
                     && info.status == RunStatus::Ended
                     && !is_unfinished
-                    && tasks.iter().any(|t| is_left(t, &info)) =>
+                    && tasks.iter().any(|t| is_unfinished_task(t, &info)) =>
             {
                 waits = true;
                 (info.id.clone(), RunInput::new(Message::harness(LEFT)).thread(&info.id))
             }
             Some(info) => {
                 is_over = stop.is_some() && !is_unfinished;
-                (info.id.clone(), go_on(&info, task.as_deref(), stop.is_some())?)
+                (info.id.clone(), resume_input(&info, task.as_deref(), stop.is_some())?)
             }
             None => {
                 let id = fresh(&*journal).await?;
@@ -226,7 +226,7 @@ async fn last_stop(journal: &dyn Journal, info: &ThreadInfo) -> Result<Option<Fi
     if info.status != RunStatus::Ended {
         return Ok(None);
     }
-    let last = journal.read(&info.id, info.end.saturating_sub(LAST)..info.end).await?;
+    let last = journal.read(&info.id, info.end.saturating_sub(MAX_RECORDS)..info.end).await?;
     // Records undone by a rewind no longer belong to the thread.
     let (mut end, mut stops) = (info.end, None);
     for entry in last.into_iter().rev().filter(|entry| entry.position < info.end) {
@@ -244,7 +244,7 @@ async fn last_stop(journal: &dyn Journal, info: &ThreadInfo) -> Result<Option<Fi
 }
 
 /// Returns the input that resumes a thread: with a new task, or with the unfinished work or the answer of its last run.
-fn go_on(info: &ThreadInfo, task: Option<&str>, has_stopped: bool) -> Result<RunInput> {
+fn resume_input(info: &ThreadInfo, task: Option<&str>, has_stopped: bool) -> Result<RunInput> {
     match task {
         Some(task) => Ok(RunInput::new(task).thread(&info.id)),
         None if matches!(info.status, RunStatus::Ended | RunStatus::Empty) && !has_stopped => {
@@ -255,6 +255,6 @@ fn go_on(info: &ThreadInfo, task: Option<&str>, has_stopped: bool) -> Result<Run
 }
 
 /// Whether a background task has not ended, or ended after the last run of its thread.
-fn is_left(task: &ThreadInfo, thread: &ThreadInfo) -> bool {
+fn is_unfinished_task(task: &ThreadInfo, thread: &ThreadInfo) -> bool {
     !matches!(task.status, RunStatus::Ended | RunStatus::Failed) || task.updated_at >= thread.updated_at
 }

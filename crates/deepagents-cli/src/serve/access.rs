@@ -71,7 +71,7 @@ impl Access {
     }
 
     pub(super) fn apply(&self, server: Server) -> Result<Server> {
-        let mut server = server.webhooks(self.webhooks.clone()).limits(self.limits.everybody());
+        let mut server = server.webhooks(self.webhooks.clone()).limits(self.limits.default_limits());
         for (name, limits) in &self.limits.users {
             server = server.limits_of(name, limits.limits());
         }

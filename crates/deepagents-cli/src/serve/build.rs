@@ -71,7 +71,7 @@ pub(super) fn build(plan: &AgentPlan, shared: &Shared) -> Result<Built> {
         let own = OwnFiles::inside(options.directory(), shared.database.as_deref(), None)?;
         let confinement = shape.confinement(&files, &own);
         let workspace = agent::workspace(options, files, &own, &outside)?;
-        let definitions = outside.beside(brought.files.clone());
+        let definitions = outside.add_to(brought.files.clone());
         let hooks = shared.runtime.block_on(hooks::find(options, &brought, confinement))?;
         let builder = hooks.into_iter().fold(shape.builder(model), DeepAgentBuilder::hooks);
         match &plan.layout {

@@ -17,17 +17,17 @@ use crate::args::ServeArgs;
 use crate::output;
 
 /// Interval between two checks.
-const PAUSE: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum number of files and directories checked.
-const MOST: usize = 5_000;
+const MAX_ENTRIES: usize = 5_000;
 
 /// Watches for changes until dropped. If the new description cannot be used, it is reported and the current agents
 /// stay.
 pub(super) async fn watch(args: ServeArgs, hosting: Arc<Hosting>, running: RunningServer, mut places: Vec<PathBuf>) {
     let mut seen = fingerprint(&places).await;
     loop {
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         let now = fingerprint(&places).await;
         if now == seen {
             continue;
@@ -69,14 +69,14 @@ pub(super) fn names(built: &[Built]) -> String {
 async fn fingerprint(places: &[PathBuf]) -> u64 {
     let places = places.to_vec();
     let looked = tokio::task::spawn_blocking(move || {
-        let (mut hasher, mut left) = (DefaultHasher::new(), MOST);
-        places.iter().for_each(|place| look(place, &mut hasher, &mut left));
+        let (mut hasher, mut left) = (DefaultHasher::new(), MAX_ENTRIES);
+        places.iter().for_each(|place| hash_tree(place, &mut hasher, &mut left));
         hasher.finish()
     });
     looked.await.unwrap_or_default()
 }
 
-fn look(place: &Path, hasher: &mut DefaultHasher, left: &mut usize) {
+fn hash_tree(place: &Path, hasher: &mut DefaultHasher, left: &mut usize) {
     let Some(fewer) = left.checked_sub(1) else { return };
     *left = fewer;
     place.hash(hasher);
@@ -86,7 +86,7 @@ fn look(place: &Path, hasher: &mut DefaultHasher, left: &mut usize) {
         let mut inside: Vec<PathBuf> =
             fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
         inside.sort();
-        inside.iter().for_each(|path| look(path, hasher, left));
+        inside.iter().for_each(|path| hash_tree(path, hasher, left));
     } else {
         (about.len(), about.modified().ok()).hash(hasher);
     }

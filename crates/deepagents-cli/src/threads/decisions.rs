@@ -28,7 +28,7 @@ pub(super) struct Decided {
 
 /// What the log says about agents and their calls up to some record.
 #[derive(Default)]
-struct Seen {
+struct LoggedCalls {
     asked: BTreeMap<String, ActionRequest>,
     /// Arguments of the calls in each agent's last answer, in order.
     args: BTreeMap<Vec<String>, Vec<Value>>,
@@ -42,7 +42,7 @@ struct Seen {
 /// Returns all decisions in the log, in order. Decisions on a sub-agent's interrupts are taken from the main agent's
 /// records, which repeat them; what rules decided about its calls is only in its own.
 pub(super) async fn of_thread(journal: &dyn Journal, info: &ThreadInfo) -> Result<Vec<Decided>> {
-    let mut seen = Seen::default();
+    let mut seen = LoggedCalls::default();
     for entry in journal.read(&info.id, 0..info.end).await? {
         let at = entry.at.to_string();
         match entry.record {
@@ -53,7 +53,7 @@ pub(super) async fn of_thread(journal: &dyn Journal, info: &ThreadInfo) -> Resul
     Ok(seen.decided)
 }
 
-impl Seen {
+impl LoggedCalls {
     fn record(&mut self, path: &[String], record: Record, at: &str) -> Result<()> {
         let update = match record {
             Record::AgentStarted { agent, .. } => {
@@ -71,7 +71,7 @@ impl Seen {
         };
         for (channel, change) in entries(&update)? {
             if channel == MessagesChannel::NAME {
-                self.said(path, serde_json::from_value(change)?);
+                self.store_arguments(path, serde_json::from_value(change)?);
             } else if channel == ActionRequests::NAME {
                 for change in serde_json::from_value::<Vec<ActionRequestChange>>(change)? {
                     self.change(path, change, at);
@@ -82,7 +82,7 @@ impl Seen {
     }
 
     /// Stores the arguments of the calls in an answer.
-    fn said(&mut self, path: &[String], ops: Vec<MessageOp>) {
+    fn store_arguments(&mut self, path: &[String], ops: Vec<MessageOp>) {
         for op in ops {
             let MessageOp::Put(message) = op else { continue };
             if !matches!(*message, Message::Assistant(_)) {

@@ -14,7 +14,7 @@ use crate::render::style::printable;
 use crate::render::{json_text, tool_failure, tool_line};
 
 /// Maximum length of a description in characters.
-const WIDTH: usize = 90;
+const MAX_CHARS: usize = 90;
 
 /// Lists the positions to which the thread can be rewound, newest first.
 pub(super) async fn history(
@@ -27,7 +27,7 @@ pub(super) async fn history(
     let (mut list, mut lines) = (Vec::new(), Vec::new());
     for (at, checkpoint) in checkpoints.iter().enumerate() {
         let below = checkpoints.get(at + 1).map(|older| older.position);
-        let what = what(journal, &info.id, below.unwrap_or(0)..checkpoint.position).await?;
+        let what = describe_records(journal, &info.id, below.unwrap_or(0)..checkpoint.position).await?;
         if as_json {
             list.push(as_data(checkpoint, &what));
         } else if !what.is_empty() {
@@ -63,11 +63,11 @@ fn line(checkpoint: &Checkpoint, below: Option<u64>, what: &str) -> String {
 }
 
 /// Describes in one line what the records of a range did.
-async fn what(journal: &dyn Journal, thread: &str, range: Range<u64>) -> Result<String> {
+async fn describe_records(journal: &dyn Journal, thread: &str, range: Range<u64>) -> Result<String> {
     let mut parts: Vec<String> = Vec::new();
     for entry in journal.read(thread, range).await? {
         match entry.record {
-            Record::Update { update } => parts.extend(said(&update)?),
+            Record::Update { update } => parts.extend(describe_messages(&update)?),
             Record::StateUpdated { update } => {
                 let changed = entries(&update)?.into_iter().map(|(channel, _)| channel);
                 let changed: Vec<String> = changed.filter(|channel| channel != FileUndo::NAME).collect();
@@ -87,7 +87,7 @@ async fn what(journal: &dyn Journal, thread: &str, range: Range<u64>) -> Result<
         }
     }
     let text = parts.join("  ").replace(['\n', '\r'], " ");
-    let mut short: String = text.chars().take(WIDTH).collect();
+    let mut short: String = text.chars().take(MAX_CHARS).collect();
     if short.len() < text.len() {
         short.push('…');
     }
@@ -95,7 +95,7 @@ async fn what(journal: &dyn Journal, thread: &str, range: Range<u64>) -> Result<
 }
 
 /// Describes the messages of an update.
-fn said(update: &RecordUpdate) -> Result<Vec<String>> {
+fn describe_messages(update: &RecordUpdate) -> Result<Vec<String>> {
     let mut parts = Vec::new();
     for (channel, change) in entries(update)? {
         if channel != MessagesChannel::NAME {

@@ -50,7 +50,7 @@ pub(super) async fn list(journal: &dyn Journal, scope: &Scope, limit: u32, as_js
     // A stack: the next thread to show is at the end.
     let mut left: Vec<(usize, ThreadInfo)> = threads.into_iter().rev().map(|thread| (0, thread)).collect();
     while let Some((depth, thread)) = left.pop() {
-        let (age, standing, title) = (age(now, thread.updated_at), standing(&thread), title(&thread));
+        let (age, standing, title) = (age(now, thread.updated_at), status_word(&thread), title(&thread));
         let id = if depth == 0 { thread.id.as_str() } else { thread.id.rsplit('/').next().unwrap_or_default() };
         let id = format!("{}{id}", "  ".repeat(depth));
         lines.push(format!("{id:<8}  {age:>4}  {standing:<11}  {title}"));
@@ -84,7 +84,7 @@ async fn tree(journal: &dyn Journal, thread: &ThreadInfo) -> Result<Value> {
 pub(super) fn info(thread: &ThreadInfo) -> Value {
     let mut document = json!({
         "id": thread.id,
-        "status": standing(thread),
+        "status": status_word(thread),
         "end": thread.end,
         "metadata": thread.metadata,
         "created_at": thread.created_at.to_string(),
@@ -99,7 +99,7 @@ pub(super) fn info(thread: &ThreadInfo) -> Value {
 }
 
 /// Returns a thread's status in one word.
-pub(super) fn standing(thread: &ThreadInfo) -> &'static str {
+pub(super) fn status_word(thread: &ThreadInfo) -> &'static str {
     match (thread.status, &thread.owner) {
         _ if thread.damage.is_some() => "damaged",
         (RunStatus::Open, Some(_)) if !is_gone(thread) => "running",

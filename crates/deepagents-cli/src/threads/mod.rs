@@ -43,12 +43,12 @@ pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
             }
             _ => database::open_existing(&args.database).await,
         };
-        match (opened.map_err(|error| room(error, args))?, &args.command) {
+        match (opened.map_err(|error| explain_full_disk(error, args))?, &args.command) {
             (Some(database), command) => {
                 let store = undo::file(&args.database)?.map(UndoStore::at);
                 let again = Again::new(None, &args.database);
                 let done = run(Arc::new(database), store.as_ref(), command, &again).await;
-                done.map_err(|error| position(room(error, args), &again))
+                done.map_err(|error| position(explain_full_disk(error, args), &again))
             }
             (None, ThreadsCommand::List { json, parent: None, .. }) => {
                 Ok(if *json { "[]" } else { "there are no threads yet" }.into())
@@ -78,7 +78,7 @@ fn position(error: anyhow::Error, again: &Again) -> anyhow::Error {
 
 /// Explains how to delete from a full disk. Deleting needs space too: SQLite writes changes to the WAL before the
 /// database file.
-fn room(error: anyhow::Error, args: &ThreadsArgs) -> anyhow::Error {
+fn explain_full_disk(error: anyhow::Error, args: &ThreadsArgs) -> anyhow::Error {
     let deletes = matches!(args.command, ThreadsCommand::Delete { .. } | ThreadsCommand::Prune { .. });
     let is_full = error.chain().any(|cause| {
         let journal = cause.downcast_ref::<JournalError>().and_then(DatabaseError::of_journal);

@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_kept_without_its_secrets() {
+    fn an_address_is_stored_without_its_secrets() {
         assert_eq!(without_secrets("http://ada:word@host:1/v1?key=a#b"), "http://host:1/v1");
         assert_eq!(without_secrets("https://host"), "https://host");
         assert_eq!(without_secrets("http://host/a@b"), "http://host/a@b");

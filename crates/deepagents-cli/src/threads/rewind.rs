@@ -11,7 +11,7 @@ use deepagents::core::model::NoModel;
 use deepagents::fs::{
     ConflictReason, FileChange, FileVersion, OnConflict, RestoreError, RestorePlan, UndoStore, VPath,
 };
-use deepagents::rewind::{Done, Rewind, RewindError};
+use deepagents::rewind::{Rewind, RewindError, Rewound};
 use deepagents_persist::Sqlite;
 use serde_json::Value;
 
@@ -48,13 +48,13 @@ pub(super) async fn rewind(
         );
     }
     let options = AgentArgs { root: Some(root.into()), ..AgentArgs::default() };
-    let files_of = agent::open_beside(&options, Some(store.clone()))
+    let files_of = agent::open_async(&options, Some(store.clone()))
         .await
         .map_err(|error| anyhow!("{error}; give --files no to leave the thread's files as they are"))?;
     let builder = DeepAgent::builder().model(NoModel).journal(database);
     let agent = builder.backend(files_of.clone()).build().map_err(|error| anyhow!("{error}"))?;
     let back = Rewind::new(&agent, &files_of, info.id.as_str(), position);
-    let plan = back.plan().await.map_err(told)?;
+    let plan = back.plan().await.map_err(explain_error)?;
     if plan.elsewhere > 0 && plan.changes.is_empty() && plan.conflicts.is_empty() && plan.skipped.is_empty() {
         bail!(
             "the files that thread {} has changed since are in a directory other than {root}, or it was moved; nothing \
@@ -63,11 +63,11 @@ pub(super) async fn rewind(
         );
     }
     let on = decide(&plan, root, files, conflicts).await?;
-    let done = back.apply(&plan, on).await.map_err(told)?;
+    let done = back.apply(&plan, on).await.map_err(explain_error)?;
     Ok(printable(&report(&info.id, position, &plan, &done, again)).into_owned())
 }
 
-fn told(error: RewindError) -> anyhow::Error {
+fn explain_error(error: RewindError) -> anyhow::Error {
     match error {
         RewindError::Files(RestoreError::Stale(_)) => {
             anyhow!("files changed in the meantime; nothing was done, try again")
@@ -99,12 +99,12 @@ async fn decide(
         bail!(
             "someone else has changed {} in {root}; nothing was done: give --conflicts skip or --conflicts overwrite, \
              or leave the files as they are with --files no",
-            several(others)
+            path_list(others)
         );
     }
     if files == RewindFiles::Ask && !terminal {
         let paths = plan.changes.iter().map(|change| &change.path).chain(others);
-        bail!("{} in {root} would change; nothing was done: give --files yes or --files no", several(paths));
+        bail!("{} in {root} would change; nothing was done: give --files yes or --files no", path_list(paths));
     }
     if !terminal {
         return Ok(on.unwrap_or_default());
@@ -168,11 +168,11 @@ fn line(change: &FileChange) -> String {
 }
 
 /// Describes what was done.
-fn report(id: &str, position: u64, plan: &RestorePlan, done: &Done, again: &Again) -> String {
+fn report(id: &str, position: u64, plan: &RestorePlan, done: &Rewound, again: &Again) -> String {
     let mut out = format!("{id} continues from position {position}");
     let mut add = |what: &str, paths: Vec<&VPath>| {
         if !paths.is_empty() {
-            out += &format!("\n{what}: {}", several(paths));
+            out += &format!("\n{what}: {}", path_list(paths));
         }
     };
     let removed = |path: &&VPath| {
@@ -203,7 +203,7 @@ fn report(id: &str, position: u64, plan: &RestorePlan, done: &Done, again: &Agai
     out
 }
 
-fn several<'a>(paths: impl IntoIterator<Item = &'a VPath>) -> String {
+fn path_list<'a>(paths: impl IntoIterator<Item = &'a VPath>) -> String {
     let paths: Vec<String> = paths.into_iter().map(|path| escaped(path.as_str())).collect();
     match paths.as_slice() {
         [a, b, c, d, e, rest @ ..] if !rest.is_empty() => format!("{a}, {b}, {c}, {d}, {e} and {} more", rest.len()),

@@ -42,7 +42,7 @@ pub(super) async fn show(
         });
         return Ok(json_text(&document)?);
     }
-    let mut out = format!("thread {} · {} · {} records\n", info.id, list::standing(info), info.end);
+    let mut out = format!("thread {} · {} · {} records\n", info.id, list::status_word(info), info.end);
     out += &conversation(&state);
     if !decided.is_empty() {
         let lines: Vec<String> = decided.iter().map(Decided::line).collect();
@@ -89,7 +89,7 @@ fn conversation(state: &State) -> String {
             Message::Tool(result) => {
                 results.insert(&*result.call_id, message.as_ref());
             }
-            _ => parts.push(said(message, &results)),
+            _ => parts.push(format_message(message, &results)),
         }
         if message.as_assistant().is_some() {
             results.clear();
@@ -99,7 +99,7 @@ fn conversation(state: &State) -> String {
 }
 
 /// Formats a message. The result of a call is shown with the call.
-fn said(message: &Message, results: &HashMap<&str, &Message>) -> String {
+fn format_message(message: &Message, results: &HashMap<&str, &Message>) -> String {
     let mut out = String::new();
     match message {
         Message::User(user) if user.author == Author::Harness => {}

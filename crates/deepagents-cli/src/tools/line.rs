@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_needs_a_name_and_its_arguments_are_an_object() {
+    fn a_call_requires_a_name_and_object_arguments() {
         assert_eq!(call(br#"{"name":"ls","args":{"path":"/"}}"#).unwrap().args["path"], "/");
         assert!(call(br#"{"name":"ls"}"#).unwrap().args.is_empty());
         for wrong in [
@@ -73,7 +73,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_line_is_read_or_refused(line in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn any_tool_line_is_parsed_or_rejected(line in proptest::collection::vec(any::<u8>(), 0..64)) {
             let _ = call(&line);
         }
     }

@@ -98,7 +98,7 @@ async fn files(args: &ToolsArgs, rules: Option<Permissions>) -> Result<(Arc<dyn 
             own_files::check_root(args.root.as_deref())?;
             let root = args.root.as_deref().unwrap_or(Path::new("."));
             let options = AgentArgs { root: Some(root.to_owned()), ..AgentArgs::default() };
-            let (local, own) = (agent::open_beside(&options, None).await?, OwnFiles::inside(root, None, None)?);
+            let (local, own) = (agent::open_async(&options, None).await?, OwnFiles::inside(root, None, None)?);
             (agent::with_commands(local, &args.commands, &own)?, Update::none())
         }
     };

@@ -11,7 +11,7 @@ use deepagents::core::state::{Schema, State};
 use deepagents::fs::{Backend, StateBackend, VPath, WriteMode};
 
 /// Maximum total size in bytes, as state is in memory.
-const MOST: u64 = 64 << 20;
+const MAX_TOTAL_BYTES: u64 = 64 << 20;
 
 /// Returns the update that puts all files in and below a directory into state. Links are skipped.
 pub(super) async fn files(backend: &StateBackend, root: &Path) -> Result<Update> {
@@ -33,8 +33,12 @@ pub(super) async fn files(backend: &StateBackend, root: &Path) -> Result<Update>
             } else if kind.is_file() {
                 let content = fs::read(&path).map_err(|error| unreadable(&path, &error))?;
                 bytes += content.len() as u64;
-                if bytes > MOST {
-                    bail!("`{}` contains more than {} MB, too much for files in state", root.display(), MOST >> 20);
+                if bytes > MAX_TOTAL_BYTES {
+                    bail!(
+                        "`{}` contains more than {} MB, too much for files in state",
+                        root.display(),
+                        MAX_TOTAL_BYTES >> 20
+                    );
                 }
                 let to = VPath::parse(&name).map_err(|error| anyhow!("`{}`: {error}", path.display()))?;
                 let written = backend.write(&empty, &to, content.into(), WriteMode::Overwrite).await;

@@ -25,7 +25,7 @@ pub(super) enum Answer {
 const KEYS: &str = "Use it? [y]es from now on, [o]nce, [n]o, ne[v]er, [s]how the contents (no answer leaves it out): ";
 
 /// Prefix of the continuation of a line wider than the terminal.
-const REST: &str = "   ┊ ";
+const CONTINUATION_PREFIX: &str = "   ┊ ";
 
 /// Shows the items and asks until the user answers; the end of input leaves them out.
 pub(super) fn about(root: &Path, open: &[FoundItem]) -> Result<Answer> {
@@ -34,7 +34,7 @@ pub(super) fn about(root: &Path, open: &[FoundItem]) -> Result<Answer> {
     let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
     let title = columns.wrap(
         "",
-        REST,
+        CONTINUATION_PREFIX,
         &format!("{} contains files that would steer the agent:", escaped(&root.display().to_string())),
     );
     let mut problem = None;
@@ -66,7 +66,7 @@ pub(super) fn listed<'a>(items: impl IntoIterator<Item = &'a FoundItem>, columns
 fn lines(item: &TrustItem, asks_for: &[String], columns: Columns) -> Vec<String> {
     let name = format!("{:<10} {}", item.kind.as_str(), escaped(&item.name));
     let parts = [name, escaped(&item.source), format!("sha256 {}", item.short_hash())];
-    let mut lines = columns.join("  ", REST, "  ", &parts);
+    let mut lines = columns.join("  ", CONTINUATION_PREFIX, "  ", &parts);
     let last = asks_for.len().saturating_sub(1);
     let asks: Vec<String> = (0..)
         .zip(asks_for)
@@ -79,7 +79,7 @@ fn lines(item: &TrustItem, asks_for: &[String], columns: Columns) -> Vec<String>
             format!("{before}{}{}", escaped(what), if at == last { "" } else { "," })
         })
         .collect();
-    lines.extend(columns.join("             ", REST, " ", &asks));
+    lines.extend(columns.join("             ", CONTINUATION_PREFIX, " ", &asks));
     lines
 }
 
@@ -88,13 +88,17 @@ pub(super) fn texts<'a>(items: impl IntoIterator<Item = &'a FoundItem>, columns:
     let mut out = Vec::new();
     for found in items {
         for (path, bytes) in found.files() {
-            out.extend(columns.wrap("── ", REST, &escaped(path.as_str())));
+            out.extend(columns.wrap("── ", CONTINUATION_PREFIX, &escaped(path.as_str())));
             for line in escaped_lines(&String::from_utf8_lossy(bytes)) {
-                out.extend(columns.wrap("│ ", REST, &line));
+                out.extend(columns.wrap("│ ", CONTINUATION_PREFIX, &line));
             }
         }
         for path in found.long_files() {
-            out.extend(columns.wrap("── ", REST, &format!("{} is too long to be shown here", escaped(path.as_str()))));
+            out.extend(columns.wrap(
+                "── ",
+                CONTINUATION_PREFIX,
+                &format!("{} is too long to be shown here", escaped(path.as_str())),
+            ));
         }
     }
     out.join("\n")

@@ -23,7 +23,7 @@ pub(crate) struct Brought {
 impl Brought {
     /// Finds what the root brings, as far as it is wanted, and obtains the user's consent.
     pub(crate) async fn find(args: &AgentArgs, files: &dyn Backend, undecided: Undecided) -> Result<Self> {
-        let found = look(args, files).await?;
+        let found = survey_root(args, files).await?;
         for problem in &found.problems {
             output::remark(problem);
         }
@@ -31,7 +31,7 @@ impl Brought {
         // Files in the user's own directory, which the root may contain, are not the root's.
         let theirs: Vec<FoundItem> = found.items.into_iter().filter(|found| !is_users_own(&root, found)).collect();
         // Asking blocks on the user, and the trust store is a file.
-        let beside = if undecided == Undecided::Accept { beside(&root, files).await? } else { Vec::new() };
+        let beside = if undecided == Undecided::Accept { other_items(&root, files).await? } else { Vec::new() };
         let admitted = tokio::task::spawn_blocking(move || {
             remember(&root, beside)?;
             admit(&root, theirs, undecided)
@@ -47,14 +47,14 @@ impl Brought {
 }
 
 /// Returns what the root brings besides the parts of an agent: agreeing to everything includes settings and commands.
-async fn beside(root: &Path, files: &dyn Backend) -> Result<Vec<TrustItem>> {
+async fn other_items(root: &Path, files: &dyn Backend) -> Result<Vec<TrustItem>> {
     let (commands, _) = file_commands::brought(files).await?;
     let all = commands.into_iter().chain(config::brought(files).await?);
     Ok(all.filter(|found| !is_users_own(root, found)).map(|found| found.item).collect())
 }
 
 /// Returns what the root brings, as far as it is wanted.
-pub(crate) async fn look(args: &AgentArgs, files: &dyn Backend) -> Result<Survey> {
+pub(crate) async fn survey_root(args: &AgentArgs, files: &dyn Backend) -> Result<Survey> {
     let at = |path: String| VPath::parse(&path).map_err(|error| anyhow!("{error}"));
     let mut places = TrustPlaces::default();
     if !args.no_memory {

@@ -44,10 +44,10 @@ fn list(as_json: bool) -> Result<Exit> {
 fn line(record: &TrustRecord) -> String {
     let TrustRecord { item, consent, at, .. } = record;
     let day = at.get(..10).unwrap_or(at);
-    format!("  {:<8} {day}  {}  sha256 {}", standing_text(*consent), admit::named(item), escaped(item.short_hash()))
+    format!("  {:<8} {day}  {}  sha256 {}", consent_text(*consent), admit::named(item), escaped(item.short_hash()))
 }
 
-fn standing_text(consent: Consent) -> &'static str {
+fn consent_text(consent: Consent) -> &'static str {
     match consent {
         Consent::Trusted => "trusted",
         Consent::Refused => "refused",
@@ -59,7 +59,7 @@ fn show(root: &Path, as_json: bool) -> Result<Exit> {
     let files = agent::open_at(root)?;
     let options = AgentArgs { root: Some(root.to_owned()), ..AgentArgs::default() };
     let runtime = runtime::start()?;
-    let mut survey = runtime.block_on(brought::look(&options, &files))?;
+    let mut survey = runtime.block_on(brought::survey_root(&options, &files))?;
     let (commands, problems) = runtime.block_on(file_commands::brought(&files))?;
     survey.items.extend(commands);
     survey.items.extend(runtime.block_on(config::brought(&files))?);
@@ -69,7 +69,7 @@ fn show(root: &Path, as_json: bool) -> Result<Exit> {
     let standing = |found: &FoundItem| known.iter().find(|r| r.item == found.item).map(|record| record.consent);
     if as_json {
         let described = |found: &FoundItem| {
-            let standing = standing(found).map_or("undecided", standing_text);
+            let standing = standing(found).map_or("undecided", consent_text);
             json!({"item": found.item, "asks_for": found.asks_for, "standing": standing})
         };
         return printed(&json_text(&survey.items.iter().map(described).collect::<Vec<_>>())?);

@@ -16,7 +16,7 @@ use crate::args::AgentArgs;
 use crate::model_choice::env;
 
 pub(crate) use admit::admit;
-pub(crate) use brought::{Brought, is_users_own, look};
+pub(crate) use brought::{Brought, is_users_own, survey_root};
 pub(crate) use command::trust;
 pub(crate) use whole::Whole;
 
@@ -45,7 +45,7 @@ impl Undecided {
     }
 
     /// Returns the choice for a command that only looks.
-    pub(crate) fn for_look(args: &AgentArgs) -> Self {
+    pub(crate) fn for_inspection(args: &AgentArgs) -> Self {
         if args.trust { Self::Assume } else { Self::LeaveOut }
     }
 }

@@ -9,9 +9,9 @@ use deepagents::trust::{FoundItem, TrustItem, TrustKind};
 use crate::small_file;
 
 /// Maximum size in bytes of a file that is run, as the whole file is hashed.
-const MOST: u64 = 64 << 20;
+const MAX_HASHED_BYTES: u64 = 64 << 20;
 /// Maximum size in bytes of a file that is shown.
-const MOST_SHOWN: usize = 64 << 10;
+const MAX_SHOWN_BYTES: usize = 64 << 10;
 
 /// The identity of an item, and what it asks for.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Whole {
         let mut hashes = BTreeMap::from([(source.clone(), item(&name, &text))]);
         let mut shown = Vec::new();
         for path in files {
-            let (content, is_read) = match small_file::bytes(&root.join(path.relative()), MOST) {
+            let (content, is_read) = match small_file::bytes(&root.join(path.relative()), MAX_HASHED_BYTES) {
                 Ok(content) => (content.unwrap_or_default(), true),
                 Err(error) => {
                     asks_for.push(format!("the file {path}, which is not checked for changes: {error}"));
@@ -38,7 +38,7 @@ impl Whole {
                 }
             };
             hashes.insert(path.as_str().to_owned(), item(path.as_str(), &content));
-            if is_read && content.len() <= MOST_SHOWN {
+            if is_read && content.len() <= MAX_SHOWN_BYTES {
                 shown.push((path.clone(), content));
             }
         }

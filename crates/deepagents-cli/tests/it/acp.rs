@@ -87,7 +87,7 @@ impl Editor {
 }
 
 #[test]
-fn what_began_in_the_editor_goes_on_in_the_terminal_and_back() {
+fn a_conversation_moves_from_the_editor_to_the_terminal_and_back() {
     let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let server = Server::start([
         Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "from the editor"})),
@@ -121,7 +121,7 @@ fn what_began_in_the_editor_goes_on_in_the_terminal_and_back() {
 }
 
 #[test]
-fn a_session_of_a_killed_program_goes_on_at_once() {
+fn a_session_of_a_killed_process_can_continue_at_once() {
     let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let server = Server::start([Reply::Hang, Reply::Text(vec!["Here."])]);
     let mut editor = Editor::start(home.path(), &server.address);
@@ -145,7 +145,7 @@ fn a_session_of_a_killed_program_goes_on_at_once() {
 }
 
 #[test]
-fn a_session_stays_with_the_program_that_lives_however_often_others_prompt_it() {
+fn a_session_stays_with_its_live_process_however_often_others_prompt_it() {
     let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (open, gate) = std::sync::mpsc::channel();
     let server = Server::start([Reply::Gated("Still", gate, " here.".to_owned())]);
@@ -176,14 +176,14 @@ fn a_session_stays_with_the_program_that_lives_however_often_others_prompt_it() 
 }
 
 #[test]
-fn a_root_on_the_command_line_is_refused() {
+fn root_is_not_accepted_on_the_acp_command_line() {
     let home = tempfile::tempdir().unwrap();
     let refused = finish(acp(home.path(), "http://localhost:1/v1").args(["--root", "/tmp"]));
     assert!(refused.wrong_usage().contains("the editor names the directory"));
 }
 
 #[test]
-fn the_settings_of_the_user_say_which_model_an_editor_is_given() {
+fn user_settings_choose_the_model_for_an_editor() {
     let server = Server::start([Reply::Text(vec!["Hello."])]);
     let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let own = home.path().join(".deepagents");
@@ -203,7 +203,7 @@ fn the_settings_of_the_user_say_which_model_an_editor_is_given() {
 }
 
 #[test]
-fn what_is_no_message_is_answered_with_a_parse_error_and_the_editor_goes_on() {
+fn a_malformed_line_gets_a_parse_error_and_the_editor_session_continues() {
     let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let server = Server::start([Reply::Text(vec!["Still here."])]);
     let mut editor = Editor::start(home.path(), &server.address);
@@ -227,7 +227,7 @@ fn what_is_no_message_is_answered_with_a_parse_error_and_the_editor_goes_on() {
 }
 
 #[test]
-fn a_signal_ends_the_sessions_with_what_they_have_started() {
+fn a_signal_ends_the_sessions_and_everything_they_started() {
     for signal in ["TERM", "INT", "HUP"] {
         let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let ended = json!({"SessionEnd": [{"hooks": [{"type": "command", "command": "cat > ended"}]}]});
@@ -262,7 +262,7 @@ fn a_signal_ends_the_sessions_with_what_they_have_started() {
 }
 
 #[test]
-fn a_server_that_cannot_be_had_is_named_where_the_editor_has_no_notices() {
+fn an_unavailable_server_is_reported_to_an_editor_without_notices() {
     let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let server = Server::start([Reply::Text(vec!["Hello."])]);
     let mut editor = Editor::start(home.path(), &server.address);
@@ -291,7 +291,7 @@ fn stubborn(place: &Path) -> Value {
 }
 
 #[test]
-fn servers_may_ask_the_person_where_the_editor_has_forms() {
+fn servers_may_ask_the_user_only_if_the_editor_has_forms() {
     for (capabilities, asks) in [(json!({"elicitation": {"form": {}}}), true), (json!({}), false)] {
         let (home, root, place) =
             (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -314,7 +314,7 @@ fn servers_may_ask_the_person_where_the_editor_has_forms() {
 }
 
 #[test]
-fn a_session_that_is_closed_and_loaded_in_one_go_has_servers_that_live() {
+fn a_session_closed_and_reloaded_at_once_has_working_servers() {
     let (home, root, place) =
         (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let call = || Reply::Call("mcp__alpha__echo", json!({}));
@@ -334,7 +334,7 @@ fn a_session_that_is_closed_and_loaded_in_one_go_has_servers_that_live() {
 }
 
 #[test]
-fn the_model_that_was_chosen_in_a_session_is_that_of_the_loaded_one() {
+fn a_loaded_session_keeps_the_model_chosen_in_it() {
     let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let server = Server::start([]);
     let mut command = deepagents();
@@ -361,7 +361,7 @@ fn the_model_that_was_chosen_in_a_session_is_that_of_the_loaded_one() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_is_refused_in_words_that_help_in_an_editor() {
+fn an_unusable_directory_is_refused_with_advice_for_an_editor() {
     let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::write(root.path().join("file"), "").unwrap();
     std::fs::create_dir(home.path().join(".deepagents")).unwrap();
@@ -380,7 +380,7 @@ fn a_directory_that_cannot_be_used_is_refused_in_words_that_help_in_an_editor() 
 }
 
 #[test]
-fn a_session_goes_on_in_the_terminal_in_its_mode() {
+fn a_session_keeps_its_mode_in_the_terminal() {
     let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let write = Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "unasked"}));
     let server = Server::start([Reply::Text(vec!["Hello."]), write]);

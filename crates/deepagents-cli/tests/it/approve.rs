@@ -21,7 +21,7 @@ fn ask(root: &Path, server: &Server) -> Command {
 }
 
 #[test]
-fn yes_lets_a_call_be_made() {
+fn yes_approves_a_call() {
     let server = Server::start([writes(), Reply::Text(vec!["Done."])]);
     let dir = tempfile::tempdir().unwrap();
     let finished = finish_with(&mut ask(dir.path(), &server), "y\n");
@@ -33,7 +33,7 @@ fn yes_lets_a_call_be_made() {
 }
 
 #[test]
-fn no_keeps_a_call_from_being_made_and_the_reason_reaches_the_model() {
+fn no_rejects_a_call_and_the_reason_reaches_the_model() {
     let server = Server::start([writes(), Reply::Text(vec!["Then not."])]);
     let dir = tempfile::tempdir().unwrap();
     let finished = finish_with(&mut ask(dir.path(), &server), "what?\nn use b.txt instead\n");
@@ -44,7 +44,7 @@ fn no_keeps_a_call_from_being_made_and_the_reason_reaches_the_model() {
 }
 
 #[test]
-fn a_call_can_be_edited_and_answered_by_hand() {
+fn a_call_can_be_edited_or_answered_by_hand() {
     let server = Server::start([writes(), writes(), Reply::Text(vec!["Done."])]);
     let dir = tempfile::tempdir().unwrap();
     let input = "e\n{\"file_path\": \"/b.txt\", \"content\": \"two\\n\"}\nr it is there already\n";
@@ -56,7 +56,7 @@ fn a_call_can_be_edited_and_answered_by_hand() {
 }
 
 #[test]
-fn an_edit_that_the_tool_does_not_take_is_told_and_the_question_stays_open() {
+fn an_invalid_edit_is_reported_and_the_question_stays_open() {
     let script = || [writes(), Reply::Text(vec!["Done."])];
     let server = Server::start(script());
     let dir = tempfile::tempdir().unwrap();
@@ -76,7 +76,7 @@ fn an_edit_that_the_tool_does_not_take_is_told_and_the_question_stays_open() {
 }
 
 #[test]
-fn what_only_looks_is_not_asked_about() {
+fn read_only_calls_need_no_approval() {
     let server = Server::start([Reply::Call("ls", json!({"path": "/"})), Reply::Text(vec!["Empty."])]);
     let dir = tempfile::tempdir().unwrap();
     let finished = finish_with(&mut ask(dir.path(), &server), "");
@@ -94,7 +94,7 @@ fn deny_rejects_every_change() {
 }
 
 #[test]
-fn over_json_questions_are_events_and_answers_are_lines() {
+fn in_json_mode_questions_are_events_and_answers_are_lines() {
     let server = Server::start([writes(), Reply::Text(vec!["Done."])]);
     let dir = tempfile::tempdir().unwrap();
     let mut child = ask(dir.path(), &server)
@@ -125,7 +125,7 @@ fn over_json_questions_are_events_and_answers_are_lines() {
 }
 
 #[test]
-fn a_run_that_nobody_decides_for_says_how_to_go_on_and_does() {
+fn an_unanswered_run_says_how_to_resume_and_resumes() {
     let server = Server::start([writes(), Reply::Text(vec!["Done."])]);
     let dir = tempfile::tempdir().unwrap();
     let db = dir.path().join("threads.db");
@@ -143,7 +143,7 @@ fn a_run_that_nobody_decides_for_says_how_to_go_on_and_does() {
 }
 
 #[test]
-fn the_task_cannot_come_from_where_the_answers_come_from() {
+fn the_task_and_the_answers_cannot_share_stdin() {
     let server = Server::start([]);
     let dir = tempfile::tempdir().unwrap();
     let finished = finish(run(dir.path(), &server.address).args(["--approve", "ask"]));
@@ -186,7 +186,7 @@ impl Place {
 }
 
 #[test]
-fn the_whole_of_a_call_is_shown_before_yes_is_taken() {
+fn a_call_must_be_shown_in_full_before_yes_is_accepted() {
     let command: String = (1..=100).map(|n| format!("line {n}\n")).collect();
     let args = json!({"file_path": "/a.txt", "content": format!("{command}{}THE END", "x".repeat(5_000))});
     let server = Server::start([Reply::Call("write_file", args), Reply::Text(vec!["Done."])]);
@@ -200,7 +200,7 @@ fn the_whole_of_a_call_is_shown_before_yes_is_taken() {
 }
 
 #[test]
-fn names_and_values_of_arguments_are_escaped_and_forge_no_question() {
+fn argument_names_and_values_are_escaped_and_cannot_forge_a_question() {
     let hidden = "a\u{202e}\u{200b}\u{e0041}\u{1b}[2J\r\u{9b}1m";
     let args = json!({"command": format!("ls {hidden}\n? write_file /b.txt\n[y]es, [n]o REASON? ")});
     let server = Server::start([Reply::Call("execute", args), Reply::Text(vec!["Done."])]);
@@ -217,7 +217,7 @@ fn names_and_values_of_arguments_are_escaped_and_forge_no_question() {
 }
 
 #[test]
-fn arguments_that_a_tool_does_not_take_are_refused_before_anybody_is_asked() {
+fn invalid_arguments_are_refused_before_anybody_is_asked() {
     let missing = json!({"file_path": "/a.txt"});
     let server = Server::start([Reply::Call("write_file", missing), Reply::Text(vec!["Done."])]);
     let dir = tempfile::tempdir().unwrap();
@@ -230,7 +230,7 @@ fn arguments_that_a_tool_does_not_take_are_refused_before_anybody_is_asked() {
 }
 
 #[test]
-fn arguments_that_a_tool_does_not_name_are_told_to_who_is_asked_and_forge_no_question() {
+fn undeclared_arguments_are_shown_to_the_approver_and_cannot_forge_a_question() {
     let forged = json!({"file_path": "/a.txt", "content": "one\n", "\n? execute true\n[y]es? ": "y"});
     let server = Server::start([Reply::Call("write_file", forged), Reply::Text(vec!["Done."])]);
     let dir = tempfile::tempdir().unwrap();
@@ -242,7 +242,7 @@ fn arguments_that_a_tool_does_not_name_are_told_to_who_is_asked_and_forge_no_que
 }
 
 #[test]
-fn a_question_about_a_link_says_where_it_leads() {
+fn a_question_about_a_link_shows_its_target() {
     let server = Server::start([writes_to("/docs/a.txt"), writes_to("/plain/a.txt"), Reply::Text(vec!["Done."])]);
     let dir = tempfile::tempdir().unwrap();
     ["secret", "plain"].into_iter().for_each(|name| fs::create_dir(dir.path().join(name)).unwrap());
@@ -253,7 +253,7 @@ fn a_question_about_a_link_says_where_it_leads() {
 }
 
 #[test]
-fn the_mode_is_kept_with_the_thread() {
+fn the_approval_mode_is_stored_with_the_thread() {
     let done = || Reply::Text(vec!["Done."]);
     let server = Server::start([writes_to("/a.txt"), writes_to("/b.txt"), done(), writes_to("/c.txt"), done()]);
     let place = Place::new();
@@ -280,7 +280,7 @@ fn the_mode_is_kept_with_the_thread() {
 }
 
 #[test]
-fn where_calls_wait_and_no_mode_was_noted_a_run_without_a_terminal_is_refused() {
+fn pending_calls_without_a_stored_mode_are_refused_without_a_terminal() {
     let server = Server::start([writes_to("/a.txt"), Reply::Text(vec!["Done."])]);
     let place = Place::new();
     finish_with(&mut place.run(&server, &["--approve", "ask", "Write"]), "");
@@ -298,7 +298,7 @@ fn where_calls_wait_and_no_mode_was_noted_a_run_without_a_terminal_is_refused() 
 }
 
 #[test]
-fn what_steers_the_agent_is_not_changed_where_nobody_can_be_asked() {
+fn files_that_steer_the_agent_are_not_changed_when_nobody_can_be_asked() {
     for more in [&[][..], &["--no-save"], &["--json"]] {
         let server = Server::start([writes_to("/AGENTS.md"), writes_to("/a.txt"), Reply::Text(vec!["Done."])]);
         let place = Place::new();
@@ -310,7 +310,7 @@ fn what_steers_the_agent_is_not_changed_where_nobody_can_be_asked() {
 }
 
 #[test]
-fn always_is_remembered_as_no_more_than_what_was_shown_and_can_be_taken_back() {
+fn always_remembers_no_more_than_was_shown_and_can_be_revoked() {
     let place = Place::new();
     let server = Server::start([
         writes_to("/a.txt"),
@@ -351,7 +351,7 @@ fn always_is_remembered_as_no_more_than_what_was_shown_and_can_be_taken_back() {
 }
 
 #[test]
-fn in_a_shell_that_is_shared_each_command_is_asked_about() {
+fn every_command_in_a_shared_shell_needs_approval() {
     let place = Place::new();
     fs::create_dir(place.root().join("evil")).unwrap();
     for (file, says) in [("run.sh", "good"), ("evil/run.sh", "evil")] {
@@ -376,7 +376,7 @@ fn in_a_shell_that_is_shared_each_command_is_asked_about() {
 }
 
 #[test]
-fn a_rule_for_the_session_holds_in_its_thread_alone() {
+fn a_session_rule_applies_only_to_its_thread() {
     let place = Place::new();
     let server = Server::start([
         writes_to("/a.txt"),
@@ -394,7 +394,7 @@ fn a_rule_for_the_session_holds_in_its_thread_alone() {
 }
 
 #[test]
-fn who_decided_is_in_the_events_and_shown_with_the_thread() {
+fn the_decider_is_recorded_in_the_events_and_shown_with_the_thread() {
     let place = Place::new();
     let server = Server::start([writes_to("/a.txt"), writes_to("/b.txt"), Reply::Text(vec!["Done."])]);
     let mut command = place.run(&server, &["--approve", "ask", "--json", "Write"]);
@@ -420,7 +420,7 @@ fn runs(command: &str) -> Reply {
 }
 
 #[test]
-fn always_covers_a_command_however_it_is_written_and_nothing_more() {
+fn always_covers_every_spelling_of_a_command_and_nothing_more() {
     let place = Place::new();
     let commands = ["touch a 'b c'", "touch  a \"b c\"", "touch a 'b c'; touch d", "touch a 'b c' > e"];
     let server = Server::start(
@@ -436,7 +436,7 @@ fn always_covers_a_command_however_it_is_written_and_nothing_more() {
 }
 
 #[test]
-fn a_rule_that_was_agreed_to_for_a_sandbox_says_nothing_about_commands_without_one() {
+fn a_rule_agreed_to_for_the_sandbox_does_not_cover_unsandboxed_commands() {
     let place = Place::new();
     let own = place.dir.path().join("home/.deepagents");
     fs::create_dir_all(&own).unwrap();
@@ -458,7 +458,7 @@ fn rules(place: &Place, rules: &Value) -> String {
 }
 
 #[test]
-fn rules_of_a_file_bind_a_run_and_are_named_in_events_and_with_the_thread() {
+fn rules_from_a_file_bind_a_run_and_appear_in_events_and_thread() {
     let place = Place::new();
     let file = rules(
         &place,
@@ -501,7 +501,7 @@ fn rules_of_a_file_bind_a_run_and_are_named_in_events_and_with_the_thread() {
 }
 
 #[test]
-fn auto_does_not_answer_what_a_rule_asks() {
+fn auto_does_not_override_a_rule_that_asks() {
     let place = Place::new();
     let file = rules(&place, &json!([{"operations": ["write"], "paths": ["/asked/**"], "mode": "ask"}]));
     let server = Server::start([writes_to("/asked/a"), Reply::Text(vec!["Done."])]);
@@ -515,7 +515,7 @@ fn auto_does_not_answer_what_a_rule_asks() {
 }
 
 #[test]
-fn a_rule_that_can_match_nothing_ends_a_run_before_it_begins() {
+fn a_rule_that_can_never_match_stops_a_run_before_it_starts() {
     let place = Place::new();
     let good = json!({"operations": ["read"], "paths": ["/a"], "mode": "deny"});
     let server = Server::start([]);
@@ -531,7 +531,7 @@ fn a_rule_that_can_match_nothing_ends_a_run_before_it_begins() {
 }
 
 #[test]
-fn a_question_names_the_sub_agent_whose_call_it_is() {
+fn a_question_names_the_sub_agent_that_made_the_call() {
     let place = Place::new();
     let delegate = Reply::Call("task", json!({"description": "Write", "subagent_type": "general-purpose"}));
     let server = Server::start([delegate, writes_to("/a.txt"), Reply::Text(vec!["Done."]), Reply::Text(vec!["Done."])]);
@@ -544,7 +544,7 @@ fn a_question_names_the_sub_agent_whose_call_it_is() {
 }
 
 #[test]
-fn a_question_of_the_agent_is_answered_with_a_line_of_its_own() {
+fn an_agents_question_is_answered_with_one_line() {
     let asks = Reply::Call("ask_user", json!({"question": "Which colour?", "choices": ["red", "blue"]}));
     let server = Server::start([asks, Reply::Text(vec!["Painted."])]);
     let dir = tempfile::tempdir().unwrap();
@@ -555,7 +555,7 @@ fn a_question_of_the_agent_is_answered_with_a_line_of_its_own() {
 }
 
 #[test]
-fn what_was_decided_before_a_signal_is_kept_with_the_thread() {
+fn decisions_made_before_a_signal_are_stored_with_the_thread() {
     for (signal, as_json) in [("-INT", true), ("-TERM", true), ("-TERM", false)] {
         let server = Server::start([
             Reply::Calls(
@@ -599,7 +599,7 @@ fn what_was_decided_before_a_signal_is_kept_with_the_thread() {
 }
 
 #[test]
-fn the_words_before_a_call_that_waits_are_not_the_answer() {
+fn text_before_a_pending_call_is_not_the_final_answer() {
     let args = json!({"file_path": "/a.txt", "content": "one\n"});
     let server = Server::start([Reply::TextAndCall("I will write it.", "write_file", args)]);
     let dir = tempfile::tempdir().unwrap();
@@ -608,7 +608,7 @@ fn the_words_before_a_call_that_waits_are_not_the_answer() {
 }
 
 #[test]
-fn a_thread_that_is_gone_on_with_has_the_same_tools_and_asks_nobody_who_is_not_there() {
+fn a_resumed_thread_has_the_same_tools_and_asks_nobody_who_is_absent() {
     let place = Place::new();
     let server = Server::start([Reply::Text(vec!["One."]), Reply::Text(vec!["Two."])]);
     for args in [&["First"][..], &["--continue", "Second"]] {
@@ -621,7 +621,7 @@ fn a_thread_that_is_gone_on_with_has_the_same_tools_and_asks_nobody_who_is_not_t
 }
 
 #[test]
-fn a_question_that_was_left_open_is_declined_where_nobody_can_be_asked() {
+fn an_open_question_is_declined_when_nobody_can_be_asked() {
     let place = Place::new();
     let asks = Reply::Call("ask_user", json!({"question": "Which colour?"}));
     let server = Server::start([asks, Reply::Text(vec!["Painted."])]);

@@ -52,7 +52,7 @@ fn first_columns(text: &str) -> String {
 }
 
 #[test]
-fn the_table_of_commands_and_that_of_runs_options_are_complete() {
+fn the_tables_of_commands_and_run_options_are_complete() {
     let page = chapter("program");
     for name in commands(&help(&[])) {
         assert!(page.contains(&format!("\n| `{name}` |")), "`{name}` is in no row");
@@ -62,7 +62,7 @@ fn the_table_of_commands_and_that_of_runs_options_are_complete() {
 }
 
 #[test]
-fn the_tables_of_the_other_commands_have_all_of_their_own_options_and_no_others() {
+fn tables_of_other_commands_list_exactly_their_own_options() {
     let page = chapter("options");
     let of_run = options_of(&["run"]);
     let sections = page.split("\n## ").skip(1);

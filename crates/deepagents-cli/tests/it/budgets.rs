@@ -18,7 +18,7 @@ fn delegates() -> Reply {
 }
 
 #[test]
-fn a_token_budget_is_told_with_what_was_spent_and_the_thread_goes_on() {
+fn a_spent_token_budget_is_reported_with_its_usage_and_the_thread_continues() {
     let server = Server::start([looks(), looks(), Reply::Text(vec!["Here it is."])]);
     let dir = tempfile::tempdir().unwrap();
     let home = tempfile::tempdir().unwrap();
@@ -44,7 +44,7 @@ fn a_token_budget_is_told_with_what_was_spent_and_the_thread_goes_on() {
 }
 
 #[test]
-fn tokens_and_turns_of_sub_agents_count() {
+fn sub_agent_tokens_and_turns_count() {
     for (option, most, told) in [
         ("--max-tokens", "2000", "limit of 2,000 tokens with 2,468 spent"),
         ("--max-turns", "2", "limit of 2 model calls;"),
@@ -59,7 +59,7 @@ fn tokens_and_turns_of_sub_agents_count() {
 }
 
 #[test]
-fn the_events_name_the_budget_and_a_recorded_run_ends_as_it_did() {
+fn events_name_the_spent_budget_and_a_replay_ends_the_same_way() {
     let server = Server::start([looks(), looks(), Reply::Text(vec!["never asked"])]);
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("run.jsonl");
@@ -90,7 +90,7 @@ fn delegates_for_ever(tasks_end: bool) -> Server {
 }
 
 #[test]
-fn limits_are_those_of_all_that_is_run_while_tasks_in_the_background_are_waited_for() {
+fn limits_cover_everything_run_while_waiting_for_background_tasks() {
     for (option, most, requests, told) in
         [("--max-turns", "5", 5, "limit of 5 model calls;"), ("--max-tokens", "6000", 7, "limit of 6,000 tokens with ")]
     {
@@ -123,7 +123,7 @@ fn priced(root: &Path, server: &Server) -> Command {
 }
 
 #[test]
-fn a_cost_budget_is_told_in_dollars() {
+fn a_cost_budget_is_reported_in_dollars() {
     let server = Server::start([looks(), Reply::Text(vec!["never asked"])]);
     let dir = tempfile::tempdir().unwrap();
     let finished = finish(priced(dir.path(), &server).args(["--max-cost", "$0.001", "Look"]));
@@ -136,7 +136,7 @@ fn a_cost_budget_is_told_in_dollars() {
 }
 
 #[test]
-fn the_cost_of_a_model_without_a_known_price_cannot_be_limited() {
+fn cost_cannot_be_limited_for_a_model_without_a_known_price() {
     let dir = tempfile::tempdir().unwrap();
     let finished = finish(run(dir.path(), "http://127.0.0.1:1/v1").args(["--max-cost", "1", "Look"]));
     let message = finished.wrong_usage();
@@ -147,7 +147,7 @@ fn the_cost_of_a_model_without_a_known_price_cannot_be_limited() {
 }
 
 #[test]
-fn what_is_no_limit_is_wrong_usage_and_says_what_one_is() {
+fn an_invalid_limit_is_a_usage_error_that_shows_a_valid_one() {
     for (option, wrong, told) in [
         ("--max-turns", "0", "not a whole number of 1 or more"),
         ("--max-tokens", "-5", "not a whole number of 1 or more"),
@@ -162,7 +162,7 @@ fn what_is_no_limit_is_wrong_usage_and_says_what_one_is() {
 }
 
 #[test]
-fn help_says_that_limits_count_sub_agents() {
+fn help_says_that_limits_include_sub_agents() {
     let help = finish(deepagents().args(["run", "-h"])).out;
     for option in ["--max-turns", "--max-tokens", "--max-cost"] {
         let line = help.lines().find(|line| line.trim_start().starts_with(option)).unwrap();
@@ -171,7 +171,7 @@ fn help_says_that_limits_count_sub_agents() {
 }
 
 #[test]
-fn an_unfinished_run_goes_on_within_what_its_limit_had_left() {
+fn a_resumed_run_is_held_to_what_remained_of_its_limit() {
     let expired = Reply::Status(401, json!({"error": {"message": "expired"}}));
     let server = Server::start([looks(), expired, looks(), Reply::Text(vec!["never asked"])]);
     let (dir, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -20,14 +20,14 @@ fn version_and_help_are_printed() {
 }
 
 #[test]
-fn an_option_before_the_subcommand_is_told_its_place() {
+fn an_option_before_the_subcommand_is_an_error_that_shows_its_place() {
     let message = finish(deepagents().args(["--root", "somewhere", "run", "hello"]));
     let tip = "options go after the subcommand: `deepagents run --root <DIR>`";
     assert!(message.code == Some(2) && message.err.contains(tip), "{message:?}");
 }
 
 #[test]
-fn completions_know_the_commands_and_their_options() {
+fn completions_include_commands_and_options() {
     for shell in ["bash", "zsh", "fish"] {
         let script = finish(deepagents().args(["completions", shell]));
         assert_eq!((script.code, script.err.as_str()), (Some(0), ""));
@@ -39,20 +39,20 @@ fn completions_know_the_commands_and_their_options() {
 }
 
 #[test]
-fn without_any_key_the_message_names_the_variables() {
+fn a_missing_key_error_names_the_variables() {
     let message = finish(deepagents().args(["run", "hello"]));
     let message = message.one_message();
     assert!(message.contains("ANTHROPIC_API_KEY") && message.contains("deepagents demo"), "{message}");
 }
 
 #[test]
-fn a_named_model_without_its_key_names_the_variable() {
+fn a_missing_key_error_for_a_named_model_names_its_variable() {
     let message = finish(deepagents().args(["run", "--model", "mistral:mistral-large-latest", "hello"]));
     assert!(message.one_message().contains("set MISTRAL_API_KEY"), "{message:?}");
 }
 
 #[test]
-fn an_unknown_provider_is_answered_with_the_known_ones() {
+fn an_unknown_provider_error_lists_the_known_ones() {
     let message = finish(deepagents().args(["run", "--model", "nobody:x", "hello"]));
     assert!(
         message.wrong_usage().contains("no provider `nobody`") && message.err.contains("anthropic, "),
@@ -76,7 +76,7 @@ fn the_root_must_be_a_directory() {
 }
 
 #[test]
-fn what_the_command_line_says_wrong_is_told_before_a_missing_key() {
+fn command_line_errors_are_reported_before_a_missing_key() {
     let root = finish(deepagents().args(["run", "--root", "/no/such/place", "hello"]));
     assert!(root.wrong_usage().contains("`/no/such/place` does not exist"), "{root:?}");
     let task = finish(deepagents().args(["run", " "]));
@@ -86,7 +86,7 @@ fn what_the_command_line_says_wrong_is_told_before_a_missing_key() {
 }
 
 #[test]
-fn a_mark_before_a_text_is_no_part_of_it_and_what_is_no_text_is_wrong_usage() {
+fn a_byte_order_mark_is_dropped_and_non_text_input_is_a_usage_error() {
     let server = Server::start([Reply::Text(vec!["Hello."])]);
     let dir = tempfile::tempdir().unwrap();
     let (system, task) = (dir.path().join("system.md"), dir.path().join("task"));
@@ -103,7 +103,7 @@ fn a_mark_before_a_text_is_no_part_of_it_and_what_is_no_text_is_wrong_usage() {
 }
 
 #[test]
-fn a_place_where_nothing_can_be_kept_is_told_as_such() {
+fn an_unusable_storage_location_is_reported_as_such() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -124,7 +124,7 @@ fn an_empty_task_is_refused() {
 }
 
 #[test]
-fn a_host_that_refuses_connections_is_named() {
+fn a_connection_refused_error_names_the_host() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let finished = finish(run(dir.path(), &format!("http://{address}/v1")).args(["-q", "hello"]));
@@ -134,7 +134,7 @@ fn a_host_that_refuses_connections_is_named() {
 }
 
 #[test]
-fn an_address_with_a_bare_name_is_an_openai_compatible_server_with_an_optional_key() {
+fn an_address_with_a_bare_name_is_openai_compatible_with_an_optional_key() {
     let server = Server::start([Reply::Text(vec!["one"]), Reply::Text(vec!["two"])]);
     let dir = tempfile::tempdir().unwrap();
     let without = finish(run(dir.path(), &server.address).args(["-q", "hello"]));
@@ -166,7 +166,7 @@ fn a_model_from_the_environment_is_announced_unless_quiet() {
 }
 
 #[test]
-fn models_lists_providers_keys_and_the_choice() {
+fn models_lists_providers_keys_and_the_current_choice() {
     let none = finish(deepagents().arg("models"));
     assert!(none.code == Some(0) && none.out.contains("could not choose"), "{none:?}");
     let picked =
@@ -211,7 +211,7 @@ fn models_lists_providers_keys_and_the_choice() {
 }
 
 #[test]
-fn explain_works_without_a_key_and_says_what_stands_in() {
+fn explain_works_without_a_key_and_names_its_stand_in() {
     let text = finish(deepagents().args(["explain", "--system", "Be brief."]));
     assert_eq!(text.code, Some(0), "{text:?}");
     assert!(

@@ -43,7 +43,7 @@ impl Place {
 }
 
 #[test]
-fn a_setting_is_written_beside_what_is_there_and_told_with_its_source() {
+fn config_set_keeps_existing_content_and_config_get_shows_the_source() {
     let place = Place::new();
     let got = finish(&mut place.command(&["config", "get", "theme"]));
     assert_eq!((got.out.as_str(), got.err.as_str()), ("dark\n", "(default)\n"), "the value alone is on stdout");
@@ -66,7 +66,7 @@ fn a_setting_is_written_beside_what_is_there_and_told_with_its_source() {
 }
 
 #[test]
-fn what_is_no_setting_or_no_value_is_refused_and_nothing_is_written() {
+fn an_unknown_setting_or_an_invalid_value_is_refused_and_nothing_is_written() {
     let place = Place::new();
     let refused = |args: &[&str]| finish(&mut place.command(args)).one_message().to_owned();
     for (name, value, why) in [
@@ -101,7 +101,7 @@ fn what_is_no_setting_or_no_value_is_refused_and_nothing_is_written() {
 }
 
 #[test]
-fn the_command_line_wins_over_the_environment_that_over_the_project_and_that_over_the_user() {
+fn settings_precedence_is_command_line_environment_project_user() {
     let place = Place::new();
     fs::create_dir_all(place.file().parent().unwrap()).unwrap();
     fs::write(place.file(), "theme = \"light\"\neffort = \"low\"\n").unwrap();
@@ -125,7 +125,7 @@ fn the_command_line_wins_over_the_environment_that_over_the_project_and_that_ove
 }
 
 #[test]
-fn an_address_of_the_settings_gets_no_key_of_a_model_that_is_named_elsewhere() {
+fn an_address_from_settings_gets_no_key_of_a_model_named_elsewhere() {
     let place = Place::new();
     let server = Server::start([Reply::Text(vec!["Hello."])]);
     place.out(&["config", "set", "base_url", &server.address]);
@@ -140,7 +140,7 @@ fn an_address_of_the_settings_gets_no_key_of_a_model_that_is_named_elsewhere() {
 }
 
 #[test]
-fn the_published_schema_is_that_of_the_program() {
+fn the_published_schema_matches_the_program() {
     let place = Place::new();
     let schema: Value = serde_json::from_str(&place.out(&["config", "schema"])).unwrap();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/config.schema.json");
@@ -149,7 +149,7 @@ fn the_published_schema_is_that_of_the_program() {
 }
 
 #[test]
-fn a_key_is_kept_for_nobody_else_is_used_and_is_forgotten() {
+fn a_key_is_stored_privately_is_used_and_can_be_forgotten() {
     let place = Place::new();
     let set = finish_with(&mut place.command(&["auth", "set", "openai"]), "sk-secret-4711\n");
     assert!(set.code == Some(0) && !set.out.contains("4711"), "{set:?}");
@@ -192,7 +192,7 @@ fn a_key_is_kept_for_nobody_else_is_used_and_is_forgotten() {
 }
 
 #[test]
-fn what_programs_keep_and_set_at_once_is_all_there() {
+fn concurrent_key_and_setting_writes_are_all_kept() {
     let place = Place::new();
     let providers = ["openai", "anthropic", "mistral", "groq", "deepseek"];
     let settings = ["vi", "tool_search", "progress", "screen_reader", "text_tool_calls"];
@@ -224,7 +224,7 @@ fn what_programs_keep_and_set_at_once_is_all_there() {
 }
 
 #[test]
-fn who_gives_up_at_the_question_for_a_key_has_the_terminal_as_it_was() {
+fn abandoning_the_key_prompt_restores_the_terminal() {
     let place = Place::new();
     let mut command = Command::new("sh");
     let script = "\"$0\" auth set openai; echo code $?; stty -a";
@@ -238,7 +238,7 @@ fn who_gives_up_at_the_question_for_a_key_has_the_terminal_as_it_was() {
 }
 
 #[test]
-fn a_setting_that_is_changed_keeps_its_comment_and_what_else_is_wrong_is_told_before_anything_is_written() {
+fn a_changed_setting_keeps_its_comment_and_other_errors_are_reported_first() {
     let place = Place::new();
     fs::create_dir_all(place.file().parent().unwrap()).unwrap();
     fs::write(place.file(), "theme = \"light\" # mine\n").unwrap();
@@ -255,7 +255,7 @@ fn a_setting_that_is_changed_keeps_its_comment_and_what_else_is_wrong_is_told_be
 }
 
 #[test]
-fn somebody_without_a_key_is_asked_for_one_and_can_begin() {
+fn a_user_without_a_key_is_asked_for_one_and_can_start() {
     let place = Place::new();
     let root = place.root.path().to_str().unwrap().to_owned();
     let mut command = place.command(&["--root", &root]);
@@ -274,7 +274,7 @@ fn somebody_without_a_key_is_asked_for_one_and_can_begin() {
 }
 
 #[test]
-fn what_an_administrator_says_counts_before_everything_else() {
+fn administrator_settings_override_everything_else() {
     if Command::new("unshare").arg("--version").output().is_err() {
         return skip("sandbox", "there is no unshare");
     }
@@ -302,7 +302,7 @@ fn what_an_administrator_says_counts_before_everything_else() {
 }
 
 #[test]
-fn calls_in_text_are_made_where_the_flag_or_a_setting_says_so() {
+fn calls_in_text_are_made_only_when_a_flag_or_a_setting_allows_it() {
     const SAID: &str = "```json\n{\"name\": \"ls\", \"arguments\": {\"path\": \"/\"}}\n```";
     let place = Place::new();
     fs::write(place.root.path().join("hello.txt"), "x").unwrap();
@@ -322,7 +322,7 @@ fn calls_in_text_are_made_where_the_flag_or_a_setting_says_so() {
 }
 
 #[test]
-fn keys_that_would_make_the_screens_unusable_are_refused() {
+fn key_bindings_that_would_make_the_screens_unusable_are_refused() {
     let home = tempfile::tempdir().unwrap();
     let set = |name: &str, key: &str| finish(deepagents().env("HOME", home.path()).args(["config", "set", name, key]));
     for (name, key, why) in [

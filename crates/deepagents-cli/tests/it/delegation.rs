@@ -6,7 +6,7 @@ use crate::program::{finish, run};
 use crate::server::{Reply, Server};
 
 #[test]
-fn words_todos_and_tools_of_a_sub_agent_are_shown_indented() {
+fn sub_agent_text_todos_and_tools_are_shown_indented() {
     let server = Server::start([
         Reply::Call("task", json!({"description": "Count the files", "subagent_type": "general-purpose"})),
         Reply::Call("write_todos", json!({"todos": [{"content": "look around", "status": "in_progress"}]})),
@@ -36,7 +36,7 @@ No files.
 }
 
 #[test]
-fn files_of_the_directory_and_of_the_user_define_sub_agents_and_a_broken_one_is_told() {
+fn project_and_user_files_define_sub_agents_and_broken_ones_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let home = tempfile::tempdir().unwrap();
     let put = |root: &std::path::Path, name: &str, text: &str| {
@@ -69,7 +69,7 @@ fn files_of_the_directory_and_of_the_user_define_sub_agents_and_a_broken_one_is_
 }
 
 #[test]
-fn of_a_long_answer_of_a_sub_agent_the_beginning_is_shown() {
+fn a_long_sub_agent_answer_is_shown_shortened() {
     let words = (1..=50).map(|line| format!("line {line}\n")).collect::<String>().leak();
     let server = Server::start([
         Reply::Call("task", json!({"description": "Tell", "subagent_type": "general-purpose"})),
@@ -82,7 +82,7 @@ fn of_a_long_answer_of_a_sub_agent_the_beginning_is_shown() {
 }
 
 #[test]
-fn a_sub_agent_that_fails_for_good_is_not_said_to_try_again() {
+fn a_permanently_failed_sub_agent_is_not_reported_as_retrying() {
     let server = Server::start([
         Reply::Call("task", json!({"description": "Look", "subagent_type": "general-purpose"})),
         Reply::Status(401, json!({"error": {"message": "not you"}})),

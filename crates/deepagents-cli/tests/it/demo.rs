@@ -27,7 +27,7 @@ fn the_demo_needs_no_key_and_leaves_its_files() {
 }
 
 #[test]
-fn the_demo_makes_a_directory_of_its_own_and_keeps_it() {
+fn the_demo_creates_its_own_directory_and_keeps_it() {
     let dir = tempfile::tempdir().unwrap();
     let demo = finish(deepagents().args(["demo", "--fast"]).env("TMPDIR", dir.path()));
     assert_eq!(demo.code, Some(0), "{demo:?}");
@@ -60,7 +60,7 @@ fn request(host: &str, head: &str, body: &str) -> String {
 }
 
 #[test]
-fn the_demo_in_a_browser_has_files_tells_its_story_and_asks_before_it_edits() {
+fn the_web_demo_shows_its_files_and_story_and_asks_before_editing() {
     let mut demo = deepagents().args(["demo", "--web", "--fast"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(demo.stdout.take().unwrap()).lines().map(Result::unwrap);
     let address = lines.find(|line| line.starts_with("http://")).unwrap();
@@ -84,7 +84,7 @@ fn the_demo_in_a_browser_has_files_tells_its_story_and_asks_before_it_edits() {
 }
 
 #[test]
-fn the_demo_in_a_browser_is_for_this_machine_alone() {
+fn the_web_demo_is_reachable_only_from_this_machine() {
     let demo = finish(deepagents().args(["demo", "--web", "--listen", "0.0.0.0:0"]));
     assert!(demo.wrong_usage().contains("only listens on local addresses"), "{demo:?}");
 }

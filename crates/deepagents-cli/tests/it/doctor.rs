@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::program::{deepagents, finish};
 
 #[test]
-fn the_doctor_tells_of_sandbox_keys_model_and_threads() {
+fn the_doctor_reports_sandbox_keys_model_and_threads() {
     let home = tempfile::tempdir().unwrap();
     let finished = finish(deepagents().env("HOME", home.path()).env("OPENAI_API_KEY", "not-a-real-key").arg("doctor"));
     assert_eq!((finished.code, finished.err.as_str()), (Some(0), ""), "{finished:?}");
@@ -21,7 +21,7 @@ fn the_doctor_tells_of_sandbox_keys_model_and_threads() {
 }
 
 #[test]
-fn the_doctors_report_is_there_as_json() {
+fn the_doctors_report_is_available_as_json() {
     let home = tempfile::tempdir().unwrap();
     let finished = finish(deepagents().env("HOME", home.path()).args(["doctor", "--json"]));
     let report: Value = serde_json::from_str(&finished.out).unwrap();
@@ -32,7 +32,7 @@ fn the_doctors_report_is_there_as_json() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_told() {
+fn a_file_that_is_not_a_database_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("notes.txt");
     fs::write(&file, "these are my notes, not a database, and they are long enough to be looked at").unwrap();
@@ -81,7 +81,7 @@ fn closed_home() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_database_that_cannot_be_looked_for_is_no_missing_one() {
+fn an_inaccessible_database_is_not_treated_as_missing() {
     let home = closed_home();
     for args in [&["threads", "list"][..], &["run", "--continue", "hello"]] {
         let finished = finish(deepagents().env("HOME", home.path()).env("OPENAI_API_KEY", "none").args(args));
@@ -95,7 +95,7 @@ fn a_database_that_cannot_be_looked_for_is_no_missing_one() {
 }
 
 #[test]
-fn an_error_of_a_file_is_told_with_the_file_and_the_cause() {
+fn file_errors_name_the_file_and_the_cause() {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir_all(home.path().join(".deepagents/auth.json")).unwrap();
     let finished = finish(deepagents().env("HOME", home.path()).args(["auth", "list"]));
@@ -106,7 +106,7 @@ fn an_error_of_a_file_is_told_with_the_file_and_the_cause() {
 }
 
 #[test]
-fn what_is_missing_or_no_number_is_told_in_the_words_of_the_program() {
+fn missing_values_and_invalid_numbers_get_the_programs_own_messages() {
     let err = |args: &[&str]| finish(deepagents().args(args)).err;
     assert!(
         err(&["permissions", "remove", "x"]).contains("`x` is not a number; `deepagents permissions list` numbers")
@@ -119,7 +119,7 @@ fn what_is_missing_or_no_number_is_told_in_the_words_of_the_program() {
 }
 
 #[test]
-fn the_doctor_names_settings_that_stop_every_run_and_the_model_that_they_name() {
+fn the_doctor_names_settings_that_stop_every_run_and_their_model() {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join(".deepagents")).unwrap();
     let doctor = |settings: &str, more: &[&str]| {

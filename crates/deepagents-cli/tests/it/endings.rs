@@ -12,7 +12,7 @@ use crate::program::{Finished, finish, hangup_is_ignored, run};
 use crate::server::{Reply, Server};
 
 #[test]
-fn a_step_limit_is_told_and_is_no_success() {
+fn reaching_the_step_limit_is_reported_as_a_failure() {
     let server = Server::start([Reply::Call("ls", json!({"path": "/"})), Reply::Text(vec!["never asked"])]);
     let dir = tempfile::tempdir().unwrap();
     let finished = finish(run(dir.path(), &server.address).args(["--max-turns", "1", "List"]));
@@ -22,7 +22,7 @@ fn a_step_limit_is_told_and_is_no_success() {
 }
 
 #[test]
-fn a_cut_off_answer_is_told_and_is_no_success() {
+fn a_cut_off_answer_is_reported_as_a_failure() {
     let server = Server::start([Reply::CutOff("Half an ans", "length")]);
     let dir = tempfile::tempdir().unwrap();
     let finished = finish(run(dir.path(), &server.address).args(["-q", "Tell"]));
@@ -31,7 +31,7 @@ fn a_cut_off_answer_is_told_and_is_no_success() {
 }
 
 #[test]
-fn an_empty_answer_is_told_and_is_no_success() {
+fn an_empty_answer_is_reported_as_a_failure() {
     let server = Server::start([Reply::Text(vec![""])]);
     let dir = tempfile::tempdir().unwrap();
     let finished = finish(run(dir.path(), &server.address).arg("Tell"));
@@ -40,7 +40,7 @@ fn an_empty_answer_is_told_and_is_no_success() {
 }
 
 #[test]
-fn a_refused_request_ends_with_the_providers_words() {
+fn a_refused_request_is_reported_in_the_providers_words() {
     let server =
         Server::start([Reply::Status(400, json!({"error": {"message": "the temperature is too high\u{1b}[2J"}}))]);
     let dir = tempfile::tempdir().unwrap();
@@ -51,7 +51,7 @@ fn a_refused_request_ends_with_the_providers_words() {
 }
 
 #[test]
-fn a_wrong_key_names_the_variable_to_check() {
+fn a_rejected_key_error_names_the_variable_to_check() {
     let server = Server::start([Reply::Status(401, json!({"error": {"message": "Incorrect API key"}}))]);
     let dir = tempfile::tempdir().unwrap();
     let mut command = run(dir.path(), &server.address);
@@ -64,7 +64,7 @@ fn a_wrong_key_names_the_variable_to_check() {
 }
 
 #[test]
-fn a_refused_key_is_told_with_what_is_to_be_looked_at() {
+fn a_refused_key_error_says_what_to_check() {
     let quota = json!({"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}});
     for (status, body, told) in [
         (429, quota, "check the account of the key in DEEPAGENTS_API_KEY"),
@@ -83,7 +83,7 @@ fn a_refused_key_is_told_with_what_is_to_be_looked_at() {
 }
 
 #[test]
-fn a_server_that_answers_with_many_lines_gets_one() {
+fn a_multi_line_server_error_is_shown_on_one_line() {
     let server =
         Server::start([Reply::Status(404, json!({"error": {"message": format!("no\n\n{}", "such ".repeat(900))}}))]);
     let dir = tempfile::tempdir().unwrap();
@@ -94,7 +94,7 @@ fn a_server_that_answers_with_many_lines_gets_one() {
 }
 
 #[test]
-fn a_run_that_failed_says_how_it_goes_on_and_goes_on_so() {
+fn a_failed_run_says_how_to_resume_and_resumes_that_way() {
     let down = || Reply::Status(401, json!({"error": {"message": "expired"}}));
     let call = Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "a"}));
     let server = Server::start([call, down(), Reply::Text(vec!["Now it is."])]);
@@ -108,7 +108,7 @@ fn a_run_that_failed_says_how_it_goes_on_and_goes_on_so() {
 }
 
 #[test]
-fn a_run_that_never_began_has_no_summary() {
+fn a_run_that_never_started_has_no_summary() {
     let server = Server::start([Reply::Status(401, json!({"error": {"message": "expired"}}))]);
     let dir = tempfile::tempdir().unwrap();
     let finished = finish(run(dir.path(), &server.address).arg("Try"));
@@ -116,7 +116,7 @@ fn a_run_that_never_began_has_no_summary() {
 }
 
 #[test]
-fn retries_are_told_on_stderr_and_the_run_goes_on() {
+fn retries_are_reported_on_stderr_and_the_run_continues() {
     let busy = || Reply::Status(503, json!({"error": {"message": "busy"}}));
     let server = Server::start([busy(), busy(), Reply::Text(vec!["At last."])]);
     let dir = tempfile::tempdir().unwrap();
@@ -178,7 +178,7 @@ fn stopped_and_gone_on_with(signal: &str) -> (Finished, Finished, String) {
 }
 
 #[test]
-fn a_run_whose_process_is_ended_is_left_where_it_is_and_gone_on_with() {
+fn a_terminated_run_stops_where_it_is_and_can_be_resumed() {
     let (stopped, rest, last) = stopped_and_gone_on_with("-TERM");
     assert_eq!(stopped.code, Some(130), "{stopped:?}");
     assert!(stopped.err.contains("stopped after 1 answer and 1 tool call"), "{stopped:?}");
@@ -188,14 +188,14 @@ fn a_run_whose_process_is_ended_is_left_where_it_is_and_gone_on_with() {
 }
 
 #[test]
-fn a_run_that_ctrl_c_has_ended_is_gone_on_with_without_another_word() {
+fn a_run_ended_by_ctrl_c_resumes_without_a_new_message() {
     let (stopped, rest, last) = stopped_and_gone_on_with("-INT");
     assert_eq!((stopped.code, rest.code, rest.out.as_str()), (Some(130), Some(0), "All done.\n"), "{rest:?}");
     assert!(last.contains("Wrote /a.txt"), "{last}");
 }
 
 #[test]
-fn a_terminal_that_closes_ends_the_run_cleanly_however_often_it_says_so_and_not_where_that_is_ignored() {
+fn hangups_end_the_run_cleanly_unless_they_are_ignored() {
     if hangup_is_ignored() {
         return skip("hangup", "the tests were started with SIGHUP ignored");
     }
@@ -254,7 +254,7 @@ fn a_second_ctrl_c_quits_although_nobody_reads_the_output() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_run_quietly() {
+fn a_closed_output_pipe_ends_the_run_quietly() {
     let (open, gate) = channel();
     // More than a pipe holds: another test's child process may briefly hold this end of the pipe.
     let server = Server::start([Reply::Gated("Hello", gate, " world".repeat(20_000))]);
@@ -270,7 +270,7 @@ fn a_reader_that_goes_away_ends_the_run_quietly() {
 }
 
 #[test]
-fn what_is_said_to_go_on_with_goes_on_wherever_it_is_said() {
+fn the_suggested_resume_command_works_from_any_directory() {
     let down = Reply::Status(401, json!({"error": {"message": "expired"}}));
     let call = Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "a"}));
     let server = Server::start([call, down, Reply::Text(vec!["Now it is."])]);

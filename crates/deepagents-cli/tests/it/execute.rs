@@ -26,7 +26,7 @@ fn page() -> u16 {
 }
 
 #[test]
-fn commands_reach_the_hosts_that_are_allowed_and_no_others() {
+fn commands_reach_only_allowed_hosts() {
     let report: Value = serde_json::from_str(&finish(deepagents().args(["doctor", "--json"])).out).unwrap();
     if report["sandbox"]["level"] == "none" {
         return skip("sandbox", &report["sandbox"]);
@@ -53,7 +53,7 @@ fn commands_reach_the_hosts_that_are_allowed_and_no_others() {
 }
 
 #[test]
-fn what_names_no_host_is_wrong_usage() {
+fn an_invalid_host_pattern_is_a_usage_error() {
     for args in [&["--execute", "--allow-host", "https://example.org/"][..], &["--allow-host", "example.org"]] {
         let finished = finish(deepagents().arg("run").args(args).arg("Fetch"));
         assert_eq!((finished.code, finished.out.as_str()), (Some(2), ""), "{finished:?}");
@@ -62,7 +62,7 @@ fn what_names_no_host_is_wrong_usage() {
 }
 
 #[test]
-fn a_command_sees_the_tool_chains_of_the_user_and_the_variables_that_are_named() {
+fn a_command_sees_the_users_toolchains_and_the_named_variables() {
     let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let home = home.path().canonicalize().unwrap();
     let script = |path: &str, text: &str| {
@@ -106,7 +106,7 @@ fn a_command_sees_the_tool_chains_of_the_user_and_the_variables_that_are_named()
 }
 
 #[test]
-fn a_sandbox_may_be_read_only_or_left_out() {
+fn a_sandbox_may_be_read_only_or_disabled() {
     let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::write(root.path().join("a"), "text").unwrap();
     let run = |args: &[&str], text: &str| {
@@ -127,7 +127,7 @@ fn a_sandbox_may_be_read_only_or_left_out() {
 }
 
 #[test]
-fn options_for_commands_that_mean_nothing_are_refused() {
+fn command_options_without_effect_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     for (args, told) in [
         (&["--env", "X=1"][..], "--execute"),

@@ -11,7 +11,7 @@ const MET: &str =
     r#"{"result": "satisfied", "explanation": "Good.", "criteria": [{"name": "rhymes", "passed": true}]}"#;
 
 #[test]
-fn a_run_goes_on_until_its_goal_is_met() {
+fn a_run_continues_until_its_goal_is_met() {
     let server = Server::start(["Roses.", MISSING, "Roses, noses.", MET].map(|text| Reply::Text(vec![text])));
     let dir = tempfile::tempdir().unwrap();
     let finished = finish(run(dir.path(), &server.address).args(["-q", "--goal", "It rhymes.", "Write"]));
@@ -20,7 +20,7 @@ fn a_run_goes_on_until_its_goal_is_met() {
 }
 
 #[test]
-fn what_is_hidden_is_hidden_in_the_goal_too() {
+fn redaction_applies_to_the_goal_too() {
     let judged =
         r#"{"result": "satisfied", "explanation": "To ann@example.org.", "criteria": [{"name": "c", "passed": true}]}"#;
     let server = Server::start([Reply::Text(vec!["Written."]), Reply::Text(vec![judged])]);
@@ -34,7 +34,7 @@ fn what_is_hidden_is_hidden_in_the_goal_too() {
 }
 
 #[test]
-fn a_run_whose_goal_is_not_met_fails_and_says_what_is_missing() {
+fn an_unmet_goal_fails_the_run_and_says_what_is_missing() {
     let replies = ["One.", MISSING, "Two.", MISSING, "Three.", MISSING];
     let server = Server::start(replies.map(|text| Reply::Text(vec![text])));
     let dir = tempfile::tempdir().unwrap();
@@ -44,7 +44,7 @@ fn a_run_whose_goal_is_not_met_fails_and_says_what_is_missing() {
 }
 
 #[test]
-fn what_judges_have_cost_is_part_of_the_last_line_and_of_the_timeline() {
+fn judge_costs_are_included_in_the_summary_and_the_timeline() {
     let server = Server::start(["Roses.", MISSING, "Roses, noses.", MET].map(|text| Reply::Text(vec![text])));
     let (dir, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut command = run(dir.path(), &server.address);
@@ -62,7 +62,7 @@ fn what_judges_have_cost_is_part_of_the_last_line_and_of_the_timeline() {
 }
 
 #[test]
-fn a_judge_that_names_no_criteria_is_told_of_by_its_reason() {
+fn a_verdict_without_criteria_is_reported_by_its_explanation() {
     let judged = r#"{"result": "needs_revision", "explanation": "It is dull.", "criteria": []}"#;
     let replies = (0..3).flat_map(|_| ["Roses.", judged, judged]);
     let server = Server::start(replies.map(|text| Reply::Text(vec![text])));
@@ -74,7 +74,7 @@ fn a_judge_that_names_no_criteria_is_told_of_by_its_reason() {
 }
 
 #[test]
-fn a_goal_that_says_nothing_is_wrong_usage() {
+fn an_empty_goal_is_a_usage_error() {
     let dir = tempfile::tempdir().unwrap();
     let finished = finish(run(dir.path(), "http://127.0.0.1:9").args(["--goal", "  ", "Write"]));
     assert_eq!(finished.code, Some(2), "{finished:?}");
@@ -82,7 +82,7 @@ fn a_goal_that_says_nothing_is_wrong_usage() {
 }
 
 #[test]
-fn a_run_that_repeats_itself_is_stopped_and_has_no_answer() {
+fn a_run_that_repeats_itself_is_stopped_without_an_answer() {
     let server = Server::start((0..10).map(|_| Reply::Call("ls", json!({"path": "/"}))));
     let dir = tempfile::tempdir().unwrap();
     let finished = finish(run(dir.path(), &server.address).args(["-q", "List"]));

@@ -67,7 +67,7 @@ fn has_sandbox() -> bool {
 }
 
 #[test]
-fn the_users_hooks_run_without_asking_and_without_the_keys() {
+fn user_hooks_need_no_consent_and_do_not_see_api_keys() {
     let place = Place::new();
     place.hooks(&place.home(), &hook("PreToolUse", "echo \"$COLOUR,$ANTHROPIC_API_KEY,$PWD\" >&2; exit 2"));
     let server = writing();
@@ -83,7 +83,7 @@ fn the_users_hooks_run_without_asking_and_without_the_keys() {
 }
 
 #[test]
-fn hooks_of_a_directory_need_consent_and_run_in_the_sandbox() {
+fn project_hooks_need_consent_and_run_in_the_sandbox() {
     let place = Place::new();
     let secret = place.home().join("secret");
     fs::write(&secret, "the secret").unwrap();
@@ -102,7 +102,7 @@ fn hooks_of_a_directory_need_consent_and_run_in_the_sandbox() {
 }
 
 #[test]
-fn what_a_hook_allows_stays_refused_by_a_mode_that_refuses_and_those_of_a_directory_allow_nothing() {
+fn hooks_cannot_override_a_refusing_mode_and_project_hooks_cannot_allow_calls() {
     let place = Place::new();
     let says = |event: &str, fields: Value| {
         let mut specific = json!({"hookEventName": event});
@@ -132,7 +132,7 @@ fn what_a_hook_allows_stays_refused_by_a_mode_that_refuses_and_those_of_a_direct
 }
 
 #[test]
-fn a_person_sees_the_call_that_a_hook_has_made_of_it_and_an_edit_is_the_last_word() {
+fn the_approver_sees_the_hooks_changed_call_and_an_edit_has_the_last_word() {
     let place = Place::new();
     let changed = json!({"file_path": place.root().canonicalize().unwrap().join("b.txt"), "content": "y"});
     let specific = json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": changed}});
@@ -153,7 +153,7 @@ fn a_person_sees_the_call_that_a_hook_has_made_of_it_and_an_edit_is_the_last_wor
 }
 
 #[test]
-fn a_prompt_that_is_blocked_reaches_nobody_and_the_reason_is_shown() {
+fn a_blocked_prompt_is_not_sent_and_the_reason_is_shown() {
     let place = Place::new();
     place.hooks(&place.home(), &hook("UserPromptSubmit", "echo 'not on a Friday' >&2; exit 2"));
     let server = Server::start([]);
@@ -165,7 +165,7 @@ fn a_prompt_that_is_blocked_reaches_nobody_and_the_reason_is_shown() {
 }
 
 #[test]
-fn a_run_that_a_hook_ends_has_no_answer_and_is_no_success() {
+fn a_run_ended_by_a_hook_has_no_answer_and_fails() {
     let place = Place::new();
     place.hooks(&place.home(), &hook("PostToolUse", r#"echo '{"continue":false,"stopReason":"enough"}'"#));
     let schema = place.dir.path().join("schema.json");
@@ -185,7 +185,7 @@ fn a_run_that_a_hook_ends_has_no_answer_and_is_no_success() {
 }
 
 #[test]
-fn what_no_person_has_decided_is_not_said_to_be_a_persons() {
+fn decisions_made_by_nobody_are_not_attributed_to_a_person() {
     let place = Place::new();
     let specific = json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask"}});
     place.hooks(&place.home(), &hook("PreToolUse", &format!("printf '%s' '{specific}'")));
@@ -203,7 +203,7 @@ fn what_no_person_has_decided_is_not_said_to_be_a_persons() {
 }
 
 #[test]
-fn a_signal_ends_the_hooks_for_the_end_of_a_session() {
+fn a_signal_ends_session_end_hooks() {
     let place = Place::new();
     let began = place.dir.path().join("began");
     assert!(Command::new("mkfifo").arg(&began).status().unwrap().success());
@@ -221,7 +221,7 @@ fn a_signal_ends_the_hooks_for_the_end_of_a_session() {
 }
 
 #[test]
-fn a_session_ends_with_its_hook() {
+fn the_session_end_hook_runs_when_a_session_ends() {
     let place = Place::new();
     place.hooks(&place.home(), &hook("SessionEnd", "cat > ended"));
     let done = finish(place.run(&Server::start([Reply::Text(vec!["Hello."])])).arg("Hi."));
@@ -231,7 +231,7 @@ fn a_session_ends_with_its_hook() {
 }
 
 #[test]
-fn a_session_that_is_kept_nowhere_ends_under_the_id_that_it_began_with() {
+fn an_unsaved_session_keeps_one_id_from_start_to_end() {
     let place = Place::new();
     let mut hooks = hook("SessionStart", "cat > begun");
     hooks["hooks"]["SessionEnd"] = hook("SessionEnd", "cat > ended")["hooks"]["SessionEnd"].clone();
@@ -244,7 +244,7 @@ fn a_session_that_is_kept_nowhere_ends_under_the_id_that_it_began_with() {
 }
 
 #[test]
-fn a_file_that_cannot_be_used_stops_the_run() {
+fn an_unusable_hooks_file_stops_the_run() {
     let place = Place::new();
     place.hooks(&place.home(), &json!({"hooks": {"PreToolUse": [{"matcher": "(", "hooks": []}]}}));
     let server = Server::start([]);
@@ -258,7 +258,7 @@ fn a_file_that_cannot_be_used_stops_the_run() {
 }
 
 #[test]
-fn a_hook_may_be_a_service_whose_requests_are_signed() {
+fn a_hook_may_be_a_service_that_receives_signed_requests() {
     let place = Place::new();
     let deny = json!({"decision": "block", "reason": "the service says no"});
     let service = Server::start([Reply::Status(200, deny)]);
@@ -275,7 +275,7 @@ fn a_hook_may_be_a_service_whose_requests_are_signed() {
 }
 
 #[test]
-fn hooks_are_listed_and_tried() {
+fn hooks_can_be_listed_and_tested() {
     let place = Place::new();
     assert_eq!(place.command(&["list"]).out, "there are no hooks here\n");
     let guard = "grep -q 'rm x' && { echo 'no deleting' >&2; exit 2; }; true";
@@ -315,7 +315,7 @@ fn put(file: &Path, text: &str) {
 }
 
 #[test]
-fn the_programs_of_hooks_are_agreed_to_as_they_are_and_changed_by_nobody_on_the_side() {
+fn hook_programs_are_part_of_the_consent_and_protected_from_changes() {
     let place = Place::new();
     let guard = place.root().join("scripts/guard.sh");
     put(&guard, "#!/bin/sh\necho 'no writing here' >&2; exit 2\n");
@@ -339,7 +339,7 @@ fn the_programs_of_hooks_are_agreed_to_as_they_are_and_changed_by_nobody_on_the_
 }
 
 #[test]
-fn hooks_of_a_directory_are_bound_by_the_rules_and_see_nothing_of_the_programs_own() {
+fn project_hooks_obey_the_rules_and_cannot_see_the_programs_own_files() {
     if !has_sandbox() {
         return skip("sandbox", "hooks of a directory run in it");
     }
@@ -365,7 +365,7 @@ fn hooks_of_a_directory_are_bound_by_the_rules_and_see_nothing_of_the_programs_o
 }
 
 #[test]
-fn what_the_users_hooks_and_settings_run_from_a_directory_is_written_by_nobody_on_the_side() {
+fn project_files_run_by_the_users_hooks_and_settings_are_protected() {
     let place = Place::new();
     for name in ["lint.sh", "check.py", "line", "tell.sh", "edit.sh"] {
         put(&place.root().join("scripts").join(name), "#!/bin/sh\ntrue\n");
@@ -397,7 +397,7 @@ fn what_the_users_hooks_and_settings_run_from_a_directory_is_written_by_nobody_o
 }
 
 #[test]
-fn what_the_users_own_settings_have_git_run_is_written_by_nobody_on_the_side() {
+fn files_that_the_users_git_configuration_runs_are_protected() {
     let place = Place::new();
     fs::create_dir_all(place.root().join(".git")).unwrap();
     put(&place.root().join("tools/fsm"), "#!/bin/sh\n");

@@ -41,13 +41,13 @@ fn a_project() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_wrong_usage() {
+fn a_missing_directory_is_a_usage_error() {
     let refused = finish(deepagents().args(["import", "/no/such"]));
     assert!(refused.wrong_usage().contains("`/no/such` is not a directory"), "{refused:?}");
 }
 
 #[test]
-fn a_project_of_claude_code_is_taken_over_and_what_is_not_is_told() {
+fn a_claude_code_project_is_imported_and_the_rest_is_reported() {
     let dir = a_project();
     let root = dir.path();
     let planned = import(root, &[root.to_str().unwrap(), "--dry-run"]);
@@ -70,7 +70,7 @@ fn a_project_of_claude_code_is_taken_over_and_what_is_not_is_told() {
 }
 
 #[test]
-fn what_lies_elsewhere_is_found_and_what_cannot_be_used_is_told() {
+fn files_in_other_places_are_found_and_unusable_ones_reported() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     write(root, ".claude/CLAUDE.md", "Use tabs.\n@docs/style.md\n");
@@ -105,7 +105,7 @@ fn what_lies_elsewhere_is_found_and_what_cannot_be_used_is_told() {
 }
 
 #[test]
-fn servers_with_their_secrets_stay_the_users_alone() {
+fn imported_servers_with_secrets_are_readable_only_by_the_user() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     let servers =
@@ -123,7 +123,7 @@ fn servers_with_their_secrets_stay_the_users_alone() {
 }
 
 #[test]
-fn nothing_that_is_there_is_replaced_and_doing_it_again_does_nothing() {
+fn importing_replaces_nothing_and_is_idempotent() {
     let dir = a_project();
     let root = dir.path();
     write(root, "AGENTS.md", "Use blanks.\n");
@@ -135,7 +135,7 @@ fn nothing_that_is_there_is_replaced_and_doing_it_again_does_nothing() {
 }
 
 #[test]
-fn the_layout_of_a_deployed_agent_is_taken_over() {
+fn a_deployed_agents_layout_is_imported() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     let agent =
@@ -159,7 +159,7 @@ fn the_layout_of_a_deployed_agent_is_taken_over() {
 }
 
 #[test]
-fn hooks_of_the_reference_are_read_where_they_are_and_that_is_told() {
+fn reference_hooks_are_used_in_place_and_this_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let hook = json!({"PreToolUse": [{"matcher": "execute", "hooks": [{"type": "command", "command": "true"}]}]});
     write(dir.path(), ".deepagents/hooks.json", &json!({"hooks": hook}).to_string());
@@ -178,7 +178,7 @@ fn shown(root: &Path) -> Vec<Value> {
 }
 
 #[test]
-fn nothing_is_written_through_a_link_that_a_project_brings() {
+fn importing_writes_nothing_through_a_projects_links() {
     let home = tempfile::tempdir().unwrap();
     let root = home.path().join("repo");
     fs::create_dir(home.path().join(".deepagents")).unwrap();
@@ -207,7 +207,7 @@ fn nothing_is_written_through_a_link_that_a_project_brings() {
 }
 
 #[test]
-fn what_a_link_of_a_project_leads_to_elsewhere_is_not_taken_and_one_within_it_is() {
+fn links_out_of_a_project_are_not_imported_and_links_within_it_are() {
     let home = tempfile::tempdir().unwrap();
     let root = home.path().join("repo");
     write(home.path(), "private/key", "secret");
@@ -227,7 +227,7 @@ fn what_a_link_of_a_project_leads_to_elsewhere_is_not_taken_and_one_within_it_is
 }
 
 #[test]
-fn what_is_yours_is_taken_to_where_your_links_lead() {
+fn user_files_are_imported_through_the_users_own_links() {
     let home = tempfile::tempdir().unwrap();
     write(home.path(), ".claude/CLAUDE.md", "Use tabs.\n");
     fs::create_dir(home.path().join("dotfiles")).unwrap();
@@ -237,7 +237,7 @@ fn what_is_yours_is_taken_to_where_your_links_lead() {
 }
 
 #[test]
-fn sub_agents_are_taken_over_so_that_they_can_be_read_and_with_no_more_tools() {
+fn imported_sub_agents_are_valid_and_get_no_extra_tools() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     let agents = [
@@ -289,7 +289,7 @@ fn sub_agents_are_taken_over_so_that_they_can_be_read_and_with_no_more_tools() {
 }
 
 #[test]
-fn what_would_be_done_is_what_is_done_and_no_more() {
+fn a_dry_run_reports_exactly_what_an_import_does() {
     let dir = a_project();
     let root = dir.path().to_str().unwrap();
     // Both skills get the same name, and only one of the two models can be set.
@@ -301,7 +301,7 @@ fn what_would_be_done_is_what_is_done_and_no_more() {
 }
 
 #[test]
-fn what_cannot_be_read_or_written_keeps_nothing_else_back_and_fails_in_the_end() {
+fn one_unreadable_or_unwritable_file_does_not_stop_an_import_but_fails_it() {
     if rustix::process::geteuid().is_root() {
         return deepagents_testing::skip::skip("permissions", "root may read everything");
     }
@@ -320,7 +320,7 @@ fn what_cannot_be_read_or_written_keeps_nothing_else_back_and_fails_in_the_end()
 }
 
 #[test]
-fn nothing_to_take_over_is_an_empty_list_and_a_name_that_cannot_be_written_is_told() {
+fn an_empty_import_is_an_empty_list_and_a_non_utf8_name_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().to_str().unwrap();
     assert_eq!(import(dir.path(), &[root, "--json"]), "[]\n");
@@ -332,7 +332,7 @@ fn nothing_to_take_over_is_an_empty_list_and_a_name_that_cannot_be_written_is_to
 }
 
 #[test]
-fn files_that_notes_bring_along_are_told_wherever_they_stand() {
+fn files_included_by_notes_are_reported_wherever_they_are_mentioned() {
     let dir = tempfile::tempdir().unwrap();
     let notes = "See @README and @docs/git.md.\n- @~/own.md, @README\n@gone.md\nWe use @types/node and a@b.example\n";
     write(dir.path(), "CLAUDE.md", notes);
@@ -349,7 +349,7 @@ fn files_that_notes_bring_along_are_told_wherever_they_stand() {
 }
 
 #[test]
-fn a_deployed_agent_that_can_be_served_is_taken_over_with_its_model_and_sub_agents() {
+fn a_servable_deployed_agent_is_imported_with_its_model_and_sub_agents() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
     let agent = json!({"name": "a", "runtime": {"model": {"model_id": "anthropic:claude-sonnet-4-5"}}});
@@ -385,7 +385,7 @@ fn a_deployed_agent_that_can_be_served_is_taken_over_with_its_model_and_sub_agen
 }
 
 #[test]
-fn hooks_that_are_none_are_not_taken_over() {
+fn invalid_hooks_are_not_imported() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), ".claude/settings.json", "{\"hooks\": 5}");
     let told = import(dir.path(), &[dir.path().to_str().unwrap()]);

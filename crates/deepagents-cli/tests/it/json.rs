@@ -10,7 +10,7 @@ fn events(out: &str) -> Vec<Value> {
 }
 
 #[test]
-fn every_line_is_an_event_without_gaps_and_the_last_says_how_it_ended() {
+fn every_line_is_an_event_in_sequence_and_the_last_one_tells_the_outcome() {
     let server = Server::start([
         Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "a"})),
         Reply::Text(vec!["Done", "."]),
@@ -35,7 +35,7 @@ fn every_line_is_an_event_without_gaps_and_the_last_says_how_it_ended() {
 }
 
 #[test]
-fn a_failure_is_an_event_and_a_message() {
+fn a_failure_is_reported_as_an_event_and_on_stderr() {
     let server = Server::start([Reply::Status(
         400,
         json!({"error": {"message": "no such thing", "type": "invalid_request_error"}}),

@@ -81,7 +81,7 @@ fn last_result(server: &Server) -> String {
 }
 
 #[test]
-fn a_server_is_described_tried_used_and_removed() {
+fn a_server_can_be_added_tested_used_and_removed() {
     let place = Place::new();
     let added = place.mcp(&["add", "alpha", "--env", "TOKEN=hush-hush", "--", "/bin/sh", &script(&place)]);
     assert_eq!(added.code, Some(0), "{added:?}");
@@ -115,7 +115,7 @@ fn a_server_is_described_tried_used_and_removed() {
 }
 
 #[test]
-fn what_is_said_of_an_address_may_stand_behind_it_and_what_stands_behind_a_program_is_the_programs() {
+fn options_may_follow_an_address_but_after_a_program_they_belong_to_it() {
     let place = Place::new();
     let file = || -> serde_json::Value {
         serde_json::from_str(&fs::read_to_string(place.at("home/.deepagents/.mcp.json")).unwrap()).unwrap()
@@ -159,7 +159,7 @@ fn what_is_said_of_an_address_may_stand_behind_it_and_what_stands_behind_a_progr
 }
 
 #[test]
-fn servers_that_are_described_at_once_are_all_there_and_a_file_keeps_who_may_read_it() {
+fn concurrently_added_servers_are_all_kept_and_the_file_keeps_its_mode() {
     let place = Place::new();
     let file = place.at("home/.deepagents/.mcp.json");
     assert_eq!(place.mcp(&["add", "first", "--", "x"]).code, Some(0));
@@ -177,7 +177,7 @@ fn servers_that_are_described_at_once_are_all_there_and_a_file_keeps_who_may_rea
 }
 
 #[test]
-fn a_link_of_a_project_has_no_file_of_the_users_changed() {
+fn a_projects_link_cannot_cause_a_change_to_a_user_file() {
     let place = Place::new();
     let file = place.at("home/.claude.json");
     fs::write(&file, "{}").unwrap();
@@ -190,7 +190,7 @@ fn a_link_of_a_project_has_no_file_of_the_users_changed() {
 }
 
 #[test]
-fn a_server_of_a_project_starts_once_somebody_has_agreed_to_it_and_not_when_it_has_changed() {
+fn a_project_server_starts_only_after_consent_and_not_once_changed() {
     let place = Place::new().in_project();
     let (left_out, _) = place.call(&[]);
     assert!(left_out.err.contains("alpha") && left_out.err.contains("--trust"), "{left_out:?}");
@@ -232,7 +232,7 @@ fn a_server_of_a_project_starts_once_somebody_has_agreed_to_it_and_not_when_it_h
 }
 
 #[test]
-fn whoever_agrees_to_a_server_is_told_what_it_is_given_and_of_you() {
+fn consent_to_a_server_shows_what_it_is_given_including_your_variables() {
     let place = Place::new();
     let config = json!({"mcpServers": {
         "docs": {"url": "https://docs.example/${TEAM:-all}", "headers": {"X-Id": "${ANTHROPIC_API_KEY}", "Y": "plain"}},
@@ -258,7 +258,7 @@ fn whoever_agrees_to_a_server_is_told_what_it_is_given_and_of_you() {
 }
 
 #[test]
-fn a_server_that_lies_in_the_project_is_agreed_to_as_it_is_and_changed_by_nobody_on_the_side() {
+fn a_servers_project_files_are_part_of_the_consent_and_protected_from_changes() {
     let place = Place::new();
     fs::create_dir(place.at("root/tools")).unwrap();
     fs::copy(place.at("server/run.sh"), place.at("root/tools/run.sh")).unwrap();
@@ -286,7 +286,7 @@ fn a_server_that_lies_in_the_project_is_agreed_to_as_it_is_and_changed_by_nobody
 }
 
 #[test]
-fn many_tools_of_a_server_are_looked_for_before_they_are_offered_where_that_is_asked_for() {
+fn large_tool_sets_are_searched_before_they_are_offered_on_request() {
     let place = Place::new().in_project();
     let tools: Vec<_> = (0..200)
         .map(|n| {
@@ -323,7 +323,7 @@ fn many_tools_of_a_server_are_looked_for_before_they_are_offered_where_that_is_a
 }
 
 #[test]
-fn calls_of_servers_are_refused_where_nothing_may_be_changed() {
+fn server_calls_are_refused_when_nothing_may_be_changed() {
     let place = Place::new().in_project();
     let (denied, server) = place.call(&["--trust-project-mcp", "--approve", "deny"]);
     assert_eq!(denied.code, Some(0), "{denied:?}");
@@ -331,7 +331,7 @@ fn calls_of_servers_are_refused_where_nothing_may_be_changed() {
 }
 
 #[test]
-fn a_tool_of_a_project_that_only_reads_is_called_where_somebody_has_agreed_to_its_server_and_to_that() {
+fn a_read_only_hint_of_a_project_server_counts_only_after_consent_to_it() {
     let place = Place::new().in_project();
     let hint = "\"annotations\":{\"readOnlyHint\":true},";
     let schema = "\\\"inputSchema";
@@ -354,7 +354,7 @@ fn a_tool_of_a_project_that_only_reads_is_called_where_somebody_has_agreed_to_it
 }
 
 #[test]
-fn a_file_that_is_named_and_cannot_be_used_stops_the_program_before_anything_is_spent() {
+fn an_unusable_named_config_file_stops_the_program_before_any_request() {
     let place = Place::new();
     fs::write(place.at("mcp.json"), "{\n  oops\n}").unwrap();
     let file = place.at("mcp.json").display().to_string();
@@ -366,7 +366,7 @@ fn a_file_that_is_named_and_cannot_be_used_stops_the_program_before_anything_is_
 }
 
 #[test]
-fn entries_that_cannot_be_used_are_named_and_the_others_work() {
+fn unusable_entries_are_named_and_the_others_work() {
     let place = Place::new();
     let config = json!({"mcpServers": {
         "alpha": {"command": "/bin/sh", "args": [place.at("server/run.sh")]},
@@ -384,7 +384,7 @@ fn entries_that_cannot_be_used_are_named_and_the_others_work() {
 }
 
 #[test]
-fn at_a_terminal_a_tool_that_has_changed_is_asked_about_again() {
+fn a_changed_tool_is_asked_about_again_at_a_terminal() {
     let place = Place::new().in_project();
     place.call(&["--trust"]);
     fs::write(place.at("server/says"), "Sends it to somebody else.").unwrap();
@@ -401,7 +401,7 @@ fn at_a_terminal_a_tool_that_has_changed_is_asked_about_again() {
 }
 
 #[test]
-fn an_agent_that_is_served_with_its_files_runs_commands_in_one_shell_where_that_is_asked_for() {
+fn a_served_agent_with_files_can_run_its_commands_in_one_shell() {
     let call = |text: &str| Reply::Call("execute", json!({"command": text}));
     let server =
         Server::start([call("mkdir below; cd below; one=1"), call("echo $one > made"), Reply::Text(vec!["Done."])]);
@@ -437,7 +437,7 @@ fn an_agent_that_is_served_with_its_files_runs_commands_in_one_shell_where_that_
 }
 
 #[test]
-fn what_a_client_gets_wrong_is_named_and_a_question_that_it_cannot_ask_is_a_refusal() {
+fn client_mistakes_are_named_and_a_question_it_cannot_ask_is_a_rejection() {
     let write = Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "x"}));
     let server = Server::start([write, Reply::Text(vec!["It is over."])]);
     let place = Place::new();
@@ -491,7 +491,7 @@ fn what_a_client_gets_wrong_is_named_and_a_question_that_it_cannot_ask_is_a_refu
 }
 
 #[test]
-fn what_a_server_loads_is_agreed_to_and_protected_however_it_is_named() {
+fn files_a_server_loads_need_consent_and_are_protected_however_named() {
     let place = Place::new();
     let put = |name: &str, text: &str| {
         fs::create_dir_all(place.at(name).parent().unwrap()).unwrap();

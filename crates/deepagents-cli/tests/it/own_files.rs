@@ -32,7 +32,7 @@ fn results(server: &Server) -> Vec<String> {
 }
 
 #[test]
-fn a_home_what_is_above_it_and_tmp_are_taken_only_where_they_are_named() {
+fn a_home_its_parents_and_tmp_are_used_only_when_named_explicitly() {
     let server = Server::start([done(), done(), done()]);
     let dir = tempfile::tempdir().unwrap();
     let (home, project) = (dir.path().join("home"), dir.path().join("home/project"));
@@ -60,7 +60,7 @@ fn a_home_what_is_above_it_and_tmp_are_taken_only_where_they_are_named() {
 }
 
 #[test]
-fn a_home_that_the_environment_does_not_name_is_one_all_the_same() {
+fn a_home_missing_from_the_environment_is_still_recognised() {
     // The home of the user who runs the tests, according to the system.
     let ids = Command::new("id").arg("-un").output().unwrap();
     let name = String::from_utf8_lossy(&ids.stdout).trim().to_owned();
@@ -75,7 +75,7 @@ fn a_home_that_the_environment_does_not_name_is_one_all_the_same() {
 }
 
 #[test]
-fn tools_by_hand_do_not_take_a_home_either() {
+fn the_tools_command_does_not_use_a_home_either() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("notes"), "mine").unwrap();
     let tools = |args: &[&str]| {

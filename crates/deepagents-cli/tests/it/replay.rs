@@ -57,7 +57,7 @@ fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
 }
 
 #[test]
-fn a_recorded_run_is_shown_again_as_it_was_without_server_and_files() {
+fn a_recorded_run_replays_identically_without_server_and_files() {
     let (_dir, root, file) = place();
     fs::write(root.join("notes.txt"), "buy bread\n").unwrap();
     let todos = json!({"todos": [{"content": "look", "status": "completed"}]});
@@ -94,7 +94,7 @@ fn a_recorded_run_is_shown_again_as_it_was_without_server_and_files() {
 }
 
 #[test]
-fn the_events_of_a_replay_and_its_decisions_are_the_recorded_ones() {
+fn a_replay_has_the_recorded_events_and_decisions() {
     let (_dir, root, file) = place();
     let server = Server::start([write("/a.txt"), write("/b.txt"), Reply::Text(vec!["One ", "of two."])]);
     let mut command = record(&root, &server, &file);
@@ -113,7 +113,7 @@ fn the_events_of_a_replay_and_its_decisions_are_the_recorded_ones() {
 }
 
 #[test]
-fn the_exit_code_is_that_of_the_recorded_run() {
+fn a_replay_exits_with_the_recorded_exit_code() {
     let cases: [(Vec<Reply>, &[&str], &str); 3] = [
         (vec![Reply::Call("ls", json!({"path": "/"}))], &["--max-turns", "1"], "limit of 1 model call"),
         (vec![Reply::Status(400, json!({"error": {"message": "no such thing"}}))], &[], "no such thing"),
@@ -133,7 +133,7 @@ fn the_exit_code_is_that_of_the_recorded_run() {
 }
 
 #[test]
-fn a_run_that_was_interrupted_is_played_up_to_there() {
+fn an_interrupted_run_replays_up_to_the_interruption() {
     let (_dir, root, file) = place();
     let server = Server::start([write("/a.txt"), Reply::Hang]);
     let child = record(&root, &server, &file)
@@ -157,7 +157,7 @@ fn a_run_that_was_interrupted_is_played_up_to_there() {
 }
 
 #[test]
-fn a_run_whose_time_was_up_is_played_up_to_there() {
+fn a_timed_out_run_replays_up_to_the_timeout() {
     let (_dir, root, file) = place();
     let server = Server::start([write("/a.txt"), Reply::Hang]);
     let recorded = finish(record(&root, &server, &file).args(["--no-save", "--timeout", "1", "Write"]));
@@ -168,7 +168,7 @@ fn a_run_whose_time_was_up_is_played_up_to_there() {
 }
 
 #[test]
-fn a_run_that_was_killed_is_played_as_far_as_it_goes() {
+fn a_killed_run_replays_as_far_as_it_was_recorded() {
     let (_dir, root, file) = place();
     let server = Server::start([write("/a.txt"), Reply::Hang]);
     let mut child = record(&root, &server, &file)
@@ -194,7 +194,7 @@ fn a_run_that_was_killed_is_played_as_far_as_it_goes() {
 }
 
 #[test]
-fn a_program_that_would_ask_something_else_says_where() {
+fn a_replay_whose_requests_differ_says_where() {
     let (_dir, root, file) = place();
     let server = Server::start([write("/a.txt"), Reply::Text(vec!["Done."])]);
     let recorded = finish(record(&root, &server, &file).args(["--no-save", "Write"]));
@@ -211,7 +211,7 @@ fn a_program_that_would_ask_something_else_says_where() {
 }
 
 #[test]
-fn what_cannot_be_played_or_recorded_is_refused_with_the_reason() {
+fn what_cannot_be_replayed_or_recorded_is_refused_with_the_reason() {
     let (dir, root, file) = place();
     let none = dir.path().join("none.jsonl");
     assert!(finish(&mut replay(&none)).wrong_usage().contains("none.jsonl` cannot be opened"));
@@ -234,7 +234,7 @@ fn what_cannot_be_played_or_recorded_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_run_that_cannot_begin_leaves_no_recording_and_one_that_cannot_be_recorded_no_thread() {
+fn a_run_that_cannot_be_stored_is_not_recorded_and_vice_versa() {
     let (dir, root, file) = place();
     let server = Server::start([]);
     let foreign = dir.path().join("notes.txt");

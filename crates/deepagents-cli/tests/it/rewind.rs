@@ -83,7 +83,7 @@ impl Place {
 }
 
 #[test]
-fn files_go_back_with_the_conversation_and_it_is_told_how_to_undo_it() {
+fn rewinding_restores_files_too_and_says_how_to_undo_it() {
     let place = Place::new();
     let (id, position) = place.two_runs();
     let back = place.rewind(&id, position, &["--files", "yes"]);
@@ -107,7 +107,7 @@ fn files_go_back_with_the_conversation_and_it_is_told_how_to_undo_it() {
 }
 
 #[test]
-fn names_of_files_are_shown_as_they_are() {
+fn file_names_are_shown_escaped() {
     let place = Place::new();
     let (id, position) = place.play(None, [write("/a.txt", "one")]);
     place.play(Some(&id), [write("/a\u{202e}b.txt", "two")]);
@@ -119,7 +119,7 @@ fn names_of_files_are_shown_as_they_are() {
 }
 
 #[test]
-fn without_a_terminal_nothing_changes_unasked() {
+fn without_a_terminal_a_rewind_changes_no_files_unless_asked() {
     let place = Place::new();
     let (id, position) = place.two_runs();
     let unasked = place.rewind(&id, position, &[]);
@@ -168,7 +168,7 @@ fn at_terminal(command: &mut Command, typed: &str) -> (Finished, String) {
 }
 
 #[test]
-fn a_person_at_the_terminal_sees_the_plan_and_decides() {
+fn at_a_terminal_the_rewind_plan_is_shown_before_the_decision() {
     let place = Place::new();
     let (id, position) = place.two_runs();
     let command = |more: &[&str]| place.command(&[&["rewind", &id, &position.to_string()], more].concat());
@@ -193,7 +193,7 @@ fn size(file: &Path) -> u64 {
 }
 
 #[test]
-fn deleting_and_pruning_threads_frees_what_was_kept_for_them() {
+fn deleting_and_pruning_threads_frees_their_undo_data() {
     let place = Place::new();
     let undo = place.dir.path().join("t.db.undo");
     let (id, position) = place.play(None, [write("/a.txt", &"a".repeat(100_000))]);
@@ -219,7 +219,7 @@ fn deleting_and_pruning_threads_frees_what_was_kept_for_them() {
 }
 
 #[test]
-fn a_database_inside_of_the_directory_means_that_files_cannot_go_back() {
+fn a_database_inside_the_root_disables_file_undo() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start([write("/a.txt", "one"), Reply::Text(vec!["Done."])]);
     let db = dir.path().join("t.db");
@@ -229,7 +229,7 @@ fn a_database_inside_of_the_directory_means_that_files_cannot_go_back() {
 }
 
 #[test]
-fn changes_in_another_directory_are_not_passed_over_in_silence() {
+fn rewinding_reports_changes_made_in_another_directory() {
     let place = Place::new();
     let (id, position) = place.play(None, [write("/a.txt", "one")]);
     let other = place.dir.path().join("other");
@@ -254,7 +254,7 @@ fn changes_in_another_directory_are_not_passed_over_in_silence() {
 }
 
 #[test]
-fn a_directory_that_was_moved_is_told() {
+fn rewinding_reports_a_moved_directory() {
     let place = Place::new();
     let (id, position) = place.two_runs();
     let moved = place.dir.path().join("moved");
@@ -274,7 +274,7 @@ fn a_directory_that_was_moved_is_told() {
 }
 
 #[test]
-fn a_way_back_on_which_no_file_changes_says_so() {
+fn a_rewind_without_file_changes_says_so() {
     let place = Place::new();
     let (id, position) = place.play(None, [write("/a.txt", "one")]);
     place.play(Some(&id), []);

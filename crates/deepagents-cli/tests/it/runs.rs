@@ -15,7 +15,7 @@ fn writes_a_file() -> Reply {
 }
 
 #[test]
-fn a_tool_call_writes_a_file_in_the_root_and_is_shown_with_the_answer_and_the_cost() {
+fn a_tool_call_writes_a_file_in_the_root_and_is_shown_with_answer_and_cost() {
     let server = Server::start([writes_a_file(), Reply::Text(vec!["The file ", "is written."])]);
     let dir = tempfile::tempdir().unwrap();
     let finished = finish(run(dir.path(), &server.address).arg("Write hello.txt"));
@@ -35,7 +35,7 @@ fn a_tool_call_writes_a_file_in_the_root_and_is_shown_with_the_answer_and_the_co
 }
 
 #[test]
-fn what_is_piped_in_beside_a_task_stands_below_it() {
+fn piped_input_is_appended_to_the_task() {
     let dir = tempfile::tempdir().unwrap();
     for args in [&["-q", "--stdin"], &["--json", "--stdin"]] {
         let server = Server::start([Reply::Text(vec!["Fine."])]);
@@ -66,7 +66,7 @@ fn what_is_piped_in_beside_a_task_stands_below_it() {
 }
 
 #[test]
-fn a_tool_that_fails_shows_the_first_line_of_its_error() {
+fn a_failed_tool_shows_the_first_line_of_its_error() {
     let server = Server::start([
         Reply::Call("read_file", json!({"file_path": "/none.txt"})),
         Reply::Text(vec!["It is not there."]),
@@ -91,7 +91,7 @@ fn the_agent_cannot_leave_its_root() {
 }
 
 #[test]
-fn text_is_on_stdout_before_the_answer_is_complete() {
+fn text_is_streamed_to_stdout_before_the_answer_is_complete() {
     let (open, gate) = channel();
     let server = Server::start([Reply::Gated("Hello", gate, " world".to_owned())]);
     let dir = tempfile::tempdir().unwrap();
@@ -108,7 +108,7 @@ fn text_is_on_stdout_before_the_answer_is_complete() {
 }
 
 #[test]
-fn a_run_goes_on_while_nobody_reads_what_it_prints() {
+fn a_run_continues_while_nobody_reads_its_output() {
     let write = |file: &str, content: &str| Reply::Call("write_file", json!({"file_path": file, "content": content}));
     // More than a pipe holds.
     let big = "x".repeat(300_000);
@@ -127,7 +127,7 @@ fn a_run_goes_on_while_nobody_reads_what_it_prints() {
 }
 
 #[test]
-fn quiet_prints_the_final_answer_alone() {
+fn quiet_prints_only_the_final_answer() {
     let server = Server::start([writes_a_file(), Reply::Text(vec!["All ", "done.\n"])]);
     let dir = tempfile::tempdir().unwrap();
     let finished = finish(run(dir.path(), &server.address).args(["--quiet", "Write it"]));
@@ -135,7 +135,7 @@ fn quiet_prints_the_final_answer_alone() {
 }
 
 #[test]
-fn the_task_comes_from_stdin() {
+fn the_task_can_be_read_from_stdin() {
     let server = Server::start([Reply::Text(vec!["one"]), Reply::Text(vec!["two"])]);
     let dir = tempfile::tempdir().unwrap();
     let absent = finish_with(run(dir.path(), &server.address).arg("-q"), "the first task\n");
@@ -177,7 +177,7 @@ fn options_reach_the_request() {
 }
 
 #[test]
-fn the_window_of_an_unknown_model_is_asked_of_its_server_or_given_and_never_guessed_in_silence() {
+fn an_unknown_models_context_window_is_asked_for_or_given_or_a_warning_shown() {
     let dir = tempfile::tempdir().unwrap();
     let lists = |window: Value| Some(json!({"data": [{"id": "test-model", "max_model_len": window}]}));
     for (models, option, told) in [
@@ -198,7 +198,7 @@ fn the_window_of_an_unknown_model_is_asked_of_its_server_or_given_and_never_gues
 }
 
 #[test]
-fn answers_that_follow_each_other_stand_apart() {
+fn consecutive_answers_are_separated() {
     let pending = json!({"todos": [{"content": "look", "status": "pending"}]});
     let server = Server::start([
         Reply::Call("write_todos", pending),
@@ -211,7 +211,7 @@ fn answers_that_follow_each_other_stand_apart() {
 }
 
 #[test]
-fn the_todo_list_shows_what_changed() {
+fn todo_updates_show_only_what_changed() {
     let todos = |first: &str, second: &str| {
         Reply::Call(
             "write_todos",
@@ -242,7 +242,7 @@ Done.
 }
 
 #[test]
-fn what_is_to_be_hidden_is_seen_by_neither_the_model_nor_the_reader() {
+fn redacted_text_reaches_neither_the_model_nor_the_reader() {
     let server = Server::start([
         Reply::Call("read_file", json!({"file_path": "/who.txt"})),
         Reply::Text(vec!["Write to bob@", "example.org."]),
@@ -258,7 +258,7 @@ fn what_is_to_be_hidden_is_seen_by_neither_the_model_nor_the_reader() {
 }
 
 #[test]
-fn commands_share_a_shell_where_that_is_asked_for_and_the_options_that_do_not_go_with_it_are_refused() {
+fn commands_can_share_a_shell_and_conflicting_options_are_refused() {
     let call = |text: &str| Reply::Call("execute", json!({"command": text}));
     let server =
         Server::start([call("mkdir below; cd below; one=1"), call("echo $one > made"), Reply::Text(vec!["Done."])]);
@@ -279,7 +279,7 @@ fn commands_share_a_shell_where_that_is_asked_for_and_the_options_that_do_not_go
 }
 
 #[test]
-fn what_is_wrong_with_the_command_line_is_said_without_what_its_arguments_hide() {
+fn command_line_errors_contain_no_control_or_hidden_characters() {
     let hidden = "x\u{1b}]0;T\u{7}\u{9b}31m\u{202e}y";
     for args in [&[hidden][..], &["run", "--approve", hidden], &["run", &format!("--no{hidden}")]] {
         let finished = finish(deepagents().args(args));

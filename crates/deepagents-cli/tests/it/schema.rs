@@ -10,7 +10,7 @@ use crate::program::{finish, run};
 use crate::server::{Reply, Server};
 
 #[test]
-fn an_answer_in_the_shape_of_a_schema_is_printed_as_json_alone() {
+fn a_schema_conforming_answer_is_printed_as_bare_json() {
     let server = Server::start([Reply::Call("answer", json!({"quality": "good", "faults": 0}))]);
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("schema.json");
@@ -42,7 +42,7 @@ fn an_answer_in_the_shape_of_a_schema_is_printed_as_json_alone() {
 }
 
 #[test]
-fn an_answer_without_the_shape_that_is_asked_for_is_not_printed() {
+fn an_answer_that_does_not_match_the_schema_is_not_printed() {
     let (dir, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let file = dir.path().join("schema.json");
     fs::write(&file, r#"{"type": "object", "properties": {"n": {"type": "integer"}}}"#).unwrap();
@@ -64,7 +64,7 @@ fn script(workflow: &str) -> String {
 }
 
 #[test]
-fn the_workflow_of_the_book_reviews_a_change() {
+fn the_books_workflow_reviews_a_change() {
     let workflow = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/review.yml")).unwrap();
     let script = script(&workflow).replace("${{ github.base_ref }}", "main");
     assert!(script.contains("deepagents run "), "{script}");

@@ -40,7 +40,7 @@ impl Place {
 }
 
 #[test]
-fn a_message_is_answered_and_quitting_leaves_a_whole_terminal_and_says_how_to_go_on() {
+fn quitting_after_an_answer_restores_the_terminal_and_says_how_to_resume() {
     let server = Server::start([Reply::Text(vec!["Four", "."])]);
     let place = Place::new();
     let mut terminal = place.start(&server, &[]);
@@ -70,7 +70,7 @@ fn the_models_of_the_server_at_the_given_address_can_be_chosen() {
 }
 
 #[test]
-fn nothing_that_a_model_says_reaches_the_terminal_as_a_sequence() {
+fn model_output_never_reaches_the_terminal_as_an_escape_sequence() {
     let evil = "Be\u{1b}]0;OWNED\u{7}fore \u{1b}[2J\u{1b}]52;c;T1dORUQ=\u{7}\u{9b}31m after";
     let server = Server::start([Reply::Text(vec![evil])]);
     let place = Place::new();
@@ -86,7 +86,7 @@ fn nothing_that_a_model_says_reaches_the_terminal_as_a_sequence() {
 }
 
 #[test]
-fn a_mistake_of_the_program_leaves_a_whole_terminal_and_says_how_to_go_on() {
+fn a_panic_restores_the_terminal_and_says_how_to_resume() {
     let server = Server::start([Reply::Text(vec!["Before", "."])]);
     let place = Place::new();
     let mut terminal = place.start(&server, &[]);
@@ -100,7 +100,7 @@ fn a_mistake_of_the_program_leaves_a_whole_terminal_and_says_how_to_go_on() {
 }
 
 #[test]
-fn a_signal_ends_the_answer_and_leaves_a_whole_terminal() {
+fn a_signal_ends_the_answer_and_restores_the_terminal() {
     for (signal, expected) in [("-TERM", 143), ("-INT", 130)] {
         let server = Server::start([Reply::Hang]);
         let place = Place::new();
@@ -116,7 +116,7 @@ fn a_signal_ends_the_answer_and_leaves_a_whole_terminal() {
 }
 
 #[test]
-fn what_a_signal_has_stopped_is_gone_on_with_also_what_works_without_a_terminal() {
+fn a_run_stopped_by_a_signal_can_be_resumed_even_a_detached_one() {
     let goes_on = |server: &Server, place: &Place| {
         let mut command = run(place.root.path(), &server.address);
         let rest = finish(command.env("HOME", place.home.path()).args(["-q", "--continue"]));
@@ -144,7 +144,7 @@ fn what_a_signal_has_stopped_is_gone_on_with_also_what_works_without_a_terminal(
 }
 
 #[test]
-fn what_was_said_before_a_kill_is_there_and_goes_on() {
+fn a_conversation_survives_a_kill_and_continues() {
     let call = Reply::Call("execute", json!({"command": "touch asked.txt"}));
     let server = Server::start([Reply::Text(vec!["First", "."]), call, Reply::Text(vec!["Second", "."])]);
     let place = Place::new();
@@ -167,7 +167,7 @@ fn what_was_said_before_a_kill_is_there_and_goes_on() {
 }
 
 #[test]
-fn a_terminal_that_shows_no_screens_is_told_of_run_without_a_sequence() {
+fn a_dumb_terminal_is_pointed_to_run_without_escape_sequences() {
     let server = Server::start([]);
     let place = Place::new();
     let mut command = screens(place.root.path(), place.home.path(), &server);
@@ -176,7 +176,7 @@ fn a_terminal_that_shows_no_screens_is_told_of_run_without_a_sequence() {
 }
 
 #[test]
-fn names_of_threads_and_databases_that_are_not_there_are_told_before_the_screens_begin() {
+fn unknown_threads_and_databases_are_reported_before_the_screens_start() {
     let server = Server::start([]);
     let place = Place::new();
     for (args, words) in [
@@ -190,7 +190,7 @@ fn names_of_threads_and_databases_that_are_not_there_are_told_before_the_screens
 }
 
 #[test]
-fn text_from_a_pipe_is_the_task() {
+fn piped_text_is_the_task() {
     let server = Server::start([Reply::Text(vec!["Piped", "."])]);
     let place = Place::new();
     let finished = finish_with(&mut screens(place.root.path(), place.home.path(), &server), "the task\n");
@@ -200,7 +200,7 @@ fn text_from_a_pipe_is_the_task() {
 }
 
 #[test]
-fn a_terminal_that_nobody_reads_keeps_nobody_from_ending_the_program() {
+fn a_terminal_that_nobody_reads_does_not_keep_the_program_running() {
     let long: &'static str = Box::leak("many words ".repeat(40_000).into_boxed_str());
     let server = Server::start([Reply::Text(vec![long])]);
     let place = Place::new();
@@ -213,7 +213,7 @@ fn a_terminal_that_nobody_reads_keeps_nobody_from_ending_the_program() {
 }
 
 #[test]
-fn a_task_is_worked_on_without_a_terminal_and_attach_shows_it_and_asks_what_waits() {
+fn attach_shows_a_detached_task_and_asks_its_pending_question() {
     let call = Reply::Call("execute", json!({"command": "touch asked.txt"}));
     let server = Server::start([call, Reply::Text(vec!["All ", "done."])]);
     let place = Place::new();
@@ -238,7 +238,7 @@ fn a_task_is_worked_on_without_a_terminal_and_attach_shows_it_and_asks_what_wait
 }
 
 #[test]
-fn the_users_hooks_hold_in_the_screens_too_and_hear_of_the_end() {
+fn user_hooks_apply_in_the_screens_and_are_told_of_the_end() {
     let server = Server::start([
         Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "x"})),
         Reply::Text(vec!["Done", "."]),
@@ -260,10 +260,10 @@ fn the_users_hooks_hold_in_the_screens_too_and_hear_of_the_end() {
 }
 
 /// A PNG of a single red pixel.
-const DOT: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0\x90wS\xde\0\0\0\x0cIDATx\x9cc\xf8\xcf\xc0\0\0\x03\x01\x01\0\xc9\xfe\x92\xef\0\0\0\0IEND\xaeB`\x82";
+const RED_PIXEL: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0\x90wS\xde\0\0\0\x0cIDATx\x9cc\xf8\xcf\xc0\0\0\x03\x01\x01\0\xc9\xfe\x92\xef\0\0\0\0IEND\xaeB`\x82";
 
 #[test]
-fn images_are_drawn_where_the_terminal_says_that_it_draws_them_and_never_out_of_a_text() {
+fn images_are_drawn_only_when_the_terminal_supports_them_and_never_from_text() {
     let (kitty, iterm, sixel) = ("\u{1b}_Ga=T,f=100,q=2", "\u{1b}]1337;File=inline=1;", "\u{1b}P0;1;0q\"1;1;1;1#0;");
     let evil = "\u{1b}_Ga=T,f=100;AAAA\u{1b}\\ \u{1b}]1337;File=inline=1:AAAA\u{7} seen";
     for (variables, drawn) in [
@@ -279,7 +279,7 @@ fn images_are_drawn_where_the_terminal_says_that_it_draws_them_and_never_out_of_
             Reply::Text(vec!["And ", "another."]),
         ]);
         let place = Place::new();
-        std::fs::write(place.root.path().join("dot.png"), DOT).unwrap();
+        std::fs::write(place.root.path().join("dot.png"), RED_PIXEL).unwrap();
         let mut command = screens(place.root.path(), place.home.path(), &server);
         let mut terminal = Terminal::start(command.envs(variables));
         terminal.wait_for("test-model");
@@ -310,7 +310,7 @@ fn images_are_drawn_where_the_terminal_says_that_it_draws_them_and_never_out_of_
 }
 
 #[test]
-fn a_question_rings_and_tells_the_terminal_of_itself() {
+fn a_question_rings_the_bell_and_notifies_the_terminal() {
     let server = Server::start([Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "a"}))]);
     let place = Place::new();
     let mut terminal = place.start(&server, &[]);
@@ -323,7 +323,7 @@ fn a_question_rings_and_tells_the_terminal_of_itself() {
 }
 
 #[test]
-fn the_terminal_is_whole_while_the_program_is_suspended_and_drawn_anew_when_it_comes_back() {
+fn suspending_restores_the_terminal_and_resuming_redraws_it() {
     let server = Server::start([Reply::Text(vec!["Awake", "."])]);
     let place = Place::new();
     let mut terminal = place.start(&server, &[]);
@@ -349,7 +349,7 @@ fn the_terminal_is_whole_while_the_program_is_suspended_and_drawn_anew_when_it_c
 }
 
 #[test]
-fn text_from_a_pipe_is_the_task_also_with_the_options_of_the_screens() {
+fn piped_text_is_the_task_with_screen_options_too() {
     let write = |name: &str| Reply::Call("write_file", json!({"file_path": format!("/{name}.txt"), "content": "x\n"}));
     let text = |text| Reply::Text(vec![text]);
     let script = [
@@ -396,7 +396,7 @@ fn without_model(place: &Place, args: &[&str], key: Option<&str>) -> Command {
 }
 
 #[test]
-fn a_thread_is_gone_on_with_by_its_own_model_at_its_own_address() {
+fn a_thread_resumes_with_its_own_model_at_its_own_address() {
     let server =
         Server::start([Reply::Text(vec!["First."]), Reply::Text(vec!["Second."]), Reply::Text(vec!["Third."])]);
     let place = Place::new();
@@ -418,7 +418,7 @@ fn a_thread_is_gone_on_with_by_its_own_model_at_its_own_address() {
 }
 
 #[test]
-fn a_thread_is_shown_also_where_its_model_cannot_be_used() {
+fn a_thread_is_shown_even_if_its_model_is_unusable() {
     let server = Server::start([Reply::Text(vec!["Answered before."])]);
     let place = Place::new();
     let known = ["--model", "openai-chat:test-model", "--base-url", &server.address];
@@ -433,7 +433,7 @@ fn a_thread_is_shown_also_where_its_model_cannot_be_used() {
 }
 
 #[test]
-fn what_is_not_tried_again_is_said_once_and_not_said_to_be() {
+fn an_error_that_is_not_retried_is_shown_once_and_not_called_a_retry() {
     let server = Server::start([Reply::Status(401, json!({"error": {"message": "who-are-you"}}))]);
     let place = Place::new();
     let mut terminal = place.start(&server, &[]);
@@ -447,7 +447,7 @@ fn what_is_not_tried_again_is_said_once_and_not_said_to_be() {
 }
 
 #[test]
-fn a_terminal_is_sent_the_colours_that_it_has() {
+fn a_terminal_gets_only_colours_it_supports() {
     let server = Server::start([]);
     for (term, colourterm, all) in
         [("xterm", "", false), ("xterm-256color", "", false), ("xterm-256color", "truecolor", true)]
@@ -465,7 +465,7 @@ fn a_terminal_is_sent_the_colours_that_it_has() {
 }
 
 #[test]
-fn what_the_terminal_answers_late_is_not_typed_and_an_editor_that_dies_leaves_it_whole() {
+fn late_terminal_replies_are_not_typed_and_a_failed_editor_does_no_damage() {
     let server = Server::start([Reply::Text(vec!["Heard", " you."])]);
     let place = Place::new();
     let mut command = screens(place.root.path(), place.home.path(), &server);
@@ -487,7 +487,7 @@ fn what_the_terminal_answers_late_is_not_typed_and_an_editor_that_dies_leaves_it
 }
 
 #[test]
-fn a_call_and_a_reason_are_written_in_the_persons_editor() {
+fn a_call_and_a_reason_can_be_edited_in_the_users_editor() {
     let write = Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "x"}));
     let server = Server::start([write, Reply::Text(vec!["Under", "stood."])]);
     let place = Place::new();
@@ -510,7 +510,7 @@ fn a_call_and_a_reason_are_written_in_the_persons_editor() {
 }
 
 #[test]
-fn what_a_provider_asks_to_wait_is_told_and_esc_ends_the_wait() {
+fn a_providers_requested_wait_is_shown_and_esc_ends_it() {
     let limited = || {
         let delay = json!([{"retryDelay": "120s"}]);
         Reply::Status(429, json!({"error": {"message": "slow-down", "details": delay}}))
@@ -540,7 +540,7 @@ fn what_a_provider_asks_to_wait_is_told_and_esc_ends_the_wait() {
 }
 
 #[test]
-fn a_thread_goes_on_in_the_mode_of_the_screens() {
+fn a_thread_continues_in_the_mode_chosen_in_the_screens() {
     let write = || Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "x"}));
     let server = Server::start([
         Reply::Text(vec!["Planned."]),
@@ -571,7 +571,7 @@ fn a_thread_goes_on_in_the_mode_of_the_screens() {
 }
 
 #[test]
-fn text_from_a_pipe_is_refused_in_the_words_of_the_mode_that_was_named() {
+fn calls_for_piped_text_are_refused_in_terms_of_the_chosen_mode() {
     for (mode, words) in [("plan", "(--approve plan)"), ("ask", "(--approve ask, and nobody can be asked)")] {
         let write = Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "x"}));
         let server = Server::start([write, Reply::Text(vec!["Then not."])]);
@@ -590,7 +590,7 @@ fn send(signal: &str, terminal: &Terminal) {
 }
 
 #[test]
-fn a_signal_ends_the_program_also_while_its_editor_is_open() {
+fn a_signal_ends_the_program_even_while_its_editor_is_open() {
     let server = Server::start([]);
     let place = Place::new();
     let mut command = screens(place.root.path(), place.home.path(), &server);
@@ -608,7 +608,7 @@ fn a_signal_ends_the_program_also_while_its_editor_is_open() {
 }
 
 #[test]
-fn a_hangup_leaves_nothing_of_the_screens_behind_where_everything_is_read_whole() {
+fn a_hangup_in_the_full_screen_reader_leaves_nothing_behind() {
     let server = Server::start([Reply::Text(vec!["Counted."])]);
     let place = Place::new();
     let mut terminal = place.start(&server, &[]);
@@ -624,7 +624,7 @@ fn a_hangup_leaves_nothing_of_the_screens_behind_where_everything_is_read_whole(
 }
 
 #[test]
-fn what_comes_behind_a_sign_of_several_characters_is_placed_anew_where_it_is_printed() {
+fn text_after_a_multi_codepoint_character_is_repositioned_when_printed() {
     let server = Server::start([Reply::Text(vec!["Up \u{1f469}\u{200d}\u{1f680} and away."])]);
     let place = Place::new();
     let mut terminal = place.start(&server, &[]);

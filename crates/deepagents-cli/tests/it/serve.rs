@@ -12,7 +12,7 @@ use crate::server::{Reply, Server};
 use crate::serving::Place;
 
 #[test]
-fn agents_of_a_file_have_their_own_prompts_and_descriptions_and_files_are_named_from_it() {
+fn project_agents_have_their_own_prompts_and_paths_relative_to_the_file() {
     let place = Place::new();
     place.write("prompts/two.md", "You are the second one.");
     let model = format!("model = \"test-model\"\nbase_url = {:?}\n", place.model.address);
@@ -33,7 +33,7 @@ fn agents_of_a_file_have_their_own_prompts_and_descriptions_and_files_are_named_
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said_with_its_line_and_what_to_do() {
+fn project_file_errors_show_the_line_and_what_to_do() {
     let place = Place::new();
     for (rest, line, why) in [
         ("modle = \"x\"\n", 4, "unknown field `modle`"),
@@ -83,7 +83,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_line_and_what_to_do() {
 }
 
 #[test]
-fn a_directory_with_an_agent_json_is_served_as_it_describes_itself() {
+fn a_directory_with_an_agent_json_is_served_as_described() {
     let place = Place::new();
     place.write(
         "agent.json",
@@ -124,7 +124,7 @@ fn a_directory_with_an_agent_json_is_served_as_it_describes_itself() {
 }
 
 #[test]
-fn agents_are_served_anew_when_they_are_described_otherwise_and_stay_while_that_cannot_be_used() {
+fn changed_agents_are_reloaded_and_kept_while_the_new_description_is_unusable() {
     let place = Place::new();
     place.describe("system_prompt = \"You are the first one.\"\n");
     let serving = place.serve(|command| command.arg(place.path()).arg("--watch"));
@@ -141,7 +141,7 @@ fn agents_are_served_anew_when_they_are_described_otherwise_and_stay_while_that_
 }
 
 #[test]
-fn tokens_and_limits_of_a_file_hold() {
+fn tokens_and_limits_from_the_project_file_apply() {
     let place = Place::new();
     place.write("tokens", "ada the-token-of-ada-is-long\nbob the-token-of-bob-is-long\n");
     place.describe("[auth]\ntokens = \"tokens\"\n[limits.users.ada]\nrequests_per_minute = 1\n");
@@ -153,7 +153,7 @@ fn tokens_and_limits_of_a_file_hold() {
 }
 
 #[test]
-fn without_a_project_the_settings_of_the_user_count_as_they_do_for_run() {
+fn without_a_project_user_settings_apply_as_in_run() {
     let place = Place::new();
     fs::create_dir_all(place.path()).unwrap();
     let own = place.dir.path().join("home/.deepagents");
@@ -165,7 +165,7 @@ fn without_a_project_the_settings_of_the_user_count_as_they_do_for_run() {
 }
 
 #[test]
-fn the_published_schema_of_the_file_is_that_of_the_program() {
+fn the_published_project_file_schema_matches_the_program() {
     let schema = finish(deepagents().args(["serve", "--schema"]));
     let schema: Value = serde_json::from_str(&schema.out).unwrap();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/deepagents.schema.json");
@@ -174,7 +174,7 @@ fn the_published_schema_of_the_file_is_that_of_the_program() {
 }
 
 #[test]
-fn an_agent_whose_client_is_asked_may_ask_its_user_and_one_that_does_all_by_itself_may_not() {
+fn only_an_agent_whose_client_can_be_asked_may_ask_its_user() {
     let ship = json!({"question": "Which ship?", "choices": ["Fram", "Gjøa"]});
     let model = Server::by_rule(move |request| {
         let messages = request["messages"].as_array().cloned().unwrap_or_default();
@@ -209,7 +209,7 @@ fn an_agent_whose_client_is_asked_may_ask_its_user_and_one_that_does_all_by_itse
 }
 
 #[test]
-fn an_address_that_others_reach_is_not_listened_on_without_tokens() {
+fn a_public_address_is_refused_without_tokens() {
     let place = Place::new();
     place.describe("");
     let mut command = deepagents();
@@ -224,7 +224,7 @@ fn an_address_that_others_reach_is_not_listened_on_without_tokens() {
 
 #[cfg(unix)]
 #[test]
-fn a_signal_ends_it_well_and_the_next_one_has_what_was_said() {
+fn a_signal_shuts_the_server_down_cleanly_and_the_next_one_has_the_threads() {
     ended_by("-TERM");
     if hangup_is_ignored() {
         return skip("hangup", "the tests were started with SIGHUP ignored");
@@ -250,7 +250,7 @@ fn ended_by(signal: &str) {
 }
 
 #[test]
-fn what_began_in_a_browser_goes_on_at_the_terminal_with_its_model_and_in_its_mode() {
+fn a_browser_conversation_continues_in_the_terminal_with_its_model_and_mode() {
     let place = Place::obeying();
     fs::create_dir_all(place.path()).unwrap();
     let serving = place.serve(|command| {

@@ -34,7 +34,7 @@ fn head(serving: &Serving, request: &str) -> String {
 }
 
 #[test]
-fn what_is_said_of_a_model_reaches_it() {
+fn model_settings_reach_the_model() {
     let place = Place::obeying();
     place.describe(
         "effort = \"low\"\nmax_answer_tokens = 321\nheaders = { \"x-team\" = \"blue\" }\nsystem_prompt = \"You sail.\"\n",
@@ -47,7 +47,7 @@ fn what_is_said_of_a_model_reaches_it() {
 }
 
 #[test]
-fn calls_that_a_model_writes_into_its_text_are_made_where_it_says_so() {
+fn calls_written_as_text_are_made_when_the_project_file_says_so() {
     let mut place = Place::obeying();
     place.model = Server::by_rule(|request| match request["messages"].as_array().and_then(|all| all.last()) {
         Some(last) if last["role"] == "tool" => Reply::Text(vec!["Done."]),
@@ -62,7 +62,7 @@ fn calls_that_a_model_writes_into_its_text_are_made_where_it_says_so() {
 }
 
 #[test]
-fn what_is_left_out_is_not_offered() {
+fn disabled_features_are_not_offered() {
     let place = Place::obeying();
     place.describe("");
     place.write("AGENTS.md", "The mast is green.");
@@ -83,7 +83,7 @@ fn what_is_left_out_is_not_offered() {
 }
 
 #[test]
-fn what_changes_files_is_asked_about_done_or_refused_as_it_says() {
+fn file_changes_are_asked_about_made_or_refused_as_configured() {
     let place = Place::obeying();
     let model = format!("model = \"test-model\"\nbase_url = {:?}\n", place.model.address);
     let agent = |name: &str| format!("[agents.{name}]\napprove = \"{name}\"\n{model}");
@@ -101,7 +101,7 @@ fn what_changes_files_is_asked_about_done_or_refused_as_it_says() {
 }
 
 #[test]
-fn rules_hold_and_another_root_is_another_directory() {
+fn rules_apply_and_an_agent_may_have_its_own_root() {
     let place = Place::obeying();
     place.write("secret/key", "hush");
     place.write("open/key", "hello");
@@ -120,7 +120,7 @@ fn rules_hold_and_another_root_is_another_directory() {
 }
 
 #[test]
-fn commands_are_run_where_that_is_said_with_the_variables_that_are_said() {
+fn commands_run_when_configured_with_the_configured_variables() {
     let place = Place::obeying();
     let model = format!("model = \"test-model\"\nbase_url = {:?}\n", place.model.address);
     place.describe(&format!(
@@ -135,7 +135,7 @@ fn commands_are_run_where_that_is_said_with_the_variables_that_are_said() {
 }
 
 #[test]
-fn servers_of_tools_belong_to_the_agents_that_name_them() {
+fn tool_servers_belong_to_the_agents_that_name_them() {
     let place = Place::obeying();
     place.write("tools/run.sh", SERVER);
     place.write("tools/says", "Says it again.");
@@ -157,7 +157,7 @@ fn servers_of_tools_belong_to_the_agents_that_name_them() {
 }
 
 #[test]
-fn hosts_origins_and_the_log_of_requests_are_as_they_say() {
+fn hosts_origins_and_the_audit_log_are_as_configured() {
     let place = Place::obeying();
     place.describe(
         "[server]\nhosts = [\"agents.example.com\"]\norigins = [\"https://app.example.com\"]\naudit = \"audit.log\"\n",
@@ -180,7 +180,7 @@ fn hosts_origins_and_the_log_of_requests_are_as_they_say() {
 }
 
 #[test]
-fn a_secret_of_webhooks_that_is_not_there_is_told_and_threads_are_kept_where_it_says() {
+fn a_missing_webhook_secret_is_reported_and_threads_use_the_configured_store() {
     let place = Place::obeying();
     place.describe("[server]\nwebhook_secret_env = \"NO_SUCH_SECRET\"\n");
     assert!(place.refused().contains("NO_SUCH_SECRET"));
@@ -201,7 +201,7 @@ fn a_secret_of_webhooks_that_is_not_there_is_told_and_threads_are_kept_where_it_
 }
 
 #[test]
-fn an_issuer_of_tokens_is_believed_about_its_own() {
+fn a_configured_token_issuer_requires_authentication() {
     let place = Place::obeying();
     let issuer = Server::by_rule(|_| unreachable!("nobody asks it for anything but keys"));
     let address = issuer.address.trim_end_matches("/v1").to_owned();

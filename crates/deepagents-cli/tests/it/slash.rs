@@ -62,7 +62,7 @@ fn said(request: &Value) -> String {
 }
 
 #[test]
-fn a_task_that_names_a_command_of_a_file_is_the_message_of_that() {
+fn a_task_naming_a_file_command_sends_that_commands_message() {
     let place = Place::new();
     assert!(place.told(&["/git:fix 42 soon"], "").contains("Fix issue 42: 42 soon"));
     let piped = place.told(&["--stdin", "/git:fix 42"], "+ a line\n");
@@ -72,7 +72,7 @@ fn a_task_that_names_a_command_of_a_file_is_the_message_of_that() {
 }
 
 #[test]
-fn what_begins_with_a_slash_and_names_no_command_is_told_as_it_stands() {
+fn a_slash_text_that_names_no_command_is_sent_unchanged() {
     let place = Place::new();
     for text in ["/etc/hosts is broken", "/fix 42", "/", "/git:fix/42 is odd"] {
         assert!(place.told(&[text], "").contains(&json!(text).to_string().trim_matches('"').to_owned()), "{text}");
@@ -80,14 +80,14 @@ fn what_begins_with_a_slash_and_names_no_command_is_told_as_it_stands() {
 }
 
 #[test]
-fn a_command_of_a_directory_that_nobody_has_agreed_to_is_refused() {
+fn a_project_command_without_consent_is_refused() {
     let (place, server) = (Place::new(), Server::start([]));
     let refused = finish(place.run(&server).arg("/tidy"));
     assert!(refused.one_message().contains("/tidy comes from this directory"), "{refused:?}");
 }
 
 #[test]
-fn a_task_that_names_a_skill_is_done_with_it_and_one_that_is_not_there_is_refused() {
+fn a_task_naming_a_skill_uses_it_and_an_unknown_skill_is_refused() {
     let place = Place::new();
     let told = place.told(&["/skill:pdf Read the report"], "");
     assert!(told.contains("Read the report") && told.contains("Steps of pdf."), "{told}");
@@ -99,7 +99,7 @@ fn a_task_that_names_a_skill_is_done_with_it_and_one_that_is_not_there_is_refuse
 }
 
 #[test]
-fn messages_of_a_conversation_name_commands_and_skills_too() {
+fn conversation_messages_can_name_commands_and_skills_too() {
     let (place, server) = (Place::new(), Server::start(["One.", "Two."].map(|word| Reply::Text(vec![word]))));
     let mut command = run(&place.root(), &server.address);
     command.env("HOME", place.home()).args(["--json", "--input-format", "stream-json"]);
@@ -114,7 +114,7 @@ fn messages_of_a_conversation_name_commands_and_skills_too() {
 }
 
 #[test]
-fn an_editor_lists_commands_of_files_and_skills_and_uses_them() {
+fn an_editor_can_list_and_use_file_commands_and_skills() {
     let (place, server) = (Place::new(), Server::start([Reply::Text(vec!["Done."])]));
     let mut command = deepagents();
     command.env("HOME", place.home()).args(["acp", "--base-url", &server.address, "--model", "test-model"]);

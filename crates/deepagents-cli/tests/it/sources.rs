@@ -87,7 +87,7 @@ fn result(request: &Request) -> String {
 }
 
 #[test]
-fn memory_and_skills_of_the_directory_and_of_the_user_are_loaded_and_told_in_a_line() {
+fn project_and_user_memory_and_skills_are_loaded_and_announced_in_one_line() {
     let place = Place::full();
     let server = Server::start([text("Hello.")]);
     let finished = finish(place.run(&server).arg("Go"));
@@ -108,7 +108,7 @@ fn memory_and_skills_of_the_directory_and_of_the_user_are_loaded_and_told_in_a_l
 }
 
 #[test]
-fn each_can_be_left_out_and_with_nothing_there_nothing_is_added() {
+fn memory_and_skills_can_be_disabled_and_absent_ones_add_nothing() {
     let place = Place::full();
     let server = Server::start([text("One."), text("Two."), text("Three."), text("Four.")]);
     let no_memory = finish(place.run(&server).args(["--no-memory", "Go"]));
@@ -128,7 +128,7 @@ fn each_can_be_left_out_and_with_nothing_there_nothing_is_added() {
 }
 
 #[test]
-fn with_quiet_and_with_json_nothing_is_told_on_stderr() {
+fn quiet_and_json_print_no_announcement_on_stderr() {
     let place = Place::full();
     let server = Server::start([text("One."), text("Two.")]);
     let quiet = finish(place.run(&server).args(["-q", "Go"]));
@@ -140,7 +140,7 @@ fn with_quiet_and_with_json_nothing_is_told_on_stderr() {
 }
 
 #[test]
-fn what_is_the_users_can_be_read_and_neither_changed_nor_be_a_way_to_the_rest_of_the_home() {
+fn user_files_are_read_only_and_expose_nothing_else_of_the_home() {
     let place = Place::full();
     let change = |path: &str| Reply::Call("write_file", json!({"file_path": path, "content": "mine"}));
     let server = Server::start([
@@ -183,7 +183,7 @@ fn what_is_the_users_can_be_read_and_neither_changed_nor_be_a_way_to_the_rest_of
 }
 
 #[test]
-fn where_the_home_is_the_root_its_files_are_loaded_once() {
+fn a_home_used_as_the_root_loads_its_files_once() {
     let place = Place::full();
     let server = Server::start([text("Hello.")]);
     let mut command = run(&place.home(), &server.address);
@@ -193,7 +193,7 @@ fn where_the_home_is_the_root_its_files_are_loaded_once() {
 }
 
 #[test]
-fn a_directory_cannot_take_the_users_notes_away_by_linking_to_them() {
+fn a_project_link_to_the_users_notes_does_not_hide_them() {
     let place = Place::full();
     let notes = place.root().join("AGENTS.md");
     fs::remove_file(&notes).unwrap();
@@ -205,7 +205,7 @@ fn a_directory_cannot_take_the_users_notes_away_by_linking_to_them() {
 }
 
 #[test]
-fn settings_that_are_kept_elsewhere_are_found_through_links() {
+fn user_settings_are_found_through_links() {
     let place = Place::full();
     let (elsewhere, of_user) = (place.dir.path().join("settings"), place.home().join(".deepagents"));
     fs::rename(&of_user, &elsewhere).unwrap();
@@ -221,7 +221,7 @@ fn settings_that_are_kept_elsewhere_are_found_through_links() {
 }
 
 #[test]
-fn a_skill_of_the_user_may_be_a_link_and_one_of_the_directory_may_not_lead_out_of_it() {
+fn a_user_skill_may_be_a_link_and_a_project_skill_may_not_leave_the_project() {
     let place = Place::full();
     let elsewhere = place.dir.path().join("elsewhere");
     for (name, into) in [("mine", place.home()), ("theirs", place.root())] {
@@ -247,7 +247,7 @@ fn a_skill_of_the_user_may_be_a_link_and_one_of_the_directory_may_not_lead_out_o
 }
 
 #[test]
-fn names_that_files_give_do_not_command_the_terminal() {
+fn names_from_files_cannot_inject_terminal_sequences() {
     let place = Place::new();
     put(&place.root().join(".deepagents/skills/odd/SKILL.md"), &skill("\"o\\e[31mdd\"", "Is odd."));
     let server = Server::start([text("Hello.")]);
@@ -258,7 +258,7 @@ fn names_that_files_give_do_not_command_the_terminal() {
 }
 
 #[test]
-fn a_thread_that_is_gone_on_with_sees_what_has_changed_since() {
+fn a_resumed_thread_sees_memory_and_skill_changes() {
     let place = Place::full();
     let server = Server::start([text("One."), text("Two."), text("Three."), text("Four.")]);
     finish(place.run(&server).arg("Go"));
@@ -280,7 +280,7 @@ fn a_thread_that_is_gone_on_with_sees_what_has_changed_since() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_told_and_the_run_goes_on() {
+fn an_unreadable_file_is_reported_and_the_run_continues() {
     let place = Place::new();
     fs::write(place.root().join("AGENTS.md"), [0xff, 0xfe, 0x00]).unwrap();
     let server = Server::start([text("Hello.")]);
@@ -290,7 +290,7 @@ fn a_file_that_cannot_be_read_is_told_and_the_run_goes_on() {
 }
 
 #[test]
-fn files_go_back_with_a_thread_though_the_users_are_shown_beside_them() {
+fn files_rewind_with_a_thread_although_user_files_are_mounted_beside_them() {
     let place = Place::full();
     let notes = "We indent with blanks.\n";
     let server = Server::start([
@@ -310,7 +310,7 @@ fn files_go_back_with_a_thread_though_the_users_are_shown_beside_them() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn commands_run_in_the_directory_as_before() {
+fn commands_still_run_in_the_project_directory() {
     let place = Place::full();
     let server = Server::start([
         Reply::Call("execute", json!({"command": "ls -a /workspace . 2>/dev/null; cat AGENTS.md"})),
@@ -325,7 +325,7 @@ fn commands_run_in_the_directory_as_before() {
 }
 
 #[test]
-fn explain_shows_what_would_be_loaded_and_what_it_costs() {
+fn explain_shows_what_would_be_loaded_and_its_cost() {
     let place = Place::full();
     put(&place.root().join(".deepagents/agents/tester.md"), "---\ndescription: Tests.\n---\nYou test.\n");
     let shown = place.explain(&[]);
@@ -347,7 +347,7 @@ fn explain_shows_what_would_be_loaded_and_what_it_costs() {
 }
 
 #[test]
-fn a_recording_carries_the_memory_and_the_skills_that_it_was_made_with() {
+fn a_recording_includes_the_memory_and_skills_it_was_made_with() {
     let place = Place::full();
     let file = place.dir.path().join("run.jsonl");
     let agents = "- name: filler\n  description: Fills in one form.\n  system_prompt: You fill in forms.\n";
@@ -381,7 +381,7 @@ fn a_recording_carries_the_memory_and_the_skills_that_it_was_made_with() {
 }
 
 #[test]
-fn what_a_recording_cannot_carry_is_refused_before_anything_begins() {
+fn unrecordable_files_are_refused_before_the_run_starts() {
     let place = Place::new();
     let file = place.dir.path().join("run.jsonl");
     fs::write(place.root().join("AGENTS.md"), [0xff, 0xfe, 0x00]).unwrap();
@@ -397,7 +397,7 @@ fn what_a_recording_cannot_carry_is_refused_before_anything_begins() {
 }
 
 #[test]
-fn a_pipe_or_a_device_in_the_place_of_what_is_brought_holds_up_nothing() {
+fn a_pipe_or_device_in_place_of_a_project_file_blocks_nothing() {
     let (place, server) = (Place::new(), Server::start([text("Done."), text("Done.")]));
     let (root, own) = (place.root(), place.root().join(".deepagents"));
     for folder in ["agents", "commands", "skills/s"] {
@@ -421,7 +421,7 @@ fn a_pipe_or_a_device_in_the_place_of_what_is_brought_holds_up_nothing() {
 }
 
 #[test]
-fn of_notes_that_are_too_long_it_is_told_how_much_the_agent_is_given() {
+fn overlong_notes_are_reported_with_the_amount_the_agent_is_given() {
     let (dir, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::create_dir(home.path().join(".deepagents")).unwrap();
     fs::write(home.path().join(".deepagents/AGENTS.md"), "We indent with tabs.\n".repeat(3_000)).unwrap();

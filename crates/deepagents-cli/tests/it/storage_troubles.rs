@@ -24,7 +24,7 @@ fn within(script: &str, inner: &Command) -> Command {
 }
 
 #[test]
-fn a_database_that_is_removed_while_the_agent_runs_ends_it_and_is_named() {
+fn removing_the_database_during_a_run_ends_it_and_names_the_database() {
     let (open, gate) = channel();
     let server = Server::start([Reply::Gated("Hello", gate, " there.".to_owned())]);
     let dir = tempfile::tempdir().unwrap();
@@ -44,7 +44,7 @@ fn a_database_that_is_removed_while_the_agent_runs_ends_it_and_is_named() {
 }
 
 #[test]
-fn a_file_that_reaches_the_limit_of_its_size_is_told() {
+fn hitting_the_file_size_limit_is_reported() {
     let text = "x".repeat(4 << 20).leak();
     let server = Server::start([Reply::Text(vec![text])]);
     let dir = tempfile::tempdir().unwrap();
@@ -56,7 +56,7 @@ fn a_file_that_reaches_the_limit_of_its_size_is_told() {
 }
 
 #[test]
-fn threads_on_a_disk_that_may_only_be_read_are_listed_shown_and_exported() {
+fn threads_on_a_read_only_disk_can_be_listed_shown_and_exported() {
     let server = Server::start([Reply::Text(vec!["Hello Ada."])]);
     let dir = tempfile::tempdir().unwrap();
     let database = dir.path().join("db");

@@ -96,7 +96,7 @@ fn two_messages_are_two_turns_of_one_thread() {
 }
 
 #[test]
-fn answers_come_in_any_order_and_a_wrong_line_changes_nothing() {
+fn answers_may_come_in_any_order_and_an_invalid_line_changes_nothing() {
     let write = |name: &str| json!({"file_path": format!("/{name}.txt"), "content": "x\n"});
     let server = Server::start([Reply::Call("write_file", write("a")), Reply::Text(vec!["Decided."])]);
     let place = Place::new();
@@ -116,7 +116,7 @@ fn answers_come_in_any_order_and_a_wrong_line_changes_nothing() {
 }
 
 #[test]
-fn an_interrupt_ends_the_turn_and_the_next_message_goes_on() {
+fn an_interrupt_ends_the_turn_and_the_next_message_starts_another() {
     let (gate, rest) = std::sync::mpsc::channel();
     let server = Server::start([Reply::Gated("Slow", rest, String::new()), Reply::Text(vec!["Next", "."])]);
     let place = Place::new();
@@ -137,7 +137,7 @@ fn an_interrupt_ends_the_turn_and_the_next_message_goes_on() {
 }
 
 #[test]
-fn an_edit_that_the_tool_does_not_take_leaves_the_question_open() {
+fn an_invalid_edit_leaves_the_question_open() {
     let write = json!({"file_path": "/a.txt", "content": "x\n"});
     let server = Server::start([Reply::Call("write_file", write), Reply::Text(vec!["Written."])]);
     let place = Place::new();
@@ -153,7 +153,7 @@ fn an_edit_that_the_tool_does_not_take_leaves_the_question_open() {
 }
 
 #[test]
-fn what_was_said_to_a_turn_that_is_interrupted_comes_before_what_is_said_next() {
+fn messages_to_an_interrupted_turn_come_before_the_next_message() {
     let (gate, rest) = std::sync::mpsc::channel();
     let slow = Reply::Gated("Slow", rest, String::new());
     let server = Server::start([slow, Reply::Text(vec!["Steered."]), Reply::Text(vec!["After."])]);
@@ -175,7 +175,7 @@ fn what_was_said_to_a_turn_that_is_interrupted_comes_before_what_is_said_next() 
 }
 
 #[test]
-fn what_was_said_to_a_turn_that_waits_is_told_once_however_it_goes_on() {
+fn a_message_to_a_waiting_turn_is_delivered_once_however_it_continues() {
     let (gate, rest) = std::sync::mpsc::channel();
     let write = || Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "x\n"}));
     let server = Server::start([Reply::Gated("Well", rest, ".".to_owned()), write(), Reply::Text(vec!["After."])]);
@@ -198,7 +198,7 @@ fn what_was_said_to_a_turn_that_waits_is_told_once_however_it_goes_on() {
 }
 
 #[test]
-fn limits_are_those_of_all_turns_and_end_the_program_as_they_end_a_run() {
+fn limits_span_all_turns_and_end_the_program_as_they_end_a_run() {
     let server = Server::start([Reply::Text(vec!["One."]), Reply::Text(vec!["never asked"])]);
     let place = Place::new();
     let mut talk = place.start(&server, &["--max-turns", "1"]);
@@ -220,7 +220,7 @@ fn limits_are_those_of_all_turns_and_end_the_program_as_they_end_a_run() {
 }
 
 #[test]
-fn what_was_started_in_the_background_is_waited_for_between_turns_and_at_the_end() {
+fn background_tasks_are_awaited_between_turns_and_at_the_end() {
     let server = Server::by_rule(|body| {
         let messages = body["messages"].to_string();
         let text = |text| Reply::Text(vec![text]);
@@ -255,7 +255,7 @@ fn what_was_started_in_the_background_is_waited_for_between_turns_and_at_the_end
 }
 
 #[test]
-fn the_end_of_the_input_finishes_the_turn_and_open_questions_stay() {
+fn the_end_of_input_finishes_the_turn_and_leaves_questions_open() {
     let server = Server::start([Reply::Text(vec!["Done", "."])]);
     let place = Place::new();
     let mut talk = place.start(&server, &[]);
@@ -296,7 +296,7 @@ fn two_writes() -> Reply {
 }
 
 #[test]
-fn what_was_decided_and_said_before_the_input_ends_or_a_signal_comes_is_kept_with_the_thread() {
+fn decisions_and_messages_before_end_of_input_or_a_signal_are_kept() {
     for by_signal in [false, true] {
         let server = Server::start([two_writes(), Reply::Text(vec!["Written."])]);
         let place = Place::new();
@@ -327,7 +327,7 @@ fn what_was_decided_and_said_before_the_input_ends_or_a_signal_comes_is_kept_wit
 }
 
 #[test]
-fn what_was_decided_before_an_interrupt_is_told_with_the_next_message() {
+fn decisions_before_an_interrupt_are_reported_with_the_next_message() {
     let server = Server::start([two_writes(), Reply::Text(vec!["Next."])]);
     let place = Place::new();
     let mut talk = half_decided(&place, &server);
@@ -341,7 +341,7 @@ fn what_was_decided_before_an_interrupt_is_told_with_the_next_message() {
 }
 
 #[test]
-fn a_question_that_a_killed_process_left_is_asked_again_and_answered() {
+fn a_question_left_by_a_killed_process_is_asked_again_and_answered() {
     let write = json!({"file_path": "/a.txt", "content": "x\n"});
     let server = Server::start([Reply::Call("write_file", write), Reply::Text(vec!["Written."])]);
     let place = Place::new();
@@ -362,7 +362,7 @@ fn a_question_that_a_killed_process_left_is_asked_again_and_answered() {
 }
 
 #[test]
-fn an_interrupt_while_a_question_waits_ends_the_turn_and_the_next_message_goes_on() {
+fn interrupting_a_pending_question_ends_the_turn_and_the_next_message_works() {
     let write = json!({"file_path": "/a.txt", "content": "x\n"});
     let server = Server::start([Reply::Call("write_file", write), Reply::Text(vec!["Next."])]);
     let place = Place::new();
@@ -380,7 +380,7 @@ fn an_interrupt_while_a_question_waits_ends_the_turn_and_the_next_message_goes_o
 }
 
 #[test]
-fn a_turn_that_fails_ends_as_every_turn_does_and_the_next_message_goes_on() {
+fn a_failed_turn_ends_like_any_other_and_the_next_message_works() {
     let refused = Reply::Status(401, json!({"error": {"message": "who are you"}}));
     let server = Server::start([refused, Reply::Text(vec!["Now."])]);
     let place = Place::new();
@@ -396,7 +396,7 @@ fn a_turn_that_fails_ends_as_every_turn_does_and_the_next_message_goes_on() {
 }
 
 #[test]
-fn a_task_on_the_command_line_or_no_json_is_wrong_usage() {
+fn a_task_argument_or_a_conflicting_option_is_a_usage_error() {
     let server = Server::start([]);
     let place = Place::new();
     let (code, problems) = place.start(&server, &["a task"]).end();
@@ -406,7 +406,7 @@ fn a_task_on_the_command_line_or_no_json_is_wrong_usage() {
 }
 
 #[test]
-fn a_question_of_the_agent_is_told_with_its_choices_and_answered_with_a_line() {
+fn an_agents_question_lists_its_choices_and_is_answered_with_a_line() {
     let asks = json!({"question": "Which colour?", "choices": ["red", "blue"], "several": true});
     let server = Server::start([Reply::Call("ask_user", asks), Reply::Text(vec!["Painted."])]);
     let place = Place::new();

@@ -15,9 +15,9 @@ use crate::program::{deepagents, run};
 use crate::server::{Reply, Server};
 
 /// A program without output for this long counts as hung.
-const PATIENCE: Duration = Duration::from_secs(60);
+const OUTPUT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long to wait for a reaction before a key is pressed again.
-const AGAIN: Duration = Duration::from_secs(3);
+const RETRY_DELAY: Duration = Duration::from_secs(3);
 
 /// The program and the other end of its terminal.
 pub(crate) struct Terminal {
@@ -55,7 +55,7 @@ impl Terminal {
 
     /// Reads more output. Returns `false` if the program has exited or hangs.
     pub(crate) fn read(&mut self) -> bool {
-        self.read_for(PATIENCE)
+        self.read_for(OUTPUT_TIMEOUT)
     }
 
     fn read_for(&mut self, patience: Duration) -> bool {
@@ -68,7 +68,7 @@ impl Terminal {
     pub(crate) fn press_until(&mut self, key: &str, words: &str) {
         for _ in 0..10 {
             self.type_in(key);
-            while !self.seen.contains(words) && self.read_for(AGAIN) {}
+            while !self.seen.contains(words) && self.read_for(RETRY_DELAY) {}
             if self.seen.contains(words) {
                 return;
             }
@@ -116,7 +116,7 @@ fn writes() -> Reply {
 }
 
 #[test]
-fn a_question_takes_the_place_of_the_status_and_an_answer_is_taken() {
+fn a_question_replaces_the_status_line_and_is_answered() {
     let server = Server::start([writes(), Reply::Text(vec!["Written."])]);
     let dir = tempfile::tempdir().unwrap();
     let mut terminal = asks(&server, dir.path());
@@ -133,7 +133,7 @@ fn a_question_takes_the_place_of_the_status_and_an_answer_is_taken() {
 }
 
 #[test]
-fn ctrl_c_at_a_question_leaves_it_open_and_says_so_on_a_line_of_its_own() {
+fn ctrl_c_at_a_question_leaves_it_open_and_says_so_on_its_own_line() {
     let server = Server::start([writes()]);
     let dir = tempfile::tempdir().unwrap();
     let mut terminal = asks(&server, dir.path());
@@ -146,7 +146,7 @@ fn ctrl_c_at_a_question_leaves_it_open_and_says_so_on_a_line_of_its_own() {
 }
 
 #[test]
-fn tools_say_at_a_terminal_what_they_wait_for() {
+fn the_tools_command_says_at_a_terminal_what_it_waits_for() {
     let dir = tempfile::tempdir().unwrap();
     let mut terminal = Terminal::start(deepagents().arg("tools").arg("--root").arg(dir.path()));
     terminal.wait_for("Ctrl-D ends");
@@ -155,13 +155,13 @@ fn tools_say_at_a_terminal_what_they_wait_for() {
 }
 
 #[test]
-fn without_a_task_a_run_does_not_wait_for_one() {
+fn a_run_without_a_task_fails_instead_of_waiting_for_one() {
     let (code, seen) = Terminal::start(deepagents().arg("run")).end();
     assert!(code == Some(2) && seen.contains("there is no task: give one"), "{seen:?}");
 }
 
 #[test]
-fn what_is_under_way_is_cut_to_the_width_of_the_terminal() {
+fn the_status_line_is_cut_to_the_terminal_width() {
     let server = Server::start([
         Reply::Call("ls", json!({"path": format!("/{}", "deep/".repeat(12))})),
         Reply::Text(vec!["Nothing."]),
@@ -175,7 +175,7 @@ fn what_is_under_way_is_cut_to_the_width_of_the_terminal() {
 }
 
 #[test]
-fn what_was_typed_before_a_question_does_not_answer_it() {
+fn text_typed_before_a_question_does_not_answer_it() {
     let server = Server::start([
         writes(),
         Reply::Call("write_file", json!({"file_path": "/b.txt", "content": "b"})),
@@ -195,7 +195,7 @@ fn what_was_typed_before_a_question_does_not_answer_it() {
 }
 
 #[test]
-fn a_long_value_is_wrapped_so_that_none_of_it_looks_like_another_question() {
+fn a_long_value_is_wrapped_so_that_it_cannot_look_like_another_question() {
     let content = format!("a{}? execute rm -rf /", " ".repeat(33));
     let server = Server::start([
         Reply::Call("write_file", json!({"file_path": "/a.txt", "content": content})),
@@ -213,7 +213,7 @@ fn a_long_value_is_wrapped_so_that_none_of_it_looks_like_another_question() {
 }
 
 #[test]
-fn a_rule_that_is_to_be_remembered_is_shown_whole_and_forges_no_line() {
+fn a_rule_to_be_remembered_is_shown_in_full_and_cannot_forge_a_line() {
     // The terminal has 40 columns, so `in this` would start a line.
     let path = format!("/a{}in this [s]ession? yes.txt", " ".repeat(16));
     let server = Server::start([
@@ -236,7 +236,7 @@ fn a_rule_that_is_to_be_remembered_is_shown_whole_and_forges_no_line() {
 }
 
 #[test]
-fn a_person_is_asked_about_what_steers_the_agent_in_every_mode() {
+fn changes_to_files_that_steer_the_agent_are_asked_about_in_every_mode() {
     let server = Server::start([
         Reply::Call("write_file", json!({"file_path": "/AGENTS.md", "content": "a"})),
         Reply::Text(vec!["Done."]),

@@ -57,7 +57,7 @@ fn text(words: &'static str) -> Reply {
 }
 
 #[test]
-fn continue_goes_on_with_the_last_thread_of_the_directory() {
+fn continue_resumes_the_directorys_latest_thread() {
     let (place, other) = (Place::new(), Place::new());
     let server = Server::start([text("Hello Ada."), text("elsewhere"), text("You are Ada.")]);
     let first = finish(place.run(&server).arg("I am Ada"));
@@ -77,7 +77,7 @@ fn continue_goes_on_with_the_last_thread_of_the_directory() {
 }
 
 #[test]
-fn a_run_that_goes_on_shows_the_whole_todo_list_though_one_item_changed() {
+fn a_resumed_run_shows_the_whole_todo_list_after_one_change() {
     let place = Place::new();
     let todos = |first: &str| {
         let items = [("look", first), ("act", "completed"), ("rest", "completed")];
@@ -93,7 +93,7 @@ fn a_run_that_goes_on_shows_the_whole_todo_list_though_one_item_changed() {
 }
 
 #[test]
-fn resume_takes_the_beginning_of_an_id_and_refuses_what_is_unknown() {
+fn resume_accepts_an_id_prefix_and_rejects_unknown_ids() {
     let place = Place::new();
     let server = Server::start([text("one"), text("two")]);
     finish(place.run(&server).arg("First"));
@@ -111,7 +111,7 @@ fn resume_takes_the_beginning_of_an_id_and_refuses_what_is_unknown() {
 }
 
 #[test]
-fn resume_of_a_run_that_has_ended_gives_its_answer_and_asks_the_model_nothing() {
+fn resuming_a_finished_run_shows_its_answer_without_a_model_call() {
     let place = Place::new();
     let server = Server::start([text("The answer.")]);
     finish(place.run(&server).arg("First"));
@@ -133,7 +133,7 @@ fn resume_of_a_run_that_has_ended_gives_its_answer_and_asks_the_model_nothing() 
 }
 
 #[test]
-fn the_answer_is_shown_by_the_process_that_finds_it_there() {
+fn a_resuming_process_shows_an_answer_that_was_already_stored() {
     let place = Place::new();
     let server = Server::start([text("The answer.")]);
     finish(place.run(&server).arg("First"));
@@ -147,7 +147,7 @@ fn the_answer_is_shown_by_the_process_that_finds_it_there() {
 }
 
 #[test]
-fn a_run_that_was_killed_goes_on_with_resume_at_once() {
+fn a_killed_run_can_be_resumed_at_once() {
     let place = Place::new();
     let server = Server::start([
         Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "a"})),
@@ -171,7 +171,7 @@ fn a_run_that_was_killed_goes_on_with_resume_at_once() {
 }
 
 #[test]
-fn of_an_earlier_position_nothing_is_told_that_came_later() {
+fn an_earlier_position_shows_nothing_that_came_later() {
     let place = Place::new();
     let task = json!({"description": "Look", "subagent_type": "general-purpose"});
     let server = Server::start([Reply::Call("task", task), text("Looked."), text("Done.")]);
@@ -188,7 +188,7 @@ fn of_an_earlier_position_nothing_is_told_that_came_later() {
 }
 
 #[test]
-fn all_threads_are_pruned_but_for_those_that_are_worked_on() {
+fn pruning_all_threads_spares_the_active_ones() {
     let (open, gate) = channel();
     let place = Place::new();
     let server = Server::start([text("one"), Reply::Gated("Still", gate, " mine.".to_owned())]);
@@ -209,7 +209,7 @@ fn all_threads_are_pruned_but_for_those_that_are_worked_on() {
 }
 
 #[test]
-fn a_killed_program_whose_parent_has_not_asked_how_it_ended_is_gone() {
+fn a_killed_but_unreaped_process_counts_as_gone() {
     let place = Place::new();
     let server = Server::start([Reply::Hang, text("All is done.")]);
     let mut child = place.run(&server).arg("Go").stdout(Stdio::null()).spawn().unwrap();
@@ -223,7 +223,7 @@ fn a_killed_program_whose_parent_has_not_asked_how_it_ended_is_gone() {
 }
 
 #[test]
-fn a_thread_stays_with_the_process_that_lives_however_often_others_try_to_go_on_with_it() {
+fn a_thread_stays_with_its_live_process_however_often_others_try_to_resume_it() {
     let (open, gate) = channel();
     let place = Place::new();
     let server = Server::start([Reply::Gated("Still", gate, " mine.".to_owned())]);
@@ -244,7 +244,7 @@ fn a_thread_stays_with_the_process_that_lives_however_often_others_try_to_go_on_
 }
 
 #[test]
-fn nothing_is_kept_with_no_save() {
+fn no_save_stores_nothing() {
     let home = tempfile::tempdir().unwrap();
     let server = Server::start([text("one"), text("two")]);
     let dir = tempfile::tempdir().unwrap();
@@ -258,7 +258,7 @@ fn nothing_is_kept_with_no_save() {
 }
 
 #[test]
-fn a_command_that_ends_badly_is_shown_as_one_that_failed_though_the_model_is_told_of_no_error() {
+fn a_nonzero_exit_is_shown_as_a_failure_though_not_an_error_for_the_model() {
     let place = Place::new();
     let commands = ["true", "for i in $(seq 9000); do echo line $i of many; done; exit 3"];
     let calls = commands.map(|command| Reply::Call("execute", json!({"command": command})));
@@ -278,7 +278,7 @@ fn a_command_that_ends_badly_is_shown_as_one_that_failed_though_the_model_is_tol
 }
 
 #[test]
-fn a_thread_is_listed_shown_and_exported() {
+fn a_thread_can_be_listed_shown_and_exported() {
     let place = Place::new();
     let server =
         Server::start([Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "a"})), text("Written.")]);
@@ -297,7 +297,7 @@ fn a_thread_is_listed_shown_and_exported() {
 }
 
 #[test]
-fn an_answer_that_was_interrupted_is_shown_without_the_line_for_the_model() {
+fn an_interrupted_answer_is_shown_without_the_note_to_the_model() {
     let place = Place::new();
     let server = Server::start([text("Half of it.\n\n[The user interrupted this answer here.]")]);
     finish(place.run(&server).arg("Go"));
@@ -306,7 +306,7 @@ fn an_answer_that_was_interrupted_is_shown_without_the_line_for_the_model() {
 }
 
 #[test]
-fn a_thread_is_not_called_by_what_is_hidden_in_it_and_goes_on_hiding_it() {
+fn a_thread_title_is_redacted_and_redaction_continues_on_resume() {
     let place = Place::new();
     let server = Server::start([text("One."), text("Two."), text("Three.")]);
     finish(place.run(&server).args(["--redact", "email", "Write to carol@example.com"]));
@@ -330,7 +330,7 @@ fn a_thread_is_not_called_by_what_is_hidden_in_it_and_goes_on_hiding_it() {
 }
 
 #[test]
-fn a_thread_is_copied_rewound_pruned_and_deleted() {
+fn a_thread_can_be_copied_rewound_pruned_and_deleted() {
     let place = Place::new();
     let server = Server::start([text("one"), text("two"), text("three")]);
     finish(place.run(&server).arg("First"));
@@ -389,7 +389,7 @@ fn a_thread_is_copied_rewound_pruned_and_deleted() {
 }
 
 #[test]
-fn a_database_that_cannot_be_used_is_told() {
+fn an_unusable_database_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start([]);
     let file = dir.path().join("notes.txt");
@@ -406,7 +406,7 @@ fn a_database_that_cannot_be_used_is_told() {
 }
 
 #[test]
-fn nothing_is_deleted_where_one_of_the_threads_is_unknown() {
+fn nothing_is_deleted_if_one_of_the_threads_is_unknown() {
     let place = Place::new();
     let server = Server::start([text("one")]);
     finish(place.run(&server).arg("one"));
@@ -419,7 +419,7 @@ fn nothing_is_deleted_where_one_of_the_threads_is_unknown() {
 }
 
 #[test]
-fn a_list_that_is_cut_says_so_and_the_database_may_be_named_last() {
+fn a_truncated_list_says_so_and_the_database_option_may_come_last() {
     let place = Place::new();
     let server = Server::start([text("one"), text("two")]);
     finish(place.run(&server).arg("first"));
@@ -434,7 +434,7 @@ fn a_list_that_is_cut_says_so_and_the_database_may_be_named_last() {
 }
 
 #[test]
-fn a_status_that_the_program_does_not_know_is_told() {
+fn an_unknown_thread_status_is_reported() {
     let place = Place::new();
     let server = Server::start([text("one")]);
     finish(place.run(&server).arg("one"));
@@ -475,7 +475,7 @@ fn delegating(may: &Arc<AtomicBool>) -> Server {
 }
 
 #[test]
-fn what_works_in_the_background_at_the_end_of_a_run_is_told_and_gone_on_with_by_resume() {
+fn unfinished_background_tasks_are_reported_and_continue_with_resume() {
     let (place, may) = (Place::new(), Arc::new(AtomicBool::new(false)));
     let server = delegating(&may);
     let first = finish(place.run(&server).args(["--background", "Go"]));
@@ -511,7 +511,7 @@ fn what_works_in_the_background_at_the_end_of_a_run_is_told_and_gone_on_with_by_
 }
 
 #[test]
-fn what_worked_in_the_background_of_a_killed_program_is_interrupted_and_gone_on_with_at_once() {
+fn background_tasks_of_a_killed_process_are_interrupted_and_can_resume_at_once() {
     let (place, may) = (Place::new(), Arc::new(AtomicBool::new(false)));
     let server = delegating(&may);
     let mut command = place.run(&server);
@@ -531,7 +531,7 @@ fn what_worked_in_the_background_of_a_killed_program_is_interrupted_and_gone_on_
 }
 
 #[test]
-fn what_works_in_the_background_is_waited_for_when_asked() {
+fn background_tasks_are_awaited_on_request() {
     let (place, may) = (Place::new(), Arc::new(AtomicBool::new(true)));
     let server = delegating(&may);
     let finished = finish(place.run(&server).args(["--background", "--wait-background", "Go"]));
@@ -542,7 +542,7 @@ fn what_works_in_the_background_is_waited_for_when_asked() {
 }
 
 #[test]
-fn ctrl_c_while_tasks_in_the_background_are_waited_for_says_which_are_left() {
+fn ctrl_c_while_awaiting_background_tasks_lists_the_unfinished_ones() {
     let (place, may) = (Place::new(), Arc::new(AtomicBool::new(false)));
     let server = delegating(&may);
     let mut command = place.run(&server);
@@ -565,7 +565,7 @@ fn ctrl_c_while_tasks_in_the_background_are_waited_for_says_which_are_left() {
 }
 
 #[test]
-fn a_thread_that_is_worked_on_is_deleted_by_force_alone() {
+fn an_active_thread_is_deleted_only_with_force() {
     let place = Place::new();
     let server = Server::start([Reply::Hang]);
     let mut child = place.run(&server).args(["-q", "Go"]).stderr(Stdio::null()).spawn().unwrap();
@@ -581,7 +581,7 @@ fn a_thread_that_is_worked_on_is_deleted_by_force_alone() {
 }
 
 #[test]
-fn what_a_sub_agent_did_is_shown_by_its_path_also_in_a_copy_and_goes_with_history() {
+fn sub_agent_work_is_shown_by_path_even_in_a_copy_and_pruned_with_history() {
     let place = Place::new();
     let server = Server::start([
         Reply::Call("task", json!({"description": "Count the birds", "subagent_type": "general-purpose"})),
@@ -624,7 +624,7 @@ fn what_a_sub_agent_did_is_shown_by_its_path_also_in_a_copy_and_goes_with_histor
 }
 
 #[test]
-fn a_call_is_shown_with_its_own_result_where_a_provider_gives_an_id_twice() {
+fn a_call_is_shown_with_its_own_result_when_a_provider_repeats_an_id() {
     let place = Place::new();
     let look = |path: &str| Reply::Call("ls", json!({ "path": path }));
     let read = Reply::Call("read_file", json!({"file_path": "/none.txt"}));

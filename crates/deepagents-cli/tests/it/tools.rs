@@ -30,7 +30,7 @@ pub(crate) fn answers(finished: &Finished) -> Vec<(String, bool)> {
 }
 
 #[test]
-fn every_line_has_its_answer_even_a_malformed_one() {
+fn every_line_gets_an_answer_even_a_malformed_one() {
     let dir = tempfile::tempdir().unwrap();
     let input = format!(
         "{}not json\n\n{{\"name\":\"ls\",\"args\":[]}}\n{}{}",
@@ -46,7 +46,7 @@ fn every_line_has_its_answer_even_a_malformed_one() {
 }
 
 #[test]
-fn an_empty_path_is_told_to_be_the_root() {
+fn an_empty_path_is_reported_as_the_root() {
     let dir = tempfile::tempdir().unwrap();
     let input = call("write_file", &json!({"file_path": "", "content": "x"}));
     let answers = answers(&finish_with(&mut tools(dir.path()), &input));
@@ -54,7 +54,7 @@ fn an_empty_path_is_told_to_be_the_root() {
 }
 
 #[test]
-fn an_answer_comes_before_the_next_line_is_sent() {
+fn each_answer_is_written_before_the_next_line_is_sent() {
     let dir = tempfile::tempdir().unwrap();
     let mut child = tools(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let (mut to, mut from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
@@ -69,7 +69,7 @@ fn an_answer_comes_before_the_next_line_is_sent() {
 }
 
 #[test]
-fn characters_that_hide_or_command_are_escapes_in_the_answers() {
+fn hidden_and_control_characters_are_escaped_in_answers() {
     let dir = tempfile::tempdir().unwrap();
     let hidden = ["a\u{200b}b", "c\u{e0041}d", "e\u{202e}f", "g\u{9b}2Jh"];
     for name in hidden {
@@ -95,7 +95,7 @@ fn a_line_that_is_not_utf_8_is_malformed() {
 }
 
 #[test]
-fn a_file_must_be_read_before_it_is_changed_unless_that_is_switched_off() {
+fn a_file_must_be_read_before_it_is_changed_unless_this_is_disabled() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("a.txt"), "one\n").unwrap();
     let edit = call("edit_file", &json!({"file_path": "/a.txt", "old_string": "one", "new_string": "two"}));
@@ -109,7 +109,7 @@ fn a_file_must_be_read_before_it_is_changed_unless_that_is_switched_off() {
 }
 
 #[test]
-fn files_in_state_begin_as_those_of_the_directory_and_are_kept_from_line_to_line() {
+fn state_files_start_as_a_copy_of_the_directory_and_persist_across_lines() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("sub")).unwrap();
     fs::write(dir.path().join("sub/a.txt"), "one\n").unwrap();
@@ -127,7 +127,7 @@ fn files_in_state_begin_as_those_of_the_directory_and_are_kept_from_line_to_line
 }
 
 #[test]
-fn rules_bind_the_tools_of_both_backends() {
+fn rules_apply_to_the_tools_of_both_backends() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
     fs::create_dir(&root).unwrap();
@@ -156,7 +156,7 @@ fn rules_bind_the_tools_of_both_backends() {
 }
 
 #[test]
-fn rules_bind_commands_as_well() {
+fn rules_apply_to_commands_too() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
     fs::create_dir_all(root.join("secrets")).unwrap();
@@ -182,7 +182,7 @@ fn rules_bind_commands_as_well() {
 }
 
 #[test]
-fn wrong_rules_are_refused_with_a_message() {
+fn invalid_rules_are_rejected_with_a_message() {
     let dir = tempfile::tempdir().unwrap();
     let rules = dir.path().join("rules.json");
     for (text, told) in [("{}", "JSON list"), (r#"[{"operations":["read"],"paths":["x"],"mode":"deny"}]"#, "slash")] {
@@ -212,7 +212,7 @@ fn a_command_runs_in_the_sandbox_or_not_at_all() {
 }
 
 #[test]
-fn the_same_calls_come_to_the_same_on_both_backends() {
+fn the_same_calls_give_the_same_results_on_both_backends() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("sub")).unwrap();
     fs::write(dir.path().join("sub/dos.txt"), "\u{feff}one\r\ntwo\r\n").unwrap();

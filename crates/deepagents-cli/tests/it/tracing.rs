@@ -86,7 +86,7 @@ fn receiver() -> (String, Receiver<String>) {
 }
 
 #[test]
-fn a_run_writes_its_spans_to_a_new_file_without_what_was_said() {
+fn a_run_writes_its_spans_to_a_new_file_without_message_contents() {
     let place = Place::new();
     let (server, file) = (Server::start(writes()), place.dir.path().join("trace.jsonl"));
     let ran = finish(place.run(&server).arg("--trace").arg(&file).arg("Write it down"));
@@ -104,7 +104,7 @@ fn a_run_writes_its_spans_to_a_new_file_without_what_was_said() {
 }
 
 #[test]
-fn the_standard_variables_send_spans_and_metrics_to_a_receiver_and_the_trace_to_the_models_server() {
+fn standard_variables_export_telemetry_and_propagate_the_trace_to_the_model() {
     let place = Place::new();
     let (server, (address, bodies)) = (Server::start(writes()), receiver());
     let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -131,7 +131,7 @@ fn the_standard_variables_send_spans_and_metrics_to_a_receiver_and_the_trace_to_
 }
 
 #[test]
-fn without_a_variable_nothing_is_told_to_the_models_server() {
+fn without_the_variables_no_trace_context_is_sent_to_the_models_server() {
     let place = Place::new();
     let server = Server::start(writes());
     finish(place.run(&server).env("TRACEPARENT", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").arg("Go"));
@@ -139,7 +139,7 @@ fn without_a_variable_nothing_is_told_to_the_models_server() {
 }
 
 #[test]
-fn a_receiver_that_is_not_there_ends_no_run_and_the_loss_is_told() {
+fn an_unreachable_collector_does_not_end_a_run_and_lost_spans_are_reported() {
     let place = Place::new();
     let server = Server::start(writes());
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -161,7 +161,7 @@ fn a_receiver_that_is_not_there_ends_no_run_and_the_loss_is_told() {
 }
 
 #[test]
-fn a_run_that_was_killed_is_linked_to_by_the_process_that_goes_on_with_it_also_under_another_caller() {
+fn a_resumed_run_links_to_the_killed_one_even_under_another_parent_trace() {
     let place = Place::new();
     let (one, other) = (place.dir.path().join("one.jsonl"), place.dir.path().join("other.jsonl"));
     let call = Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "a"}));
@@ -189,7 +189,7 @@ fn a_run_that_was_killed_is_linked_to_by_the_process_that_goes_on_with_it_also_u
 }
 
 #[test]
-fn the_timeline_of_a_thread_is_read_from_its_log() {
+fn the_timeline_of_a_thread_is_derived_from_its_log() {
     let place = Place::new();
     let server = Server::start(writes());
     finish(place.run(&server).arg("Write it down"));

@@ -82,7 +82,7 @@ fn has_all(request: &Request) -> bool {
 }
 
 #[test]
-fn without_a_terminal_it_is_left_out_and_that_is_said_whatever_else_is_shown() {
+fn without_a_terminal_untrusted_files_are_left_out_and_this_is_always_said() {
     let (place, server) = (Place::hostile(), answers(3));
     for more in [&[][..], &["-q"], &["--json"]] {
         let finished = finish(place.run(&server).args(more).arg("Go"));
@@ -103,7 +103,7 @@ fn without_a_terminal_it_is_left_out_and_that_is_said_whatever_else_is_shown() {
 }
 
 #[test]
-fn a_sub_agent_of_the_directory_takes_neither_the_standard_ones_place_nor_its_model_before_consent() {
+fn a_project_sub_agent_cannot_replace_the_default_one_before_consent() {
     let place = Place::hostile();
     let task = || Reply::Call("task", json!({"description": "Look", "subagent_type": "general-purpose"}));
     let server = Server::start([task(), Reply::Text(vec!["Looked."]), Reply::Text(vec!["Done."])]);
@@ -116,7 +116,7 @@ fn a_sub_agent_of_the_directory_takes_neither_the_standard_ones_place_nor_its_mo
 }
 
 #[test]
-fn trust_takes_it_in_and_remembers_it_by_directory_and_hash() {
+fn trust_loads_project_files_and_is_remembered_by_directory_and_hash() {
     let (place, server) = (Place::hostile(), answers(4));
     let finished = finish(place.run(&server).args(["--trust", "Go"]));
     assert_eq!(finished.code, Some(0), "{finished:?}");
@@ -139,7 +139,7 @@ fn trust_takes_it_in_and_remembers_it_by_directory_and_hash() {
 }
 
 #[test]
-fn the_record_is_the_users_alone_and_one_that_is_damaged_stops_the_run() {
+fn the_trust_record_is_private_and_a_damaged_one_stops_the_run() {
     use std::os::unix::fs::PermissionsExt;
     let (place, server) = (Place::hostile(), answers(1));
     finish(place.run(&server).args(["--trust", "Go"]));
@@ -154,7 +154,7 @@ fn the_record_is_the_users_alone_and_one_that_is_damaged_stops_the_run() {
 }
 
 #[test]
-fn list_show_and_revoke_say_what_was_agreed_to_and_take_it_back() {
+fn consent_can_be_listed_shown_and_revoked() {
     let (place, server) = (Place::hostile(), answers(2));
     assert!(place.trust(&["list"]).out.starts_with("nothing is stored"));
     let shown = place.trust(&["show"]);
@@ -189,7 +189,7 @@ fn list_show_and_revoke_say_what_was_agreed_to_and_take_it_back() {
 }
 
 #[test]
-fn what_is_asked_for_is_said_in_a_sentence() {
+fn trust_show_describes_requests_in_sentences() {
     let place = Place::hostile();
     let hook = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "exit 0"}]}]}}"#;
     put(&place.root().join(".deepagents/hooks.json"), hook);
@@ -199,7 +199,7 @@ fn what_is_asked_for_is_said_in_a_sentence() {
 }
 
 #[test]
-fn at_a_terminal_it_is_shown_with_source_and_hash_and_an_answer_is_remembered() {
+fn the_consent_prompt_shows_source_and_hash_and_its_answer_is_remembered() {
     let (place, server) = (Place::hostile(), answers(3));
     let mut terminal = Terminal::start(place.run(&server).env("NO_COLOR", "1").arg("Go"));
     terminal.wait_for("leaves it out): ");
@@ -231,7 +231,7 @@ fn at_a_terminal_it_is_shown_with_source_and_hash_and_an_answer_is_remembered() 
 }
 
 #[test]
-fn what_is_never_to_be_used_is_not_asked_about_again() {
+fn what_was_refused_for_good_is_not_asked_about_again() {
     let (place, server) = (Place::hostile(), answers(2));
     let mut terminal = Terminal::start(place.run(&server).env("NO_COLOR", "1").arg("Go"));
     terminal.wait_for("leaves it out): ");
@@ -243,7 +243,7 @@ fn what_is_never_to_be_used_is_not_asked_about_again() {
 }
 
 #[test]
-fn names_and_texts_cannot_hide_anything_from_whoever_is_asked() {
+fn names_and_texts_cannot_hide_anything_from_the_person_asked() {
     let (place, server) = (Place::hostile(), answers(1));
     put(
         &place.root().join(".deepagents/agents/a\u{202e}b\nUse it? y.md"),
@@ -257,7 +257,7 @@ fn names_and_texts_cannot_hide_anything_from_whoever_is_asked() {
 }
 
 #[test]
-fn at_a_terminal_no_line_of_what_is_shown_looks_like_another() {
+fn no_line_of_a_consent_prompt_can_imitate_another() {
     let (place, server) = (Place::hostile(), answers(1));
     // The terminal has 40 columns, so the forged text would start a line.
     put(&place.root().join("AGENTS.md"), &format!("x{}Use it? [y]es already\n", " ".repeat(37)));
@@ -276,7 +276,7 @@ fn at_a_terminal_no_line_of_what_is_shown_looks_like_another() {
 }
 
 #[test]
-fn what_changes_after_consent_changes_nothing_of_a_run_under_way() {
+fn changes_after_consent_do_not_affect_the_current_run() {
     let place = Place::hostile();
     let server = Server::start([
         Reply::Call(
@@ -295,7 +295,7 @@ fn what_changes_after_consent_changes_nothing_of_a_run_under_way() {
 }
 
 #[test]
-fn explain_leaves_out_what_was_not_agreed_to_and_remembers_nothing() {
+fn explain_leaves_out_untrusted_files_and_remembers_nothing() {
     let place = Place::hostile();
     let explain = |more: &[&str]| {
         let mut command = deepagents();
@@ -308,7 +308,7 @@ fn explain_leaves_out_what_was_not_agreed_to_and_remembers_nothing() {
 }
 
 #[test]
-fn what_is_agreed_to_on_the_command_line_is_remembered_settings_and_commands_too() {
+fn command_line_consent_is_remembered_for_settings_and_commands_too() {
     let server = Server::start([Reply::Text(vec!["One."]), Reply::Text(vec!["Two."])]);
     let place = Place { dir: tempfile::tempdir().unwrap() };
     fs::create_dir_all(place.home()).unwrap();

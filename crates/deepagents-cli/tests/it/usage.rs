@@ -7,7 +7,7 @@ fn said(args: &[&str]) -> String {
 }
 
 #[test]
-fn wrong_usage_is_told_with_the_usage_of_the_command_and_what_else_there_is() {
+fn a_usage_error_shows_the_usage_and_the_alternatives() {
     for (command, args) in [("run", &["Go"][..]), ("explain", &[]), ("tools", &["--backend", "state"])] {
         let said = said(&[&[command, "--env", "A=b"], args].concat());
         assert!(said.contains(&format!("Usage: deepagents {command} ")), "{said}");
@@ -21,7 +21,7 @@ fn wrong_usage_is_told_with_the_usage_of_the_command_and_what_else_there_is() {
 }
 
 #[test]
-fn whoever_forgets_run_or_the_quotes_of_a_task_is_told_how_it_is_given() {
+fn forgetting_run_or_the_quotes_of_a_task_gets_a_tip() {
     for task in [&["Summarise the notes"][..], &["run", "Summarise", "the", "notes"]] {
         let said = said(task);
         assert!(said.contains("tip: put the task in quotes, as in `deepagents run \"Summarise"), "{said}");
@@ -32,7 +32,7 @@ fn whoever_forgets_run_or_the_quotes_of_a_task_is_told_how_it_is_given() {
 }
 
 #[test]
-fn a_command_offers_what_means_something_to_it_alone() {
+fn a_command_offers_only_options_that_apply_to_it() {
     for command in ["completions", "config", "auth", "hooks", "models", "demo", "explain", "tools", "trust"] {
         let help = finish(deepagents().args([command, "--help"])).out;
         assert!(!help.contains("--db"), "{help}");
@@ -50,7 +50,7 @@ fn a_command_offers_what_means_something_to_it_alone() {
 }
 
 #[test]
-fn a_name_or_a_directory_that_there_is_none_of_is_wrong_usage_in_every_command() {
+fn an_unknown_name_or_directory_is_a_usage_error_in_every_command() {
     let commands: [&[&str]; 8] = [
         &["explain", "--model", "nobody:x"],
         &["explain", "--root", "/no/such"],

@@ -46,7 +46,7 @@ impl ToolContext {
         input.extensions = input.extensions.over(&shared.extensions);
         input.observer.clone_from(&shared.observer);
         let label = label.into();
-        let left = self.take_left(&label).filter(ChildLog::has_begun);
+        let left = self.take_child_log(&label).filter(ChildLog::has_begun);
         let scope = ChildScope::open(self, label.clone(), agent.name().to_owned(), left.as_ref());
         // The action requests of this agent do not belong in a fork of its state.
         let mut given = state;
@@ -73,7 +73,7 @@ impl ToolContext {
             events: shared.events.clone(),
             cancel: scope.cancel.clone(),
             above: Some(scope.budget.clone()),
-            beside: None,
+            tracked_under: None,
             place: Place::Below(Box::new(below)),
             root: Some(shared.root.as_ref().unwrap_or(shared).clone()),
         };

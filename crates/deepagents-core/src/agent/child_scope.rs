@@ -17,7 +17,7 @@ use crate::ids::{CallId, LogPosition};
 use crate::interrupt::{ActionRequest, Decision, PendingInterrupt};
 use crate::journal::{ChildLog, Record};
 use crate::machine::{Budget, BudgetRemaining, BudgetState, BudgetUsage};
-use crate::message::{DEEPEST, Usage, is_deeper};
+use crate::message::{MAX_VALUE_DEPTH, Usage, is_deeper};
 use crate::state::Inheritance;
 use crate::status::FinishReason;
 use crate::tool::{ToolContext, ToolError};
@@ -95,7 +95,7 @@ impl ToolContext {
         agent: impl Into<String>,
     ) -> Result<ChildScope, ToolError> {
         let label = label.into();
-        let left = self.take_left(&label);
+        let left = self.take_child_log(&label);
         let mut scope = ChildScope::open(self, label, agent.into(), left.as_ref());
         if let Some(control) = self.context().shared.events.control() {
             scope._guards.push(Box::new(control.agents().register(scope.path.clone(), scope.cancel.clone())));
@@ -146,7 +146,7 @@ impl ChildScope {
             Some(left) => {
                 let state = BudgetState { spent: left.spent(), ..BudgetState::default() };
                 // The ancestors have counted this themselves.
-                self.budget.go_on(Some(&state), &BudgetUsage::default());
+                self.budget.resume_from(Some(&state), &BudgetUsage::default());
                 *lock(&self.recorded) = left.recorded();
                 vec![Record::RunResumed { run, at, thread: None, keys: None }]
             }
@@ -205,9 +205,9 @@ impl ChildScope {
     /// log cannot be written.
     pub async fn record(&self, key: impl Into<String>, value: impl Into<Value>) -> Result<(), ToolError> {
         let (key, value) = (key.into(), value.into());
-        if is_deeper(&value, DEEPEST) {
+        if is_deeper(&value, MAX_VALUE_DEPTH) {
             return Err(ToolError::model(format!(
-                "`{key}` cannot be recorded: it is nested more than {DEEPEST} levels deep"
+                "`{key}` cannot be recorded: it is nested more than {MAX_VALUE_DEPTH} levels deep"
             )));
         }
         self.append(vec![Record::ValueRecorded { key: key.clone(), value: value.clone() }]).await?;
@@ -237,7 +237,7 @@ impl ChildScope {
     pub async fn charge(&self, usage: Usage, cost: f64) -> Result<(), ToolError> {
         Budget::default().cost(cost).check()?;
         self.budget.charge(&self.agent, usage, cost);
-        match self.budget.ledger() {
+        match self.budget.budget_state() {
             Some(BudgetState { spent, .. }) => self.append(vec![Record::BudgetCharged { spent }]).await.map(drop),
             None => Ok(()),
         }

@@ -46,7 +46,7 @@ impl ThreadAccess {
         let main = if from == 0 {
             Replay::new(self.schema.clone())
         } else {
-            load_replay(&*self.journal, thread, self.schema.clone(), Some(from)).await?.fold
+            load_replay(&*self.journal, thread, self.schema.clone(), Some(from)).await?.replay
         };
         let (threads, thread) = (self.clone(), thread.to_owned());
         let mut replay = LogReplay {
@@ -111,7 +111,7 @@ impl LogReplay {
             // The state after a rewind lies earlier in the log, so it is loaded from there.
             Record::Rewind { .. } => {
                 let (journal, schema) = (&*self.threads.journal, self.threads.schema.clone());
-                self.main = load_replay(journal, &self.thread, schema, Some(entry.position + 1)).await?.fold;
+                self.main = load_replay(journal, &self.thread, schema, Some(entry.position + 1)).await?.replay;
                 self.adopt()
             }
             record => {

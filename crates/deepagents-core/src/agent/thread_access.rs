@@ -25,7 +25,7 @@ pub struct RewindPlan {
     /// A change to the state that is left, in effect when the rewind is undone.
     pub left: Update,
     /// A change to the state that the thread continues from.
-    pub goes_on: Update,
+    pub target: Update,
 }
 
 /// The result of a rewind.
@@ -159,7 +159,7 @@ impl ThreadAccess {
     /// Returns an error if another owner works on the thread, a channel refuses the change, or the change puts a
     /// message between calls and their results.
     pub async fn update_state(&self, thread: &str, update: Update) -> Result<LogPosition> {
-        let lease = self.own(thread, "update_state").await?;
+        let lease = self.claim_thread(thread, "update_state").await?;
         let done = self.append_update(&lease, update, None).await;
         give_up(lease).await;
         done
@@ -171,14 +171,14 @@ impl ThreadAccess {
     /// # Errors
     /// As [`update_state`](Self::update_state).
     pub async fn update_state_charged(&self, thread: &str, update: Update, spent: BudgetUsage) -> Result<LogPosition> {
-        let lease = self.own(thread, "update_state").await?;
+        let lease = self.claim_thread(thread, "update_state").await?;
         let charged = (!spent.is_nothing()).then_some(Record::BudgetCharged { spent });
         let done = self.append_update(&lease, update, charged).await;
         give_up(lease).await;
         done
     }
 
-    async fn own(&self, thread: &str, owner: &str) -> Result<Lease> {
+    async fn claim_thread(&self, thread: &str, owner: &str) -> Result<Lease> {
         let (journal, claim) = (self.journal.clone(), Claim::new(owner, LEASE));
         Ok(Lease::claim(journal, thread, claim).await?)
     }
@@ -206,7 +206,7 @@ impl ThreadAccess {
     /// As [`update_state`](Self::update_state). Also returns an error if a change as [`Node::Model`] does not end with
     /// an answer, or calls of the previous answer still lack results.
     pub async fn update_state_as(&self, thread: &str, node: Node, update: Update) -> Result<LogPosition> {
-        let lease = self.own(thread, "update_state").await?;
+        let lease = self.claim_thread(thread, "update_state").await?;
         let done = self.append_update_as(&lease, node, update).await;
         give_up(lease).await;
         done
@@ -214,30 +214,30 @@ impl ThreadAccess {
 
     async fn append_update_as(&self, lease: &Lease, node: Node, update: Update) -> Result<LogPosition> {
         let (journal, thread) = (&**lease.journal(), lease.thread());
-        let journal::LoadedReplay { mut fold, head, thread: instance, .. } =
+        let journal::LoadedReplay { mut replay, head, thread: instance, .. } =
             journal::load_replay(journal, thread, self.schema.clone(), None).await?;
         // Messages that calls of an open turn added beside their results go after the results that this change may
         // supply.
-        let late = fold.settle().map_err(Error::from)?;
-        let before = fold.state.messages();
+        let late = replay.settle().map_err(Error::from)?;
+        let before = replay.state.messages();
         let left = before.last_assistant().filter(|at| !pending_at(before, *at).is_empty());
         let left = left.and_then(|at| before.get(at)).map(|answer| answer.id().to_owned());
         let late = if late.is_empty() { Update::none() } else { Update::new::<MessagesChannel>(late) };
         let update = update.and(late).with_ids(&*self.ids);
         update.check_storable()?;
-        fold.state.apply(&update)?;
-        check_last_results(fold.state.messages())?;
-        if node == Node::Model && left.is_some_and(|id| is_left_behind(fold.state.messages(), &id)) {
+        replay.state.apply(&update)?;
+        check_last_results(replay.state.messages())?;
+        if node == Node::Model && left.is_some_and(|id| is_left_behind(replay.state.messages(), &id)) {
             let what = "calls of the last answer are waiting for results; add those first, or replace the answer";
             return Err(Error::Input(format!("thread `{thread}` cannot be changed on behalf of the model: {what}")));
         }
-        if node == Node::Model && fold.state.messages().iter().last().is_none_or(|m| m.as_assistant().is_none()) {
+        if node == Node::Model && replay.state.messages().iter().last().is_none_or(|m| m.as_assistant().is_none()) {
             let what = "the last message must be the model's answer";
             return Err(Error::Input(format!("thread `{thread}` cannot be changed on behalf of the model: {what}")));
         }
         let put = |op: &&MessageOp| matches!(op, MessageOp::Put(message) if message.as_assistant().is_some());
         let answers = update.get::<MessagesChannel>().flatten().filter(put).count();
-        let turn = fold.turns.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
+        let turn = replay.turns.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
         let (run, at) = (self.ids.next("run"), self.clock.now().to_string());
         let mut records = vec![
             Record::RunStarted { run: run.clone(), at, thread: Some(instance) },
@@ -255,8 +255,8 @@ impl ThreadAccess {
         let mut loaded = journal::load_replay(journal, thread, self.schema.clone(), None).await?;
         let update = update.with_ids(&*self.ids);
         update.check_storable()?;
-        loaded.fold.state.apply(&update)?;
-        check_last_results(loaded.fold.state.messages())?;
+        loaded.replay.state.apply(&update)?;
+        check_last_results(loaded.replay.state.messages())?;
         let updated = Record::StateUpdated { update: RecordUpdate::Live(update) };
         let records = charged.into_iter().chain([updated]).collect();
         Ok(journal.append(thread, lease.fence(), loaded.head, records).await?.end)
@@ -297,7 +297,7 @@ impl ThreadAccess {
         to: LogPosition,
         work: impl AsyncFnOnce(State, State) -> Result<RewindPlan, E>,
     ) -> Result<RewindResult, E> {
-        let lease = self.own(thread, "rewind").await?;
+        let lease = self.claim_thread(thread, "rewind").await?;
         let done = self.append_rewind(&lease, to, work).await;
         give_up(lease).await;
         done
@@ -313,22 +313,22 @@ impl ThreadAccess {
         let here = journal::load_intact(&**journal, thread, schema.clone()).await.map_err(Error::from)?;
         // A rewind to a state that cannot be loaded must fail here.
         let there = journal::load_replay(&**journal, thread, schema.clone(), Some(to)).await.map_err(Error::from)?;
-        let (head, turn) = (here.head, here.fold.turns.saturating_add(1));
-        let (mut left, mut goes_on) = (here.fold.state.clone(), there.fold.state.clone());
-        let work = work(here.fold.state, there.fold.state).await?;
+        let (head, turn) = (here.head, here.replay.turns.saturating_add(1));
+        let (mut left, mut target) = (here.replay.state.clone(), there.replay.state.clone());
+        let work = work(here.replay.state, there.replay.state).await?;
         let ids = &*self.ids;
-        let work = RewindPlan { left: work.left.with_ids(ids), goes_on: work.goes_on.with_ids(ids) };
-        let storable = work.left.check_storable().and_then(|()| work.goes_on.check_storable());
+        let work = RewindPlan { left: work.left.with_ids(ids), target: work.target.with_ids(ids) };
+        let storable = work.left.check_storable().and_then(|()| work.target.check_storable());
         storable
             .and_then(|()| left.apply(&work.left))
-            .and_then(|()| goes_on.apply(&work.goes_on))
+            .and_then(|()| target.apply(&work.target))
             .map_err(Error::from)?;
         let logged =
             |update: Update| (!update.is_empty()).then(|| Record::StateUpdated { update: RecordUpdate::Live(update) });
         let before = logged(work.left);
         let left = head + LogPosition::from(before.is_some());
         let back = Record::Rewind { to, turn };
-        let records = before.into_iter().chain([back]).chain(logged(work.goes_on)).collect();
+        let records = before.into_iter().chain([back]).chain(logged(work.target)).collect();
         let end = journal.append(thread, lease.fence(), head, records).await.map_err(Error::from)?.end;
         Ok(RewindResult { left, end })
     }

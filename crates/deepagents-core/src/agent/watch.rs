@@ -105,7 +105,7 @@ impl Watching {
             let own = [ChannelSpec::new::<MessagesChannel>(), ChannelSpec::new::<ActionRequests>()];
             let known = self.threads.schema.channels().iter().copied();
             let schema = Schema::new(own.into_iter().chain(known)).map_err(Error::other)?;
-            let replay = load_replay(journal, &self.thread, Arc::new(schema), Some(self.next)).await?.fold;
+            let replay = load_replay(journal, &self.thread, Arc::new(schema), Some(self.next)).await?.replay;
             self.log = Some(LogEvents::after(&self.thread, replay));
         }
         let page = self.next..end.min(self.next + PAGE);

@@ -17,7 +17,7 @@ use crate::status::{BudgetKind, FinishReason};
 pub(crate) struct BudgetTracker {
     above: Option<Arc<BudgetTracker>>,
     /// The thread, for a background agent: the parent run tracks its spending separately until it takes it over.
-    beside: Option<Arc<str>>,
+    tracked_under: Option<Arc<str>>,
     book: Mutex<Book>,
 }
 
@@ -31,7 +31,7 @@ struct Book {
     spent: BudgetUsage,
     by_agent: BTreeMap<String, Usage>,
     /// What background agents have spent that is not in `spent` yet, by thread.
-    beside: BTreeMap<Arc<str>, BudgetUsage>,
+    by_thread: BTreeMap<Arc<str>, BudgetUsage>,
     /// Whether to record spending even if nothing is limited.
     recorded: bool,
     /// What earlier runs of the thread had spent.
@@ -42,9 +42,9 @@ struct Book {
 
 impl Book {
     /// Returns the account for spending of this part's own agents, or of a background agent.
-    fn account(&mut self, beside: Option<&Arc<str>>) -> &mut BudgetUsage {
-        match beside {
-            Some(thread) => self.beside.entry(thread.clone()).or_default(),
+    fn account(&mut self, background: Option<&Arc<str>>) -> &mut BudgetUsage {
+        match background {
+            Some(thread) => self.by_thread.entry(thread.clone()).or_default(),
             None => &mut self.spent,
         }
     }
@@ -52,7 +52,7 @@ impl Book {
     /// Returns everything that the budget covers.
     fn all(&self) -> BudgetUsage {
         let mut all = self.spent;
-        self.beside.values().for_each(|more| all += more);
+        self.by_thread.values().for_each(|more| all += more);
         all
     }
 }
@@ -61,16 +61,16 @@ impl BudgetTracker {
     /// Starts tracking a part of the tree. Limits that `given` leaves open come from the agent's own budget.
     pub(crate) fn new(above: Option<Arc<Self>>, given: Budget, own: &Budget) -> Self {
         let (budget, spent, by_agent) = (given.clone().or(own), BudgetUsage::default(), BTreeMap::new());
-        let (deadline, beside) = (deadline(&budget), BTreeMap::new());
+        let (deadline, by_thread) = (deadline(&budget), BTreeMap::new());
         let (recorded, earlier, background) = (false, spent, spent);
-        let book = Book { given, deadline, budget, spent, by_agent, beside, recorded, earlier, background };
-        Self { above, beside: None, book: Mutex::new(book) }
+        let book = Book { given, deadline, budget, spent, by_agent, by_thread, recorded, earlier, background };
+        Self { above, tracked_under: None, book: Mutex::new(book) }
     }
 
     /// Makes the parent run track this one separately, under the thread of a background agent.
     #[must_use]
-    pub(crate) fn beside(self, thread: Option<Arc<str>>) -> Self {
-        Self { beside: thread, ..self }
+    pub(crate) fn tracked_under(self, thread: Option<Arc<str>>) -> Self {
+        Self { tracked_under: thread, ..self }
     }
 
     /// Records spending, whether or not it is limited.
@@ -83,19 +83,20 @@ impl BudgetTracker {
     }
 
     /// Starts where an earlier run of the thread ended.
-    pub(crate) fn begin_after(&self, ledger: &BudgetState) {
-        self.lock().earlier = ledger.total();
+    pub(crate) fn begin_after(&self, budget_state: &BudgetState) {
+        self.lock().earlier = budget_state.total();
     }
 
     /// Continues from what an earlier part of the run left, and adds what sub-agents had spent that it did not include.
     /// The earlier part's limits take precedence over the agent's current ones. Parent agents have counted all this
     /// themselves.
-    pub(crate) fn go_on(&self, ledger: Option<&BudgetState>, below: &BudgetUsage) {
+    pub(crate) fn resume_from(&self, budget_state: Option<&BudgetState>, below: &BudgetUsage) {
         let mut book = self.lock();
-        if let Some(ledger) = ledger {
-            book.budget = book.given.clone().or(&ledger.budget).or(&book.budget);
+        if let Some(budget_state) = budget_state {
+            book.budget = book.given.clone().or(&budget_state.budget).or(&book.budget);
             book.deadline = deadline(&book.budget);
-            (book.spent, book.earlier, book.background) = (ledger.spent, ledger.earlier, ledger.background);
+            (book.spent, book.earlier, book.background) =
+                (budget_state.spent, budget_state.earlier, budget_state.background);
             // The next part must not lose what has been recorded so far.
             book.recorded = true;
         }
@@ -111,27 +112,27 @@ impl BudgetTracker {
     }
 
     /// Adds a background agent's spending to its separate account.
-    fn count_beside(&self, thread: &Arc<str>, spent: &BudgetUsage) {
+    fn count_for_thread(&self, thread: &Arc<str>, spent: &BudgetUsage) {
         *self.lock().account(Some(thread)) += spent;
         if let Some(above) = &self.above {
-            above.count_beside(self.beside.as_ref().unwrap_or(thread), spent);
+            above.count_for_thread(self.tracked_under.as_ref().unwrap_or(thread), spent);
         }
     }
 
     /// Takes over what a background agent has spent, whether or not it was tracked separately here.
     pub(crate) fn take_over(&self, thread: &str, agent: &str, spent: &BudgetUsage) {
         let mut book = self.lock();
-        let known = book.beside.remove(thread).unwrap_or_default();
+        let known = book.by_thread.remove(thread).unwrap_or_default();
         let left = known.since(spent);
         if !left.is_nothing() {
-            book.beside.insert(thread.into(), left);
+            book.by_thread.insert(thread.into(), left);
         }
         book.spent += spent;
         book.background += spent;
         *book.by_agent.entry(agent.to_owned()).or_default() += spent.usage;
         drop(book);
-        match (&self.above, &self.beside) {
-            (Some(above), Some(own)) => above.count_beside(own, &spent.since(&known)),
+        match (&self.above, &self.tracked_under) {
+            (Some(above), Some(own)) => above.count_for_thread(own, &spent.since(&known)),
             (Some(above), None) => above.take_over(thread, agent, spent),
             (None, _) => {}
         }
@@ -143,7 +144,7 @@ impl BudgetTracker {
     }
 
     /// Returns the state that a later part of the run continues from, if anything is limited or recorded.
-    pub(crate) fn ledger(&self) -> Option<BudgetState> {
+    pub(crate) fn budget_state(&self) -> Option<BudgetState> {
         let limited = self.is_limited();
         let book = self.lock();
         (limited || book.recorded).then(|| BudgetState {
@@ -163,7 +164,7 @@ impl BudgetTracker {
     /// Returns why no further request may be sent, if so.
     pub(crate) fn exhausted(&self) -> Option<FinishReason> {
         let book = self.lock();
-        book.budget.spent(&book.all()).or_else(|| self.above.as_ref()?.exhausted())
+        book.budget.exhausted_by(&book.all()).or_else(|| self.above.as_ref()?.exhausted())
     }
 
     /// Counts a model request before it is sent.
@@ -187,7 +188,7 @@ impl BudgetTracker {
         // The parents are checked and updated while this part is locked, so that two requests cannot both take the last
         // place.
         let mut book = self.lock();
-        if let Some(stop) = book.budget.spent(&book.all()) {
+        if let Some(stop) = book.budget.exhausted_by(&book.all()) {
             return Err(Error::BudgetExhausted(stop));
         }
         if book.budget.cost.is_some()
@@ -198,7 +199,7 @@ impl BudgetTracker {
             )));
         }
         if let Some(above) = &self.above {
-            above.begin_request_of(self.beside.as_ref().or(from), unpriced)?;
+            above.begin_request_of(self.tracked_under.as_ref().or(from), unpriced)?;
         }
         let spent = book.account(from);
         spent.model_calls = spent.model_calls.saturating_add(1);
@@ -218,7 +219,7 @@ impl BudgetTracker {
 
     fn add(&self, from: Option<&Arc<str>>, agent: &str, usage: Usage, cost: f64) {
         if let Some(above) = &self.above {
-            above.add(self.beside.as_ref().or(from), agent, usage, cost);
+            above.add(self.tracked_under.as_ref().or(from), agent, usage, cost);
         }
         let mut book = self.lock();
         let spent = book.account(from);
@@ -244,7 +245,7 @@ impl BudgetTracker {
             return Err(FinishReason::Budget(BudgetKind::ToolCalls));
         }
         if let Some(above) = &self.above {
-            above.begin_tool(self.beside.as_ref().or(from), begun)?;
+            above.begin_tool(self.tracked_under.as_ref().or(from), begun)?;
         }
         let spent = book.account(from);
         spent.tool_calls = spent.tool_calls.saturating_add(1);
@@ -258,7 +259,7 @@ impl BudgetTracker {
 
     fn take_back_tool(&self, from: Option<&Arc<str>>) {
         if let Some(above) = &self.above {
-            above.take_back_tool(self.beside.as_ref().or(from));
+            above.take_back_tool(self.tracked_under.as_ref().or(from));
         }
         let mut book = self.lock();
         let spent = book.account(from);

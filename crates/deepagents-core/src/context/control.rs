@@ -17,9 +17,9 @@ pub(crate) struct RunControl {
     /// Whether a person who was reading the answer ends the run.
     interrupted: AtomicBool,
     /// Whether a sent message is waiting to be delivered.
-    said: watch::Sender<bool>,
+    steered: watch::Sender<bool>,
     /// Cancelled when the process abandons the run.
-    left: CancellationToken,
+    abandoned: CancellationToken,
     /// Number of agents that must save their output in that case.
     keepers: watch::Sender<usize>,
     follow_ups: Inbox,
@@ -49,27 +49,27 @@ impl RunControl {
     }
 
     /// Tells the run's agents that the process abandons the run, and waits until they have saved their output.
-    pub(crate) async fn leave(&self) {
-        self.left.cancel();
+    pub(crate) async fn abandon(&self) {
+        self.abandoned.cancel();
         // The sender lives as long as `self`.
         let _ = self.keepers.subscribe().wait_for(|keepers| *keepers == 0).await;
     }
 
     /// Registers an agent of the run that must save its output when the process abandons the run.
-    pub(crate) fn leaving(&self) -> Leaving {
+    pub(crate) fn abandon_guard(&self) -> AbandonGuard {
         self.keepers.send_modify(|keepers| *keepers += 1);
-        Leaving { left: self.left.clone(), keepers: self.keepers.clone() }
+        AbandonGuard { abandoned: self.abandoned.clone(), keepers: self.keepers.clone() }
     }
 
     /// Sets whether a sent message is waiting to be delivered.
-    pub(crate) fn set_said(&self, said: bool) {
-        self.said.send_replace(said);
+    pub(crate) fn set_steered(&self, steered: bool) {
+        self.steered.send_replace(steered);
     }
 
     /// Waits until a sent message is waiting to be delivered.
-    pub(crate) async fn said(&self) {
+    pub(crate) async fn steered(&self) {
         // The sender lives as long as `self`.
-        let _ = self.said.subscribe().wait_for(|said| *said).await;
+        let _ = self.steered.subscribe().wait_for(|steered| *steered).await;
     }
 
     /// Forwards the events of this run to another one from now on, for as long as that is in progress.
@@ -107,23 +107,23 @@ impl RunControl {
     }
 }
 
-/// Waits for the process to abandon the run. `RunControl::leave` waits until this is dropped.
-pub(crate) struct Leaving {
-    left: CancellationToken,
+/// Waits for the process to abandon the run. `RunControl::abandon` waits until this is dropped.
+pub(crate) struct AbandonGuard {
+    abandoned: CancellationToken,
     keepers: watch::Sender<usize>,
 }
 
-impl Leaving {
+impl AbandonGuard {
     /// Completes when the process abandons the run; never for `None`.
-    pub(crate) async fn left(leaving: Option<&Self>) {
-        match leaving {
-            Some(leaving) => leaving.left.cancelled().await,
+    pub(crate) async fn abandoned(guard: Option<&Self>) {
+        match guard {
+            Some(guard) => guard.abandoned.cancelled().await,
             None => std::future::pending().await,
         }
     }
 }
 
-impl Drop for Leaving {
+impl Drop for AbandonGuard {
     fn drop(&mut self) {
         self.keepers.send_modify(|keepers| *keepers = keepers.saturating_sub(1));
     }

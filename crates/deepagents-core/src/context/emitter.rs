@@ -71,8 +71,8 @@ impl Emitter {
     }
 
     /// Returns the text of an agent's partial answer.
-    pub(crate) fn said(&self, path: &[String]) -> Option<String> {
-        self.out.as_ref()?.hub.said(path)
+    pub(crate) fn partial_text(&self, path: &[String]) -> Option<String> {
+        self.out.as_ref()?.hub.partial_text(path)
     }
 
     /// Emits an event. `position` is the position after the record that it stems from, if known.
@@ -86,7 +86,7 @@ impl Emitter {
         };
         let events = [event];
         let waiting = out.hub.push(&events, None);
-        out.give_on(order, &events, waiting, None);
+        out.forward_and_resume(order, &events, waiting, None);
     }
 
     /// Emits several events together with the state as of them, atomically for snapshots. Each comes with the position
@@ -101,7 +101,7 @@ impl Emitter {
         let mut order = out.lock();
         let (events, panic) = out.events(&mut order, &self.run, kinds.into_iter().map(|(at, kind)| (path, at, kind)));
         let waiting = out.hub.push(&events, state);
-        out.give_on(order, &events, waiting, panic);
+        out.forward_and_resume(order, &events, waiting, panic);
     }
 
     /// Emits events of a background agent as part of this run. Returns whether the run is still in progress, and the
@@ -125,7 +125,7 @@ impl Emitter {
         });
         let (relayed, panic) = out.events(&mut order, &self.run, relayed);
         let waiting = out.hub.push(&relayed, None);
-        (true, panic.or(out.give_above(order, &relayed, waiting)))
+        (true, panic.or(out.forward_and_wake(order, &relayed, waiting)))
     }
 }
 
@@ -135,8 +135,14 @@ impl Out {
     }
 
     /// Forwards events to the parent run and wakes waiting subscribers, then resumes the panic of an observer.
-    fn give_on(&self, order: MutexGuard<'_, Order>, events: &[Arc<Event>], waiting: Vec<Waker>, panic: Option<Panic>) {
-        let above = self.give_above(order, events, waiting);
+    fn forward_and_resume(
+        &self,
+        order: MutexGuard<'_, Order>,
+        events: &[Arc<Event>],
+        waiting: Vec<Waker>,
+        panic: Option<Panic>,
+    ) {
+        let above = self.forward_and_wake(order, events, waiting);
         if let Some(panic) = panic.or(above) {
             std::panic::resume_unwind(panic);
         }
@@ -144,7 +150,12 @@ impl Out {
 
     /// Forwards events to the parent run and wakes waiting subscribers, even if an observer of the parent panics,
     /// because nothing else would wake them.
-    fn give_above(&self, order: MutexGuard<'_, Order>, events: &[Arc<Event>], waiting: Vec<Waker>) -> Option<Panic> {
+    fn forward_and_wake(
+        &self,
+        order: MutexGuard<'_, Order>,
+        events: &[Arc<Event>],
+        waiting: Vec<Waker>,
+    ) -> Option<Panic> {
         let panic = self.forward(events);
         drop(order);
         waiting.into_iter().for_each(Waker::wake);
@@ -153,8 +164,8 @@ impl Out {
 
     /// Forwards events to the run that also receives them, until it has ended.
     fn forward(&self, events: &[Arc<Event>]) -> Option<Panic> {
-        let (goes_on, panic) = self.control.forward()?.relay(events);
-        if !goes_on {
+        let (is_delivered, panic) = self.control.forward()?.relay(events);
+        if !is_delivered {
             self.control.forward_to(None);
         }
         panic

@@ -33,7 +33,7 @@ use crate::tool::{DynTool, ToolSet, coerce_call};
 pub(crate) use budget_tracker::BudgetTracker;
 pub use builder::ContextBuilder;
 pub use control::Suspender;
-pub(crate) use control::{Leaving, RunControl};
+pub(crate) use control::{AbandonGuard, RunControl};
 pub use definition::AgentDefinition;
 pub(crate) use emitter::Emitter;
 pub(crate) use extensions::Extensions;
@@ -306,7 +306,7 @@ impl Context {
     /// received. Long-running work of the run's own agent can then end early, so that the model receives it.
     pub async fn steered(&self) {
         match self.shared.events.control() {
-            Some(control) => control.said().await,
+            Some(control) => control.steered().await,
             None => std::future::pending().await,
         }
     }

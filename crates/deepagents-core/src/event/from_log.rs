@@ -182,14 +182,14 @@ fn finished(call: CallId, message: &ToolMessage) -> EventKind {
 impl AgentEvents {
     /// Records what a step says was spent.
     fn note_step(&mut self, step: Option<&Machine>) {
-        if let Some(ledger) = step.and_then(Machine::ledger) {
-            self.spent = ledger.spent;
+        if let Some(budget_state) = step.and_then(Machine::budget_state) {
+            self.spent = budget_state.spent;
         }
     }
 
     /// Returns what this part of its run has used: the tokens of its answers, or, if recorded, those including
     /// sub-agents and model calls outside the conversation.
-    fn told_usage(&self) -> Usage {
+    fn reported_usage(&self) -> Usage {
         let kept = self.spent.since(&self.spent_before).usage;
         if kept.total() > self.usage.total() { kept } else { self.usage }
     }
@@ -219,7 +219,7 @@ impl AgentEvents {
                 kinds.push(EventKind::StateChanged { channel, update: entry.to_json()? });
             }
         }
-        self.said(&update, &mut kinds);
+        self.push_message_events(&update, &mut kinds);
         for change in update.get::<ActionRequests>().flatten() {
             match change {
                 ActionRequestChange::Request(question) => {
@@ -243,7 +243,7 @@ impl AgentEvents {
     }
 
     /// Adds the events of the messages in an update.
-    fn said(&mut self, update: &Update, kinds: &mut Vec<EventKind>) {
+    fn push_message_events(&mut self, update: &Update, kinds: &mut Vec<EventKind>) {
         for op in update.get::<MessagesChannel>().flatten() {
             let MessageOp::Put(message) = op else { continue };
             match &**message {
@@ -266,7 +266,7 @@ impl AgentEvents {
     }
 
     fn ended(&mut self, stop: Option<FinishReason>, is_main: bool) -> Vec<EventKind> {
-        let (usage, model_calls) = (self.told_usage(), self.model_calls);
+        let (usage, model_calls) = (self.reported_usage(), self.model_calls);
         let Some(stop) = stop else {
             // The log records that the run failed, but not why.
             let (kind, error) = ("unknown".to_owned(), "the run failed".to_owned());

@@ -14,7 +14,7 @@ use crate::ids::RunId;
 use crate::state::State;
 
 /// Number of events buffered for lagging subscribers. Older events come from the log of durable events.
-const RING: usize = 1_024;
+const MAX_BUFFERED_EVENTS: usize = 1_024;
 
 /// The events of a run. Sending never waits: events go into a ring buffer that each subscriber reads at its own
 /// position.
@@ -23,7 +23,7 @@ pub(crate) struct EventHub {
     clock: Arc<dyn Clock>,
     inner: Mutex<Inner>,
     /// Whether the run has started: it has loaded its thread, or has ended.
-    begun: watch::Sender<bool>,
+    started: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -53,7 +53,7 @@ pub(super) enum Delivery {
 
 impl EventHub {
     pub(crate) fn new(run: RunId, clock: Arc<dyn Clock>) -> Self {
-        Self { run, clock, inner: Mutex::default(), begun: watch::Sender::new(false) }
+        Self { run, clock, inner: Mutex::default(), started: watch::Sender::new(false) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -88,7 +88,7 @@ impl EventHub {
                 if inner.subscribers.is_empty() {
                     continue;
                 }
-                if inner.ring.len() == RING {
+                if inner.ring.len() == MAX_BUFFERED_EVENTS {
                     inner.ring.pop_front();
                 }
                 inner.ring.push_back(event.clone());
@@ -104,14 +104,14 @@ impl EventHub {
         // Drop the old state outside the lock, because that may take time.
         drop(earlier);
         if begins {
-            self.begun.send_replace(true);
+            self.started.send_replace(true);
         }
         wakers
     }
 
     /// Returns the text of an agent's partial answer.
-    pub(crate) fn said(&self, path: &[String]) -> Option<String> {
-        self.lock().live.said(path)
+    pub(crate) fn partial_text(&self, path: &[String]) -> Option<String> {
+        self.lock().live.partial_text(path)
     }
 
     /// Closes the hub: no further events follow.
@@ -121,7 +121,7 @@ impl EventHub {
             inner.closed = true;
             inner.subscribers.values_mut().filter_map(Option::take).collect()
         };
-        self.begun.send_replace(true);
+        self.started.send_replace(true);
         wakers.into_iter().for_each(Waker::wake);
     }
 
@@ -168,7 +168,7 @@ impl EventHub {
     /// Waits until the run has started, and returns a snapshot.
     pub(crate) async fn snapshot(&self) -> RunSnapshot {
         // The sender lives as long as `self`.
-        let _ = self.begun.subscribe().wait_for(|begun| *begun).await;
+        let _ = self.started.subscribe().wait_for(|started| *started).await;
         let inner = self.lock();
         inner.live.snapshot(inner.next.saturating_sub(1))
     }

@@ -7,7 +7,7 @@ use super::MiddlewareEvent;
 
 use crate::ids::CallId;
 use crate::interrupt::{ActionRequest, Decision, DecisionAuthor, DecisionRecord};
-use crate::message::{DEEPEST, Usage, is_deeper};
+use crate::message::{MAX_VALUE_DEPTH, Usage, is_deeper};
 use crate::model::StopReason;
 use crate::status::FinishReason;
 
@@ -274,7 +274,7 @@ impl EventKind {
 
     /// Creates an application's event. Data nested too deep for JSON parsers is converted to a string.
     pub(crate) fn custom(name: String, data: Value) -> Self {
-        let data = if is_deeper(&data, DEEPEST) { Value::String(data.to_string()) } else { data };
+        let data = if is_deeper(&data, MAX_VALUE_DEPTH) { Value::String(data.to_string()) } else { data };
         Self::Custom { name, data }
     }
 

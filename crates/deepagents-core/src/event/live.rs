@@ -131,7 +131,7 @@ impl LiveState {
     }
 
     /// Returns the text of an agent's partial answer.
-    pub(super) fn said(&self, path: &[String]) -> Option<String> {
+    pub(super) fn partial_text(&self, path: &[String]) -> Option<String> {
         self.answers.values().rfind(|answer| *answer.path == *path).map(|answer| answer.text.clone())
     }
 

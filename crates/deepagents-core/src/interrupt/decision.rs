@@ -200,12 +200,12 @@ pub enum DecisionError {
         known: Vec<String>,
     },
     /// The tool does not accept the arguments of the edited call.
-    #[error("question `{id}`: {why}")]
+    #[error("question `{id}`: {reason}")]
     Arguments {
         /// The question.
         id: String,
         /// The reason.
-        why: String,
+        reason: String,
     },
     /// The question has expired.
     #[error("question `{id}` has expired; resume the thread without an answer to it")]

@@ -181,8 +181,8 @@ impl ActionRequest {
                 return Err(DecisionError::UnknownTool { id, tool, known: self.tools.clone() });
             }
             if !edited_action.args.is_object() {
-                let why = "the arguments of an edited call must be an object".to_owned();
-                return Err(DecisionError::Arguments { id, why });
+                let reason = "the arguments of an edited call must be an object".to_owned();
+                return Err(DecisionError::Arguments { id, reason });
             }
         }
         Ok(())
@@ -202,8 +202,8 @@ impl ActionRequest {
         let may_stay = edited.name == self.tool && unnamed(&self.args).is_err();
         let fits = SchemaCheck::new(tool.schema.clone()).check(&edited.args);
         fits.and_then(|()| if may_stay { Ok(()) } else { unnamed(&edited.args) }).map_err(|problem| {
-            let why = format!("{} does not take these arguments: {problem}", edited.name);
-            DecisionError::Arguments { id: self.id.clone(), why }
+            let reason = format!("{} does not take these arguments: {problem}", edited.name);
+            DecisionError::Arguments { id: self.id.clone(), reason }
         })
     }
 

@@ -103,7 +103,7 @@ pub async fn load_sub_agent(
         }
     }
     let start = start.ok_or_else(missing)?;
-    let mut above = load_replay(journal, thread, schema.clone(), Some(start + 1)).await?.fold;
+    let mut above = load_replay(journal, thread, schema.clone(), Some(start + 1)).await?.replay;
     let mut child = above.children.remove(&vec![first.clone()]).ok_or_else(missing)?;
     records.into_iter().for_each(|(_, record)| child.push(record));
     for depth in 0..deeper.len() {

@@ -12,7 +12,7 @@ use crate::ids::LogPosition;
 const PAGE: u64 = 1_000;
 
 /// Minimum number of entries read at once, as there are several per checkpoint.
-const SMALLEST_PAGE: u64 = 64;
+const MIN_PAGE: u64 = 64;
 
 /// Number of entries read beyond what a page needs, to find the run that the page starts in.
 const RUN_SEARCH: u64 = 4_000;
@@ -72,7 +72,7 @@ pub async fn checkpoints(
     let Some(info) = journal.threads().get(thread).await? else { return Ok(Vec::new()) };
     // A checkpoint's position is the one after its record.
     let mut start = before.map_or(info.end, |before| info.end.min(before.saturating_sub(1)));
-    let mut size = u64::try_from(limit).unwrap_or(PAGE).saturating_mul(4).clamp(SMALLEST_PAGE, PAGE);
+    let mut size = u64::try_from(limit).unwrap_or(PAGE).saturating_mul(4).clamp(MIN_PAGE, PAGE);
     let mut records: Vec<HistoryRecord> = Vec::new();
     let mut beyond = 0;
     while start > 0 && limit > 0 {

@@ -54,7 +54,7 @@ impl ChildLog {
             own => (&self.path, own),
         };
         let spent = match entry {
-            Record::Step { machine, .. } => machine.ledger().map(|ledger| ledger.spent),
+            Record::Step { machine, .. } => machine.budget_state().map(|budget_state| budget_state.spent),
             Record::BudgetCharged { spent } => Some(*spent),
             _ => None,
         };

@@ -16,8 +16,8 @@ use crate::ids::LogPosition;
 pub const RECORD_VERSION: u64 = 2;
 
 /// Migrates a record of version `i` to `i + 1`. There is one for every earlier version.
-type Lift = fn(&mut Map<String, Value>);
-const LIFTS: [Lift; RECORD_VERSION as usize] = [
+type Migration = fn(&mut Map<String, Value>);
+const MIGRATIONS: [Migration; RECORD_VERSION as usize] = [
     // Records without a version have the form of version 1.
     |_record| {},
     // Channels define the format of their changes, and each reads its earlier formats.
@@ -91,8 +91,8 @@ pub fn decode(thread: &str, position: LogPosition, text: &str) -> Result<Record,
         return Err(JournalError::Newer { thread: thread.to_owned(), position, version });
     }
     let mut fields: Map<String, Value> = serde_json::from_str(text).map_err(damaged)?;
-    for lift in LIFTS.iter().skip(usize::try_from(version).unwrap_or(usize::MAX)) {
-        lift(&mut fields);
+    for migrate in MIGRATIONS.iter().skip(usize::try_from(version).unwrap_or(usize::MAX)) {
+        migrate(&mut fields);
     }
     Record::deserialize(Value::Object(fields)).map_err(damaged)
 }

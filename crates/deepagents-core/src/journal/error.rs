@@ -2,7 +2,7 @@
 
 use crate::env::Timestamp;
 use crate::ids::{LogPosition, ThreadId};
-use crate::message::DEEPEST;
+use crate::message::MAX_VALUE_DEPTH;
 
 /// The error of a journal.
 #[derive(Debug, thiserror::Error)]
@@ -61,7 +61,9 @@ pub enum JournalError {
         reason: &'static str,
     },
     /// The metadata cannot be stored.
-    #[error("metadata `{key}` of thread `{thread}` cannot be stored: it is nested more than {DEEPEST} levels deep")]
+    #[error(
+        "metadata `{key}` of thread `{thread}` cannot be stored: it is nested more than {MAX_VALUE_DEPTH} levels deep"
+    )]
     Metadata {
         /// The thread.
         thread: ThreadId,

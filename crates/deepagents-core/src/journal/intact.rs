@@ -42,7 +42,7 @@ pub(crate) async fn load_intact(
         Err(JournalError::Damaged { position, .. }) => position,
         loaded => return loaded,
     };
-    let LoadedReplay { mut fold, head, thread: instance, .. } =
+    let LoadedReplay { mut replay, head, thread: instance, .. } =
         load_replay(journal, thread, schema, Some(damaged)).await?;
     for entry in read_intact(journal, thread, damaged..head).await? {
         let next = match entry.record {
@@ -51,9 +51,9 @@ pub(crate) async fn load_intact(
             Record::Rewind { turn, .. } => turn,
             _ => continue,
         };
-        fold.turns = fold.turns.max(next);
+        replay.turns = replay.turns.max(next);
     }
     // The damaged record may have started a turn.
-    fold.turns = fold.turns.saturating_add(1);
-    Ok(LoadedReplay { fold, rule: SnapshotRule::due(), head, thread: instance })
+    replay.turns = replay.turns.saturating_add(1);
+    Ok(LoadedReplay { replay, rule: SnapshotRule::due(), head, thread: instance })
 }

@@ -91,7 +91,7 @@ impl Lost {
 }
 
 /// Maximum length of a lease, so that its end can be represented as a time.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+const MAX_LEASE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Lease {
     /// Claims a thread, for at most a year. Creates the thread if it does not exist, and removes it again if nothing
@@ -105,12 +105,12 @@ impl Lease {
         thread: impl Into<ThreadId>,
         mut claim: Claim,
     ) -> Result<Self, JournalError> {
-        claim.lease = claim.lease.min(LONGEST);
+        claim.lease = claim.lease.min(MAX_LEASE);
         let (thread, owner, duration, claimed) = (thread.into(), claim.owner.clone(), claim.lease, Instant::now());
         let fence = Claiming::new(journal.clone(), thread.clone(), claim).done().await?;
         let lost: Arc<Lost> = Arc::default();
         let heartbeat = Heartbeat { journal: journal.clone(), thread: thread.clone(), fence, lease: duration };
-        let heartbeat = tokio::spawn(heartbeat.beat(claimed, lost.clone()));
+        let heartbeat = tokio::spawn(heartbeat.renew_until_lost(claimed, lost.clone()));
         Ok(Self { journal, thread, owner, fence, duration, lost, heartbeat, held: true })
     }
 
@@ -278,7 +278,7 @@ struct Heartbeat {
 impl Heartbeat {
     /// Renews the lease until it is lost: another owner has claimed the thread, or may have, because the lease expired
     /// while no renewal was answered.
-    async fn beat(self, claimed: Instant, lost: Arc<Lost>) {
+    async fn renew_until_lost(self, claimed: Instant, lost: Arc<Lost>) {
         let pause = (self.lease / 3).max(Duration::from_millis(1));
         // Retry sooner after a failure, so that the lease does not expire after the storage has recovered.
         let pause_after_failure = (self.lease / 30).max(Duration::from_millis(1));

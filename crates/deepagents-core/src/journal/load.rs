@@ -28,12 +28,12 @@ pub async fn load(
     schema: Arc<Schema>,
     at: Option<LogPosition>,
 ) -> Result<ReplayedState, JournalError> {
-    load_replay(journal, thread, schema, at).await?.fold.settled(thread)
+    load_replay(journal, thread, schema, at).await?.replay.settled(thread)
 }
 
 /// A replay, with further data about its log.
 pub(crate) struct LoadedReplay {
-    pub(crate) fold: Replay,
+    pub(crate) replay: Replay,
     pub(crate) rule: SnapshotRule,
     /// The end of the whole log.
     pub(crate) head: LogPosition,
@@ -99,21 +99,21 @@ pub(crate) async fn load_replay(
             loaded
         };
     };
-    let mut fold = match base {
+    let mut replay = match base {
         Some(snapshot) => Replay::restore(thread, &schema, &snapshot)?,
         None => Replay::new(schema),
     };
     for entry in pieces.into_iter().rev().flatten() {
         match entry.record {
-            Record::Rewind { turn, .. } => fold.rewound(turn, entry.position),
+            Record::Rewind { turn, .. } => replay.rewound(turn, entry.position),
             record => {
-                fold.end = entry.position;
-                fold.take(thread, record)?;
+                replay.end = entry.position;
+                replay.take(thread, record)?;
             }
         }
     }
-    fold.adopt_paused();
-    Ok(LoadedReplay { fold, rule, head, thread: instance })
+    replay.adopt_paused();
+    Ok(LoadedReplay { replay, rule, head, thread: instance })
 }
 
 /// Returns the target of the rewind that starts a piece, if one does.

@@ -36,12 +36,12 @@ pub async fn load_each(
     for at in wanted {
         let fold = match follow(journal, thread, &folds, at).await? {
             Some(fold) => fold,
-            None => load_replay(journal, thread, schema.clone(), Some(at)).await?.fold,
+            None => load_replay(journal, thread, schema.clone(), Some(at)).await?.replay,
         };
         folds.insert(at, fold);
     }
     let states = positions.iter().filter_map(|at| folds.get(at));
-    states.map(|fold| fold.settled_here(thread)).collect()
+    states.map(|fold| fold.result_so_far(thread)).collect()
 }
 
 /// Continues from the last of the replays to a later position. Returns `None` if the records between do not determine

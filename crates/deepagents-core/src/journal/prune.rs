@@ -69,7 +69,7 @@ async fn replace(
     while from < info.end {
         let until = info.end.min(from + PAGE);
         for entry in read_intact(journal, thread, from..until).await? {
-            plan.see(&entry);
+            plan.read_entry(&entry);
         }
         from = until;
     }
@@ -79,8 +79,8 @@ async fn replace(
     // A rewind to a removed position must not depend on it.
     wanted.extend(plan.rewinds.iter().filter(|(at, to)| removed(*to) && !removed(*at)).map(|(at, _)| at + 1));
     for position in wanted {
-        let fold = load_replay(journal, thread, schema.clone(), Some(position)).await?.fold;
-        journal.put_snapshot(thread, fence, fold.snapshot(thread)?).await?;
+        let replay = load_replay(journal, thread, schema.clone(), Some(position)).await?.replay;
+        journal.put_snapshot(thread, fence, replay.snapshot(thread)?).await?;
     }
     for range in ranges {
         journal.threads().remove(thread, fence, range).await?;
@@ -103,7 +103,7 @@ impl<'a> Plan<'a> {
         Self { keep, begin: None, runs: Vec::new(), rewinds: Vec::new() }
     }
 
-    fn see(&mut self, entry: &LogEntry) {
+    fn read_entry(&mut self, entry: &LogEntry) {
         match &entry.record {
             Record::RunStarted { run, .. } | Record::RunResumed { run, .. } => {
                 self.runs.push((entry.position, run.clone()));

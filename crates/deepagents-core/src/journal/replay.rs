@@ -103,7 +103,7 @@ pub(crate) struct LastRun {
 }
 
 /// Number of earlier run ids to remember.
-const EARLIER_RUNS: usize = 64;
+const MAX_EARLIER_RUNS: usize = 64;
 
 impl Replay {
     pub(crate) fn new(schema: Arc<Schema>) -> Self {
@@ -151,7 +151,7 @@ impl Replay {
                 self.machine = None;
                 let last = self.run.replace(LastRun { run, ended: None, attempt: 0, thread, keys: None });
                 if let Some(last) = last {
-                    self.earlier_runs.truncate(EARLIER_RUNS - 1);
+                    self.earlier_runs.truncate(MAX_EARLIER_RUNS - 1);
                     self.earlier_runs.push_front(last.run);
                 }
             }
@@ -329,7 +329,7 @@ impl Replay {
     }
 
     /// Returns the result so far. The replay can be continued.
-    pub(crate) fn settled_here(&self, thread: &str) -> Result<ReplayedState, JournalError> {
+    pub(crate) fn result_so_far(&self, thread: &str) -> Result<ReplayedState, JournalError> {
         let (state, machine, open) = (self.state.clone(), self.machine.clone(), self.open.clone());
         Self { machine, open, end: self.end, ..Self::of(state) }.settled(thread)
     }

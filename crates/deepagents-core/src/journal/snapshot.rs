@@ -16,7 +16,7 @@ use crate::state::{ChannelError, Schema, State, StorableState, Update};
 const SNAPSHOT_VERSION: u64 = 1;
 
 /// Minimum bytes of log for which a snapshot is worthwhile.
-const SMALLEST: u64 = 256 * 1024;
+const MIN_LOG_BYTES: u64 = 256 * 1024;
 
 /// Decides when a snapshot is due: once the log since the last one has outgrown it. All snapshots together then take at
 /// most about twice the size of the log, and a load reads at most about twice the size of the state.
@@ -39,7 +39,7 @@ impl SnapshotRule {
     }
 
     pub(crate) fn is_due(&self) -> bool {
-        self.since >= SMALLEST.max(self.last)
+        self.since >= MIN_LOG_BYTES.max(self.last)
     }
 
     pub(crate) fn taken(&mut self, bytes: u64) {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::{Fence, JournalError, Record, ThreadQuery};
 use crate::env::Timestamp;
 use crate::ids::{LogPosition, ThreadId};
-use crate::message::{DEEPEST, is_deeper};
+use crate::message::{MAX_VALUE_DEPTH, is_deeper};
 use crate::status::FinishReason;
 use crate::status::RunStatus;
 
@@ -208,7 +208,7 @@ impl RunStatus {
     }
 
     /// Returns the status with this name.
-    pub fn from_word(word: &str) -> Option<Self> {
+    pub fn from_name(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|status| status.as_str() == word)
     }
 }
@@ -218,7 +218,7 @@ impl RunStatus {
 /// # Errors
 /// Returns an error if a value is nested deeper.
 pub fn check_metadata(thread: &str, metadata: &Map<String, Value>) -> Result<(), JournalError> {
-    match metadata.iter().find(|(_, value)| is_deeper(value, DEEPEST)) {
+    match metadata.iter().find(|(_, value)| is_deeper(value, MAX_VALUE_DEPTH)) {
         Some((key, _)) => Err(JournalError::Metadata { thread: thread.to_owned(), key: key.clone() }),
         None => Ok(()),
     }

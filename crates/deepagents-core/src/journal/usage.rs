@@ -17,7 +17,7 @@ pub struct ThreadUsage {
     /// The usage of each answer, by model.
     answers: BTreeMap<String, Vec<Usage>>,
     /// Outside conversations, in runs that have ended and between runs.
-    beside: Usage,
+    outside_conversations: Usage,
     run: RunUsage,
     counted: BTreeSet<MessageId>,
     end: LogPosition,
@@ -46,15 +46,15 @@ impl ThreadUsage {
     }
 
     /// Returns the usage outside conversations, for example by judges and summaries, as far as it was recorded.
-    pub fn beside(&self) -> Usage {
-        let mut beside = self.beside;
-        beside += self.run.beside();
-        beside
+    pub fn outside_conversations(&self) -> Usage {
+        let mut outside_conversations = self.outside_conversations;
+        outside_conversations += self.run.outside_conversations();
+        outside_conversations
     }
 
     /// Returns the total.
     pub fn total(&self) -> Usage {
-        let mut total = self.beside();
+        let mut total = self.outside_conversations();
         self.answers.values().for_each(|answers| total += sum(answers));
         total
     }
@@ -72,7 +72,7 @@ impl ThreadUsage {
             // At the earlier position, the resumed run had used less.
             Record::Rewind { .. } if is_main => self.end_run(),
             Record::Step { machine, .. } if is_main => self.run.step(&machine),
-            Record::BudgetCharged { spent } if is_main => self.beside += spent.usage,
+            Record::BudgetCharged { spent } if is_main => self.outside_conversations += spent.usage,
             Record::Update { update } | Record::StateUpdated { update } | Record::ToolFinished { update, .. } => {
                 self.updated(update, schema);
             }
@@ -81,7 +81,7 @@ impl ThreadUsage {
     }
 
     fn end_run(&mut self) {
-        self.beside += std::mem::take(&mut self.run).beside();
+        self.outside_conversations += std::mem::take(&mut self.run).outside_conversations();
     }
 
     fn updated(&mut self, update: RecordUpdate, schema: &Schema) {
@@ -117,16 +117,16 @@ fn sum(answers: &[Usage]) -> Usage {
 
 impl RunUsage {
     fn step(&mut self, machine: &Machine) {
-        let Some(ledger) = machine.ledger() else { return };
+        let Some(budget_state) = machine.budget_state() else { return };
         if self.before.is_none() {
             let answers = BudgetUsage { usage: self.answers, ..BudgetUsage::default() };
-            self.before = Some(ledger.own().since(&answers));
+            self.before = Some(budget_state.own().since(&answers));
         }
-        self.kept = Some(ledger.own());
+        self.kept = Some(budget_state.own());
     }
 
     /// Returns the usage that belongs to none of the answers.
-    fn beside(&self) -> Usage {
+    fn outside_conversations(&self) -> Usage {
         let Some(kept) = &self.kept else { return Usage::default() };
         let answers = BudgetUsage { usage: self.answers, ..BudgetUsage::default() };
         kept.since(&self.before.unwrap_or_default()).since(&answers).usage

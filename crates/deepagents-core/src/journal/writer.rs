@@ -14,8 +14,8 @@ use crate::ids::{LogPosition, ThreadId};
 use crate::state::Schema;
 
 /// Pauses before an append is retried.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(20);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Appends the records of a run's agents to their thread, in the order in which they are handed over.
 ///
@@ -108,7 +108,7 @@ impl LogWriter {
     pub(crate) async fn replay(&self, schema: Arc<Schema>) -> Result<Replay, JournalError> {
         // An empty append waits for everything in progress.
         self.append(Vec::new()).await?;
-        Ok(load_replay(&*self.writing.journal, &self.writing.thread, schema, None).await?.fold)
+        Ok(load_replay(&*self.writing.journal, &self.writing.thread, schema, None).await?.replay)
     }
 
     /// Returns the bytes taken by all appends of this writer.
@@ -189,7 +189,7 @@ impl Writing {
             return Ok(Appended { end, bytes: 0 });
         }
         let give_up = Instant::now().checked_add(self.lease);
-        let mut pause = FIRST_PAUSE;
+        let mut pause = INITIAL_RETRY_DELAY;
         loop {
             if let Some(lost) = self.lost.reason() {
                 return Err(lost);
@@ -201,7 +201,7 @@ impl Writing {
                         () = tokio::time::sleep(pause) => {}
                         () = self.lost.token.cancelled() => {}
                     }
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause = (pause * 2).min(MAX_RETRY_DELAY);
                 }
                 ended => return ended,
             }

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_of_half_a_character_are_replaced_and_no_others() {
+    fn only_lone_surrogate_escapes_are_replaced() {
         for (text, expected) in [
             (r#""a\ud83d""#, r#""a\ufffd""#),
             (r#""\ud83d\ude00 \ude00\ud83d\u0041""#, r#""\ud83d\ude00 \ufffd\ufffd\u0041""#),

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Maximum length in bytes of a key or an id; no relevant one is longer.
-const WORD: usize = 64;
+const MAX_WORD_BYTES: usize = 64;
 
 /// Scans a JSON-RPC message for the keys of its outermost object and its id. It receives the text in pieces and stores
 /// almost none of it. It makes no other assumptions: the text may not be JSON at all.
@@ -83,7 +83,7 @@ impl Outline {
             (1, true) if self.key.trim_ascii() == b"\"id\"" => &mut self.id,
             _ => return,
         };
-        if kept.len() < WORD {
+        if kept.len() < MAX_WORD_BYTES {
             kept.push(byte);
         }
     }
@@ -127,14 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_cannot_be_read_has_its_id() {
+    fn the_id_of_an_unreadable_request_is_recovered() {
         assert_eq!(told(r#"{"id":"a","method":"x","params":{"n":NaN}}"#).asked(), Some("a".into()));
         assert_eq!(told(r#"{"id":7,"result":{"method":"x"}}"#).asked(), None);
         assert_eq!(told(r#"{"method":"x","params":{"id":7}}"#).asked(), None);
     }
 
     #[test]
-    fn the_id_is_found_wherever_it_stands() {
+    fn the_id_is_found_at_any_position() {
         for line in [
             r#"{"jsonrpc":"2.0","id":7,"result":{"n":NaN}}"#,
             r#" { "result" : [[["id",{"id":9}]]] , "x" : "\"},{" , "id" : 7 } "#,
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_answers_nothing() {
+    fn only_responses_count_as_answers() {
         for line in [
             r#"{"jsonrpc":"2.0","id":7,"method":"ping","result":1}"#,
             r#"{"level":"debug","id":7}"#,

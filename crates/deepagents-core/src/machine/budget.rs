@@ -139,7 +139,7 @@ impl Budget {
     }
 
     /// Returns why no further request may be sent, if so.
-    pub(crate) fn spent(&self, spent: &BudgetUsage) -> Option<FinishReason> {
+    pub(crate) fn exhausted_by(&self, spent: &BudgetUsage) -> Option<FinishReason> {
         let reached = |limit: Option<u64>, spent: u64| limit.is_some_and(|limit| spent >= limit);
         if reached(self.model_calls, spent.model_calls) {
             return Some(FinishReason::StepLimit);

@@ -105,12 +105,12 @@ impl Machine {
     }
 
     /// Stores what the run has spent so far.
-    pub(crate) fn keep(&mut self, ledger: Option<BudgetState>) {
-        self.ledger = ledger.map(Box::new);
+    pub(crate) fn set_budget_state(&mut self, budget_state: Option<BudgetState>) {
+        self.ledger = budget_state.map(Box::new);
     }
 
     /// Returns what an earlier part of the run left to spend.
-    pub(crate) fn ledger(&self) -> Option<&BudgetState> {
+    pub(crate) fn budget_state(&self) -> Option<&BudgetState> {
         self.ledger.as_deref()
     }
 
@@ -210,15 +210,15 @@ impl Machine {
                 | FinishReason::Refused
                 | FinishReason::BrokenOff
         );
-        let goes_on = self.phase == Phase::Finished && by_itself && self.calls < self.limit;
-        if goes_on {
+        let is_prolonged = self.phase == Phase::Finished && by_itself && self.calls < self.limit;
+        if is_prolonged {
             self.go_to_model();
         }
-        goes_on
+        is_prolonged
     }
 
     /// Ends a run whose budget is spent: through the `after_agent` hooks, or immediately if those are what failed.
-    pub(crate) fn spent(&mut self, stop: FinishReason) {
+    pub(crate) fn end_over_budget(&mut self, stop: FinishReason) {
         if self.phase == Phase::AfterAgent { self.abort(stop) } else { self.end(stop) }
     }
 
@@ -240,7 +240,7 @@ impl Machine {
             match facts.stop {
                 StopReason::MaxTokens | StopReason::ContextWindow => self.end(FinishReason::TokenLimit),
                 StopReason::Refusal => self.end(FinishReason::Refused),
-                _ if facts.shape_missing => self.go_to_model(),
+                _ if facts.structured_missing => self.go_to_model(),
                 StopReason::Other(_) => self.end(FinishReason::BrokenOff),
                 _ if facts.empty => self.end(FinishReason::Empty),
                 _ => self.end(FinishReason::Done),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_without_a_result_are_run() {
+    fn calls_without_results_are_run() {
         assert_eq!(
             after(&StepInput { pending: 2, had_calls: true, ..StepInput::default() }),
             NextStep::Tools { turn: 0 }
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_hooks_have_answered_lead_back_to_the_model() {
+    fn calls_answered_by_hooks_return_to_the_model() {
         assert_eq!(after(&StepInput { had_calls: true, ..StepInput::default() }), NextStep::BeforeModel);
     }
 
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_at_its_limit_ends_through_the_after_agent_hooks_and_cannot_be_prolonged() {
+    fn a_run_at_its_limit_ends_through_the_after_agent_hooks_and_stays_ended() {
         let mut machine = at_answer(1);
         machine.hooks_done(JumpTo::Model, &StepInput::default()).unwrap();
         assert_eq!(machine.next(), NextStep::AfterAgent);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_a_hook_ends_for_a_reason_has_that_reason_and_is_not_led_back_to_the_model() {
+    fn a_run_ended_by_a_hook_keeps_its_reason_and_does_not_return_to_the_model() {
         let mut machine = at_answer(5);
         machine.hooks_done(JumpTo::EndBecause(EndReason::NoProgress), &StepInput::default()).unwrap();
         assert_eq!(machine.next(), NextStep::AfterAgent);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_that_lead_in_circles_without_asking_the_model_are_ended_too() {
+    fn hooks_that_loop_without_a_model_call_reach_the_step_limit() {
         let mut machine = Machine::new(0, 3);
         let mut rounds = 0;
         while !matches!(machine.next(), NextStep::Finish(_)) {
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_run_goes_on_when_prolonged_unless_a_hook_ended_it() {
+    fn a_finished_run_can_be_prolonged_unless_a_hook_ended_it() {
         let mut machine = at_answer(5);
         machine.hooks_done(JumpTo::Continue, &StepInput::default()).unwrap();
         assert!(!machine.prolong(), "it has not finished yet");
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn going_to_tools_without_calls_is_an_error_that_names_the_phase() {
+    fn jumping_to_tools_without_calls_is_an_error_that_names_the_phase() {
         let mut machine = Machine::new(0, 1);
         let error = machine.hooks_done(JumpTo::Tools, &StepInput::default()).unwrap_err();
         assert_eq!(
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_machine_goes_on_where_it_was() {
+    fn a_machine_survives_json() {
         let machine = at_answer(3);
         let json = serde_json::to_string(&machine).unwrap();
         assert_eq!(serde_json::from_str::<Machine>(&json).unwrap(), machine);

@@ -41,7 +41,7 @@ pub struct StepInput {
     /// Why the model stopped.
     pub stop: StopReason,
     /// Whether a structured answer was requested and is still missing.
-    pub shape_missing: bool,
+    pub structured_missing: bool,
     /// Whether a message is pending for the next model call.
     pub steered: bool,
 }

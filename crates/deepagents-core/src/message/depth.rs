@@ -5,11 +5,11 @@ use serde_json::Value;
 use super::{Block, Message, MessageOp, ToolMessage};
 
 /// Maximum nesting depth of a call's arguments.
-pub(crate) const DEEPEST_ARGUMENTS: usize = 64;
+pub(crate) const MAX_ARGUMENT_DEPTH: usize = 64;
 
 /// Maximum nesting depth of any other value that is stored or emitted. Arguments stay below it even as part of a
 /// question.
-pub(crate) const DEEPEST: usize = 96;
+pub(crate) const MAX_VALUE_DEPTH: usize = 96;
 
 /// Returns whether a value is nested more than `levels` deep.
 pub(crate) fn is_deeper(value: &Value, levels: usize) -> bool {
@@ -33,7 +33,7 @@ impl Message {
 impl ToolMessage {
     /// Returns whether it contains a value, such as its artifact, nested too deep to be stored.
     pub(crate) fn is_too_deep(&self) -> bool {
-        let artifact = self.artifact.as_ref().is_some_and(|value| is_deeper(value, DEEPEST));
+        let artifact = self.artifact.as_ref().is_some_and(|value| is_deeper(value, MAX_VALUE_DEPTH));
         artifact || self.content.iter().any(Block::is_too_deep)
     }
 }
@@ -41,8 +41,8 @@ impl ToolMessage {
 impl Block {
     fn is_too_deep(&self) -> bool {
         let args = if let Self::ToolCall(call) = self { Some(&call.args) } else { None };
-        args.is_some_and(|value| is_deeper(value, DEEPEST))
-            || self.native().is_some_and(|item| is_deeper(item.value(), DEEPEST))
+        args.is_some_and(|value| is_deeper(value, MAX_VALUE_DEPTH))
+            || self.native().is_some_and(|item| is_deeper(item.value(), MAX_VALUE_DEPTH))
     }
 }
 

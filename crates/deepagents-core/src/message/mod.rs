@@ -24,7 +24,7 @@ pub use calls::HistoryError;
 pub(crate) use calls::{
     Pending, PendingCall, check, check_last_results, check_results, pending, pending_at, results_at,
 };
-pub(crate) use depth::{DEEPEST, DEEPEST_ARGUMENTS, is_deeper};
+pub(crate) use depth::{MAX_ARGUMENT_DEPTH, MAX_VALUE_DEPTH, is_deeper};
 pub use history::{HistoryVersion, Messages};
 pub use media::{is_text_type, media_type_of};
 pub use ops::MessageOp;

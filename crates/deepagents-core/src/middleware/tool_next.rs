@@ -219,15 +219,15 @@ impl std::fmt::Debug for ToolNext {
 }
 
 /// Maximum number of characters of an unknown tool's name that the model is shown.
-const LONGEST_NAME: usize = 128;
+const MAX_NAME_CHARS: usize = 128;
 /// Maximum number of tools listed when the model calls an unknown one.
-const LISTED: usize = 100;
+const MAX_LISTED_TOOLS: usize = 100;
 
 async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
     let ToolRequest { call, tool, cx } = request;
     let Some(tool) = tool else {
         let names = cx.tool_names();
-        let known = match names.split_at_checked(LISTED) {
+        let known = match names.split_at_checked(MAX_LISTED_TOOLS) {
             Some((first, rest)) if !rest.is_empty() => format!("{} and {} more", first.join(", "), rest.len()),
             _ => names.join(", "),
         };
@@ -237,7 +237,7 @@ async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
             "is not a tool you have"
         };
         // No real tool name is this long, so an invented one is truncated.
-        let name = match call.name.char_indices().nth(LONGEST_NAME) {
+        let name = match call.name.char_indices().nth(MAX_NAME_CHARS) {
             Some((at, _)) => format!("{}…", call.name.get(..at).unwrap_or_default()),
             None => call.name,
         };

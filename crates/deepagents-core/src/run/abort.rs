@@ -95,7 +95,7 @@ pub(super) async fn halted(shared: &Shared) -> FinishReason {
 
 /// Completes once a run has been halted from outside and its journal has had a grace period to respond. Until then the
 /// run waits for its journal, including when only a sub-agent is ended and its work must be saved.
-pub(super) async fn halted_long_ago(shared: &Shared) {
+pub(super) async fn halt_grace_elapsed(shared: &Shared) {
     halted(shared.root.as_deref().unwrap_or(shared)).await;
     tokio::time::sleep(JOURNAL_GRACE).await;
 }

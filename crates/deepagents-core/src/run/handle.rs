@@ -18,7 +18,7 @@ use crate::state::State;
 use crate::status::FinishReason;
 
 /// Time limit for saving the partial output of tool calls when a run is abandoned.
-const KEEP: Duration = Duration::from_millis(500);
+const SAVE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The result of a run, once it has ended.
 pub(super) type Ended = Option<Result<Outcome, Box<RunError>>>;
@@ -85,7 +85,7 @@ impl RunHandle {
     /// message.
     pub fn steer(&self, message: impl Into<Message>) -> bool {
         // Set before the push, so that a run which takes the message at once does not leave the flag set afterwards.
-        self.inner.control.set_said(true);
+        self.inner.control.set_steered(true);
         self.inner.steer.push(message.into())
     }
 
@@ -113,7 +113,7 @@ impl RunHandle {
     /// ```
     pub fn retract(&self) -> Vec<Message> {
         let mut back = Vec::from(self.inner.steer.take());
-        self.inner.control.set_said(false);
+        self.inner.control.set_steered(false);
         back.extend(self.inner.control.retract());
         back
     }
@@ -174,7 +174,7 @@ impl RunHandle {
         self.suspend();
         if tokio::time::timeout(patience, self.outcome()).await.is_err() {
             // A journal that does not respond must not delay the exit.
-            let _ = tokio::time::timeout(KEEP, self.inner.control.leave()).await;
+            let _ = tokio::time::timeout(SAVE_TIMEOUT, self.inner.control.abandon()).await;
             LiveRun::abort(self);
             // Wait until the aborted task has dropped everything it holds.
             let _ = self.outcome().await;
@@ -219,21 +219,21 @@ impl RunHandle {
     }
 
     /// Adds an owner.
-    pub(super) fn own(&self) {
+    pub(super) fn add_owner(&self) {
         self.inner.owners.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Removes an owner; the last one cancels the run. A run that waits for a decision is not over: its resources
     /// besides its state, such as a shell, must exist when it is answered.
-    pub(super) fn disown(&self) {
+    pub(super) fn remove_owner(&self) {
         let is_last = self.inner.owners.fetch_sub(1, Ordering::AcqRel) == 1;
-        if is_last && !self.inner.detached.load(Ordering::Acquire) && !self.waits() {
+        if is_last && !self.inner.detached.load(Ordering::Acquire) && !self.is_waiting() {
             self.inner.cancel.cancel();
         }
     }
 
     /// Returns whether the run has stopped to wait for a decision.
-    fn waits(&self) -> bool {
+    fn is_waiting(&self) -> bool {
         let ended = self.inner.ended.borrow();
         matches!(&*ended, Some(Ok(outcome)) if outcome.stop == FinishReason::Interrupted)
     }

@@ -2,7 +2,7 @@
 
 use super::abort::Break;
 use super::driver::Driver;
-use super::model_step::says_nothing;
+use super::model_step::is_blank;
 use crate::context::Context;
 use crate::error::Error;
 use crate::machine::{JumpTo, NextStep, StepInput};
@@ -106,9 +106,9 @@ impl Driver {
         StepInput {
             pending: message::pending(messages).len(),
             had_calls: answer.is_some_and(crate::message::AssistantMessage::has_calls),
-            empty: answer.is_none_or(says_nothing),
+            empty: answer.is_none_or(is_blank),
             stop: self.machine.answer_stop().clone(),
-            shape_missing: self.shared.agent.format.is_some()
+            structured_missing: self.shared.agent.format.is_some()
                 && self.state.get::<StructuredResponse>().is_none_or(Option::is_none),
             steered,
         }

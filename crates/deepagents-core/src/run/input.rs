@@ -18,7 +18,7 @@ use crate::message::Message;
 use crate::state::{ChannelError, Schema, Update, UpdateEntry};
 
 /// Default lease on the thread: how long it stays locked after the run's process dies.
-const LEASE: Duration = Duration::from_secs(60);
+const DEFAULT_LEASE: Duration = Duration::from_secs(60);
 
 /// The input of a run: messages, a thread, limits, and values that the application passes to tools and hooks.
 ///
@@ -79,7 +79,7 @@ impl Default for RunInput {
             resume: false,
             answers: Vec::new(),
             at: None,
-            lease: LEASE,
+            lease: DEFAULT_LEASE,
             take_over: false,
             owned: None,
             observer: None,

@@ -6,9 +6,10 @@ use crate::message::{AssistantMessage, Block, Message, Messages};
 use crate::state::Update;
 
 /// Follows an interrupted answer, for the model and for readers of the thread.
-const MARK: &str = "[The user interrupted this answer here.]";
+const INTERRUPTED_MARK: &str = "[The user interrupted this answer here.]";
 /// Tells the model to continue an interrupted answer when its run is resumed.
-const GO_ON: &str = "This is a message of the system, not of the user: go on with the answer that was interrupted.";
+const CONTINUE_PROMPT: &str =
+    "This is a message of the system, not of the user: go on with the answer that was interrupted.";
 
 impl Driver {
     /// Saves the text of the model's partial answer if a person ends the run or this agent. For a sub-agent, its parent
@@ -18,8 +19,10 @@ impl Driver {
         if !events.control().is_some_and(|control| control.is_interrupted(&self.shared.path)) {
             return Ok(());
         }
-        let Some(said) = events.said(&self.shared.path).filter(|said| !said.trim().is_empty()) else { return Ok(()) };
-        let content = vec![Block::text(format!("{}\n\n{MARK}", said.trim_end()))];
+        let Some(said) = events.partial_text(&self.shared.path).filter(|said| !said.trim().is_empty()) else {
+            return Ok(());
+        };
+        let content = vec![Block::text(format!("{}\n\n{INTERRUPTED_MARK}", said.trim_end()))];
         let message = AssistantMessage { id: self.shared.answer_id(), content, ..AssistantMessage::default() };
         // No hook sees this message as an answer, so it passes through the same filters as text from outside.
         for message in self.received(vec![Message::Assistant(message)])? {
@@ -32,7 +35,7 @@ impl Driver {
 /// Returns the message to the model if the last answer was interrupted, so that it does not take it for complete.
 pub(super) fn after_interrupted(messages: &Messages) -> Option<Update> {
     let last = messages.last().filter(|message| message.as_assistant().is_some())?;
-    last.text().ends_with(MARK).then(|| Update::message(Message::harness(GO_ON)))
+    last.text().ends_with(INTERRUPTED_MARK).then(|| Update::message(Message::harness(CONTINUE_PROMPT)))
 }
 
 /// Returns the text of an interrupted answer without the line that marks it, or `None` if the answer is complete.
@@ -43,5 +46,5 @@ pub(super) fn after_interrupted(messages: &Messages) -> Option<Update> {
 /// assert_eq!(interrupted_words("Once upon a time."), None);
 /// ```
 pub fn interrupted_words(answer: &str) -> Option<&str> {
-    answer.trim_end().strip_suffix(MARK).map(str::trim_end)
+    answer.trim_end().strip_suffix(INTERRUPTED_MARK).map(str::trim_end)
 }

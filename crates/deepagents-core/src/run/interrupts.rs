@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use super::abort::halted_long_ago;
+use super::abort::halt_grace_elapsed;
 use super::driver::Driver;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
@@ -184,7 +184,7 @@ impl Driver {
     /// Reads from the log the sub-agents of calls that were aborted before they could return their state.
     pub(super) async fn logged_children(&mut self, calls: &HashSet<CallId>) -> Result<Vec<ChildLog>> {
         let schema = self.state.schema().clone();
-        let Some(replay) = self.log.replay(schema.clone(), halted_long_ago(&self.shared)).await? else {
+        let Some(replay) = self.log.replay(schema.clone(), halt_grace_elapsed(&self.shared)).await? else {
             return Ok(Vec::new());
         };
         let thread = self.shared.thread.as_deref().unwrap_or_default();

@@ -35,7 +35,7 @@ impl LiveRuns {
         if let Some(inner) = live.get(&key).and_then(Weak::upgrade) {
             let handle = RunHandle { inner };
             if !handle.is_finished() {
-                return Run::own(handle);
+                return Run::from_handle(handle);
             }
         }
         let (runs, ended) = (self.clone(), key.clone());

@@ -12,7 +12,7 @@ use crate::machine::Machine;
 use crate::state::{Schema, State};
 
 /// Time limit for releasing the thread.
-const RELEASE: Duration = Duration::from_secs(5);
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Collects the records of an agent and appends them in batches.
 #[derive(Default)]
@@ -212,7 +212,7 @@ impl Log {
         self.waiting.clear();
         self.to = None;
         match self.lease.take() {
-            Some(lease) => match tokio::time::timeout(RELEASE, lease.release()).await {
+            Some(lease) => match tokio::time::timeout(RELEASE_TIMEOUT, lease.release()).await {
                 Ok(released) => released,
                 // The lease expires.
                 Err(_) => Ok(()),

@@ -89,11 +89,11 @@ pub struct Run {
 impl Run {
     /// Starts a run on the current runtime. `ended` is called once its outcome is set.
     fn start(agent: Arc<AgentDefinition>, input: RunInput, ended: impl FnOnce() + Send + 'static) -> Self {
-        Self::start_beside(agent, input, None, None, ended)
+        Self::start_with_parent(agent, input, None, None, ended)
     }
 
     /// Starts a run, optionally in the background of a parent run and on a new thread.
-    pub(crate) fn start_beside(
+    pub(crate) fn start_with_parent(
         agent: Arc<AgentDefinition>,
         input: RunInput,
         above: Option<&Context>,
@@ -119,7 +119,7 @@ impl Run {
                 detached: AtomicBool::new(false),
             }),
         };
-        let run = Self::own(handle);
+        let run = Self::from_handle(handle);
         if let Some(above) = above {
             run.handle.forward_to(above);
         }
@@ -129,7 +129,7 @@ impl Run {
             // parent's.
             path: new.as_ref().map_or(main.path.clone(), |new| new.path.clone().into()),
             above: above.map(|above| above.shared.budget.clone()),
-            beside: input.thread.as_deref().filter(|_| above.is_some()).map(Arc::from),
+            tracked_under: input.thread.as_deref().filter(|_| above.is_some()).map(Arc::from),
             place: new.map_or(Place::Main, |new| Place::Background(Box::new(new))),
             ..main
         };
@@ -162,8 +162,8 @@ impl Run {
     }
 
     /// Adds an owner of a run, which reads the events from the start.
-    fn own(handle: RunHandle) -> Self {
-        handle.own();
+    fn from_handle(handle: RunHandle) -> Self {
+        handle.add_owner();
         let events = Some(handle.subscribe(Subscribe::Start));
         Self { handle, events }
     }
@@ -236,7 +236,7 @@ impl Stream for Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        self.handle.disown();
+        self.handle.remove_owner();
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::abort::{Break, halted_long_ago};
+use super::abort::{Break, halt_grace_elapsed};
 use super::driver::Driver;
 use super::hooks::Phase;
 use super::left_calls::{answers, declined_with, not_made};
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::machine::JumpTo;
 use crate::message::{
-    self, AssistantMessage, Block, DEEPEST_ARGUMENTS, InvalidToolCall, Message, MessageOp, is_deeper,
+    self, AssistantMessage, Block, InvalidToolCall, MAX_ARGUMENT_DEPTH, Message, MessageOp, is_deeper,
 };
 use crate::middleware::ModelNext;
 use crate::model::{ModelOutput, ModelRequest, StopReason, ToolChoice};
@@ -47,12 +47,12 @@ impl Driver {
 
     /// Builds the model request, once the log contains everything that goes into it.
     async fn next_request(&mut self, turn: u32) -> Result<(ModelRequest, Context), Break> {
-        self.forget_shape()?;
+        self.clear_structured()?;
         if self.log.waiting() > 0 || self.log.is_snapshot_due() {
             self.log_step();
         }
         self.flush().await?;
-        let give_up = halted_long_ago(&self.shared);
+        let give_up = halt_grace_elapsed(&self.shared);
         self.log.snapshot_if_due(&self.shared.run, &self.state, &self.machine, give_up).await?;
         let shared = self.shared.clone();
         let parts = &shared.agent;
@@ -82,7 +82,7 @@ impl Driver {
         request.provider_tools.clone_from(&parts.provider_tools);
         request.settings.clone_from(&parts.settings);
         if let Some(format) = &parts.format {
-            if self.shape_by_tool {
+            if self.structured_by_tool {
                 let spec = format.tool_spec();
                 let at = request.tools.partition_point(|t| t.name < spec.name);
                 request.tools.insert(at, Arc::new(spec));
@@ -105,7 +105,7 @@ impl Driver {
         refuse_deep_arguments(&mut message.content);
         distinguish_calls(&mut message.content, turn);
         message.usage = Some(usage);
-        let shape = match &self.shared.agent.format {
+        let structured = match &self.shared.agent.format {
             // Text that parses counts as the structured answer even if the model was given a tool for it.
             Some(format) if !message.has_calls() => format.parse(&message.text()).ok(),
             _ => None,
@@ -114,7 +114,7 @@ impl Driver {
         // An answer made by a middleware counts as part of the last attempt.
         let attempt = attempt.unwrap_or_else(|| self.shared.attempt.load(Ordering::Relaxed).saturating_sub(1));
         if self.shared.streamed_attempts().is_empty() {
-            self.tell_text(turn, attempt, &message);
+            self.emit_text(turn, attempt, &message);
         }
         self.update(Update::message(Message::Assistant(message)))?;
         let declined = stop == StopReason::Refusal;
@@ -123,14 +123,14 @@ impl Driver {
             // Nobody is asked about a call that is not made.
             self.answer_pending(declined_with)?;
         }
-        if shape.is_some() {
-            self.update(Update::new::<StructuredResponse>(shape))?;
+        if structured.is_some() {
+            self.update(Update::new::<StructuredResponse>(structured))?;
         }
         Ok(())
     }
 
     /// Emits the text of an answer of which no piece was streamed, for subscribers that show pieces.
-    fn tell_text(&self, turn: u32, attempt: u32, answer: &AssistantMessage) {
+    fn emit_text(&self, turn: u32, attempt: u32, answer: &AssistantMessage) {
         let text = answer.text();
         if !text.is_empty() {
             self.shared.events.emit(&self.shared.path, None, || EventKind::TextDelta { turn, attempt, text });
@@ -147,7 +147,7 @@ impl Driver {
     }
 
     /// Clears the structured answer, which belongs to the last model answer only.
-    pub(super) fn forget_shape(&mut self) -> Result<()> {
+    pub(super) fn clear_structured(&mut self) -> Result<()> {
         if self.state.get::<StructuredResponse>().is_some_and(Option::is_some) {
             self.update(Update::new::<StructuredResponse>(None))?;
         }
@@ -160,7 +160,7 @@ impl Driver {
             return self.answer_pending(not_made);
         }
         let facts = self.facts(Phase::AfterModel, go);
-        let asked = facts.pending == 0 && !facts.had_calls && facts.shape_missing;
+        let asked = facts.pending == 0 && !facts.had_calls && facts.structured_missing;
         let cut = |stop: &StopReason| {
             matches!(stop, StopReason::MaxTokens | StopReason::ContextWindow | StopReason::Refusal | StopReason::Pause)
         };
@@ -169,7 +169,7 @@ impl Driver {
         }
         let Some(format) = self.shared.agent.format.clone() else { return Ok(()) };
         let text = self.state.messages().last().map(|m| m.text()).unwrap_or_default();
-        let (reason, advice) = if self.shape_by_tool {
+        let (reason, advice) = if self.structured_by_tool {
             ("it did not use the tool".to_owned(), format!("Give your answer by calling the tool `{}`.", format.name()))
         } else {
             let problem = format.parse(&text).err().unwrap_or_default();
@@ -177,7 +177,7 @@ impl Driver {
                 format!("Your answer does not fit `{}`: {problem}. Answer again, with the JSON alone.", format.name());
             (problem, advice)
         };
-        self.shape_refused(reason)?;
+        self.refuse_structured(reason)?;
         self.update(Update::message(Message::harness(advice)))
     }
 
@@ -206,18 +206,18 @@ impl Driver {
     }
 
     /// Counts an invalid structured answer.
-    pub(super) fn shape_refused(&mut self, reason: String) -> Result<()> {
-        self.shape_tries += 1;
+    pub(super) fn refuse_structured(&mut self, reason: String) -> Result<()> {
+        self.structured_attempts += 1;
         match &self.shared.agent.format {
-            Some(format) if self.shape_tries > format.max_retries() => {
-                Err(Error::Structured { name: format.name().to_owned(), tries: self.shape_tries, reason })
+            Some(format) if self.structured_attempts > format.max_retries() => {
+                Err(Error::Structured { name: format.name().to_owned(), tries: self.structured_attempts, reason })
             }
             _ => Ok(()),
         }
     }
 }
 
-pub(super) fn says_nothing(answer: &AssistantMessage) -> bool {
+pub(super) fn is_blank(answer: &AssistantMessage) -> bool {
     answer.text().trim().is_empty() && !answer.content.iter().any(|block| matches!(block, Block::Media(_)))
 }
 
@@ -225,8 +225,8 @@ pub(super) fn says_nothing(answer: &AssistantMessage) -> bool {
 fn refuse_deep_arguments(content: &mut [Block]) {
     for block in content {
         let Block::ToolCall(call) = block else { continue };
-        if is_deeper(&call.args, DEEPEST_ARGUMENTS) {
-            let error = format!("they are nested more than {DEEPEST_ARGUMENTS} levels deep");
+        if is_deeper(&call.args, MAX_ARGUMENT_DEPTH) {
+            let error = format!("they are nested more than {MAX_ARGUMENT_DEPTH} levels deep");
             let (id, name) = (std::mem::take(&mut call.id), std::mem::take(&mut call.name));
             *block = Block::InvalidToolCall(InvalidToolCall { id, name, raw: String::new(), error, native: None });
         }

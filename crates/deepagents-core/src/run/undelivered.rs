@@ -13,32 +13,32 @@ impl Driver {
             return Ok(());
         }
         self.take_follow_ups();
-        let said = std::mem::take(&mut self.undelivered);
-        self.keep(said)
+        let messages = std::mem::take(&mut self.undelivered);
+        self.store_undelivered(messages)
     }
 
     /// Restores the messages that an earlier run did not deliver.
     pub(super) fn take_undelivered(&mut self) {
-        let (mut said, mut follow_ups) = (Vec::new(), Vec::new());
+        let (mut messages, mut follow_ups) = (Vec::new(), Vec::new());
         for kept in self.state.get::<Undelivered>().cloned().unwrap_or_default() {
             match kept {
-                UndeliveredMessage::Said(message) => said.push(message),
+                UndeliveredMessage::Said(message) => messages.push(message),
                 UndeliveredMessage::FollowUp { follow_up } => follow_ups.push(follow_up),
             }
         }
-        self.undelivered.splice(0..0, said);
+        self.undelivered.splice(0..0, messages);
         self.follow_ups = follow_ups.into();
     }
 
     /// Stores the messages that wait for the next model call, so that they survive if the process is killed.
-    pub(super) fn keep_said(&mut self) -> Result<()> {
-        let said = self.undelivered.clone();
-        self.keep(said)
+    pub(super) fn keep_messages(&mut self) -> Result<()> {
+        let messages = self.undelivered.clone();
+        self.store_undelivered(messages)
     }
 
     /// Removes delivered messages from the thread, keeping only follow-ups.
     pub(super) fn forget_delivered(&mut self) -> Result<()> {
-        self.keep(Vec::new())
+        self.store_undelivered(Vec::new())
     }
 
     /// Takes the next follow-up for a run that would finish. Those left by an earlier run come first.
@@ -50,7 +50,7 @@ impl Driver {
         }
         let next = self.shared.events.control().filter(|_| self.is_main()).and_then(RunControl::next_follow_up);
         next.is_some_and(|next| {
-            self.let_in(next);
+            self.accept_message(next);
             true
         })
     }
@@ -66,10 +66,11 @@ impl Driver {
     }
 
     /// Stores these messages, and the remaining follow-ups.
-    fn keep(&mut self, said: Vec<Message>) -> Result<()> {
+    fn store_undelivered(&mut self, messages: Vec<Message>) -> Result<()> {
         let follow_ups =
             self.follow_ups.iter().map(|message| UndeliveredMessage::FollowUp { follow_up: message.clone() });
-        let all: Vec<UndeliveredMessage> = said.into_iter().map(UndeliveredMessage::Said).chain(follow_ups).collect();
+        let all: Vec<UndeliveredMessage> =
+            messages.into_iter().map(UndeliveredMessage::Said).chain(follow_ups).collect();
         if self.state.get::<Undelivered>().map_or(all.is_empty(), |kept| *kept == all) {
             return Ok(());
         }

@@ -3,20 +3,20 @@
 use serde_json::{Map, Value, json};
 
 /// Maximum depth of nested combinations.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 /// Maximum number of parts in total. Recursive combinations multiply at each level.
-const PARTS: usize = 1_000;
+const MAX_PARTS: usize = 1_000;
 
 /// Turns a schema that is a reference or a combination into one object with the properties of all parts. Returns
 /// further constraints as text, which is usually empty. `whole` is the schema that references point into.
 pub fn one_object(schema: &mut Map<String, Value>, whole: &Value) -> String {
     resolve(schema, whole);
-    let (mut said, mut parts) = (Vec::new(), PARTS);
-    merge(schema, whole, &mut said, &mut parts, DEEPEST);
+    let (mut notes, mut parts) = (Vec::new(), MAX_PARTS);
+    merge(schema, whole, &mut notes, &mut parts, MAX_DEPTH);
     for keyword in ["not", "enum", "const"] {
         schema.remove(keyword);
     }
-    said.join(" ")
+    notes.join(" ")
 }
 
 /// Returns the value at a place in a schema, given as a JSON pointer without its leading `/` and escaped as in
@@ -34,7 +34,7 @@ pub fn part_at<'a>(schema: &'a Map<String, Value>, place: &str) -> Option<&'a Va
 
 /// Replaces a reference with its target.
 fn resolve(schema: &mut Map<String, Value>, whole: &Value) {
-    for _ in 0..DEEPEST {
+    for _ in 0..MAX_DEPTH {
         let place = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
         let target = match (place, whole) {
             (Some(place), Value::Object(whole)) => part_at(whole, place.trim_start_matches('/')),
@@ -48,7 +48,13 @@ fn resolve(schema: &mut Map<String, Value>, whole: &Value) {
     }
 }
 
-fn merge(schema: &mut Map<String, Value>, whole: &Value, said: &mut Vec<String>, parts: &mut usize, deepest: usize) {
+fn merge(
+    schema: &mut Map<String, Value>,
+    whole: &Value,
+    notes: &mut Vec<String>,
+    parts: &mut usize,
+    depth_left: usize,
+) {
     for keyword in ["allOf", "anyOf", "oneOf"] {
         let Some(branches) = schema.get(keyword).and_then(Value::as_array).cloned() else { continue };
         schema.remove(keyword);
@@ -56,7 +62,7 @@ fn merge(schema: &mut Map<String, Value>, whole: &Value, said: &mut Vec<String>,
         for part in &branches {
             let Some(left) = parts.checked_sub(1) else { break };
             *parts = left;
-            objects.extend(branch(part, whole, said, parts, deepest));
+            objects.extend(branch(part, whole, notes, parts, depth_left));
         }
         // If a part accepts additional properties, so does the merged object.
         let is_open = |part: &Map<String, Value>| {
@@ -68,7 +74,7 @@ fn merge(schema: &mut Map<String, Value>, whole: &Value, said: &mut Vec<String>,
         }
         properties(schema, &objects, keyword == "allOf");
         required(schema, &objects, keyword == "allOf");
-        said.extend(choice(&objects, keyword));
+        notes.extend(choice(&objects, keyword));
     }
 }
 
@@ -76,9 +82,9 @@ fn merge(schema: &mut Map<String, Value>, whole: &Value, said: &mut Vec<String>,
 fn branch(
     branch: &Value,
     whole: &Value,
-    said: &mut Vec<String>,
+    notes: &mut Vec<String>,
     parts: &mut usize,
-    deepest: usize,
+    depth_left: usize,
 ) -> Option<Map<String, Value>> {
     let mut branch = branch.as_object()?.clone();
     resolve(&mut branch, whole);
@@ -87,8 +93,8 @@ fn branch(
         Some(kind) => kind == "object",
         None => true,
     };
-    if deepest > 0 {
-        merge(&mut branch, whole, said, parts, deepest - 1);
+    if depth_left > 0 {
+        merge(&mut branch, whole, notes, parts, depth_left - 1);
     }
     is_object.then_some(branch)
 }

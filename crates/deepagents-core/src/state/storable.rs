@@ -9,7 +9,7 @@ use serde::ser::{
 };
 use serde_json::{Error, Value};
 
-use crate::message::{DEEPEST, is_deeper};
+use crate::message::{MAX_VALUE_DEPTH, is_deeper};
 
 /// Converts a value to JSON that its type reads back and that JSON parsers accept as part of a record.
 ///
@@ -19,7 +19,7 @@ pub(super) fn storable<T: Serialize + DeserializeOwned>(value: Option<&T>) -> Re
     let value = value.ok_or("it is of another type")?;
     value.serialize(Finite).map_err(text)?;
     let json = serde_json::to_value(value).map_err(text)?;
-    if is_deeper(&json, DEEPEST) {
+    if is_deeper(&json, MAX_VALUE_DEPTH) {
         return Err(too_deep());
     }
     serde_path_to_error::deserialize::<_, T>(&json).map_err(text)?;
@@ -32,7 +32,7 @@ fn text(error: impl Display) -> String {
 
 /// Returns the error text for a value that is nested too deep.
 pub(crate) fn too_deep() -> String {
-    format!("it is nested more than {DEEPEST} levels deep")
+    format!("it is nested more than {MAX_VALUE_DEPTH} levels deep")
 }
 
 /// Finds numbers that JSON cannot express. Serialisers write null for them, which an optional number reads back as

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Namespace;
-use crate::message::{DEEPEST, is_deeper};
+use crate::message::{MAX_VALUE_DEPTH, is_deeper};
 
 /// The error of a store.
 #[derive(Debug, thiserror::Error)]
@@ -58,8 +58,8 @@ pub fn check_place(namespace: &[String], key: &str) -> Result<(), StoreError> {
 /// # Errors
 /// Returns an error if it is nested deeper.
 pub fn check_value(key: &str, value: &Value) -> Result<(), StoreError> {
-    if is_deeper(value, DEEPEST) {
-        let reason = format!("it is nested more than {DEEPEST} levels deep");
+    if is_deeper(value, MAX_VALUE_DEPTH) {
+        let reason = format!("it is nested more than {MAX_VALUE_DEPTH} levels deep");
         return Err(StoreError::Value { key: key.to_owned(), reason });
     }
     Ok(())

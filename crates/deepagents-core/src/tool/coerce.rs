@@ -18,11 +18,11 @@ pub(super) fn coerced(schema: &Value, args: &Value) -> Option<Value> {
 }
 
 /// Maximum number of schemas to follow until one names a type; more indicates a cycle.
-const HOPS: usize = 8;
+const MAX_HOPS: usize = 8;
 
 /// Returns the schema that names the type, following references and the single non-null alternative.
 fn plain<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
-    for _ in 0..HOPS {
+    for _ in 0..MAX_HOPS {
         let Some(next) = referred(root, schema).or_else(|| only(schema)) else { break };
         schema = next;
     }

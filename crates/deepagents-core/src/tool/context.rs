@@ -78,7 +78,7 @@ impl CallInfo {
     }
 
     /// Takes what an earlier process left of the call's sub-agents, or only of the one with this label.
-    pub(crate) fn take_left(&self, label: Option<&str>) -> Vec<ChildLog> {
+    pub(crate) fn take_child_logs(&self, label: Option<&str>) -> Vec<ChildLog> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         left.extract_if(.., |child| label.is_none_or(|label| child.label == label)).collect()
     }
@@ -256,8 +256,8 @@ impl ToolContext {
     }
 
     /// Takes what an earlier process left of a sub-agent of the call.
-    pub(crate) fn take_left(&self, label: &str) -> Option<ChildLog> {
-        self.call.take_left(Some(label)).into_iter().next()
+    pub(crate) fn take_child_log(&self, label: &str) -> Option<ChildLog> {
+        self.call.take_child_logs(Some(label)).into_iter().next()
     }
 
     /// Counts a running sub-agent of the call until the guard is dropped.

@@ -1,7 +1,7 @@
 //! The tail of a call's progress output, shown if the call does not finish.
 
 /// Maximum size of the tail in bytes.
-const KEPT: usize = 4096;
+const MAX_TAIL_BYTES: usize = 4096;
 
 /// The tail of a call's progress output.
 #[derive(Default)]
@@ -15,7 +15,7 @@ impl ProgressTail {
     pub(crate) fn push(&mut self, piece: &str) {
         self.text.push_str(piece);
         // Cut only now and then, because each cut moves the rest.
-        if self.text.len() > 2 * KEPT {
+        if self.text.len() > 2 * MAX_TAIL_BYTES {
             self.cut();
         }
     }
@@ -29,7 +29,7 @@ impl ProgressTail {
     }
 
     fn cut(&mut self) {
-        let Some(over) = self.text.len().checked_sub(KEPT).filter(|over| *over > 0) else { return };
+        let Some(over) = self.text.len().checked_sub(MAX_TAIL_BYTES).filter(|over| *over > 0) else { return };
         let from = (over..self.text.len()).find(|at| self.text.is_char_boundary(*at));
         self.text.drain(..from.unwrap_or(0));
         self.is_cut = true;

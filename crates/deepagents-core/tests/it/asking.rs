@@ -50,7 +50,7 @@ async fn answer(agent: &Agent, id: &str) -> Outcome {
 }
 
 #[tokio::test]
-async fn what_waits_in_a_thread_is_read_without_running_it() {
+async fn pending_questions_are_read_without_running_the_thread() {
     let notes = Notes::default();
     let model = ScriptedModel::new([Turn::call("asks", json!({})), Turn::text("done")]);
     let agent = agent(model).tool(asks(&notes)).journal(MemoryJournal::new()).build().unwrap();
@@ -65,7 +65,7 @@ async fn what_waits_in_a_thread_is_read_without_running_it() {
 }
 
 #[tokio::test]
-async fn a_call_that_asks_pauses_alone_and_is_made_again_until_it_has_no_more_questions() {
+async fn only_an_asking_call_pauses_and_it_reruns_until_it_has_no_more_questions() {
     let notes = Notes::default();
     let model = ScriptedModel::new([Turn::calls([("asks", json!({})), ("works", json!({}))]), Turn::text("done")]);
     let agent = agent(model).tool(asks(&notes)).tool(works(&notes)).journal(MemoryJournal::new()).build().unwrap();
@@ -88,7 +88,7 @@ async fn a_call_that_asks_pauses_alone_and_is_made_again_until_it_has_no_more_qu
 }
 
 #[tokio::test]
-async fn of_several_calls_that_ask_the_one_that_is_answered_goes_on() {
+async fn of_several_asking_calls_the_answered_one_continues() {
     let notes = Notes::default();
     let model = ScriptedModel::new([Turn::calls((0..3).map(|_| ("asks", json!({})))), Turn::text("done")]);
     let agent = agent(model).tool(asks(&notes)).journal(MemoryJournal::new()).build().unwrap();
@@ -106,7 +106,7 @@ async fn of_several_calls_that_ask_the_one_that_is_answered_goes_on() {
 }
 
 #[tokio::test]
-async fn what_tools_said_beside_their_results_is_kept_when_the_thread_goes_on_without_answers() {
+async fn extra_messages_from_tools_are_kept_when_the_thread_continues_unanswered() {
     use deepagents_core::message::Message;
     use deepagents_core::state::Update;
     use deepagents_core::tool::ToolOutput;
@@ -126,7 +126,7 @@ async fn what_tools_said_beside_their_results_is_kept_when_the_thread_goes_on_wi
 }
 
 #[tokio::test]
-async fn results_given_to_the_next_run_for_calls_that_wait_are_taken_in_their_places() {
+async fn results_supplied_for_pending_calls_are_put_in_their_places() {
     use deepagents_core::message::{Message, ToolMessage};
     let result = |id: &str| {
         let content = vec![Block::text(format!("by hand {id}"))];
@@ -161,7 +161,7 @@ async fn results_given_to_the_next_run_for_calls_that_wait_are_taken_in_their_pl
 }
 
 #[tokio::test]
-async fn a_failing_sibling_ends_the_run_and_what_waits_is_answered() {
+async fn a_failing_sibling_ends_the_run_and_pending_calls_are_answered() {
     let notes = Notes::default();
     let fails = tool("fails", |_, _| async { Err::<&str, _>(ToolError::fatal("broken")) });
     let model = ScriptedModel::new([Turn::calls([("asks", json!({})), ("fails", json!({}))])]);
@@ -206,7 +206,7 @@ fn outer(journal: &Arc<MemoryJournal>, child: Agent, calls: usize) -> Agent {
 }
 
 #[tokio::test]
-async fn sub_agents_that_wait_are_answered_one_by_one_through_agents_made_anew() {
+async fn waiting_sub_agents_are_answered_one_by_one_through_rebuilt_agents() {
     for depth in [0, 1, 2] {
         let (journal, notes) = (Arc::new(MemoryJournal::new()), Notes::default());
         let build = || above(&journal, &notes, depth);
@@ -225,7 +225,7 @@ async fn sub_agents_that_wait_are_answered_one_by_one_through_agents_made_anew()
 }
 
 #[tokio::test]
-async fn sub_agents_go_on_where_the_thread_is_taken_up_at_an_earlier_position() {
+async fn sub_agents_continue_when_the_thread_resumes_from_an_earlier_position() {
     let (journal, notes) = (Arc::new(MemoryJournal::new()), Notes::default());
     let agent = above(&journal, &notes, 0);
     agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
@@ -247,7 +247,7 @@ async fn sub_agents_go_on_where_the_thread_is_taken_up_at_an_earlier_position() 
 }
 
 #[tokio::test]
-async fn answers_without_resuming_are_refused_and_leave_what_waits_as_it_was() {
+async fn decisions_without_resume_are_refused_and_leave_the_question_open() {
     let notes = Notes::default();
     let model = ScriptedModel::new([Turn::call("asks", json!({})), Turn::text("done")]);
     let journal = Arc::new(MemoryJournal::new());
@@ -263,7 +263,7 @@ async fn answers_without_resuming_are_refused_and_leave_what_waits_as_it_was() {
 }
 
 #[tokio::test]
-async fn what_is_said_while_a_call_waits_is_kept_and_stands_behind_its_result() {
+async fn messages_sent_while_a_call_waits_are_kept_and_follow_its_result() {
     let notes = Notes::default();
     let model = ScriptedModel::new([Turn::call("asks", json!({})), Turn::text("done")]);
     let agent = agent(model).tool(asks(&notes)).journal(MemoryJournal::new()).build().unwrap();
@@ -282,7 +282,7 @@ async fn what_is_said_while_a_call_waits_is_kept_and_stands_behind_its_result() 
 }
 
 #[tokio::test]
-async fn a_change_that_cannot_be_taken_leaves_the_question_open() {
+async fn an_invalid_update_leaves_the_question_open() {
     let notes = Notes::default();
     let model = ScriptedModel::new([Turn::call("asks", json!({})), Turn::text("done")]);
     let journal = Arc::new(MemoryJournal::new());
@@ -298,7 +298,7 @@ async fn a_change_that_cannot_be_taken_leaves_the_question_open() {
 }
 
 #[tokio::test]
-async fn an_answer_goes_with_what_was_asked_and_not_with_its_place() {
+async fn an_answer_applies_to_the_question_asked_and_not_to_its_position() {
     let (notes, calls) = (Notes::default(), Arc::new(AtomicUsize::new(0)));
     let (noted, made) = (notes.clone(), calls.clone());
     // The repeated call has another file to delete.
@@ -324,7 +324,7 @@ async fn an_answer_goes_with_what_was_asked_and_not_with_its_place() {
 }
 
 #[tokio::test]
-async fn a_wrong_answer_that_takes_the_thread_over_leaves_the_run_that_works_on_it_alone() {
+async fn an_invalid_answer_that_tries_to_take_over_a_thread_leaves_its_run_alone() {
     let notes = Notes::default();
     let gate = Arc::new(tokio::sync::Semaphore::new(0));
     let (entered, open) = (Arc::new(tokio::sync::Notify::new()), gate.clone());
@@ -351,7 +351,7 @@ async fn a_wrong_answer_that_takes_the_thread_over_leaves_the_run_that_works_on_
 }
 
 #[tokio::test]
-async fn a_run_that_waits_and_is_ended_says_so_and_its_thread_goes_on() {
+async fn a_waiting_run_that_is_cancelled_says_so_and_its_thread_can_continue() {
     let notes = Notes::default();
     let model = ScriptedModel::new([Turn::calls([("asks", json!({}))]), Turn::text("done")]);
     let agent = agent(model).tool(asks(&notes)).journal(MemoryJournal::new()).build().unwrap();

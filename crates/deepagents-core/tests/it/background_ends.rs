@@ -71,7 +71,7 @@ impl RunObserver for PanicsBelow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_reads_an_agent_in_the_background_is_told_its_end_where_an_observer_above_panics() {
+async fn a_background_agents_reader_sees_its_end_even_if_a_parent_observer_panics() {
     let (notes, go) = (Notes::default(), Arc::new(Notify::new()));
     let may = go.clone();
     let below = below(tool("wait", move |_, _| {
@@ -113,7 +113,7 @@ async fn who_reads_an_agent_in_the_background_is_told_its_end_where_an_observer_
 }
 
 #[tokio::test]
-async fn an_agent_in_the_background_that_cannot_begin_fails_under_its_own_path() {
+async fn a_background_agent_that_cannot_start_fails_under_its_own_path() {
     let journal = MemoryJournal::new();
     journal.claim("t/errand", Claim::new("somebody", Duration::from_secs(60))).await.unwrap();
     let agent = waiting_for(&below(echo()), journal);
@@ -148,7 +148,7 @@ impl Journal for AwayBelow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thread_that_is_left_open_holds_no_reason_of_a_failure() {
+async fn a_thread_left_open_stores_no_failure_reason() {
     let journal = Arc::new(AwayBelow { inner: MemoryJournal::new(), appends: AtomicUsize::new(0) });
     let agent = waiting_for(&below(echo()), journal.clone());
     let outcome = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
@@ -159,7 +159,7 @@ async fn a_thread_that_is_left_open_holds_no_reason_of_a_failure() {
 }
 
 #[tokio::test]
-async fn what_agents_in_the_background_have_used_is_counted_in_their_own_threads_alone() {
+async fn background_usage_is_counted_only_in_the_background_threads() {
     let (journal, below) = (Arc::new(MemoryJournal::new()), below(echo()));
     let started = below.clone();
     let run = tool("run", move |_, cx| {
@@ -181,5 +181,5 @@ async fn what_agents_in_the_background_have_used_is_counted_in_their_own_threads
     let threads = agent.threads().unwrap();
     let used = async |thread| threads.usage(thread, ThreadUsage::default()).await.unwrap();
     let (own, task) = (used("t").await, used("t/errand").await);
-    assert_eq!((own.total(), own.beside(), task.total()), (using(3_300), using(3_000), using(30)));
+    assert_eq!((own.total(), own.outside_conversations(), task.total()), (using(3_300), using(3_000), using(30)));
 }

@@ -90,7 +90,7 @@ async fn waiting(agent: &Agent) -> (BackgroundTask, Outcome) {
 }
 
 #[tokio::test]
-async fn an_agent_in_the_background_waits_on_a_thread_of_its_own_and_is_answered_by_a_host() {
+async fn a_background_agent_waits_on_its_own_thread_and_a_host_can_answer_it() {
     let (notes, journal) = (Notes::default(), Arc::new(MemoryJournal::new()));
     let agent = starting(&sends(&notes), &journal, nothing());
     let (task, waits) = waiting(&agent).await;
@@ -121,7 +121,7 @@ async fn an_agent_in_the_background_waits_on_a_thread_of_its_own_and_is_answered
 }
 
 #[tokio::test]
-async fn what_others_ask_is_asked_at_once_under_their_calls_and_answered_in_order() {
+async fn questions_of_other_agents_are_asked_together_and_answered_in_order() {
     let (notes, journal) = (Notes::default(), Arc::new(MemoryJournal::new()));
     let noted = notes.clone();
     let below = sends(&notes);
@@ -149,7 +149,7 @@ async fn what_others_ask_is_asked_at_once_under_their_calls_and_answered_in_orde
 }
 
 #[tokio::test]
-async fn what_is_said_while_a_run_comes_to_wait_is_delivered_when_any_process_goes_on_with_it() {
+async fn a_message_sent_as_a_run_starts_waiting_is_delivered_by_whoever_resumes_it() {
     let (began, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let build = |journal: &Arc<MemoryJournal>| {
         let (told, may) = (began.clone(), go.clone());
@@ -184,7 +184,7 @@ async fn what_is_said_while_a_run_comes_to_wait_is_delivered_when_any_process_go
 }
 
 #[tokio::test]
-async fn a_task_that_nobody_runs_is_cancelled_by_writing_its_end_and_one_of_another_process_is_not() {
+async fn an_idle_task_can_be_cancelled_and_one_owned_by_another_process_cannot() {
     let (notes, journal) = (Notes::default(), Arc::new(MemoryJournal::new()));
     let agent = starting(&sends(&notes), &journal, nothing());
     let (task, _) = waiting(&agent).await;
@@ -221,7 +221,7 @@ impl RunObserver for Closed {
 }
 
 #[tokio::test]
-async fn an_observer_that_never_saw_a_run_begin_has_no_part_in_it() {
+async fn an_observer_that_failed_to_start_takes_no_part_in_the_run() {
     let agent = Agent::builder(ScriptedModel::new([Turn::text("Done.")])).build().unwrap();
     let input = || RunInput::new("Go.").observer(Arc::new(Closed));
     assert_eq!(agent.invoke(input()).await.unwrap_err().to_string(), "closed");
@@ -262,7 +262,7 @@ impl Middleware for Declares {
 }
 
 #[tokio::test]
-async fn an_input_that_a_tap_cannot_be_shown_leaves_no_trace_in_the_thread() {
+async fn an_input_that_an_observer_cannot_be_shown_leaves_no_trace_in_the_thread() {
     let journal = Arc::new(MemoryJournal::new());
     let model = ScriptedModel::new([Turn::text("Done.")]);
     let agent = Agent::builder(model).middleware(Declares).journal(journal.clone()).build().unwrap();

@@ -42,7 +42,7 @@ fn busy(usage: Usage) -> ScriptedModel {
 }
 
 #[tokio::test]
-async fn several_runs_share_a_budget_beside_their_own() {
+async fn several_runs_share_a_budget_besides_their_own() {
     let model = ScriptedModel::rules()
         .when(|request: &ModelRequest| request.messages.last().unwrap().as_user().is_none(), [Turn::text("done")])
         .always(Turn::call("echo", json!({})).usage(tokens(10, 0)))
@@ -84,7 +84,7 @@ fn stops(events: &[Event]) -> Vec<FinishReason> {
 }
 
 #[tokio::test]
-async fn children_that_run_at_once_share_the_tokens_of_the_run_and_all_say_what_ended_them() {
+async fn concurrent_children_share_the_runs_token_budget_and_all_report_its_end() {
     let limits = [
         (Budget::default().tokens(2_000), BudgetKind::Tokens),
         (Budget::default().input_tokens(1_500), BudgetKind::InputTokens),
@@ -114,7 +114,7 @@ async fn children_that_run_at_once_share_the_tokens_of_the_run_and_all_say_what_
 }
 
 #[tokio::test]
-async fn no_more_requests_are_sent_than_the_run_may_make_however_many_agents_make_them() {
+async fn the_model_call_limit_holds_however_many_agents_make_the_calls() {
     let child = busy(tokens(1, 1));
     let input = RunInput::new("go").max_model_calls(20);
     let (events, outcome) = watch(above(below(&child), 8, tokens(1, 1)).run(input)).await;
@@ -125,7 +125,7 @@ async fn no_more_requests_are_sent_than_the_run_may_make_however_many_agents_mak
 }
 
 #[tokio::test]
-async fn no_more_tools_are_called_than_the_run_may_call_and_calls_beyond_are_answered() {
+async fn the_tool_call_limit_holds_and_calls_beyond_it_are_answered() {
     let made = Arc::new(AtomicUsize::new(0));
     let count = made.clone();
     let echo = tool("echo", move |_, _| {
@@ -158,7 +158,7 @@ async fn no_more_tools_are_called_than_the_run_may_call_and_calls_beyond_are_ans
 }
 
 #[tokio::test]
-async fn writes_that_wait_for_one_that_is_refused_are_answered_too() {
+async fn writes_queued_behind_a_refused_one_are_answered_too() {
     let write = deepagents_core::tool::Effect::write("/a");
     let write = deepagents_core::tool::tool_fn("write", "Writes.", |_: Nothing, _| async { Ok("ok") }).effect(write);
     let model = ScriptedModel::new([Turn::calls((0..4).map(|_| ("write", json!({}))))]);
@@ -179,7 +179,7 @@ fn priced(model: ScriptedModel, price: Price) -> ScriptedModel {
 }
 
 #[tokio::test]
-async fn the_cost_of_all_agents_counts_with_the_price_of_each_ones_model() {
+async fn the_cost_of_all_agents_counts_at_each_models_own_price() {
     let child = priced(busy(tokens(1_000, 100)), Price::new(10.0, 100.0));
     let first = Turn::call("task", json!({})).usage(tokens(1_000, 0));
     let model = priced(ScriptedModel::new([first]), Price::new(1_000.0, 0.0));
@@ -192,7 +192,7 @@ async fn the_cost_of_all_agents_counts_with_the_price_of_each_ones_model() {
 }
 
 #[tokio::test]
-async fn a_model_without_a_price_is_an_error_where_the_cost_is_limited() {
+async fn an_unpriced_model_is_an_error_when_cost_is_limited() {
     let main = agent(busy(tokens(1, 1))).tool(echo()).build().unwrap();
     let error = main.invoke(RunInput::new("go").budget(Budget::default().cost(1.0))).await.unwrap_err();
     assert!(error.to_string().contains("the price of scripted"), "{error}");
@@ -205,7 +205,7 @@ async fn a_model_without_a_price_is_an_error_where_the_cost_is_limited() {
 }
 
 #[tokio::test]
-async fn a_run_limits_what_its_agent_does_not_and_the_other_way_round() {
+async fn run_limits_and_agent_limits_complement_each_other() {
     let main = agent(busy(tokens(10, 0))).tool(echo()).budget(Budget::default().tokens(30).tool_calls(100)).build();
     let main = main.unwrap();
     let run = async |budget| main.invoke(RunInput::new("go").budget(budget)).await.unwrap();
@@ -217,7 +217,7 @@ async fn a_run_limits_what_its_agent_does_not_and_the_other_way_round() {
 }
 
 #[tokio::test]
-async fn a_childs_own_budget_ends_the_child_alone() {
+async fn a_childs_own_budget_ends_only_the_child() {
     let child = busy(tokens(10, 0));
     let model = ScriptedModel::new([Turn::call("task", json!({})), Turn::text("all done")]);
     let own = Budget::default().tokens(25);
@@ -228,7 +228,7 @@ async fn a_childs_own_budget_ends_the_child_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_deadline_of_the_run_ends_its_children_which_tell_it_and_keep_what_they_did() {
+async fn the_runs_deadline_ends_its_children_which_report_it_and_keep_their_work() {
     let late = Turn::text("late").delay(Duration::from_secs(3600));
     let model = ScriptedModel::rules()
         .when(|request: &ModelRequest| request.messages.len() == 1, vec![Turn::call("echo", json!({})); 3])
@@ -246,7 +246,7 @@ async fn the_deadline_of_the_run_ends_its_children_which_tell_it_and_keep_what_t
 }
 
 #[tokio::test]
-async fn requests_beside_the_conversation_and_answers_thrown_away_count() {
+async fn side_requests_and_discarded_answers_count() {
     let model = ScriptedModel::rules().always(Turn::text("hm").usage(tokens(10, 0))).build();
     let ask = before_model(|cx| async move {
         let model = cx.extension::<ScriptedModel>().unwrap().clone();
@@ -276,7 +276,7 @@ async fn requests_beside_the_conversation_and_answers_thrown_away_count() {
 }
 
 #[tokio::test]
-async fn hooks_after_the_agent_run_and_cannot_make_a_run_without_means_go_on() {
+async fn after_agent_hooks_run_and_cannot_prolong_a_run_with_a_spent_budget() {
     let seen = crate::support::Notes::default();
     let notes = seen.clone();
     let on = after_agent(move |cx| {
@@ -290,7 +290,7 @@ async fn hooks_after_the_agent_run_and_cannot_make_a_run_without_means_go_on() {
 }
 
 #[tokio::test]
-async fn a_resumed_run_goes_on_with_what_its_budget_had_left() {
+async fn a_resumed_run_gets_what_remained_of_its_budget() {
     let asks =
         tool("asks", |_, cx| async move { Ok(format!("{:?}", cx.interrupt("Sure?", [DecisionKind::Approve])?)) });
     let journal = Arc::new(MemoryJournal::new());
@@ -323,7 +323,7 @@ async fn a_resumed_run_goes_on_with_what_its_budget_had_left() {
 }
 
 #[tokio::test]
-async fn a_child_that_waited_goes_on_with_what_it_had_left() {
+async fn a_child_that_waited_gets_what_remained_of_its_budget() {
     let asks =
         tool("asks", |_, cx| async move { Ok(format!("{:?}", cx.interrupt("Sure?", [DecisionKind::Approve])?)) });
     let turns =
@@ -341,7 +341,7 @@ async fn a_child_that_waited_goes_on_with_what_it_had_left() {
 }
 
 #[test]
-fn the_word_for_a_spent_budget_is_one_word_that_reads_back() {
+fn the_stop_reason_of_a_spent_budget_is_one_word_and_survives_json() {
     let words = |stop: &FinishReason| serde_json::to_value(stop).unwrap();
     assert_eq!(words(&FinishReason::Budget(BudgetKind::Tokens)), json!("token_budget"));
     assert_eq!(words(&FinishReason::Budget(BudgetKind::ToolCalls)), json!("tool_call_budget"));
@@ -357,7 +357,7 @@ fn the_word_for_a_spent_budget_is_one_word_that_reads_back() {
 }
 
 #[tokio::test]
-async fn a_resumed_run_keeps_the_limits_it_was_given_although_its_agent_has_others() {
+async fn a_resumed_run_keeps_its_own_limits_when_its_agent_has_others() {
     let asks =
         tool("asks", |_, cx| async move { Ok(format!("{:?}", cx.interrupt("Sure?", [DecisionKind::Approve])?)) });
     let model = ScriptedModel::rules()
@@ -382,7 +382,7 @@ async fn a_resumed_run_keeps_the_limits_it_was_given_although_its_agent_has_othe
 }
 
 #[tokio::test]
-async fn a_run_that_came_to_its_limit_of_model_calls_counts_anew_when_it_is_resumed() {
+async fn the_model_call_limit_restarts_when_a_run_is_resumed() {
     let main = agent(busy(tokens(10, 0))).tool(echo()).journal(MemoryJournal::new()).max_model_calls(4);
     let main = main.build().unwrap();
     let calls = async |input: RunInput| {

@@ -39,7 +39,7 @@ fn is_result(kind: &EventKind) -> bool {
 }
 
 #[tokio::test]
-async fn cancelling_during_a_model_call_keeps_the_history_as_it_was() {
+async fn cancelling_during_a_model_call_leaves_the_history_unchanged() {
     let forever = std::time::Duration::from_secs(3600);
     let agent = agent(ScriptedModel::new([Turn::text("never").delay(forever)])).build().unwrap();
     let mut run = agent.run("hi");
@@ -51,7 +51,7 @@ async fn cancelling_during_a_model_call_keeps_the_history_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_run_whose_token_is_cancelled_before_it_begins_asks_no_model() {
+async fn a_run_whose_token_is_already_cancelled_calls_no_model() {
     let model = ScriptedModel::new([]);
     let agent = agent(model.clone()).journal(MemoryJournal::new()).build().unwrap();
     let ended = CancellationToken::new();
@@ -72,7 +72,7 @@ async fn a_run_whose_token_is_cancelled_before_it_begins_asks_no_model() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_run_does_not_cancel_the_token_that_it_was_given() {
+async fn the_end_of_a_run_does_not_cancel_its_token() {
     let token = CancellationToken::new();
     let agent = agent(ScriptedModel::new([Turn::text("done")])).build().unwrap();
     let run = agent.run(RunInput::new("hi").cancelled_by(&token));
@@ -82,7 +82,7 @@ async fn the_end_of_a_run_does_not_cancel_the_token_that_it_was_given() {
 }
 
 #[tokio::test]
-async fn cancelling_during_tools_keeps_finished_results_and_answers_the_others_in_call_order() {
+async fn cancelling_during_tools_keeps_finished_results_and_answers_the_rest() {
     let journal = Arc::new(MemoryJournal::new());
     let turn = Turn::calls([("hangs", json!({})), ("quick", json!({})), ("hangs", json!({}))]);
     let agent = agent(ScriptedModel::new([turn, Turn::text("again")]))
@@ -120,7 +120,7 @@ fn tells(pieces: impl IntoIterator<Item = String>) -> impl DynTool {
 }
 
 #[tokio::test]
-async fn a_call_that_is_cancelled_tells_the_model_what_it_had_put_out() {
+async fn a_cancelled_calls_output_is_passed_to_the_model() {
     let agent = agent(ScriptedModel::new([Turn::call("tells", json!({})), Turn::text("again")]))
         .tool(tells(["one\ntw".to_owned(), "o\n".to_owned()]))
         .journal(MemoryJournal::new())
@@ -137,7 +137,7 @@ async fn a_call_that_is_cancelled_tells_the_model_what_it_had_put_out() {
 }
 
 #[tokio::test]
-async fn of_a_call_that_is_cancelled_the_last_four_kilobytes_are_told() {
+async fn only_the_last_four_kilobytes_of_a_cancelled_calls_output_are_passed_on() {
     let lines: Vec<String> = (0..5000).map(|n| format!("Zeile {n} – ü\n")).collect();
     let (last, whole) = (lines[4999].clone(), lines.concat());
     let agent = agent(ScriptedModel::new([Turn::call("tells", json!({}))])).tool(tells(lines)).build().unwrap();
@@ -152,7 +152,7 @@ async fn of_a_call_that_is_cancelled_the_last_four_kilobytes_are_told() {
 }
 
 #[tokio::test]
-async fn calls_that_wait_for_another_are_not_started_any_more() {
+async fn queued_calls_are_not_started_after_a_cancel() {
     let notes = Notes::default();
     let seen = notes.clone();
     let write = json_tool("write", "Writes.", json!({"type": "object"}), move |args: Value, _| {
@@ -177,7 +177,7 @@ async fn calls_that_wait_for_another_are_not_started_any_more() {
 }
 
 #[tokio::test]
-async fn tools_are_dropped_and_told_that_the_run_is_cancelled() {
+async fn on_cancel_tools_are_dropped_and_their_token_is_cancelled() {
     let (gone, mut wait) = mpsc::unbounded_channel::<&str>();
     let watches = tool("watches", move |_, cx| {
         let gone = gone.clone();
@@ -235,7 +235,7 @@ async fn dropping_the_handle_cancels_the_run() {
 }
 
 #[tokio::test]
-async fn a_run_cancelled_before_it_began_asks_no_model_and_keeps_its_input() {
+async fn a_run_cancelled_before_it_started_calls_no_model_and_keeps_its_input() {
     let model = ScriptedModel::new([]);
     let agent = agent(model.clone()).journal(MemoryJournal::new()).build().unwrap();
     let run = agent.run(RunInput::new("hi").thread("t"));
@@ -247,7 +247,7 @@ async fn a_run_cancelled_before_it_began_asks_no_model_and_keeps_its_input() {
 }
 
 #[tokio::test]
-async fn cancelling_ends_a_hook_that_hangs() {
+async fn cancelling_ends_a_hanging_hook() {
     let (began, mut wait) = mpsc::unbounded_channel();
     let agent = agent(ScriptedModel::new([]))
         .middleware(before_agent(move |_| {
@@ -266,7 +266,7 @@ async fn cancelling_ends_a_hook_that_hangs() {
 }
 
 #[tokio::test]
-async fn a_tool_that_finishes_as_the_run_is_cancelled_is_kept() {
+async fn the_result_of_a_tool_that_finishes_during_a_cancel_is_kept() {
     let (handle, wait) = std::sync::mpsc::channel::<tokio_util::sync::CancellationToken>();
     let wait = std::sync::Mutex::new(wait);
     let last = tool("last", move |_, _| {
@@ -307,7 +307,7 @@ impl ChatModel for Halting {
 const KEPT: &str = "assistant: Once upon a time\n\n[The user interrupted this answer here.]";
 
 #[tokio::test]
-async fn what_was_said_before_a_person_interrupts_is_kept_with_a_mark_and_shown_to_the_model() {
+async fn interrupted_text_is_kept_with_a_marker_and_shown_to_the_model() {
     let journal = Arc::new(MemoryJournal::new());
     let agent = agent(Halting::default()).tool(echo()).journal(journal).build().unwrap();
     let mut run = agent.run(RunInput::new("a story").thread("t"));
@@ -323,7 +323,7 @@ async fn what_was_said_before_a_person_interrupts_is_kept_with_a_mark_and_shown_
 }
 
 #[tokio::test]
-async fn an_answer_that_was_interrupted_is_gone_on_with_where_the_run_is() {
+async fn an_interrupted_answer_continues_on_resume() {
     let agent = agent(Halting::default()).tool(echo()).journal(MemoryJournal::new()).build().unwrap();
     let mut run = agent.run(RunInput::new("a story").thread("t"));
     until(&mut run, |kind| matches!(kind, EventKind::ToolCallDelta { .. })).await;
@@ -339,7 +339,7 @@ async fn an_answer_that_was_interrupted_is_gone_on_with_where_the_run_is() {
 }
 
 #[tokio::test]
-async fn a_run_that_nobody_reads_is_cancelled_without_what_was_said() {
+async fn a_cancelled_run_discards_its_partial_answer() {
     let agent = agent(Halting::default()).tool(echo()).journal(MemoryJournal::new()).build().unwrap();
     let mut run = agent.run(RunInput::new("a story").thread("t"));
     until(&mut run, |kind| matches!(kind, EventKind::ToolCallDelta { .. })).await;
@@ -361,7 +361,7 @@ fn halting_task() -> impl DynTool {
 }
 
 #[tokio::test]
-async fn what_a_sub_agent_was_saying_when_it_is_cancelled_is_told_to_its_agent_which_goes_on() {
+async fn a_cancelled_sub_agents_partial_answer_reaches_its_parent_which_continues() {
     let model = ScriptedModel::new([Turn::call("task", json!({})), Turn::text("so be it")]);
     let agent = agent(model).tool(halting_task()).build().unwrap();
     let mut run = agent.run("go");
@@ -373,7 +373,7 @@ async fn what_a_sub_agent_was_saying_when_it_is_cancelled_is_told_to_its_agent_w
 }
 
 #[tokio::test]
-async fn what_a_sub_agent_was_saying_when_a_person_interrupts_is_told_to_its_agent() {
+async fn an_interrupted_sub_agents_partial_answer_reaches_its_parent() {
     let agent = agent(ScriptedModel::new([Turn::call("task", json!({}))])).tool(halting_task()).build().unwrap();
     let mut run = agent.run("go");
     until(&mut run, |kind| matches!(kind, EventKind::ToolCallDelta { name: Some(name), .. } if name == "echo")).await;

@@ -38,7 +38,7 @@ fn answer_with_a_call() -> Update {
 }
 
 #[tokio::test]
-async fn a_change_as_the_model_has_its_calls_made_after_the_hooks() {
+async fn calls_in_an_update_made_as_the_model_run_after_the_hooks() {
     let (agent, notes, position) = changed(Node::Model, answer_with_a_call()).await;
     let history = agent.history("t", None, 9).await.unwrap();
     assert_eq!((history[0].position, history[0].origin), (position.unwrap(), CheckpointSource::Update));
@@ -55,7 +55,7 @@ async fn a_change_as_the_model_has_its_calls_made_after_the_hooks() {
 }
 
 #[tokio::test]
-async fn a_change_as_the_model_may_take_the_place_of_an_answer_whose_calls_wait() {
+async fn an_update_as_the_model_may_replace_an_answer_with_pending_calls() {
     let (agent, _, position) = changed(Node::Model, answer_with_a_call()).await;
     position.unwrap();
     let state = agent.state("t").await.unwrap();
@@ -70,7 +70,7 @@ async fn a_change_as_the_model_may_take_the_place_of_an_answer_whose_calls_wait(
 }
 
 #[tokio::test]
-async fn a_change_as_the_tools_is_followed_by_the_model() {
+async fn an_update_as_the_tools_is_followed_by_the_model() {
     let (agent, _, position) = changed(Node::Model, answer_with_a_call()).await;
     position.unwrap();
     let refused = agent.update_state_as("t", Node::Model, answer_with_a_call()).await.unwrap_err();
@@ -87,7 +87,7 @@ async fn a_change_as_the_tools_is_followed_by_the_model() {
 }
 
 #[tokio::test]
-async fn a_change_as_the_input_begins_a_run_and_one_as_the_end_leaves_nothing_to_go_on_with() {
+async fn an_update_as_the_input_starts_a_run_and_one_as_the_end_leaves_nothing_to_do() {
     let (agent, _, _) = changed(Node::Input, Update::message(Message::user("and now?"))).await;
     let outcome = agent.resume("t").outcome().await.unwrap();
     assert_eq!(lines(outcome.messages())[2..], ["user: and now?", "assistant: after"]);

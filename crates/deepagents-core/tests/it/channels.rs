@@ -96,7 +96,7 @@ fn values_are_typed_and_updates_of_one_channel_fold_in_order() {
 }
 
 #[test]
-fn the_json_view_holds_private_channels_only_if_asked_and_reads_back() {
+fn the_json_view_shows_private_channels_only_on_request_and_round_trips() {
     let state = full();
     let shown = state.to_json(false).unwrap();
     assert_eq!(shown.keys().collect::<Vec<_>>(), ["city", "counter", "messages"]);
@@ -107,7 +107,7 @@ fn the_json_view_holds_private_channels_only_if_asked_and_reads_back() {
 }
 
 #[test]
-fn a_view_with_unknown_names_reads_without_them_and_a_wrong_value_names_its_channel() {
+fn unknown_channels_are_ignored_and_an_invalid_value_names_its_channel() {
     let values = |value: Value| json!({"counter": value, "gone": 1}).as_object().unwrap().clone();
     assert_eq!(State::from_json(schema(), values(json!(4))).unwrap().get::<Counter>(), Some(&4));
     let error = State::from_json(schema(), values(json!("four"))).unwrap_err();
@@ -115,7 +115,7 @@ fn a_view_with_unknown_names_reads_without_them_and_a_wrong_value_names_its_chan
 }
 
 #[test]
-fn an_update_applies_as_a_whole_or_not_at_all() {
+fn an_update_applies_completely_or_not_at_all() {
     let mut state = full();
     let before = state.to_json(true).unwrap();
     let refused = Update::new::<City>(None).with::<Counter>(-100);
@@ -128,7 +128,7 @@ fn an_update_applies_as_a_whole_or_not_at_all() {
 }
 
 #[test]
-fn updates_come_from_json_by_channel_name() {
+fn updates_can_be_read_from_json_by_channel_name() {
     let updates = |json: Value| -> Map<String, Value> { json.as_object().unwrap().clone() };
     let update = Update::from_json(&schema(), updates(json!({"counter": 2, "city": "Oslo"}))).unwrap();
     let mut state = State::new(schema());
@@ -140,7 +140,7 @@ fn updates_come_from_json_by_channel_name() {
 }
 
 #[test]
-fn a_fork_takes_what_channels_share_and_never_private_ones_or_messages() {
+fn a_fork_gets_shared_channels_but_no_private_ones_or_messages() {
     let child = full().fork(schema()).unwrap();
     assert_eq!(child.get::<Counter>(), Some(&5));
     assert_eq!(child.get::<Secret>(), Some(&String::new()));
@@ -149,7 +149,7 @@ fn a_fork_takes_what_channels_share_and_never_private_ones_or_messages() {
 }
 
 #[test]
-fn a_join_brings_the_childs_changes_home_and_names_conflicts() {
+fn a_join_brings_the_childs_changes_back_and_names_conflicts() {
     let mut parent = full();
     let given = parent.fork(schema()).unwrap();
     let mut child = given.clone();
@@ -164,7 +164,7 @@ fn a_join_brings_the_childs_changes_home_and_names_conflicts() {
 }
 
 #[test]
-fn two_types_with_one_name_are_an_error_when_the_agent_is_built_that_names_both() {
+fn two_types_with_one_channel_name_are_a_build_error_that_names_both() {
     let built = agent(ScriptedModel::new([]))
         .middleware(Declares("one", vec![ChannelSpec::new::<City>()]))
         .middleware(Declares("two", vec![ChannelSpec::new::<City>()]))
@@ -176,13 +176,13 @@ fn two_types_with_one_name_are_an_error_when_the_agent_is_built_that_names_both(
 }
 
 #[test]
-fn types_that_clash_between_parent_and_child_are_an_error_of_the_fork() {
+fn conflicting_types_of_parent_and_child_are_a_fork_error() {
     let other = Arc::new(Schema::new([ChannelSpec::new::<elsewhere::City>()]).unwrap());
     assert_eq!(full().fork(other).unwrap_err(), ChannelError::TypeClash("city".to_owned()));
 }
 
 #[tokio::test]
-async fn a_hook_that_writes_an_undeclared_channel_fails_the_run_and_says_which() {
+async fn a_hook_that_writes_an_undeclared_channel_fails_the_run_and_is_named() {
     let agent = agent(ScriptedModel::new([Turn::text("never")]))
         .middleware(before_agent(|_| async { Ok(HookOutput::set::<Counter>(1)) }))
         .build()
@@ -216,7 +216,7 @@ async fn two_writers(update: impl Fn(i64) -> Update + Send + Sync + 'static) -> 
 }
 
 #[tokio::test]
-async fn of_two_calls_that_write_an_exclusive_channel_the_second_gets_an_error_and_changes_nothing() {
+async fn the_second_write_to_an_exclusive_channel_in_a_turn_is_an_error() {
     let (lines, state) = two_writers(|n| Update::new::<City>(Some(n.to_string())).with::<Counter>(n)).await;
     assert_eq!(lines[2], "result: wrote 1");
     assert!(lines[3].starts_with("error: ") && lines[3].contains("`city`"), "{}", lines[3]);
@@ -232,7 +232,7 @@ async fn two_calls_that_write_a_folding_channel_both_count() {
 }
 
 #[tokio::test]
-async fn a_call_whose_update_a_channel_refuses_gets_an_error_and_the_run_goes_on() {
+async fn a_call_whose_update_a_channel_rejects_gets_an_error_and_the_run_continues() {
     let (lines, state) = two_writers(|n| Update::new::<Counter>(if n == 1 { -1 } else { 5 })).await;
     assert!(lines[2].starts_with("error: ") && lines[2].contains("it would be negative"), "{}", lines[2]);
     assert_eq!(lines[3..], ["result: wrote 2", "assistant: done"]);
@@ -256,7 +256,7 @@ impl Channel for Marks {
 }
 
 #[test]
-fn an_inherited_channel_goes_to_sub_agents_and_comes_back_and_callers_do_not_see_it() {
+fn an_inherited_channel_is_shared_with_sub_agents_and_hidden_from_callers() {
     let schema = Arc::new(Schema::new([ChannelSpec::new::<Marks>()]).unwrap());
     let mut parent = State::new(schema.clone());
     parent.apply(&Update::new::<Marks>(3)).unwrap();
@@ -284,7 +284,7 @@ impl Channel for Fragile {
 }
 
 #[tokio::test]
-async fn a_panic_in_a_reducer_refuses_the_result_of_its_call_and_spoils_nothing_else() {
+async fn a_panic_in_a_reducer_rejects_only_its_calls_result() {
     struct Declares;
     impl deepagents_core::middleware::Middleware for Declares {
         fn name(&self) -> &str {
@@ -305,7 +305,7 @@ async fn a_panic_in_a_reducer_refuses_the_result_of_its_call_and_spoils_nothing_
 }
 
 #[test]
-fn a_private_channel_is_read_by_its_type_and_not_shown() {
+fn a_private_channel_is_readable_by_type_and_not_shown() {
     let mut state =
         State::new(Arc::new(Schema::new([ChannelSpec::new::<Secret>(), ChannelSpec::new::<City>()]).unwrap()));
     state.apply(&Update::new::<Secret>("hush".to_owned()).and(Update::new::<City>(Some("Turin".to_owned())))).unwrap();

@@ -142,7 +142,7 @@ fn below(events: &[Event]) -> Vec<Event> {
 }
 
 #[tokio::test]
-async fn the_events_of_a_foreign_agent_are_those_of_a_local_one_under_its_path() {
+async fn a_foreign_agents_events_look_like_a_local_ones_under_its_path() {
     let (events, outcome) = watch(parent(&Service::ready(), None, json!({})).run("go")).await;
     let outcome = outcome.unwrap();
     assert_eq!(lines(outcome.messages())[2], "result: session_1 answers");
@@ -165,7 +165,7 @@ async fn the_events_of_a_foreign_agent_are_those_of_a_local_one_under_its_path()
 }
 
 #[tokio::test]
-async fn a_foreign_agent_that_was_killed_goes_on_by_what_it_recorded() {
+async fn a_killed_foreign_agent_continues_from_what_it_recorded() {
     let (service, journal) = (Service::default(), Arc::new(MemoryJournal::new()));
     let budget = Budget::default().tokens(10_000);
     let run = parent(&service, Some(journal.clone()), json!({}));
@@ -190,7 +190,7 @@ async fn a_foreign_agent_that_was_killed_goes_on_by_what_it_recorded() {
 }
 
 #[tokio::test]
-async fn what_a_foreign_agent_asks_is_under_its_path_and_its_call_goes_on_with_the_answer() {
+async fn a_foreign_agents_question_has_its_path_and_its_call_resumes_with_the_answer() {
     let (service, journal) = (Service::ready(), Arc::new(MemoryJournal::new()));
     let asking = parent(&service, Some(journal.clone()), json!({"ask": true}));
     let outcome = asking.invoke(RunInput::new("go").thread("t")).await.unwrap();
@@ -207,7 +207,7 @@ async fn what_a_foreign_agent_asks_is_under_its_path_and_its_call_goes_on_with_t
 }
 
 #[tokio::test]
-async fn a_question_of_a_foreign_agent_below_a_sub_agent_reaches_the_main_agent() {
+async fn a_foreign_agents_question_below_a_sub_agent_reaches_the_main_agent() {
     let (service, journal) = (Service::ready(), Arc::new(MemoryJournal::new()));
     let middle = parent(&service, None, json!({"ask": true}));
     let task = move |_: Value, cx: ToolContext| {
@@ -232,7 +232,7 @@ async fn a_question_of_a_foreign_agent_below_a_sub_agent_reaches_the_main_agent(
 }
 
 #[tokio::test]
-async fn a_foreign_agent_is_charged_to_the_budget_of_the_tree() {
+async fn a_foreign_agent_is_charged_to_the_whole_trees_budget() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = seen.clone();
     let spender = tool("spend", move |_, cx| {
@@ -260,7 +260,7 @@ async fn a_foreign_agent_is_charged_to_the_budget_of_the_tree() {
 }
 
 #[tokio::test]
-async fn what_agents_in_the_background_have_spent_is_not_left_for_a_foreign_agent() {
+async fn background_spending_reduces_the_budget_left_for_a_foreign_agent() {
     let used = |input| Usage { input, output: 0, ..Usage::default() };
     let below = Agent::builder(ScriptedModel::new([Turn::text("sent").usage(used(30))])).name("below").build().unwrap();
     let seen = Arc::new(Mutex::new(None));
@@ -285,7 +285,7 @@ async fn what_agents_in_the_background_have_spent_is_not_left_for_a_foreign_agen
 }
 
 #[tokio::test]
-async fn a_foreign_agent_is_cancelled_with_its_run_and_by_its_path() {
+async fn a_foreign_agent_can_be_cancelled_with_its_run_or_by_its_path() {
     for by_path in [false, true] {
         let service = Service::default();
         let mut run = parent(&service, None, json!({})).run("go");
@@ -303,7 +303,7 @@ async fn a_foreign_agent_is_cancelled_with_its_run_and_by_its_path() {
 }
 
 #[tokio::test]
-async fn a_foreign_agent_whose_call_ends_without_a_word_of_it_has_failed() {
+async fn a_foreign_agent_whose_call_ends_without_its_result_has_failed() {
     let journal = Arc::new(MemoryJournal::new());
     let lost = tool("lost", |_, cx| async move {
         let scope = cx.child_scope("l", "lost").await?;

@@ -42,7 +42,7 @@ fn of_children(events: &[Event]) -> Vec<&Event> {
 }
 
 #[tokio::test]
-async fn a_childs_events_carry_its_path_in_the_runs_one_sequence_and_its_tokens_count() {
+async fn a_childs_events_have_its_path_and_the_runs_sequence_and_its_tokens_count() {
     let child = child([Turn::call("echo", json!({})).usage(tokens(10)), Turn::text("found").usage(tokens(20))]);
     let (events, outcome) = watch(parent(child, 1).run("go")).await;
     let outcome = outcome.unwrap();
@@ -70,7 +70,7 @@ async fn a_childs_events_carry_its_path_in_the_runs_one_sequence_and_its_tokens_
 }
 
 #[tokio::test]
-async fn children_of_one_turn_run_at_once_and_are_told_apart() {
+async fn children_of_one_turn_run_concurrently_and_are_told_apart() {
     let child = child((0..8).map(|_| Turn::text("found")));
     let (events, outcome) = watch(parent(child, 8).run("go")).await;
     assert_eq!(outcome.unwrap().text(), "all done");
@@ -79,7 +79,7 @@ async fn children_of_one_turn_run_at_once_and_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_child_that_fails_is_told_and_answers_its_parent() {
+async fn a_failed_child_is_reported_and_answers_its_parent() {
     let child = child([]);
     let (events, outcome) = watch(parent(child, 1).run("go")).await;
     let outcome = outcome.unwrap();
@@ -91,7 +91,7 @@ async fn a_child_that_fails_is_told_and_answers_its_parent() {
 }
 
 #[tokio::test]
-async fn a_child_is_cancelled_with_its_run_and_never_cancels_it() {
+async fn a_child_is_cancelled_with_its_run_and_does_not_cancel_it() {
     let forever = std::time::Duration::from_secs(3600);
     let hanging = child([Turn::text("never").delay(forever)]);
     let mut run = parent(hanging, 1).run("go");

@@ -71,7 +71,7 @@ async fn go_on(agent: &Agent) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_call_that_had_begun_is_answered_as_unknown_and_one_that_had_not_as_never_made() {
+async fn a_started_call_is_answered_as_unknown_and_an_unstarted_one_as_never_made() {
     let (agent, ran) = left([started(0, "work"), started(1, "work")]).await;
     let lines = go_on(&agent).await;
     assert!(lines[2].starts_with("error: ") && lines[2].contains("unknown"), "{}", lines[2]);
@@ -101,7 +101,7 @@ async fn finished_results_of_an_uncommitted_turn_are_kept_in_call_order() {
 }
 
 #[tokio::test]
-async fn results_and_answers_of_open_calls_are_in_call_order_too() {
+async fn results_and_answers_for_open_calls_are_in_call_order_too() {
     let (agent, _) = left([started(0, "work"), started(1, "work"), finished(1, "work", Update::none())]).await;
     let lines = go_on(&agent).await;
     assert!(lines[2].contains("unknown") && lines[4].contains("never made"), "{lines:?}");
@@ -109,7 +109,7 @@ async fn results_and_answers_of_open_calls_are_in_call_order_too() {
 }
 
 #[tokio::test]
-async fn what_a_finished_tool_said_beside_its_result_comes_after_the_answers_of_the_others() {
+async fn extra_messages_of_a_finished_tool_follow_the_answers_of_the_other_calls() {
     let mut beside = Message::harness("beside");
     beside.set_id("m2".to_owned());
     let beside = Update::message(beside);
@@ -122,7 +122,7 @@ async fn what_a_finished_tool_said_beside_its_result_comes_after_the_answers_of_
 }
 
 #[tokio::test]
-async fn a_turn_that_was_committed_is_not_in_doubt() {
+async fn a_committed_turn_is_not_in_doubt() {
     let none = Update::none;
     let all = vec![id(0), id(1), id(2)];
     let (agent, _) = left([
@@ -137,7 +137,7 @@ async fn a_turn_that_was_committed_is_not_in_doubt() {
 }
 
 #[tokio::test]
-async fn a_log_cut_anywhere_goes_on_with_a_valid_history() {
+async fn a_log_cut_anywhere_continues_with_a_valid_history() {
     let journal = Arc::new(MemoryJournal::new());
     let turns = || {
         let calls = Turn::calls([("echo", json!({"n": 1})), ("echo", json!({"n": 2})), ("nope", json!({}))]);
@@ -164,7 +164,7 @@ async fn a_log_cut_anywhere_goes_on_with_a_valid_history() {
 }
 
 #[tokio::test]
-async fn a_fold_names_the_calls_in_doubt_and_where_the_log_ends() {
+async fn a_fold_reports_the_calls_in_doubt_and_the_end_of_the_log() {
     let (agent, _) = left([started(0, "work"), started(1, "work"), finished(1, "work", Update::none())]).await;
     let records = vec![started(0, "work"), started(1, "work"), finished(1, "work", Update::none())];
     let folded = fold("t", agent.schema().clone(), records).unwrap();

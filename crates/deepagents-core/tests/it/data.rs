@@ -30,7 +30,7 @@ fn input() -> RunInput {
 }
 
 #[tokio::test]
-async fn an_outcome_is_json_that_is_read_without_and_with_the_channels() {
+async fn an_outcome_in_json_can_be_read_with_or_without_its_channels() {
     let agent = agent(ScriptedModel::new([Turn::text("Gone.")]))
         .middleware(Channels)
         .journal(MemoryJournal::new())
@@ -46,7 +46,7 @@ async fn an_outcome_is_json_that_is_read_without_and_with_the_channels() {
 }
 
 #[tokio::test]
-async fn a_failure_is_json_with_its_class_its_words_and_what_was_finished() {
+async fn a_failure_in_json_has_its_class_message_and_finished_state() {
     let agent = agent(ScriptedModel::new([])).middleware(Channels).build().unwrap();
     let error = agent.invoke("Go.").await.unwrap_err();
     let json = serde_json::to_string(&error).unwrap();
@@ -56,7 +56,7 @@ async fn a_failure_is_json_with_its_class_its_words_and_what_was_finished() {
 }
 
 #[tokio::test]
-async fn an_input_goes_through_json_to_another_process() {
+async fn an_input_can_be_passed_to_another_process_as_json() {
     let agent = agent(ScriptedModel::new([Turn::text("Gone.")]))
         .middleware(Channels)
         .journal(MemoryJournal::new())
@@ -72,7 +72,7 @@ async fn an_input_goes_through_json_to_another_process() {
 }
 
 #[tokio::test]
-async fn threads_and_their_checkpoints_are_json() {
+async fn threads_and_checkpoints_can_be_serialised_as_json() {
     let journal = Arc::new(MemoryJournal::new());
     let model = ScriptedModel::new([Turn::text("Gone.")]);
     let agent = agent(model).middleware(Channels).journal(journal.clone()).build().unwrap();

@@ -28,7 +28,7 @@ async fn a_model_call_ends_at_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tools_end_at_the_deadline_and_are_answered_and_told() {
+async fn tools_end_at_the_deadline_and_are_answered_and_cancelled() {
     let slow = tool("slow", |args, cx| async move {
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(args["seconds"].as_u64().unwrap())) => Ok("in time"),
@@ -56,21 +56,21 @@ async fn a_hook_and_a_wrap_end_at_the_deadline_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_quick_enough_does_not_notice() {
+async fn a_run_that_finishes_in_time_is_unaffected_by_its_deadline() {
     let turn = Turn::text("done").delay(Duration::from_secs(59));
     let outcome = agent(ScriptedModel::new([turn])).build().unwrap().invoke(input()).await.unwrap();
     assert_eq!(outcome.stop, FinishReason::Done);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_beyond_the_clock_is_none() {
+async fn a_timeout_beyond_the_clocks_range_means_no_timeout() {
     let agent = agent(ScriptedModel::new([Turn::text("done")])).build().unwrap();
     let outcome = agent.invoke(RunInput::new("go").timeout(Duration::MAX)).await.unwrap();
     assert_eq!(outcome.stop, FinishReason::Done);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_blocks_its_thread_cannot_hold_a_halted_run_for_ever() {
+async fn a_tool_that_blocks_its_thread_cannot_hold_up_a_halted_run_forever() {
     let (release, wait) = std::sync::mpsc::channel::<()>();
     let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
     let blocks = tool("blocks", move |_, _| {

@@ -147,7 +147,7 @@ fn done(outcome: &Outcome) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn a_log_cut_anywhere_goes_on_inside_every_sub_agent_and_repeats_and_loses_nothing() {
+async fn a_log_cut_anywhere_resumes_every_sub_agent_without_repeating_or_losing_work() {
     for depth in [1, 2] {
         let journal = Arc::new(Appends::default());
         let notes = Notes::default();
@@ -180,7 +180,7 @@ async fn a_log_cut_anywhere_goes_on_inside_every_sub_agent_and_repeats_and_loses
 }
 
 #[tokio::test]
-async fn a_thread_that_goes_on_with_something_else_keeps_what_its_sub_agents_had_finished() {
+async fn a_thread_that_continues_differently_keeps_its_sub_agents_finished_work() {
     let journal = Arc::new(Appends::default());
     let notes = Notes::default();
     tree(2, &notes, Some(&journal)).invoke(RunInput::new("go").thread("t")).await.unwrap();
@@ -198,7 +198,7 @@ async fn a_thread_that_goes_on_with_something_else_keeps_what_its_sub_agents_had
 }
 
 #[tokio::test]
-async fn history_may_be_removed_while_sub_agents_are_in_the_middle_of_their_work() {
+async fn history_may_be_pruned_while_sub_agents_are_working() {
     let journal = Arc::new(Appends::default());
     let notes = Notes::default();
     tree(2, &notes, Some(&journal)).invoke(RunInput::new("go").thread("t")).await.unwrap();
@@ -220,7 +220,7 @@ async fn history_may_be_removed_while_sub_agents_are_in_the_middle_of_their_work
 }
 
 #[tokio::test]
-async fn the_conversation_of_every_sub_agent_can_be_read_at_any_depth() {
+async fn every_sub_agents_conversation_can_be_read_at_any_depth() {
     let journal = Arc::new(Appends::default());
     let agent = tree(2, &Notes::default(), Some(&journal));
     agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
@@ -242,7 +242,7 @@ async fn the_conversation_of_every_sub_agent_can_be_read_at_any_depth() {
 }
 
 #[tokio::test]
-async fn what_sub_agents_have_spent_counts_once_however_often_the_process_ends() {
+async fn sub_agent_spending_counts_once_however_often_the_process_dies() {
     let journal = Arc::new(Appends::default());
     let limited = || RunInput::new("go").thread("t").budget(Budget::default().tokens(1_000_000));
     let whole = tree(2, &Notes::default(), Some(&journal)).invoke(limited()).await.unwrap();
@@ -291,7 +291,7 @@ async fn answered(agent: &Agent, thread: &str) -> Outcome {
 }
 
 #[tokio::test]
-async fn a_sub_agent_that_waits_or_was_answered_goes_on_after_a_cut_anywhere() {
+async fn a_waiting_or_answered_sub_agent_continues_after_a_cut_anywhere() {
     let journal = Arc::new(Appends::default());
     let notes = Notes::default();
     let agent = asking(&notes, &journal);
@@ -322,7 +322,7 @@ async fn a_sub_agent_that_waits_or_was_answered_goes_on_after_a_cut_anywhere() {
 }
 
 #[tokio::test]
-async fn what_sub_agents_that_wait_have_spent_counts_once_whatever_is_cut() {
+async fn spending_of_waiting_sub_agents_counts_once_wherever_the_log_is_cut() {
     let journal = Arc::new(Appends::default());
     let agent = asking(&Notes::default(), &journal);
     let limited = RunInput::new("go").thread("t").budget(Budget::default().tokens(1_000_000));
@@ -341,7 +341,7 @@ async fn what_sub_agents_that_wait_have_spent_counts_once_whatever_is_cut() {
 }
 
 #[tokio::test]
-async fn what_stored_answers_cost_is_never_lost_however_often_the_process_ends_while_sub_agents_wait() {
+async fn the_cost_of_stored_answers_is_never_lost_while_sub_agents_wait() {
     for seed in 0..60 {
         let mut random = fastrand::Rng::with_seed(seed);
         let journal = Arc::new(Appends::default());
@@ -407,7 +407,7 @@ fn asking_in_between(notes: &Notes, journal: &Arc<Appends>) -> Agent {
 }
 
 #[tokio::test]
-async fn what_a_sub_agent_had_left_when_it_waited_survives_a_process_that_ends_after_the_answer() {
+async fn a_waiting_sub_agents_remaining_work_survives_a_crash_after_the_answer() {
     let journal = Arc::new(Appends::default());
     let notes = Notes::default();
     let agent = asking_in_between(&notes, &journal);
@@ -434,7 +434,7 @@ async fn what_a_sub_agent_had_left_when_it_waited_survives_a_process_that_ends_a
 }
 
 #[tokio::test]
-async fn a_sub_agent_whose_call_may_not_be_made_again_hands_back_what_it_had_changed() {
+async fn a_sub_agent_whose_call_may_not_be_repeated_hands_back_its_changes() {
     let journal = Arc::new(Appends::default());
     tree(2, &Notes::default(), Some(&journal)).invoke(RunInput::new("go").thread("t")).await.unwrap();
     let log = records(&*journal, "t").await;
@@ -451,7 +451,7 @@ async fn a_sub_agent_whose_call_may_not_be_made_again_hands_back_what_it_had_cha
 }
 
 #[tokio::test]
-async fn a_run_that_is_ended_before_it_has_gone_on_keeps_what_an_earlier_process_had_finished() {
+async fn a_run_stopped_before_resuming_keeps_earlier_finished_work() {
     let journal = Arc::new(Appends::default());
     tree(2, &Notes::default(), Some(&journal)).invoke(RunInput::new("go").thread("t")).await.unwrap();
     let log = records(&*journal, "t").await;
@@ -526,7 +526,7 @@ fn hesitating(before: Before, journal: &Arc<impl Journal>) -> Agent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_ends_before_it_goes_on_with_its_sub_agent_keeps_what_that_had_done() {
+async fn a_call_that_ends_before_resuming_its_sub_agent_keeps_the_sub_agents_work() {
     let journal = Arc::new(Appends::default());
     hesitating(Before::GoesOn, &journal).invoke(RunInput::new("go").thread("t")).await.unwrap();
     let log = records(&*journal, "t").await;
@@ -592,7 +592,7 @@ fn delegating(depth: usize, journal: &Arc<Stalls>) -> Agent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sub_agents_that_are_aborted_while_the_storage_hangs_keep_what_the_log_has_of_them() {
+async fn sub_agents_aborted_while_the_storage_hangs_keep_what_was_logged() {
     let mut aborted = 0;
     for depth in 1..=3 {
         for appends_before in 0.. {
@@ -625,7 +625,7 @@ async fn sub_agents_that_are_aborted_while_the_storage_hangs_keep_what_the_log_h
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sub_agent_that_is_cancelled_alone_while_the_storage_hangs_keeps_what_the_log_has_of_it_and_of_those_below() {
+async fn a_sub_agent_cancelled_while_the_storage_hangs_keeps_its_trees_logged_work() {
     let mut cancelled = 0;
     for depth in 1..=3 {
         for appends_before in 0.. {
@@ -671,7 +671,7 @@ fn asking_two_below(beside: &'static str) -> Agent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_agent_two_levels_below_had_done_before_it_waited_is_kept_when_the_run_ends_without_it() {
+async fn work_done_two_levels_down_before_waiting_is_kept_when_the_run_ends() {
     let agent = asking_two_below("hangs");
     let limited = RunInput::new("go").thread("t").timeout(Duration::from_secs(1));
     let halted = agent.invoke(limited).await.unwrap();

@@ -66,7 +66,7 @@ async fn eventful() -> Vec<Event> {
 }
 
 #[tokio::test]
-async fn a_run_is_told_from_beginning_to_end_in_order_and_without_gaps() {
+async fn a_run_reports_all_its_events_in_order_and_without_gaps() {
     let events = eventful().await;
     assert_eq!(events.iter().map(|e| e.seq).collect::<Vec<_>>(), (0..events.len() as u64).collect::<Vec<_>>());
     assert!(events.iter().all(|e| e.v == 1 && &*e.run == "run_1" && e.path.is_empty()));
@@ -115,7 +115,7 @@ async fn deltas_add_up_to_what_is_stored() {
 }
 
 #[tokio::test]
-async fn changes_of_the_state_are_told_but_not_those_of_private_channels_or_messages() {
+async fn state_changes_are_reported_except_for_private_channels_and_messages() {
     let changes: Vec<(String, Value)> = eventful()
         .await
         .into_iter()
@@ -201,7 +201,7 @@ fn of_each_kind() -> Vec<EventKind> {
 }
 
 #[test]
-fn each_kind_of_event_is_one_flat_object_that_reads_back() {
+fn each_kind_of_event_is_a_flat_object_and_survives_json() {
     let events: Vec<Event> = (0..)
         .zip(of_each_kind())
         .map(|(seq, kind)| Event {
@@ -225,7 +225,7 @@ fn each_kind_of_event_is_one_flat_object_that_reads_back() {
 }
 
 #[tokio::test]
-async fn a_reader_that_keeps_up_sees_every_piece_of_a_model_that_always_has_more_to_say() {
+async fn a_reader_that_keeps_up_sees_every_delta_of_a_fast_model() {
     let many = || (0..2_000).map(|n| Ok(ModelEvent::Text { block: 0, delta: format!("{n} ") }));
     let full: String = (0..2_000).map(|n| format!("{n} ")).collect();
     let output =
@@ -248,7 +248,7 @@ async fn a_reader_that_keeps_up_sees_every_piece_of_a_model_that_always_has_more
 }
 
 #[test]
-fn events_of_earlier_and_later_versions_are_read() {
+fn events_of_earlier_and_later_versions_can_be_read() {
     let earlier = r#"{"v":1,"seq":0,"run":"r","path":[],"type":"custom","name":"map","data":{"zoom":3}}"#;
     let event: Event = serde_json::from_str(earlier).unwrap();
     assert_eq!((event.at, event.attempt, event.position), (Timestamp::UNIX_EPOCH, 0, None));
@@ -261,7 +261,7 @@ fn events_of_earlier_and_later_versions_are_read() {
 }
 
 #[tokio::test]
-async fn tools_that_tell_a_lot_and_a_reader_who_wants_only_the_outcome_get_along() {
+async fn chatty_tools_do_not_stall_a_reader_that_only_awaits_the_outcome() {
     let chatty = tool("chatty", |_, cx| async move {
         for n in 0..1_000 {
             cx.progress(n.to_string());
@@ -281,7 +281,7 @@ async fn tools_that_tell_a_lot_and_a_reader_who_wants_only_the_outcome_get_along
 }
 
 #[tokio::test]
-async fn the_last_event_is_the_end_of_the_run_even_if_a_task_still_holds_its_context() {
+async fn the_last_event_is_the_runs_end_even_if_a_task_still_holds_its_context() {
     let (keep, mut kept) = tokio::sync::mpsc::unbounded_channel();
     let agent = agent(ScriptedModel::new([Turn::text("done"), Turn::text("done")]))
         .middleware(before_agent(move |cx| {
@@ -300,7 +300,7 @@ async fn the_last_event_is_the_end_of_the_run_even_if_a_task_still_holds_its_con
 }
 
 #[tokio::test]
-async fn a_failed_run_ends_with_an_event_that_names_the_class_of_the_error() {
+async fn a_failed_run_ends_with_an_event_that_names_the_error_class() {
     let turn = Turn::error(ModelError::transport("reset"));
     let agent = agent(ScriptedModel::new([turn])).build().unwrap();
     let (events, _) = watch(agent.run(RunInput::new("hi"))).await;
@@ -309,7 +309,7 @@ async fn a_failed_run_ends_with_an_event_that_names_the_class_of_the_error() {
 }
 
 #[tokio::test]
-async fn thinking_is_told_apart_from_words() {
+async fn thinking_is_distinguished_from_text() {
     let thought = Block::Reasoning(Reasoning { text: "deep".into(), native: None });
     let turn = Turn::blocks([thought, Block::text("shallow")]);
     let (events, _) = watch(agent(ScriptedModel::new([turn])).build().unwrap().run("hi")).await;

@@ -73,7 +73,7 @@ impl Journal for Troubled {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_journal_that_hangs_keeps_a_run_neither_from_being_cancelled_nor_from_its_deadline() {
+async fn a_hanging_journal_blocks_neither_cancelling_nor_the_deadline() {
     for (deadline, expected) in [(None, FinishReason::Cancelled), (Some(60), FinishReason::Deadline)] {
         for from in 0..4 {
             let journal = Troubled::new(from, Trouble::Hangs);
@@ -100,7 +100,7 @@ async fn a_journal_that_hangs_keeps_a_run_neither_from_being_cancelled_nor_from_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_journal_that_is_away_for_a_moment_loses_no_result_and_writes_none_twice() {
+async fn a_briefly_unavailable_journal_loses_no_result_and_writes_none_twice() {
     for from in 0..8 {
         for wrote in [false, true] {
             let journal = Troubled::new(from, Trouble::Away { times: 3, wrote });
@@ -125,7 +125,7 @@ async fn a_journal_that_is_away_for_a_moment_loses_no_result_and_writes_none_twi
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_journal_that_stays_away_fails_the_run_when_the_lease_may_be_over() {
+async fn a_journal_that_stays_unavailable_fails_the_run_when_the_lease_may_expire() {
     let journal = Troubled::new(2, Trouble::Away { times: usize::MAX, wrote: false });
     let model = ScriptedModel::new([Turn::text("done")]);
     let agent = agent(model).journal(journal).build().unwrap();
@@ -155,7 +155,7 @@ impl Journal for Panicking {
 }
 
 #[tokio::test]
-async fn a_journal_that_panics_is_an_error_of_the_run_for_those_who_watch_it_and_those_who_do_not() {
+async fn a_panicking_journal_is_an_error_for_watched_and_invoked_runs() {
     let agent = agent(ScriptedModel::new([])).journal(Panicking { inner: MemoryJournal::new() }).build().unwrap();
     let watched = agent.run(RunInput::new("go").thread("a")).outcome().await.unwrap_err();
     let invoked = agent.invoke(RunInput::new("go").thread("b")).await.unwrap_err();
@@ -195,7 +195,7 @@ impl Journal for PanicsAt {
 }
 
 #[tokio::test]
-async fn a_journal_that_panics_while_several_agents_write_leaves_none_of_them_waiting() {
+async fn a_journal_panic_while_several_agents_write_leaves_none_waiting() {
     let child = agent(ScriptedModel::rules().always(Turn::text("found")).build()).name("child").build().unwrap();
     for at in 0.. {
         let (inner, appends) = (MemoryJournal::new(), AtomicUsize::new(0));
@@ -280,7 +280,7 @@ impl Journal for Hanging {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_snapshot_that_hangs_does_not_keep_a_run_from_being_cancelled() {
+async fn a_hanging_snapshot_does_not_block_cancelling() {
     let journal = Arc::new(Hanging { snapshots: true, ..Hanging::default() });
     let agent = agent(ScriptedModel::new([Turn::text("done")])).journal(journal.clone()).build().unwrap();
     let run = agent.run(RunInput::new("go").thread("t"));
@@ -292,7 +292,7 @@ async fn a_snapshot_that_hangs_does_not_keep_a_run_from_being_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thread_that_hangs_as_it_begins_does_not_keep_an_agent_in_the_background_from_being_cancelled() {
+async fn a_hanging_thread_start_does_not_block_cancelling_a_background_agent() {
     let journal = Arc::new(Hanging::default());
     let below = agent(ScriptedModel::new([])).name("below").build().unwrap();
     let started: Arc<Mutex<Option<RunHandle>>> = Arc::default();

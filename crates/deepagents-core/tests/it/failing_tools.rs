@@ -26,7 +26,7 @@ fn call() -> Turn {
 }
 
 #[tokio::test]
-async fn an_unknown_tool_is_answered_with_the_tools_there_are() {
+async fn an_unknown_tool_error_lists_the_available_tools() {
     let line = result_of(Turn::call("nope", json!({})), echo()).await;
     assert_eq!(line, "error: Error: nope is not a tool you have. Your tools are: echo.");
     let long: &'static str = Box::leak("ü".repeat(1_000_000).into_boxed_str());
@@ -35,7 +35,7 @@ async fn an_unknown_tool_is_answered_with_the_tools_there_are() {
 }
 
 #[tokio::test]
-async fn of_very_many_tools_an_unknown_one_is_answered_with_the_first_ones() {
+async fn an_unknown_tool_error_lists_only_the_first_of_very_many_tools() {
     let mut built = agent(ScriptedModel::new([Turn::call("nope", json!({})), Turn::text("done")]));
     for number in 0..5_000 {
         built = built.tool(tool(&format!("tool_{number:04}"), |_, _| async { Ok(String::new()) }));
@@ -46,7 +46,7 @@ async fn of_very_many_tools_an_unknown_one_is_answered_with_the_first_ones() {
 }
 
 #[tokio::test]
-async fn errors_that_are_boxed_and_texts_are_told_to_the_model_too() {
+async fn boxed_errors_and_plain_messages_reach_the_model_too() {
     fn boxed() -> Result<String, BoxError> {
         let source = std::io::Error::other(CannotReach(std::io::Error::other("no route")));
         Err(Box::new(source))
@@ -61,7 +61,7 @@ async fn errors_that_are_boxed_and_texts_are_told_to_the_model_too() {
 }
 
 #[tokio::test]
-async fn an_error_of_a_tool_with_its_causes_is_shown_to_the_model_and_the_run_goes_on() {
+async fn a_tool_error_and_its_causes_reach_the_model_and_the_run_continues() {
     #[derive(Debug, thiserror::Error)]
     #[error("cannot save")]
     struct CannotSave(#[source] std::io::Error);
@@ -79,7 +79,7 @@ async fn a_denied_call_is_an_error_result() {
 }
 
 #[tokio::test]
-async fn a_tool_that_panics_gives_an_error_result_with_its_words() {
+async fn a_panicking_tool_gives_an_error_result_with_the_panic_message() {
     let work = tool("work", |args: Value, _| async move {
         assert!(args["fine"] == true, "no such row: {}", 7);
         Ok("unreachable")
@@ -103,12 +103,12 @@ impl DynTool for Broken {
 }
 
 #[tokio::test]
-async fn a_tool_that_panics_when_asked_what_it_touches_still_runs() {
+async fn a_tool_that_panics_while_declaring_its_effects_still_runs() {
     assert_eq!(result_of(call(), Broken).await, "result: done after all");
 }
 
 #[tokio::test]
-async fn a_fatal_error_ends_the_run_once_the_siblings_have_finished_and_the_history_stays_valid() {
+async fn a_fatal_error_ends_the_run_after_its_siblings_and_leaves_a_valid_history() {
     let (failed, wait) = oneshot::channel::<()>();
     let (failed, wait) = (Mutex::new(Some(failed)), Arc::new(Mutex::new(Some(wait))));
     let bad = tool("bad", move |_, _| {
@@ -167,7 +167,7 @@ async fn an_agent_whose_run_failed_can_be_run_again() {
 }
 
 #[tokio::test]
-async fn a_question_mark_in_a_wrap_tells_the_model_and_the_run_goes_on() {
+async fn an_error_returned_by_a_wrap_reaches_the_model_and_the_run_continues() {
     let strict = wrap_tool_call(|_request, _next| async move {
         let number: u32 = "seven".parse().map_err(ToolError::from)?;
         Ok(ToolResponse::text(number.to_string()))
@@ -179,7 +179,7 @@ async fn a_question_mark_in_a_wrap_tells_the_model_and_the_run_goes_on() {
 }
 
 #[tokio::test]
-async fn a_wrap_sees_the_type_of_the_error_that_a_tool_ended_with() {
+async fn a_wrap_sees_the_type_of_a_tools_error() {
     let typed = wrap_tool_call(|request, next| async move {
         let response = next.run(request).await?;
         let is_number_error = response.source.as_ref().is_some_and(|error| error.is::<ParseIntError>());

@@ -32,7 +32,7 @@ fn noted(notes: &Notes, word: &'static str) -> impl Fn(Context) -> std::future::
 }
 
 #[tokio::test]
-async fn an_end_before_the_agent_asks_no_model_and_still_runs_the_hooks_after_the_agent() {
+async fn ending_before_the_agent_calls_no_model_but_runs_after_agent_hooks() {
     let (model, notes) = (ScriptedModel::new([]), Notes::default());
     let agent = agent(model.clone())
         .middleware(before_agent(once(|| HookOutput::message("not today").and_go(JumpTo::End))))
@@ -46,7 +46,7 @@ async fn an_end_before_the_agent_asks_no_model_and_still_runs_the_hooks_after_th
 }
 
 #[tokio::test]
-async fn an_end_before_the_model_ends_the_run() {
+async fn ending_before_the_model_ends_the_run() {
     let agent =
         agent(ScriptedModel::new([])).middleware(before_model(once(|| HookOutput::go(JumpTo::End)))).build().unwrap();
     let outcome = agent.invoke("hi").await.unwrap();
@@ -59,7 +59,7 @@ fn open_call() -> Vec<Message> {
 }
 
 #[tokio::test]
-async fn tools_before_the_model_runs_the_open_calls_of_the_input() {
+async fn jumping_to_tools_before_the_model_runs_the_inputs_open_calls() {
     for hook in ["before_agent", "before_model"] {
         let model = ScriptedModel::new([Turn::call("echo", json!({"y": 2})), Turn::text("done")]);
         let builder = agent(model).tool(echo());
@@ -78,7 +78,7 @@ async fn tools_before_the_model_runs_the_open_calls_of_the_input() {
 }
 
 #[tokio::test]
-async fn calls_of_the_input_and_calls_of_the_model_have_different_identities() {
+async fn calls_in_the_input_and_calls_of_the_model_have_different_identities() {
     let notes = Notes::default();
     let seen = notes.clone();
     let who = crate::support::tool("echo", move |_, cx| {
@@ -97,7 +97,7 @@ async fn calls_of_the_input_and_calls_of_the_model_have_different_identities() {
 }
 
 #[tokio::test]
-async fn an_open_call_of_the_input_that_nobody_answers_is_refused_before_the_model_is_asked() {
+async fn an_unanswered_open_call_in_the_input_is_refused_before_the_model_is_called() {
     let model = ScriptedModel::new([Turn::text("never")]);
     let agent = agent(model.clone()).tool(echo()).build().unwrap();
     let mut input = open_call();
@@ -109,7 +109,7 @@ async fn an_open_call_of_the_input_that_nobody_answers_is_refused_before_the_mod
 }
 
 #[tokio::test]
-async fn model_after_the_model_asks_again_and_open_calls_are_answered_before_what_the_hook_says() {
+async fn jumping_to_the_model_after_the_model_answers_open_calls_and_asks_again() {
     let notes = Notes::default();
     let model = ScriptedModel::new([Turn::call("echo", json!({})), Turn::text("done")]);
     let agent = agent(model)
@@ -127,7 +127,7 @@ async fn model_after_the_model_asks_again_and_open_calls_are_answered_before_wha
 }
 
 #[tokio::test]
-async fn end_after_the_model_answers_the_open_calls() {
+async fn ending_after_the_model_answers_the_open_calls() {
     let agent = agent(ScriptedModel::new([Turn::call("echo", json!({}))]))
         .middleware(after_model(once(|| HookOutput::go(JumpTo::End))))
         .tool(echo())
@@ -139,7 +139,7 @@ async fn end_after_the_model_answers_the_open_calls() {
 }
 
 #[tokio::test]
-async fn tools_after_the_model_runs_the_calls_past_the_hooks_that_have_not_run() {
+async fn jumping_to_tools_after_the_model_skips_the_remaining_hooks() {
     let notes = Notes::default();
     let agent = agent(ScriptedModel::new([Turn::call("echo", json!({})), Turn::text("done")]))
         .middleware(after_model(noted(&notes, "the outer one")))
@@ -153,7 +153,7 @@ async fn tools_after_the_model_runs_the_calls_past_the_hooks_that_have_not_run()
 }
 
 #[tokio::test]
-async fn a_hook_that_answers_the_calls_itself_leads_back_to_the_model() {
+async fn a_hook_that_answers_the_calls_itself_returns_to_the_model() {
     let result = || ToolMessage::error("call_1", "echo", "rejected by a person");
     let agent = agent(ScriptedModel::new([Turn::call("echo", json!({})), Turn::text("done")]))
         .middleware(after_model(once(move || {
@@ -171,7 +171,7 @@ async fn a_hook_that_answers_the_calls_itself_leads_back_to_the_model() {
 }
 
 #[tokio::test]
-async fn a_message_put_between_calls_and_their_results_is_an_error_and_the_history_stays_valid() {
+async fn a_message_between_calls_and_their_results_is_an_error_and_is_not_stored() {
     let agent = agent(ScriptedModel::new([Turn::call("echo", json!({}))]))
         .middleware(after_model(once(|| HookOutput::message("by the way"))).named("Chatty"))
         .tool(echo())
@@ -183,7 +183,7 @@ async fn a_message_put_between_calls_and_their_results_is_an_error_and_the_histo
 }
 
 #[tokio::test]
-async fn model_after_the_agent_makes_the_run_go_on_and_end_does_not_run_in_circles() {
+async fn after_the_agent_a_jump_to_the_model_continues_and_one_to_the_end_ends() {
     let agent = agent(ScriptedModel::new([Turn::text("half"), Turn::text("whole")]))
         .middleware(after_agent(once(|| HookOutput::message("is that all?").and_go(JumpTo::Model))))
         .build()
@@ -200,7 +200,7 @@ async fn model_after_the_agent_makes_the_run_go_on_and_end_does_not_run_in_circl
 }
 
 #[tokio::test]
-async fn tools_with_nothing_pending_is_an_error_that_names_the_phase() {
+async fn jumping_to_tools_with_nothing_pending_is_an_error_that_names_the_phase() {
     let agent = agent(ScriptedModel::new([Turn::text("done")]))
         .middleware(after_model(|_| async { Ok(HookOutput::go(JumpTo::Tools)) }))
         .build()
@@ -214,7 +214,7 @@ async fn tools_with_nothing_pending_is_an_error_that_names_the_phase() {
 }
 
 #[tokio::test]
-async fn model_before_the_model_skips_the_hooks_that_have_not_run() {
+async fn jumping_to_the_model_before_the_model_skips_the_remaining_hooks() {
     let notes = Notes::default();
     let agent = agent(ScriptedModel::new([Turn::text("done")]))
         .middleware(before_agent(once(|| HookOutput::go(JumpTo::Model))).named("agent"))
@@ -228,7 +228,7 @@ async fn model_before_the_model_skips_the_hooks_that_have_not_run() {
 }
 
 #[tokio::test]
-async fn tools_after_the_agent_runs_calls_that_an_early_end_left_open_and_goes_on() {
+async fn jumping_to_tools_after_the_agent_runs_open_calls_and_continues() {
     let agent = agent(ScriptedModel::new([Turn::text("done")]))
         .middleware(before_agent(once(|| HookOutput::go(JumpTo::End))))
         .middleware(after_agent(once(|| HookOutput::go(JumpTo::Tools))))
@@ -252,7 +252,7 @@ async fn a_run_that_ends_early_answers_the_open_calls_of_its_input() {
 }
 
 #[tokio::test]
-async fn the_step_limit_is_told_and_keeps_the_state_and_cannot_be_prolonged() {
+async fn the_step_limit_is_reported_keeps_the_state_and_cannot_be_extended() {
     let model = ScriptedModel::rules().always(Turn::call("echo", json!({}))).build();
     let notes = Notes::default();
     let noted = notes.clone();
@@ -275,7 +275,7 @@ async fn the_step_limit_is_told_and_keeps_the_state_and_cannot_be_prolonged() {
 }
 
 #[tokio::test]
-async fn hooks_that_send_a_run_in_circles_without_a_model_call_come_to_the_limit_too() {
+async fn hooks_that_loop_without_model_calls_reach_the_limit_too() {
     let agent = agent(ScriptedModel::new([]))
         .middleware(before_model(|_| async { Ok(HookOutput::go(JumpTo::End)) }))
         .middleware(after_agent(|_| async { Ok(HookOutput::go(JumpTo::Model)) }))

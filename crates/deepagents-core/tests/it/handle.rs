@@ -75,7 +75,7 @@ fn task(child: Agent) -> impl DynTool {
 }
 
 #[tokio::test]
-async fn a_suspended_run_keeps_what_is_finished_gives_the_thread_up_and_goes_on_in_another_agent() {
+async fn a_suspended_run_keeps_finished_work_and_continues_in_another_agent() {
     let (go, calls, journal) = (Arc::new(Notify::new()), Notes::default(), Arc::new(MemoryJournal::new()));
     // Two processes must not generate the same IDs.
     let build = || Agent::builder(once("slow")).tool(slow(&go, &calls)).journal(journal.clone()).build().unwrap();
@@ -98,7 +98,7 @@ async fn a_suspended_run_keeps_what_is_finished_gives_the_thread_up_and_goes_on_
 }
 
 #[tokio::test]
-async fn a_sub_agent_is_suspended_with_its_run_and_goes_on_where_it_was() {
+async fn a_sub_agent_is_suspended_with_its_run_and_continues_where_it_was() {
     let (go, calls, journal) = (Arc::new(Notify::new()), Notes::default(), Arc::new(MemoryJournal::new()));
     let build = || {
         let child = Agent::builder(once("slow")).name("child").tool(slow(&go, &calls)).build().unwrap();
@@ -121,7 +121,7 @@ async fn a_sub_agent_is_suspended_with_its_run_and_goes_on_where_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_does_not_come_to_a_step_in_time_is_left_as_by_a_killed_process() {
+async fn a_run_that_reaches_no_step_in_time_is_left_as_if_its_process_was_killed() {
     let (go, calls, journal) = (Arc::new(Notify::new()), Notes::default(), Arc::new(MemoryJournal::new()));
     let build = || Agent::builder(once("slow")).tool(slow(&go, &calls)).journal(journal.clone()).build().unwrap();
     let mut run = build().run(RunInput::new("go").thread("t"));
@@ -137,7 +137,7 @@ async fn a_run_that_does_not_come_to_a_step_in_time_is_left_as_by_a_killed_proce
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_call_had_put_out_that_is_left_where_it_is_is_told_to_the_model_and_the_call_is_in_doubt() {
+async fn the_output_of_an_abandoned_call_reaches_the_model_and_the_call_is_in_doubt() {
     for is_below in [false, true] {
         let journal = Arc::new(MemoryJournal::new());
         let build = || {
@@ -165,7 +165,7 @@ async fn what_a_call_had_put_out_that_is_left_where_it_is_is_told_to_the_model_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_message_after_a_call_that_was_left_tells_what_it_had_put_out() {
+async fn a_new_message_after_an_abandoned_call_reports_its_output() {
     let journal = Arc::new(MemoryJournal::new());
     let build = |model| Agent::builder(model).tool(noisy()).journal(journal.clone()).build().unwrap();
     let mut run = build(once("noisy")).run(RunInput::new("go").thread("t"));
@@ -187,7 +187,7 @@ async fn a_run_that_ends_before_its_next_step_is_not_suspended() {
 }
 
 #[tokio::test]
-async fn follow_ups_are_taken_one_after_the_other_when_the_run_would_end() {
+async fn follow_ups_are_delivered_one_by_one_when_the_run_would_end() {
     let model = ScriptedModel::rules()
         .always(Turn::with(|request| Turn::text(format!("re: {}", request.messages.last().unwrap().text()))))
         .build();
@@ -203,7 +203,7 @@ async fn follow_ups_are_taken_one_after_the_other_when_the_run_would_end() {
 }
 
 #[tokio::test]
-async fn cancelling_one_sub_agent_leaves_its_sibling_and_its_parent() {
+async fn cancelling_one_sub_agent_spares_its_sibling_and_its_parent() {
     let (go, calls) = (Arc::new(Notify::new()), Notes::default());
     let child = agent(once("slow")).name("child").tool(slow(&go, &calls)).build().unwrap();
     let model = ScriptedModel::new([Turn::calls([("task", json!({})), ("task", json!({}))]), Turn::text("both")]);
@@ -241,7 +241,7 @@ impl ChatModel for Fed {
 }
 
 #[tokio::test]
-async fn a_snapshot_in_the_middle_of_an_answer_and_the_events_after_it_give_the_whole() {
+async fn a_mid_answer_snapshot_plus_later_events_give_the_whole_answer() {
     let (feed, pieces) = mpsc::unbounded_channel();
     let agent = agent(Fed(Mutex::new(Some(pieces)))).build().unwrap();
     let mut run = agent.run("go");
@@ -271,7 +271,7 @@ async fn a_snapshot_in_the_middle_of_an_answer_and_the_events_after_it_give_the_
 }
 
 #[tokio::test]
-async fn a_snapshot_tells_the_calls_under_way() {
+async fn a_snapshot_includes_the_calls_in_progress() {
     let (go, calls) = (Arc::new(Notify::new()), Notes::default());
     let mut run = agent(once("slow")).tool(slow(&go, &calls)).build().unwrap().run("go");
     until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
@@ -284,7 +284,7 @@ async fn a_snapshot_tells_the_calls_under_way() {
 }
 
 #[tokio::test]
-async fn a_run_is_cancelled_with_its_last_owner_and_not_with_other_holders() {
+async fn dropping_a_runs_last_owner_cancels_it_and_dropping_other_handles_does_not() {
     let (go, calls) = (Arc::new(Notify::new()), Notes::default());
     let agent = agent(once("slow")).tool(slow(&go, &calls)).build().unwrap();
     let run = agent.run("go");
@@ -300,7 +300,7 @@ async fn a_run_is_cancelled_with_its_last_owner_and_not_with_other_holders() {
 }
 
 #[tokio::test]
-async fn an_input_with_the_id_of_a_run_under_way_gives_that_run_and_starts_none() {
+async fn an_input_with_a_running_runs_id_joins_it_and_starts_no_other() {
     let (go, calls) = (Arc::new(Notify::new()), Notes::default());
     let agent = agent(once("slow")).tool(slow(&go, &calls)).build().unwrap();
     let mut first = agent.run(RunInput::new("go").id("order-7"));
@@ -357,7 +357,7 @@ impl RunObserver for Passing {
 }
 
 #[tokio::test]
-async fn several_observers_are_nested_the_first_one_outermost_and_each_sees_every_event() {
+async fn observers_nest_with_the_first_outermost_and_each_sees_every_event() {
     let (go, calls, notes) = (Arc::new(Notify::new()), Notes::default(), Notes::default());
     go.notify_one();
     let agent = agent(once("slow")).tool(slow(&go, &calls)).build().unwrap();
@@ -375,7 +375,7 @@ async fn several_observers_are_nested_the_first_one_outermost_and_each_sees_ever
 }
 
 #[tokio::test]
-async fn a_run_keeps_its_id_over_the_processes_that_go_on_with_it_and_calls_keep_their_keys() {
+async fn a_run_keeps_its_id_across_processes_and_calls_keep_their_keys() {
     let (journal, keys) = (Arc::new(MemoryJournal::new()), Notes::default());
     let noted = keys.clone();
     let asks = tool("asks", move |_, cx| {
@@ -401,7 +401,7 @@ async fn a_run_keeps_its_id_over_the_processes_that_go_on_with_it_and_calls_keep
 }
 
 #[tokio::test]
-async fn a_run_that_is_asked_for_again_under_its_id_is_not_made_twice() {
+async fn requesting_a_run_again_under_its_id_does_not_repeat_it() {
     let journal = Arc::new(MemoryJournal::new());
     let build = |turns: Vec<Turn>| {
         agent(ScriptedModel::new(turns)).ids(RandomIds).tool(echo()).journal(journal.clone()).build().unwrap()
@@ -428,7 +428,7 @@ async fn a_run_that_is_asked_for_again_under_its_id_is_not_made_twice() {
 }
 
 #[tokio::test]
-async fn events_that_stem_from_a_record_say_where_the_log_has_it() {
+async fn events_from_log_records_carry_their_log_position() {
     let journal = Arc::new(MemoryJournal::new());
     let model = ScriptedModel::new([Turn::calls([("echo", json!({})), ("echo", json!({"n": 1}))]), Turn::text("done")]);
     let agent = agent(model).tool(echo()).journal(journal.clone()).build().unwrap();
@@ -458,7 +458,7 @@ async fn events_that_stem_from_a_record_say_where_the_log_has_it() {
 }
 
 #[tokio::test]
-async fn one_id_on_two_threads_names_two_runs() {
+async fn the_same_id_on_two_threads_names_two_runs() {
     let (go, calls) = (Arc::new(Notify::new()), Notes::default());
     let agent =
         agent(ScriptedModel::new([Turn::call("slow", json!({})), Turn::text("hello Bob"), Turn::text("hello Ada")]))
@@ -490,7 +490,7 @@ impl RunObserver for Panicking {
 }
 
 #[tokio::test]
-async fn an_observer_that_panics_fails_the_run_with_its_words_and_one_that_does_at_the_end_does_not() {
+async fn an_observers_panic_fails_the_run_unless_it_happens_at_the_end() {
     let build = || agent(ScriptedModel::new([Turn::text("done")])).build().unwrap();
     let (events, ended) = watch(build().run(RunInput::new("go").observer(Arc::new(Panicking(|_| true))))).await;
     let error = ended.unwrap_err();
@@ -512,7 +512,7 @@ impl RunObserver for PanicsAtChildren {
 }
 
 #[tokio::test]
-async fn an_observer_that_panics_at_an_event_of_a_sub_agent_leaves_the_events_of_the_run_whole() {
+async fn an_observers_panic_at_a_sub_agents_event_leaves_the_runs_events_intact() {
     let child = agent(ScriptedModel::rules().always(Turn::text("found")).build()).name("child").build().unwrap();
     let delegate = tool("delegate", move |_, cx| {
         let child = child.clone();
@@ -585,7 +585,7 @@ impl RunObserver for StopsAtQuestion {
 }
 
 #[tokio::test]
-async fn why_an_answer_ended_is_known_to_who_goes_on_behind_it() {
+async fn a_resumed_run_knows_why_its_last_answer_ended() {
     let cases = [
         (Turn::text("half").stop(StopReason::Other("incomplete".to_owned())), FinishReason::BrokenOff),
         (Turn::call("act", json!({})).stop(StopReason::Refusal), FinishReason::Refused),
@@ -603,7 +603,7 @@ async fn why_an_answer_ended_is_known_to_who_goes_on_behind_it() {
 }
 
 #[tokio::test]
-async fn an_observer_that_cannot_be_made_is_an_error_of_the_run() {
+async fn a_failing_observer_factory_is_an_error_of_the_run() {
     let agent = agent(ScriptedModel::new([])).observe_runs(|| panic!("no observer today")).build().unwrap();
     for error in [agent.run("go").outcome().await.unwrap_err(), agent.invoke("go").await.unwrap_err()] {
         assert!(error.to_string().contains("`observe_runs` panicked: no observer today"), "{error}");
@@ -611,7 +611,7 @@ async fn an_observer_that_cannot_be_made_is_an_error_of_the_run() {
 }
 
 #[tokio::test]
-async fn the_chain_of_a_failed_run_says_nothing_twice() {
+async fn the_error_chain_of_a_failed_run_repeats_nothing() {
     let failing = deepagents_core::middleware::before_model(|_| async { Err(Error::Input("no".to_owned())) });
     let error = agent(ScriptedModel::new([])).middleware(failing).build().unwrap().invoke("go").await.unwrap_err();
     let mut said = vec![error.to_string()];
@@ -625,7 +625,7 @@ async fn the_chain_of_a_failed_run_says_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_hook_that_writes_a_channel_of_nobody_is_named_with_what_to_do() {
+async fn an_undeclared_channel_error_names_the_hook_and_the_remedy() {
     deepagents_core::last_value!(
         /// Declared by nobody.
         Stray("stray"): u32

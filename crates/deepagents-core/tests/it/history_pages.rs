@@ -128,7 +128,7 @@ fn told(page: &[Checkpoint]) -> Vec<(LogPosition, Option<LogPosition>, Option<St
 }
 
 #[tokio::test]
-async fn pages_read_backwards_are_what_the_whole_log_says() {
+async fn history_pages_read_backwards_match_the_whole_log() {
     let journal = Arc::new(MemoryJournal::new());
     let agent = eventful(&journal).await;
     let mut all = forwards(&journal).await;
@@ -156,7 +156,7 @@ async fn pages_read_backwards_are_what_the_whole_log_says() {
 }
 
 #[tokio::test]
-async fn a_page_costs_what_it_holds_however_long_the_thread_is() {
+async fn the_cost_of_a_history_page_does_not_depend_on_the_threads_length() {
     let journal = Arc::new(Counted::default());
     let step = |run: Option<&str>| Record::Step { machine: Machine::new(0, 1), run: run.map(str::to_owned) };
     let started = Record::RunStarted { run: "r".to_owned(), at: "1970-01-01T00:00:00Z".to_owned(), thread: None };
@@ -181,7 +181,7 @@ async fn a_page_costs_what_it_holds_however_long_the_thread_is() {
 }
 
 #[tokio::test]
-async fn the_states_at_several_positions_are_those_of_each() {
+async fn loading_several_states_equals_loading_each_one() {
     let journal = Arc::new(MemoryJournal::new());
     let agent = eventful(&journal).await;
     let (schema, end) = (agent.schema().clone(), records(&*journal, "t").await.len() as LogPosition);

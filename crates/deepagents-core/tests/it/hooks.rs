@@ -62,7 +62,7 @@ impl Middleware for Noting {
 }
 
 #[tokio::test]
-async fn hooks_run_in_list_order_before_and_in_reverse_after_and_wraps_nest_with_the_first_outermost() {
+async fn before_hooks_run_in_order_and_after_hooks_reversed_and_wraps_nest() {
     let notes = Notes::default();
     let inner = notes.clone();
     let work = tool("work", move |_, _| {
@@ -101,7 +101,7 @@ async fn a_hook_sees_what_the_hooks_before_it_changed() {
 }
 
 #[tokio::test]
-async fn a_changed_request_is_what_the_model_sees_and_not_what_the_thread_remembers() {
+async fn a_changed_request_reaches_the_model_but_is_not_stored() {
     let model = ScriptedModel::new([Turn::text("done")]);
     let agent = agent(model.clone())
         .middleware(modify_request(|mut request, _cx| async move {
@@ -116,7 +116,7 @@ async fn a_changed_request_is_what_the_model_sees_and_not_what_the_thread_rememb
 }
 
 #[tokio::test]
-async fn closures_serve_as_middlewares_for_every_hook() {
+async fn closures_can_be_middlewares_for_every_hook() {
     let notes = Notes::default();
     let step = |word: &'static str| {
         let notes = notes.clone();
@@ -153,7 +153,7 @@ async fn closures_serve_as_middlewares_for_every_hook() {
 }
 
 #[tokio::test]
-async fn a_hook_that_fails_ends_the_run_with_its_name_and_the_phase() {
+async fn a_failing_hook_ends_the_run_with_its_name_and_phase() {
     let agent = agent(ScriptedModel::new([Turn::text("never")]))
         .middleware(before_model(|_| async { Err(Error::Input("no budget".to_owned())) }).named("Budget"))
         .build()
@@ -164,7 +164,7 @@ async fn a_hook_that_fails_ends_the_run_with_its_name_and_the_phase() {
 }
 
 #[tokio::test]
-async fn a_hook_that_panics_fails_the_run_like_any_other_error_and_keeps_what_was_done() {
+async fn a_panicking_hook_fails_the_run_and_keeps_what_was_done() {
     let agent = agent(ScriptedModel::new([Turn::call("echo", json!({}))]))
         .middleware(
             after_model(|cx: Context| async move {
@@ -183,7 +183,7 @@ async fn a_hook_that_panics_fails_the_run_like_any_other_error_and_keeps_what_wa
 }
 
 #[tokio::test]
-async fn after_agent_hooks_know_why_the_run_ends_and_others_do_not() {
+async fn only_after_agent_hooks_know_why_the_run_ends() {
     let notes = Notes::default();
     let (early, late) = (notes.clone(), notes.clone());
     let agent = agent(ScriptedModel::new([Turn::text("done")]))
@@ -202,7 +202,7 @@ async fn after_agent_hooks_know_why_the_run_ends_and_others_do_not() {
 }
 
 #[tokio::test]
-async fn a_step_that_goes_elsewhere_skips_the_hooks_of_its_phase_that_have_not_run() {
+async fn a_jump_skips_the_remaining_hooks_of_its_phase() {
     let notes = Notes::default();
     let agent = agent(ScriptedModel::new([Turn::text("never")]))
         .middleware(before_model(|_| async { Ok(HookOutput::go(JumpTo::End)) }))
@@ -215,7 +215,7 @@ async fn a_step_that_goes_elsewhere_skips_the_hooks_of_its_phase_that_have_not_r
 }
 
 #[test]
-fn two_middlewares_with_one_name_cannot_be_built() {
+fn two_middlewares_with_the_same_name_are_a_build_error() {
     let built = agent(ScriptedModel::new([]))
         .middleware(Noting("A", Notes::default()))
         .middleware(Noting("A", Notes::default()))
@@ -224,7 +224,7 @@ fn two_middlewares_with_one_name_cannot_be_built() {
 }
 
 #[test]
-fn sections_of_middlewares_follow_the_callers_system_prompt_in_list_order() {
+fn middleware_sections_follow_the_callers_system_prompt_in_list_order() {
     struct Says(&'static str);
     impl Middleware for Says {
         fn name(&self) -> &str {

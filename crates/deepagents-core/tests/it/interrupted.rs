@@ -39,7 +39,7 @@ impl Journal for Slow {
 }
 
 #[tokio::test]
-async fn cancelling_at_any_append_lets_it_finish_and_leaves_a_log_that_goes_on() {
+async fn a_cancel_during_an_append_lets_it_finish_and_leaves_a_resumable_log() {
     for cancelled_at in 0.. {
         let (begun, mut appends) = mpsc::unbounded_channel();
         let permits = Arc::new(Semaphore::new(0));
@@ -76,7 +76,7 @@ async fn cancelling_at_any_append_lets_it_finish_and_leaves_a_log_that_goes_on()
 }
 
 #[tokio::test]
-async fn a_run_whose_future_is_dropped_leaves_a_thread_that_goes_on() {
+async fn dropping_a_runs_future_leaves_a_resumable_thread() {
     let (began, mut wait) = mpsc::unbounded_channel();
     let hangs = tool("hangs", move |_, _| {
         began.send(()).unwrap();
@@ -104,7 +104,7 @@ async fn a_run_whose_future_is_dropped_leaves_a_thread_that_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_runs_of_one_agent_on_many_threads_do_not_disturb_each_other() {
+async fn concurrent_runs_of_one_agent_on_many_threads_do_not_interfere() {
     let calls = Turn::calls((0..10).map(|n| ("echo", json!({"n": n}))));
     let model = ScriptedModel::rules()
         .when(|r| r.messages.len() == 1, vec![calls; 40])
@@ -127,7 +127,7 @@ async fn many_runs_of_one_agent_on_many_threads_do_not_disturb_each_other() {
 }
 
 #[tokio::test]
-async fn a_run_that_was_stopped_from_outside_goes_on_when_it_is_resumed() {
+async fn a_run_stopped_from_outside_continues_when_resumed() {
     type Limit = fn(RunInput) -> RunInput;
     let forever = Duration::from_secs(3600);
     let echoes = || Turn::call("echo", json!({}));

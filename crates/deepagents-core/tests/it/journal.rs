@@ -84,7 +84,7 @@ async fn lived(turns: &[Vec<Act>]) -> (deepagents_core::agent::Agent, Arc<Memory
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn a_log_folds_to_the_state_its_run_left_also_after_a_journey_through_json(
+    fn a_log_folds_to_the_runs_final_state_even_after_json(
         turns in prop::collection::vec(prop::collection::vec(any_act(), 1..4), 0..4)
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -107,7 +107,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn the_log_of_a_turn_says_what_happened_in_order() {
+async fn a_turns_log_records_its_events_in_order() {
     let act = Act { city: true, says: true, fails: false };
     let (_, journal, _) = lived(&[vec![act]]).await;
     let log = records(&*journal, "t").await;
@@ -116,7 +116,7 @@ async fn the_log_of_a_turn_says_what_happened_in_order() {
 }
 
 #[tokio::test]
-async fn bytes_written_for_a_step_do_not_grow_with_the_thread() {
+async fn bytes_written_per_step_do_not_grow_with_the_thread() {
     let turns = vec![vec![Act { city: true, says: false, fails: false }]; 60];
     let (_, journal, _) = lived(&turns).await;
     let log = records(&*journal, "t").await;
@@ -127,7 +127,7 @@ async fn bytes_written_for_a_step_do_not_grow_with_the_thread() {
 }
 
 #[tokio::test]
-async fn a_memory_journal_appends_only_at_the_end_it_is_told_and_reads_up_to_a_position() {
+async fn a_memory_journal_appends_only_at_its_end_and_reads_up_to_a_position() {
     let journal = MemoryJournal::new();
     let record = |run: &str| Record::RunFinished { run: run.to_owned(), stop: None };
     assert_eq!(write(&journal, "t", 0, vec![record("a"), record("b")]).await.unwrap(), 2);
@@ -141,7 +141,7 @@ async fn a_memory_journal_appends_only_at_the_end_it_is_told_and_reads_up_to_a_p
 }
 
 #[test]
-fn a_stored_update_skips_channels_that_the_agent_no_longer_has() {
+fn a_stored_update_skips_channels_the_agent_no_longer_has() {
     let schema = deepagents_core::state::Schema::new([ChannelSpec::new::<City>()]).unwrap();
     let stored = vec![("gone".to_owned(), json!(1)), ("city".to_owned(), json!("Oslo"))];
     let update = RecordUpdate::Stored(stored).resolve(&schema).unwrap();
@@ -149,7 +149,7 @@ fn a_stored_update_skips_channels_that_the_agent_no_longer_has() {
 }
 
 #[tokio::test]
-async fn a_turn_is_appended_twice_with_its_answer_and_with_its_result() {
+async fn a_turn_is_appended_once_with_its_answer_and_once_with_its_result() {
     let mut appends = Vec::new();
     for turns in [1, 4] {
         let journal = Arc::new(Appends::default());

@@ -81,7 +81,7 @@ async fn begin(make: impl Fn(&Arc<MemoryJournal>, &Notes) -> Agent, journal: &Ar
 }
 
 #[tokio::test]
-async fn a_run_that_goes_on_in_a_copy_of_its_thread_makes_calls_under_keys_of_their_own() {
+async fn a_run_resumed_in_a_copied_thread_uses_call_keys_of_its_own() {
     let journal = Arc::new(MemoryJournal::new());
     assert_eq!(begin(payer, &journal).await, ["order-7:0.0"]);
     for copy in ["u", "v"] {
@@ -111,7 +111,7 @@ async fn a_run_that_goes_on_in_a_copy_of_its_thread_makes_calls_under_keys_of_th
 }
 
 #[tokio::test]
-async fn calls_of_sub_agents_in_a_copy_have_keys_of_their_own_too() {
+async fn sub_agent_calls_in_a_copied_thread_have_keys_of_their_own_too() {
     let journal = Arc::new(MemoryJournal::new());
     assert_eq!(begin(delegating, &journal).await, ["order-7:task:0.0/0.0"]);
     journal.threads().copy("t", "u", None).await.unwrap();
@@ -126,7 +126,7 @@ async fn calls_of_sub_agents_in_a_copy_have_keys_of_their_own_too() {
 }
 
 #[tokio::test]
-async fn a_copy_under_the_name_of_a_thread_that_was_deleted_is_a_copy() {
+async fn a_copy_that_reuses_a_deleted_threads_name_gets_new_call_keys() {
     let journal = Arc::new(MemoryJournal::with_clock(Arc::new(Ticking::default())));
     begin(payer, &journal).await;
     journal.threads().copy("t", "backup", None).await.unwrap();

@@ -43,7 +43,7 @@ async fn a_thread_has_one_owner_until_the_lease_is_released_or_dropped() {
 }
 
 #[tokio::test]
-async fn a_run_notes_what_it_has_to_note_once_the_thread_is_its_own_and_nobody_who_is_refused_does() {
+async fn only_a_run_that_owns_the_thread_writes_its_notes_to_it() {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let noting = Arc::new(tokio::sync::Semaphore::new(0));
     let waits = noting.clone();
@@ -92,7 +92,7 @@ impl ProcessIdentity for Numbered {
 }
 
 #[tokio::test]
-async fn a_run_takes_a_thread_from_a_process_that_is_gone_and_from_none_that_lives_or_is_unknown() {
+async fn a_run_takes_over_threads_of_dead_processes_only() {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let run = async |number, first_living| {
         let process = Numbered { number, first_living };
@@ -154,7 +154,7 @@ impl Journal for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_that_was_stopped_while_it_renewed_asks_again_before_its_thread_is_lost() {
+async fn an_owner_suspended_during_a_renewal_renews_again_before_losing_its_thread() {
     let journal = Arc::new(Slow::default());
     let lease = Lease::claim(journal.clone(), "t", Claim::new("first", MINUTE)).await.unwrap();
     let asked = |times: usize| journal.asked.load(Ordering::SeqCst) >= times;
@@ -176,7 +176,7 @@ async fn an_owner_that_was_stopped_while_it_renewed_asks_again_before_its_thread
 }
 
 #[tokio::test]
-async fn a_lease_proves_the_ownership_that_appends_need() {
+async fn a_lease_proves_the_ownership_required_for_appends() {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let lease = claimed(&journal, "first").await.unwrap();
     let record =
@@ -190,7 +190,7 @@ async fn a_lease_proves_the_ownership_that_appends_need() {
 }
 
 #[tokio::test]
-async fn whoever_loses_a_thread_is_told_by_its_token_without_asking() {
+async fn a_lost_lease_is_signalled_by_its_token() {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let quick = Claim::new("first", Duration::from_millis(60));
     let lease = Lease::claim(journal.clone(), "t", quick).await.unwrap();
@@ -226,7 +226,7 @@ async fn killed(journal: &Arc<MemoryJournal>, name: &str) {
 }
 
 #[tokio::test]
-async fn a_worker_claims_open_threads_and_gives_its_lease_to_the_run_that_goes_on() {
+async fn a_worker_claims_open_threads_and_passes_its_lease_to_the_resumed_run() {
     let journal = Arc::new(MemoryJournal::new());
     killed(&journal, "t").await;
     let shared: Arc<dyn Journal> = journal.clone();
@@ -260,7 +260,7 @@ async fn a_run_whose_lease_is_taken_over_ends_and_writes_nothing_more() {
 }
 
 #[tokio::test]
-async fn a_lease_of_another_thread_is_refused_and_given_up() {
+async fn another_threads_lease_is_refused_and_released() {
     let journal = Arc::new(MemoryJournal::new());
     let shared: Arc<dyn Journal> = journal.clone();
     let lease = claimed(&shared, "worker").await.unwrap();
@@ -320,7 +320,7 @@ impl Journal for Locked {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_nobody_waits_for_any_more_is_given_up_when_it_is_made() {
+async fn a_claim_that_completes_after_its_caller_gave_up_is_released() {
     let journal = Arc::new(Locked { inner: Arc::default() });
     let model = ScriptedModel::rules().always(Turn::text("done")).build();
     let agent = Agent::builder(model).journal(journal).build().unwrap();
@@ -358,7 +358,7 @@ impl Journal for SlowRelease {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_has_ended_to_wait_is_not_cancelled_by_a_renewal_behind_its_release() {
+async fn a_late_renewal_does_not_cancel_a_run_that_ended_to_wait() {
     let cancelled: Arc<Mutex<Option<CancellationToken>>> = Arc::default();
     let token = cancelled.clone();
     let ask = tool("ask", move |_, cx| {
@@ -409,7 +409,7 @@ impl Journal for Stuck {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_loses_its_thread_while_it_reads_where_it_goes_back_to_fails() {
+async fn a_run_that_loses_its_thread_while_reading_its_start_position_fails() {
     let model = ScriptedModel::rules().always(Turn::text("done")).build();
     let agent = Agent::builder(model).journal(Stuck { inner: MemoryJournal::new() }).build().unwrap();
     agent.invoke(RunInput::new("go").thread("t")).await.unwrap();

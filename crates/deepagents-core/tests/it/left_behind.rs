@@ -47,13 +47,13 @@ fn delegating(journal: &Arc<MemoryJournal>) -> Agent {
 }
 
 #[tokio::test]
-async fn all_that_models_have_used_is_counted_once_also_where_it_was_gone_back_behind() {
+async fn model_usage_counts_once_even_where_the_thread_was_rewound() {
     let journal = Arc::new(MemoryJournal::new());
     let agent = delegating(&journal);
     let threads = agent.threads().unwrap();
     agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
     let first = threads.usage("t", ThreadUsage::default()).await.unwrap();
-    assert_eq!((first.total(), first.beside()), (using(3_730), using(3_000)));
+    assert_eq!((first.total(), first.outside_conversations()), (using(3_730), using(3_000)));
     assert_eq!(threads.usage("t", first.clone()).await.unwrap(), first, "there is nothing more");
     agent.rewind("t", 0).await.unwrap();
     agent.invoke(RunInput::new("go on").thread("t")).await.unwrap();
@@ -64,7 +64,7 @@ async fn all_that_models_have_used_is_counted_once_also_where_it_was_gone_back_b
     spent.usage = using(1_000_000);
     threads.update_state_charged("t", Update::message(Message::harness("noted")), spent).await.unwrap();
     let third = threads.usage("t", second).await.unwrap();
-    assert_eq!((third.total(), third.beside()), (using(1_113_730), using(1_003_000)));
+    assert_eq!((third.total(), third.outside_conversations()), (using(1_113_730), using(1_003_000)));
     assert_eq!(third.models().collect::<Vec<_>>(), [("", using(110_730))]);
     let mut answers: Vec<u64> = third.answers().map(|(_, usage)| usage.input).collect();
     answers.sort_unstable();
@@ -72,7 +72,7 @@ async fn all_that_models_have_used_is_counted_once_also_where_it_was_gone_back_b
 }
 
 #[tokio::test]
-async fn the_calls_of_the_present_branch_are_left_behind_those_of_sub_agents_too() {
+async fn the_calls_of_the_current_branch_include_those_of_sub_agents() {
     let journal = Arc::new(MemoryJournal::new());
     let agent = delegating(&journal);
     let threads = agent.threads().unwrap();

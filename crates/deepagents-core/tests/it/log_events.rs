@@ -75,7 +75,7 @@ fn asking(journal: &Arc<MemoryJournal>) -> Agent {
 }
 
 #[tokio::test]
-async fn whoever_follows_the_log_sees_the_durable_events_that_holders_of_the_run_see() {
+async fn a_log_follower_sees_the_same_durable_events_as_the_runs_holder() {
     let journal = Arc::new(MemoryJournal::new());
     let agent = asking(&journal);
     let (mut events, first) = watch(agent.run(RunInput::new("go").thread("t"))).await;
@@ -92,7 +92,7 @@ async fn whoever_follows_the_log_sees_the_durable_events_that_holders_of_the_run
 }
 
 #[tokio::test]
-async fn a_thread_is_followed_from_the_position_of_any_event_as_from_its_beginning() {
+async fn following_a_thread_from_any_event_position_matches_following_it_all() {
     let journal = Arc::new(MemoryJournal::new());
     let agent = asking(&journal);
     let first = agent.invoke(RunInput::new("go").thread("t")).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_thread_is_followed_from_the_position_of_any_event_as_from_its_beginni
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thread_that_does_not_exist_yet_is_waited_for_and_what_comes_is_seen() {
+async fn a_follower_can_wait_for_a_thread_that_does_not_exist_yet() {
     let journal = Arc::new(MemoryJournal::new());
     let threads = ThreadAccess::new(journal.clone(), State::default().schema().clone());
     let mut watched = std::pin::pin!(threads.watch("t", 0));
@@ -139,7 +139,7 @@ async fn a_thread_that_does_not_exist_yet_is_waited_for_and_what_comes_is_seen()
 }
 
 #[tokio::test]
-async fn what_is_asked_beside_the_conversation_is_in_the_tokens_that_the_log_tells_of_each_part() {
+async fn side_requests_are_included_in_the_logged_tokens_of_each_part() {
     let journal = Arc::new(MemoryJournal::new());
     let usage = |input| Usage { input, output: 1, ..Usage::default() };
     let asks = tool("asks", |_, cx| async move {

@@ -45,7 +45,7 @@ fn a_message_with_a_new_id_is_appended() {
 }
 
 #[test]
-fn a_message_with_a_known_id_replaces_the_old_one_in_its_place() {
+fn a_message_with_a_known_id_replaces_the_old_one_in_place() {
     assert_eq!(after([put("a", "1"), put("b", "2"), put("a", "3")]), owned(&[("a", "3"), ("b", "2")]));
 }
 
@@ -55,18 +55,18 @@ fn messages_without_an_id_never_replace_each_other() {
 }
 
 #[test]
-fn removing_takes_out_one_message_and_ignores_unknown_ids() {
+fn removing_deletes_one_message_and_ignores_unknown_ids() {
     let ops = [put("a", "1"), put("b", "2"), put("c", "3"), remove("b"), remove("nobody")];
     assert_eq!(after(ops), owned(&[("a", "1"), ("c", "3")]));
 }
 
 #[test]
-fn a_message_removed_and_put_again_goes_to_the_end() {
+fn a_message_removed_and_added_again_moves_to_the_end() {
     assert_eq!(after([put("a", "1"), put("b", "2"), remove("a"), put("a", "3")]), owned(&[("b", "2"), ("a", "3")]));
 }
 
 #[test]
-fn only_what_follows_the_last_removal_of_everything_stays() {
+fn only_messages_after_the_last_remove_all_are_kept() {
     let all = MessageOp::RemoveAll;
     let ops = [put("a", "1"), all.clone(), put("b", "2"), all, put("c", "3"), put("a", "4")];
     assert_eq!(after(ops), owned(&[("c", "3"), ("a", "4")]));
@@ -131,7 +131,7 @@ fn every_kind_of_block_and_message_survives_json() {
 }
 
 #[test]
-fn a_history_as_json_is_a_list_of_messages_with_role_and_typed_blocks() {
+fn a_history_in_json_is_a_list_of_messages_with_roles_and_typed_blocks() {
     let call = ToolCall { id: "c1".into(), name: "ls".into(), args: json!({"path": "/"}), native: None };
     let history: Messages = vec![
         Message::user("hi"),
@@ -143,7 +143,7 @@ fn a_history_as_json_is_a_list_of_messages_with_role_and_typed_blocks() {
 }
 
 #[tokio::test]
-async fn messages_without_an_id_are_given_one_and_ids_that_came_with_them_are_kept() {
+async fn messages_without_an_id_get_one_and_existing_ids_are_kept() {
     let model = ScriptedModel::new([Turn::call("echo", json!({})), Turn::text("done")]);
     let agent = agent(model).tool(echo()).build().unwrap();
     let mut known = Message::user("first");
@@ -156,7 +156,7 @@ async fn messages_without_an_id_are_given_one_and_ids_that_came_with_them_are_ke
 }
 
 #[tokio::test]
-async fn histories_that_providers_refuse_are_errors_that_name_the_message_and_the_call() {
+async fn histories_that_providers_reject_are_errors_naming_the_message_and_the_call() {
     let call = ToolCall { id: "c1".into(), name: "echo".into(), args: json!({}), native: None };
     let answer = Message::Assistant(AssistantMessage::new(vec![Block::ToolCall(call.clone())]));
     let result = || Message::tool(&call, "ok");
@@ -177,7 +177,7 @@ async fn histories_that_providers_refuse_are_errors_that_name_the_message_and_th
 }
 
 #[tokio::test]
-async fn a_history_that_passed_before_is_checked_again_when_an_older_message_goes_or_changes() {
+async fn a_checked_history_is_rechecked_when_an_older_message_is_removed_or_changed() {
     let changes: [fn(&Messages) -> MessageOp; 2] = [
         |messages| MessageOp::Remove(messages.get(2).unwrap().id().to_owned()),
         |messages| {
@@ -242,7 +242,7 @@ fn any_op() -> impl Strategy<Value = MessageOp> {
 
 proptest! {
     #[test]
-    fn a_history_follows_the_rules_whatever_the_changes_and_however_they_are_grouped(
+    fn a_history_obeys_the_rules_for_any_changes_in_any_grouping(
         groups in prop::collection::vec(prop::collection::vec(any_op(), 0..8), 0..8)
     ) {
         let (mut messages, mut list) = (Messages::new(), Vec::new());
@@ -267,7 +267,7 @@ proptest! {
 }
 
 #[test]
-fn media_are_known_by_their_first_bytes_whatever_they_are_called() {
+fn media_types_are_recognised_by_their_first_bytes() {
     for (bytes, mime) in [
         (&b"\x89PNG\r\n\x1a\n\0\0"[..], "image/png"),
         (b"\xff\xd8\xff\xe0\0\x10JFIF", "image/jpeg"),

@@ -28,7 +28,7 @@ fn finished(message: AssistantMessage) -> Result<ModelEvent, ModelError> {
 }
 
 #[tokio::test]
-async fn a_text_cut_by_its_token_limit_is_kept_and_told() {
+async fn text_cut_off_by_its_token_limit_is_kept_and_reported() {
     let outcome = run([Turn::text("Once upon a").stop(StopReason::MaxTokens)]).await;
     assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::TokenLimit, "Once upon a".to_owned()));
     let outcome = run([Turn::text("Once").stop(StopReason::ContextWindow)]).await;
@@ -36,14 +36,14 @@ async fn a_text_cut_by_its_token_limit_is_kept_and_told() {
 }
 
 #[tokio::test]
-async fn complete_calls_of_an_answer_that_was_cut_are_run() {
+async fn complete_calls_in_a_cut_off_answer_are_run() {
     let cut = Turn::call("echo", json!({})).stop(StopReason::MaxTokens);
     let outcome = run([cut, Turn::text("done")]).await;
     assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::Done, "done".to_owned()));
 }
 
 #[tokio::test]
-async fn malformed_arguments_are_answered_with_an_error_and_the_run_goes_on() {
+async fn malformed_arguments_get_an_error_and_the_run_continues() {
     let good = Block::call("c2", "echo", json!({"x": 1}));
     let outcome = run([Turn::blocks([half_a_call(), good]), Turn::text("done")]).await;
     let lines = lines(outcome.messages());
@@ -58,7 +58,7 @@ fn half_a_call() -> Block {
 }
 
 #[tokio::test]
-async fn a_call_that_was_cut_off_by_the_token_limit_is_answered_and_not_made() {
+async fn a_call_cut_off_by_the_token_limit_is_answered_and_not_made() {
     let cut = Turn::blocks([Block::text("Now"), half_a_call()]).stop(StopReason::MaxTokens);
     let outcome = run([cut, Turn::text("Then in parts.")]).await;
     let lines = lines(outcome.messages());
@@ -67,7 +67,7 @@ async fn a_call_that_was_cut_off_by_the_token_limit_is_answered_and_not_made() {
 }
 
 #[tokio::test]
-async fn a_model_that_never_gets_its_arguments_right_comes_to_the_step_limit_with_every_call_answered() {
+async fn a_model_that_never_gets_arguments_right_reaches_the_step_limit() {
     let model = ScriptedModel::rules().always(Turn::blocks([half_a_call()])).build();
     let agent = agent(model).tool(echo()).build().unwrap();
     let outcome = agent.invoke(RunInput::new("hi").max_model_calls(5)).await.unwrap();
@@ -76,7 +76,7 @@ async fn a_model_that_never_gets_its_arguments_right_comes_to_the_step_limit_wit
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_within_a_call_makes_no_call() {
+async fn a_stream_that_breaks_inside_a_call_makes_no_call() {
     let begun = || {
         let call = ModelEvent::ToolCall { block: 0, id: "c1".into(), name: "echo".into() };
         [Ok(call), Ok(ModelEvent::ToolArgs { block: 0, delta: "{\"x\":1}".into() })]
@@ -95,7 +95,7 @@ async fn a_stream_that_breaks_within_a_call_makes_no_call() {
 }
 
 #[tokio::test]
-async fn a_thread_goes_on_after_an_empty_answer_and_after_one_that_was_cut() {
+async fn a_thread_continues_after_an_empty_or_a_cut_off_answer() {
     for turn in [Turn::blocks([]), Turn::text("Once upon").stop(StopReason::MaxTokens)] {
         let model = ScriptedModel::new([Turn::call("echo", json!({})), turn, Turn::text("back again")]);
         let agent = agent(model.clone()).tool(echo()).journal(MemoryJournal::new()).build().unwrap();
@@ -109,7 +109,7 @@ async fn a_thread_goes_on_after_an_empty_answer_and_after_one_that_was_cut() {
 }
 
 #[tokio::test]
-async fn an_answer_that_says_nothing_is_told_as_such() {
+async fn an_answer_without_text_or_calls_is_reported_as_empty() {
     assert_eq!(run([Turn::blocks([])]).await.stop, FinishReason::Empty);
     assert_eq!(run([Turn::text(" \n")]).await.stop, FinishReason::Empty);
     let thought = Block::Reasoning(Reasoning { text: "hm".into(), native: None });
@@ -117,20 +117,20 @@ async fn an_answer_that_says_nothing_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn a_picture_without_words_is_an_answer() {
+async fn an_image_without_text_is_an_answer() {
     let source = MediaSource::Base64("AAAA".into());
     let media = Media { kind: MediaKind::Image, mime: "image/png".into(), source, name: None };
     assert_eq!(run([Turn::blocks([Block::Media(media)])]).await.stop, FinishReason::Done);
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_and_its_words_are_kept() {
+async fn a_refusal_is_reported_and_its_text_is_kept() {
     let outcome = run([Turn::text("I cannot help with that.").stop(StopReason::Refusal)]).await;
     assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::Refused, "I cannot help with that.".to_owned()));
 }
 
 #[tokio::test]
-async fn calls_of_an_answer_that_was_declined_are_not_made() {
+async fn calls_in_a_refused_answer_are_not_made() {
     let declined = Turn::call("echo", json!({"x": 1})).stop(StopReason::Refusal);
     let model = ScriptedModel::new([declined, Turn::text("never asked")]);
     let outcome = agent(model.clone()).tool(echo()).build().unwrap().invoke("hi").await.unwrap();
@@ -141,7 +141,7 @@ async fn calls_of_an_answer_that_was_declined_are_not_made() {
 }
 
 #[tokio::test]
-async fn an_end_in_a_word_of_the_providers_own_is_not_that_of_a_task_that_is_done() {
+async fn an_unknown_stop_reason_does_not_count_as_done() {
     let outcome = run([Turn::text("half").stop(StopReason::Other("incomplete".into()))]).await;
     assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::BrokenOff, "half".to_owned()));
     let call = Turn::call("echo", json!({})).stop(StopReason::Other("odd".into()));
@@ -149,14 +149,14 @@ async fn an_end_in_a_word_of_the_providers_own_is_not_that_of_a_task_that_is_don
 }
 
 #[tokio::test]
-async fn a_turn_that_the_provider_paused_is_continued() {
+async fn a_turn_paused_by_the_provider_is_continued() {
     let outcome = run([Turn::text("searching").stop(StopReason::Pause), Turn::text("found")]).await;
     assert_eq!(lines(outcome.messages()), ["user: hi", "assistant: searching", "assistant: found"]);
     assert_eq!((outcome.stop.clone(), outcome.model_calls), (FinishReason::Done, 2));
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_fails_the_run_and_leaves_the_history_as_it_was() {
+async fn a_stream_that_breaks_fails_the_run_and_leaves_the_history_unchanged() {
     let broken = Turn::raw([text("Hel"), Err(ModelError::transport("connection reset"))]);
     let ended = Turn::raw([text("Hel")]);
     let nothing = Turn::raw([]);
@@ -181,7 +181,7 @@ async fn a_model_that_panics_fails_the_run() {
 }
 
 #[tokio::test]
-async fn a_thread_goes_on_after_a_failed_model_call() {
+async fn a_thread_continues_after_a_failed_model_call() {
     let model = ScriptedModel::new([
         Turn::call("echo", json!({})),
         Turn::error(ModelError::transport("down")),
@@ -195,7 +195,7 @@ async fn a_thread_goes_on_after_a_failed_model_call() {
 }
 
 #[tokio::test]
-async fn a_retry_inside_the_model_discards_the_attempt_and_later_pieces_carry_a_new_number() {
+async fn a_retry_inside_the_model_discards_the_attempt_and_renumbers_later_deltas() {
     let turn = Turn::raw([
         text("Hel"),
         Ok(ModelEvent::Retry { error: ModelError::transport("reset"), after: Duration::from_millis(250) }),
@@ -233,7 +233,7 @@ async fn a_retry_inside_the_model_discards_the_attempt_and_later_pieces_carry_a_
 }
 
 #[tokio::test]
-async fn a_message_id_that_a_provider_repeats_does_not_replace_an_older_message() {
+async fn a_message_id_repeated_by_a_provider_does_not_replace_an_older_message() {
     let same = |text: &str| {
         let message = AssistantMessage { id: "msg_x".into(), ..AssistantMessage::new(vec![Block::text(text)]) };
         let output = ModelOutput { message, stop: StopReason::Pause, ..ModelOutput::default() };
@@ -245,7 +245,7 @@ async fn a_message_id_that_a_provider_repeats_does_not_replace_an_older_message(
 }
 
 #[tokio::test]
-async fn a_context_that_is_too_long_is_a_typed_error_below_the_hooks() {
+async fn an_exceeded_context_length_is_a_typed_error() {
     let turn = Turn::error(ModelError::ContextLength("too long".into()));
     let agent = agent(ScriptedModel::new([turn])).build().unwrap();
     let error = agent.invoke("hi").await.unwrap_err();

@@ -88,7 +88,7 @@ fn names(request: &ModelRequest) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn offered_tools_are_called_like_fixed_ones_and_sorted_among_them() {
+async fn offered_tools_are_called_and_sorted_like_fixed_ones() {
     let server = Server::with([named("zoom"), named("alpha")]);
     let model = ScriptedModel::new([
         Turn::calls([("alpha", json!({})), ("zoom", json!({})), ("echo", json!({"x": 1}))]),
@@ -104,7 +104,7 @@ async fn offered_tools_are_called_like_fixed_ones_and_sorted_among_them() {
 }
 
 #[tokio::test]
-async fn a_tool_that_comes_is_offered_from_the_next_request_on_and_one_that_goes_is_refused_in_words() {
+async fn an_added_tool_is_offered_from_the_next_request_and_a_removed_one_is_refused() {
     let server = Server::with([named("first")]);
     let changing = server.clone();
     let swap = tool("swap", move |_, _| {
@@ -136,7 +136,7 @@ async fn a_tool_that_comes_is_offered_from_the_next_request_on_and_one_that_goes
 }
 
 #[tokio::test]
-async fn what_a_model_is_told_stays_the_same_while_the_tools_do() {
+async fn the_tool_list_sent_to_the_model_is_stable_while_the_tools_are() {
     /// Creates a new set for every request, like a client that lists the tools each time.
     struct Listing;
     impl Middleware for Listing {
@@ -184,7 +184,7 @@ async fn writes_of_offered_tools_to_one_path_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn a_call_in_doubt_of_an_offered_tool_is_made_again_only_where_that_is_safe_and_the_tool_is_there() {
+async fn an_offered_tools_call_in_doubt_is_repeated_only_if_safe_and_still_offered() {
     for (idempotent, there, expected) in [
         (true, true, "result: hung"),
         (
@@ -217,7 +217,7 @@ async fn a_call_in_doubt_of_an_offered_tool_is_made_again_only_where_that_is_saf
 }
 
 #[tokio::test]
-async fn an_offered_tool_whose_result_is_the_answer_ends_the_run() {
+async fn an_offered_return_direct_tool_ends_the_run() {
     let answer = json_tool("answer", "Answers.", json!({"type": "object"}), |_, _| async { Ok("42") }).return_direct();
     let server = Server::with([Arc::new(answer) as Arc<dyn DynTool>]);
     let model = ScriptedModel::new([Turn::call("answer", json!({}))]);
@@ -246,7 +246,7 @@ impl Middleware for Gate {
 }
 
 #[tokio::test]
-async fn an_offered_tool_is_asked_about_and_called_by_the_process_that_has_the_answer() {
+async fn an_offered_tool_can_be_approved_and_called_in_another_process() {
     let journal = Arc::new(MemoryJournal::new());
     let build = |turns: Vec<Turn>| -> Agent {
         let server = Server::with([named("deploy")]);
@@ -261,7 +261,7 @@ async fn an_offered_tool_is_asked_about_and_called_by_the_process_that_has_the_a
 }
 
 #[tokio::test]
-async fn a_sub_agent_has_the_tools_that_its_own_middlewares_offer() {
+async fn a_sub_agent_has_the_tools_offered_by_its_own_middlewares() {
     let child = Agent::builder(ScriptedModel::new([Turn::call("inner", json!({})), Turn::text("found")]))
         .middleware(Server::with([named("inner")]))
         .build()
@@ -281,7 +281,7 @@ async fn a_sub_agent_has_the_tools_that_its_own_middlewares_offer() {
 }
 
 #[tokio::test]
-async fn a_closure_offers_tools_by_what_was_said() {
+async fn a_closure_can_offer_tools_depending_on_the_conversation() {
     let bell = ToolSet::new([named("ring")]).unwrap();
     let offers = offered_tools(move |cx: Context| {
         let offer = cx.messages().iter().any(|message| message.text().contains("bell")).then(|| bell.clone());
@@ -298,7 +298,7 @@ async fn a_closure_offers_tools_by_what_was_said() {
 }
 
 #[tokio::test]
-async fn a_name_that_another_tool_has_ends_the_run_with_an_error_that_names_it() {
+async fn an_offered_tool_with_a_taken_name_ends_the_run_with_an_error_naming_it() {
     let build = |server| {
         Agent::builder(ScriptedModel::new([Turn::text("no")])).tool(echo()).middleware(server).build().unwrap()
     };

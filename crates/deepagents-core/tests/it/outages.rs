@@ -76,7 +76,7 @@ impl Journal for Away {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_whose_storage_is_away_for_longer_than_its_lease_fails_is_left_open_and_is_gone_on_with() {
+async fn a_storage_outage_longer_than_the_lease_fails_the_run_which_can_be_resumed() {
     for with_call in [false, true] {
         let journal = Away::during(4.0..19.5);
         let waits = tool("wait", |_, _| async {
@@ -106,7 +106,7 @@ async fn a_run_whose_storage_is_away_for_longer_than_its_lease_fails_is_left_ope
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_storage_that_is_back_before_the_lease_is_over_changes_nothing_and_is_asked_soon() {
+async fn a_storage_outage_shorter_than_the_lease_changes_nothing() {
     let journal = Away::during(4.0..10.1);
     let model = ScriptedModel::new([Turn::text("done").delay(Duration::from_secs(120))]);
     let agent = agent(model).journal(journal.clone()).build().unwrap();
@@ -134,7 +134,7 @@ async fn a_lease_says_why_it_was_lost() {
 }
 
 #[tokio::test]
-async fn a_lease_may_be_as_long_as_numbers_go() {
+async fn a_lease_may_have_the_maximum_duration() {
     let agent = agent(ScriptedModel::new([Turn::text("done")])).journal(MemoryJournal::new()).build().unwrap();
     let outcome = agent.invoke(RunInput::new("go").thread("t").lease(Duration::MAX)).await.unwrap();
     assert_eq!(outcome.text(), "done");

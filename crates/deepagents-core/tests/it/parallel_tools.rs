@@ -43,7 +43,7 @@ async fn results(model: ScriptedModel, tools: Vec<Arc<dyn DynTool>>) -> Vec<Stri
 }
 
 #[tokio::test]
-async fn reads_and_external_calls_of_one_turn_overlap() {
+async fn reads_and_external_calls_of_one_turn_run_concurrently() {
     let barrier = Arc::new(Barrier::new(4));
     let turn = Turn::calls([
         ("look", json!({"n": 1})),
@@ -86,7 +86,7 @@ impl Tool for WriteTo {
 }
 
 #[tokio::test]
-async fn writes_to_different_paths_overlap() {
+async fn writes_to_different_paths_run_concurrently() {
     let turn = Turn::calls([("write", json!({"path": "/a", "n": 1})), ("write", json!({"path": "/ab", "n": 2}))]);
     let tools: Vec<Arc<dyn DynTool>> = vec![Arc::new(WriteTo(Arc::new(Barrier::new(2))))];
     assert_eq!(results(ScriptedModel::new([turn, Turn::text("done")]), tools).await, ["result: 1", "result: 2"]);
@@ -155,12 +155,12 @@ async fn appended(paths: fn(u32) -> Effect, calls: u64) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn writes_to_one_path_run_in_call_order_and_each_sees_the_update_of_the_one_before() {
+async fn writes_to_one_path_run_in_call_order_and_see_each_others_updates() {
     assert_eq!(appended(|_| Effect::write("/p"), 2).await, ["1 finds ``", "2 finds `1`"]);
 }
 
 #[tokio::test]
-async fn writes_below_one_path_and_writes_without_a_path_wait_for_each_other_too() {
+async fn nested_writes_and_writes_without_a_path_wait_for_each_other_too() {
     let nested = |n: u32| Effect::write(if n == 1 { "/dir/file" } else { "/dir" });
     assert_eq!(appended(nested, 2).await, ["1 finds ``", "2 finds `1`"]);
     let unknown = |n: u32| if n == 1 { Effect::Write { paths: vec![] } } else { Effect::write("/p") };
@@ -168,7 +168,7 @@ async fn writes_below_one_path_and_writes_without_a_path_wait_for_each_other_too
 }
 
 #[tokio::test]
-async fn results_are_stored_in_call_order_and_told_in_finishing_order() {
+async fn results_are_stored_in_call_order_and_reported_in_finishing_order() {
     let (first_may_end, wait) = oneshot::channel::<()>();
     let gates = Arc::new(std::sync::Mutex::new((Some(first_may_end), Some(wait))));
     let work = tool("work", move |args, _cx| {
@@ -197,7 +197,7 @@ async fn results_are_stored_in_call_order_and_told_in_finishing_order() {
 }
 
 #[tokio::test]
-async fn messages_that_tools_add_come_after_all_results_in_call_order() {
+async fn messages_added_by_tools_follow_all_results_in_call_order() {
     let work = tool("work", |args, _cx| async move {
         let said = Update::message(Message::harness(format!("beside {}", args["n"])));
         Ok(ToolOutput::text(args["n"].to_string()).with_update(said))
@@ -212,7 +212,7 @@ async fn messages_that_tools_add_come_after_all_results_in_call_order() {
 }
 
 #[tokio::test]
-async fn a_hundred_calls_of_one_turn_all_get_their_results() {
+async fn a_hundred_calls_in_one_turn_all_get_their_results() {
     let barrier = Arc::new(Barrier::new(100));
     let tools: Vec<Arc<dyn DynTool>> = vec![Arc::new(meeting("ask", Effect::External, barrier))];
     let results = results(ScriptedModel::new([numbered("ask", 100), Turn::text("done")]), tools).await;

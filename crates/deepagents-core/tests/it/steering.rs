@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use crate::support::{agent, assert_sound, echo, lines, tool, until, watch};
 
 #[tokio::test]
-async fn what_is_said_during_tools_reaches_the_next_model_call_after_the_results() {
+async fn a_message_sent_during_tools_reaches_the_next_model_call_after_the_results() {
     let go = Arc::new(Notify::new());
     let wait = go.clone();
     let work = tool("work", move |_, _| {
@@ -45,7 +45,7 @@ async fn what_is_said_during_tools_reaches_the_next_model_call_after_the_results
 }
 
 #[tokio::test]
-async fn what_was_said_and_not_delivered_is_taken_back_and_what_was_delivered_is_not() {
+async fn undelivered_messages_can_be_withdrawn_and_delivered_ones_cannot() {
     let go = Arc::new(Notify::new());
     let wait = go.clone();
     let work = tool("work", move |_, _| {
@@ -75,7 +75,7 @@ async fn what_was_said_and_not_delivered_is_taken_back_and_what_was_delivered_is
 }
 
 #[tokio::test]
-async fn what_is_said_during_the_last_model_call_keeps_the_run_alive() {
+async fn a_message_sent_during_the_last_model_call_keeps_the_run_going() {
     let go = Arc::new(Notify::new());
     let wait = go.clone();
     let agent = agent(ScriptedModel::new([Turn::text("done"), Turn::text("done again")]))
@@ -111,7 +111,7 @@ async fn what_is_said_during_the_last_model_call_keeps_the_run_alive() {
 }
 
 #[tokio::test]
-async fn what_is_said_while_the_last_hooks_run_keeps_the_run_alive_too() {
+async fn a_message_sent_during_the_last_hooks_keeps_the_run_going_too() {
     let (began, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (tell, wait) = (began.clone(), go.clone());
     let agent = agent(ScriptedModel::new([Turn::text("done"), Turn::text("done again")]))
@@ -136,7 +136,7 @@ async fn what_is_said_while_the_last_hooks_run_keeps_the_run_alive_too() {
 }
 
 #[tokio::test]
-async fn what_is_said_before_a_direct_result_keeps_the_run_alive() {
+async fn a_message_sent_before_a_direct_result_keeps_the_run_going() {
     let go = Arc::new(Notify::new());
     let wait = go.clone();
     let answer = json_tool("answer", "Answers.", json!({"type": "object"}), move |_: Value, _| {
@@ -158,7 +158,7 @@ async fn what_is_said_before_a_direct_result_keeps_the_run_alive() {
 }
 
 #[tokio::test]
-async fn a_run_that_a_hook_ended_does_not_go_on_for_words_and_one_that_is_over_does_not_hear_them() {
+async fn messages_neither_prolong_a_run_ended_by_a_hook_nor_reach_a_finished_one() {
     let agent = agent(ScriptedModel::new([]))
         .middleware(before_model(|_| async { Ok(HookOutput::go(JumpTo::End)) }))
         .tool(echo())
@@ -190,7 +190,7 @@ fn asking() -> (impl DynTool, Arc<Notify>) {
 }
 
 #[tokio::test]
-async fn what_is_said_to_a_run_that_goes_on_to_wait_is_delivered_once_by_the_run_that_has_the_answer() {
+async fn a_message_to_a_run_about_to_wait_is_delivered_once_after_the_answer() {
     let (asks, go) = asking();
     let model = ScriptedModel::new([Turn::call("asks", json!({})), Turn::text("done")]);
     let agent = agent(model).tool(asks).journal(MemoryJournal::new()).build().unwrap();
@@ -224,7 +224,7 @@ fn answers_everything(tool: &'static str) -> ScriptedModel {
 }
 
 #[tokio::test]
-async fn follow_ups_outlive_a_suspension_and_come_when_the_run_that_goes_on_would_end() {
+async fn follow_ups_survive_a_suspension_and_come_at_the_resumed_runs_end() {
     let go = Arc::new(Notify::new());
     let wait = go.clone();
     let work = tool("work", move |_, _| {
@@ -266,7 +266,7 @@ async fn follow_ups_outlive_a_suspension_and_come_when_the_run_that_goes_on_woul
 }
 
 #[tokio::test]
-async fn follow_ups_outlive_a_question_and_every_crash_until_they_are_part_of_the_conversation() {
+async fn follow_ups_survive_a_question_and_every_crash_until_they_are_delivered() {
     let (asks, go) = asking();
     let agent = agent(answers_everything("asks")).tool(asks).journal(MemoryJournal::new()).build().unwrap();
     let mut run = agent.run(RunInput::new("go").thread("t"));

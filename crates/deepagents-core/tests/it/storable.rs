@@ -111,7 +111,7 @@ async fn with_tool(output: impl Fn() -> ToolOutput + Send + Sync + 'static) -> (
 }
 
 #[tokio::test]
-async fn a_tool_that_changes_state_to_what_cannot_be_stored_answers_the_model_and_changes_nothing() {
+async fn a_tools_unstorable_update_gets_an_error_result_and_changes_nothing() {
     for (update, why) in lost() {
         let (agent, journal, outcome) = with_tool(move || ToolOutput::text("made").with_update(update.clone())).await;
         let line = lines(outcome.messages()).remove(2);
@@ -122,7 +122,7 @@ async fn a_tool_that_changes_state_to_what_cannot_be_stored_answers_the_model_an
 }
 
 #[tokio::test]
-async fn an_artifact_or_a_block_that_is_nested_too_deep_answers_the_model() {
+async fn a_too_deeply_nested_artifact_or_block_gets_an_error_result() {
     let deep_block = || Block::ProviderItem(ProviderBlock { native: ProviderItem::new(nested(97)) });
     let (agent, journal, outcome) = with_tool(|| ToolOutput::text("made").with_artifact(nested(97))).await;
     let line = lines(outcome.messages()).remove(2);
@@ -137,7 +137,7 @@ async fn an_artifact_or_a_block_that_is_nested_too_deep_answers_the_model() {
 }
 
 #[tokio::test]
-async fn a_message_with_a_value_that_is_nested_too_deep_is_refused_whoever_says_it() {
+async fn a_message_with_a_too_deeply_nested_value_is_refused_whatever_its_source() {
     let said = || Message::Tool(ToolMessage { artifact: Some(nested(97)), ..ToolMessage::error("c", "x", "y") });
     let (_, _, outcome) = with_tool(move || ToolOutput::text("made").with_update(Update::message(said()))).await;
     assert!(lines(outcome.messages())[2].contains("channel `messages`"), "{:?}", lines(outcome.messages()));
@@ -149,7 +149,7 @@ async fn a_message_with_a_value_that_is_nested_too_deep_is_refused_whoever_says_
 }
 
 #[tokio::test]
-async fn a_hook_that_changes_state_to_what_cannot_be_stored_ends_the_run_and_the_thread_goes_on() {
+async fn a_hooks_unstorable_update_ends_the_run_and_the_thread_can_continue() {
     for (update, why) in lost() {
         let journal = Arc::new(MemoryJournal::new());
         let hook = before_model(move |_| {
@@ -169,7 +169,7 @@ async fn a_hook_that_changes_state_to_what_cannot_be_stored_ends_the_run_and_the
 }
 
 #[tokio::test]
-async fn input_and_changes_from_outside_that_cannot_be_stored_are_refused_and_change_nothing() {
+async fn unstorable_inputs_and_outside_updates_are_refused_and_change_nothing() {
     for (update, why) in lost() {
         let journal = Arc::new(MemoryJournal::new());
         let model = ScriptedModel::new([Turn::text("done")]);
@@ -187,7 +187,7 @@ async fn input_and_changes_from_outside_that_cannot_be_stored_are_refused_and_ch
 }
 
 #[tokio::test]
-async fn a_value_that_cannot_be_stored_makes_no_snapshot_and_the_log_stays_readable() {
+async fn an_unstorable_value_prevents_a_snapshot_and_the_log_stays_readable() {
     let journal = Arc::new(MemoryJournal::new());
     let long = tool("make", |_, _| async {
         let zero_by_zero = Update::new::<Ratio>(0.0);
@@ -202,7 +202,7 @@ async fn a_value_that_cannot_be_stored_makes_no_snapshot_and_the_log_stays_reada
 }
 
 #[tokio::test]
-async fn a_sub_agent_that_would_begin_with_what_cannot_be_stored_does_not_begin() {
+async fn a_sub_agent_whose_initial_state_is_unstorable_does_not_start() {
     let journal = Arc::new(MemoryJournal::new());
     let below = agent(ScriptedModel::new([])).middleware(Declares).build().unwrap();
     let delegate = tool("delegate", move |_, cx| {
@@ -222,7 +222,7 @@ async fn a_sub_agent_that_would_begin_with_what_cannot_be_stored_does_not_begin(
 }
 
 #[tokio::test]
-async fn what_an_application_is_told_that_is_nested_too_deep_is_told_as_text_that_every_reader_takes() {
+async fn a_too_deeply_nested_custom_event_is_sent_as_text() {
     let tells = tool("tell", |_, cx| async move {
         cx.custom("shallow", nested(96));
         cx.custom("deep", nested(130));

@@ -47,7 +47,7 @@ async fn filled() -> MemoryStore {
 }
 
 #[tokio::test]
-async fn a_value_is_read_back_and_deleting_says_whether_it_was_there() {
+async fn a_stored_value_reads_back_and_delete_reports_whether_it_existed() {
     let store = store();
     let a = ns(&["a"]);
     assert_eq!(store.get(&a, "k").await.unwrap(), None);
@@ -59,7 +59,7 @@ async fn a_value_is_read_back_and_deleting_says_whether_it_was_there() {
 }
 
 #[tokio::test]
-async fn overwriting_keeps_the_time_of_creation_and_counts_versions() {
+async fn overwriting_keeps_the_creation_time_and_counts_versions() {
     let store = store();
     let a = ns(&["a"]);
     let first = store.put(&a, "k", json!(1)).await.unwrap();
@@ -71,7 +71,7 @@ async fn overwriting_keeps_the_time_of_creation_and_counts_versions() {
 }
 
 #[tokio::test]
-async fn a_conditional_put_wins_only_at_the_version_it_expects() {
+async fn a_conditional_put_succeeds_only_at_the_expected_version() {
     let store = store();
     let a = ns(&["a"]);
     let conflict = |r: Result<Item, StoreError>| matches!(r, Err(StoreError::Conflict { .. }));
@@ -84,7 +84,7 @@ async fn a_conditional_put_wins_only_at_the_version_it_expects() {
 }
 
 #[tokio::test]
-async fn a_search_goes_by_whole_labels_and_in_order() {
+async fn a_search_matches_whole_namespace_labels_and_is_ordered() {
     let store = filled().await;
     let all = Query::default();
     assert_eq!(places(&store.search(&ns(&["a"]), &all).await.unwrap()), ["a:1", "a/x:1", "a/x:2"]);
@@ -110,7 +110,7 @@ async fn a_search_can_be_narrowed_by_key_and_fields_and_paged() {
 }
 
 #[tokio::test]
-async fn namespaces_are_listed_once_and_sorted_and_vanish_with_their_last_item() {
+async fn namespaces_are_listed_once_in_order_and_vanish_with_their_last_item() {
     let store = filled().await;
     assert_eq!(store.namespaces(&[]).await.unwrap(), [ns(&["a"]), ns(&["a", "x"]), ns(&["ab"]), ns(&["b"])]);
     assert_eq!(store.namespaces(&ns(&["a"])).await.unwrap(), [ns(&["a"]), ns(&["a", "x"])]);
@@ -120,7 +120,7 @@ async fn namespaces_are_listed_once_and_sorted_and_vanish_with_their_last_item()
 }
 
 #[tokio::test]
-async fn namespaces_that_cannot_be_used_are_refused_and_nothing_is_stored() {
+async fn invalid_namespaces_are_refused_and_nothing_is_stored() {
     let store = store();
     for bad in [ns(&[]), ns(&[""]), ns(&["a", ""]), ns(&["a\0b"])] {
         assert!(matches!(store.put(&bad, "k", json!(1)).await, Err(StoreError::Namespace { .. })), "{bad:?}");
@@ -132,7 +132,7 @@ async fn namespaces_that_cannot_be_used_are_refused_and_nothing_is_stored() {
 }
 
 #[tokio::test]
-async fn tools_reach_the_store_of_their_agent() {
+async fn tools_can_reach_their_agents_store() {
     let store: Arc<dyn Store> = Arc::new(store());
     let remember = tool("remember", |args, cx| async move {
         let store = cx.store().cloned().unwrap();

@@ -42,7 +42,7 @@ fn person() -> ResponseFormat {
 }
 
 #[tokio::test]
-async fn a_model_that_holds_answers_to_a_schema_is_asked_to_and_its_text_is_read() {
+async fn a_model_with_native_schemas_is_given_one_and_its_text_is_parsed() {
     let model = native([Turn::text(ada().to_string())]);
     let outcome = ask(model.clone(), person()).await.unwrap();
     assert_eq!(outcome.structured::<Person>().unwrap(), Person { name: "Ada".into(), age: 36 });
@@ -52,13 +52,13 @@ async fn a_model_that_holds_answers_to_a_schema_is_asked_to_and_its_text_is_read
 }
 
 #[tokio::test]
-async fn code_fences_around_the_answer_are_passed_over() {
+async fn code_fences_around_the_answer_are_ignored() {
     let outcome = ask(native([Turn::text(format!("```json\n{}\n```", ada()))]), person()).await.unwrap();
     assert_eq!(outcome.structured_json(), Some(&ada()));
 }
 
 #[tokio::test]
-async fn a_text_answer_that_does_not_fit_is_sent_back_with_what_is_wrong() {
+async fn an_invalid_text_answer_is_returned_with_its_problems() {
     let model =
         native([Turn::text("Ada, 36"), Turn::text(json!({"name": "Ada"}).to_string()), Turn::text(ada().to_string())]);
     let outcome = ask(model, person()).await.unwrap();
@@ -69,7 +69,7 @@ async fn a_text_answer_that_does_not_fit_is_sent_back_with_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn too_many_bad_answers_fail_the_run_with_the_last_problem() {
+async fn too_many_invalid_answers_fail_the_run_with_the_last_problem() {
     let model = native([Turn::text("1"), Turn::text("2"), Turn::text("three")]);
     let error = ask(model, person()).await.unwrap_err();
     let Error::Structured { name, tries, reason } = &*error.error else { panic!("{error:?}") };
@@ -82,14 +82,14 @@ async fn too_many_bad_answers_fail_the_run_with_the_last_problem() {
 }
 
 #[tokio::test]
-async fn a_stop_reason_of_the_providers_own_counts_as_a_try_too() {
+async fn an_answer_with_an_unknown_stop_reason_counts_as_an_attempt() {
     let odd = || Turn::text("no").stop(StopReason::Other("weird".to_owned()));
     let error = ask(native([odd(), odd(), odd()]), person()).await.unwrap_err();
     assert!(matches!(&*error.error, Error::Structured { tries: 3, .. }), "{error:?}");
 }
 
 #[tokio::test]
-async fn an_empty_answer_is_sent_back_like_any_other_that_does_not_fit() {
+async fn an_empty_answer_is_returned_like_any_other_invalid_one() {
     for model in [
         native([Turn::blocks([]), Turn::text(ada().to_string())]),
         ScriptedModel::new([Turn::blocks([]), Turn::call("Person", ada())]),
@@ -100,14 +100,14 @@ async fn an_empty_answer_is_sent_back_like_any_other_that_does_not_fit() {
 }
 
 #[tokio::test]
-async fn an_answer_cut_off_by_its_token_limit_is_no_try_and_told_as_such() {
+async fn an_answer_cut_off_by_its_token_limit_is_reported_and_not_retried() {
     let model = native([Turn::text("{\"name\": \"Ad").stop(StopReason::MaxTokens)]);
     let outcome = ask(model, person()).await.unwrap();
     assert_eq!((outcome.stop.clone(), outcome.structured_json()), (FinishReason::TokenLimit, None));
 }
 
 #[tokio::test]
-async fn a_model_without_that_ability_is_given_a_tool_and_must_call_one() {
+async fn a_model_without_native_schemas_is_given_a_tool_and_must_call_one() {
     let model = ScriptedModel::new([Turn::call("Person", ada())]);
     let outcome = ask(model.clone(), person()).await.unwrap();
     assert_eq!((outcome.stop.clone(), outcome.model_calls), (FinishReason::Done, 1));
@@ -119,15 +119,15 @@ async fn a_model_without_that_ability_is_given_a_tool_and_must_call_one() {
 }
 
 #[tokio::test]
-async fn the_way_of_asking_can_be_chosen() {
+async fn the_output_strategy_can_be_chosen() {
     let model = native([Turn::call("Person", ada())]);
-    assert!(ask(model, person().way(OutputStrategy::Tool)).await.unwrap().structured_json().is_some());
+    assert!(ask(model, person().strategy(OutputStrategy::Tool)).await.unwrap().structured_json().is_some());
     let model = ScriptedModel::new([Turn::text(ada().to_string())]);
-    assert!(ask(model, person().way(OutputStrategy::Provider)).await.unwrap().structured_json().is_some());
+    assert!(ask(model, person().strategy(OutputStrategy::Provider)).await.unwrap().structured_json().is_some());
 }
 
 #[tokio::test]
-async fn a_shape_call_that_does_not_fit_gets_an_error_result_and_may_be_made_again() {
+async fn an_invalid_output_call_gets_an_error_result_and_may_be_repeated() {
     let model = ScriptedModel::new([Turn::call("Person", json!({"name": 1})), Turn::call("Person", ada())]);
     let outcome = ask(model, person()).await.unwrap();
     let lines = lines(outcome.messages());
@@ -136,14 +136,14 @@ async fn a_shape_call_that_does_not_fit_gets_an_error_result_and_may_be_made_aga
 }
 
 #[tokio::test]
-async fn shape_calls_that_never_fit_fail_the_run() {
+async fn output_calls_that_are_never_valid_fail_the_run() {
     let bad = || Turn::call("Person", json!({}));
     let error = ask(ScriptedModel::new([bad(), bad(), bad()]), person()).await.unwrap_err();
     assert!(matches!(&*error.error, Error::Structured { tries: 3, .. }), "{error:?}");
 }
 
 #[tokio::test]
-async fn words_in_place_of_the_shape_call_are_answered_with_the_tools_name() {
+async fn plain_text_instead_of_the_output_call_is_answered_with_the_tools_name() {
     let model = ScriptedModel::new([Turn::text("It is Ada."), Turn::call("Person", ada())]);
     let outcome = ask(model, person()).await.unwrap();
     assert!(lines(outcome.messages())[2].contains("`Person`"));
@@ -151,7 +151,7 @@ async fn words_in_place_of_the_shape_call_are_answered_with_the_tools_name() {
 }
 
 #[tokio::test]
-async fn a_valid_shape_call_beside_another_call_ends_the_run_after_both() {
+async fn a_valid_output_call_beside_another_call_ends_the_run_after_both() {
     let turn = Turn::calls([("Person", ada()), ("echo", json!({"x": 1}))]);
     let outcome = ask(ScriptedModel::new([turn]), person()).await.unwrap();
     assert_eq!((outcome.stop.clone(), outcome.structured_json()), (FinishReason::Done, Some(&ada())));
@@ -159,7 +159,7 @@ async fn a_valid_shape_call_beside_another_call_ends_the_run_after_both() {
 }
 
 #[tokio::test]
-async fn a_bad_shape_call_beside_another_call_goes_on() {
+async fn an_invalid_output_call_beside_another_call_does_not_end_the_run() {
     let turn = Turn::calls([("echo", json!({"x": 1})), ("Person", json!({}))]);
     let outcome = ask(ScriptedModel::new([turn, Turn::call("Person", ada())]), person()).await.unwrap();
     let lines = lines(outcome.messages());
@@ -169,7 +169,7 @@ async fn a_bad_shape_call_beside_another_call_goes_on() {
 }
 
 #[tokio::test]
-async fn two_shape_calls_in_one_turn_are_one_wrong_answer() {
+async fn two_output_calls_in_one_turn_are_one_invalid_answer() {
     let turn = Turn::calls([("Person", ada()), ("Person", json!({"name": "Bob", "age": 1}))]);
     let outcome = ask(ScriptedModel::new([turn, Turn::call("Person", ada())]), person().retries(1)).await.unwrap();
     let lines = lines(outcome.messages());
@@ -178,7 +178,7 @@ async fn two_shape_calls_in_one_turn_are_one_wrong_answer() {
 }
 
 #[tokio::test]
-async fn an_answer_of_an_earlier_run_of_the_thread_is_not_taken_for_this_ones() {
+async fn structured_output_of_an_earlier_run_is_not_taken_for_this_runs() {
     let cut = Turn::text("I am afraid").stop(StopReason::Refusal);
     let agent = agent(native([Turn::text(ada().to_string()), cut]))
         .response_format(person())
@@ -193,7 +193,7 @@ async fn an_answer_of_an_earlier_run_of_the_thread_is_not_taken_for_this_ones() 
 }
 
 #[tokio::test]
-async fn an_answer_that_a_hook_sends_back_does_not_stand_for_the_next_one() {
+async fn structured_output_rejected_by_a_hook_is_not_kept_for_the_next_answer() {
     let agent = agent(native([Turn::text(ada().to_string()), Turn::text("no").stop(StopReason::Refusal)]))
         .response_format(person())
         .middleware(after_agent(|cx: deepagents_core::run::Context| async move {
@@ -211,7 +211,7 @@ async fn an_answer_that_a_hook_sends_back_does_not_stand_for_the_next_one() {
 }
 
 #[test]
-fn a_shape_with_the_name_of_a_tool_is_a_build_error_and_odd_names_are_made_legal() {
+fn an_output_named_like_a_tool_is_a_build_error_and_odd_names_are_sanitised() {
     let format = ResponseFormat::json("echo", json!({"type": "object"}));
     assert!(agent(ScriptedModel::new([])).tool(echo()).response_format(format).build().is_err());
     assert_eq!(ResponseFormat::json("Vec<é>", json!({"type": "object"})).name(), "Vec___");
@@ -219,7 +219,7 @@ fn a_shape_with_the_name_of_a_tool_is_a_build_error_and_odd_names_are_made_legal
 }
 
 #[tokio::test]
-async fn text_that_is_the_json_is_an_answer_also_where_there_is_a_tool_for_it() {
+async fn bare_json_text_is_accepted_even_when_there_is_an_output_tool() {
     let model = ScriptedModel::new([Turn::text("Ada, 36"), Turn::text(ada().to_string())]);
     let outcome = ask(model.clone(), person()).await.unwrap();
     assert_eq!((outcome.stop.clone(), outcome.structured_json()), (FinishReason::Done, Some(&ada())));
@@ -227,7 +227,7 @@ async fn text_that_is_the_json_is_an_answer_also_where_there_is_a_tool_for_it() 
 }
 
 #[test]
-fn a_schema_that_is_none_is_refused_when_the_agent_is_built() {
+fn an_invalid_schema_is_rejected_when_the_agent_is_built() {
     let format = ResponseFormat::json("x", json!({"type": "nonsense"}));
     let error = agent(ScriptedModel::new([])).response_format(format).build().unwrap_err().to_string();
     assert!(error.starts_with("the schema of response format `x` is not valid: "), "{error}");
@@ -279,7 +279,7 @@ where
 }
 
 #[tokio::test]
-async fn a_shape_that_is_no_object_is_asked_for_in_one_and_given_as_it_is() {
+async fn a_non_object_output_is_wrapped_in_an_object_and_returned_unwrapped() {
     let value = |value: Value| json!({"value": value});
     let (choice, json) = shaped::<Choice>(json!("Yes"), value(json!("No"))).await;
     assert_eq!((choice, json), (Choice::No, json!("No")));
@@ -294,7 +294,7 @@ async fn a_shape_that_is_no_object_is_asked_for_in_one_and_given_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_shape_may_be_null_and_is_not_asked_for_again_then() {
+async fn a_null_output_is_accepted_and_not_asked_for_again() {
     let null = json!({"value": null});
     assert_eq!(shaped::<Option<Person>>(json!({"value": {"name": 1}}), null.clone()).await.0, None);
     let someone = shaped::<Option<Person>>(json!({}), json!({"value": ada()})).await.0;

@@ -30,7 +30,7 @@ async fn said(agent: &Agent, thread: &str, text: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_thread_goes_on_over_runs_and_agents_that_share_its_journal() {
+async fn a_thread_continues_across_runs_and_agents_that_share_its_journal() {
     let journal = Arc::new(MemoryJournal::new());
     let one = agent(counting()).journal(journal.clone()).build().unwrap();
     said(&one, "t", "a").await;
@@ -41,7 +41,7 @@ async fn a_thread_goes_on_over_runs_and_agents_that_share_its_journal() {
 }
 
 #[tokio::test]
-async fn threads_do_not_see_each_other_and_an_unknown_one_is_empty() {
+async fn threads_are_isolated_and_an_unknown_one_is_empty() {
     let agent = agent(counting()).journal(MemoryJournal::new()).build().unwrap();
     said(&agent, "t", "a").await;
     assert_eq!(said(&agent, "u", "b").await, ["user: b", "assistant: 1"]);
@@ -49,14 +49,14 @@ async fn threads_do_not_see_each_other_and_an_unknown_one_is_empty() {
 }
 
 #[tokio::test]
-async fn a_thread_without_a_journal_is_an_error_that_says_what_to_do() {
+async fn a_thread_without_a_journal_is_an_error_that_names_the_remedy() {
     let agent = agent(counting()).build().unwrap();
     let error = agent.invoke(RunInput::new("a").thread("t")).await.unwrap_err();
     assert!(matches!(&*error.error, Error::Input(text) if text.contains("journal")), "{error}");
 }
 
 #[tokio::test]
-async fn a_run_without_a_thread_leaves_nothing_in_the_journal() {
+async fn a_run_without_a_thread_writes_nothing_to_the_journal() {
     let journal = Arc::new(MemoryJournal::new());
     let agent = agent(counting()).journal(journal.clone()).build().unwrap();
     agent.invoke("a").await.unwrap();
@@ -82,7 +82,7 @@ fn waiting() -> (Agent, Arc<Notify>) {
 }
 
 #[tokio::test]
-async fn a_run_of_a_thread_that_another_run_works_on_is_refused_and_spoils_nothing() {
+async fn a_run_on_a_busy_thread_is_refused_and_does_no_damage() {
     let (agent, go) = waiting();
     let mut first = agent.run(RunInput::new("one").thread("t"));
     until(&mut first, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
@@ -94,7 +94,7 @@ async fn a_run_of_a_thread_that_another_run_works_on_is_refused_and_spoils_nothi
 }
 
 #[tokio::test]
-async fn of_two_runs_that_write_one_thread_the_one_it_was_taken_from_fails_and_spoils_nothing() {
+async fn a_run_whose_thread_is_taken_over_fails_and_does_no_damage() {
     let (agent, go) = waiting();
     let mut first = agent.run(RunInput::new("one").thread("t"));
     until(&mut first, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
@@ -133,7 +133,7 @@ impl Journal for Flaky {
 }
 
 #[tokio::test]
-async fn a_journal_that_fails_in_the_middle_of_a_turn_ends_the_run_and_leaves_a_log_that_goes_on() {
+async fn a_journal_failure_in_mid_turn_ends_the_run_and_leaves_a_resumable_log() {
     let journal = Flaky::default();
     let fails = journal.fails.clone();
     let breaks = tool("breaks", move |_, _| {
@@ -156,7 +156,7 @@ async fn a_journal_that_fails_in_the_middle_of_a_turn_ends_the_run_and_leaves_a_
 }
 
 #[tokio::test]
-async fn a_journal_that_fails_at_the_start_fails_the_run_before_the_model_is_asked() {
+async fn a_journal_failure_at_the_start_fails_the_run_before_any_model_call() {
     let journal = Flaky::default();
     journal.fails.store(true, Ordering::SeqCst);
     let model = counting();
@@ -167,7 +167,7 @@ async fn a_journal_that_fails_at_the_start_fails_the_run_before_the_model_is_ask
 }
 
 #[tokio::test]
-async fn a_long_thread_goes_on_and_every_turn_has_its_own_number() {
+async fn a_long_thread_continues_and_every_turn_has_its_own_number() {
     let model = ScriptedModel::rules()
         .when(|r| r.messages.len() % 4 == 1, (0..20).map(|_| Turn::call("echo", json!({}))).collect::<Vec<_>>())
         .always(Turn::text("ok"))
@@ -180,7 +180,7 @@ async fn a_long_thread_goes_on_and_every_turn_has_its_own_number() {
 }
 
 #[tokio::test]
-async fn going_back_with_something_outside_of_the_log_is_one_step_and_can_be_undone() {
+async fn a_rewind_with_outside_effects_is_a_single_step_and_can_be_undone() {
     let agent = agent(counting()).journal(MemoryJournal::new()).build().unwrap();
     said(&agent, "t", "one").await;
     let first = agent.history("t", None, 1).await.unwrap()[0].position;
@@ -193,7 +193,7 @@ async fn going_back_with_something_outside_of_the_log_is_one_step_and_can_be_und
         // Nobody else can change the thread meanwhile.
         let busy = agent.update_state("t", note("busy")).await.unwrap_err();
         assert!(matches!(busy, Error::Journal(JournalError::Busy { .. })), "{busy}");
-        Ok::<_, Error>(RewindPlan { left: note("left"), goes_on: note("gone back") })
+        Ok::<_, Error>(RewindPlan { left: note("left"), target: note("gone back") })
     });
     let back = back.await.unwrap();
     assert_eq!(lines(agent.state("t").await.unwrap().messages())[2..], ["user: gone back"]);
@@ -233,7 +233,7 @@ impl Journal for Sticky {
 }
 
 #[tokio::test]
-async fn what_is_done_to_a_thread_counts_although_the_thread_cannot_be_given_up() {
+async fn a_change_to_a_thread_counts_even_if_releasing_the_thread_fails() {
     let agent = agent(counting()).journal(Sticky::default()).build().unwrap();
     let note = Update::message(Message::harness("noted"));
     let changed = agent.update_state("a", note.clone()).await.unwrap();
@@ -246,7 +246,7 @@ async fn what_is_done_to_a_thread_counts_although_the_thread_cannot_be_given_up(
 }
 
 #[tokio::test]
-async fn a_change_that_is_dropped_half_way_gives_the_thread_up() {
+async fn dropping_a_change_halfway_releases_the_thread() {
     let agent = agent(counting()).journal(MemoryJournal::new()).build().unwrap();
     let rewind = agent.rewind_with("t", 0, async |_, _| std::future::pending::<Result<RewindPlan, Error>>().await);
     assert!(rewind.now_or_never().is_none());

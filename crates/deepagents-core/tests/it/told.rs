@@ -40,7 +40,7 @@ fn canned(text: &str) -> ModelResponse {
 }
 
 #[tokio::test]
-async fn an_answer_without_pieces_is_told_as_one_and_one_with_pieces_is_not_told_again() {
+async fn an_unstreamed_answer_is_one_delta_and_a_streamed_one_is_not_repeated() {
     let (events, _) = watch(agent(AtOnce("all of it")).build().unwrap().run("go")).await;
     assert_eq!(told(&events), ["0.0 all of it", "0.0 finished"]);
     let silent = wrap_model_call(|_, _| async { Ok(canned("ask me tomorrow")) });
@@ -56,7 +56,7 @@ async fn an_answer_without_pieces_is_told_as_one_and_one_with_pieces_is_not_told
 }
 
 #[tokio::test]
-async fn an_answer_in_the_place_of_one_that_broke_off_is_told() {
+async fn an_answer_that_replaces_a_broken_one_is_reported() {
     let broken = Turn::raw([
         Ok(ModelEvent::Text { block: 0, delta: "half of".to_owned() }),
         Err(ModelError::truncated("the connection was lost")),
@@ -67,7 +67,7 @@ async fn an_answer_in_the_place_of_one_that_broke_off_is_told() {
 }
 
 #[tokio::test]
-async fn the_words_with_which_a_hook_ends_a_run_are_told() {
+async fn a_message_with_which_a_hook_ends_a_run_is_reported() {
     let enough = || HookOutput::message(Message::assistant("enough")).and_go(JumpTo::End);
     let before = before_model(move |_| async move { Ok(enough()) });
     let (events, _) = watch(agent(ScriptedModel::new([])).middleware(before).build().unwrap().run("go")).await;

@@ -46,7 +46,7 @@ fn untyped(notes: &Notes) -> impl DynTool + use<> {
 }
 
 #[tokio::test]
-async fn good_arguments_reach_typed_and_untyped_tools() {
+async fn valid_arguments_reach_typed_and_untyped_tools() {
     let notes = Notes::default();
     let args = json!({"city": "Turin", "nights": 2, "unknown": true});
     assert_eq!(answer(args.clone(), typed(&notes)).await, "result: Turin for 2");
@@ -54,7 +54,7 @@ async fn good_arguments_reach_typed_and_untyped_tools() {
 }
 
 #[tokio::test]
-async fn bad_arguments_answer_the_model_with_every_problem_and_never_reach_the_tool() {
+async fn invalid_arguments_are_reported_with_every_problem_and_never_reach_the_tool() {
     let notes = Notes::default();
     let args = json!({"nights": "two", "note": 5});
     for line in [answer(args.clone(), typed(&notes)).await, answer(args, untyped(&notes)).await] {
@@ -67,7 +67,7 @@ async fn bad_arguments_answer_the_model_with_every_problem_and_never_reach_the_t
 }
 
 #[tokio::test]
-async fn numbers_and_truth_values_in_quotes_are_read_where_they_have_one_meaning() {
+async fn quoted_numbers_and_booleans_are_accepted_when_unambiguous() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Options {
         limit: Option<i64>,
@@ -93,7 +93,7 @@ async fn numbers_and_truth_values_in_quotes_are_read_where_they_have_one_meaning
 }
 
 #[tokio::test]
-async fn arguments_are_fitted_behind_references_and_where_null_may_be_too() {
+async fn arguments_are_coerced_through_references_and_nullable_types() {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -116,7 +116,7 @@ async fn arguments_are_fitted_behind_references_and_where_null_may_be_too() {
 }
 
 #[tokio::test]
-async fn hooks_see_the_arguments_that_the_tool_will_see_and_the_history_keeps_what_was_written() {
+async fn hooks_see_the_coerced_arguments_and_the_history_keeps_the_original() {
     let (typed_notes, untyped_notes) = (Notes::default(), Notes::default());
     check_hooks(typed(&Notes::default()), &typed_notes).await;
     check_hooks(untyped(&Notes::default()), &untyped_notes).await;
@@ -144,7 +144,7 @@ async fn check_hooks(tool: impl DynTool, seen: &Notes) {
 }
 
 #[tokio::test]
-async fn calls_whose_arguments_are_read_that_way_touch_what_they_name() {
+async fn the_effects_of_a_call_are_computed_from_its_coerced_arguments() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Change {
         #[allow(dead_code, reason = "only read from JSON")]
@@ -172,14 +172,14 @@ async fn calls_whose_arguments_are_read_that_way_touch_what_they_name() {
 }
 
 #[tokio::test]
-async fn a_problem_that_only_the_type_knows_is_told_with_its_place() {
+async fn a_problem_found_only_by_the_type_is_reported_with_its_location() {
     let notes = Notes::default();
     let line = answer(json!({"city": "Turin", "nights": 9_999_999_999_u64}), typed(&notes)).await;
     assert!(line.starts_with("error: ") && line.contains("nights"), "{line}");
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_object_are_refused() {
+async fn non_object_arguments_are_refused() {
     for args in [json!(null), json!([1]), json!("x")] {
         let line = answer(args, typed(&Notes::default())).await;
         assert!(line.starts_with("error: "), "{line}");
@@ -202,7 +202,7 @@ enum Place {
 }
 
 #[tokio::test]
-async fn an_enum_of_objects_is_one_object_as_providers_want_it_and_what_is_missing_is_named() {
+async fn an_enum_of_objects_becomes_one_object_and_missing_fields_are_named() {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -229,7 +229,7 @@ async fn an_enum_of_objects_is_one_object_as_providers_want_it_and_what_is_missi
 }
 
 #[tokio::test]
-async fn alternatives_at_the_root_of_a_schema_are_shown_as_one_object_and_hold() {
+async fn root_alternatives_are_shown_as_one_object_and_still_enforced() {
     let properties = json!({"city": {"type": "string"}, "code": {"type": "string"}});
     let either = json!([{"required": ["city"]}, {"required": ["code"]}]);
     let schema = json!({"type": "object", "properties": properties, "oneOf": either, "description": "A place."});
@@ -242,7 +242,7 @@ async fn alternatives_at_the_root_of_a_schema_are_shown_as_one_object_and_hold()
 }
 
 #[tokio::test]
-async fn a_long_value_that_does_not_fit_is_not_repeated_to_the_model() {
+async fn a_long_invalid_value_is_not_repeated_to_the_model() {
     let notes = Notes::default();
     let long = json!({"city": ["x".repeat(10_000)], "nights": 1});
     for line in [answer(long.clone(), typed(&notes)).await, answer(long, untyped(&notes)).await] {
@@ -251,14 +251,14 @@ async fn a_long_value_that_does_not_fit_is_not_repeated_to_the_model() {
 }
 
 #[test]
-fn a_type_without_fields_has_a_schema_that_providers_take() {
+fn a_type_without_fields_has_a_schema_that_providers_accept() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Nothing {}
     assert_eq!(*schema_of::<Nothing>(), json!({"type": "object", "properties": {}}));
 }
 
 #[tokio::test]
-async fn a_tool_whose_arguments_have_no_content_takes_an_empty_object() {
+async fn a_tool_with_unit_arguments_accepts_an_empty_object() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Unit;
     assert_eq!(*schema_of::<()>(), json!({"type": "object", "properties": {}}));
@@ -273,7 +273,7 @@ async fn a_tool_whose_arguments_have_no_content_takes_an_empty_object() {
 }
 
 #[test]
-fn typed_arguments_that_are_no_object_are_a_build_error_that_says_what_to_do() {
+fn non_object_argument_types_are_a_build_error_that_names_the_remedy() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     #[allow(dead_code, reason = "only its schema is of interest")]
     enum Colour {
@@ -295,7 +295,7 @@ fn typed_arguments_that_are_no_object_are_a_build_error_that_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_objects_without_fields_of_their_own_are_taken() {
+async fn object_argument_types_without_fields_of_their_own_are_accepted() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     #[serde(tag = "kind", rename_all = "snake_case")]
     #[allow(dead_code, reason = "only read from JSON")]
@@ -331,7 +331,7 @@ impl Middleware for Brings {
 }
 
 #[tokio::test]
-async fn a_tool_of_the_caller_takes_the_place_of_a_middlewares_tool_with_its_name() {
+async fn a_callers_tool_replaces_a_middlewares_tool_of_the_same_name() {
     let model = ScriptedModel::new([Turn::call("ls", json!({})), Turn::text("done")]);
     let agent = agent(model)
         .tool(tool("ls", |_, _| async { Ok("of the caller") }))
@@ -344,7 +344,7 @@ async fn a_tool_of_the_caller_takes_the_place_of_a_middlewares_tool_with_its_nam
 }
 
 #[test]
-fn two_tools_of_one_name_are_a_build_error_that_names_who_brings_them() {
+fn two_tools_with_one_name_are_a_build_error_that_names_their_sources() {
     let twice = agent(ScriptedModel::new([]))
         .tool(tool("ls", |_, _| async { Ok("") }))
         .tool(tool("ls", |_, _| async { Ok("") }))
@@ -356,7 +356,7 @@ fn two_tools_of_one_name_are_a_build_error_that_names_who_brings_them() {
 }
 
 #[test]
-fn tools_that_providers_refuse_are_build_errors() {
+fn tools_that_providers_reject_are_build_errors() {
     for name in ["", "a b", "é", &"x".repeat(65)] {
         let built = agent(ScriptedModel::new([])).tool(tool(name, |_, _| async { Ok("") })).build();
         assert!(matches!(built.unwrap_err(), BuildError::ToolName(_)), "{name}");
@@ -367,7 +367,7 @@ fn tools_that_providers_refuse_are_build_errors() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_nested_too_deep_to_be_read_again_answer_the_model() {
+async fn too_deeply_nested_arguments_get_an_error_result() {
     let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!({"a": inner}));
     for (levels, taken) in [(64, true), (65, false), (127, false)] {
         let mut args = nested(levels);

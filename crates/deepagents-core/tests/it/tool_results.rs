@@ -28,14 +28,14 @@ async fn run_direct(turn: Turn) -> (FinishReason, Vec<String>) {
 }
 
 #[tokio::test]
-async fn a_turn_of_direct_results_alone_is_the_answer_of_the_run() {
+async fn a_turn_with_only_direct_results_is_the_runs_answer() {
     let (stop, lines) = run_direct(Turn::calls([("answer", json!({"say": 1})), ("reply", json!({"say": 2}))])).await;
     assert_eq!(stop, FinishReason::ReturnDirect);
     assert_eq!(lines.last().unwrap(), "result: 2");
 }
 
 #[tokio::test]
-async fn a_turn_of_direct_and_other_results_goes_on() {
+async fn a_turn_with_direct_and_other_results_continues() {
     let (stop, lines) = run_direct(Turn::calls([("answer", json!({"say": 1})), ("echo", json!({}))])).await;
     assert_eq!((stop, lines.last().unwrap().as_str()), (FinishReason::Done, "assistant: the model's answer"));
 }
@@ -48,7 +48,7 @@ async fn an_error_of_a_direct_tool_goes_back_to_the_model() {
 }
 
 #[tokio::test]
-async fn what_a_tool_shows_the_application_never_reaches_the_model() {
+async fn a_tools_artifact_never_reaches_the_model() {
     let model = ScriptedModel::new([Turn::call("rows", json!({})), Turn::text("done")]);
     let rows = tool("rows", |_, _| async { Ok(ToolOutput::text("3 rows").with_artifact(json!({"rows": [1, 2, 3]}))) });
     let agent = agent(model.clone()).tool(rows).build().unwrap();
@@ -61,7 +61,7 @@ async fn what_a_tool_shows_the_application_never_reaches_the_model() {
 }
 
 #[tokio::test]
-async fn json_results_are_shown_as_compact_text_and_blocks_as_they_are() {
+async fn json_results_are_shown_as_compact_text_and_blocks_unchanged() {
     let json_result = tool("json", |_, _| async { Ok(json!({"a": [1, 2]})) });
     let blocks = tool("blocks", |_, _| async { Ok(ToolOutput::blocks(vec![Block::text("x"), Block::text("y")])) });
     let turn = Turn::calls([("json", json!({})), ("blocks", json!({}))]);
@@ -120,7 +120,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_tool_knows_our_identity_of_its_call_whatever_the_provider_says() {
+async fn a_tool_knows_the_harness_id_of_its_call_whatever_the_provider_sends() {
     let notes = Notes::default();
     let seen = notes.clone();
     let who = tool("who", move |_, cx| {
@@ -146,7 +146,7 @@ async fn a_tool_knows_our_identity_of_its_call_whatever_the_provider_says() {
 }
 
 #[test]
-fn call_identities_order_by_agent_turn_and_place_and_survive_json() {
+fn call_ids_order_by_agent_turn_and_index_and_survive_json() {
     let id = |path: &[&str], turn, index| CallId { path: path.iter().map(|p| (*p).to_owned()).collect(), turn, index };
     let mut ids = vec![id(&["task:1.0"], 0, 0), id(&[], 1, 0), id(&[], 0, 1), id(&[], 0, 0)];
     ids.sort();
@@ -156,7 +156,7 @@ fn call_identities_order_by_agent_turn_and_place_and_survive_json() {
 }
 
 #[tokio::test]
-async fn a_value_the_application_gave_is_found_by_its_type() {
+async fn an_application_value_is_found_by_its_type() {
     struct User(&'static str);
     let who = tool("who", |_, cx| async move {
         let user = cx.extension::<Arc<User>>().map_or("nobody", |user| user.0);

@@ -55,7 +55,7 @@ async fn collect(stream: EventStream) -> Vec<Event> {
 }
 
 #[tokio::test]
-async fn a_watcher_that_never_reads_neither_stops_the_run_nor_keeps_anything_out_of_the_log() {
+async fn a_subscriber_that_never_reads_neither_blocks_the_run_nor_loses_log_records() {
     let journal = Arc::new(MemoryJournal::new());
     let run = talking(journal.clone()).run(RunInput::new("go").thread("t"));
     let handle = run.handle();
@@ -93,7 +93,7 @@ async fn watched_by(watchers: usize) -> (serde_json::Value, Vec<serde_json::Valu
 }
 
 #[tokio::test]
-async fn a_run_with_watchers_that_never_read_costs_and_ends_like_one_without() {
+async fn subscribers_that_never_read_change_neither_the_cost_nor_the_end_of_a_run() {
     let alone = watched_by(0).await;
     assert_eq!((alone.0["stop"].as_str(), alone.2.len()), (Some("done"), 1), "{}", alone.0);
     assert_eq!(watched_by(1).await, alone);
@@ -101,7 +101,7 @@ async fn a_run_with_watchers_that_never_read_costs_and_ends_like_one_without() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_nobody_reads_is_cancelled_comes_to_its_deadline_and_owns_its_thread_until_then() {
+async fn an_unread_run_can_be_cancelled_meets_its_deadline_and_keeps_its_thread() {
     let work = || {
         tool("work", |_, cx| async move {
             for n in 0..300 {
@@ -144,7 +144,7 @@ async fn all_subscribers_see_the_same_events_in_the_same_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_subscribers_on_many_threads_each_see_all_that_is_durable_and_no_gap() {
+async fn subscribers_on_many_threads_see_every_durable_event_without_gaps() {
     for _ in 0..10 {
         let run = talking(Arc::new(MemoryJournal::new())).run(RunInput::new("go").thread("t")).detach();
         let readers: Vec<_> = (0..16)
@@ -172,7 +172,7 @@ async fn many_subscribers_on_many_threads_each_see_all_that_is_durable_and_no_ga
 }
 
 #[tokio::test]
-async fn one_that_lags_is_given_every_durable_event_in_order_and_markers_for_the_others() {
+async fn a_lagging_subscriber_gets_all_durable_events_and_gap_markers() {
     let run = talking(Arc::new(MemoryJournal::new())).run(RunInput::new("go").thread("t"));
     let handle = run.handle();
     let late = handle.subscribe(Subscribe::Start);
@@ -192,7 +192,7 @@ async fn one_that_lags_is_given_every_durable_event_in_order_and_markers_for_the
 }
 
 #[tokio::test]
-async fn after_the_end_a_subscriber_is_given_the_durable_events_from_where_it_wants() {
+async fn after_the_end_a_subscriber_gets_durable_events_from_its_chosen_start() {
     let run = talking(Arc::new(MemoryJournal::new())).run(RunInput::new("go").thread("t")).detach();
     run.outcome().await.unwrap();
     let all = collect(run.subscribe(Subscribe::Start)).await;
@@ -208,7 +208,7 @@ async fn after_the_end_a_subscriber_is_given_the_durable_events_from_where_it_wa
 }
 
 #[tokio::test]
-async fn one_who_comes_back_goes_on_after_the_last_event_it_has_seen() {
+async fn a_returning_subscriber_continues_after_the_last_event_it_saw() {
     let turns = [Turn::call("echo", json!({"n": 1})).and_text("First."), Turn::text("Then.")];
     let mut run = agent(ScriptedModel::new(turns)).tool(echo()).build().unwrap().run("go");
     let seen = until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
@@ -219,7 +219,7 @@ async fn one_who_comes_back_goes_on_after_the_last_event_it_has_seen() {
 }
 
 #[tokio::test]
-async fn a_run_that_panics_ends_and_gives_its_thread_up_although_somebody_keeps_its_context() {
+async fn a_panicking_run_releases_its_thread_even_if_its_context_is_kept() {
     struct BreaksLater(Arc<AtomicBool>, SequentialIds);
     impl Ids for BreaksLater {
         fn next(&self, prefix: &str) -> String {
@@ -261,7 +261,7 @@ async fn a_run_that_panics_ends_and_gives_its_thread_up_although_somebody_keeps_
 }
 
 #[tokio::test]
-async fn a_run_that_panics_tells_so_and_ends() {
+async fn a_panicking_run_reports_the_panic_and_ends() {
     struct Broken;
     impl Ids for Broken {
         fn next(&self, prefix: &str) -> String {

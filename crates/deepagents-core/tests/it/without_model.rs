@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::support::{agent, echo, lines, tool};
 
 #[tokio::test]
-async fn threads_are_read_and_changed_without_an_agent() {
+async fn threads_can_be_read_and_changed_without_an_agent() {
     let journal = Arc::new(MemoryJournal::new());
     let model = ScriptedModel::new([Turn::text("one"), Turn::text("two"), Turn::text("three")]);
     let talker = Agent::builder(model).journal(journal.clone()).build().unwrap();
@@ -46,7 +46,7 @@ async fn threads_are_read_and_changed_without_an_agent() {
 }
 
 #[tokio::test]
-async fn an_agent_without_a_model_is_built_and_a_run_of_it_says_what_is_missing() {
+async fn an_agent_without_a_model_can_be_built_and_running_it_says_what_is_missing() {
     let idle = agent(NoModel).tool(echo()).build().unwrap();
     assert_eq!(idle.tools()[0].name, "echo");
     let failed = idle.invoke("go").await.unwrap_err();
@@ -68,7 +68,7 @@ impl Middleware for Offers {
 }
 
 #[tokio::test]
-async fn a_tool_is_called_by_hand_with_the_wraps_of_a_run_and_changes_nothing_by_itself() {
+async fn a_tool_called_by_hand_uses_the_runs_wraps_and_changes_no_state() {
     let journal = Arc::new(MemoryJournal::new());
     let count = tool("count", |args: Value, cx: ToolContext| async move {
         let said = format!("{} messages, {}", cx.messages().len(), args["n"]);
@@ -110,7 +110,7 @@ async fn a_tool_is_called_by_hand_with_the_wraps_of_a_run_and_changes_nothing_by
 }
 
 #[tokio::test]
-async fn a_tool_called_by_hand_that_asks_gives_its_question_to_the_caller() {
+async fn a_tool_called_by_hand_returns_its_question_to_the_caller() {
     let asks = tool("pay", |_, cx: ToolContext| async move {
         cx.interrupt("Pay?", [DecisionKind::Approve])?;
         Ok("paid")
@@ -121,7 +121,7 @@ async fn a_tool_called_by_hand_that_asks_gives_its_question_to_the_caller() {
 }
 
 #[tokio::test]
-async fn a_tool_called_by_hand_goes_on_with_what_was_decided_about_all_that_it_asks() {
+async fn a_tool_called_by_hand_continues_with_the_decisions_on_all_its_questions() {
     let asks = tool("pay", |args, cx: ToolContext| async move {
         for question in ["Pay?", "Really?"] {
             match cx.interrupt(format!("{question} {args}"), [DecisionKind::Approve, DecisionKind::Reject])? {
@@ -153,7 +153,7 @@ async fn a_tool_called_by_hand_goes_on_with_what_was_decided_about_all_that_it_a
 }
 
 #[tokio::test]
-async fn a_context_for_tests_has_what_it_was_given() {
+async fn a_test_context_has_what_it_was_given() {
     struct User(&'static str);
     let mut state = State::default();
     state.apply(&Update::message(Message::user("Hello"))).unwrap();
@@ -186,7 +186,7 @@ async fn a_context_for_tests_has_what_it_was_given() {
 }
 
 #[tokio::test]
-async fn wraps_are_tested_around_a_model_or_a_tool_alone() {
+async fn a_wrap_can_be_tested_around_just_a_model_or_a_tool() {
     let polite = wrap_model_call(|mut request, next: ModelNext| async move {
         request.messages = ModelRequest::new("Please.").messages;
         next.run(request).await

@@ -47,7 +47,7 @@ fn said(text: &str) -> ModelResponse {
 }
 
 #[tokio::test]
-async fn a_wrap_may_answer_without_asking_the_model() {
+async fn a_wrap_may_answer_without_calling_the_model() {
     let model = ScriptedModel::new([]);
     let agent =
         agent(model.clone()).middleware(wrap_model_call(|_, _| async { Ok(said("from the cache")) })).build().unwrap();
@@ -58,7 +58,7 @@ async fn a_wrap_may_answer_without_asking_the_model() {
 }
 
 #[tokio::test]
-async fn a_wrap_may_ask_twice_and_the_update_of_the_discarded_attempt_is_gone() {
+async fn a_wrap_may_retry_the_model_and_the_discarded_attempts_update_is_dropped() {
     let model = ScriptedModel::new([Turn::text("first"), Turn::text("second")]);
     let agent = agent(model.clone())
         .middleware(wrap_model_call(|request, next| async move {
@@ -75,7 +75,7 @@ async fn a_wrap_may_ask_twice_and_the_update_of_the_discarded_attempt_is_gone() 
 }
 
 #[tokio::test]
-async fn a_wrap_may_throw_the_answer_away_with_its_update_and_give_its_own() {
+async fn a_wrap_may_discard_the_answer_with_its_update_and_give_its_own() {
     let agent = agent(ScriptedModel::new([Turn::text("rude")]))
         .middleware(wrap_model_call(|request, next| async move {
             next.run(request).await?;
@@ -90,7 +90,7 @@ async fn a_wrap_may_throw_the_answer_away_with_its_update_and_give_its_own() {
 }
 
 #[tokio::test]
-async fn a_wrap_may_ask_another_model_after_a_failure_and_the_attempts_are_told_apart() {
+async fn a_wrap_may_fall_back_to_another_model_and_the_attempts_are_told_apart() {
     let broken = ScriptedModel::new([Turn::error(ModelError::transport("reset"))]);
     let spare: Arc<dyn ChatModel> = Arc::new(ScriptedModel::new([Turn::text("spare")]).with_name("scripted:spare"));
     let agent = agent(broken)
@@ -121,7 +121,7 @@ async fn a_wrap_may_ask_another_model_after_a_failure_and_the_attempts_are_told_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wrap_may_race_two_models_and_the_finished_event_names_the_winners_attempt() {
+async fn a_wrap_may_race_two_models_and_the_finished_event_names_the_winner() {
     let seconds = std::time::Duration::from_secs;
     let fast = ScriptedModel::new([Turn::text("fast").delay(seconds(1))]);
     let slow: Arc<dyn ChatModel> = Arc::new(ScriptedModel::new([Turn::text("slow").delay(seconds(3600))]));
@@ -156,7 +156,7 @@ async fn a_wrap_may_race_two_models_and_the_finished_event_names_the_winners_att
 }
 
 #[tokio::test]
-async fn an_earlier_attempt_that_wins_over_a_later_one_is_the_one_that_finished() {
+async fn an_earlier_attempt_that_beats_a_later_one_is_the_finished_one() {
     let (first, second) = (ScriptedModel::new([Turn::text("first")]), ScriptedModel::new([Turn::text("second")]));
     let second: Arc<dyn ChatModel> = Arc::new(second);
     let agent = agent(first)
@@ -191,7 +191,7 @@ async fn a_wrap_may_move_the_rest_of_the_stack_into_a_task() {
 }
 
 #[tokio::test]
-async fn tokens_of_answers_that_a_wrap_threw_away_are_counted() {
+async fn tokens_of_answers_discarded_by_a_wrap_count() {
     let usage = |input| deepagents_core::message::Usage { input, output: 1, ..Default::default() };
     let model = ScriptedModel::new([Turn::text("a").usage(usage(10)), Turn::text("b").usage(usage(20))]);
     let agent = agent(model)
@@ -236,7 +236,7 @@ async fn a_wrap_may_answer_a_call_itself() {
 }
 
 #[tokio::test]
-async fn a_wrap_may_change_arguments_and_the_thread_keeps_those_of_the_model() {
+async fn a_wrap_may_change_arguments_and_the_thread_keeps_the_models() {
     let agent = agent(ScriptedModel::new([Turn::call("echo", json!({"x": 1})), Turn::text("done")]))
         .middleware(wrap_tool_call(|mut request, next| async move {
             request.call.args = json!({"x": 2});
@@ -250,7 +250,7 @@ async fn a_wrap_may_change_arguments_and_the_thread_keeps_those_of_the_model() {
 }
 
 #[tokio::test]
-async fn what_a_wrap_fails_with_names_it_and_what_comes_through_it_does_not() {
+async fn a_wraps_own_error_names_it_and_an_error_passing_through_does_not() {
     use deepagents_core::error::Error;
     let call = || Turn::call("echo", json!({"text": "x"}));
     let outer = || wrap_tool_call(|request, next| async move { next.run(request).await }).named("Outer");
@@ -273,7 +273,7 @@ async fn what_a_wrap_fails_with_names_it_and_what_comes_through_it_does_not() {
 }
 
 #[tokio::test]
-async fn a_panic_is_told_of_the_code_that_it_came_out_of() {
+async fn a_panic_names_the_code_it_came_from() {
     let calls = || [Turn::call("echo", json!({"text": "x"})), Turn::text("Done.")];
     let through = || wrap_tool_call(|request, next| async move { next.run(request).await }).named("Outer");
     let bad =
@@ -306,7 +306,7 @@ async fn a_panic_is_told_of_the_code_that_it_came_out_of() {
 }
 
 #[tokio::test]
-async fn an_observer_that_looks_at_events_alone_changes_nothing() {
+async fn an_observer_that_only_reads_events_changes_nothing() {
     use deepagents_core::event::Event;
     use deepagents_core::run::{RunInput, RunObserver};
     #[derive(Default)]
@@ -345,7 +345,7 @@ impl Middleware for KeepsPasses {
 }
 
 #[tokio::test]
-async fn what_a_wrap_keeps_stays_where_the_call_fails_is_cancelled_or_is_tried_again() {
+async fn what_a_wrap_keeps_survives_a_failed_cancelled_or_retried_call() {
     let refused = || Turn::error(ModelError::Invalid("no".into()));
     let journal = Arc::new(MemoryJournal::new());
     let model = ScriptedModel::new([
@@ -376,7 +376,7 @@ async fn what_a_wrap_keeps_stays_where_the_call_fails_is_cancelled_or_is_tried_a
 }
 
 #[tokio::test]
-async fn messages_that_are_kept_have_their_ids_from_then_on() {
+async fn kept_messages_have_stable_ids() {
     let notes = Notes::default();
     let seen = notes.clone();
     let keeps = wrap_model_call(move |request, next| {

@@ -3,14 +3,14 @@
 use super::NearLine;
 
 /// Maximum number of lines compared in a search for similar lines.
-const COMPARED: usize = 20_000;
+const MAX_COMPARED_LINES: usize = 20_000;
 
 /// Returns up to three lines of a text that resemble the first non-blank line of `old`, the closest first.
 pub(super) fn nearest(text: &str, old: &str) -> Vec<NearLine> {
     let Some(wanted) = old.lines().map(str::trim).find(|line| !line.is_empty()) else { return Vec::new() };
     let wanted = pairs(wanted);
     let mut scored: Vec<(usize, u64, &str)> = Vec::new();
-    for (number, line) in (1..).zip(text.lines().take(COMPARED)) {
+    for (number, line) in (1..).zip(text.lines().take(MAX_COMPARED_LINES)) {
         let score = similarity(&wanted, &pairs(line.trim()));
         if score >= 600 {
             scored.push((score, number, line));

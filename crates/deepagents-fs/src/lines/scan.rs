@@ -10,7 +10,7 @@ use crate::{FsError, Stat, VPath};
 /// Number of bytes read from a file at a time.
 const CHUNK: usize = 64 << 10;
 /// Time limit for finding a window of lines.
-pub(crate) const LONGEST: Duration = Duration::from_secs(10);
+pub(crate) const SCAN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads a window of lines from a file that is positioned at its start.
 pub(crate) fn scan(
@@ -27,7 +27,7 @@ pub(crate) fn scan(
             let reason = format!(
                 "its lines up to number {} take longer to pass over than {} s; search it with grep instead",
                 range.offset.saturating_add(1),
-                LONGEST.as_secs()
+                SCAN_TIMEOUT.as_secs()
             );
             return Err(FsError::TimedOut { path: path.clone(), reason });
         }

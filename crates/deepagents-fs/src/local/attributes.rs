@@ -9,7 +9,7 @@ use super::write::Target;
 const ACCESS: &str = "system.posix_acl_access";
 /// Maximum size in bytes of the list of names, and of each value.
 #[cfg(target_os = "linux")]
-const MOST: usize = 64 << 10;
+const MAX_ATTRIBUTE_BYTES: usize = 64 << 10;
 
 /// Copies the attributes of the existing file to another. Returns whether access rights are the same afterwards. Skips
 /// attributes that grant rights to whoever runs the file, as they were granted to the old content.
@@ -23,13 +23,13 @@ pub(super) fn copy(target: &Target<'_>, file: &File) -> bool {
     // Access it by name, since the file need not be readable.
     let mut there = std::path::PathBuf::from(format!("/proc/self/fd/{}", target.directory.as_raw_fd()));
     there.push(target.name);
-    let mut names = vec![0; MOST];
+    let mut names = vec![0; MAX_ATTRIBUTE_BYTES];
     match llistxattr(&there, names.as_mut_slice()) {
         Ok(length) => names.truncate(length),
         Err(Errno::NOTSUP) => return true,
         Err(_) => return false,
     }
-    let mut value = vec![0; MOST];
+    let mut value = vec![0; MAX_ATTRIBUTE_BYTES];
     let (mut kept, mut has_list) = (true, false);
     for name in names.split(|byte| *byte == 0).filter_map(|name| std::str::from_utf8(name).ok()) {
         if name != ACCESS && name != "security.selinux" && !name.starts_with("user.") {

@@ -11,7 +11,7 @@ use super::{Links, Root};
 use crate::{ByteRange, FileRead, VPath};
 
 /// Larger reads would delay other tasks.
-const MOST: u64 = 64 << 10;
+const MAX_READ_BYTES: u64 = 64 << 10;
 
 impl Root {
     /// Reads a small file whose path and content are in the kernel's caches. Returns `None` if anything would block,
@@ -30,7 +30,7 @@ impl Root {
         let stat = held_stat(&fd)?;
         let wanted = range.length.unwrap_or(u64::MAX).min(stat.size.checked_sub(range.offset)?);
         // Some files in /proc report no size.
-        if wanted == 0 || wanted > MOST.min(self.options.max_read) {
+        if wanted == 0 || wanted > MAX_READ_BYTES.min(self.options.max_read) {
             return None;
         }
         let mut bytes = vec![0; usize::try_from(wanted).ok()?];

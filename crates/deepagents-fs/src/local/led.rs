@@ -8,12 +8,12 @@ use crate::{Entry, FsError, Listing, VPath};
 /// Redirects operations on `path` to `place` and refuses links on the way there. Results and errors name the path
 /// instead of the place.
 #[derive(Debug)]
-pub(super) struct Led {
+pub(super) struct PinnedPath {
     pub(super) path: VPath,
     pub(super) place: VPath,
 }
 
-impl Led {
+impl PinnedPath {
     /// Maps a path at or below the place back to one at or below the path.
     fn back(&self, path: &VPath) -> VPath {
         path.strip_prefix(&self.place).map_or_else(|| path.clone(), |below| below.under(&self.path))
@@ -34,8 +34,8 @@ impl Led {
 
     /// Returns the scope at the place, with its filter still applied to the original paths.
     pub(super) fn scope(self: &Arc<Self>, scope: &Scope) -> Scope {
-        let (led, before) = (self.clone(), scope.visible.clone());
-        let visible = before.map(|sees| Arc::new(move |path: &VPath| sees(&led.back(path))) as _);
+        let (pin, before) = (self.clone(), scope.visible.clone());
+        let visible = before.map(|sees| Arc::new(move |path: &VPath| sees(&pin.back(path))) as _);
         Scope { path: self.place.clone(), visible, ..scope.clone() }
     }
 

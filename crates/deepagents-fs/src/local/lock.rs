@@ -10,7 +10,7 @@ use super::open::DIRECTORY;
 use crate::{FsError, VPath};
 
 /// How long a change waits for another process.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Lock on a directory, held only while a file in it is replaced or deleted. Released on drop, and when the process
 /// ends.
@@ -26,7 +26,7 @@ impl DirectoryLock {
     pub(super) fn take(path: &VPath, directory: &OwnedFd) -> Result<Self, FsError> {
         // Open the directory again: a lock belongs to the open file description, not to its holder.
         let Ok(own) = openat(directory, c".", DIRECTORY, Mode::empty()) else { return Ok(Self { _directory: None }) };
-        let (end, mut pause) = (Instant::now() + PATIENCE, Duration::from_micros(50));
+        let (end, mut pause) = (Instant::now() + LOCK_TIMEOUT, Duration::from_micros(50));
         loop {
             match flock(&own, FlockOperation::NonBlockingLockExclusive) {
                 Err(Errno::WOULDBLOCK) if Instant::now() < end => {

@@ -15,13 +15,13 @@ use crate::{FsError, VPath, Version};
 /// What was found at a path: its recorded version, the backend's version of that same state, and the content to be
 /// stored.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct FoundState {
     pub(super) version: FileVersion,
     pub(super) host: Option<Version>,
     pub(super) content: Vec<u8>,
 }
 
-impl Seen {
+impl FoundState {
     pub(super) fn new(version: FileVersion) -> Self {
         Self { version, host: None, content: Vec::new() }
     }
@@ -45,10 +45,15 @@ impl ReadLimits {
 }
 
 /// Returns the version and content of a file or directory.
-pub(super) fn look(path: &VPath, directory: impl AsFd, name: &OsStr, limits: ReadLimits) -> Result<Seen, FsError> {
+pub(super) fn read_state(
+    path: &VPath,
+    directory: impl AsFd,
+    name: &OsStr,
+    limits: ReadLimits,
+) -> Result<FoundState, FsError> {
     let host = match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(host) => host,
-        Err(Errno::NOENT) => return Ok(Seen::new(FileVersion::Absent)),
+        Err(Errno::NOENT) => return Ok(FoundState::new(FileVersion::Absent)),
         Err(errno) => return Err(failed(path, errno)),
     };
     let version = match FileType::from_raw_mode(host.st_mode) {
@@ -59,18 +64,18 @@ pub(super) fn look(path: &VPath, directory: impl AsFd, name: &OsStr, limits: Rea
         },
         FileType::RegularFile => {
             match openat(&directory, name, OFlags::RDONLY | OFlags::NOFOLLOW | SAFE, Mode::empty()) {
-                Ok(fd) => return look_into(path, fd, limits),
+                Ok(fd) => return read_open_file(path, fd, limits),
                 Err(Errno::ACCESS) => FileVersion::unrecorded("it cannot be read"),
-                Err(Errno::NOENT) => return Ok(Seen::new(FileVersion::Absent)),
+                Err(Errno::NOENT) => return Ok(FoundState::new(FileVersion::Absent)),
                 Err(errno) => return Err(failed(path, errno)),
             }
         }
         _ => FileVersion::unrecorded("it is neither a file nor a directory"),
     };
-    Ok(Seen { host: Some(version_of(&host)), ..Seen::new(version) })
+    Ok(FoundState { host: Some(version_of(&host)), ..FoundState::new(version) })
 }
 
-fn look_into(path: &VPath, fd: OwnedFd, limits: ReadLimits) -> Result<Seen, FsError> {
+fn read_open_file(path: &VPath, fd: OwnedFd, limits: ReadLimits) -> Result<FoundState, FsError> {
     let before = fstat(&fd).at(path)?;
     let (mut file, mut content) = (File::from(fd), Vec::new());
     let expected = u64::try_from(before.st_size).unwrap_or(0);
@@ -90,5 +95,5 @@ fn look_into(path: &VPath, fd: OwnedFd, limits: ReadLimits) -> Result<Seen, FsEr
     let (bits, before, after) = (before.st_mode & 0o7777, version_of(&before), version_of(&after));
     let host = if before == after { after } else { Version::new("changed while it was read") };
     let stored = size == content.len() as u64 && size <= limits.content;
-    Ok(Seen { version: FileVersion::File { hash, size, mode: bits, stored }, host: Some(host), content })
+    Ok(FoundState { version: FileVersion::File { hash, size, mode: bits, stored }, host: Some(host), content })
 }

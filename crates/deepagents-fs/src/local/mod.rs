@@ -32,7 +32,7 @@ use futures_core::future::BoxFuture;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 
-use self::led::Led;
+use self::led::PinnedPath;
 use crate::lines::{self, LineRange, LineWindow};
 use crate::locks::PathLocks;
 use crate::permissions::{AccessMode, ProtectedPlaces};
@@ -79,7 +79,7 @@ pub struct LocalBackend {
     root: Arc<Root>,
     /// The same directory, but links in paths are errors.
     direct: Arc<Root>,
-    led: Option<Arc<Led>>,
+    pin: Option<Arc<PinnedPath>>,
     locks: PathLocks,
 }
 
@@ -172,7 +172,7 @@ impl LocalBackend {
             recorder,
         };
         let direct = Arc::new(Root { links: Links::Refuse, ..root.clone() });
-        Ok(Self { root: Arc::new(root), direct, led: None, locks: PathLocks::default() })
+        Ok(Self { root: Arc::new(root), direct, pin: None, locks: PathLocks::default() })
     }
 
     /// Returns the host path of the directory, as of when it was opened. For people and shells; never show it to a
@@ -202,15 +202,15 @@ impl LocalBackend {
         path: &VPath,
         work: impl FnOnce(&Root, &VPath) -> Result<T, FsError> + Send + 'static,
     ) -> Result<T, FsError> {
-        let Some(led) = self.led(path) else { return self.blocking(path, work).await };
-        let (direct, at) = (self.direct.clone(), led.clone());
+        let Some(pin) = self.pin_of(path) else { return self.blocking(path, work).await };
+        let (direct, at) = (self.direct.clone(), pin.clone());
         let done = self.blocking(path, move |_, _| work(&direct, &at.place)).await;
-        done.map_err(|error| led.error(error))
+        done.map_err(|error| pin.error(error))
     }
 
     /// Returns the pin of a path, if it has one.
-    fn led(&self, path: &VPath) -> Option<&Arc<Led>> {
-        self.led.as_ref().filter(|led| led.path == *path)
+    fn pin_of(&self, path: &VPath) -> Option<&Arc<PinnedPath>> {
+        self.pin.as_ref().filter(|pin| pin.path == *path)
     }
 }
 
@@ -224,7 +224,7 @@ impl Backend for LocalBackend {
         Box::pin(async move {
             #[cfg(target_os = "linux")]
             {
-                let (root, at) = self.led(path).map_or((&self.root, path), |led| (&self.direct, &led.place));
+                let (root, at) = self.pin_of(path).map_or((&self.root, path), |pin| (&self.direct, &pin.place));
                 if let Some(read) = root.read_cached(at, range) {
                     return Ok(read);
                 }
@@ -235,7 +235,7 @@ impl Backend for LocalBackend {
 
     fn read_lines<'a>(&'a self, _: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {
         Box::pin(async move {
-            let control = Control::new(Some(lines::LONGEST));
+            let control = Control::new(Some(lines::SCAN_TIMEOUT));
             // Stops reading when the caller drops the future.
             let _stop = control.stop_on_drop();
             self.at(path, move |root, path| root.read_lines(path, range, &control)).await
@@ -245,8 +245,8 @@ impl Backend for LocalBackend {
     fn list<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
         Box::pin(async move {
             let listing = self.at(path, Root::list).await?;
-            Ok(match self.led(path) {
-                Some(led) => led.listing(listing),
+            Ok(match self.pin_of(path) {
+                Some(pin) => pin.listing(listing),
                 None => listing,
             })
         })
@@ -289,9 +289,9 @@ impl Backend for LocalBackend {
         Box::pin(self.search(query))
     }
 
-    fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
-        let led = Led { path: path.clone(), place: place.clone() };
-        Some(Arc::new(Self { led: Some(Arc::new(led)), ..self.clone() }))
+    fn pinned(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
+        let pin = PinnedPath { path: path.clone(), place: place.clone() };
+        Some(Arc::new(Self { pin: Some(Arc::new(pin)), ..self.clone() }))
     }
 
     fn change_access<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, AccessMode> {

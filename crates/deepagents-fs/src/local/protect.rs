@@ -17,7 +17,7 @@ use crate::permissions::{AccessMode, Place as Protected, UserGit, leads, run_fro
 use crate::{FsError, VPath};
 
 /// Maximum number of bytes read of a `.git` file.
-const POINTER: usize = 4096;
+const MAX_POINTER_BYTES: usize = 4096;
 
 impl Root {
     /// Returns an error if a path names a protected place, before anything is created on the way to it.
@@ -85,7 +85,7 @@ impl Root {
                 FileType::Symlink => readlinkat(&self.fd, name, Vec::new()).ok()?.into_bytes(),
                 FileType::RegularFile => {
                     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | SAFE;
-                    let mut content = vec![0; POINTER];
+                    let mut content = vec![0; MAX_POINTER_BYTES];
                     let length =
                         rustix::io::read(openat(&self.fd, name, flags, Mode::empty()).ok()?, &mut content).ok()?;
                     content.truncate(length);

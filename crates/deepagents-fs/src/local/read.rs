@@ -10,7 +10,7 @@ use super::open::{At, modified, to_stat};
 use super::{Links, Root};
 use crate::lines::{self, LineRange, LineWindow};
 use crate::path::is_component;
-use crate::search::{Control, MOST_FILES};
+use crate::search::{Control, MAX_FILES};
 use crate::{ByteRange, Entry, FileRead, FsError, Kind, Listing, Stat, VPath};
 
 impl Root {
@@ -61,8 +61,8 @@ impl Root {
             if matches!(raw.to_bytes(), b"." | b"..") {
                 continue;
             }
-            if entries.len() >= MOST_FILES {
-                let reason = format!("it holds more than {MOST_FILES} files; search it with glob instead");
+            if entries.len() >= MAX_FILES {
+                let reason = format!("it holds more than {MAX_FILES} files; search it with glob instead");
                 return Err(FsError::io(path, ErrorKind::Other, reason));
             }
             let Some(name) = raw.to_str().ok().filter(|name| is_component(name)) else {

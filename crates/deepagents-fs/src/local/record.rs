@@ -11,13 +11,13 @@ use rustix::fs::{Dir, Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use super::Root;
-use super::look::{ReadLimits, Seen, look};
+use super::look::{FoundState, ReadLimits, read_state};
 use super::open::{At, DIRECTORY, failed};
 use super::resolve::{Last, real_of};
 use super::walk::Base;
 use super::write::Target;
 use crate::path::is_component;
-use crate::search::{LONGEST_PATH, MOST_PATH_BYTES};
+use crate::search::{MAX_PATH_BYTES, MAX_PATHS_BYTES};
 use crate::undo::{Actor, Change, Database, FileVersion, ThreadLog, Tx, UndoError, UndoStore, hash_of, time_mark};
 use crate::{FsError, VPath, WriteMode, Written};
 
@@ -110,9 +110,9 @@ impl Root {
             let real = real_of(path, &place)?;
             let name = place.name.as_deref().ok_or_else(is_directory)?;
             let seen = if place.missing() == 0 {
-                look(path, &place.directory, name, ReadLimits::up_to(recorder.max_file()))?
+                read_state(path, &place.directory, name, ReadLimits::up_to(recorder.max_file()))?
             } else {
-                Seen::new(FileVersion::Absent)
+                FoundState::new(FileVersion::Absent)
             };
             match &seen.version {
                 FileVersion::Directory { .. } => return Err(is_directory()),
@@ -171,7 +171,7 @@ impl Root {
             self.check_removal(path, &place)?;
             let Some(name) = &place.name else { return Err(FsError::Fixed(path.clone())) };
             let real = real_of(path, &place)?;
-            let seen = look(path, &place.directory, name, ReadLimits::up_to(recorder.max_file()))?;
+            let seen = read_state(path, &place.directory, name, ReadLimits::up_to(recorder.max_file()))?;
             let host = seen.host.clone();
             let top = match &seen.version {
                 FileVersion::Absent => return Err(FsError::NotFound(path.clone())),
@@ -221,7 +221,7 @@ fn new_version(data: &[u8], modified: jiff::Timestamp, before: &FileVersion, lim
 
 /// Records everything that is about to be deleted with a directory. The directory's own change comes last.
 fn record_tree(mut own: Change, base: &Base, tx: &Tx<'_>, limits: &UndoStore) -> Result<Vec<Change>, FsError> {
-    let (mut bytes, mut files, mut names) = (limits.max_tree, limits.max_tree_files, MOST_PATH_BYTES);
+    let (mut bytes, mut files, mut names) = (limits.max_tree, limits.max_tree_files, MAX_PATHS_BYTES);
     let (mut found, mut left_out) = (Vec::new(), None);
     let mut todo = vec![String::new()];
     while let Some(relative) = todo.pop() {
@@ -243,7 +243,7 @@ fn record_tree(mut own: Change, base: &Base, tx: &Tx<'_>, limits: &UndoStore) ->
             files -= 1;
             let below = base.vpath(&relative);
             let length = below.as_str().len() + raw.to_bytes().len();
-            if length > LONGEST_PATH || length > names {
+            if length > MAX_PATH_BYTES || length > names {
                 left_out = Some("it held files that are nested too deeply".to_owned());
                 continue;
             }
@@ -255,7 +255,7 @@ fn record_tree(mut own: Change, base: &Base, tx: &Tx<'_>, limits: &UndoStore) ->
                 continue;
             };
             let child = below.child(name);
-            let seen = look(&child, &directory, OsStr::new(name), ReadLimits::up_to(limits.max_file.min(bytes)))?;
+            let seen = read_state(&child, &directory, OsStr::new(name), ReadLimits::up_to(limits.max_file.min(bytes)))?;
             match &seen.version {
                 FileVersion::Absent => continue,
                 FileVersion::File { size, stored: true, .. } => bytes = bytes.saturating_sub(*size),

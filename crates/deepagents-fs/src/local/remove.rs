@@ -15,7 +15,7 @@ use crate::sandbox::appeared::forget;
 use crate::{FsError, VPath, Version};
 
 /// Maximum number of file names held while a directory is emptied.
-const PART: usize = 50_000;
+const MAX_HELD_NAMES: usize = 50_000;
 
 impl Root {
     pub(super) fn remove(&self, path: &VPath) -> Result<(), FsError> {
@@ -120,14 +120,14 @@ impl Root {
                 } else {
                     files.push(name)
                 }
-                if files.len() == PART {
+                if files.len() == MAX_HELD_NAMES {
                     break;
                 }
             }
             for name in &files {
                 allow(Errno::NOENT, unlinkat(directory, name, AtFlags::empty())).at(path)?;
             }
-            if files.len() < PART {
+            if files.len() < MAX_HELD_NAMES {
                 break;
             }
         }

@@ -22,9 +22,9 @@ use crate::search::{
 use crate::{FsError, Kind, VPath, classify};
 
 /// Files smaller than this are read whole; larger ones are streamed.
-const WHOLE: usize = 1 << 20;
+const STREAMED_BYTES: usize = 1 << 20;
 /// Number of files that a thread takes at a time.
-const BATCH: usize = 64;
+const BATCH_FILES: usize = 64;
 /// Bytes of found lines after which the rest of a batch is skipped.
 const BATCH_BYTES: usize = 4 << 20;
 
@@ -33,22 +33,22 @@ impl LocalBackend {
         let control = Control::new(query.scope.deadline);
         let _stop = control.stop_on_drop();
         let (path, mut query) = (&query.scope.path, query.clone());
-        let Some(led) = self.led(path) else {
+        let Some(pin) = self.pin_of(path) else {
             return self.blocking(path, move |root, _| find(root, &query, &control)).await;
         };
-        query.scope = led.scope(&query.scope);
-        Ok(led.globbed(self.at(path, move |root, _| find(root, &query, &control)).await?))
+        query.scope = pin.scope(&query.scope);
+        Ok(pin.globbed(self.at(path, move |root, _| find(root, &query, &control)).await?))
     }
 
     pub(super) async fn search(&self, query: &GrepQuery) -> Result<GrepOutcome, FsError> {
         let control = Control::new(query.scope.deadline);
         let _stop = control.stop_on_drop();
         let (path, mut query) = (&query.scope.path, query.clone());
-        let Some(led) = self.led(path) else {
+        let Some(pin) = self.pin_of(path) else {
             return self.blocking(path, move |root, _| search(root, &query, &control)).await;
         };
-        query.scope = led.scope(&query.scope);
-        Ok(led.grepped(self.at(path, move |root, _| search(root, &query, &control)).await?))
+        query.scope = pin.scope(&query.scope);
+        Ok(pin.grepped(self.at(path, move |root, _| search(root, &query, &control)).await?))
     }
 }
 
@@ -110,14 +110,14 @@ fn find(root: &Root, query: &GlobQuery, control: &Control) -> Result<GlobOutcome
         }
         out.files.push(path);
     }
-    if control.late() {
+    if control.is_late() {
         out.truncation = Some(Truncation::Deadline);
     }
     Ok(out)
 }
 
 /// How often a waiting thread checks again whether it may continue.
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 fn search(root: &Root, query: &GrepQuery, control: &Control) -> Result<GrepOutcome, FsError> {
     let (matcher, pattern) = (&LineMatcher::new(query)?, &query.files()?);
@@ -133,11 +133,11 @@ fn search(root: &Root, query: &GrepQuery, control: &Control) -> Result<GrepOutco
                 worker.lines(Ok(fd), &|| path.clone(), &mut found);
             }
             collector.add(0, found);
-            return Ok(collector.finish(control.late()));
+            return Ok(collector.finish(control.is_late()));
         }
     };
     let Walked { files, errors, cut } = walk(&base, pattern, ignores(root, &query.scope).as_ref(), control);
-    let (batches, next) = (files.chunks(BATCH).collect::<Vec<_>>(), AtomicUsize::new(0));
+    let (batches, next) = (files.chunks(BATCH_FILES).collect::<Vec<_>>(), AtomicUsize::new(0));
     let (results, added) = (Mutex::new(collector), Condvar::new());
     let collected = || results.lock().unwrap_or_else(PoisonError::into_inner);
     let work = || {
@@ -148,7 +148,9 @@ fn search(root: &Root, query: &GrepQuery, control: &Control) -> Result<GrepOutco
             // Results ahead of an earlier batch must be held in memory until that batch is done.
             let mut held = collected();
             while held.is_crowded(number) && !control.stopped() {
-                held = added.wait_timeout(held, LOOK).map_or_else(|poisoned| poisoned.into_inner().0, |held| held.0);
+                held = added
+                    .wait_timeout(held, CHECK_INTERVAL)
+                    .map_or_else(|poisoned| poisoned.into_inner().0, |held| held.0);
             }
             drop(held);
             let (mut found, mut weight) = (GrepOutcome::default(), 0);
@@ -181,7 +183,7 @@ fn search(root: &Root, query: &GrepQuery, control: &Control) -> Result<GrepOutco
         }
         work();
     });
-    let mut out = results.into_inner().unwrap_or_else(PoisonError::into_inner).finish(control.late());
+    let mut out = results.into_inner().unwrap_or_else(PoisonError::into_inner).finish(control.is_late());
     let found = std::mem::replace(&mut out.errors, errors);
     out.errors.extend(found);
     out.truncation = out.truncation.or(cut.then_some(Truncation::Limit));
@@ -240,7 +242,7 @@ impl Worker<'_> {
 
     /// Reads the start of a file. Returns `true` if that is the whole file.
     fn fill(&mut self, file: &mut File, size: usize) -> std::io::Result<bool> {
-        let whole = size < WHOLE;
+        let whole = size < STREAMED_BYTES;
         let mut length = 0;
         // One extra byte reveals that the file has grown.
         self.buffer.resize(if whole { size + 1 } else { classify::SNIFFED }, 0);

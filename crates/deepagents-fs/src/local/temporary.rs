@@ -15,7 +15,7 @@ use crate::{FsError, VPath};
 
 /// Maximum number of exchanges when a file keeps being replaced concurrently.
 #[cfg(target_os = "linux")]
-const MOST_SWAPS: usize = 64;
+const MAX_SWAPS: usize = 64;
 
 /// A file that is deleted on drop unless it was put in place. Where the system supports files without a name, it also
 /// disappears if the process dies; elsewhere it has a temporary name.
@@ -49,7 +49,7 @@ impl<'a> Temporary<'a> {
 
     /// Gives the file a name that must not exist yet.
     pub(super) fn link(&mut self, path: &VPath, name: &OsStr) -> Result<(), FsError> {
-        let Some(own) = &self.name else { return self.name_it(name).at(path) };
+        let Some(own) = &self.name else { return self.link_as(name).at(path) };
         match linkat(self.directory, own, self.directory, name, AtFlags::empty()) {
             Ok(()) => {
                 unlinkat(self.directory, own, AtFlags::empty()).at(path)?;
@@ -64,7 +64,7 @@ impl<'a> Temporary<'a> {
 
     /// Replaces whatever has the name.
     pub(super) fn rename(&mut self, path: &VPath, name: &OsStr) -> Result<(), FsError> {
-        let own = self.any_name(path)?;
+        let own = self.ensure_name(path)?;
         renameat(self.directory, &own, self.directory, name).at(path)?;
         self.name = None;
         Ok(())
@@ -75,7 +75,7 @@ impl<'a> Temporary<'a> {
     pub(super) fn exchange(&mut self, target: &Target<'_>, there: &HostStat) -> Result<(), FsError> {
         #[cfg(target_os = "linux")]
         {
-            let own = self.any_name(target.path)?;
+            let own = self.ensure_name(target.path)?;
             let swap = || renameat_with(self.directory, &own, self.directory, target.name, RenameFlags::EXCHANGE);
             match swap() {
                 Ok(()) => {
@@ -90,7 +90,7 @@ impl<'a> Temporary<'a> {
                     // Swap back until the file that comes out is the one that was put in, as it may be replaced again
                     // in between.
                     let mut put = mark(&fstat(&self.file).at(target.path)?);
-                    for _ in 0..MOST_SWAPS {
+                    for _ in 0..MAX_SWAPS {
                         swap().at(target.path)?;
                         let out = taken()?;
                         if out == put {
@@ -110,13 +110,13 @@ impl<'a> Temporary<'a> {
     }
 
     /// Returns the file's name, giving it one if needed.
-    fn any_name(&mut self, path: &VPath) -> Result<OsString, FsError> {
+    fn ensure_name(&mut self, path: &VPath) -> Result<OsString, FsError> {
         loop {
             if let Some(name) = &self.name {
                 return Ok(name.clone());
             }
             let name = unused_name();
-            match self.name_it(&name) {
+            match self.link_as(&name) {
                 Ok(()) => self.name = Some(name),
                 Err(Errno::EXIST) => {}
                 Err(errno) => return Err(failed(path, errno)),
@@ -125,7 +125,7 @@ impl<'a> Temporary<'a> {
     }
 
     /// Links the unnamed file under a name.
-    fn name_it(&self, name: &OsStr) -> Result<(), Errno> {
+    fn link_as(&self, name: &OsStr) -> Result<(), Errno> {
         use std::os::fd::AsRawFd;
         let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         linkat(rustix::fs::CWD, own.as_str(), self.directory, name, AtFlags::SYMLINK_FOLLOW)

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::open::{SAFE, failed};
 use crate::path::is_component;
-use crate::search::{Control, Ignores, LONGEST_PATH, MOST_FILES, MOST_PATH_BYTES, Pattern, Progress, WalkErrors};
+use crate::search::{Control, Ignores, MAX_FILES, MAX_PATH_BYTES, MAX_PATHS_BYTES, Pattern, Progress, WalkErrors};
 use crate::{FsError, VPath};
 
 /// The directory being searched.
@@ -56,7 +56,7 @@ impl Base {
 }
 
 /// Maximum number of bytes shown of a path that is too long.
-const SHOWN: usize = 500;
+const MAX_SHOWN_BYTES: usize = 500;
 
 /// Returns the number of threads that a search uses.
 pub(super) fn threads() -> usize {
@@ -64,9 +64,9 @@ pub(super) fn threads() -> usize {
 }
 
 /// Depth from which directories wait until no others are left, so that one branch does not use up all the time.
-const DEEP: usize = 64;
+const DEFERRED_DEPTH: usize = 64;
 /// Maximum number of directories held open as parents of others.
-const MOST_HELD: usize = 64;
+const MAX_OPEN_DIRECTORIES: usize = 64;
 
 struct Visit {
     relative: String,
@@ -78,7 +78,7 @@ struct Visit {
     ignores: Ignores,
 }
 
-/// An open directory, counted against `MOST_HELD`.
+/// An open directory, counted against `MAX_OPEN_DIRECTORIES`.
 struct Held {
     fd: OwnedFd,
     _count: Arc<()>,
@@ -199,9 +199,9 @@ impl Walker<'_> {
         let more = below.len();
         queue.bytes += below.iter().map(|visit| visit.relative.len()).sum::<usize>();
         for visit in below.drain(..) {
-            if visit.depth < DEEP { queue.todo.push_back(visit) } else { queue.deep.push_back(visit) }
+            if visit.depth < DEFERRED_DEPTH { queue.todo.push_back(visit) } else { queue.deep.push_back(visit) }
         }
-        if queue.todo.len() + queue.deep.len() > MOST_FILES || queue.bytes > MOST_PATH_BYTES {
+        if queue.todo.len() + queue.deep.len() > MAX_FILES || queue.bytes > MAX_PATHS_BYTES {
             self.full.store(true, Ordering::Relaxed);
         }
         if more > 1 || queue.busy == 0 {
@@ -215,10 +215,10 @@ impl Walker<'_> {
         // Show only as much of the path as a person would read.
         let shown = relative.split('/').scan(0, |length, name| {
             *length += name.len();
-            (*length <= SHOWN).then_some(name)
+            (*length <= MAX_SHOWN_BYTES).then_some(name)
         });
         let path = self.base.vpath(&shown.collect::<Vec<_>>().join("/"));
-        let reason = format!("what lies deeper than {LONGEST_PATH} bytes of path is not looked at");
+        let reason = format!("what lies deeper than {MAX_PATH_BYTES} bytes of path is not looked at");
         FsError::io(&path, std::io::ErrorKind::InvalidFilename, &reason)
     }
 
@@ -237,7 +237,7 @@ impl Walker<'_> {
             (Some(parent), Some(name)) => openat(&parent.fd, name, flags | SAFE | OFlags::NOFOLLOW, Mode::empty())?,
             _ => self.base.open(&visit.relative, flags)?,
         };
-        let holds = visit.depth + 1 >= DEEP && Arc::strong_count(&self.held) <= MOST_HELD;
+        let holds = visit.depth + 1 >= DEFERRED_DEPTH && Arc::strong_count(&self.held) <= MAX_OPEN_DIRECTORIES;
         let held = if holds { fd.try_clone().ok() } else { None };
         let held = held.map(|fd| Arc::new(Held { fd, _count: self.held.clone() }));
         let here = self.gitignore.then(|| self.base.vpath(&visit.relative));
@@ -266,7 +266,7 @@ impl Walker<'_> {
                 continue;
             }
             // A directory may be so large that the deadline passes before its end.
-            if number % 256 == 255 && self.ended() || below.len() > MOST_FILES || bytes > MOST_PATH_BYTES {
+            if number % 256 == 255 && self.ended() || below.len() > MAX_FILES || bytes > MAX_PATHS_BYTES {
                 break;
             }
             let Some(name) = raw.to_str().ok().filter(|name| is_component(name)) else { continue };
@@ -282,7 +282,7 @@ impl Walker<'_> {
                     let path = join(name);
                     let bytes = self.bytes.fetch_add(path.len(), Ordering::Relaxed);
                     out.files.push(path);
-                    if self.found.fetch_add(1, Ordering::Relaxed) >= MOST_FILES || bytes > MOST_PATH_BYTES {
+                    if self.found.fetch_add(1, Ordering::Relaxed) >= MAX_FILES || bytes > MAX_PATHS_BYTES {
                         self.full.store(true, Ordering::Relaxed);
                         break;
                     }
@@ -290,7 +290,7 @@ impl Walker<'_> {
                 FileType::Directory => {
                     let progress = self.pattern.enter(&visit.progress, name);
                     if !progress.is_dead() && !hidden(true) {
-                        if visit.relative.len() + name.len() > LONGEST_PATH {
+                        if visit.relative.len() + name.len() > MAX_PATH_BYTES {
                             out.errors.push(self.too_deep(&visit.relative));
                             continue;
                         }

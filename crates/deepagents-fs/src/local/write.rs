@@ -55,7 +55,7 @@ impl Root {
     ) -> Result<Version, FsError> {
         let path = target.path;
         // Fails early, before the content is written; the check in `commit` is the authoritative one.
-        let before = target.there()?;
+        let before = target.existing_file()?;
         mode.check(path, before.as_ref().map(version_of).as_ref())?;
 
         // Drop the set-uid and set-gid bits: they were granted to the old content.
@@ -99,7 +99,7 @@ impl Root {
     ) -> Result<Version, FsError> {
         let _commit = self.commit.lock().unwrap_or_else(PoisonError::into_inner);
         let _turn = DirectoryLock::take(target.path, target.directory)?;
-        let there = target.there()?;
+        let there = target.existing_file()?;
         let version = there.as_ref().map(version_of);
         mode.check(target.path, version.as_ref())?;
         if based.is_some_and(|based| *based != version) {
@@ -182,7 +182,7 @@ pub(super) struct Target<'a> {
 
 impl Target<'_> {
     /// Returns the metadata of the existing writable regular file, if there is one.
-    fn there(&self) -> Result<Option<rustix::fs::Stat>, FsError> {
+    fn existing_file(&self) -> Result<Option<rustix::fs::Stat>, FsError> {
         let host = match statat(self.directory, self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(host) => host,
             Err(Errno::NOENT) => return Ok(None),

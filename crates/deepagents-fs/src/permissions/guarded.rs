@@ -32,7 +32,7 @@ impl OnAsk {
 }
 
 /// How often a call is checked again because a path resolves elsewhere than when it was checked.
-const TRIES: usize = 64;
+const MAX_CHECKS: usize = 64;
 
 /// Kind of access to a path.
 #[derive(Clone, Copy)]
@@ -176,12 +176,12 @@ impl PermissionedBackend {
     }
 
     /// Returns the inner backend with a path pinned to the place that was checked.
-    fn led(&self, path: &VPath, real: &VPath) -> Option<Arc<dyn Backend>> {
-        if self.rules.is_empty() { None } else { self.inner.leading(path, real) }
+    fn pinned_inner(&self, path: &VPath, real: &VPath) -> Option<Arc<dyn Backend>> {
+        if self.rules.is_empty() { None } else { self.inner.pinned(path, real) }
     }
 
     /// Checks an access to a path; returns the path it resolves to.
-    async fn judge(&self, state: &State, act: Act, path: &VPath) -> Result<VPath, FsError> {
+    async fn check_act(&self, state: &State, act: Act, path: &VPath) -> Result<VPath, FsError> {
         match act {
             Act::One(operation) => self.check(state, operation, path).await,
             Act::Tree => self.check_tree(state, path).await,
@@ -198,16 +198,16 @@ impl PermissionedBackend {
         call: impl for<'b> Fn(&'b dyn Backend, &'b State, &'b VPath) -> FsFuture<'b, T> + Send + Sync + 'a,
     ) -> FsFuture<'a, (VPath, T)> {
         Box::pin(async move {
-            for _ in 0..TRIES {
-                let real = self.judge(state, act, path).await?;
+            for _ in 0..MAX_CHECKS {
+                let real = self.check_act(state, act, path).await?;
                 let is_elsewhere = |(of, place): &(VPath, VPath)| of == path && *place != real;
                 // Without rules, a path is not resolved.
                 if !self.rules.is_empty() && self.leads.as_ref().is_some_and(is_elsewhere) {
                     break;
                 }
-                let led = self.led(path, &real);
-                match call(led.as_deref().unwrap_or(&*self.inner), state, path).await {
-                    Err(FsError::LeadsElsewhere(_)) if led.is_some() => {}
+                let pinned = self.pinned_inner(path, &real);
+                match call(pinned.as_deref().unwrap_or(&*self.inner), state, path).await {
+                    Err(FsError::LeadsElsewhere(_)) if pinned.is_some() => {}
                     result => return Ok((real, result?)),
                 }
             }
@@ -229,7 +229,7 @@ impl PermissionedBackend {
     /// Checks a search and returns its backend and filtered scope.
     async fn scoped(&self, state: &State, scope: &Scope) -> Result<(Option<Arc<dyn Backend>>, Scope), FsError> {
         let real = self.check_tree(state, &scope.path).await?;
-        Ok((self.led(&scope.path, &real), self.seen_from(scope, real)))
+        Ok((self.pinned_inner(&scope.path, &real), self.seen_from(scope, real)))
     }
 
     async fn check_delete(&self, state: &State, path: &VPath) -> Result<VPath, FsError> {
@@ -316,11 +316,11 @@ impl Backend for PermissionedBackend {
 
     fn glob<'a>(&'a self, state: &'a State, query: &'a GlobQuery) -> FsFuture<'a, GlobOutcome> {
         Box::pin(async move {
-            for _ in 0..TRIES {
-                let (led, scope) = self.scoped(state, &query.scope).await?;
+            for _ in 0..MAX_CHECKS {
+                let (pinned, scope) = self.scoped(state, &query.scope).await?;
                 let query = GlobQuery { scope, ..query.clone() };
-                match led.as_deref().unwrap_or(&*self.inner).glob(state, &query).await {
-                    Err(FsError::LeadsElsewhere(_)) if led.is_some() => {}
+                match pinned.as_deref().unwrap_or(&*self.inner).glob(state, &query).await {
+                    Err(FsError::LeadsElsewhere(_)) if pinned.is_some() => {}
                     result => return result,
                 }
             }
@@ -330,14 +330,14 @@ impl Backend for PermissionedBackend {
 
     fn grep<'a>(&'a self, state: &'a State, query: &'a GrepQuery) -> FsFuture<'a, GrepOutcome> {
         Box::pin(async move {
-            for _ in 0..TRIES {
-                let (led, scope) = match query.scope.path.is_root() {
+            for _ in 0..MAX_CHECKS {
+                let (pinned, scope) = match query.scope.path.is_root() {
                     true => (None, self.seen_from(&query.scope, VPath::root())),
                     false => self.scoped(state, &query.scope).await?,
                 };
                 let query = GrepQuery { scope, ..query.clone() };
-                match led.as_deref().unwrap_or(&*self.inner).grep(state, &query).await {
-                    Err(FsError::LeadsElsewhere(_)) if led.is_some() => {}
+                match pinned.as_deref().unwrap_or(&*self.inner).grep(state, &query).await {
+                    Err(FsError::LeadsElsewhere(_)) if pinned.is_some() => {}
                     result => return result,
                 }
             }
@@ -345,9 +345,9 @@ impl Backend for PermissionedBackend {
         })
     }
 
-    fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
+    fn pinned(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
         let leads = Some((path.clone(), place.clone()));
-        Some(Arc::new(Self { inner: self.inner.leading(path, place)?, leads, ..self.clone() }))
+        Some(Arc::new(Self { inner: self.inner.pinned(path, place)?, leads, ..self.clone() }))
     }
 
     fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, VPath> {

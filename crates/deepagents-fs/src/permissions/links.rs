@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use crate::VPath;
 
 /// Depth to which directories in a place are searched: `skills/NAME/SKILL.md` is at depth three.
-const LEVELS: usize = 3;
+const MAX_DEPTH: usize = 3;
 /// Maximum number of entries examined.
-const MOST: usize = 1024;
+const MAX_ENTRIES: usize = 1024;
 
 /// Returns the targets of the links at and in a place, if they are elsewhere below the root: whoever writes to a target
 /// changes the place. A target need not exist.
 pub(crate) fn leads(root: &Path, place: &VPath) -> BTreeSet<VPath> {
-    let (mut found, mut seen, mut left) = (BTreeSet::new(), BTreeSet::new(), MOST);
+    let (mut found, mut seen, mut left) = (BTreeSet::new(), BTreeSet::new(), MAX_ENTRIES);
     let mut todo = vec![(root.join(place.relative()), 0)];
     while let Some((path, level)) = todo.pop() {
         let Some(next) = left.checked_sub(1) else { break };
@@ -28,7 +28,7 @@ pub(crate) fn leads(root: &Path, place: &VPath) -> BTreeSet<VPath> {
         if there.is_symlink() || level == 0 {
             found.extend(below(root, &real).filter(|real| real != place));
         }
-        if level < LEVELS && real != root && real.starts_with(root) && seen.insert(real.clone()) {
+        if level < MAX_DEPTH && real != root && real.starts_with(root) && seen.insert(real.clone()) {
             let entries = std::fs::read_dir(&real).into_iter().flatten().flatten();
             todo.extend(entries.take(left).map(|entry| (entry.path(), level + 1)));
         }

@@ -220,7 +220,7 @@ impl Permissions {
     }
 
     /// Returns whether a pattern applies to a path: in an exempt directory, it must name that directory.
-    fn speaks_of(&self, path: &VPath, pattern: &Pattern) -> bool {
+    fn applies_to(&self, path: &VPath, pattern: &Pattern) -> bool {
         let mut spared = self.spared.iter().filter(|directory| path.starts_with(directory));
         spared.all(|directory| pattern.anchors().any(|anchor| anchor.starts_with(directory)))
     }
@@ -272,7 +272,7 @@ impl Permissions {
     /// Returns what the rules say about a single path.
     pub fn decide(&self, operation: Operation, path: &VPath) -> Decision<'_> {
         for rule in self.rules.iter().filter(|rule| rule.operations.contains(&operation)) {
-            for pattern in rule.patterns.iter().filter(|pattern| self.speaks_of(path, pattern)) {
+            for pattern in rule.patterns.iter().filter(|pattern| self.applies_to(path, pattern)) {
                 let covered = match pattern.match_of(path) {
                     PatternMatch::Path => true,
                     PatternMatch::Above => rule.mode != AccessMode::Allow,
@@ -298,7 +298,7 @@ impl Permissions {
         }
         let overlapping = |mode: AccessMode| {
             let rules = self.rules.iter().filter(|rule| rule.mode == mode && rule.operations.contains(&operation));
-            let mut patterns = rules.flat_map(|rule| &rule.patterns).filter(|pattern| self.speaks_of(path, pattern));
+            let mut patterns = rules.flat_map(|rule| &rule.patterns).filter(|pattern| self.applies_to(path, pattern));
             let pattern = patterns.find(|pattern| pattern.match_of(path) != PatternMatch::Elsewhere)?;
             Some(Decision { mode, pattern: Some(pattern.as_str()) })
         };

@@ -13,9 +13,9 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use crate::VPath;
 
 /// Number of bytes of a program that are searched for other programs it runs.
-const MOST_READ: u64 = 8 << 10;
+const MAX_READ_BYTES: u64 = 8 << 10;
 /// Maximum number of words looked up in total.
-const MOST_WORDS: usize = 4096;
+const MAX_WORDS: usize = 4096;
 /// Extensions of program files that are text.
 const ENDINGS: [&str; 17] =
     ["sh", "bash", "zsh", "fish", "py", "js", "cjs", "mjs", "jsx", "ts", "cts", "mts", "rb", "pl", "php", "lua", "ps1"];
@@ -35,7 +35,7 @@ const LEAD_IN: [&str; 23] = [
 /// Extensions of shell scripts.
 const SHELLS: [&str; 4] = ["sh", "bash", "zsh", "fish"];
 /// Maximum number of directories in which the words of one text are looked up.
-const MOST_STARTS: usize = 8;
+const MAX_DIRECTORIES: usize = 8;
 
 /// Returns the programs below a root that a command runs, as far as its words name them: both the paths as written and
 /// their link targets. Includes programs named in those programs.
@@ -76,7 +76,7 @@ pub(super) struct Search<'a> {
 
 impl<'a> Search<'a> {
     pub(super) fn new(root: &'a Path, start: &'a Path, home: Option<&'a Path>) -> Self {
-        Self { root, start, home, found: BTreeSet::new(), read: BTreeSet::new(), left: MOST_WORDS }
+        Self { root, start, home, found: BTreeSet::new(), read: BTreeSet::new(), left: MAX_WORDS }
     }
 
     /// Adds the programs that a command names, and those they name.
@@ -101,7 +101,7 @@ impl<'a> Search<'a> {
                             files.for_each(|file| self.program(&file));
                         }
                         // As in `cd tools && ./run`.
-                        if path != start && starts.len() < MOST_STARTS {
+                        if path != start && starts.len() < MAX_DIRECTORIES {
                             starts.push(path);
                         }
                     } else if !found.may_be_run() {
@@ -132,7 +132,7 @@ impl<'a> Search<'a> {
         if !self.read.insert(real.clone()) {
             return;
         }
-        let Some(text) = beginning(file, MOST_READ).filter(|text| !text.contains(&0)) else { return };
+        let Some(text) = beginning(file, MAX_READ_BYTES).filter(|text| !text.contains(&0)) else { return };
         let text = without_variables(&String::from_utf8_lossy(&text)).into_owned();
         let is_shell = is_of_a_shell(file, &text);
         let beside: Vec<PathBuf> = [file, &real].iter().filter_map(|file| Some(file.parent()?.to_owned())).collect();

@@ -12,7 +12,7 @@ use super::read::{to_stat, version_of};
 use crate::{FsError, VPath, Version, WriteMode};
 
 /// Maximum nesting depth of a directory tree that can be deleted.
-const DEEPEST: usize = 1_000;
+const MAX_DEPTH: usize = 1_000;
 
 impl Root {
     pub(super) fn write(&self, path: &VPath, data: &[u8], mode: &WriteMode) -> Result<Version, FsError> {
@@ -60,11 +60,11 @@ impl Root {
     ) -> Result<Version, FsError> {
         let failed = |error: io::Error| self.failed(path, &error);
         // Fails early, before the content is written; the check below is the authoritative one.
-        let before = self.there(path, directory, name)?;
+        let before = self.existing_file(path, directory, name)?;
         mode.check(path, before.as_ref().map(version_of).as_ref())?;
         let temporary = Temporary::write(directory, data, before.as_ref(), self.options.sync).map_err(failed)?;
         let _commit = self.commit.lock().unwrap_or_else(PoisonError::into_inner);
-        let there = self.there(path, directory, name)?;
+        let there = self.existing_file(path, directory, name)?;
         mode.check(path, there.as_ref().map(version_of).as_ref())?;
         if there.is_none() && *mode != WriteMode::Overwrite {
             // Unlike a rename, a hard link fails if the target exists.
@@ -81,7 +81,7 @@ impl Root {
     }
 
     /// Returns the metadata of the existing writable regular file, if there is one.
-    fn there(&self, path: &VPath, directory: &Dir, name: &str) -> Result<Option<Metadata>, FsError> {
+    fn existing_file(&self, path: &VPath, directory: &Dir, name: &str) -> Result<Option<Metadata>, FsError> {
         let host = match directory.symlink_metadata(name) {
             Ok(host) => host,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -121,7 +121,7 @@ impl Root {
         let mut open = vec![above.open_dir(name).map_err(failed)?];
         let mut depths = vec![0];
         while let (Some(directory), Some(depth)) = (open.pop(), depths.pop()) {
-            if depth > DEEPEST {
+            if depth > MAX_DEPTH {
                 return Err(FsError::io(path, ErrorKind::Other, "it is nested too deep to be deleted at once"));
             }
             for found in directory.entries().map_err(failed)? {

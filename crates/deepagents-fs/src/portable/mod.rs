@@ -127,7 +127,7 @@ impl Backend for PortableBackend {
 
     fn read_lines<'a>(&'a self, _: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {
         Box::pin(async move {
-            let control = Control::new(Some(lines::LONGEST));
+            let control = Control::new(Some(lines::SCAN_TIMEOUT));
             // Stops reading when the caller drops the future.
             let _stop = control.stop_on_drop();
             self.blocking(path, move |root, path| root.read_lines(path, range, &control)).await

@@ -32,7 +32,7 @@ mod tests {
     use super::windows_alias;
 
     #[test]
-    fn names_that_windows_takes_for_others_are_known() {
+    fn names_that_windows_treats_as_aliases_are_recognised() {
         for name in ["a:b", "GIT~1", "git~12.x", ".git.", ".git ", "con", "NUL.txt", "Aux ", "com1", "LPT9.log", "com²"]
         {
             assert!(windows_alias(name).is_some(), "{name}");

@@ -9,7 +9,7 @@ use crate::permissions::AccessMode;
 use crate::{FsError, VPath};
 
 /// Maximum number of bytes read of a `.git` file.
-const POINTER: u64 = 4096;
+const MAX_POINTER_BYTES: u64 = 4096;
 
 /// A resolved path.
 pub(super) struct Place {
@@ -128,7 +128,7 @@ impl Root {
             } else if there.is_file() {
                 let mut content = String::new();
                 let file = self.directory.open_with(name, &options()).ok()?;
-                file.take(POINTER).read_to_string(&mut content).ok()?;
+                file.take(MAX_POINTER_BYTES).read_to_string(&mut content).ok()?;
                 content.strip_prefix("gitdir:")?.trim().to_owned()
             } else {
                 return None;

@@ -9,7 +9,7 @@ use super::Root;
 use super::place::relative;
 use crate::lines::{self, LineRange, LineWindow};
 use crate::path::is_component;
-use crate::search::{Control, MOST_FILES};
+use crate::search::{Control, MAX_FILES};
 use crate::{ByteRange, Entry, FileRead, FsError, Kind, Listing, Stat, VPath, Version};
 
 /// Returns options to open a file for reading without blocking on the other end of a FIFO.
@@ -106,8 +106,8 @@ impl Root {
         let (mut entries, mut unnameable) = (Vec::new(), 0);
         for found in self.directory.read_dir(relative(path)).map_err(failed)? {
             let found = found.map_err(failed)?;
-            if entries.len() >= MOST_FILES {
-                let reason = format!("it holds more than {MOST_FILES} files; search it with glob instead");
+            if entries.len() >= MAX_FILES {
+                let reason = format!("it holds more than {MAX_FILES} files; search it with glob instead");
                 return Err(FsError::io(path, ErrorKind::Other, reason));
             }
             let raw = found.file_name();

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn special_addresses_are_not_the_internets() {
+    fn special_purpose_addresses_are_not_public() {
         for address in [
             "0.0.0.0",
             "10.1.2.3",
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machines_own_addresses_are_known() {
+    fn the_machines_own_addresses_are_recognised() {
         assert!(is_own("127.0.0.1:80".parse().unwrap()));
         assert!(!is_own("1.1.1.1:80".parse().unwrap()));
     }

@@ -25,7 +25,7 @@ use super::{Git, SandboxPolicy};
 use crate::VPath;
 use crate::permissions::{AccessMode, Operation, Permissions, Place, ProtectedPlaces, UserGit, leads, run_from};
 use crate::shell::Moved;
-use found::{Found, look};
+use found::{Found, find_at};
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -140,19 +140,19 @@ impl Appeared {
     /// Renames what has appeared since, unless a file tool wrote it. Returns that together with earlier renames; each
     /// is reported once.
     pub(crate) fn moved(&self) -> Vec<Moved> {
-        self.move_away();
+        self.rename_appeared();
         std::mem::take(&mut lock(&self.moved))
     }
 
     /// Renames what has appeared since, unless a file tool wrote it.
-    pub(crate) fn move_away(&self) {
+    pub(crate) fn rename_appeared(&self) {
         // The places could be listed at the start. If they cannot be now, nothing can be reported or done.
         let found = self.find().unwrap_or_default();
         let before = |found: &Found| {
             lock(&RUNNING).iter().any(|running| running.id == self.id && running.before.contains(&found.path))
         };
         let appeared = found.into_iter().filter(|found| !before(found) && !found.is_approved());
-        let moved: Vec<_> = appeared.filter_map(|found| found.move_away(self.this)).collect();
+        let moved: Vec<_> = appeared.filter_map(|found| found.rename_appeared(self.this)).collect();
         let put_back = self.put_back();
         lock(&self.moved).extend(moved.into_iter().chain(put_back));
     }
@@ -167,7 +167,7 @@ impl Appeared {
             if found.link().as_ref() == Some(&link) || found.is_approved() {
                 continue;
             }
-            moved.extend(found.move_away(self.this));
+            moved.extend(found.rename_appeared(self.this));
             // If the file in the way could not be moved, that is already reported.
             let _ = symlinkat(&link, &found.parent, &found.name);
         }
@@ -189,7 +189,7 @@ impl Appeared {
         for place in policy.protected_places.iter().filter(|place| place.mode != AccessMode::Allow) {
             let Place::Named(name) = &place.place else { continue };
             if policy.git != Git::Writable || !name.eq_ignore_ascii_case(".git") {
-                look(&self.root, Path::new(""), &[name.as_str()], &mut found)?;
+                find_at(&self.root, Path::new(""), &[name.as_str()], &mut found)?;
             }
         }
         Ok(found)
@@ -198,7 +198,7 @@ impl Appeared {
     fn find(&self) -> io::Result<Vec<Found>> {
         let mut found = Vec::new();
         for place in &self.places {
-            look(&self.root, Path::new(""), place.components().collect::<Vec<_>>().as_slice(), &mut found)?;
+            find_at(&self.root, Path::new(""), place.components().collect::<Vec<_>>().as_slice(), &mut found)?;
         }
         Ok(found)
     }

@@ -14,7 +14,7 @@ use super::protocol::Message;
 use super::proxy::Proxy;
 
 /// Maximum number of bytes that a helper may send.
-const WORDS: usize = 64 << 10;
+const MAX_REPORT_BYTES: usize = 64 << 10;
 
 /// Communication between the program and the helper of one command.
 #[derive(Debug)]
@@ -24,18 +24,18 @@ pub(crate) struct Control {
     /// has no proxy.
     allowed: Option<Vec<HostPattern>>,
     proxy: Option<Proxy>,
-    said: Vec<u8>,
+    messages: Vec<u8>,
     open: bool,
 }
 
 impl Control {
     pub(crate) fn new(socket: UnixStream, allowed: Option<Vec<HostPattern>>) -> Self {
-        Self { socket, allowed, proxy: None, said: Vec::new(), open: true }
+        Self { socket, allowed, proxy: None, messages: Vec::new(), open: true }
     }
 
     /// Sends the plan. If the helper has already died, its exit status reports that.
-    pub(crate) fn plan(&self, plan: &[u8], patience: Duration) -> std::io::Result<()> {
-        self.socket.set_write_timeout(Some(patience))?;
+    pub(crate) fn plan(&self, plan: &[u8], timeout: Duration) -> std::io::Result<()> {
+        self.socket.set_write_timeout(Some(timeout))?;
         let _ = (&self.socket).write_all(plan);
         Ok(())
     }
@@ -46,7 +46,7 @@ impl Control {
     }
 
     /// Receives messages from the helper, without blocking.
-    pub(crate) fn hear(&mut self) {
+    pub(crate) fn receive(&mut self) {
         let mut buffer = [0; 4 << 10];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut passed = RecvAncillaryBuffer::new(&mut space);
@@ -62,8 +62,8 @@ impl Control {
             }
             Ok(length) => length,
         };
-        self.said.extend_from_slice(buffer.get(..length).unwrap_or_default());
-        self.open = self.said.len() <= WORDS;
+        self.messages.extend_from_slice(buffer.get(..length).unwrap_or_default());
+        self.open = self.messages.len() <= MAX_REPORT_BYTES;
         let socket = passed.drain().find_map(|message| match message {
             RecvAncillaryMessage::ScmRights(mut sockets) => sockets.next(),
             _ => None,
@@ -84,7 +84,7 @@ impl Control {
             Err(error) => {
                 self.end();
                 let failed = Message::Failed { step: "start the proxy".to_owned(), reason: error.to_string() };
-                self.said = serde_json::to_vec(&failed).unwrap_or_default();
+                self.messages = serde_json::to_vec(&failed).unwrap_or_default();
                 self.open = false;
             }
         }
@@ -99,10 +99,10 @@ impl Control {
     pub(crate) fn finish(mut self) -> (Vec<u8>, Vec<String>) {
         // The helper has ended, so only what is in the socket remains.
         let mut before = usize::MAX;
-        while self.open && self.said.len() != before {
-            before = self.said.len();
-            self.hear();
+        while self.open && self.messages.len() != before {
+            before = self.messages.len();
+            self.receive();
         }
-        (self.said, self.proxy.map(Proxy::finish).unwrap_or_default())
+        (self.messages, self.proxy.map(Proxy::finish).unwrap_or_default())
     }
 }

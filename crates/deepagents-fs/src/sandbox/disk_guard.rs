@@ -5,25 +5,25 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Minimum and maximum interval between checks.
-const LOOK: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
+const CHECK_INTERVAL: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
 
 /// Upper bounds on the bytes and files that commands can use in a millisecond, given memory bandwidth.
-const BYTES_A_MILLISECOND: u64 = 16 << 20;
-const FILES_A_MILLISECOND: u64 = 1_000;
+const BYTES_PER_MILLISECOND: u64 = 16 << 20;
+const FILES_PER_MILLISECOND: u64 = 1_000;
 
 /// Number of files and directories that it must remain possible to create.
-const FILES: u64 = 10_000;
+const MIN_FREE_FILES: u64 = 10_000;
 
 /// Number of those that are reserved where few are left. Each takes one of this process's open files.
 const RESERVED_FILES: u64 = 128;
 
 /// More free files than this cannot be used up before the next check, even if this process is not scheduled for a
 /// while.
-const FAR_FILES: u64 = 500_000;
+const AMPLE_FILES: u64 = 500_000;
 
 /// More free bytes above the floor than this cannot be used up before the next check, even if this process is not
 /// scheduled for a while.
-const FAR: u64 = 2 << 30;
+const AMPLE_BYTES: u64 = 2 << 30;
 
 /// Free space that must remain where a command may write. The kernel cannot limit the total size of many files, so the
 /// space is checked from outside while the command runs.
@@ -50,9 +50,9 @@ impl<'a> Spare<'a> {
     pub(crate) fn new(bytes: u64, directories: impl IntoIterator<Item = &'a Path>) -> Self {
         let floor = |at| {
             let (before, possible) = free(at)?;
-            let (floor, files) = (bytes.min(before / 2), FILES.min(possible / 2));
-            let reserve = (before - floor < FAR).then(|| reserved(at, floor)).flatten();
-            let places = if possible < FAR_FILES { RESERVED_FILES.min(files) } else { 0 };
+            let (floor, files) = (bytes.min(before / 2), MIN_FREE_FILES.min(possible / 2));
+            let reserve = (before - floor < AMPLE_BYTES).then(|| reserved(at, floor)).flatten();
+            let places = if possible < AMPLE_FILES { RESERVED_FILES.min(files) } else { 0 };
             // If no more files may be open, reserve fewer.
             let places: Vec<OwnedFd> = (0..places).map_while(|_| unnamed(at)).collect();
             // Keep a little of the remaining space, so that the command is ended before it finds the disk full.
@@ -65,13 +65,13 @@ impl<'a> Spare<'a> {
     }
 
     /// Returns the time of the next check, before the space above the floor can be used up.
-    pub(crate) fn next_look(&self) -> Duration {
+    pub(crate) fn next_check(&self) -> Duration {
         let left = |floor: &Floor<'_>| {
             let (bytes, files) = free(floor.at)?;
-            let bytes = bytes.saturating_sub(floor.bytes) / BYTES_A_MILLISECOND;
-            Some(bytes.min(files.saturating_sub(floor.files) / FILES_A_MILLISECOND))
+            let bytes = bytes.saturating_sub(floor.bytes) / BYTES_PER_MILLISECOND;
+            Some(bytes.min(files.saturating_sub(floor.files) / FILES_PER_MILLISECOND))
         };
-        let [least, most] = LOOK;
+        let [least, most] = CHECK_INTERVAL;
         self.floors.iter().filter_map(left).min().map_or(most, Duration::from_millis).clamp(least, most)
     }
 

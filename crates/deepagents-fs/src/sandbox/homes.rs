@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// Names found in any user's home but in no toolchain.
-const MARKS: [&str; 7] = [".ssh", ".gnupg", ".config", ".profile", ".bashrc", ".bash_history", ".zshrc"];
+const HOME_MARKERS: [&str; 7] = [".ssh", ".gnupg", ".config", ".profile", ".bashrc", ".bash_history", ".zshrc"];
 
 /// The user's home directories, with links resolved.
 pub(super) struct Homes(Vec<PathBuf>);
@@ -19,13 +19,13 @@ impl Homes {
     }
 
     /// Returns whether a resolved directory lies in a home.
-    pub(super) fn hold(&self, directory: &Path) -> bool {
+    pub(super) fn contain(&self, directory: &Path) -> bool {
         self.0.iter().any(|home| directory.starts_with(home))
     }
 
     /// Returns whether a resolved directory is a home or an ancestor of one, or looks like another user's home.
-    pub(super) fn lie_in(&self, directory: &Path) -> bool {
-        let marked = || MARKS.iter().any(|mark| directory.join(mark).symlink_metadata().is_ok());
+    pub(super) fn would_show_in(&self, directory: &Path) -> bool {
+        let marked = || HOME_MARKERS.iter().any(|mark| directory.join(mark).symlink_metadata().is_ok());
         self.0.iter().any(|home| home.starts_with(directory)) || marked()
     }
 }

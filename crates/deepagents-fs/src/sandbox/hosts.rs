@@ -7,7 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// Default ports of a pattern: HTTP and HTTPS.
-const WEB: [u16; 2] = [80, 443];
+const DEFAULT_PORTS: [u16; 2] = [80, 443];
 
 /// A pattern for hosts of an [allow-list](super::Network::AllowList).
 ///
@@ -69,7 +69,7 @@ impl HostPattern {
     pub(crate) fn covers_target(&self, target: &Target) -> bool {
         let ports = match self.port {
             Some(port) => port == target.port,
-            None => WEB.contains(&target.port),
+            None => DEFAULT_PORTS.contains(&target.port),
         };
         ports
             && match (&self.hosts, &target.host) {

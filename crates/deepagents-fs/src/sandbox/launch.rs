@@ -150,14 +150,14 @@ pub(crate) fn guarded_by_name(root: &Path, policy: &SandboxPolicy) -> BTreeSet<P
 
 /// Everything the helper reported.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct HelperReport {
     pub(crate) report: Option<SandboxReport>,
     pub(crate) exit: Option<Exit>,
     /// Step and reason of a failure.
     pub(crate) failed: Option<(String, String)>,
 }
 
-impl Said {
+impl HelperReport {
     pub(crate) fn parse(said: &[u8]) -> Self {
         let mut out = Self::default();
         for line in said.split(|byte| *byte == b'\n') {
@@ -199,7 +199,7 @@ pub(crate) fn try_out(sandbox: &Sandbox) -> SandboxReport {
         Ok(done) => done,
         Err(reason) => return SandboxReport::none(reason),
     };
-    let said = Said::parse(&done.said);
+    let said = HelperReport::parse(&done.said);
     match (said.failed, said.report, said.exit, done.end) {
         (Some((step, reason)), ..) => SandboxReport::none(format!("{step}: {reason}")),
         (None, Some(report), Some(Exit::Code(0)), End::Exited(_)) => report,

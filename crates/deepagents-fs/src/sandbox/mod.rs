@@ -67,7 +67,7 @@ pub use report::{Level, Part, SandboxReport};
 pub use toolchains::{Cache, CacheAccess, ToolChains};
 
 /// Whether this program can act as its own helper.
-static ANSWERS: AtomicBool = AtomicBool::new(false);
+static CAN_BE_HELPER: AtomicBool = AtomicBool::new(false);
 
 /// Name of this crate's helper program.
 pub const HELPER: &str = "deepagents-sandbox";
@@ -77,7 +77,7 @@ pub const HELPER: &str = "deepagents-sandbox";
 pub fn init() {
     #[cfg(target_os = "linux")]
     helper::take_over(std::env::args_os());
-    ANSWERS.store(true, Ordering::Relaxed);
+    CAN_BE_HELPER.store(true, Ordering::Relaxed);
 }
 
 /// Creates sandboxes, and caches whether this machine supports them. Clones share the cache.
@@ -124,7 +124,7 @@ impl Sandbox {
         if let Some(helper) = &self.helper {
             return Ok(helper.clone());
         }
-        if ANSWERS.load(Ordering::Relaxed) {
+        if CAN_BE_HELPER.load(Ordering::Relaxed) {
             // This remains the running program even if its file is replaced by a newer one.
             return Ok(PathBuf::from("/proc/self/exe"));
         }

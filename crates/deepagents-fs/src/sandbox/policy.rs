@@ -209,7 +209,7 @@ impl SandboxPolicy {
     }
 
     /// Resolves the policy's host paths, so that links that commands create later have no effect.
-    pub(crate) fn settled(mut self, root: &Path) -> Result<Self, PolicyError> {
+    pub(crate) fn resolved(mut self, root: &Path) -> Result<Self, PolicyError> {
         let own = ["/proc", "/sys", "/dev", "/run", "/boot", "/etc", "/var", "/opt", "/home", "/root"];
         let system = SYSTEM.iter().chain(&own);
         let unusable = |path: &Path| ["/proc", "/sys", "/dev"].iter().any(|of| path.starts_with(of));

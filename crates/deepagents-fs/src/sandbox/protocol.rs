@@ -75,7 +75,7 @@ pub(crate) struct Identity {
 
 impl Identity {
     /// Returns the current identity of a path.
-    pub(crate) fn look(path: &Path) -> std::io::Result<Self> {
+    pub(crate) fn of(path: &Path) -> std::io::Result<Self> {
         use std::os::unix::fs::MetadataExt;
         let found = path.symlink_metadata()?;
         Ok(Self { path: path.to_owned(), device: found.dev(), inode: found.ino() })

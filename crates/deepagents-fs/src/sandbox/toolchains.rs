@@ -35,7 +35,7 @@ const PROGRAMS: [(&str, Option<&str>, &[&str]); 17] = [
 ];
 
 /// Variables of those above that are not passed on, because commands write to their own directory instead.
-const OWN: [&str; 2] = ["CARGO_HOME", "GOPATH"];
+const NOT_PASSED_ON: [&str; 2] = ["CARGO_HOME", "GOPATH"];
 
 /// Directories below a home, or below a variable's location, that hold downloads and build results.
 const CACHES: [(&str, Option<&str>, &[&str]); 9] = [
@@ -51,10 +51,10 @@ const CACHES: [(&str, Option<&str>, &[&str]); 9] = [
 ];
 
 /// Directories beside a `bin` that belong to its programs.
-const BESIDE: [&str; 6] = ["lib", "lib32", "lib64", "libexec", "share", "include"];
+const BIN_SIBLINGS: [&str; 6] = ["lib", "lib32", "lib64", "libexec", "share", "include"];
 
 /// Further directories that some programs need, by a file that identifies them: Go, Java, old Java, Maven, Conda.
-const MORE_BESIDE: [(&str, &[&str]); 5] = [
+const EXTRA_BIN_SIBLINGS: [(&str, &[&str]); 5] = [
     ("src/runtime", &["src", "pkg", "misc", "VERSION", "go.env"]),
     ("lib/modules", &["conf", "jmods", "release"]),
     ("jre/lib", &["jre"]),
@@ -131,7 +131,7 @@ impl ToolChains {
             let there: Vec<PathBuf> =
                 parts.iter().map(|part| joined(&place, part)).filter(|path| path.exists()).collect();
             if let (Some(name), Some(value), false) = (variable, place.to_str(), there.is_empty())
-                && !OWN.contains(&name)
+                && !NOT_PASSED_ON.contains(&name)
             {
                 tools.env.insert(name.to_owned(), value.to_owned());
             }
@@ -157,7 +157,7 @@ impl ToolChains {
             }
         }
         tools.env.insert("PATH".to_owned(), kept.join(":"));
-        tools.settle();
+        tools.remove_nested();
         tools
     }
 
@@ -187,7 +187,7 @@ impl ToolChains {
     }
 
     /// Removes paths that are below another visible path.
-    fn settle(&mut self) {
+    fn remove_nested(&mut self) {
         self.shown.sort();
         self.shown.dedup();
         let all = self.shown.clone();
@@ -199,7 +199,7 @@ impl ToolChains {
 /// else beside it is, as the `bin` may be in a home directory, under any path.
 fn shown_for(directory: &Path, homes: &Homes) -> Vec<PathBuf> {
     let Ok(real) = directory.canonicalize() else { return Vec::new() };
-    if SYSTEM.iter().any(|system| directory.starts_with(system)) || homes.lie_in(&real) {
+    if SYSTEM.iter().any(|system| directory.starts_with(system)) || homes.would_show_in(&real) {
         return Vec::new();
     }
     let mut shown = vec![directory.to_owned()];
@@ -209,14 +209,15 @@ fn shown_for(directory: &Path, homes: &Homes) -> Vec<PathBuf> {
     };
     let Ok(real_tree) = tree.canonicalize() else { return shown };
     let dotted = |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-    let own = homes.hold(&real) || homes.hold(&real_tree);
-    if own || homes.lie_in(&real_tree) || dotted(tree) || dotted(&real_tree) {
+    let own = homes.contain(&real) || homes.contain(&real_tree);
+    if own || homes.would_show_in(&real_tree) || dotted(tree) || dotted(&real_tree) {
         return shown;
     }
-    let more = MORE_BESIDE.iter().filter(|(mark, _)| tree.join(mark).exists()).flat_map(|(_, names)| *names);
-    let beside = BESIDE.iter().chain(more).map(|name| tree.join(name));
+    let more = EXTRA_BIN_SIBLINGS.iter().filter(|(mark, _)| tree.join(mark).exists()).flat_map(|(_, names)| *names);
+    let beside = BIN_SIBLINGS.iter().chain(more).map(|name| tree.join(name));
     // A companion may be a link to somewhere else.
-    let is_part = |path: &PathBuf| path.canonicalize().is_ok_and(|real| !homes.hold(&real) && !homes.lie_in(&real));
+    let is_part =
+        |path: &PathBuf| path.canonicalize().is_ok_and(|real| !homes.contain(&real) && !homes.would_show_in(&real));
     shown.extend(beside.filter(is_part));
     shown
 }
@@ -227,9 +228,9 @@ fn joined(place: &Path, part: &str) -> PathBuf {
 
 /// Resolves a path; `None` if it leads through one of the writable places or does not exist.
 fn followed(path: &Path, writable: &[&Path]) -> Option<PathBuf> {
-    const MOST_LINKS: usize = 40;
+    const MAX_LINKS: usize = 40;
     let mut todo = path.to_owned();
-    'links: for _ in 0..MOST_LINKS {
+    'links: for _ in 0..MAX_LINKS {
         let mut at = PathBuf::from("/");
         let mut parts = todo.components();
         while let Some(part) = parts.next() {

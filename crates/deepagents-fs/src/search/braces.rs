@@ -6,11 +6,11 @@
 use std::ops::RangeInclusive;
 
 /// Maximum number of patterns that one expands to.
-const MOST: usize = 1000;
+const MAX_PATTERNS: usize = 1000;
 /// Maximum number of bytes of all patterns that one expands to.
-const MOST_BYTES: usize = 256 << 10;
+const MAX_PATTERN_BYTES: usize = 256 << 10;
 /// Maximum nesting depth of groups.
-const DEPTH: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 /// Part of a pattern.
 enum Part<'a> {
@@ -39,19 +39,19 @@ fn expand_parts(parts: &[Part<'_>], bytes: &mut usize) -> Option<Vec<String>> {
                 let mut all = Vec::new();
                 for choice in choices {
                     all.extend(expand_parts(choice, bytes)?);
-                    if all.len() > MOST {
+                    if all.len() > MAX_PATTERNS {
                         return None;
                     }
                 }
                 all
             }
         };
-        if out.len().saturating_mul(choices.len()) > MOST {
+        if out.len().saturating_mul(choices.len()) > MAX_PATTERNS {
             return None;
         }
         let joined = |before: &String| choices.iter().map(|choice| before.len() + choice.len()).sum::<usize>();
         *bytes += out.iter().map(joined).sum::<usize>();
-        if *bytes > MOST_BYTES.saturating_mul(4) || out.iter().map(joined).sum::<usize>() > MOST_BYTES {
+        if *bytes > MAX_PATTERN_BYTES.saturating_mul(4) || out.iter().map(joined).sum::<usize>() > MAX_PATTERN_BYTES {
             return None;
         }
         out = out.iter().flat_map(|before| choices.iter().map(move |choice| format!("{before}{choice}"))).collect();
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
 
     /// Parses a piece of the text into parts; `None` if groups are nested too deeply.
     fn parts(&self, from: usize, to: usize, depth: usize) -> Option<Vec<Part<'a>>> {
-        if depth > DEPTH {
+        if depth > MAX_DEPTH {
             return None;
         }
         let (mut parts, mut start) = (Vec::new(), from);
@@ -160,8 +160,8 @@ where
 {
     let text = |item: T| item.to_string();
     if first <= last {
-        (first..=last).take(MOST + 1).map(text).collect()
+        (first..=last).take(MAX_PATTERNS + 1).map(text).collect()
     } else {
-        (last..=first).rev().take(MOST + 1).map(text).collect()
+        (last..=first).rev().take(MAX_PATTERNS + 1).map(text).collect()
     }
 }

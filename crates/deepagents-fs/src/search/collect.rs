@@ -59,21 +59,21 @@ impl Control {
     }
 
     /// Returns whether the deadline stopped the search.
-    pub(crate) fn late(&self) -> bool {
+    pub(crate) fn is_late(&self) -> bool {
         self.late.load(Ordering::Relaxed)
     }
 }
 
 /// Maximum number of files that a walk finds, and of entries in a listing.
-pub(crate) const MOST_FILES: usize = 200_000;
+pub(crate) const MAX_FILES: usize = 200_000;
 /// Maximum total bytes of paths that a walk holds, of files found and of directories still to visit.
 #[cfg(unix)]
-pub(crate) const MOST_PATH_BYTES: usize = 32 << 20;
+pub(crate) const MAX_PATHS_BYTES: usize = 32 << 20;
 /// Maximum length in bytes of a path relative to the start of a walk; deeper directories are not visited.
 #[cfg(unix)]
-pub(crate) const LONGEST_PATH: usize = 16 << 10;
+pub(crate) const MAX_PATH_BYTES: usize = 16 << 10;
 /// Maximum total bytes of lines held, in results and in batches that wait for earlier ones.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_HELD_BYTES: usize = 16 << 20;
 
 /// Takes batches as they finish and puts their results in order. Reports when the results from the start suffice.
 #[derive(Debug)]
@@ -113,11 +113,11 @@ impl Collector {
     /// Returns whether a batch should wait, because too many results already wait for an earlier batch.
     #[cfg(unix)]
     pub(crate) fn is_crowded(&self, batch: usize) -> bool {
-        batch != self.next && self.waiting_bytes > MOST_BYTES
+        batch != self.next && self.waiting_bytes > MAX_HELD_BYTES
     }
 
     fn is_full(&self) -> bool {
-        self.out.matches > self.max || self.bytes > MOST_BYTES
+        self.out.matches > self.max || self.bytes > MAX_HELD_BYTES
     }
 
     fn take(&mut self, found: GrepOutcome) {
@@ -141,7 +141,7 @@ impl Collector {
         if out.matches > self.max {
             trim(&mut out, self.max);
             out.truncation = Some(Truncation::Limit);
-        } else if self.bytes > MOST_BYTES {
+        } else if self.bytes > MAX_HELD_BYTES {
             out.truncation = Some(Truncation::Limit);
         } else if late {
             out.truncation = Some(Truncation::Deadline);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use deepagents_core::state::State;
 
 use super::{
-    Collector, Control, GlobOutcome, GlobQuery, GrepOutcome, GrepQuery, Ignores, LineMatcher, MOST_FILES, Pattern,
+    Collector, Control, GlobOutcome, GlobQuery, GrepOutcome, GrepQuery, Ignores, LineMatcher, MAX_FILES, Pattern,
     Progress, Scope, Truncation, WalkErrors, sibling_order,
 };
 use crate::{Backend, ByteRange, Entry, FileRead, FsError, Kind, Stat, VPath, classify};
@@ -22,13 +22,13 @@ pub async fn glob<B: Backend + ?Sized>(backend: &B, state: &State, query: &GlobQ
     let mut walk = Walk::start(backend, state, &query.scope, &query.pattern, false).await?;
     let mut out = GlobOutcome::default();
     while let Some(file) = walk.next(&control).await {
-        if out.files.len() == most.min(MOST_FILES) {
+        if out.files.len() == most.min(MAX_FILES) {
             out.truncation = Some(Truncation::Limit);
             break;
         }
         out.files.push(file);
     }
-    if control.late() {
+    if control.is_late() {
         out.truncation = Some(Truncation::Deadline);
     }
     out.errors = walk.errors;
@@ -36,13 +36,13 @@ pub async fn glob<B: Backend + ?Sized>(backend: &B, state: &State, query: &GlobQ
 }
 
 /// Bytes of files searched in one batch.
-const BATCH: usize = 1 << 20;
+const BATCH_BYTES: usize = 1 << 20;
 
 /// How long the search of files already read may continue after the deadline.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Size limit of a searched file in bytes. Backends that stream files have their own implementation.
-const LARGEST: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// Finds lines by listing directories and reading files. The default implementation of [`Backend::grep`].
 ///
@@ -63,7 +63,7 @@ pub async fn grep<B: Backend + ?Sized>(backend: &B, state: &State, query: &GrepQ
     let mut collector = Collector::new(query.max_count);
     for number in 0.. {
         let (mut batch, mut size, mut found) = (Vec::new(), 0, GrepOutcome::default());
-        while size < BATCH && batch.len() < 256 {
+        while size < BATCH_BYTES && batch.len() < 256 {
             let Some(path) = walk.next(&control).await else { break };
             match read_whole(backend, state, &path).await {
                 Ok(file) => {
@@ -85,16 +85,16 @@ pub async fn grep<B: Backend + ?Sized>(backend: &B, state: &State, query: &GrepQ
             break;
         }
     }
-    let mut out = collector.finish(control.late());
+    let mut out = collector.finish(control.is_late());
     out.errors.extend(walk.errors);
     Ok(out)
 }
 
 /// Reads a file that is small enough to hold in memory.
 async fn read_whole<B: Backend + ?Sized>(backend: &B, state: &State, path: &VPath) -> Result<FileRead, FsError> {
-    let file = backend.read(state, path, ByteRange::first(LARGEST + 1)).await?;
-    if file.bytes.len() as u64 > LARGEST {
-        return Err(FsError::TooLarge { path: path.clone(), size: file.stat.size, limit: LARGEST });
+    let file = backend.read(state, path, ByteRange::first(MAX_FILE_BYTES + 1)).await?;
+    if file.bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(FsError::TooLarge { path: path.clone(), size: file.stat.size, limit: MAX_FILE_BYTES });
     }
     Ok(file)
 }

@@ -10,9 +10,9 @@ use crate::{FsError, VPath};
 
 /// Maximum number of rules that apply in one directory, including those of its ancestors. Each takes memory, and time
 /// for each file.
-const MOST_RULES: usize = 5_000;
+const MAX_RULES: usize = 5_000;
 /// Maximum length of a rule in bytes. Paths in real rules are shorter.
-const MOST_BYTES: usize = 1_000;
+const MAX_RULE_BYTES: usize = 1_000;
 
 /// The rules that apply in a directory: those of its `.gitignore`, then those of its ancestors.
 #[derive(Clone, Debug, Default)]
@@ -38,16 +38,16 @@ impl Ignores {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            left_out |= number >= MOST_RULES || line.len() > MOST_BYTES;
-            if number >= MOST_RULES {
+            left_out |= number >= MAX_RULES || line.len() > MAX_RULE_BYTES;
+            if number >= MAX_RULES {
                 break;
             }
-            if line.len() <= MOST_BYTES && builder.add_line(None, line).is_ok() {
+            if line.len() <= MAX_RULE_BYTES && builder.add_line(None, line).is_ok() {
                 number += 1;
             }
         }
         let error = left_out.then(|| {
-            let reason = format!("only {MOST_RULES} rules of up to {MOST_BYTES} bytes are applied, the rest is not");
+            let reason = format!("only {MAX_RULES} rules of up to {MAX_RULE_BYTES} bytes are applied, the rest is not");
             FsError::io(&directory.child(".gitignore"), std::io::ErrorKind::InvalidData, reason)
         });
         let rules = match builder.build() {

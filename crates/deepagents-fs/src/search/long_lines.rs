@@ -7,9 +7,9 @@ use std::rc::Rc;
 use memchr::{memchr, memrchr};
 
 /// Bytes that adjacent pieces share, so that a match across the split is found.
-const OVERLAP: usize = 8 << 10;
+const OVERLAP_BYTES: usize = 8 << 10;
 /// Number of bytes read at a time.
-const CHUNK: usize = 16 << 10;
+const CHUNK_BYTES: usize = 16 << 10;
 
 /// Offsets in the output at which lines were split.
 #[derive(Clone, Debug, Default)]
@@ -44,8 +44,8 @@ impl<R: Read> LongLines<R> {
         let cuts = Cuts::default();
         let reader = Self {
             from,
-            limit: limit.max(2 * OVERLAP),
-            chunk: vec![0; CHUNK],
+            limit: limit.max(2 * OVERLAP_BYTES),
+            chunk: vec![0; CHUNK_BYTES],
             left: 0..0,
             ahead: Vec::new(),
             run: 0,
@@ -88,7 +88,7 @@ impl<R: Read> Read for LongLines<R> {
                 self.run += part.len();
             }
         }
-        self.tail.drain(..self.tail.len().saturating_sub(OVERLAP));
+        self.tail.drain(..self.tail.len().saturating_sub(OVERLAP_BYTES));
         let bytes = { part }.read(buffer)?;
         self.left.start += bytes;
         let bytes = self.pass(bytes);
@@ -113,10 +113,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_make_the_lines_they_were_cut_from(lengths in prop::collection::vec(0usize..100_000, 1..6), size in 1usize..70_000) {
+        fn pieces_join_to_the_lines_they_were_cut_from(lengths in prop::collection::vec(0usize..100_000, 1..6), size in 1usize..70_000) {
             let letter = |at: usize| b"abcdefghijklmnopqrstuvw"[at % 23];
             let lines: Vec<Vec<u8>> = lengths.iter().map(|length| (0..*length).map(letter).collect()).collect();
-            let (mut reader, cuts) = LongLines::new(std::io::Cursor::new(lines.join(&b'\n')), 3 * OVERLAP);
+            let (mut reader, cuts) = LongLines::new(std::io::Cursor::new(lines.join(&b'\n')), 3 * OVERLAP_BYTES);
             let (mut out, mut buffer) = (Vec::new(), vec![0; size]);
             loop {
                 let bytes = reader.read(&mut buffer).unwrap();
@@ -125,9 +125,9 @@ mod tests {
             }
             let (mut whole, mut offset) = (vec![Vec::new(); lines.len()], 0_u64);
             for (number, piece) in out.split(|byte| *byte == b'\n').enumerate() {
-                prop_assert!(piece.len() <= 3 * OVERLAP);
+                prop_assert!(piece.len() <= 3 * OVERLAP_BYTES);
                 let line = cuts.number(number as u64, offset) as usize;
-                let common = if whole[line].is_empty() { 0 } else { OVERLAP };
+                let common = if whole[line].is_empty() { 0 } else { OVERLAP_BYTES };
                 whole[line].extend_from_slice(&piece[common..]);
                 offset += piece.len() as u64 + 1;
             }

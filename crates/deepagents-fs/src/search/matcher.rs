@@ -13,24 +13,24 @@ use crate::FsError;
 use crate::lines::BOM;
 
 /// Lines longer than this are clipped, in bytes.
-const LONGEST: usize = 4096;
+const MAX_LINE_BYTES: usize = 4096;
 /// Bytes shown before the first match in a clipped line.
-const LEAD: usize = 256;
+const LEAD_BYTES: usize = 256;
 /// Memory limit of one thread while streaming a large file.
-const HEAP: usize = 8 << 20;
+const MAX_HEAP_BYTES: usize = 8 << 20;
 /// Size of the pieces that long lines are split into while streaming; smaller if context lines must be held as well.
 const PIECE: usize = 1 << 20;
 const PIECE_AMONG_OTHERS: usize = 32 << 10;
 /// Maximum number of context lines around a match.
-const MOST_CONTEXT: usize = 200;
+const MAX_CONTEXT_LINES: usize = 200;
 /// Maximum number of bytes of lines returned for a file.
-const MOST_OF_FILE: usize = 4 << 20;
+const MAX_BYTES_PER_FILE: usize = 4 << 20;
 /// Maximum length of a pattern in bytes.
-const LONGEST_PATTERN: usize = 16 << 10;
+const MAX_PATTERN_BYTES: usize = 16 << 10;
 /// Memory limit of a compiled pattern, and of each thread's DFA cache for it.
-const COMPILED: usize = 4 << 20;
+const MAX_COMPILED_BYTES: usize = 4 << 20;
 /// Number of bytes searched between deadline checks, for patterns that may be slow.
-const STEP: usize = 16 << 10;
+const STEP_BYTES: usize = 16 << 10;
 
 /// A compiled grep pattern.
 #[derive(Clone, Debug)]
@@ -48,15 +48,15 @@ impl LineMatcher {
         // A trailing line terminator is not part of the line, but is easily copied along with it.
         let pattern = query.pattern.strip_suffix('\n').unwrap_or(&query.pattern);
         let pattern = pattern.strip_suffix('\r').filter(|_| query.pattern.ends_with('\n')).unwrap_or(pattern);
-        if pattern.len() > LONGEST_PATTERN {
-            return Err(refused(format!("it is {} bytes long, the limit is {LONGEST_PATTERN}", pattern.len())));
+        if pattern.len() > MAX_PATTERN_BYTES {
+            return Err(refused(format!("it is {} bytes long, the limit is {MAX_PATTERN_BYTES}", pattern.len())));
         }
         if pattern.contains('\n') {
             return Err(refused("a match lies within one line; search for one of the lines".to_owned()));
         }
         let mut builder = RegexMatcherBuilder::new();
         builder.fixed_strings(!query.regex).case_insensitive(query.ignore_case).line_terminator(Some(b'\n'));
-        builder.size_limit(COMPILED).dfa_size_limit(COMPILED);
+        builder.size_limit(MAX_COMPILED_BYTES).dfa_size_limit(MAX_COMPILED_BYTES);
         if query.regex {
             // Let `^` and `$` match at the ends of each line, also before `\r\n`.
             builder.multi_line(true).crlf(true);
@@ -68,7 +68,7 @@ impl LineMatcher {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        let context = query.context.min(MOST_CONTEXT);
+        let context = query.context.min(MAX_CONTEXT_LINES);
         Ok(Self { matcher: Arc::new(matcher), regex: query.regex, context, most: most.map(|most| most as u64) })
     }
 
@@ -82,15 +82,15 @@ impl LineMatcher {
             .binary_detection(BinaryDetection::none())
             .before_context(self.context)
             .after_context(self.context)
-            .heap_limit(Some(HEAP))
+            .heap_limit(Some(MAX_HEAP_BYTES))
             .build()
     }
 
     /// Returns the matching lines of content in memory.
     pub(crate) fn slice(&self, searcher: &mut Searcher, content: &[u8], control: &Control) -> std::io::Result<Found> {
         let content = content.strip_prefix(BOM).unwrap_or(content);
-        if self.regex && content.len() > STEP {
-            let piece = if content.len() < HEAP / 2 { HEAP } else { self.piece() };
+        if self.regex && content.len() > STEP_BYTES {
+            let piece = if content.len() < MAX_HEAP_BYTES / 2 { MAX_HEAP_BYTES } else { self.piece() };
             return self.pieces(searcher, Steps { content, control }, piece);
         }
         let mut lines = self.sink(Cuts::default());
@@ -147,7 +147,7 @@ impl Read for Steps<'_> {
         if self.control.stopped() {
             return Ok(0);
         }
-        let step = buffer.len().min(STEP);
+        let step = buffer.len().min(STEP_BYTES);
         self.content.read(buffer.get_mut(..step).unwrap_or_default())
     }
 }
@@ -174,10 +174,10 @@ impl Lines<'_> {
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         let mut shown = bytes;
-        if bytes.len() > LONGEST {
+        if bytes.len() > MAX_LINE_BYTES {
             let at = if matched { self.of.matcher.find(bytes).ok().flatten().map_or(0, |m| m.start()) } else { 0 };
-            let start = at.saturating_sub(LEAD).min(bytes.len() - LONGEST);
-            shown = bytes.get(start..start + LONGEST).unwrap_or(bytes);
+            let start = at.saturating_sub(LEAD_BYTES).min(bytes.len() - MAX_LINE_BYTES);
+            shown = bytes.get(start..start + MAX_LINE_BYTES).unwrap_or(bytes);
             // Do not start in the middle of a character.
             let begin = shown.iter().position(|b| (b & 0xc0) != 0x80).unwrap_or(0);
             shown = shown.get(begin..).unwrap_or(shown);
@@ -187,7 +187,7 @@ impl Lines<'_> {
         let text = if clipped { text.trim_end_matches('\u{fffd}').to_owned() } else { text.into_owned() };
         let line = GrepLine { number, text, matched, clipped };
         self.held += line.weight();
-        self.cut = self.held > MOST_OF_FILE;
+        self.cut = self.held > MAX_BYTES_PER_FILE;
         if !self.cut {
             self.lines.push(line);
         }

@@ -20,9 +20,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use collect::{Collector, Control, MOST_FILES, sibling_order};
+pub(crate) use collect::{Collector, Control, MAX_FILES, sibling_order};
 #[cfg(unix)]
-pub(crate) use collect::{LONGEST_PATH, MOST_PATH_BYTES};
+pub(crate) use collect::{MAX_PATH_BYTES, MAX_PATHS_BYTES};
 pub use engine::{glob, grep};
 pub(crate) use ignores::Ignores;
 pub(crate) use matcher::{Found, LineMatcher};

@@ -68,9 +68,9 @@ pub enum PatternError {
 }
 
 /// Maximum length of a pattern in bytes.
-const LONGEST: usize = 4096;
+const MAX_PATTERN_BYTES: usize = 4096;
 /// Maximum number of components of all patterns that one expands to.
-const MOST_SEGMENTS: usize = 4096;
+const MAX_SEGMENTS: usize = 4096;
 
 /// State of a match after entering a directory, from which names below it are matched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,8 +132,8 @@ impl Pattern {
         if pattern.is_empty() {
             return Err(PatternError::Empty);
         }
-        if pattern.len() > LONGEST {
-            return Err(PatternError::TooLong { bytes: pattern.len(), limit: LONGEST });
+        if pattern.len() > MAX_PATTERN_BYTES {
+            return Err(PatternError::TooLong { bytes: pattern.len(), limit: MAX_PATTERN_BYTES });
         }
         let (mut alternatives, mut components) = (Vec::new(), 0);
         // Alternatives share most of their components.
@@ -162,7 +162,7 @@ impl Pattern {
                 return Err(PatternError::Nothing(text));
             }
             components += segments.len();
-            if components > MOST_SEGMENTS {
+            if components > MAX_SEGMENTS {
                 return Err(PatternError::TooMany);
             }
             // Searches find only files, so a pattern for directories matches nothing.

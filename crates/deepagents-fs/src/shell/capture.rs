@@ -92,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_decode_to_the_same_text_as_the_whole(text in "\\PC{0,40}", size in 1usize..7) {
+        fn output_chunks_decode_to_the_same_text_as_the_whole(text in "\\PC{0,40}", size in 1usize..7) {
             let mut decoder = Decoder::default();
             let mut out: String = text.as_bytes().chunks(size).map(|piece| decoder.push(piece)).collect();
             out.push_str(&decoder.finish());

@@ -216,7 +216,7 @@ impl Watched {
                 sink.read();
             }
             if let Some(control) = control.as_mut().filter(|_| spoken) {
-                control.hear();
+                control.receive();
             }
             if ended {
                 break;
@@ -225,7 +225,7 @@ impl Watched {
             let mut full = false;
             if let Some(spare) = spare.filter(|_| look <= Instant::now()) {
                 full = spare.is_used_up();
-                look = Instant::now() + spare.next_look();
+                look = Instant::now() + spare.next_check();
             }
             if cut_short.is_none() && (unwanted || late || full) {
                 cut_short = Some(match () {
@@ -304,7 +304,7 @@ impl Sink {
                         self.capture.push(piece);
                         if progress.is_some() {
                             let text = self.decoder.push(piece);
-                            self.tell(text);
+                            self.send_progress(text);
                         }
                     }
                 }
@@ -327,7 +327,7 @@ impl Sink {
         }
     }
 
-    fn tell(&self, text: String) {
+    fn send_progress(&self, text: String) {
         if let Output::Captured(Some(progress)) = &self.to
             && !text.is_empty()
         {
@@ -337,7 +337,7 @@ impl Sink {
 
     fn finish(mut self) -> (String, u64) {
         let rest = std::mem::take(&mut self.decoder).finish();
-        self.tell(rest);
+        self.send_progress(rest);
         self.capture.finish()
     }
 }

@@ -46,7 +46,7 @@ impl<B: fmt::Debug> fmt::Debug for WithShell<B> {
 
 impl<B: Backend> Backend for WithShell<B> {
     forward!([.backend]; stat, read, read_to_change, read_lines, list, write, delete, glob, grep, resolve, lock);
-    forward!([.backend]; capabilities, leading, change_access, shell_visible, channels);
+    forward!([.backend]; capabilities, pinned, change_access, shell_visible, channels);
 
     fn shell(&self) -> Option<&dyn Shell> {
         Some(&*self.shell)

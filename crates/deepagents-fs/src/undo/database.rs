@@ -12,12 +12,12 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 use super::UndoStore;
 
 /// How long to wait for another process that is writing.
-const WAIT: Duration = Duration::from_secs(30);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Delay between attempts to open a locked file.
-const PAUSE: Duration = Duration::from_millis(5);
+const RETRY_DELAY: Duration = Duration::from_millis(5);
 
 /// Application ID of this library's files with this schema; a later schema uses another number.
-const APPLICATION: i64 = 0x6461_6701;
+const APPLICATION_ID: i64 = 0x6461_6701;
 const SCHEMA: &str = "
     CREATE TABLE log (
         key INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -145,11 +145,11 @@ impl Database {
         let file = &self.options.file;
         create_private(file)?;
         let meta = std::fs::metadata(file)?;
-        let until = Instant::now() + WAIT;
+        let until = Instant::now() + BUSY_TIMEOUT;
         loop {
             match prepare(file) {
                 // SQLite does not wait for a concurrent process that is switching a new database to WAL mode.
-                Err(error) if is_busy(&error) && Instant::now() < until => std::thread::sleep(PAUSE),
+                Err(error) if is_busy(&error) && Instant::now() < until => std::thread::sleep(RETRY_DELAY),
                 db => {
                     let db =
                         db?.ok_or_else(|| UndoError("it belongs to another program or to a newer version".to_owned()))?;
@@ -193,7 +193,7 @@ fn create_private(file: &Path) -> io::Result<()> {
 fn prepare(file: &Path) -> rusqlite::Result<Option<Connection>> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(file, flags)?;
-    db.busy_timeout(WAIT)?;
+    db.busy_timeout(BUSY_TIMEOUT)?;
     let empty = is_empty(&db)?;
     if empty {
         // Takes effect only before the first write.
@@ -207,12 +207,12 @@ fn prepare(file: &Path) -> rusqlite::Result<Option<Connection>> {
         // Another process may have created the schema in the meantime.
         if is_empty(&tx)? {
             tx.execute_batch(SCHEMA)?;
-            tx.pragma_update(None, "application_id", APPLICATION)?;
+            tx.pragma_update(None, "application_id", APPLICATION_ID)?;
         }
         tx.commit()?;
     }
     let application: i64 = db.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    Ok((application == APPLICATION).then_some(db))
+    Ok((application == APPLICATION_ID).then_some(db))
 }
 
 fn is_busy(error: &rusqlite::Error) -> bool {

@@ -20,7 +20,7 @@ fn moved(done: &CommandOutput) -> Vec<(&str, Option<&str>)> {
 }
 
 #[tokio::test]
-async fn what_a_command_makes_where_file_tools_would_ask_gets_another_name() {
+async fn files_that_need_approval_are_renamed_when_a_command_creates_them() {
     let jail = jail!();
     let done = jail.run("echo evil > AGENTS.md; mkdir -p .deepagents/agents; echo x > .deepagents/agents/a.md").await;
     assert!(done.exit.success());
@@ -42,7 +42,7 @@ async fn what_a_command_makes_where_file_tools_would_ask_gets_another_name() {
 }
 
 #[tokio::test]
-async fn no_way_of_making_it_is_left_out() {
+async fn protected_places_are_renamed_however_a_command_creates_them() {
     let jail = jail!();
     let other = tempfile::tempdir().unwrap();
     fs::write(other.path().join("mine"), "mine").unwrap();
@@ -75,7 +75,7 @@ async fn no_way_of_making_it_is_left_out() {
 }
 
 #[tokio::test]
-async fn what_was_there_stays_and_what_a_file_tool_writes_meanwhile_too() {
+async fn existing_files_and_concurrent_file_tool_writes_are_not_renamed() {
     let jail = jail!();
     fs::create_dir(jail.path(".deepagents")).unwrap();
     let mut files = Files::new(Arc::new(LocalBackend::open(jail.dir.path()).unwrap()));
@@ -100,7 +100,7 @@ async fn what_was_there_stays_and_what_a_file_tool_writes_meanwhile_too() {
 }
 
 #[tokio::test]
-async fn a_command_beside_another_takes_nothing_of_it_for_what_was_there() {
+async fn a_concurrent_commands_new_file_does_not_count_as_existing_before() {
     let jail = jail!();
     let (pieces, mut told) = tokio::sync::mpsc::channel(8);
     let first = jail.shell.run(
@@ -122,7 +122,7 @@ async fn a_command_beside_another_takes_nothing_of_it_for_what_was_there() {
 }
 
 #[tokio::test]
-async fn a_session_is_judged_after_each_of_its_commands() {
+async fn a_session_is_checked_after_each_of_its_commands() {
     let jail = jail!();
     let session = jail.shell.session(&SessionOptions::default()).unwrap();
     let run = async |text: &str| session.run(Command::new(text), CancellationToken::new(), None).await.unwrap();
@@ -133,7 +133,7 @@ async fn a_session_is_judged_after_each_of_its_commands() {
 }
 
 #[tokio::test]
-async fn no_name_that_is_taken_and_no_right_that_is_missing_keeps_it_where_it_is() {
+async fn neither_taken_names_nor_missing_permissions_prevent_the_renaming() {
     let jail = jail!();
     let done = jail.run("for i in $(seq 2 1100); do : > AGENTS.md.from-command-$i; done; : > AGENTS.md.from-command; echo evil > AGENTS.md").await;
     assert_eq!(done.moved.len(), 1);
@@ -146,7 +146,7 @@ async fn no_name_that_is_taken_and_no_right_that_is_missing_keeps_it_where_it_is
 }
 
 #[tokio::test]
-async fn what_keeps_its_name_is_not_taken_for_what_was_there() {
+async fn a_file_that_could_not_be_renamed_does_not_count_as_existing() {
     // A name too long to append a suffix.
     let name = "n".repeat(250);
     let place = ProtectedPlace { place: Place::At(path(&format!("/{name}"))), mode: AccessMode::Ask };
@@ -163,7 +163,7 @@ async fn what_keeps_its_name_is_not_taken_for_what_was_there() {
 }
 
 #[tokio::test]
-async fn what_file_tools_change_while_a_command_runs_stays_closed_to_it() {
+async fn files_changed_by_file_tools_during_a_command_stay_closed_to_it() {
     let rules = Permissions::new([Rule::new(AccessMode::Ask, ["/docs/**"])]).unwrap();
     let jail = jail!(SandboxPolicy { rules: vec![rules], ..Default::default() });
     fs::create_dir(jail.path("docs")).unwrap();
@@ -201,7 +201,7 @@ async fn what_file_tools_change_while_a_command_runs_stays_closed_to_it() {
 }
 
 #[tokio::test]
-async fn what_a_file_tool_deletes_while_a_command_runs_is_not_made_again_by_it() {
+async fn a_command_cannot_recreate_what_a_file_tool_deleted_meanwhile() {
     let jail = jail!();
     fs::write(jail.path("AGENTS.md"), "mine").unwrap();
     fs::create_dir(jail.path(".deepagents")).unwrap();
@@ -222,7 +222,7 @@ async fn what_a_file_tool_deletes_while_a_command_runs_is_not_made_again_by_it()
 }
 
 #[tokio::test]
-async fn a_place_below_a_directory_is_found_and_links_on_the_way_are_not_followed() {
+async fn a_protected_place_in_a_subdirectory_is_found_without_following_links() {
     let place = ProtectedPlace { place: Place::At(path("/.github/workflows")), mode: AccessMode::Deny };
     let policy = SandboxPolicy { protected_places: ProtectedPlaces::new([place]), ..Default::default() };
     let jail = jail!(policy);
@@ -236,7 +236,7 @@ async fn a_place_below_a_directory_is_found_and_links_on_the_way_are_not_followe
 }
 
 #[tokio::test]
-async fn a_link_that_a_command_replaces_or_removes_is_put_back() {
+async fn a_link_replaced_or_removed_by_a_command_is_restored() {
     for evil in [
         "rm AGENTS.md .deepagents .git; echo evil > AGENTS.md; mkdir .deepagents; mkdir .git; echo evil > .git/config",
         "ln -sfn evil AGENTS.md; ln -sfn evil .deepagents; ln -sfn evil .git",
@@ -265,7 +265,7 @@ async fn a_link_that_a_command_replaces_or_removes_is_put_back() {
 }
 
 #[tokio::test]
-async fn what_a_link_leads_to_stays_closed_when_a_file_tool_changes_it_and_a_deleted_link_stays_deleted() {
+async fn a_links_target_stays_closed_after_an_edit_and_a_deleted_link_stays_gone() {
     let jail = jail!();
     fs::write(jail.path("CLAUDE.md"), "before").unwrap();
     fs::create_dir(jail.path(".agents")).unwrap();
@@ -289,7 +289,7 @@ async fn what_a_link_leads_to_stays_closed_when_a_file_tool_changes_it_and_a_del
 }
 
 #[tokio::test]
-async fn a_command_that_begins_when_another_has_replaced_a_link_puts_the_first_one_back() {
+async fn a_command_started_after_a_link_was_replaced_restores_the_original_link() {
     let jail = jail!();
     fs::write(jail.path("CLAUDE.md"), "mine").unwrap();
     symlink("CLAUDE.md", jail.path("AGENTS.md")).unwrap();

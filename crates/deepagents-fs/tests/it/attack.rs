@@ -95,7 +95,7 @@ async fn links_that_lead_outside_are_refused_by_every_operation() {
 }
 
 #[tokio::test]
-async fn a_link_is_deleted_and_not_what_it_leads_to() {
+async fn deleting_a_link_does_not_delete_its_target() {
     for which in 0..2 {
         let mut setup = Setup::new();
         std::fs::create_dir(setup.work().join("kept")).unwrap();
@@ -166,7 +166,7 @@ async fn loops_and_dangling_links_are_errors_and_do_not_hide_a_directory() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_directory_swapped_for_a_link_under_way_never_leads_outside() {
+async fn swapping_a_directory_for_a_link_in_mid_operation_never_leads_outside() {
     use rustix::fs::RenameFlags;
     let mut setup = Setup::new();
     std::fs::create_dir(setup.work().join("real")).unwrap();
@@ -230,7 +230,7 @@ async fn devices_fifos_and_sockets_are_refused_without_waiting() {
 }
 
 #[tokio::test]
-async fn a_write_through_a_hard_link_leaves_the_other_name_alone() {
+async fn writing_through_a_hard_link_leaves_the_other_name_unchanged() {
     let mut setup = Setup::new();
     std::fs::hard_link(setup.secret(), setup.work().join("hard")).unwrap();
     setup.files[0].write("/hard", "changed").await.unwrap();
@@ -239,7 +239,7 @@ async fn a_write_through_a_hard_link_leaves_the_other_name_alone() {
 }
 
 #[tokio::test]
-async fn modes_are_kept_and_read_only_files_stay() {
+async fn file_modes_are_kept_and_read_only_files_stay_read_only() {
     let mut setup = Setup::new();
     let script = setup.work().join("run.sh");
     std::fs::write(&script, "old").unwrap();
@@ -259,7 +259,7 @@ async fn modes_are_kept_and_read_only_files_stay() {
 }
 
 #[tokio::test]
-async fn names_that_no_path_can_say_are_counted() {
+async fn unrepresentable_names_are_counted() {
     let mut setup = Setup::new();
     std::fs::write(setup.work().join(OsStr::from_bytes(b"bad\xff")), "x").unwrap();
     std::fs::write(setup.work().join("back\\slash"), "x").unwrap();
@@ -288,7 +288,7 @@ async fn the_longest_names_work_and_longer_ones_are_errors() {
 }
 
 #[tokio::test]
-async fn trees_deeper_than_one_system_call_can_name_work() {
+async fn trees_too_deep_for_one_system_call_work() {
     let mut setup = Setup::new();
     let path = format!("/deep{}/file", "/0123456789".repeat(1000));
     for files in &mut setup.files {
@@ -300,7 +300,7 @@ async fn trees_deeper_than_one_system_call_can_name_work() {
 }
 
 #[tokio::test]
-async fn a_write_that_fails_leaves_no_directories() {
+async fn a_failed_write_leaves_no_directories() {
     let mut setup = Setup::new();
     std::fs::create_dir(setup.work().join("there")).unwrap();
     for files in &mut setup.files {
@@ -337,14 +337,14 @@ async fn a_huge_file_is_deleted_without_being_read() {
 }
 
 #[tokio::test]
-async fn a_tree_in_which_something_is_mounted_is_not_deleted_and_stays_whole() {
+async fn a_tree_containing_a_mount_is_not_deleted_and_stays_whole() {
     // This test runs itself where it may mount an outside directory inside the workspace, on the same disk.
     const ROLE: &str = "a_tree_in_which_something_is_mounted";
     let mut setup = Setup::new();
     std::fs::create_dir_all(setup.work().join("tree/deep/mounted")).unwrap();
     std::fs::write(setup.work().join("tree/file"), "mine").unwrap();
     if std::env::var_os(ROLE).is_none() {
-        let name = "attack::a_tree_in_which_something_is_mounted_is_not_deleted_and_stays_whole";
+        let name = "attack::a_tree_containing_a_mount_is_not_deleted_and_stays_whole";
         let mut program = std::process::Command::new("unshare");
         program.args(["-Urm", "--propagation", "private"]).arg(std::env::current_exe().unwrap());
         let Ok(told) = program.args([name, "--exact", "--nocapture"]).env(ROLE, "1").output() else {
@@ -378,7 +378,7 @@ async fn a_tree_in_which_something_is_mounted_is_not_deleted_and_stays_whole() {
 }
 
 #[tokio::test]
-async fn reads_are_bounded() {
+async fn reads_are_size_limited() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("f"), "0123456789").unwrap();
     let files = Files::new(Arc::new(

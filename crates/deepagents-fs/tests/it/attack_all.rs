@@ -52,7 +52,7 @@ fn kinds(work: &Path) -> Vec<(&'static str, Arc<dyn Backend>, &'static str)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_backend_reads_writes_or_names_what_is_outside() {
+async fn no_backend_reads_writes_or_names_anything_outside() {
     let count = kinds(tempfile::tempdir().unwrap().path()).len();
     for which in 0..count {
         let dir = tempfile::tempdir().unwrap();
@@ -64,7 +64,7 @@ async fn no_backend_reads_writes_or_names_what_is_outside() {
 }
 
 #[test]
-fn every_way_of_climbing_is_refused_before_any_backend_sees_it() {
+fn every_path_traversal_is_refused_before_any_backend_sees_it() {
     for text in ["..", "../x", "/..", "/a/../b", "a\\..\\b", "..\\x", "/a/..", "//..//x", "./..", "\\..", "/./../x"] {
         assert!(VPath::parse(text).is_err(), "{text}");
         assert!(GlobQuery::new(text, p("/")).is_err() || !text.contains('/'), "{text}");
@@ -75,7 +75,7 @@ fn every_way_of_climbing_is_refused_before_any_backend_sees_it() {
 }
 
 #[tokio::test]
-async fn names_that_differ_in_case_alone_are_one_file_where_the_disk_says_so_and_two_elsewhere() {
+async fn names_differing_only_in_case_are_one_file_only_on_a_case_insensitive_disk() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("secret")).unwrap();
     std::fs::write(dir.path().join("secret/key"), SECRET).unwrap();
@@ -137,8 +137,8 @@ impl Backend for Exchanging {
             real
         })
     }
-    fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
-        self.inner.leading(path, place)
+    fn pinned(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
+        self.inner.pinned(path, place)
     }
 }
 
@@ -156,7 +156,7 @@ fn exchanged(target: &str) -> TempDir {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_exchanged_for_a_link_after_it_was_judged_leads_past_no_rule() {
+async fn swapping_a_directory_for_a_link_after_the_check_bypasses_no_rule() {
     let path = p("/s/f");
     for kernel in [true, false] {
         for route in ["", "/disk"] {
@@ -189,7 +189,7 @@ async fn a_directory_that_is_exchanged_for_a_link_after_it_was_judged_leads_past
 }
 
 #[tokio::test]
-async fn where_both_places_are_allowed_a_call_that_meets_an_exchange_is_done_at_the_other() {
+async fn a_directory_swap_between_allowed_places_redirects_the_call() {
     let dir = exchanged("open");
     let local = Arc::new(LocalBackend::open(dir.path()).unwrap());
     let inner = Arc::new(Exchanging { inner: local.clone(), work: dir.path().to_owned() });
@@ -215,11 +215,11 @@ async fn where_both_places_are_allowed_a_call_that_meets_an_exchange_is_done_at_
 }
 
 #[tokio::test]
-async fn a_path_that_is_to_lead_to_a_place_leads_nowhere_else() {
+async fn a_path_pinned_to_its_target_leads_nowhere_else() {
     let dir = exchanged("secret");
     let backend = LocalBackend::open(dir.path()).unwrap();
     let state = State::default();
-    let led = backend.leading(&p("/t/f"), &p("/t/f")).unwrap();
+    let led = backend.pinned(&p("/t/f"), &p("/t/f")).unwrap();
     let elsewhere = FsError::LeadsElsewhere(p("/t/f"));
     assert_eq!(led.read(&state, &p("/t/f"), ByteRange::ALL).await.unwrap_err(), elsewhere);
     assert_eq!(led.write(&state, &p("/t/f"), "x".into(), WriteMode::Overwrite).await.unwrap_err(), elsewhere);
@@ -227,9 +227,9 @@ async fn a_path_that_is_to_lead_to_a_place_leads_nowhere_else() {
     // The same behind rules, which resolve paths themselves.
     let rules = Permissions::new([Rule::new(AccessMode::Deny, ["/elsewhere"])]).unwrap();
     let ruled = PermissionedBackend::new(Arc::new(backend.clone()), rules, OnAsk::Allow);
-    let led = ruled.leading(&p("/t/f"), &p("/t/f")).unwrap();
+    let led = ruled.pinned(&p("/t/f"), &p("/t/f")).unwrap();
     assert_eq!(led.delete(&state, &p("/t/f")).await.unwrap_err(), elsewhere);
     assert!(dir.path().join("secret/f").exists());
-    let led = backend.leading(&p("/t/f"), &p("/secret/f")).unwrap();
+    let led = backend.pinned(&p("/t/f"), &p("/secret/f")).unwrap();
     assert_eq!(led.read(&state, &p("/t/f"), ByteRange::ALL).await.unwrap().bytes, SECRET);
 }

@@ -28,7 +28,7 @@ fn attribute(file: &Path, name: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_file_that_is_written_anew_keeps_its_attributes_and_opens_to_nobody() {
+async fn a_rewritten_file_keeps_its_attributes_and_gains_no_readers() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("shared.txt");
     std::fs::write(&file, "one").unwrap();
@@ -48,7 +48,7 @@ async fn a_file_that_is_written_anew_keeps_its_attributes_and_opens_to_nobody() 
 }
 
 #[tokio::test]
-async fn a_file_that_is_written_anew_gets_no_list_of_its_directory_that_it_did_not_have() {
+async fn a_rewritten_file_does_not_inherit_its_directorys_default_acl() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("mine.txt");
     std::fs::write(&file, "one").unwrap();

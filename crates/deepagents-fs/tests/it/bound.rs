@@ -36,7 +36,7 @@ fn fill(jail: &Jail) {
 }
 
 #[tokio::test]
-async fn what_may_not_be_read_is_hidden_from_commands() {
+async fn unreadable_paths_are_hidden_from_commands() {
     let jail = jail!(policy([deny(&["/secrets/**", "/**/.env", "/**/*.pem"])]));
     fill(&jail);
     symlink("secrets/key", jail.path("link")).unwrap();
@@ -66,7 +66,7 @@ async fn what_may_not_be_read_is_hidden_from_commands() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_written_or_is_asked_about_is_read_only_for_commands() {
+async fn paths_that_are_write_protected_or_need_approval_are_read_only_for_commands() {
     let write = [Operation::Write];
     let jail = jail!(policy([
         Rule::new(AccessMode::Deny, ["/docs/**"]).only(write),
@@ -92,7 +92,7 @@ async fn what_may_not_be_written_or_is_asked_about_is_read_only_for_commands() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_rule_allows_stays_open_inside_of_what_is_closed() {
+async fn an_earlier_allow_rule_stays_open_inside_a_denied_tree() {
     let jail = jail!(policy([
         Rule::new(AccessMode::Allow, ["/src/**", "/secrets/public/**"]),
         Rule::new(AccessMode::Deny, ["/secrets/**"]),
@@ -109,7 +109,7 @@ async fn what_an_earlier_rule_allows_stays_open_inside_of_what_is_closed() {
 }
 
 #[tokio::test]
-async fn what_a_command_makes_where_a_rule_forbids_it_is_bound_from_the_next_on() {
+async fn files_created_where_a_rule_denies_them_are_bound_from_the_next_command_on() {
     let jail = jail!(policy([deny(&["/**/*.pem", "/later/**"])]));
     assert_eq!(
         jail.run("echo mine > new.pem; mkdir later; echo mine > later/x; cat new.pem later/x").await.output,
@@ -119,7 +119,7 @@ async fn what_a_command_makes_where_a_rule_forbids_it_is_bound_from_the_next_on(
 }
 
 #[tokio::test]
-async fn a_backend_under_rules_has_a_shell_that_is_bound_by_them_and_by_those_around_it() {
+async fn a_shell_behind_nested_rules_obeys_all_of_them() {
     let jail = jail!();
     fill(&jail);
     let files = LocalBackend::open(jail.dir.path()).unwrap();
@@ -142,7 +142,7 @@ async fn a_backend_under_rules_has_a_shell_that_is_bound_by_them_and_by_those_ar
 }
 
 #[tokio::test]
-async fn rules_about_very_many_single_files_are_refused_and_say_so() {
+async fn rules_that_match_too_many_single_files_are_refused_with_the_reason() {
     let jail = jail!(policy([deny(&["/many/*.x"])]));
     fs::create_dir(jail.path("many")).unwrap();
     for number in 0..20_001 {
@@ -153,7 +153,7 @@ async fn rules_about_very_many_single_files_are_refused_and_say_so() {
 }
 
 #[tokio::test]
-async fn a_tool_chain_is_not_followed_through_what_commands_can_write_to() {
+async fn a_toolchain_is_not_followed_through_places_that_commands_can_write() {
     let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (home, root) = (home.path().canonicalize().unwrap(), root.path().canonicalize().unwrap());
     fs::create_dir_all(home.join("secret")).unwrap();
@@ -207,7 +207,7 @@ fn home_in(place: &Path) -> PathBuf {
 }
 
 #[tokio::test]
-async fn no_spelling_of_a_home_shows_more_of_it_than_its_programs() {
+async fn no_spelling_of_the_home_path_exposes_more_than_its_programs() {
     let Some(_) = Jail::new(SandboxPolicy::default()) else { return };
     let place = tempfile::tempdir().unwrap();
     let place = place.path().canonicalize().unwrap();
@@ -237,7 +237,7 @@ async fn no_spelling_of_a_home_shows_more_of_it_than_its_programs() {
 }
 
 #[tokio::test]
-async fn of_what_stands_beside_programs_what_belongs_to_them_is_shown() {
+async fn only_a_programs_own_neighbouring_files_are_shown() {
     let Some(_) = Jail::new(SandboxPolicy::default()) else { return };
     let place = tempfile::tempdir().unwrap();
     let place = place.path().canonicalize().unwrap();
@@ -266,7 +266,7 @@ async fn of_what_stands_beside_programs_what_belongs_to_them_is_shown() {
 }
 
 #[tokio::test]
-async fn what_is_hidden_on_the_host_is_hidden_wherever_it_would_be_shown() {
+async fn paths_hidden_on_the_host_are_hidden_wherever_they_would_appear() {
     let Some(_) = Jail::new(SandboxPolicy::default()) else { return };
     let (place, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let place = place.path().canonicalize().unwrap();

@@ -82,8 +82,8 @@ fn edits_that_double_a_file_forty_times_are_refused() {
 }
 
 #[test]
-fn edits_of_a_large_file_hold_a_few_copies_of_it() {
-    measured("edits_of_a_large_file_hold_a_few_copies_of_it", async |directory| {
+fn editing_a_large_file_holds_only_a_few_copies_of_it() {
+    measured("editing_a_large_file_holds_only_a_few_copies_of_it", async |directory| {
         const SIZE: usize = 9 << 20;
         fs::write(directory.join("letters"), vec![b'a'; SIZE]).unwrap();
         fs::write(directory.join("lines"), "\r\n".repeat(SIZE / 2)).unwrap();
@@ -99,8 +99,8 @@ fn edits_of_a_large_file_hold_a_few_copies_of_it() {
 }
 
 #[test]
-fn patterns_that_stand_for_too_much_are_refused() {
-    measured("patterns_that_stand_for_too_much_are_refused", async |directory| {
+fn patterns_that_expand_too_much_are_refused() {
+    measured("patterns_that_expand_too_much_are_refused", async |directory| {
         fs::write(directory.join("f"), "x").unwrap();
         let files = open(directory);
         begin();
@@ -132,8 +132,8 @@ fn patterns_that_stand_for_too_much_are_refused() {
 }
 
 #[test]
-fn a_search_with_a_billion_lines_around_each_match_holds_little() {
-    measured("a_search_with_a_billion_lines_around_each_match_holds_little", async |directory| {
+fn a_search_with_a_billion_context_lines_uses_little_memory() {
+    measured("a_search_with_a_billion_context_lines_uses_little_memory", async |directory| {
         for number in 0..150 {
             fs::write(directory.join(format!("{number:03}")), format!("hit\n{}", "line\n".repeat(200_000))).unwrap();
         }
@@ -148,8 +148,8 @@ fn a_search_with_a_billion_lines_around_each_match_holds_little() {
 }
 
 #[test]
-fn expressions_that_compile_to_much_are_refused_or_searched_within_bounds() {
-    measured("expressions_that_compile_to_much_are_refused_or_searched_within_bounds", async |directory| {
+fn expensive_regular_expressions_are_refused_or_searched_within_limits() {
+    measured("expensive_regular_expressions_are_refused_or_searched_within_limits", async |directory| {
         fs::write(directory.join("long"), "ab".repeat(400_000)).unwrap();
         fs::write(directory.join("short"), "abcab\n".repeat(50_000)).unwrap();
         let files = open(directory);
@@ -197,8 +197,8 @@ fn lines_of_any_length_are_searched() {
 }
 
 #[test]
-fn windows_hold_few_lines_at_a_time_and_are_given_up_in_time() {
-    measured("windows_hold_few_lines_at_a_time_and_are_given_up_in_time", async |directory| {
+fn windows_hold_few_lines_in_memory_and_stop_in_time() {
+    measured("windows_hold_few_lines_in_memory_and_stop_in_time", async |directory| {
         fs::write(directory.join("empty-lines"), "\n".repeat(20 << 20)).unwrap();
         File::create(directory.join("huge")).unwrap().set_len(1 << 42).unwrap();
         let files = open(directory);
@@ -213,8 +213,8 @@ fn windows_hold_few_lines_at_a_time_and_are_given_up_in_time() {
 }
 
 #[test]
-fn a_search_through_a_backend_that_reads_whole_files_leaves_large_ones_out() {
-    measured("a_search_through_a_backend_that_reads_whole_files_leaves_large_ones_out", async |directory| {
+fn searching_a_backend_that_reads_whole_files_skips_large_ones() {
+    measured("searching_a_backend_that_reads_whole_files_skips_large_ones", async |directory| {
         fs::write(directory.join("large"), "hit\n".repeat(25 << 20)).unwrap();
         fs::write(directory.join("small"), "hit\n").unwrap();
         let lower = Arc::new(LocalBackend::open(directory).unwrap());
@@ -228,8 +228,8 @@ fn a_search_through_a_backend_that_reads_whole_files_leaves_large_ones_out() {
 
 /// Random arguments of all kinds, large and nested.
 #[test]
-fn whatever_is_asked_for_little_is_held() {
-    measured("whatever_is_asked_for_little_is_held", async |directory| {
+fn no_request_uses_much_memory() {
+    measured("no_request_uses_much_memory", async |directory| {
         for name in ["a", "b/c", "b/d/e", ".h/i"] {
             fs::create_dir_all(directory.join(name).parent().unwrap()).unwrap();
             fs::write(directory.join(name), "abc ABC 123 hit\r\n".repeat(30_000)).unwrap();
@@ -324,8 +324,8 @@ fn paths_of_any_length_are_searched_and_deleted_within_bounds() {
 }
 
 #[test]
-fn rules_of_ignored_files_are_applied_within_bounds() {
-    measured("rules_of_ignored_files_are_applied_within_bounds", async |directory| {
+fn ignore_file_rules_are_applied_within_limits() {
+    measured("ignore_file_rules_are_applied_within_limits", async |directory| {
         let mut at = directory.to_owned();
         for level in 0..4 {
             let rules = (0..200_000).map(|number| format!("x{number}\n")).collect::<String>();

@@ -4,7 +4,7 @@ use deepagents_fs::classify::{SNIFFED, classify, is_text};
 use crate::suite::p;
 
 #[test]
-fn signatures_decide_before_extensions_and_content_for_the_rest() {
+fn file_types_follow_signature_then_extension_then_content() {
     for (path, head, want) in [
         ("/a.png", &b"not really"[..], (Image, "image/png")),
         ("/A.JPG", b"", (Image, "image/jpeg")),
@@ -34,7 +34,7 @@ fn signatures_decide_before_extensions_and_content_for_the_rest() {
 }
 
 #[test]
-fn a_character_cut_at_the_end_of_a_part_is_text_and_at_the_end_of_a_file_is_not() {
+fn a_split_character_is_text_at_the_end_of_a_chunk_but_not_of_a_file() {
     let cut = &"é🦀".as_bytes()[..4];
     assert!(is_text(cut, false) && !is_text(cut, true));
     let mut long = vec![b'a'; SNIFFED - 1];

@@ -166,7 +166,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(700))]
 
     #[test]
-    fn what_is_allowed_runs_nothing_that_is_not(pieces in prop::collection::vec(prop::sample::select(PIECES.to_vec()), 1..9)) {
+    fn an_allowed_command_runs_nothing_that_is_not_allowed(pieces in prop::collection::vec(prop::sample::select(PIECES.to_vec()), 1..9)) {
         let text = pieces.concat();
         let allowed = [("a list of what may run", listing()), ("a list of what may not", denying())]
             .map(|(name, rules)| (name, rules.decide_command(&text).mode == Allow));
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_breaks_the_judgement(text in "\\PC{0,60}", pieces in prop::collection::vec(prop::sample::select(PIECES.to_vec()), 0..40)) {
+    fn deciding_about_any_text_does_not_panic(text in "\\PC{0,60}", pieces in prop::collection::vec(prop::sample::select(PIECES.to_vec()), 0..40)) {
         let _ = listing().decide_command(&text);
         let _ = listing().decide_command(&pieces.concat());
         let _ = CommandRule::narrow_for(&text);
@@ -189,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn a_denied_command_passes_in_no_dress(
+    fn a_denied_command_is_never_allowed_however_it_is_disguised(
         dressing in prop::collection::vec((0_usize..14, 0_usize..8), 0..5),
         quoting in prop::collection::vec(0_usize..6, 6),
     ) {
@@ -263,7 +263,7 @@ const OTHER_LANGUAGES: [(&str, &str); 12] = [
 
 proptest! {
     #[test]
-    fn a_denied_command_is_found_in_the_value_of_an_option(at in 0..RUN_BY_OPTIONS.len(), letters in 0_usize..24, joined: bool) {
+    fn a_denied_command_is_found_in_an_options_value(at in 0..RUN_BY_OPTIONS.len(), letters in 0_usize..24, joined: bool) {
         let rules = Permissions::default().with_commands([CommandRule::new(Deny, ["no"])], Allow).unwrap();
         let (program, option, least) = RUN_BY_OPTIONS[at];
         let option: String = option.chars().take(least + letters).collect();
@@ -273,7 +273,7 @@ proptest! {
     }
 
     #[test]
-    fn a_denied_command_in_another_language_is_asked_about(
+    fn a_denied_command_inside_another_language_needs_approval(
         at in 0..OTHER_LANGUAGES.len(),
         words in prop::collection::vec(prop::sample::select(vec!["x", "-f", "a.b", "no", "12", "no-no", "yes"]), 0..6),
     ) {
@@ -289,7 +289,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_nested_deeply_is_not_judged_and_takes_no_time() {
+fn deeply_nested_commands_are_not_analysed_and_take_no_time() {
     for (open, close) in [
         ("$(", ")"),
         ("(", ")"),

@@ -203,7 +203,7 @@ fn a_denied_command_is_found_however_it_is_written() {
 }
 
 #[test]
-fn what_may_be_a_denied_command_asks() {
+fn a_possibly_denied_command_needs_approval() {
     let rules = rules(&[(Deny, &["git push", "rm -rf *", "terraform apply"])], Allow);
     for command in [
         "$x push",
@@ -324,7 +324,7 @@ fn what_may_be_a_denied_command_asks() {
 }
 
 #[test]
-fn a_denied_command_is_found_in_options_however_they_are_written() {
+fn a_denied_command_is_found_in_options_however_they_are_spelled() {
     let rules = rules(&[(Deny, &["touch", "git push"])], Allow);
     for command in [
         "ssh -o ProxyCommand='touch x' h",
@@ -368,7 +368,7 @@ fn a_denied_command_is_found_in_options_however_they_are_written() {
 }
 
 #[test]
-fn what_hides_a_denied_command_asks() {
+fn commands_that_could_hide_a_denied_one_need_approval() {
     let rules = rules(&[(Deny, &["touch", "git push"])], Allow);
     for command in [
         "GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=alias.pp GIT_CONFIG_VALUE_0=push git pp",
@@ -466,7 +466,7 @@ fn what_hides_a_denied_command_asks() {
 }
 
 #[test]
-fn what_stands_in_a_command_takes_no_more_than_its_place_among_the_rules() {
+fn a_hidden_commands_rule_weighs_by_its_position_among_the_rules() {
     let listed = rules(&[(Allow, &["./run *"]), (Deny, &["touch", "make"]), (Allow, &["just *"])], Deny);
     check(
         &listed,
@@ -478,7 +478,7 @@ fn what_stands_in_a_command_takes_no_more_than_its_place_among_the_rules() {
 }
 
 #[test]
-fn variables_that_are_set_by_other_ways_need_a_rule_too() {
+fn variables_set_by_other_means_need_a_rule_too() {
     let rules = rules(&[(Allow, &["git *", "cargo *", "read *", "getopts *", "echo *"])], Deny);
     check(
         &rules,
@@ -499,7 +499,7 @@ fn variables_that_are_set_by_other_ways_need_a_rule_too() {
 }
 
 #[test]
-fn many_texts_that_are_given_to_read_are_judged_in_little_time() {
+fn many_here_documents_are_decided_quickly() {
     let rules = rules(&[(Deny, &["touch"])], Allow);
     let many: String = (0..3_000).map(|at| format!("cat <<E{at}\nx\nE{at}\n")).collect();
     check(&rules, &[(&many, Allow), (&format!("{many}touch x"), Deny)]);
@@ -510,7 +510,7 @@ fn many_texts_that_are_given_to_read_are_judged_in_little_time() {
 }
 
 #[test]
-fn wrappers_are_transparent_unless_they_give_rights() {
+fn wrappers_are_transparent_unless_they_grant_rights() {
     let rules = rules(&[(Allow, &["cargo *", "RUST_LOG=* cargo *", "sudo apt-get *", "apt-get *"])], Ask);
     check(
         &rules,
@@ -555,7 +555,7 @@ fn wrappers_are_transparent_unless_they_give_rights() {
 }
 
 #[test]
-fn files_that_the_shell_opens_are_judged_as_files() {
+fn files_opened_by_the_shell_are_checked_by_the_file_rules() {
     let files = Permissions::new([
         Rule::new(Deny, ["/secrets/**"]),
         Rule::new(Ask, ["/docs/**"]).only([Operation::Write]),
@@ -589,7 +589,7 @@ fn files_that_the_shell_opens_are_judged_as_files() {
 }
 
 #[test]
-fn what_can_say_nothing_is_refused_as_a_rule() {
+fn a_command_rule_that_can_never_match_is_rejected() {
     let refused = |rule: CommandRule| Permissions::default().with_commands([rule], Allow).unwrap_err().to_string();
     for pattern in ["", "  ", "a; b", "a | b", "a > b", "$x", "$(a)", "a\nb", "'a", "a\\", "X=1", "a && b"] {
         let error = refused(CommandRule::new(Deny, [pattern]));
@@ -600,14 +600,14 @@ fn what_can_say_nothing_is_refused_as_a_rule() {
 }
 
 #[test]
-fn a_rule_is_json() {
+fn a_command_rule_can_be_read_from_json() {
     let rule: CommandRule = serde_json::from_str(r#"{"commands": ["git push *"], "mode": "deny"}"#).unwrap();
     assert_eq!(rule, CommandRule::new(Deny, ["git push *"]));
     assert!(serde_json::from_str::<CommandRule>(r#"{"commands": ["x"], "path": "/x"}"#).is_err());
 }
 
 #[test]
-fn the_narrow_rule_of_a_command_is_for_that_command() {
+fn the_narrow_rule_of_a_command_covers_only_that_command() {
     for (command, pattern) in [
         ("cargo test", "cargo test"),
         ("git  commit -m 'it'\\''s \"x\"'", "git commit -m 'it'\\''s \"x\"'"),
@@ -650,7 +650,7 @@ fn the_narrow_rule_of_a_command_is_for_that_command() {
 }
 
 #[test]
-fn a_decision_says_what_decided() {
+fn a_decision_names_the_deciding_rule() {
     let rules = rules(&[(Deny, &["git push"]), (Allow, &["git *"])], Ask);
     let reason = |command| rules.decide_command(command).reason.to_string();
     insta::assert_snapshot!(
@@ -677,7 +677,7 @@ fn a_decision_says_what_decided() {
 }
 
 #[tokio::test]
-async fn a_shell_behind_rules_runs_what_they_allow() {
+async fn a_shell_behind_rules_runs_only_what_they_allow() {
     let dir = tempfile::tempdir().unwrap();
     let shell = LocalShell::open(dir.path(), Confinement::Unconfined).unwrap();
     let under = |on_ask| {
@@ -700,7 +700,7 @@ async fn a_shell_behind_rules_runs_what_they_allow() {
 }
 
 #[test]
-fn what_commands_have_in_common_is_their_program_and_nothing_where_that_would_allow_others() {
+fn the_general_rule_of_a_command_is_its_program_unless_that_allows_too_much() {
     for (command, common) in [
         ("touch a.txt", "touch"),
         ("ls", "ls"),

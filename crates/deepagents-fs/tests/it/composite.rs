@@ -28,7 +28,7 @@ async fn composite() -> (Files, [tempfile::TempDir; 2]) {
 }
 
 #[tokio::test]
-async fn a_path_belongs_to_the_longest_route() {
+async fn the_longest_matching_route_gets_the_path() {
     let (files, dirs) = composite().await;
     assert!(dirs[0].path().join("mem-evil/x.py").exists());
     assert!(dirs[1].path().join("d.py").exists());
@@ -38,7 +38,7 @@ async fn a_path_belongs_to_the_longest_route() {
 }
 
 #[tokio::test]
-async fn listings_show_routes_once_and_hide_what_is_beneath() {
+async fn listings_show_each_route_once_and_hide_what_it_covers() {
     let (files, _dirs) = composite().await;
     assert_eq!(files.list("/").await.unwrap(), ["/a.py", "/mem/", "/mem-evil/", "/z.py"]);
     assert_eq!(files.list("/mem").await.unwrap(), ["/mem/deep/", "/mem/m.py", "/mem/n/"]);
@@ -47,7 +47,7 @@ async fn listings_show_routes_once_and_hide_what_is_beneath() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_empty_in_a_route_without_directories_beside_a_disk() {
+async fn a_missing_directory_is_empty_on_a_route_without_directories() {
     let (files, _dirs) = composite().await;
     assert_eq!(files.list("/mem/none").await.unwrap(), Vec::<String>::new());
     for path in ["/none", "/mem/deep/disk/none"] {
@@ -56,7 +56,7 @@ async fn what_is_missing_is_empty_in_a_route_without_directories_beside_a_disk()
 }
 
 #[tokio::test]
-async fn searches_go_through_all_backends() {
+async fn searches_cover_all_backends() {
     let (files, _dirs) = composite().await;
     let all = ["/a.py", "/mem-evil/x.py", "/mem/deep/disk/d.py", "/mem/m.py", "/mem/n/o.py", "/z.py"];
     assert_eq!(files.found("/", "*.py").await, all);
@@ -92,7 +92,7 @@ async fn routes_cannot_be_replaced_or_deleted() {
 }
 
 #[tokio::test]
-async fn errors_name_the_whole_path() {
+async fn errors_show_the_full_path() {
     let (mut files, _dirs) = composite().await;
     let missing = files.read("/mem/deep/disk/none").await.unwrap_err();
     assert_eq!(missing.to_string(), "/mem/deep/disk/none does not exist");
@@ -102,7 +102,7 @@ async fn errors_name_the_whole_path() {
 }
 
 #[tokio::test]
-async fn two_routes_into_one_state_keep_apart_by_their_directories() {
+async fn two_routes_into_one_state_are_kept_apart_by_their_directories() {
     let state = |path: &str| Arc::new(StateBackend::new().under(p(path)));
     let composite = CompositeBackend::new(state("/")).route(p("/a"), state("/a")).route(p("/b"), state("/b"));
     let mut files = Files::new(Arc::new(composite));
@@ -117,7 +117,7 @@ async fn two_routes_into_one_state_keep_apart_by_their_directories() {
 }
 
 #[tokio::test]
-async fn backends_are_searched_at_the_same_time() {
+async fn backends_are_searched_concurrently() {
     let meet = Arc::new(tokio::sync::Barrier::new(3));
     let spy = || Spy {
         meet: Some(meet.clone()),
@@ -145,7 +145,7 @@ fn broken() -> Arc<LocalBackend> {
 }
 
 #[tokio::test]
-async fn what_one_backend_cannot_search_is_told_beside_what_the_others_found() {
+async fn a_backend_that_cannot_be_searched_is_reported_beside_the_others_results() {
     let composite = CompositeBackend::new(Arc::new(StateBackend::new())).route(p("/gone"), broken());
     let mut files = Files::new(Arc::new(composite));
     files.write("/x", "hit").await.unwrap();
@@ -160,7 +160,7 @@ async fn what_one_backend_cannot_search_is_told_beside_what_the_others_found() {
 }
 
 #[test]
-fn directories_exist_by_themselves_where_one_of_the_backends_has_them() {
+fn directories_are_supported_if_one_of_the_backends_supports_them() {
     let state = || -> Arc<dyn Backend> { Arc::new(StateBackend::new()) };
     let dir = tempfile::tempdir().unwrap();
     let local: Arc<dyn Backend> = Arc::new(LocalBackend::open(dir.path()).unwrap());

@@ -23,7 +23,7 @@ fn replaces_the_one_occurrence() {
 }
 
 #[test]
-fn line_endings_are_matched_loosely_and_kept() {
+fn line_endings_are_matched_loosely_and_preserved() {
     assert_eq!(one("a\r\nb\r\nc", "a\nb", "x\ny\nz").unwrap(), "x\r\ny\r\nz\r\nc");
     assert_eq!(one("a\r\nb\r\n", "a\r\nb\r\n", "x\r\n").unwrap(), "x\r\n");
     assert_eq!(one("a\nb\n", "a\r\nb", "x\r\ny").unwrap(), "x\ny\n", "a file without \\r\\n stays without");
@@ -43,7 +43,7 @@ fn several_edits_apply_in_order_or_not_at_all() {
 }
 
 #[test]
-fn errors_say_what_to_do() {
+fn model_name_errors_say_how_to_fix_them() {
     assert!(matches!(one("x", "", "y"), Err(EditError::EmptyOld { index: 0, .. })));
     let error = one("a\nb a\n a\n", "a", "y").unwrap_err();
     assert!(matches!(&error, EditError::NotUnique { count: 3, lines, .. } if *lines == [1, 2, 3]), "{error:?}");
@@ -53,7 +53,7 @@ fn errors_say_what_to_do() {
 }
 
 #[test]
-fn a_miss_points_at_similar_lines() {
+fn a_failed_match_suggests_similar_lines() {
     let text = "fn main() {\n    let total = price * count;\n    print(total);\n}\n";
     let error = one(text, "let total = price * counts;", "").unwrap_err();
     let EditError::NotFound { nearest, .. } = &error else { panic!("{error}") };
@@ -95,7 +95,7 @@ async fn concurrent_edits_of_one_file_lose_nothing() {
 
 proptest! {
     #[test]
-    fn what_is_read_can_be_edited(
+    fn text_shown_by_a_read_can_be_used_in_an_edit(
         parts in prop::collection::vec(prop::sample::select(vec!["a", "b", "é", "\n", "\r\n", "\r", " "]), 1..40),
         bom in any::<bool>(), skip in 0_usize..10, take in 1_usize..4,
     ) {

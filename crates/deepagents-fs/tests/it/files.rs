@@ -37,7 +37,7 @@ fn with(base: &FileMap, changes: &[(&str, Option<&str>)]) -> FileMap {
 }
 
 #[test]
-fn every_known_form_of_a_file_is_read() {
+fn every_stored_file_format_can_be_read() {
     let files = map(json!({
         "plain": "text",
         "/v1": {"content": ["one", "two"], "created_at": "2024-01-01T00:00:00", "modified_at": "2024-01-02T00:00:00"},
@@ -62,7 +62,7 @@ fn every_known_form_of_a_file_is_read() {
 }
 
 #[test]
-fn what_is_not_a_file_is_refused() {
+fn a_value_that_is_not_a_file_is_refused() {
     for bad in [
         json!({"/a": 1}),
         json!({"/a": {"content": 1}}),
@@ -77,7 +77,7 @@ fn what_is_not_a_file_is_refused() {
 }
 
 #[tokio::test]
-async fn a_write_dates_the_file_and_keeps_when_it_was_made() {
+async fn a_write_updates_the_modification_time_and_keeps_the_creation_time() {
     let files = StateBackend::with_clock(Arc::new(Ticking(AtomicI64::new(1_000_000))));
     let mut state = State::new(Arc::new(Schema::new(files.channels()).unwrap()));
     for content in ["1", "2"] {
@@ -92,7 +92,7 @@ async fn a_write_dates_the_file_and_keeps_when_it_was_made() {
 }
 
 #[test]
-fn a_null_deletes_and_unknown_paths_may_be_deleted() {
+fn null_deletes_a_file_and_unknown_paths_may_be_deleted() {
     let schema = Arc::new(Schema::new([ChannelSpec::new::<Files>()]).unwrap());
     let mut state = State::new(schema.clone());
     let update = |json: Value| Update::from_json(&schema, json.as_object().unwrap().clone()).unwrap();
@@ -105,13 +105,13 @@ fn a_null_deletes_and_unknown_paths_may_be_deleted() {
 }
 
 #[tokio::test]
-async fn without_the_channel_the_backend_says_so() {
+async fn a_missing_files_channel_is_an_error_that_names_it() {
     let error = StateBackend::new().read(&State::default(), &p("/f"), ByteRange::ALL).await.unwrap_err();
     assert!(error.to_string().contains("`files` channel"), "{error}");
 }
 
 #[test]
-fn a_child_gets_the_files_and_hands_back_what_it_changed() {
+fn a_child_receives_the_files_and_returns_its_changes() {
     let given = map(json!({"/keep": "1", "/edit": "1", "/drop": "1"}));
     assert_eq!(Files::SHARING.fork(&given), given);
     let child = with(&given, &[("/edit", Some("2")), ("/drop", None), ("/new", Some("3"))]);
@@ -127,7 +127,7 @@ fn a_child_gets_the_files_and_hands_back_what_it_changed() {
 }
 
 #[test]
-fn two_children_that_change_one_file_differently_keep_the_first() {
+fn conflicting_changes_of_two_children_keep_the_first() {
     let given = map(json!({"/shared": "0", "/both": "0", "/gone": "0"}));
     let first = with(&given, &[("/shared", Some("first")), ("/both", Some("same")), ("/gone", None)]);
     let second = with(&given, &[("/shared", Some("second")), ("/both", Some("same")), ("/gone", Some("kept"))]);
@@ -140,7 +140,7 @@ fn two_children_that_change_one_file_differently_keep_the_first() {
 }
 
 #[test]
-fn a_file_that_cannot_be_below_the_parents_is_a_conflict_of_its_own() {
+fn a_file_that_cannot_exist_below_the_parents_files_is_a_separate_conflict() {
     let given = FileMap::default();
     let parent = with(&given, &[("/a", Some("file"))]);
     let child = with(&given, &[("/a/b", Some("below")), ("/c", Some("fine"))]);
@@ -150,7 +150,7 @@ fn a_file_that_cannot_be_below_the_parents_is_a_conflict_of_its_own() {
 }
 
 #[test]
-fn a_version_of_a_content_is_the_same_wherever_it_is_made() {
+fn the_version_of_a_content_never_changes() {
     // Versions are stored with threads, which later programs read.
     let version = deepagents_fs::Version::from_content(b"abc");
     assert_eq!(version.as_str(), "3-ba7816bf8f01cfea414140de5dae2223");

@@ -36,7 +36,7 @@ async fn a_repository_can_be_read_but_not_changed_by_default() {
 }
 
 #[tokio::test]
-async fn what_git_takes_for_a_repository_is_guarded_whatever_its_name() {
+async fn anything_git_treats_as_a_repository_is_guarded_whatever_its_name() {
     let jail = jail!();
     assert!(
         jail.run("mkdir -p a/bare.git/objects a/bare.git/refs && cd a/bare.git && touch HEAD config")
@@ -52,7 +52,7 @@ async fn what_git_takes_for_a_repository_is_guarded_whatever_its_name() {
 }
 
 #[tokio::test]
-async fn a_repository_whose_objects_are_elsewhere_is_guarded_and_so_is_one_that_is_the_root() {
+async fn linked_repositories_and_a_repository_at_the_root_are_guarded() {
     let jail = jail!();
     assert!(jail.run("mkdir tree && cd tree && echo ref: x > HEAD && echo .. > commondir").await.exit.success());
     assert!(!jail.run("echo evil > tree/commondir").await.exit.success());
@@ -64,7 +64,7 @@ async fn a_repository_whose_objects_are_elsewhere_is_guarded_and_so_is_one_that_
 }
 
 #[tokio::test]
-async fn what_a_command_closes_is_open_to_none_after_it() {
+async fn closing_a_directory_does_not_unprotect_the_files_in_it() {
     let rules = [Rule::new(AccessMode::Deny, ["/d/secret"]), Rule::new(AccessMode::Ask, ["/d/docs"])];
     let rules = Permissions::new(rules).unwrap();
     let jail = jail!(SandboxPolicy { rules: vec![rules], ..Default::default() });
@@ -90,7 +90,7 @@ async fn what_a_command_closes_is_open_to_none_after_it() {
 }
 
 #[tokio::test]
-async fn commits_leave_hooks_and_configuration_alone() {
+async fn with_commits_allowed_hooks_and_configuration_stay_protected() {
     let jail = jail!(SandboxPolicy { git: Git::Commits, ..Default::default() });
     fs::create_dir_all(jail.path(".git/objects")).unwrap();
     fs::write(jail.path(".git/config"), "mine").unwrap();
@@ -112,7 +112,7 @@ async fn commits_leave_hooks_and_configuration_alone() {
 }
 
 #[tokio::test]
-async fn git_commits_in_the_sandbox_where_that_is_allowed() {
+async fn git_can_commit_in_the_sandbox_when_allowed() {
     if !has("git") {
         return;
     }
@@ -129,7 +129,7 @@ async fn git_commits_in_the_sandbox_where_that_is_allowed() {
 }
 
 #[tokio::test]
-async fn protected_paths_stay_and_hidden_ones_cannot_be_read() {
+async fn protected_paths_stay_unchanged_and_hidden_ones_unreadable() {
     let policy = SandboxPolicy {
         protected: vec![path("/a/b/keep")],
         hidden: vec![path("/.env"), path("/a/vault")],
@@ -157,7 +157,7 @@ async fn protected_paths_stay_and_hidden_ones_cannot_be_read() {
 }
 
 #[tokio::test]
-async fn repositories_at_any_depth_and_what_steers_the_agent_are_read_only() {
+async fn nested_repositories_and_files_that_steer_the_agent_are_read_only() {
     let other = tempfile::tempdir().unwrap();
     fs::create_dir(other.path().join(".git")).unwrap();
     let jail = jail!(SandboxPolicy { writable: vec![other.path().into()], ..Default::default() });
@@ -204,7 +204,7 @@ async fn repositories_at_any_depth_and_what_steers_the_agent_are_read_only() {
 }
 
 #[tokio::test]
-async fn a_repository_that_a_command_makes_is_protected_from_the_next() {
+async fn a_repository_created_by_a_command_is_protected_from_the_next() {
     let jail = jail!();
     assert!(jail.run("mkdir -p a/.git/hooks .git && echo x > a/.git/config").await.exit.success());
     for text in ["echo evil > a/.git/config", "echo evil > .git/config", "rm -r a", "echo evil > a/.git/hooks/x"] {
@@ -216,7 +216,7 @@ async fn a_repository_that_a_command_makes_is_protected_from_the_next() {
 }
 
 #[tokio::test]
-async fn a_link_in_the_place_of_a_guarded_path_stops_nothing_and_what_it_leads_to_is_guarded() {
+async fn a_link_in_place_of_a_guarded_path_blocks_nothing_and_its_target_is_guarded() {
     let policy =
         SandboxPolicy { protected: vec![path("/keep/file")], hidden: vec![path("/.env")], ..Default::default() };
     let jail = jail!(policy);
@@ -245,7 +245,7 @@ async fn a_link_in_the_place_of_a_guarded_path_stops_nothing_and_what_it_leads_t
 }
 
 #[tokio::test]
-async fn devices_of_the_host_are_used_and_not_changed() {
+async fn host_devices_can_be_used_but_not_changed() {
     use std::os::unix::fs::MetadataExt;
     let jail = jail!();
     let facts = || {
@@ -272,7 +272,7 @@ async fn devices_of_the_host_are_used_and_not_changed() {
 }
 
 #[tokio::test]
-async fn what_proc_tells_of_the_host_is_hidden() {
+async fn host_information_in_proc_is_hidden() {
     let jail = jail!();
     let text = "for f in keys key-users kallsyms timer_list; do grep -q . /proc/$f && echo read $f; done; true";
     let done = jail.run(text).await;
@@ -281,7 +281,7 @@ async fn what_proc_tells_of_the_host_is_hidden() {
 }
 
 #[tokio::test]
-async fn space_is_not_taken_at_one_stroke() {
+async fn disk_space_cannot_be_allocated_in_one_call() {
     if !has("perl") {
         return;
     }
@@ -309,7 +309,7 @@ perl try.pl"#;
 }
 
 #[tokio::test]
-async fn a_workspace_that_was_replaced_is_not_worked_in() {
+async fn commands_refuse_to_run_in_a_replaced_workspace() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("outer/nested");
     fs::create_dir_all(&root).unwrap();
@@ -335,7 +335,7 @@ async fn a_workspace_that_was_replaced_is_not_worked_in() {
 }
 
 #[tokio::test]
-async fn what_git_runs_and_includes_is_read_only_and_gets_another_name_where_it_was_not_there() {
+async fn files_git_runs_or_includes_are_read_only_and_new_ones_are_renamed() {
     let jail = jail!();
     for name in [".git", ".husky/_", "tools", "more", "sub/.git", "sub/hooks"] {
         fs::create_dir_all(jail.path(name)).unwrap();
@@ -365,7 +365,7 @@ async fn what_git_runs_and_includes_is_read_only_and_gets_another_name_where_it_
 }
 
 #[tokio::test]
-async fn what_links_and_hooks_of_a_repository_lead_to_is_only_read_by_commands() {
+async fn targets_of_a_repositorys_links_and_hooks_are_read_only_for_commands() {
     let jail = jail!();
     crate::protected::linked_repository(jail.dir.path());
     fs::create_dir_all(jail.path(".deepagents")).unwrap();
@@ -396,7 +396,7 @@ async fn what_links_and_hooks_of_a_repository_lead_to_is_only_read_by_commands()
 }
 
 #[tokio::test]
-async fn settings_that_include_themselves_hold_no_command_up() {
+async fn git_settings_that_include_themselves_do_not_block_commands() {
     let jail = jail!();
     fs::create_dir_all(jail.path(".git")).unwrap();
     fs::create_dir_all(jail.path("sub/.git")).unwrap();
@@ -407,7 +407,7 @@ async fn settings_that_include_themselves_hold_no_command_up() {
 }
 
 #[tokio::test]
-async fn a_socket_of_a_program_outside_is_not_reached_and_one_that_is_left_over_is_removed() {
+async fn host_sockets_are_unreachable_and_stale_ones_are_removed() {
     let jail = jail!();
     if !has("python3") {
         return;

@@ -11,7 +11,7 @@ fn read(content: &[u8], range: LineRange) -> deepagents_fs::lines::LineWindow {
 }
 
 #[test]
-fn a_window_ends_before_the_line_that_would_go_over() {
+fn a_window_ends_before_the_line_that_would_exceed_it() {
     let content = b"aaaa\nbbbb\ncccc\n";
     let window = read(content, LineRange { max_bytes: 10, ..LineRange::new(0, 10) });
     assert_eq!(window.lines, ["aaaa", "bbbb"]);
@@ -19,7 +19,7 @@ fn a_window_ends_before_the_line_that_would_go_over() {
 }
 
 #[test]
-fn a_first_line_that_alone_is_too_long_is_cut_at_a_character() {
+fn an_overlong_first_line_is_cut_at_a_character_boundary() {
     let content = "first\nxé🦀🦀\nlast\n".as_bytes();
     let window = read(content, LineRange { max_bytes: 9, ..LineRange::new(1, 10) });
     assert_eq!(window.lines, ["xé🦀"]);
@@ -29,14 +29,14 @@ fn a_first_line_that_alone_is_too_long_is_cut_at_a_character() {
 }
 
 #[test]
-fn invalid_utf8_is_replaced_and_said() {
+fn invalid_utf8_is_replaced_and_reported() {
     let window = read(b"ok\nbad \xff\n", LineRange::new(0, 10));
     assert_eq!(window.lines, ["ok", "bad \u{fffd}"]);
     assert!(window.lossy);
 }
 
 #[test]
-fn lines_after_the_window_of_a_large_file_are_not_counted() {
+fn lines_after_a_large_files_window_are_not_counted() {
     let content = b"line\n".repeat(100);
     let range = LineRange { count_up_to: 10, ..LineRange::new(5, 3) };
     let window = read(&content, range);
@@ -44,7 +44,7 @@ fn lines_after_the_window_of_a_large_file_are_not_counted() {
 }
 
 #[tokio::test]
-async fn after_an_early_window_of_a_huge_file_nothing_is_counted() {
+async fn no_lines_are_counted_after_an_early_window_of_a_huge_file() {
     let dir = tempfile::tempdir().unwrap();
     let mut file = std::fs::File::create(dir.path().join("huge.log")).unwrap();
     for n in 0..1000 {
@@ -62,7 +62,7 @@ async fn after_an_early_window_of_a_huge_file_nothing_is_counted() {
 
 proptest! {
     #[test]
-    fn windows_put_together_are_the_file(
+    fn consecutive_windows_add_up_to_the_file(
         content in prop::collection::vec(prop::sample::select(vec![b'a', b'\n', b'\r', 0xff, 0xc3, 0xa9]), 0..60),
         limit in 1_u64..5,
     ) {
@@ -86,7 +86,7 @@ proptest! {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn windows_deep_in_a_file_are_the_same_as_by_counting_every_line() {
+async fn windows_deep_in_a_file_match_counting_every_line() {
     let directory = tempfile::tempdir().unwrap();
     let expected: Vec<String> = (0..9000).map(|n| format!("{n}{}", "x".repeat(n * 7 % 90))).collect();
     for end in ["", "\n"] {

@@ -6,7 +6,7 @@ use std::thread;
 use deepagents_fs::locked_file::{FileLock, replace, replace_secret};
 
 #[test]
-fn what_is_changed_at_once_is_all_kept() {
+fn concurrent_locked_changes_are_all_kept() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("made/count");
     thread::scope(|scope| {
@@ -27,7 +27,7 @@ fn what_is_changed_at_once_is_all_kept() {
 
 #[cfg(unix)]
 #[test]
-fn a_file_keeps_its_mode_and_its_link_and_a_secret_is_the_users_alone() {
+fn replacing_a_file_keeps_its_mode_and_link_and_secrets_are_private() {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     let dir = tempfile::tempdir().unwrap();
@@ -47,7 +47,7 @@ fn a_file_keeps_its_mode_and_its_link_and_a_secret_is_the_users_alone() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_to_what_is_not_there_yet_stays() {
+fn replacing_through_a_dangling_link_keeps_the_link() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("dotfiles")).unwrap();
     let link = dir.path().join("link");

@@ -94,7 +94,7 @@ fn printed(done: &CommandOutput) -> (Exit, &str) {
 }
 
 #[tokio::test]
-async fn a_listed_host_is_reached_through_the_proxy_and_no_other() {
+async fn only_listed_hosts_are_reachable_through_the_proxy() {
     let (server, other) = (Server::start(), Server::start());
     let Some(jail) = jail(&[&format!("127.0.0.1:{}", server.port)]) else { return };
     let done = jail.run(&format!("curl -sS http://127.0.0.1:{}/path?q", server.port)).await;
@@ -112,7 +112,7 @@ async fn a_listed_host_is_reached_through_the_proxy_and_no_other() {
 }
 
 #[tokio::test]
-async fn without_the_proxy_there_is_no_way_to_a_listed_host() {
+async fn a_listed_host_is_unreachable_without_the_proxy() {
     let server = Server::start();
     let Some(jail) = jail(&[&format!("127.0.0.1:{}", server.port)]) else { return };
     let done = jail.run(&format!("curl -sS --noproxy '*' http://127.0.0.1:{}/", server.port)).await;
@@ -141,7 +141,7 @@ async fn a_tunnel_carries_bytes_in_both_directions() {
 }
 
 #[tokio::test]
-async fn bodies_come_through_whole_with_length_and_in_chunks() {
+async fn bodies_arrive_complete_with_a_length_or_in_chunks() {
     let server = Server::start();
     let Some(jail) = jail(&[&format!("localhost:{}", server.port)]) else { return };
     let body = "0123456789".repeat(20_000);
@@ -155,7 +155,7 @@ async fn bodies_come_through_whole_with_length_and_in_chunks() {
 }
 
 #[tokio::test]
-async fn case_and_a_dot_at_the_end_of_a_name_mean_nothing() {
+async fn host_names_ignore_case_and_a_trailing_dot() {
     let server = Server::start();
     let Some(jail) = jail(&[&format!("LocalHost.:{}", server.port)]) else { return };
     for name in ["localhost", "LOCALHOST", "localhost.", "LocalHost."] {
@@ -182,7 +182,7 @@ fn other_name() -> Option<(String, std::net::IpAddr)> {
 }
 
 #[tokio::test]
-async fn a_name_gives_no_access_to_an_address_of_this_machine() {
+async fn a_listed_name_gives_no_access_to_an_address_of_this_machine() {
     let Some((name, address)) = other_name() else { return };
     let Ok(listener) = TcpListener::bind((address, 0)) else { return skip("other names", "none may be listened at") };
     let port = listener.local_addr().unwrap().port();
@@ -198,7 +198,7 @@ async fn a_name_gives_no_access_to_an_address_of_this_machine() {
 }
 
 #[tokio::test]
-async fn an_address_of_this_machine_is_reached_by_a_name_if_both_are_listed() {
+async fn an_address_of_this_machine_is_reachable_by_name_if_both_are_listed() {
     let Some((name, address)) = other_name() else { return };
     let Ok(listener) = TcpListener::bind((address, 0)) else { return skip("other names", "none may be listened at") };
     let port = listener.local_addr().unwrap().port();
@@ -211,7 +211,7 @@ async fn an_address_of_this_machine_is_reached_by_a_name_if_both_are_listed() {
 }
 
 #[tokio::test]
-async fn other_spellings_of_an_address_are_not_looked_up() {
+async fn alternative_spellings_of_an_address_are_not_resolved() {
     let server = Server::start();
     let port = server.port;
     let Some(jail) = jail(&[&format!("localhost:{port}")]) else { return };
@@ -230,7 +230,7 @@ async fn other_spellings_of_an_address_are_not_looked_up() {
 }
 
 #[tokio::test]
-async fn a_second_request_behind_the_first_is_not_passed_on() {
+async fn a_pipelined_second_request_is_not_forwarded() {
     let server = Server::start();
     let port = server.port;
     let Some(jail) = jail(&[&format!("localhost:{port}")]) else { return };
@@ -245,7 +245,7 @@ async fn a_second_request_behind_the_first_is_not_passed_on() {
 }
 
 #[tokio::test]
-async fn what_is_no_request_is_answered_and_does_no_harm() {
+async fn invalid_requests_to_the_proxy_get_an_error_and_do_no_harm() {
     let Some(jail) = jail(&["example.org"]) else { return };
     let proxy = "curl -sS --max-time 20 --noproxy '*' -w '%{http_code}\n'";
     let done = jail.run(&format!("{proxy} $http_proxy/")).await;
@@ -259,7 +259,7 @@ async fn what_is_no_request_is_answered_and_does_no_harm() {
 }
 
 #[tokio::test]
-async fn commands_find_the_proxy_by_its_variables() {
+async fn commands_find_the_proxy_through_environment_variables() {
     let Some(jail) = jail(&["example.org"]) else { return };
     let command = Command::new("env").env("https_proxy", "http://198.51.100.1:8080");
     let done = jail.shell.run(command, CancellationToken::new(), None).await.unwrap();
@@ -284,11 +284,11 @@ fn proxies() -> usize {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_command_with_open_connections_after_its_time_is_up() {
+async fn nothing_remains_of_a_timed_out_command_with_open_connections() {
     // In a child process, where no other test has a proxy.
     const ROLE: &str = "nothing_is_left_of_a_command";
     if std::env::var_os(ROLE).is_none() {
-        let name = "network::nothing_is_left_of_a_command_with_open_connections_after_its_time_is_up";
+        let name = "network::nothing_remains_of_a_timed_out_command_with_open_connections";
         let mut program = std::process::Command::new(std::env::current_exe().unwrap());
         let told = program.args([name, "--exact", "--nocapture"]).env(ROLE, "1").output().unwrap();
         skip::pass_on(&told);
@@ -337,7 +337,7 @@ async fn nothing_is_left_of_a_command_with_open_connections_after_its_time_is_up
 }
 
 #[tokio::test]
-async fn each_command_has_a_list_of_its_own() {
+async fn each_command_has_its_own_allow_list() {
     let server = Server::start();
     let host = format!("localhost:{}", server.port);
     let (Some(open), Some(shut)) = (jail(&[&host]), jail(&[])) else { return };
@@ -347,7 +347,7 @@ async fn each_command_has_a_list_of_its_own() {
 }
 
 #[test]
-fn the_report_tells_of_the_allow_list() {
+fn the_report_mentions_the_allow_list() {
     let report = sandbox().probe();
     if report.reason.is_none() {
         assert!(report.parts.iter().any(|part| part.name == "allow-list of hosts" && part.available), "{report}");
@@ -355,7 +355,7 @@ fn the_report_tells_of_the_allow_list() {
 }
 
 #[tokio::test]
-async fn where_network_namespaces_are_refused_so_are_commands() {
+async fn commands_are_refused_where_network_namespaces_are_unavailable() {
     let Some(jail) = jail(&["example.org"]) else { return };
     let (wrapped, real) = (jail.path("helper"), helper());
     let script = format!(
@@ -373,7 +373,7 @@ fn pattern(text: &str) -> HostPattern {
 }
 
 #[test]
-fn patterns_cover_what_they_say() {
+fn host_patterns_cover_exactly_what_they_state() {
     let exact = pattern("Example.ORG.");
     assert!(exact.covers("example.org", 443) && exact.covers("EXAMPLE.org.", 80));
     for other in ["www.example.org", "example.org.evil.net", "notexample.org", "example.or", "", "127.0.0.1"] {
@@ -392,7 +392,7 @@ fn patterns_cover_what_they_say() {
 }
 
 #[test]
-fn what_names_no_host_is_refused_with_a_reason() {
+fn an_invalid_host_pattern_is_rejected_with_a_reason() {
     for text in [
         "",
         "*",
@@ -433,14 +433,14 @@ fn what_names_no_host_is_refused_with_a_reason() {
 
 proptest! {
     #[test]
-    fn any_text_is_a_pattern_or_refused(text in "\\PC{0,40}") {
+    fn any_text_is_a_valid_host_pattern_or_rejected(text in "\\PC{0,40}") {
         if let Ok(pattern) = text.parse::<HostPattern>() {
             prop_assert_eq!(&pattern.to_string().parse::<HostPattern>().unwrap(), &pattern);
         }
     }
 
     #[test]
-    fn a_pattern_is_kept_by_writing_it_down(star in any::<bool>(), name in "[a-zA-Z0-9_]{1,8}(\\.[a-zA-Z0-9-]{1,6}){0,3}\\.?", port in proptest::option::of(1u16..)) {
+    fn a_host_pattern_survives_being_written_and_parsed(star in any::<bool>(), name in "[a-zA-Z0-9_]{1,8}(\\.[a-zA-Z0-9-]{1,6}){0,3}\\.?", port in proptest::option::of(1u16..)) {
         let text = format!("{}{name}{}", if star { "*." } else { "" }, port.map(|port| format!(":{port}")).unwrap_or_default());
         if let Ok(pattern) = text.parse::<HostPattern>() {
             prop_assert_eq!(&pattern.to_string().parse::<HostPattern>().unwrap(), &pattern);

@@ -17,7 +17,7 @@ fn draft() -> (Files, tempfile::TempDir) {
 }
 
 #[tokio::test]
-async fn changes_show_and_the_project_stays() {
+async fn an_overlay_shows_changes_and_leaves_the_project_untouched() {
     let (mut files, dir) = draft();
     files.edit("/src/a", &[Edit::new("one", "1")]).await.unwrap();
     files.write("/src/new", "new\n").await.unwrap();
@@ -34,7 +34,7 @@ async fn changes_show_and_the_project_stays() {
 }
 
 #[tokio::test]
-async fn a_deleted_tree_stays_gone_when_part_of_it_is_made_anew() {
+async fn a_deleted_tree_stays_deleted_when_part_of_it_is_recreated() {
     let (mut files, _dir) = draft();
     files.delete("/src").await.unwrap();
     assert!(files.list("/").await.unwrap() == ["/README"]);
@@ -47,7 +47,7 @@ async fn a_deleted_tree_stays_gone_when_part_of_it_is_made_anew() {
 }
 
 #[tokio::test]
-async fn conditions_hold_across_both_layers() {
+async fn write_conditions_apply_across_both_layers() {
     let (mut files, dir) = draft();
     let taken = files.write_mode("/README", "x", WriteMode::Create).await.unwrap_err();
     assert_eq!(taken, FsError::AlreadyExists(p("/README")));
@@ -74,7 +74,7 @@ async fn read_only_files_are_read_only() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_marked_as_deleted_keeps_the_changes_made_to_it() {
+async fn a_file_that_cannot_be_marked_deleted_keeps_its_changes() {
     let (below, above) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     // A name too long to append the marker's suffix.
     let name = "x".repeat(252);

@@ -6,7 +6,7 @@ fn parsed(text: &str) -> String {
 }
 
 #[test]
-fn paths_become_absolute_and_plain() {
+fn paths_are_made_absolute_and_normalised() {
     for (given, want) in [
         ("foo/bar", "/foo/bar"),
         ("/foo/bar", "/foo/bar"),
@@ -40,7 +40,7 @@ fn odd_but_legal_names_are_kept() {
 }
 
 #[test]
-fn climbing_home_drives_and_nul_are_refused_by_name() {
+fn traversal_home_drives_and_nul_are_refused_with_specific_errors() {
     for text in ["..", "../x", "/../etc", "x/../y", "a\\..\\b", "/a/.."] {
         assert_eq!(VPath::parse(text), Err(PathError::Traversal(text.to_owned())));
     }
@@ -53,7 +53,7 @@ fn climbing_home_drives_and_nul_are_refused_by_name() {
 }
 
 #[test]
-fn relations_go_by_component() {
+fn path_relations_are_by_component() {
     let path = VPath::parse("/a/b/c.tar.GZ").unwrap();
     let a = VPath::parse("/a").unwrap();
     assert_eq!(path.name(), Some("c.tar.GZ"));
@@ -73,7 +73,7 @@ fn relations_go_by_component() {
 
 proptest! {
     #[test]
-    fn parsing_is_total_and_idempotent(text in "(?s).{0,40}|[a.~:/\\\\\0]{0,12}") {
+    fn path_parsing_never_panics_and_is_idempotent(text in "(?s).{0,40}|[a.~:/\\\\\0]{0,12}") {
         if let Ok(path) = VPath::parse(&text) {
             prop_assert_eq!(&VPath::parse(path.as_str()).unwrap(), &path);
             prop_assert!(path.as_str().starts_with('/'));
@@ -93,7 +93,7 @@ proptest! {
 }
 
 #[test]
-fn a_path_in_a_list_is_one_line_whatever_its_name() {
+fn a_listed_path_is_a_single_line_whatever_its_name() {
     let p = |text: &str| VPath::parse(text).unwrap();
     assert_eq!(p("/src/main é.rs").quoted().to_string(), "/src/main é.rs");
     for (path, shown) in [

@@ -46,7 +46,7 @@ fn rules_cover_what_people_expect() {
 }
 
 #[test]
-fn the_first_rule_that_matches_decides() {
+fn the_first_matching_rule_decides() {
     let workspace = rules([Rule::new(AccessMode::Allow, ["/ws/**"]), Rule::new(AccessMode::Deny, ["/**"])]);
     assert!(may_read(&workspace, "/ws") && may_read(&workspace, "/ws/.git/config"));
     assert!(!may_read(&workspace, "/") && !may_read(&workspace, "/etc"));
@@ -59,7 +59,7 @@ fn the_first_rule_that_matches_decides() {
 }
 
 #[test]
-fn rules_are_read_from_json_and_checked() {
+fn rules_are_parsed_from_json_and_validated() {
     let json = r#"[{"operations": ["read", "write"], "paths": ["/a/**"], "mode": "interrupt"},
                    {"operations": ["read"], "paths": ["/b"]}]"#;
     let parsed: Vec<Rule> = serde_json::from_str(json).unwrap();
@@ -70,7 +70,7 @@ fn rules_are_read_from_json_and_checked() {
 }
 
 #[test]
-fn deleting_a_tree_goes_by_what_may_lie_below() {
+fn deleting_a_tree_considers_everything_that_may_lie_below() {
     for (pattern, target, denied) in [
         ("/project/*", "/project/app/child", true),
         ("/project/*/secrets", "/project/app", true),
@@ -108,7 +108,7 @@ fn guarded(permissions: Permissions) -> (Files, tempfile::TempDir) {
 }
 
 #[tokio::test]
-async fn what_is_denied_is_denied_to_every_operation() {
+async fn a_denied_path_is_denied_to_every_operation() {
     let (mut files, _dir) = guarded(deny(&["/a/secret/**"]));
     for path in ["/a/secret/.env", "/a/secret/key", "/keylink", "/dirlink/key", "/alink/secret/key", "/dirlink/none"] {
         let denied = |operation| FsError::Denied { path: p(path), operation, rule: "/a/secret/**".to_owned() };
@@ -139,7 +139,7 @@ async fn what_is_denied_is_denied_to_every_operation() {
 }
 
 #[tokio::test]
-async fn what_is_denied_is_not_listed_or_found_and_takes_nothing_from_limits() {
+async fn denied_files_are_neither_listed_nor_found_nor_counted_against_limits() {
     let (files, _dir) = guarded(deny(&["/a/secret/**"]));
     assert_eq!(files.list("/").await.unwrap(), ["/a/", "/alink/", "/b", "/log.txt"]);
     assert_eq!(files.list("/a").await.unwrap(), ["/a/open"]);
@@ -155,7 +155,7 @@ async fn what_is_denied_is_not_listed_or_found_and_takes_nothing_from_limits() {
 }
 
 #[tokio::test]
-async fn what_may_be_written_and_not_read_can_be_edited_and_is_not_quoted() {
+async fn a_writable_but_unreadable_file_can_be_edited_and_is_not_quoted() {
     let (mut files, _dir) = guarded(rules([Rule::new(AccessMode::Deny, ["/a/secret/**"]).only([Operation::Read])]));
     let miss = files.edit("/a/secret/key", &[Edit::new("hits", "x")]).await.unwrap_err();
     assert_eq!(miss, EditError::NotFound { path: p("/a/secret/key"), index: 0, nearest: Vec::new() });
@@ -168,7 +168,7 @@ async fn what_may_be_written_and_not_read_can_be_edited_and_is_not_quoted() {
 }
 
 #[tokio::test]
-async fn a_search_of_the_whole_workspace_finds_what_may_be_read_where_the_root_may_not() {
+async fn a_workspace_search_finds_readable_files_even_if_the_root_is_unreadable() {
     let (files, _dir) =
         guarded(rules([Rule::new(AccessMode::Allow, ["/a/open", "/b"]), Rule::new(AccessMode::Deny, ["/**"])]));
     assert_eq!(shown(&files.grep(&GrepQuery::new("hit", p("/"))).await.unwrap()), ["/a/open:1:hit", "/b:1:hit"]);
@@ -177,7 +177,7 @@ async fn a_search_of_the_whole_workspace_finds_what_may_be_read_where_the_root_m
 }
 
 #[tokio::test]
-async fn the_shell_is_there_where_commands_do_not_reach_what_the_rules_are_about() {
+async fn a_shell_is_available_if_commands_cannot_reach_what_the_rules_cover() {
     let dir = tempfile::tempdir().unwrap();
     let disk = || Arc::new(LocalBackend::open(dir.path()).unwrap());
     let shell = || LocalShell::open(dir.path(), Confinement::Unconfined).unwrap();
@@ -206,7 +206,7 @@ async fn the_shell_is_there_where_commands_do_not_reach_what_the_rules_are_about
 }
 
 #[tokio::test]
-async fn a_leaf_is_deleted_by_its_own_rule_and_a_tree_by_all() {
+async fn deleting_a_file_needs_its_own_rule_and_deleting_a_tree_needs_all() {
     let (mut files, _dir) = guarded(deny(&["/**/*.txt"]));
     assert!(matches!(files.delete("/log.txt").await, Err(FsError::Denied { .. })));
     assert!(matches!(files.delete("/a").await, Err(FsError::Denied { .. })));
@@ -216,7 +216,7 @@ async fn a_leaf_is_deleted_by_its_own_rule_and_a_tree_by_all() {
 }
 
 #[tokio::test]
-async fn asking_is_refused_where_nobody_can_be_asked() {
+async fn calls_that_need_approval_are_refused_when_nobody_can_be_asked() {
     let ask = || rules([Rule::new(AccessMode::Ask, ["/b"]).only([Operation::Write])]);
     let (mut files, dir) = guarded(ask());
     assert!(matches!(files.write("/b", "x").await, Err(FsError::Denied { .. })));
@@ -227,7 +227,7 @@ async fn asking_is_refused_where_nobody_can_be_asked() {
 }
 
 #[tokio::test]
-async fn a_link_to_a_directory_above_hides_no_tree_from_rules() {
+async fn a_link_to_a_parent_directory_hides_no_tree_from_the_rules() {
     let made = |mode, on_ask| {
         let (_, dir) = guarded(rules([]));
         std::fs::create_dir(dir.path().join("docs")).unwrap();
@@ -267,7 +267,7 @@ async fn a_link_to_a_directory_above_hides_no_tree_from_rules() {
 }
 
 #[test]
-fn a_rule_that_could_say_nothing_is_an_error() {
+fn a_file_rule_that_can_never_match_is_an_error() {
     let refused = |rule: Rule| Permissions::new([rule]).unwrap_err().to_string();
     for pattern in ["/{.,../x}", "/a\\/b", "/x/[\\\\]y", "/{a,\\.\\.}", "/[.]", "/a/[.][.]/b", "/*\\\\x"] {
         assert!(Permissions::new([Rule::new(AccessMode::Deny, [pattern])]).is_err(), "{pattern}");
@@ -285,7 +285,7 @@ fn a_rule_that_could_say_nothing_is_an_error() {
 }
 
 #[tokio::test]
-async fn the_root_stays_fixed_behind_rules() {
+async fn the_root_cannot_be_deleted_behind_rules() {
     let mut files =
         Files::new(Arc::new(PermissionedBackend::new(Arc::new(StateBackend::new()), deny(&["/x"]), OnAsk::Refuse)));
     files.write("/y", "").await.unwrap();

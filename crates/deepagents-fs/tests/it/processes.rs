@@ -41,7 +41,7 @@ async fn two_processes_that_edit_one_file_lose_no_edit() {
 }
 
 #[tokio::test]
-async fn a_write_that_is_based_on_a_version_replaces_that_one_or_nothing() {
+async fn a_versioned_write_replaces_exactly_that_version_or_nothing() {
     // Another program saves the file by renaming, ignoring locks, while edits are made.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("f");
@@ -81,7 +81,7 @@ async fn a_write_that_is_based_on_a_version_replaces_that_one_or_nothing() {
 }
 
 #[tokio::test]
-async fn nobody_else_reads_what_a_private_file_holds_while_it_is_written() {
+async fn nobody_else_can_read_a_private_file_while_it_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let secret = dir.path().join("secret");
     fs::write(&secret, "old").unwrap();
@@ -110,7 +110,7 @@ async fn nobody_else_reads_what_a_private_file_holds_while_it_is_written() {
 }
 
 #[tokio::test]
-async fn a_process_that_is_killed_while_it_writes_leaves_nothing_half_written() {
+async fn a_process_killed_during_a_write_leaves_no_partial_file() {
     const ROLE: &str = "a_process_that_is_killed_while_it_writes";
     const SIZE: usize = 4 << 20;
     if let Some(directory) = std::env::var_os(ROLE) {
@@ -120,7 +120,7 @@ async fn a_process_that_is_killed_while_it_writes_leaves_nothing_half_written() 
         }
     }
     let dir = tempfile::tempdir().unwrap();
-    let name = "processes::a_process_that_is_killed_while_it_writes_leaves_nothing_half_written";
+    let name = "processes::a_process_killed_during_a_write_leaves_no_partial_file";
     for round in 0..20 {
         let mut child = again(name, ROLE, dir.path());
         crate::shell::appears(&dir.path().join("f")).await;
@@ -137,7 +137,7 @@ async fn a_process_that_is_killed_while_it_writes_leaves_nothing_half_written() 
 }
 
 #[tokio::test]
-async fn what_a_command_without_a_sandbox_has_started_ends_when_the_program_is_killed() {
+async fn processes_of_an_unsandboxed_command_end_when_the_program_is_killed() {
     const ROLE: &str = "what_a_command_without_a_sandbox_has_started";
     const START: &str =
         "sleep 1000 & echo $! > pid.new; mv pid.new pid; trap '' HUP INT TERM; while :; do sleep 1000; done";
@@ -147,7 +147,7 @@ async fn what_a_command_without_a_sandbox_has_started_ends_when_the_program_is_k
         let _ = shell.run(Command::new(START), tokio_util::sync::CancellationToken::new(), None).await;
         return;
     }
-    let name = "processes::what_a_command_without_a_sandbox_has_started_ends_when_the_program_is_killed";
+    let name = "processes::processes_of_an_unsandboxed_command_end_when_the_program_is_killed";
     for _ in 0..5 {
         let dir = tempfile::tempdir().unwrap();
         let mut child = again(name, ROLE, dir.path());

@@ -56,7 +56,7 @@ fn snapshot(directory: &Path) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn repositories_are_not_written_by_any_path_that_leads_to_them() {
+async fn repositories_cannot_be_written_through_any_path_that_leads_to_them() {
     let (dir, mut all) = workspace();
     let before = snapshot(&dir.path().join("work"));
     for files in &mut all {
@@ -98,7 +98,7 @@ async fn repositories_are_not_written_by_any_path_that_leads_to_them() {
 }
 
 #[tokio::test]
-async fn a_directory_that_holds_a_repository_is_not_deleted() {
+async fn a_directory_containing_a_repository_cannot_be_deleted() {
     let (dir, mut all) = workspace();
     let before = snapshot(&dir.path().join("work"));
     for files in &mut all {
@@ -115,7 +115,7 @@ async fn a_directory_that_holds_a_repository_is_not_deleted() {
 }
 
 #[tokio::test]
-async fn where_the_repository_at_the_root_is_kept_elsewhere_that_place_is_protected_too() {
+async fn a_repository_stored_elsewhere_is_protected_there_too() {
     for make in [
         (|work: &Path| symlink("store/repo", work.join(".git")).unwrap()) as fn(&Path),
         |work| std::fs::write(work.join(".git"), "gitdir: store/repo\n").unwrap(),
@@ -137,7 +137,7 @@ async fn where_the_repository_at_the_root_is_kept_elsewhere_that_place_is_protec
 }
 
 #[tokio::test]
-async fn a_directory_that_git_takes_for_a_repository_is_protected_whatever_its_name() {
+async fn a_directory_git_treats_as_a_repository_is_protected_whatever_its_name() {
     let dir = tempfile::tempdir().unwrap();
     let work = dir.path();
     for name in ["objects", "refs"] {
@@ -160,7 +160,7 @@ async fn a_directory_that_git_takes_for_a_repository_is_protected_whatever_its_n
 }
 
 #[tokio::test]
-async fn a_repository_whose_objects_are_elsewhere_and_one_that_is_the_root_are_not_made() {
+async fn linked_repositories_and_a_repository_at_the_root_cannot_be_created() {
     let dir = tempfile::tempdir().unwrap();
     let work = dir.path();
     let mut files = Files::new(Arc::new(LocalBackend::open(work).unwrap()));
@@ -187,7 +187,7 @@ async fn a_repository_whose_objects_are_elsewhere_and_one_that_is_the_root_are_n
 }
 
 #[tokio::test]
-async fn the_list_is_a_value_that_can_be_replaced() {
+async fn the_list_of_protected_places_can_be_replaced() {
     let (dir, _) = workspace();
     let open = |protected| {
         let options = LocalOptions { protected, ..LocalOptions::default() };
@@ -210,7 +210,7 @@ async fn the_list_is_a_value_that_can_be_replaced() {
 }
 
 #[tokio::test]
-async fn a_person_is_asked_about_what_the_places_lead_to_as_well() {
+async fn changing_the_target_of_a_protected_place_needs_approval() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(dir.path().join("shared/agents")).unwrap();
     std::fs::write(dir.path().join("CLAUDE.md"), "mine").unwrap();
@@ -233,7 +233,7 @@ pub(crate) const SETTINGS: &str = "[core] hooksPath = .husky/_ ; a remark\n\tbar
     [includeIf \"gitdir:/x.y]\"]\n\tPATH = ../more/\\\nsettings\n[filter \"a\"]\n\tclean = sh tools/clean.sh %f | cat\n[user]\n\tname = A";
 
 #[tokio::test]
-async fn a_person_is_asked_about_what_git_runs_and_includes() {
+async fn changing_what_git_runs_or_includes_needs_approval() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
     for name in [".git", "tools", "more", "sub/.git", "sub/deep"] {
@@ -298,7 +298,7 @@ pub(crate) fn linked_repository(root: &Path) {
 }
 
 #[tokio::test]
-async fn a_person_is_asked_about_what_links_of_a_repository_lead_to_and_about_what_its_hooks_run() {
+async fn changing_a_repositorys_link_targets_or_hook_programs_needs_approval() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
     linked_repository(&root);
@@ -325,7 +325,7 @@ async fn a_person_is_asked_about_what_links_of_a_repository_lead_to_and_about_wh
 }
 
 #[tokio::test]
-async fn settings_that_include_each_other_are_read_once() {
+async fn git_settings_that_include_each_other_are_read_once() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(dir.path().join("sub/.git")).unwrap();
     let include = |name: &str| format!("[include]\n\tpath = {name}\n[include]\n\tpath = ./{name}\n").repeat(60);
@@ -337,7 +337,7 @@ async fn settings_that_include_each_other_are_read_once() {
 }
 
 #[tokio::test]
-async fn a_person_is_asked_about_what_links_in_the_places_lead_to() {
+async fn changing_the_targets_of_links_in_protected_places_needs_approval() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     for name in [".deepagents/skills/one", "share/agents", "share/two", "share/three"] {
@@ -360,7 +360,7 @@ async fn a_person_is_asked_about_what_links_in_the_places_lead_to() {
 }
 
 #[tokio::test]
-async fn words_that_are_no_programs_protect_nothing_that_has_their_name() {
+async fn words_that_are_not_programs_protect_no_files_of_that_name() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
     for name in ["main", "input", "origin", "build", "bin/test", "src/index.ts", "src/data.py", "run"] {
@@ -381,7 +381,7 @@ async fn words_that_are_no_programs_protect_nothing_that_has_their_name() {
 }
 
 #[test]
-fn programs_are_what_commands_run_and_not_what_they_work_on() {
+fn programs_are_what_commands_run_and_not_their_operands() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
     for name in ["a.py", "b.js", "tools/c", "d"] {

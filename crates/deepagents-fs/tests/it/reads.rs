@@ -15,7 +15,7 @@ async fn read(files: &LocalBackend, path: &str, range: ByteRange) -> Read {
 }
 
 #[tokio::test]
-async fn each_range_of_each_kind_of_file_is_the_same_read_by_both_ways() {
+async fn both_ways_of_reading_agree_on_every_range_of_every_kind_of_file() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     fs::create_dir(at("sub")).unwrap();
@@ -63,7 +63,7 @@ async fn each_range_of_each_kind_of_file_is_the_same_read_by_both_ways() {
 }
 
 #[tokio::test]
-async fn what_was_changed_a_moment_ago_is_read_and_its_version_can_be_replaced() {
+async fn a_just_changed_file_is_read_afresh_and_its_version_can_be_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let files = LocalBackend::open(dir.path()).unwrap();
     let (state, path) = (State::default(), VPath::parse("/a.txt").unwrap());
@@ -90,7 +90,7 @@ async fn what_was_changed_a_moment_ago_is_read_and_its_version_can_be_replaced()
 /// Small cached reads run on the calling thread, so they need no other thread.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_file_in_memory_is_read_while_every_other_thread_is_busy() {
+fn a_cached_file_is_read_even_while_every_other_thread_is_busy() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("a.txt"), "here").unwrap();
     let files = LocalBackend::open(dir.path()).unwrap();

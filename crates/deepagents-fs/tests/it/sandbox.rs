@@ -83,7 +83,7 @@ pub(crate) fn has(program: &str) -> bool {
 }
 
 #[tokio::test]
-async fn commands_work_on_the_workspace_at_its_own_path() {
+async fn commands_see_the_workspace_at_its_own_path() {
     let jail = jail!();
     fs::write(jail.path("in"), "data").unwrap();
     let done = jail.run("pwd -P; cat in; echo; mkdir d; cp in d/out; echo x > /tmp/scratch && cat /tmp/scratch").await;
@@ -163,7 +163,7 @@ async fn nothing_outside_the_workspace_can_be_written() {
 }
 
 #[tokio::test]
-async fn homes_keys_and_other_files_of_the_host_cannot_be_read() {
+async fn homes_keys_and_other_host_files_cannot_be_read() {
     let jail = jail!();
     let home = tempfile::tempdir().unwrap();
     fs::create_dir(home.path().join(".ssh")).unwrap();
@@ -203,7 +203,7 @@ async fn the_hosts_loopback_cannot_be_reached() {
 }
 
 #[tokio::test]
-async fn the_loopback_of_the_sandbox_itself_works() {
+async fn the_sandboxs_own_loopback_works() {
     if !has("perl") {
         return;
     }
@@ -260,7 +260,7 @@ perl try.pl"#;
 }
 
 #[tokio::test]
-async fn no_program_is_made_that_runs_as_its_owner_for_others() {
+async fn setuid_and_setgid_programs_cannot_be_created() {
     let jail = jail!();
     let done = jail
         .run(
@@ -285,7 +285,7 @@ async fn no_program_is_made_that_runs_as_its_owner_for_others() {
 }
 
 #[tokio::test]
-async fn the_helper_cannot_be_spoken_for() {
+async fn commands_cannot_impersonate_the_helper() {
     let jail = jail!();
     let forged = r#"{"Exited":{"code":0,"signal":null}}"#;
     let text = format!(
@@ -297,7 +297,7 @@ async fn the_helper_cannot_be_spoken_for() {
 }
 
 #[tokio::test]
-async fn a_crash_leaves_no_core_and_calls_nobody() {
+async fn a_crash_leaves_no_core_dump_and_starts_no_crash_handler() {
     let jail = jail!();
     let done = jail.run("sh -c 'kill -SEGV $$'; ls -A; grep core /proc/self/limits").await;
     // With a limit of 1, the kernel does not start the host's crash handler either.
@@ -307,7 +307,7 @@ async fn a_crash_leaves_no_core_and_calls_nobody() {
 }
 
 #[tokio::test]
-async fn nothing_below_proc_can_be_written() {
+async fn nothing_in_proc_can_be_written() {
     let jail = jail!();
     let text = "for f in sys/kernel/hostname sysrq-trigger self/oom_score_adj self/comm mtrr irq/default_smp_affinity; do \
                 [ -e /proc/$f ] && (echo 1 > /proc/$f) && echo \"wrote $f\"; done; grep ' /proc ' /proc/self/mounts";
@@ -316,13 +316,13 @@ async fn nothing_below_proc_can_be_written() {
 }
 
 #[tokio::test]
-async fn where_memory_runs_out_commands_go_before_the_program() {
+async fn commands_are_killed_before_the_program_when_memory_runs_out() {
     let jail = jail!();
     assert_eq!(jail.run("cat /proc/self/oom_score_adj").await.output, "1000\n");
 }
 
 #[tokio::test]
-async fn with_the_hosts_network_the_level_says_so() {
+async fn the_level_reflects_use_of_the_hosts_network() {
     let jail = jail!(SandboxPolicy { network: Network::Host, ..Default::default() });
     assert_eq!(jail.run("true").await.level, Level::Namespaces);
     let strict = jail!(SandboxPolicy { network: Network::Host, required: Some(Level::Full), ..Default::default() });
@@ -344,7 +344,7 @@ async fn mounting_and_new_namespaces_are_refused() {
 }
 
 #[tokio::test]
-async fn processes_of_the_host_can_be_neither_seen_nor_killed() {
+async fn host_processes_can_be_neither_seen_nor_killed() {
     let jail = jail!();
     let mut victim = Victim::new();
     let pid = victim.0.id();
@@ -375,7 +375,7 @@ impl Drop for Victim {
 }
 
 #[tokio::test]
-async fn the_kernels_settings_cannot_be_changed() {
+async fn kernel_settings_cannot_be_changed() {
     let jail = jail!();
     let before = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap();
     let done = jail
@@ -414,7 +414,7 @@ pub(crate) fn running_with(text: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_timeout_takes_everything_with_it_and_keeps_what_was_printed() {
+async fn a_sandbox_timeout_kills_all_processes_and_keeps_the_output() {
     let jail = jail!();
     let marker = format!("{}.{}", 86401, std::process::id());
     let text = format!("echo before; (setsid sleep {marker} &); sleep {marker}");
@@ -426,7 +426,7 @@ async fn a_timeout_takes_everything_with_it_and_keeps_what_was_printed() {
 }
 
 #[tokio::test]
-async fn cancelling_and_dropping_take_everything_with_them() {
+async fn cancelling_or_dropping_kills_all_processes() {
     let jail = jail!();
     let marker = format!("{}.{}", 86402, std::process::id());
     let text = format!("echo before; touch up; (setsid sleep {marker} &); sleep {marker}");
@@ -449,7 +449,7 @@ async fn cancelling_and_dropping_take_everything_with_them() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_killed_takes_its_commands_with_it() {
+async fn killing_the_program_kills_its_commands() {
     // This test runs itself as the program to be killed.
     const ROLE: &str = "a_program_that_is_killed";
     if let Ok(dir) = std::env::var(ROLE) {
@@ -458,7 +458,7 @@ async fn a_program_that_is_killed_takes_its_commands_with_it() {
         return;
     }
     let jail = jail!();
-    let name = "sandbox::a_program_that_is_killed_takes_its_commands_with_it";
+    let name = "sandbox::killing_the_program_kills_its_commands";
     let mut program = std::process::Command::new(std::env::current_exe().unwrap());
     program.args([name, "--exact"]).env(ROLE, jail.dir.path()).stdout(std::process::Stdio::null());
     let mut program = program.spawn().unwrap();
@@ -469,7 +469,7 @@ async fn a_program_that_is_killed_takes_its_commands_with_it() {
 }
 
 #[tokio::test]
-async fn a_fork_bomb_meets_the_process_limit() {
+async fn a_fork_bomb_hits_the_process_limit() {
     let limits = Limits { processes: 320, ..Limits::default() };
     let jail = jail!(SandboxPolicy { limits, ..Default::default() });
     let report = sandbox().probe();
@@ -500,10 +500,10 @@ async fn files_and_memory_are_bounded() {
 }
 
 #[tokio::test]
-async fn a_command_that_fills_the_disk_is_ended_while_there_is_space() {
+async fn a_command_that_fills_the_disk_is_killed_while_space_remains() {
     // This test runs itself with its own small disk.
     const ROLE: &str = "a_command_that_fills_the_disk";
-    let name = "sandbox::a_command_that_fills_the_disk_is_ended_while_there_is_space";
+    let name = "sandbox::a_command_that_fills_the_disk_is_killed_while_space_remains";
     let Some(place) = std::env::var_os(ROLE) else {
         if !has("unshare") {
             return;
@@ -559,7 +559,7 @@ async fn a_command_that_fills_the_disk_is_ended_while_there_is_space() {
 }
 
 #[tokio::test]
-async fn time_on_the_processor_is_bounded() {
+async fn cpu_time_is_limited() {
     let jail =
         jail!(SandboxPolicy { limits: Limits { cpu_seconds: Some(1), ..Limits::default() }, ..Default::default() });
     let done = jail.run("while :; do :; done").await;
@@ -567,7 +567,7 @@ async fn time_on_the_processor_is_bounded() {
 }
 
 #[tokio::test]
-async fn a_flood_of_output_is_bounded() {
+async fn excessive_output_is_limited() {
     let jail = jail!();
     let command = Command::new("yes flood").timeout(Duration::from_millis(500));
     let done = jail.shell.run(command, CancellationToken::new(), None).await.unwrap();
@@ -576,7 +576,7 @@ async fn a_flood_of_output_is_bounded() {
 }
 
 #[tokio::test]
-async fn more_of_the_host_is_shown_only_as_the_policy_says() {
+async fn only_host_paths_named_by_the_policy_are_visible() {
     let (data, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(data.path().join("f"), "data").unwrap();
     let jail = jail!(SandboxPolicy {
@@ -591,7 +591,7 @@ async fn more_of_the_host_is_shown_only_as_the_policy_says() {
 }
 
 #[test]
-fn a_policy_that_opens_the_system_is_refused() {
+fn a_policy_that_exposes_the_system_is_refused() {
     let refused = |root: &str, policy| LocalShell::open(root, Confinement::Sandboxed(policy)).unwrap_err().to_string();
     for root in ["/", "/usr", "/etc", "/proc/self", "/dev"] {
         let error = refused(root, SandboxPolicy::default());
@@ -643,7 +643,7 @@ async fn files_that_the_program_left_open_are_closed() {
 }
 
 #[tokio::test]
-async fn commands_side_by_side_do_not_see_each_other() {
+async fn concurrent_commands_cannot_see_each_other() {
     let jail = jail!();
     let text = "echo $N > /tmp/f; touch up$N; while [ ! -e up1 ] || [ ! -e up2 ]; do :; done; cat /tmp/f";
     let run = |n: &str| jail.shell.run(Command::new(text).env("N", n), CancellationToken::new(), None);
@@ -652,7 +652,7 @@ async fn commands_side_by_side_do_not_see_each_other() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_no_helper_is_found_out() {
+async fn a_program_that_is_not_a_helper_is_detected() {
     let dir = tempfile::tempdir().unwrap();
     // `true` exits immediately, `cat` waits for input, and the last program does not exist.
     for program in ["/bin/true", "/bin/cat", "/no/such/program"] {
@@ -668,7 +668,7 @@ async fn a_program_that_is_no_helper_is_found_out() {
 }
 
 #[test]
-fn a_program_that_does_not_answer_as_a_helper_is_not_run_again() {
+fn without_a_helper_the_sandbox_reports_that_init_was_not_called() {
     // This test program does not call `init`, and the helper is not next to it.
     let report = Sandbox::new().probe();
     assert_eq!(report.level, Level::None);
@@ -685,7 +685,7 @@ fn a_program_that_calls_init_is_its_own_helper() {
 }
 
 #[tokio::test]
-async fn where_namespaces_are_refused_so_are_commands() {
+async fn commands_are_refused_where_namespaces_are_unavailable() {
     let Some(jail) = Jail::new(SandboxPolicy::default()) else { return };
     // A helper where no further namespaces can be created.
     let wrapped = jail.path("helper");
@@ -705,7 +705,7 @@ async fn where_namespaces_are_refused_so_are_commands() {
 }
 
 #[test]
-fn the_report_tells_its_parts() {
+fn the_report_lists_its_parts() {
     let report = sandbox().probe();
     match report.level {
         Level::None => assert!(report.reason.is_some() && report.parts.is_empty()),

@@ -12,7 +12,7 @@ use crate::spy::Spy;
 use crate::suite::{Files, p, shown};
 
 #[test]
-fn globs_follow_one_dialect() {
+fn all_globs_use_one_dialect() {
     for (pattern, path, want) in [
         ("*.py", "src/a.py", true),
         ("*.yml", ".github/ci.yml", false),
@@ -83,13 +83,13 @@ fn globs_follow_one_dialect() {
 }
 
 #[test]
-fn a_class_that_runs_backwards_is_refused() {
+fn a_reversed_character_class_is_rejected() {
     let error = Pattern::new("src/[z-a].rs").unwrap_err();
     assert!(matches!(&error, PatternError::Component { text, .. } if text == "[z-a].rs"), "{error}");
 }
 
 #[test]
-fn characters_beyond_ascii_are_characters() {
+fn non_ascii_characters_count_as_single_characters() {
     for (pattern, path, want) in [
         ("第?章.md", "第三章.md", true),
         ("第?章.md", "第十三章.md", false),
@@ -103,7 +103,7 @@ fn characters_beyond_ascii_are_characters() {
 }
 
 #[test]
-fn no_glob_takes_time_without_end() {
+fn no_glob_takes_unbounded_time() {
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let stars = Pattern::new(&format!("{}b", "*a".repeat(200))).unwrap().matches(&"a".repeat(10_000));
@@ -115,7 +115,7 @@ fn no_glob_takes_time_without_end() {
 }
 
 #[tokio::test]
-async fn links_are_not_followed_except_by_the_path_of_the_query() {
+async fn links_are_followed_only_in_the_querys_own_path() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("real")).unwrap();
     std::fs::write(dir.path().join("real/file"), "hit").unwrap();
@@ -133,7 +133,7 @@ async fn links_are_not_followed_except_by_the_path_of_the_query() {
 }
 
 #[tokio::test]
-async fn names_in_a_pattern_keep_a_search_out_of_other_directories() {
+async fn names_in_a_pattern_limit_the_directories_searched() {
     let spy = Arc::new(Spy::on(StateBackend::new()));
     let mut files = Files::new(spy.clone());
     for path in ["/src/a/x.rs", "/src/b/y.rs", "/src/b/c/z.rs", "/target/x.rs", "/src.rs", "/.git/x.rs"] {
@@ -156,7 +156,7 @@ async fn names_in_a_pattern_keep_a_search_out_of_other_directories() {
 }
 
 #[tokio::test]
-async fn names_in_a_pattern_keep_a_search_on_disk_out_of_other_directories() {
+async fn names_in_a_pattern_limit_the_directories_searched_on_disk() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["src/a", "other/deep"] {
         std::fs::create_dir_all(dir.path().join(name)).unwrap();
@@ -181,7 +181,7 @@ async fn names_in_a_pattern_keep_a_search_on_disk_out_of_other_directories() {
 }
 
 #[tokio::test]
-async fn a_search_that_is_given_up_asks_for_nothing_more() {
+async fn an_abandoned_search_makes_no_further_requests() {
     let spy = Arc::new(Spy { meet: Some(Arc::new(tokio::sync::Barrier::new(2))), ..Spy::on(StateBackend::new()) });
     let mut files = Files::new(spy.clone());
     files.fill(&[("/a/x", "hit"), ("/b/x", "hit")]).await;
@@ -195,7 +195,7 @@ async fn a_search_that_is_given_up_asks_for_nothing_more() {
 }
 
 #[tokio::test]
-async fn a_search_that_nobody_waits_for_ends() {
+async fn a_search_stops_when_nobody_awaits_it() {
     let dir = tempfile::tempdir().unwrap();
     // Reading a sparse terabyte would take minutes.
     std::fs::write(dir.path().join("huge"), "text\n".repeat(2000)).unwrap();
@@ -245,7 +245,7 @@ fn glob_text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_text_is_a_glob_or_refused(text in prop_oneof![glob_text(), "\\PC{0,30}"], path in "[aé./c1-]{0,10}") {
+    fn any_text_is_a_valid_glob_or_rejected(text in prop_oneof![glob_text(), "\\PC{0,30}"], path in "[aé./c1-]{0,10}") {
         if let (Ok(plain), Ok(dots)) = (Pattern::new(&text), Pattern::with_dots(&text)) {
             prop_assert!(!plain.matches(&path) || dots.matches(&path));
             prop_assert_eq!(plain.as_str(), text);
@@ -253,7 +253,7 @@ proptest! {
     }
 
     #[test]
-    fn a_path_whose_characters_are_escaped_matches_itself_alone(path in "[^/\\\\\u{0}]{1,8}(/[^/\\\\\u{0}]{1,8}){0,2}", other in "[a-z]{1,3}") {
+    fn a_fully_escaped_path_matches_only_itself(path in "[^/\\\\\u{0}]{1,8}(/[^/\\\\\u{0}]{1,8}){0,2}", other in "[a-z]{1,3}") {
         prop_assume!(path.split('/').all(|name| name != "." && name != ".."));
         let glob: String = path.chars().flat_map(|c| if c == '/' { vec![c] } else { vec!['\\', c] }).collect();
         let pattern = Pattern::new(&format!("/{glob}")).unwrap();
@@ -263,14 +263,14 @@ proptest! {
     }
 
     #[test]
-    fn a_question_mark_is_one_character(name in "[^/\u{0}]{1,12}") {
+    fn a_question_mark_matches_one_character(name in "[^/\u{0}]{1,12}") {
         let (same, more) = ("?".repeat(name.chars().count()), "?".repeat(name.chars().count() + 1));
         prop_assert!(Pattern::with_dots(&same).unwrap().matches(&name));
         prop_assert!(!Pattern::with_dots(&more).unwrap().matches(&name));
     }
 
     #[test]
-    fn braces_stand_for_each_choice(parts in prop::collection::vec("[a-c*?./]{0,3}", 4), path in "[abc./]{1,8}") {
+    fn braces_match_each_alternative(parts in prop::collection::vec("[a-c*?./]{0,3}", 4), path in "[abc./]{1,8}") {
         let [before, one, two, after] = &parts[..] else { unreachable!() };
         let matches = |text: String| Pattern::new(&text).map(|pattern| pattern.matches(&path));
         let (one, two) = (matches(format!("/{before}{one}{after}")), matches(format!("/{before}{two}{after}")));
@@ -286,7 +286,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn the_quick_way_finds_what_the_plain_way_finds(
+    fn the_fast_search_agrees_with_the_simple_one(
         tree in tree(), kernel in any::<bool>(),
         pattern in prop::sample::select(vec!["*", "**/*.rs", "a/**", "*/x.rs", ".h/*", "{a,b}/**/[xy].rs", "/\\[z\\]"]),
         max in prop::option::of(0_usize..6), context in 0_usize..2,
@@ -314,7 +314,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn deep_directories_hide_nothing_of_themselves_or_of_others() {
+async fn deep_directories_hide_neither_their_own_nor_other_files() {
     let dir = tempfile::tempdir().unwrap();
     let depth = 300;
     for branch in ["a", "b"] {

@@ -55,7 +55,7 @@ fn printed(text: &str) -> (String, Exit) {
 }
 
 #[tokio::test]
-async fn the_directory_variables_and_functions_stay() {
+async fn directory_variables_and_functions_persist_in_a_session() {
     let session = Session::new();
     std::fs::create_dir(session.dir.path().join("below")).unwrap();
     let first = session.run("cd below; one=1; export TWO=2; three() { echo three; }").await;
@@ -91,7 +91,7 @@ async fn a_command_ends_whatever_it_prints_or_reads_and_however_it_fails() {
 }
 
 #[tokio::test]
-async fn a_command_that_ends_the_shell_is_told_and_the_next_one_begins_another() {
+async fn a_command_that_ends_the_shell_says_so_and_the_next_starts_a_new_one() {
     let session = Session::new();
     session.run("kept=1").await;
     let done = session.run("echo last; exit 3").await;
@@ -107,7 +107,7 @@ async fn a_command_that_ends_the_shell_is_told_and_the_next_one_begins_another()
 }
 
 #[tokio::test]
-async fn what_takes_too_long_is_ended_with_the_session_and_what_it_had_printed_is_there() {
+async fn a_timeout_ends_the_session_and_keeps_the_output() {
     let session = Session::new();
     let limit = Duration::from_millis(300);
     let command = Command::new("sleep 1000 & echo $!; echo $$; echo printed; sleep 1000").timeout(limit);
@@ -119,7 +119,7 @@ async fn what_takes_too_long_is_ended_with_the_session_and_what_it_had_printed_i
 }
 
 #[tokio::test]
-async fn a_shell_that_stops_itself_is_ended_in_time_too() {
+async fn a_shell_that_stops_itself_times_out_too() {
     let session = Session::new();
     let command = Command::new("kill -STOP $$").timeout(Duration::from_millis(300));
     let done = session.try_run(command).await.unwrap();
@@ -127,7 +127,7 @@ async fn a_shell_that_stops_itself_is_ended_in_time_too() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_given_up_takes_the_session_with_it() {
+async fn an_abandoned_command_ends_its_session() {
     let session = Session::new();
     let stop = CancellationToken::new();
     let wait = "echo $$ > pid.new; mv pid.new pid; sleep 1000";
@@ -153,7 +153,7 @@ async fn a_command_that_is_given_up_takes_the_session_with_it() {
 }
 
 #[tokio::test]
-async fn a_session_ends_with_what_it_left_running_when_it_is_dropped() {
+async fn dropping_a_session_ends_the_processes_it_left_running() {
     let session = Session::new();
     let pids = session.run("sleep 1000 & echo $!; echo $$").await.output;
     assert!(pids.lines().all(lives), "{pids}");
@@ -162,7 +162,7 @@ async fn a_session_ends_with_what_it_left_running_when_it_is_dropped() {
 }
 
 #[tokio::test]
-async fn what_the_background_prints_is_given_with_the_next_command() {
+async fn background_output_is_returned_with_the_next_command() {
     let session = Session::new();
     session.run("{ while [ ! -e go ]; do sleep 0.01; done; echo late; : > gone; } &").await;
     std::fs::write(session.dir.path().join("go"), "").unwrap();
@@ -172,7 +172,7 @@ async fn what_the_background_prints_is_given_with_the_next_command() {
 }
 
 #[tokio::test]
-async fn output_is_told_as_it_comes_and_bounded_at_the_end() {
+async fn output_is_streamed_as_it_arrives_and_limited_at_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let shell = LocalShell::open(dir.path(), Confinement::Unconfined).unwrap().output_limit(1_000);
     let session = shell.session(&SessionOptions::default()).unwrap();
@@ -191,7 +191,7 @@ async fn output_is_told_as_it_comes_and_bounded_at_the_end() {
 }
 
 #[tokio::test]
-async fn commands_of_one_turn_run_one_after_the_other() {
+async fn concurrent_commands_of_a_session_run_one_after_another() {
     let session = Session::new();
     session.run("n=0").await;
     let more = (0..20).map(|_| session.run("n=$((n + 1)); echo $n"));
@@ -202,7 +202,7 @@ async fn commands_of_one_turn_run_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn each_session_begins_with_its_startup_and_there_is_none_where_that_fails() {
+async fn each_session_runs_its_startup_and_fails_if_the_startup_fails() {
     let session = Session::starting_with(["echo begun; one=1", "two=$((one + 1))"]);
     assert_eq!(session.told("echo $one $two").await, printed("1 2\n"));
     session.run("one=9; exit").await;
@@ -215,7 +215,7 @@ async fn each_session_begins_with_its_startup_and_there_is_none_where_that_fails
 }
 
 #[tokio::test]
-async fn what_a_session_shares_is_not_set_for_one_command() {
+async fn per_command_directories_and_variables_are_refused_in_a_session() {
     let session = Session::new();
     let moved = Command::new("true").cwd(VPath::parse("/below").unwrap());
     assert_eq!(session.try_run(moved).await, Err(ShellError::InSession));
@@ -224,7 +224,7 @@ async fn what_a_session_shares_is_not_set_for_one_command() {
 }
 
 #[tokio::test]
-async fn where_rules_judge_what_is_written_there_is_no_session() {
+async fn command_rules_rule_out_sessions() {
     let dir = tempfile::tempdir().unwrap();
     let shell = LocalShell::open(dir.path(), Confinement::Unconfined).unwrap();
     let inner = WithShell::new(LocalBackend::open(dir.path()).unwrap(), shell);
@@ -236,7 +236,7 @@ async fn where_rules_judge_what_is_written_there_is_no_session() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn in_the_sandbox_a_session_is_bound_as_commands_are_and_ends_with_all_it_started() {
+async fn a_sandboxed_session_is_confined_like_a_command_and_ends_with_its_processes() {
     use deepagents_fs::sandbox::{Level, SandboxPolicy};
 
     use crate::sandbox::Jail;
@@ -267,7 +267,7 @@ async fn in_the_sandbox_a_session_is_bound_as_commands_are_and_ends_with_all_it_
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_repository_that_a_command_makes_is_bound_before_the_next_one() {
+async fn a_repository_created_in_a_session_is_protected_before_the_next_command() {
     use deepagents_fs::sandbox::SandboxPolicy;
 
     use crate::sandbox::Jail;
@@ -290,7 +290,7 @@ async fn a_repository_that_a_command_makes_is_bound_before_the_next_one() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn any_text_comes_to_the_shell_as_it_is(text in "[^\0\r]{0,200}") {
+    fn any_text_reaches_the_shell_unchanged(text in "[^\0\r]{0,200}") {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let session = Session::new();

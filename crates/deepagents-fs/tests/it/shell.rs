@@ -47,7 +47,7 @@ pub(crate) fn dies(pid: &str) {
 }
 
 #[tokio::test]
-async fn exit_codes_and_signals_are_told() {
+async fn exit_codes_and_signals_are_reported() {
     let (_dir, shell) = workspace();
     assert_eq!(run(&shell, "exit 7").await.exit, Exit::Code(7));
     let killed = run(&shell, "kill -TERM $$").await.exit;
@@ -58,20 +58,20 @@ async fn exit_codes_and_signals_are_told() {
 }
 
 #[tokio::test]
-async fn both_streams_come_in_the_order_of_writing() {
+async fn both_streams_arrive_in_the_order_written() {
     let (_dir, shell) = workspace();
     let text = "for i in 1 2 3; do echo out $i; echo err $i >&2; done";
     assert_eq!(run(&shell, text).await.output, "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n");
 }
 
 #[tokio::test]
-async fn bytes_that_are_not_text_are_replaced_not_lost() {
+async fn non_text_bytes_are_replaced_not_lost() {
     let (_dir, shell) = workspace();
     assert_eq!(run(&shell, r"printf 'a\377b\000c'").await.output, "a\u{FFFD}b\0c");
 }
 
 #[tokio::test]
-async fn input_is_empty_and_the_directory_is_the_asked_one() {
+async fn stdin_is_empty_and_the_requested_directory_is_used() {
     let (dir, shell) = workspace();
     std::fs::create_dir(dir.path().join("sub")).unwrap();
     let command = Command::new("cat; pwd -P").cwd(VPath::parse("/sub").unwrap());
@@ -92,7 +92,7 @@ async fn a_directory_that_is_missing_or_outside_is_refused() {
 }
 
 #[tokio::test]
-async fn commands_that_cannot_be_run_are_refused() {
+async fn empty_or_invalid_commands_are_refused() {
     let (_dir, shell) = workspace();
     let refusal = async |command| shell.run(command, CancellationToken::new(), None).await.unwrap_err();
     assert_eq!(refusal(Command::new(" \n")).await, ShellError::Empty);
@@ -106,12 +106,12 @@ async fn commands_that_cannot_be_run_are_refused() {
 }
 
 #[tokio::test]
-async fn the_environment_is_what_was_allowed() {
+async fn only_allowed_environment_variables_are_passed_on() {
     // This test runs itself with two variables, of which only one may be passed on.
-    const ROLE: &str = "the_environment_is_what_was_allowed";
+    const ROLE: &str = "only_allowed_environment_variables_are_passed_on";
     if std::env::var_os(ROLE).is_none() {
         let mut program = std::process::Command::new(std::env::current_exe().unwrap());
-        program.args(["shell::the_environment_is_what_was_allowed", "--exact"]).env(ROLE, "1");
+        program.args(["shell::only_allowed_environment_variables_are_passed_on", "--exact"]).env(ROLE, "1");
         let told = program.env("WANTED", "w").env("SECRET", "s").output().unwrap();
         assert!(told.status.success(), "{told:?}");
         assert!(String::from_utf8_lossy(&told.stdout).contains("1 passed"), "{told:?}");
@@ -131,13 +131,13 @@ async fn the_environment_is_what_was_allowed() {
 }
 
 #[test]
-fn values_of_variables_do_not_show_in_debug_output() {
+fn variable_values_do_not_appear_in_debug_output() {
     let command = Command::new("true").env("TOKEN", "hunter2");
     assert!(!format!("{command:?}").contains("hunter2"));
 }
 
 #[tokio::test]
-async fn a_timeout_kills_the_group_and_keeps_what_was_printed() {
+async fn a_timeout_kills_the_process_group_and_keeps_the_output() {
     let (dir, shell) = workspace();
     let text = "echo before; sleep 1000 & echo $! > child; sleep 1000";
     let command = Command::new(text).timeout(Duration::from_millis(300));
@@ -148,7 +148,7 @@ async fn a_timeout_kills_the_group_and_keeps_what_was_printed() {
 }
 
 #[tokio::test]
-async fn cancelling_kills_the_group_and_keeps_what_was_printed() {
+async fn cancelling_kills_the_process_group_and_keeps_the_output() {
     let (dir, shell) = workspace();
     let cancel = CancellationToken::new();
     let run = shell.run(Command::new("echo before; echo $$ > pid; touch ready; sleep 1000"), cancel.clone(), None);
@@ -187,7 +187,7 @@ async fn a_background_process_neither_delays_the_end_nor_outlives_it() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_command_leads_a_session_of_its_own_and_so_has_no_terminal() {
+async fn a_command_has_a_session_of_its_own_and_thus_no_terminal() {
     let (_dir, shell) = workspace();
     let done = run(&shell, "echo $$; cut -d' ' -f5,6,7 /proc/$$/stat").await;
     let words: Vec<&str> = done.output.split_whitespace().collect();
@@ -199,7 +199,7 @@ async fn a_command_leads_a_session_of_its_own_and_so_has_no_terminal() {
 }
 
 #[tokio::test]
-async fn a_flood_of_output_is_bounded_with_both_ends_kept() {
+async fn excessive_output_is_limited_and_both_ends_are_kept() {
     let (_dir, shell) = workspace();
     let shell = shell.output_limit(10_000);
     let done = run(&shell, "echo first; head -c 50000000 /dev/zero | tr '\\0' x; echo; echo last").await;
@@ -211,7 +211,7 @@ async fn a_flood_of_output_is_bounded_with_both_ends_kept() {
 }
 
 #[tokio::test]
-async fn progress_comes_while_the_command_runs() {
+async fn progress_is_sent_while_the_command_runs() {
     let (dir, shell) = workspace();
     let (sender, mut pieces) = mpsc::channel(16);
     let command = Command::new("echo one; while [ ! -e go ]; do sleep 0.01; done; echo two");
@@ -226,7 +226,7 @@ async fn progress_comes_while_the_command_runs() {
 }
 
 #[tokio::test]
-async fn a_reader_that_does_not_read_does_not_hold_up_the_command() {
+async fn a_stalled_reader_does_not_block_the_command() {
     let (_dir, shell) = workspace();
     let (sender, _pieces) = mpsc::channel(1);
     let command = Command::new("head -c 5000000 /dev/zero");
@@ -247,7 +247,7 @@ async fn many_commands_run_at_once_on_one_thread() {
 }
 
 #[test]
-fn a_backend_gets_a_shell_and_stays_what_it_was() {
+fn adding_a_shell_leaves_a_backends_capabilities_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let files = LocalBackend::open(dir.path()).unwrap();
     assert!(files.shell().is_none());

@@ -15,7 +15,7 @@ fn namespace(name: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn namespaces_do_not_see_each_other() {
+async fn namespaces_are_isolated_from_each_other() {
     let store = Arc::new(MemoryStore::default());
     let mut ada = Files::new(Arc::new(StoreBackend::new(store.clone(), namespace("ada"))));
     let mut all = Files::new(Arc::new(StoreBackend::new(store, vec!["users".to_owned()])));
@@ -42,7 +42,7 @@ async fn other_values_in_the_namespace_do_no_harm() {
 }
 
 #[tokio::test]
-async fn a_file_and_another_below_it_do_not_stop_a_search() {
+async fn a_file_that_is_also_a_parent_does_not_break_a_search() {
     let store = Arc::new(MemoryStore::default());
     let mut files = Files::new(Arc::new(StoreBackend::new(store.clone(), namespace("ada"))));
     files.write("/a/b", "x").await.unwrap();
@@ -56,7 +56,7 @@ async fn a_file_and_another_below_it_do_not_stop_a_search() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn edits_through_different_doors_of_one_store_lose_nothing_and_none_fails_falsely() {
+async fn concurrent_edits_through_separate_backends_lose_nothing_and_none_fails() {
     let store = Arc::new(MemoryStore::default());
     // Each backend has its own locks, as another process would.
     let door = || Arc::new(StoreBackend::new(store.clone(), namespace("ada")));
@@ -77,7 +77,7 @@ async fn edits_through_different_doors_of_one_store_lose_nothing_and_none_fails_
 }
 
 #[tokio::test]
-async fn what_is_no_file_hides_no_directory() {
+async fn non_file_values_do_not_hide_a_directory() {
     let store = Arc::new(MemoryStore::default());
     for n in 0..5 {
         store.put(&namespace("ada"), &format!("/d//{n}"), json!(n)).await.unwrap();
@@ -152,7 +152,7 @@ impl Store for Noting {
 }
 
 #[tokio::test]
-async fn names_are_found_without_reading_a_value() {
+async fn files_are_found_by_name_without_reading_values() {
     let store = Arc::new(Noting::default());
     let mut files = Files::new(Arc::new(StoreBackend::new(store.clone(), namespace("ada"))));
     files.fill(&[("/a", "12345"), ("/d/b", "x"), ("/d/e/c", "")]).await;
@@ -173,7 +173,7 @@ async fn names_are_found_without_reading_a_value() {
 }
 
 #[tokio::test]
-async fn a_search_for_lines_reads_the_files_it_has_to_page_by_page() {
+async fn a_content_search_reads_only_the_necessary_files_page_by_page() {
     let store = Arc::new(Noting::default());
     let mut files = Files::new(Arc::new(StoreBackend::new(store.clone(), namespace("ada"))));
     let large = format!("{}\nhit", "x".repeat(400_000));
@@ -195,7 +195,7 @@ async fn a_search_for_lines_reads_the_files_it_has_to_page_by_page() {
 }
 
 #[tokio::test]
-async fn a_listing_passes_over_what_lies_deep() {
+async fn a_listing_skips_deeply_nested_keys() {
     let store = Arc::new(Noting::default());
     let mut files = Files::new(Arc::new(StoreBackend::new(store.clone(), namespace("ada"))));
     for n in 0..2500 {
@@ -212,7 +212,7 @@ async fn a_listing_passes_over_what_lies_deep() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_at_the_end_of_a_page_of_keys_hides_no_directory() {
+async fn non_file_keys_at_a_page_end_do_not_hide_a_directory() {
     let store = Arc::new(MemoryStore::default());
     let mut files = Files::new(Arc::new(StoreBackend::new(store.clone(), namespace("ada"))));
     files.write("/n/z", "x").await.unwrap();

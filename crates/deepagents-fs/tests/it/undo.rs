@@ -129,7 +129,7 @@ async fn go_back(files: &LocalBackend, thread: &str, here: &State, there: &State
 }
 
 #[test]
-fn processes_that_write_at_once_lose_nothing_also_while_another_removes_what_is_not_needed() {
+fn concurrent_writers_lose_nothing_even_during_garbage_collection() {
     const VERSIONS: u64 = 120;
     let place = Place::new();
     place.put("one.txt", "mine");
@@ -170,7 +170,7 @@ fn processes_that_write_at_once_lose_nothing_also_while_another_removes_what_is_
 }
 
 #[test]
-fn a_process_that_is_killed_at_any_moment_leaves_what_can_be_put_back() {
+fn a_process_killed_at_any_moment_leaves_an_undoable_state() {
     let place = Place::new();
     let files = open(place.dir.path());
     for round in 0..25_u64 {
@@ -210,7 +210,7 @@ fn delay(round: u64) -> u64 {
 }
 
 #[test]
-fn a_row_whose_change_was_never_made_is_told_from_one_that_was() {
+fn an_unapplied_change_record_is_distinguished_from_an_applied_one() {
     let place = Place::new();
     place.put("one.txt", "mine");
     let files = open(place.dir.path());

@@ -101,7 +101,7 @@ impl Tokens {
         match self {
             Self::Login(login) => {
                 // If storing fails, the next login lacks these scopes and the server asks for them again.
-                let _ = login.store.want(&scopes).await;
+                let _ = login.store.request_scopes(&scopes).await;
                 Ok(None)
             }
             Self::Grant(_) if scopes.is_empty() => Ok(None),
@@ -191,7 +191,7 @@ impl Authorized {
                 let proven = made(&Method::POST)?.into_iter().collect();
                 let asked = client::ask(self.requests.http(), uri, proven).await;
                 let wants_more = |answer: &HeaderMap| answer.contains_key(WWW_AUTHENTICATE);
-                match asked.filter(|answer| dpop.learn(&url, answer) || !wants_more(answer)) {
+                match asked.filter(|answer| dpop.store_nonce(&url, answer) || !wants_more(answer)) {
                     Some(_) => call(None, made(method)?).await,
                     None => Err(StreamableHttpError::AuthRequired(challenge)),
                 }

@@ -14,13 +14,13 @@ use crate::text;
 /// Path of the redirect URI.
 const PATH: &str = "/callback";
 /// Maximum size of a request, in bytes.
-const MOST: usize = 16 * 1024;
+const MAX_REQUEST_BYTES: usize = 16 * 1024;
 /// Timeout for receiving a request. Browsers open connections that they do not use.
-const REQUEST: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Delay after a failed `accept`.
-const REFUSED: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Maximum number of concurrent connections.
-const CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 
 /// Waits for the browser on a loopback address.
 pub(super) struct Callback {
@@ -30,11 +30,11 @@ pub(super) struct Callback {
 }
 
 /// The outcome of a request.
-enum Said {
+enum CallbackOutcome {
     /// The request does not belong to this login.
-    Nothing,
+    Unrelated,
     /// The login succeeded; the query of the redirect.
-    Agreed(String),
+    Succeeded(String),
     /// The login was refused; the reason.
     Refused(String),
 }
@@ -49,67 +49,69 @@ impl Callback {
 
     /// Waits for the response to the login with this state. Returns the full redirect URL.
     pub(super) async fn wait(&self, state: &str) -> Result<String, LoginError> {
-        let mut connections: JoinSet<Said> = JoinSet::new();
+        let mut connections: JoinSet<CallbackOutcome> = JoinSet::new();
         loop {
             let said = tokio::select! {
-                accepted = self.listener.accept(), if connections.len() < CONNECTIONS => {
+                accepted = self.listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                     // The connection was aborted, or too many files are open. The browser will retry.
                     let Ok((stream, _)) = accepted else {
-                        sleep(REFUSED).await;
+                        sleep(ACCEPT_RETRY_DELAY).await;
                         continue;
                     };
                     let state = state.to_owned();
                     connections.spawn(async move { serve(stream, &state).await });
                     continue;
                 }
-                Some(said) = connections.join_next() => said.unwrap_or(Said::Nothing),
+                Some(said) = connections.join_next() => said.unwrap_or(CallbackOutcome::Unrelated),
             };
             match said {
-                Said::Nothing => {}
-                Said::Agreed(query) => return Ok(format!("{}?{query}", self.url)),
-                Said::Refused(words) => return Err(LoginError::Declined(words)),
+                CallbackOutcome::Unrelated => {}
+                CallbackOutcome::Succeeded(query) => return Ok(format!("{}?{query}", self.url)),
+                CallbackOutcome::Refused(words) => return Err(LoginError::Declined(words)),
             }
         }
     }
 }
 
 /// Handles a connection.
-async fn serve(mut stream: TcpStream, state: &str) -> Said {
-    let Ok(Ok(Some(target))) = timeout(REQUEST, target(&mut stream)).await else { return Said::Nothing };
+async fn serve(mut stream: TcpStream, state: &str) -> CallbackOutcome {
+    let Ok(Ok(Some(target))) = timeout(REQUEST_TIMEOUT, target(&mut stream)).await else {
+        return CallbackOutcome::Unrelated;
+    };
     let (said, status, words) = match target.strip_prefix(PATH).and_then(|rest| rest.strip_prefix('?')) {
-        None => (Said::Nothing, "404 Not Found", "There is no such page.".to_owned()),
+        None => (CallbackOutcome::Unrelated, "404 Not Found", "There is no such page.".to_owned()),
         Some(query) => read(query, state),
     };
     // The browser may have disconnected.
-    let _ = timeout(REQUEST, answer(&mut stream, status, &words)).await;
+    let _ = timeout(REQUEST_TIMEOUT, answer(&mut stream, status, &words)).await;
     said
 }
 
 /// Interprets the query for the login with this state. Returns the outcome with the status and page for the browser.
-fn read(query: &str, state: &str) -> (Said, &'static str, String) {
+fn read(query: &str, state: &str) -> (CallbackOutcome, &'static str, String) {
     let value = |name: &str| form_value(query, name);
     if value("state").as_deref() != Some(state) {
         let words = "This is not the answer to the login in progress.".to_owned();
-        return (Said::Nothing, "400 Bad Request", words);
+        return (CallbackOutcome::Unrelated, "400 Bad Request", words);
     }
     if let Some(error) = value("error") {
         let description = value("error_description").unwrap_or_default();
         let words = [error, description].map(|words| text::line(&words, 300));
         let words = words.into_iter().filter(|words| !words.is_empty()).collect::<Vec<_>>().join(": ");
-        return (Said::Refused(words.clone()), "200 OK", format!("The login was refused. {words}"));
+        return (CallbackOutcome::Refused(words.clone()), "200 OK", format!("The login was refused. {words}"));
     }
     if value("code").is_none() {
-        return (Said::Nothing, "400 Bad Request", "This is not an answer to a login.".to_owned());
+        return (CallbackOutcome::Unrelated, "400 Bad Request", "This is not an answer to a login.".to_owned());
     }
     let done = "Done. You can close this page and go back to the terminal.".to_owned();
-    (Said::Agreed(query.to_owned()), "200 OK", done)
+    (CallbackOutcome::Succeeded(query.to_owned()), "200 OK", done)
 }
 
 /// Reads a request and returns its target.
 async fn target(stream: &mut TcpStream) -> io::Result<Option<String>> {
     let mut request = Vec::new();
     let mut buffer = [0; 1024];
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < MOST {
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < MAX_REQUEST_BYTES {
         let count = stream.read(&mut buffer).await?;
         if count == 0 {
             break;

@@ -14,16 +14,16 @@ use super::dpop::{Dpop, PROOF, WANTS_NONCE};
 use crate::config::{HttpConfig, HttpTransport};
 
 /// Maximum size of a response, in bytes.
-const MOST: usize = 1 << 20;
+const MAX_RESPONSE_BYTES: usize = 1 << 20;
 
 /// Media type of event streams.
-const STREAM: &[u8] = b"text/event-stream";
+const EVENT_STREAM: &[u8] = b"text/event-stream";
 
 /// The content types that a server is asked for.
 const ACCEPTED: &str = "application/json, text/event-stream";
 
 /// Timeout for the server's authorization challenge.
-const ANSWER: Duration = Duration::from_secs(10);
+const CHALLENGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Sends the requests of a login with our HTTP client, which follows redirects only within the same origin. Once there
 /// is a key, token requests carry a DPoP proof.
@@ -98,10 +98,10 @@ impl LoginClient {
             Ok(request)
         };
         let answer = self.exchange(proven(request.clone())?, limit).await?;
-        let is_new = dpop.learn(&url, answer.headers());
+        let is_new = dpop.store_nonce(&url, answer.headers());
         if is_new && answer.status().is_client_error() && says(answer.body(), WANTS_NONCE) {
             let answer = self.exchange(proven(request)?, limit).await?;
-            dpop.learn(&url, answer.headers());
+            dpop.store_nonce(&url, answer.headers());
             return Ok(answer);
         }
         Ok(answer)
@@ -121,10 +121,11 @@ impl LoginClient {
             built = built.header(name, value);
         }
         let mut body = Vec::new();
-        let is_stream = answer.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(STREAM));
+        let is_stream =
+            answer.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(EVENT_STREAM));
         // An event stream is not a valid response and might never end.
         while !is_stream && let Some(chunk) = answer.chunk().await? {
-            if body.len() + chunk.len() > MOST {
+            if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
                 return Err(OAuthHttpClientError::from("the answer is too long"));
             }
             body.extend_from_slice(&chunk);
@@ -150,7 +151,7 @@ impl LoginClient {
             HttpTransport::Streamable => self.http.post(self.server.url.clone()).json(&ping()),
             HttpTransport::Sse => self.http.get(self.server.url.clone()),
         };
-        let mut request = request.timeout(ANSWER).header(ACCEPT, ACCEPTED).build().ok()?;
+        let mut request = request.timeout(CHALLENGE_TIMEOUT).header(ACCEPT, ACCEPTED).build().ok()?;
         self.add_own_headers(&mut request);
         let answer = self.http.execute(request).await.ok()?;
         let answer = answer.headers();
@@ -161,7 +162,7 @@ impl LoginClient {
 
 /// Sends a `ping` and returns the headers of the response: the authorization challenge, and a nonce if there is one.
 pub(super) async fn ask(http: &reqwest::Client, url: &str, headers: HeaderMap) -> Option<HeaderMap> {
-    let request = http.post(url).timeout(ANSWER).header(ACCEPT, ACCEPTED);
+    let request = http.post(url).timeout(CHALLENGE_TIMEOUT).header(ACCEPT, ACCEPTED);
     let answer = request.headers(headers).json(&ping()).send().await.ok()?;
     Some(answer.headers().clone())
 }

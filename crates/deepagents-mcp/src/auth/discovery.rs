@@ -17,9 +17,9 @@ use super::client::{self, LoginClient};
 use crate::text;
 
 /// Timeout for one metadata request.
-const ANSWER: Duration = Duration::from_secs(10);
+const METADATA_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of issuers tried.
-const ISSUERS: usize = 8;
+const MAX_ISSUERS: usize = 8;
 /// Well-known locations of authorization server metadata.
 const DESCRIPTIONS: [&str; 2] = ["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"];
 
@@ -36,10 +36,10 @@ pub(super) struct Issuer {
 /// assumed only if no location has, or may have, any metadata.
 pub(super) async fn issuer(url: &str, client: &LoginClient, challenge: Option<&str>) -> Result<Issuer, LoginError> {
     let mut base = client::resource(url).to_owned();
-    let mut turn = 0;
+    let mut issuer_index = 0;
     let mut problems: Vec<String> = Vec::new();
     loop {
-        let places = Arc::new(Places::new(client.clone(), &base, turn));
+        let places = Arc::new(MetadataLookup::new(client.clone(), &base, issuer_index));
         let mut manager = AuthorizationManager::new_with_oauth_http_client(base.as_str(), places.clone()).await?;
         let resolved = manager.resolve_metadata_from_challenge(challenge).await;
         let seen = places.seen();
@@ -48,7 +48,7 @@ pub(super) async fn issuer(url: &str, client: &LoginClient, challenge: Option<&s
                 problems.push(problem);
             }
         }
-        let more_issuers = turn + 1 < seen.issuers.len().min(ISSUERS);
+        let more_issuers = issuer_index + 1 < seen.issuers.len().min(MAX_ISSUERS);
         match resolved {
             Ok(resolution) if resolution.source.is_discovered() || problems.is_empty() => {
                 let metadata = resolution.metadata;
@@ -62,7 +62,7 @@ pub(super) async fn issuer(url: &str, client: &LoginClient, challenge: Option<&s
             Err(AuthError::ProtectedResourceMetadataInvalid { reason, .. }) if ends_with_slash(&base, &reason) => {
                 base.push('/');
             }
-            Err(_) if more_issuers => turn += 1,
+            Err(_) if more_issuers => issuer_index += 1,
             Err(error) => {
                 let words = std::iter::once(error.to_string()).chain(problems).collect::<Vec<_>>();
                 return Err(LoginError::Refused(text::line(&words.join("; "), 400)));
@@ -81,17 +81,17 @@ fn ends_with_slash(base: &str, reason: &Invalid) -> bool {
 
 /// Looks up the metadata locations in turn. Unusable metadata is reported as missing, since the search would otherwise
 /// end there.
-struct Places {
+struct MetadataLookup {
     client: LoginClient,
     base: String,
     /// Index of the issuer to show. The others are hidden.
-    turn: usize,
-    seen: Mutex<Seen>,
+    issuer_index: usize,
+    seen: Mutex<Findings>,
 }
 
 /// What the lookups have found.
 #[derive(Clone, Default)]
-struct Seen {
+struct Findings {
     /// The issuers named by the server.
     issuers: Vec<String>,
     /// The resource identifier of the server.
@@ -102,12 +102,12 @@ struct Seen {
 
 type Answer = Response<Vec<u8>>;
 
-impl Places {
-    fn new(client: LoginClient, base: &str, turn: usize) -> Self {
-        Self { client, base: base.to_owned(), turn, seen: Mutex::default() }
+impl MetadataLookup {
+    fn new(client: LoginClient, base: &str, issuer_index: usize) -> Self {
+        Self { client, base: base.to_owned(), issuer_index, seen: Mutex::default() }
     }
 
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> Findings {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -118,16 +118,16 @@ impl Places {
             return self.client.send(request, timeout).await;
         }
         let place = Url::parse(&request.uri().to_string())?;
-        let answer = match self.client.send(request, Some(ANSWER)).await {
+        let answer = match self.client.send(request, Some(METADATA_TIMEOUT)).await {
             Ok(answer) => answer,
-            Err(error) => return self.pass_over(&place, &crate::http::reason(error.as_ref())),
+            Err(error) => return self.mark_missing(&place, &crate::http::reason(error.as_ref())),
         };
         let status = answer.status();
         if status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429) {
-            return self.pass_over(&place, &format!("HTTP status {}", status.as_u16()));
+            return self.mark_missing(&place, &format!("HTTP status {}", status.as_u16()));
         }
-        if leads_elsewhere(&place, &answer) {
-            return nothing();
+        if redirects_elsewhere(&place, &answer) {
+            return not_found_response();
         }
         match serde_json::from_slice::<Value>(answer.body()) {
             Ok(document) if status == StatusCode::OK => self.read(&place, answer, document),
@@ -140,7 +140,7 @@ impl Places {
         if let Some(path) = described_path(place) {
             let expected = self.expected(place, path);
             return match said("issuer").filter(|issuer| !is_same(issuer, &expected)) {
-                Some(other) => self.pass_over(place, &format!("it describes {other}, not {expected}")),
+                Some(other) => self.mark_missing(place, &format!("it describes {other}, not {expected}")),
                 None => Ok(answer),
             };
         }
@@ -149,7 +149,7 @@ impl Places {
         issuers.extend(listed.filter_map(Value::as_str).map(str::to_owned));
         let resource = said("resource").filter(|resource| is_within(&self.base, resource));
         let Some(resource) = resource else { return Ok(answer) };
-        if let (Some(fields), Some(shown)) = (document.as_object_mut(), issuers.get(self.turn)) {
+        if let (Some(fields), Some(shown)) = (document.as_object_mut(), issuers.get(self.issuer_index)) {
             fields.remove("authorization_server");
             fields.insert("authorization_servers".to_owned(), json!([shown]));
         }
@@ -165,7 +165,7 @@ impl Places {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         // An issuer given as a relative path or by its metadata URL is identified by the location itself.
         let is_whole = |issuer: &&String| !issuer.contains("/.well-known/") && Url::parse(issuer).is_ok();
-        let named = seen.issuers.get(self.turn).filter(is_whole);
+        let named = seen.issuers.get(self.issuer_index).filter(is_whole);
         named.cloned().unwrap_or_else(|| {
             let mut issuer = place.clone();
             issuer.set_path(path);
@@ -174,28 +174,28 @@ impl Places {
     }
 
     /// Reports a location as missing and records why.
-    fn pass_over(&self, place: &Url, why: &str) -> Result<Answer, OAuthHttpClientError> {
+    fn mark_missing(&self, place: &Url, why: &str) -> Result<Answer, OAuthHttpClientError> {
         // The response of the MCP endpoint itself says nothing about issuers.
         if !Url::parse(&self.base).is_ok_and(|base| base == *place) {
             let problem = format!("{place}: {}", text::line(why, 200));
             self.seen.lock().unwrap_or_else(PoisonError::into_inner).problems.push(problem);
         }
-        nothing()
+        not_found_response()
     }
 }
 
-impl OAuthHttpClient for Places {
+impl OAuthHttpClient for MetadataLookup {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(self.look(request))
     }
 }
 
-fn nothing() -> Result<Answer, OAuthHttpClientError> {
+fn not_found_response() -> Result<Answer, OAuthHttpClientError> {
     Ok(Response::builder().status(StatusCode::NOT_FOUND).body(Vec::new())?)
 }
 
 /// Whether a response redirects to another origin, for example to a page for people.
-fn leads_elsewhere(place: &Url, answer: &Answer) -> bool {
+fn redirects_elsewhere(place: &Url, answer: &Answer) -> bool {
     let to = answer.headers().get(LOCATION).and_then(|to| to.to_str().ok());
     let to = to.filter(|_| answer.status().is_redirection()).and_then(|to| place.join(to).ok());
     to.is_some_and(|to| to.origin() != place.origin())

@@ -67,7 +67,7 @@ impl Dpop {
     }
 
     /// Stores the nonce of a response. Returns whether it is new.
-    pub(super) fn learn(&self, url: &Url, headers: &HeaderMap) -> bool {
+    pub(super) fn store_nonce(&self, url: &Url, headers: &HeaderMap) -> bool {
         let Some(nonce) = headers.get(NONCE).and_then(|nonce| nonce.to_str().ok()) else { return false };
         self.nonces().insert(origin(url), nonce.to_owned()).as_deref() != Some(nonce)
     }

@@ -21,11 +21,11 @@ use crate::config::{ClientProof, HttpConfig, IdentityProvider, OAuthConfig, OAut
 use crate::text;
 
 /// Timeout for token requests.
-const ANSWER: Duration = Duration::from_secs(30);
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long before its expiry a token is renewed.
-const EARLY: Duration = Duration::from_secs(30);
+const RENEWAL_MARGIN: Duration = Duration::from_secs(30);
 /// Maximum size of a file with a key or assertion, in bytes.
-const FILE: u64 = 64 * 1024;
+const MAX_FILE_BYTES: u64 = 64 * 1024;
 
 const BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -119,9 +119,9 @@ impl Grant {
         let basic = self.identify(&metadata, &mut params).await?;
         let answer = request(&client, &metadata.token_endpoint, &params, basic).await?;
         // A token whose expiry overflows the clock is used until it is refused.
-        let until = answer
-            .expires_in
-            .and_then(|seconds| Instant::now().checked_add(Duration::from_secs(seconds).saturating_sub(EARLY)));
+        let until = answer.expires_in.and_then(|seconds| {
+            Instant::now().checked_add(Duration::from_secs(seconds).saturating_sub(RENEWAL_MARGIN))
+        });
         let dpop = client.dpop().filter(|_| answer.token_type.eq_ignore_ascii_case("dpop")).cloned();
         Ok(Issued { token: answer.access_token, dpop, until, scopes })
     }
@@ -201,7 +201,8 @@ async fn request(
         made = made.header(AUTHORIZATION, basic);
     }
     let made = made.body(body.into_bytes()).map_err(|error| refused(error.to_string()))?;
-    let answer = client.send(made, Some(ANSWER)).await.map_err(|error| refused(format!("{endpoint}: {error}")))?;
+    let answer =
+        client.send(made, Some(TOKEN_TIMEOUT)).await.map_err(|error| refused(format!("{endpoint}: {error}")))?;
     if !answer.status().is_success() {
         let said: Value = serde_json::from_slice(answer.body()).unwrap_or_default();
         let word = |name: &str| said.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -219,8 +220,8 @@ pub(super) async fn secret(source: &SecretSource) -> Result<String, LoginError> 
         SecretSource::File(path) => {
             let failed = |reason: String| LoginError::Secret { path: path.display().to_string(), reason };
             let size = tokio::fs::metadata(path).await.map_err(|error| failed(error.to_string()))?.len();
-            if size > FILE {
-                return Err(failed(format!("it has more than {FILE} bytes")));
+            if size > MAX_FILE_BYTES {
+                return Err(failed(format!("it has more than {MAX_FILE_BYTES} bytes")));
             }
             let text = tokio::fs::read_to_string(path).await.map_err(|error| failed(error.to_string()))?;
             Ok(text.trim().to_owned())

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::cache;
 
 /// Validity of an assertion, in seconds.
-const VALID: u64 = 300;
+const VALIDITY_SECONDS: u64 = 300;
 
 /// Why a key cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +101,7 @@ impl SigningKey {
     pub(super) fn client_assertion(&self, client_id: &str, audience: &str) -> Result<String, KeyError> {
         let now = cache::now();
         let claims = json!({
-            "iss": client_id, "sub": client_id, "aud": audience, "iat": now, "exp": now + VALID, "jti": unique()?,
+            "iss": client_id, "sub": client_id, "aud": audience, "iat": now, "exp": now + VALIDITY_SECONDS, "jti": unique()?,
         });
         self.sign(json!({"typ": "JWT"}), &claims)
     }

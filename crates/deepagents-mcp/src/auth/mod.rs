@@ -44,10 +44,10 @@ use crate::options::McpOptions;
 use crate::text;
 
 /// Time limit for a person to log in.
-const PERSON: Duration = Duration::from_secs(300);
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Maximum number of scopes that a server may request at once.
-const SCOPES: usize = 64;
+const MAX_SCOPES: usize = 64;
 
 /// Why a login failed.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +57,7 @@ pub enum LoginError {
     #[error("{0}")]
     Refused(String),
     /// The browser did not return in time.
-    #[error("nobody logged in within {} minutes; try again", PERSON.as_secs() / 60)]
+    #[error("nobody logged in within {} minutes; try again", LOGIN_TIMEOUT.as_secs() / 60)]
     Expired,
     /// The login page is neither `https` nor on this machine, so no browser is sent there.
     #[error("the server asks to log in at {0}, but a browser is only sent to https addresses or to this machine")]
@@ -147,7 +147,7 @@ pub async fn login(
     show(page);
     // The response must carry the state of this login: another page may redirect a browser here too.
     let state = form_value(page.split_once('?').map_or("", |(_, query)| query), "state").unwrap_or_default();
-    let address = timeout(PERSON, callback.wait(&state)).await.map_err(|_| LoginError::Expired)??;
+    let address = timeout(LOGIN_TIMEOUT, callback.wait(&state)).await.map_err(|_| LoginError::Expired)??;
     let tokens = session.handle_callback_url(&address).await?;
     // An issuer may issue an unbound token even if a bound one was requested.
     let dpop_key = kept.filter(|_| store::is_bound(&tokens));
@@ -215,7 +215,7 @@ async fn client_secret(oauth: &OAuthConfig) -> Result<Option<String>, LoginError
 /// Parses the scopes that a server asks for. Invalid ones are skipped.
 fn scopes_of(text: &str) -> Vec<String> {
     let is_scope = |word: &&str| word.chars().all(|c| c.is_ascii_graphic() && !"\"\\".contains(c));
-    text.split_whitespace().filter(is_scope).take(SCOPES).map(str::to_owned).collect()
+    text.split_whitespace().filter(is_scope).take(MAX_SCOPES).map(str::to_owned).collect()
 }
 
 /// Appends the scopes that are not in the list yet.

@@ -52,7 +52,7 @@ impl TokenFile {
     }
 
     /// Stores scopes for the next login to request.
-    pub(super) async fn want(&self, scopes: &[String]) -> io::Result<()> {
+    pub(super) async fn request_scopes(&self, scopes: &[String]) -> io::Result<()> {
         let mut state = self.state().await;
         let wanted = super::merged(state.wanted_scopes.clone(), scopes);
         if wanted == state.wanted_scopes {

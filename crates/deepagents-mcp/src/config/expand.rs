@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use crate::stdio::SAFE_VARIABLES;
 
 /// Maximum nesting depth of defaults.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// Replaces variables, and records the values inserted and the variables missing.
 pub(super) struct Variables<'a> {
@@ -23,7 +23,7 @@ impl<'a> Variables<'a> {
     /// Replaces the variables in a text. A default applies if the variable is not set or empty. Any other dollar sign
     /// stays as it is.
     pub(super) fn expand(&self, text: &str) -> String {
-        self.expanded(text, DEEPEST)
+        self.expanded(text, MAX_DEPTH)
     }
 
     fn expanded(&self, text: &str, levels: usize) -> String {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_and_defaults_are_put_in() {
+    fn variables_and_defaults_are_expanded() {
         assert_eq!(made("pre-${OUTER}-post").as_deref(), Ok("pre-outer value-post"));
         assert_eq!(made("${NONE:-fallback}${NONE:-}").as_deref(), Ok("fallback"));
         assert_eq!(made("${EMPTY:-was empty}${EMPTY}").as_deref(), Ok("was empty"));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn other_dollars_stay() {
+    fn other_dollar_signs_are_left_alone() {
         for text in ["$OUTER", "${1X}", "${", "a ${b c} d", "$${}"] {
             assert_eq!(made(text).as_deref(), Ok(text));
         }

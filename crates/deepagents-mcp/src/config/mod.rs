@@ -18,9 +18,9 @@ pub use filter::{FilterError, ToolFilter};
 pub use oauth::{ClientProof, GrantKind, IdentityProvider, OAuthConfig, OAuthEntry, OAuthGrant, SecretSource};
 
 /// Default start timeout.
-const START: Duration = Duration::from_secs(20);
+const DEFAULT_START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Default time that a call may go without a response or progress.
-const CALL: Duration = Duration::from_secs(300);
+const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The configuration of a server.
 ///
@@ -126,8 +126,8 @@ impl ServerConfig {
             tools: ToolFilter::default(),
             trusted: false,
             sampling: Sampling::Off,
-            start_timeout: START,
-            call_timeout: CALL,
+            start_timeout: DEFAULT_START_TIMEOUT,
+            call_timeout: DEFAULT_CALL_TIMEOUT,
             hidden: Vec::new(),
         }
     }

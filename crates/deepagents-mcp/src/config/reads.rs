@@ -24,9 +24,11 @@ impl Entry {
         for (name, value) in fields.as_object().into_iter().flatten() {
             match value {
                 Value::Object(inside) => {
-                    inside.iter().for_each(|(key, value)| look(value, &format!("{name}.{key}"), &mut found));
+                    inside
+                        .iter()
+                        .for_each(|(key, value)| collect_variables(value, &format!("{name}.{key}"), &mut found));
                 }
-                value => look(value, name, &mut found),
+                value => collect_variables(value, name, &mut found),
             }
         }
         found
@@ -34,7 +36,7 @@ impl Entry {
 }
 
 /// Collects the variables that a value refers to.
-fn look(value: &Value, part: &str, found: &mut Vec<(String, String)>) {
+fn collect_variables(value: &Value, part: &str, found: &mut Vec<(String, String)>) {
     match value {
         Value::String(text) => {
             let names = RefCell::new(Vec::new());
@@ -50,8 +52,8 @@ fn look(value: &Value, part: &str, found: &mut Vec<(String, String)>) {
                 }
             }
         }
-        Value::Array(all) => all.iter().for_each(|value| look(value, part, found)),
-        Value::Object(all) => all.values().for_each(|value| look(value, part, found)),
+        Value::Array(all) => all.iter().for_each(|value| collect_variables(value, part, found)),
+        Value::Object(all) => all.values().for_each(|value| collect_variables(value, part, found)),
         _ => {}
     }
 }

@@ -7,8 +7,8 @@ use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 
 use super::Connection;
-use super::connect::{Making, Protocol};
-use super::probe::{Seen, Watched};
+use super::connect::{PendingConnection, Protocol};
+use super::probe::{Observations, Watched};
 use crate::auth::{self, Authorized};
 use crate::config::{HttpConfig, HttpTransport};
 use crate::error::McpError;
@@ -29,15 +29,15 @@ enum Unopened {
     Failed(McpError),
 }
 
-impl Making<'_> {
+impl PendingConnection<'_> {
     /// Connects to an address. Falls back to the other transport if the address does not speak the configured one. An
     /// address older than streamable HTTP is recognised by how it refuses `initialize`.
     pub(super) async fn address(self, config: &HttpConfig) -> Result<Connection, McpError> {
-        let older = Making {
+        let older = PendingConnection {
             target: self.target,
             // No server with this transport speaks the protocol without sessions.
             known: Some(Protocol::Session),
-            seen: Arc::new(Seen::default()),
+            seen: Arc::new(Observations::default()),
             tail: StderrTail::default(),
         };
         match config.transport {

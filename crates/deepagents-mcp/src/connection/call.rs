@@ -17,11 +17,11 @@ use super::{CallFailure, Connection, PendingCalls, Protocol, elicit};
 use crate::text;
 
 /// Total time limit of a call, whatever progress it reports.
-const CALL_IN_ALL: Duration = Duration::from_secs(3_600);
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(3_600);
 /// How many times a call is sent, counting the repeats with requested input.
-const ROUNDS: u32 = 10;
+const MAX_ROUNDS: u32 = 10;
 /// Error code of a server that requires a person to open a URL first.
-const OPEN_PAGES: ErrorCode = ErrorCode(-32042);
+const URL_REQUIRED: ErrorCode = ErrorCode(-32042);
 
 impl Connection {
     /// Calls a tool and answers the server's requests for input. A call that was interrupted for a person resumes where
@@ -38,11 +38,11 @@ impl Connection {
         let mut wanted = pending.take(&cx.key());
         // A page that was opened once is not requested again.
         let mut opened = false;
-        for round in 0..ROUNDS {
+        for round in 0..MAX_ROUNDS {
             if let Some(wanted) = wanted.take() {
                 let given = match &wanted {
-                    Wanted::Input(input) => self.given(input, &mut params, round, cx).await,
-                    Wanted::Pages(pages) => self.opened(pages, cx),
+                    Wanted::Input(input) => self.add_input(input, &mut params, round, cx).await,
+                    Wanted::Pages(pages) => self.open_pages(pages, cx),
                 };
                 opened |= matches!(wanted, Wanted::Pages(_));
                 if let Err(failure) = given {
@@ -60,7 +60,7 @@ impl Connection {
                 }
                 Ok(result) => {
                     let result = serde_json::to_value(result).map_err(|error| self.unreadable(&error.to_string()))?;
-                    return match unfinished(&result).filter(|_| self.protocol() == Protocol::Stateless) {
+                    return match incomplete_error(&result).filter(|_| self.protocol() == Protocol::Stateless) {
                         Some(why) => Err(self.unreadable(&why).into()),
                         None => Ok(result),
                     };
@@ -75,14 +75,14 @@ impl Connection {
     }
 
     /// Adds the requested input to the parameters of a call.
-    async fn given(
+    async fn add_input(
         &self,
         wanted: &InputRequiredResult,
         params: &mut CallToolRequestParams,
         round: u32,
         cx: &ToolContext,
     ) -> Result<(), CallFailure> {
-        let answers = self.answers(wanted, cx).await?;
+        let answers = self.collect_responses(wanted, cx).await?;
         if answers.is_empty() && wanted.request_state.is_none() {
             return Err(self.unreadable("it asks for input without saying which").into());
         }
@@ -96,7 +96,7 @@ impl Connection {
     }
 
     /// Has a person open the pages that the server requires.
-    fn opened(&self, pages: &[ElicitRequestParams], cx: &ToolContext) -> Result<(), CallFailure> {
+    fn open_pages(&self, pages: &[ElicitRequestParams], cx: &ToolContext) -> Result<(), CallFailure> {
         for page in pages {
             let answer = elicit::ask(self.handler.server(), page, cx).map_err(CallFailure::Interrupted)?;
             if answer.action != ElicitationAction::Accept {
@@ -114,7 +114,7 @@ impl Connection {
         cx: &ToolContext,
     ) -> Result<Result<ServerResult, ErrorData>, CallFailure> {
         let options =
-            PeerRequestOptions::with_timeout(limit).reset_timeout_on_progress().with_max_total_timeout(CALL_IN_ALL);
+            PeerRequestOptions::with_timeout(limit).reset_timeout_on_progress().with_max_total_timeout(TOTAL_TIMEOUT);
         let handle = self.send(request, options).await?;
         let mut abandoned = self.abandoned(handle.id.clone());
         let registered = self.calls.register(handle.id.clone(), handle.progress_token.clone(), cx);
@@ -136,7 +136,11 @@ impl Connection {
     }
 
     /// Collects the responses to the server's requests for input.
-    async fn answers(&self, wanted: &InputRequiredResult, cx: &ToolContext) -> Result<InputResponses, CallFailure> {
+    async fn collect_responses(
+        &self,
+        wanted: &InputRequiredResult,
+        cx: &ToolContext,
+    ) -> Result<InputResponses, CallFailure> {
         let mut answers = InputResponses::new();
         for (key, request) in wanted.input_requests.iter().flatten() {
             let answer = match request {
@@ -162,7 +166,7 @@ impl Connection {
 }
 
 /// Returns an error message if a result says that it is incomplete or of an unknown type.
-fn unfinished(result: &Value) -> Option<String> {
+fn incomplete_error(result: &Value) -> Option<String> {
     let kind = result.get("resultType").filter(|kind| kind.as_str() != Some("complete") && !kind.is_null())?;
     let kind = text::line(&kind.to_string(), 40);
     Some(format!(
@@ -173,7 +177,7 @@ fn unfinished(result: &Value) -> Option<String> {
 
 /// Returns the pages that the server requires to be opened, if the error says so.
 fn pages(refusal: &ErrorData) -> Option<Vec<ElicitRequestParams>> {
-    let asked = refusal.data.as_ref().filter(|_| refusal.code == OPEN_PAGES)?.get("elicitations")?;
+    let asked = refusal.data.as_ref().filter(|_| refusal.code == URL_REQUIRED)?.get("elicitations")?;
     let asked: Vec<ElicitRequestParams> = serde_json::from_value(asked.clone()).ok()?;
     let are_pages = asked.iter().all(|page| match page {
         ElicitRequestParams::UrlElicitationParams { url, .. } => crate::http::is_page(url),

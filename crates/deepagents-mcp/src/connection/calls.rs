@@ -14,11 +14,11 @@ use tokio::time::{Instant, sleep_until};
 use crate::text;
 
 /// Maximum number of progress notifications buffered for calls that are not registered yet.
-const EARLY: usize = 32;
+const MAX_EARLY: usize = 32;
 /// Maximum length of a progress message, in characters.
-const SHOWN: usize = 300;
+const MAX_PROGRESS_CHARS: usize = 300;
 /// Minimum interval between two progress reports of a call. Of the notifications in between, the last is reported.
-const PACE: Duration = Duration::from_millis(50);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The calls in flight on a connection.
 #[derive(Debug, Default)]
@@ -81,22 +81,22 @@ impl Calls {
             inner.early.iter().filter(|(other, _)| *other == token).map(|(_, text)| text.clone()).collect();
         inner.early.retain(|(other, _)| *other != token);
         drop(inner);
-        early.into_iter().for_each(|text| call.tell(text));
+        early.into_iter().for_each(|text| call.report(text));
         Registered { calls: self, token, call }
     }
 
     /// Passes a progress notification to its call.
     pub(crate) fn progress(&self, notice: &ProgressNotificationParam) {
-        let text = said(notice);
+        let text = progress_text(notice);
         let mut inner = self.inner();
         match inner.open.get(&notice.progress_token).cloned() {
             Some(call) => {
                 drop(inner);
-                call.tell(text);
+                call.report(text);
             }
             None => {
                 inner.early.push_back((notice.progress_token.clone(), text));
-                if inner.early.len() > EARLY {
+                if inner.early.len() > MAX_EARLY {
                     inner.early.pop_front();
                 }
             }
@@ -125,8 +125,8 @@ impl Calls {
 }
 
 impl Call {
-    /// Reports progress, at most once per [`PACE`].
-    fn tell(self: &Arc<Self>, text: String) {
+    /// Reports progress, at most once per [`PROGRESS_INTERVAL`].
+    fn report(self: &Arc<Self>, text: String) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         match progress.until.filter(|until| now < *until) {
@@ -135,12 +135,12 @@ impl Call {
                     let call = self.clone();
                     tokio::spawn(async move {
                         sleep_until(until).await;
-                        call.tell_waiting();
+                        call.report_pending();
                     });
                 }
             }
             None => {
-                progress.until = Some(now + PACE);
+                progress.until = Some(now + PROGRESS_INTERVAL);
                 drop(progress);
                 self.cx.progress(text);
             }
@@ -148,10 +148,10 @@ impl Call {
     }
 
     /// Makes the pending report.
-    fn tell_waiting(&self) {
+    fn report_pending(&self) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(text) = progress.waiting.take() else { return };
-        progress.until = Some(Instant::now() + PACE);
+        progress.until = Some(Instant::now() + PROGRESS_INTERVAL);
         drop(progress);
         self.cx.progress(text);
     }
@@ -176,17 +176,22 @@ impl Call {
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
         self.calls.inner().open.remove(&self.token);
-        self.call.tell_waiting();
+        self.call.report_pending();
     }
 }
 
 /// Formats a notification as a line of its own, because the progress of a call is read as one text.
-fn said(notice: &ProgressNotificationParam) -> String {
+fn progress_text(notice: &ProgressNotificationParam) -> String {
     let amount = match notice.total {
         Some(total) if total > 0.0 => format!("{} of {total}", notice.progress),
         _ => notice.progress.to_string(),
     };
-    match notice.message.as_deref().map(|message| text::line(message, SHOWN)).filter(|message| !message.is_empty()) {
+    match notice
+        .message
+        .as_deref()
+        .map(|message| text::line(message, MAX_PROGRESS_CHARS))
+        .filter(|message| !message.is_empty())
+    {
         Some(message) => format!("{message} ({amount})\n"),
         None => format!("{amount}\n"),
     }

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use super::Connection;
 use super::calls::Calls;
 use super::handler::Handler;
-use super::probe::{Seen, Watched};
+use super::probe::{Observations, Watched};
 use crate::config::{ServerConfig, TransportConfig};
 use crate::error::McpError;
 use crate::http;
@@ -24,7 +24,7 @@ use crate::stdio::{self, Ending, StderrTail};
 use crate::text;
 
 /// How long to wait for the rest of a server's stderr output.
-const STDERR: Duration = Duration::from_millis(300);
+const STDERR_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// The protocol of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ pub(crate) struct Target<'a> {
 
 /// Connects to a server. `known` is its protocol, if known from an earlier connection.
 pub(crate) async fn connect(target: &Target<'_>, known: Option<Protocol>) -> Result<Connection, McpError> {
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(Observations::default());
     match attempt(target, known, seen.clone()).await {
         // The server may speak only the newer protocol and have answered the probe too late.
         Err(McpError::Connect { .. }) if known.is_none() && seen.late_answer.load(Ordering::Acquire) => {
@@ -69,8 +69,12 @@ pub(crate) async fn connect(target: &Target<'_>, known: Option<Protocol>) -> Res
     }
 }
 
-async fn attempt(target: &Target<'_>, known: Option<Protocol>, seen: Arc<Seen>) -> Result<Connection, McpError> {
-    let making = Making { target, known, seen, tail: StderrTail::default() };
+async fn attempt(
+    target: &Target<'_>,
+    known: Option<Protocol>,
+    seen: Arc<Observations>,
+) -> Result<Connection, McpError> {
+    let making = PendingConnection { target, known, seen, tail: StderrTail::default() };
     match &target.config.transport {
         TransportConfig::Stdio(stdio) => {
             let started =
@@ -89,14 +93,14 @@ async fn attempt(target: &Target<'_>, known: Option<Protocol>, seen: Arc<Seen>) 
 }
 
 /// A connection being established.
-pub(super) struct Making<'a> {
+pub(super) struct PendingConnection<'a> {
     pub(super) target: &'a Target<'a>,
     pub(super) known: Option<Protocol>,
-    pub(super) seen: Arc<Seen>,
+    pub(super) seen: Arc<Observations>,
     pub(super) tail: StderrTail,
 }
 
-impl Making<'_> {
+impl PendingConnection<'_> {
     pub(super) fn watched(&self, transport: impl Transport<RoleClient> + 'static) -> Watched {
         let is_program = matches!(self.target.config.transport, TransportConfig::Stdio(_));
         Watched::new(transport, self.seen.clone(), self.known.is_none(), is_program)
@@ -121,7 +125,7 @@ impl Making<'_> {
             Err(error) => {
                 if let Some(drained) = drained {
                     // The process has been killed, so its pipe reaches EOF.
-                    let _ = timeout(STDERR, drained).await;
+                    let _ = timeout(STDERR_TIMEOUT, drained).await;
                 }
                 Err(self.failure(&error))
             }
@@ -159,7 +163,7 @@ impl Making<'_> {
         if error.is_authorization_required() {
             return McpError::Unauthorized { server: self.target.name.to_owned() };
         }
-        self.unusable(&words(error))
+        self.unusable(&handshake_error(error))
     }
 
     pub(super) fn unusable(&self, reason: &str) -> McpError {
@@ -170,9 +174,9 @@ impl Making<'_> {
 }
 
 /// Describes why the handshake failed.
-fn words(error: &ClientInitializeError) -> String {
+fn handshake_error(error: &ClientInitializeError) -> String {
     match error {
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => words(fallback),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => handshake_error(fallback),
         ClientInitializeError::ConnectionClosed(_) => "it ended before it answered".to_owned(),
         ClientInitializeError::JsonRpcError(data) => format!("it refused: {}", text::line(&data.message, 300)),
         ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {

@@ -11,9 +11,9 @@ use super::fields;
 use crate::text;
 
 /// How often to ask for an answer that fits the schema.
-const TRIES: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 /// Maximum length of a question, in characters.
-const SHOWN: usize = 2_000;
+const MAX_QUESTION_CHARS: usize = 2_000;
 
 /// Puts an elicitation request to a person, as an interrupt of the call that it belongs to. Returns the answer once the
 /// call is made again with it.
@@ -31,8 +31,8 @@ pub(crate) fn ask(server: &str, params: &ElicitRequestParams, cx: &ToolContext) 
             Ok(ElicitResult::new(ElicitationAction::Decline))
         }
         ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
-            let words = text::cut(&text::visible(message), SHOWN);
-            let url = text::line(url, SHOWN);
+            let words = text::cut(&text::visible(message), MAX_QUESTION_CHARS);
+            let url = text::line(url, MAX_QUESTION_CHARS);
             let question =
                 format!("MCP server {server} asks you to open {url} in a browser: {words}\nApprove once that is done.");
             let decision = cx.interrupt(question, [DecisionKind::Approve, DecisionKind::Reject])?;
@@ -45,12 +45,12 @@ pub(crate) fn ask(server: &str, params: &ElicitRequestParams, cx: &ToolContext) 
 }
 
 fn fill_in(server: &str, message: &str, schema: Value, cx: &ToolContext) -> Result<ElicitResult, ToolError> {
-    let words = text::cut(&text::visible(message), SHOWN);
+    let words = text::cut(&text::visible(message), MAX_QUESTION_CHARS);
     let properties =
         schema.get("properties").filter(|fields| fields.as_object().is_some_and(|fields| !fields.is_empty()));
     let wanted = match properties {
         Some(fields) => {
-            let listed = text::cut(&fields.to_string(), SHOWN);
+            let listed = text::cut(&fields.to_string(), MAX_QUESTION_CHARS);
             format!("Respond with a JSON object of these fields, or reject: {listed}")
         }
         None => "Respond with {} to agree, or reject.".to_owned(),
@@ -58,7 +58,7 @@ fn fill_in(server: &str, message: &str, schema: Value, cx: &ToolContext) -> Resu
     let form = fields::form(&schema);
     let check = SchemaCheck::new(Arc::new(schema));
     let mut problem = String::new();
-    for _ in 0..TRIES {
+    for _ in 0..MAX_ATTEMPTS {
         let question = format!("{problem}MCP server {server} asks: {words}\n{wanted}");
         let answer = match cx.interrupt_for_answer(question, form.clone())? {
             Decision::Respond { message } => message,
@@ -118,14 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn a_form_without_fields_is_agreed_to_with_nothing() {
+    fn a_form_without_fields_is_accepted_with_an_empty_answer() {
         let none = SchemaCheck::new(Arc::new(json!({"type": "object", "properties": {}})));
         assert_eq!((read("{}", &none), read(" ", &none)), (Ok(json!({})), Ok(json!({}))));
         assert!(read("no", &none).is_err());
     }
 
     #[test]
-    fn what_is_left_out_has_its_default() {
+    fn omitted_fields_get_their_defaults() {
         let two = check(&json!({"n": {"type": "integer"}, "size": {"type": "string", "default": "small"}}));
         assert_eq!(read("{\"n\": 1}", &two), Ok(json!({"n": 1, "size": "small"})));
         assert!(read("1", &two).is_err());

@@ -6,11 +6,11 @@ use serde_json::{Map, Value};
 use crate::text;
 
 /// Maximum number of fields in a form.
-const MOST_FIELDS: usize = 50;
+const MAX_FIELDS: usize = 50;
 /// Maximum number of options in a field.
-const MOST_OPTIONS: usize = 200;
+const MAX_OPTIONS: usize = 200;
 /// Maximum length of a title or description, in characters.
-const SHOWN: usize = 300;
+const MAX_TEXT_CHARS: usize = 300;
 
 /// Converts an object schema to a form, which may have no fields. Returns `None` if it has too many.
 pub(super) fn form(schema: &Value) -> Option<AnswerForm> {
@@ -22,7 +22,7 @@ pub(super) fn form(schema: &Value) -> Option<AnswerForm> {
     let properties = schema.get("properties").map_or(Some(&none), Value::as_object)?;
     let fields: Vec<FormField> = properties
         .iter()
-        .take(MOST_FIELDS)
+        .take(MAX_FIELDS)
         .map(|(name, field)| FormField {
             name: name.clone(),
             title: words(field, "title"),
@@ -32,7 +32,7 @@ pub(super) fn form(schema: &Value) -> Option<AnswerForm> {
         })
         .collect();
     // If the form cannot show every field, the answer is given as JSON.
-    (properties.len() <= MOST_FIELDS).then_some(AnswerForm::Fields { fields })
+    (properties.len() <= MAX_FIELDS).then_some(AnswerForm::Fields { fields })
 }
 
 /// Returns the description of a field, with its constraints.
@@ -70,7 +70,7 @@ fn bounds(field: &Value) -> Vec<String> {
 /// Returns a text of a field, cleaned for display.
 fn words(field: &Value, key: &str) -> Option<String> {
     let words = field.get(key)?.as_str()?;
-    Some(text::line(words, SHOWN)).filter(|words| !words.trim().is_empty())
+    Some(text::line(words, MAX_TEXT_CHARS)).filter(|words| !words.trim().is_empty())
 }
 
 fn kind(field: &Value) -> FieldKind {
@@ -95,7 +95,7 @@ fn kind(field: &Value) -> FieldKind {
 /// Returns the values that a schema enumerates, with their titles. Returns `None` unless all of them are strings.
 fn options(schema: &Value) -> Option<Vec<FieldOption>> {
     let option = |value: &Value, title: Option<&str>| {
-        let title = title.map(|title| text::line(title, SHOWN));
+        let title = title.map(|title| text::line(title, MAX_TEXT_CHARS));
         Some(FieldOption { value: value.as_str()?.to_owned(), title })
     };
     let list = |key: &str| schema.get(key).and_then(Value::as_array);
@@ -110,7 +110,7 @@ fn options(schema: &Value) -> Option<Vec<FieldOption>> {
         }
         (None, None) => None,
     };
-    found.filter(|options| !options.is_empty() && options.len() <= MOST_OPTIONS)
+    found.filter(|options| !options.is_empty() && options.len() <= MAX_OPTIONS)
 }
 
 #[cfg(test)]
@@ -119,7 +119,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_schema_becomes_fields_of_the_kinds_that_people_fill_in() {
+    fn a_schema_becomes_fields_of_fillable_kinds() {
         let schema = json!({"type": "object", "required": ["a", "e"], "properties": {
             "a": {"type": "string", "title": "Name", "description": "in\u{1b}full"},
             "b": {"type": "integer", "default": 3},
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_bounds_a_field_is_said_with_it() {
+    fn a_fields_constraints_are_added_to_its_description() {
         let schema = json!({"properties": {
             "a": {"type": "string", "description": "Where to", "format": "email", "minLength": 3},
             "b": {"type": "integer", "minimum": 1, "maximum": 9},
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_may_have_no_fields_and_not_too_many() {
+    fn a_form_may_have_no_fields_but_not_too_many() {
         let none = Some(AnswerForm::Fields { fields: Vec::new() });
         assert_eq!(form(&json!({"type": "object"})), none);
         assert_eq!(form(&json!({"properties": {}})), none);

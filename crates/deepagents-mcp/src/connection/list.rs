@@ -10,9 +10,9 @@ use super::Connection;
 use crate::error::McpError;
 
 /// Maximum number of pages fetched.
-const PAGES: usize = 200;
+const MAX_PAGES: usize = 200;
 /// Number of tools after which no further page is fetched.
-const TOOLS: usize = 5_000;
+const MAX_TOOLS: usize = 5_000;
 
 impl Connection {
     /// Fetches all tools of the server. Returns none if the server does not declare the `tools` capability. Malformed
@@ -25,7 +25,7 @@ impl Connection {
             let mut cursor: Option<String> = None;
             // A server that returns the same cursor twice would never end.
             let mut seen: HashSet<String> = HashSet::new();
-            for _ in 0..PAGES {
+            for _ in 0..MAX_PAGES {
                 let (page, next) = self.page(cursor.clone()).await?;
                 for tool in page {
                     // Of two tools with the same name, the server can call only one.
@@ -34,7 +34,7 @@ impl Connection {
                     }
                 }
                 let Some(next) = next.filter(|next| seen.insert(next.clone())) else { break };
-                if tools.len() >= TOOLS {
+                if tools.len() >= MAX_TOOLS {
                     break;
                 }
                 cursor = Some(next);

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::Connection;
 
 /// Initial and maximum delay before resubscribing. The delay doubles each time.
-const LISTEN_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(60));
+const RESUBSCRIBE_DELAYS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(60));
 
 impl Connection {
     /// Subscribes to list changes, as the stateless protocol requires, and resubscribes when the stream ends. Stops if
@@ -17,7 +17,7 @@ impl Connection {
     pub(super) fn listen(&self, filter: SubscriptionFilter) {
         let (peer, seen) = (self.peer.clone(), self.seen.clone());
         let listening = tokio::spawn(async move {
-            let (first, longest) = LISTEN_AGAIN;
+            let (first, longest) = RESUBSCRIBE_DELAYS;
             let (mut pause, mut listened) = (first, false);
             while !peer.is_transport_closed() {
                 let began = Instant::now();

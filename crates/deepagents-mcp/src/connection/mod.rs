@@ -29,7 +29,7 @@ use calls::Calls;
 pub(crate) use connect::{Protocol, Target, connect};
 use handler::Handler;
 pub(crate) use pending::PendingCalls;
-pub(crate) use probe::{PROBE, Seen};
+pub(crate) use probe::{Observations, PROBE_TIMEOUT};
 
 use crate::error::McpError;
 use crate::http;
@@ -37,13 +37,13 @@ use crate::stdio::{Ending, StderrTail};
 use crate::text;
 
 /// Timeout of requests other than tool calls.
-pub(crate) const REQUEST: Duration = Duration::from_secs(30);
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long to wait for the exit status of a process that has ended.
-const ENDING: Duration = Duration::from_millis(300);
+const EXIT_STATUS_TIMEOUT: Duration = Duration::from_millis(300);
 /// How long to wait for cancellation notifications to be sent when the connection closes.
-const CANCELS: Duration = Duration::from_millis(300);
+const CANCEL_TIMEOUT: Duration = Duration::from_millis(300);
 /// How long a connection may take to close.
-const CLOSE: Duration = Duration::from_secs(3);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// A connection to a server.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub(crate) struct Connection {
     service: Mutex<Option<RunningService<RoleClient, Arc<Handler>>>>,
     handler: Arc<Handler>,
     calls: Arc<Calls>,
-    seen: Arc<Seen>,
+    seen: Arc<Observations>,
     /// The value of [`list_changes`](Self::list_changes) before the last listing.
     listed: AtomicU64,
     /// The task that listens for list changes.
@@ -89,7 +89,7 @@ impl Connection {
         service: RunningService<RoleClient, Arc<Handler>>,
         handler: Arc<Handler>,
         calls: Arc<Calls>,
-        seen: Arc<Seen>,
+        seen: Arc<Observations>,
         tail: StderrTail,
         ending: Option<Ending>,
         protocol: Protocol,
@@ -143,7 +143,7 @@ impl Connection {
     }
 
     /// Ignores the first `changes` changes of the tool list.
-    pub(crate) fn pass_over(&self, changes: u64) {
+    pub(crate) fn ignore_changes(&self, changes: u64) {
         self.listed.fetch_max(changes, Ordering::AcqRel);
     }
 
@@ -155,8 +155,8 @@ impl Connection {
 
     /// Sends a request and waits for its response.
     pub(crate) async fn request(&self, request: ClientRequest) -> Result<ServerResult, McpError> {
-        let handle = self.send(request, PeerRequestOptions::with_timeout(REQUEST)).await?;
-        match self.awaited(handle).await {
+        let handle = self.send(request, PeerRequestOptions::with_timeout(REQUEST_TIMEOUT)).await?;
+        match self.await_response(handle).await {
             Ok(result) => Ok(result),
             Err(error) => Err(self.failure(error).await),
         }
@@ -174,7 +174,7 @@ impl Connection {
     }
 
     /// Waits for the response. If dropped before, notifies the server that the request is cancelled.
-    async fn awaited(&self, handle: RequestHandle<RoleClient>) -> Result<ServerResult, ServiceError> {
+    async fn await_response(&self, handle: RequestHandle<RoleClient>) -> Result<ServerResult, ServiceError> {
         let mut abandoned = self.abandoned(handle.id.clone());
         let answer = handle.await_response().await;
         abandoned.id = None;
@@ -224,7 +224,7 @@ impl Connection {
             let broken = self.seen.broken().map(|reason| format!(": {}", self.redacted(reason)));
             return format!("the connection was closed{}", broken.unwrap_or_default());
         };
-        let waited = timeout(ENDING, ending.wait_for(Option::is_some)).await;
+        let waited = timeout(EXIT_STATUS_TIMEOUT, ending.wait_for(Option::is_some)).await;
         let status = waited.ok().and_then(Result::ok).and_then(|status| *status);
         let said = self.redacted(&self.tail.last_line());
         let said = if said.is_empty() { said } else { format!("; it said last: {said}") };
@@ -247,11 +247,11 @@ impl Connection {
         }
         self.cancels.close();
         // Sends the pending cancellations before the pipe closes.
-        let _ = timeout(CANCELS, self.cancels.wait()).await;
+        let _ = timeout(CANCEL_TIMEOUT, self.cancels.wait()).await;
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut service) = service {
             // A connection that does not close in time is dropped, which kills its process.
-            let _ = service.close_with_timeout(CLOSE).await;
+            let _ = service.close_with_timeout(CLOSE_TIMEOUT).await;
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use rmcp::model::{ElicitRequestParams, InputRequiredResult};
 
 /// Maximum number of calls remembered. Older calls restart from the beginning.
-const MOST: usize = 256;
+const MAX_CALLS: usize = 256;
 
 /// What a server requires before it completes a call.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl PendingCalls {
     pub(super) fn put(&self, call: String, wanted: Wanted) {
         let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         calls.push_back((call, wanted));
-        if calls.len() > MOST {
+        if calls.len() > MAX_CALLS {
             calls.pop_front();
         }
     }

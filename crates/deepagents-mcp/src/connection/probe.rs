@@ -17,11 +17,11 @@ use tokio::time::{Instant, timeout_at};
 
 /// How long a server may take to answer the `server/discover` probe. A server of the older protocol may not answer it
 /// at all. A server that is only slow to start is then sent `initialize`, which servers of both protocols understand.
-pub(crate) const PROBE: Duration = Duration::from_millis(2_500);
+pub(crate) const PROBE_TIMEOUT: Duration = Duration::from_millis(2_500);
 
 /// What the wrapper has observed.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct Observations {
     /// Counts notifications that the tool list has changed.
     list_changes: AtomicU64,
     /// Whether the server may speak only the newer protocol and have answered too late: a program answered the probe
@@ -33,7 +33,7 @@ pub(crate) struct Seen {
     broken: OnceLock<String>,
 }
 
-impl Seen {
+impl Observations {
     /// Returns how many changes of the tool list the server has announced.
     pub(crate) fn list_changes(&self) -> u64 {
         self.list_changes.load(Ordering::Acquire)
@@ -82,7 +82,7 @@ impl<T: Transport<RoleClient> + 'static> AnyTransport for T {
 /// changes in message order, so a list received after a notification is never taken for an older one.
 pub(super) struct Watched {
     inner: Box<dyn AnyTransport>,
-    seen: Arc<Seen>,
+    seen: Arc<Observations>,
     /// Whether the server may speak the older protocol and is probed here. Over HTTP, the requests do the probing.
     probes: bool,
     /// Whether the server is a program: its messages need not be responses to anything.
@@ -96,7 +96,7 @@ impl Watched {
     /// time limit.
     pub(super) fn new(
         inner: impl Transport<RoleClient> + 'static,
-        seen: Arc<Seen>,
+        seen: Arc<Observations>,
         probes: bool,
         is_program: bool,
     ) -> Self {
@@ -122,7 +122,7 @@ impl Watched {
                     let probe = self.probe.take().map(|(id, _)| id);
                     if !discovered {
                         // The server answers unknown methods with an arbitrary result.
-                        return Some(no_answer(probe));
+                        return Some(unsupported_probe(probe));
                     }
                 }
             }
@@ -131,7 +131,7 @@ impl Watched {
             JsonRpcMessage::Error(error) if error.id.is_none() && self.is_program => {
                 let probe = self.probe.take().map(|(id, _)| id)?;
                 self.given_up = Some(probe.clone());
-                return Some(no_answer(Some(probe)));
+                return Some(unsupported_probe(Some(probe)));
             }
             JsonRpcMessage::Error(error) => {
                 if self.answers_probe(error.id.as_ref()) {
@@ -161,7 +161,7 @@ impl Transport<RoleClient> for Watched {
             && let JsonRpcMessage::Request(request) = &message
             && matches!(request.request, ClientRequest::DiscoverRequest(_))
         {
-            self.probe = Some((request.id.clone(), Instant::now() + PROBE));
+            self.probe = Some((request.id.clone(), Instant::now() + PROBE_TIMEOUT));
         }
         self.inner.send(message)
     }
@@ -175,7 +175,7 @@ impl Transport<RoleClient> for Watched {
                     Err(_) => {
                         let id = self.probe.take().map(|(id, _)| id);
                         self.given_up.clone_from(&id);
-                        return Some(no_answer(id));
+                        return Some(unsupported_probe(id));
                     }
                 },
             };
@@ -191,6 +191,6 @@ impl Transport<RoleClient> for Watched {
 }
 
 /// The error of a server of the older protocol that does not know the probe.
-fn no_answer(id: Option<RequestId>) -> ServerJsonRpcMessage {
+fn unsupported_probe(id: Option<RequestId>) -> ServerJsonRpcMessage {
     JsonRpcMessage::error(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer", None), id)
 }

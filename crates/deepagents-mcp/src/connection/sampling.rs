@@ -14,11 +14,11 @@ use crate::options::SamplingModel;
 use crate::text;
 
 /// Maximum length of a request shown to a person, in characters.
-const SHOWN: usize = 2_000;
+const MAX_SHOWN_CHARS: usize = 2_000;
 /// Maximum size of a request's text and image data, in bytes.
-const MOST: usize = 1 << 20;
+const MAX_REQUEST_BYTES: usize = 1 << 20;
 /// Error code of a request that a person has rejected, from the MCP specification.
-const REFUSED: i32 = -1;
+const USER_REJECTED: i32 = -1;
 
 /// Why a sampling request has no response.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub(crate) async fn answer(
             .map_err(NoAnswer::Interrupted)?;
         if !matches!(decision, Decision::Approve) {
             let words = "the person does not let you use the model";
-            return Err(ErrorData::new(rmcp::model::ErrorCode(REFUSED), words, None).into());
+            return Err(ErrorData::new(rmcp::model::ErrorCode(USER_REJECTED), words, None).into());
         }
     }
     let output = cx.invoke_model(&model.model, request).await.map_err(|error| {
@@ -101,7 +101,7 @@ fn request(model: &SamplingModel, params: &CreateMessageRequestParams) -> Result
     if messages.is_empty() {
         return Err(invalid("there is no message"));
     }
-    if size > MOST {
+    if size > MAX_REQUEST_BYTES {
         return Err(invalid("the messages are too long"));
     }
     let mut request = ModelRequest::new(messages.into_iter().collect::<Messages>());
@@ -117,7 +117,7 @@ fn question(server: &str, request: &ModelRequest) -> String {
     let system = request.system.iter().map(|block| format!("system: {}", block.text));
     let said = request.messages.iter().map(|message| message.text());
     let words: Vec<String> = system.chain(said).collect();
-    let shown = text::cut(&text::visible(&words.join("\n")), SHOWN);
+    let shown = text::cut(&text::visible(&words.join("\n")), MAX_SHOWN_CHARS);
     let most = request.settings.max_tokens.unwrap_or_default();
     format!("MCP server {server} wants to ask your model, for an answer of at most {most} tokens:\n{shown}")
 }

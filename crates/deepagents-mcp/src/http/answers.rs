@@ -17,10 +17,10 @@ use crate::text;
 
 pub(super) const JSON: &str = "application/json";
 /// Maximum length of an unparsable response in an error, in characters.
-const SHOWN: usize = 200;
+const MAX_SHOWN_CHARS: usize = 200;
 
 /// Parses the messages of a body. Returns an error unless one of them answers the request.
-pub(super) fn answers(body: &[u8], asked: &RequestId) -> Result<Vec<ServerJsonRpcMessage>, Failure> {
+pub(super) fn parse_answers(body: &[u8], asked: &RequestId) -> Result<Vec<ServerJsonRpcMessage>, Failure> {
     let mut messages = message::read(body);
     let mut is_answered = false;
     for message in &mut messages {
@@ -39,7 +39,7 @@ pub(super) fn answers(body: &[u8], asked: &RequestId) -> Result<Vec<ServerJsonRp
     Err(unusable(match messages.is_empty() {
         false => "it answered a different request".to_owned(),
         true if body.trim_ascii().is_empty() => "its answer is empty".to_owned(),
-        true => format!("its answer is not a message: {}", text::line(&String::from_utf8_lossy(body), SHOWN)),
+        true => format!("its answer is not a message: {}", text::line(&String::from_utf8_lossy(body), MAX_SHOWN_CHARS)),
     }))
 }
 
@@ -57,7 +57,7 @@ pub(super) async fn refused(
         false => body(response, limits.max_json_response_size).await.unwrap_or_default(),
     };
     if let Some(asked) = asked.filter(|_| is_json) {
-        let answer = answers(&said, &asked).unwrap_or_default().into_iter().find(|answer| match answer {
+        let answer = parse_answers(&said, &asked).unwrap_or_default().into_iter().find(|answer| match answer {
             JsonRpcMessage::Error(error) => error.id.as_ref() == Some(&asked),
             _ => false,
         });
@@ -68,7 +68,7 @@ pub(super) async fn refused(
     if is_limit || status.is_server_error() {
         return Err(HttpStatusError::new(status.as_u16(), retry_after).into());
     }
-    let said = text::line(&String::from_utf8_lossy(&said), SHOWN);
+    let said = text::line(&String::from_utf8_lossy(&said), MAX_SHOWN_CHARS);
     let colon = if said.is_empty() { "" } else { ": " };
     Err(unusable(format!("{} {}{colon}{said}", super::STATUS, status.as_u16())))
 }

@@ -13,7 +13,7 @@ use sse_stream::{Sse, SseStream};
 use crate::stdio::message;
 
 /// Maximum number of requests whose streams can be resumed.
-const MOST: usize = 256;
+const MAX_STREAMS: usize = 256;
 
 /// Why a stream ended early.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +46,7 @@ impl Streams {
         if let Some(event) = event {
             last.push_back((request.clone(), event.to_owned()));
         }
-        if last.len() > MOST {
+        if last.len() > MAX_STREAMS {
             last.pop_front();
         }
     }
@@ -63,11 +63,11 @@ impl Streams {
             let piece = piece?;
             if length.push(&piece) > most { Err(Broken::TooLong(most)) } else { Ok(piece) }
         });
-        self.mended(SseStream::from_bytes_stream(bounded).boxed(), asked)
+        self.repaired(SseStream::from_bytes_stream(bounded).boxed(), asked)
     }
 
     /// Repairs malformed messages in a stream of events.
-    pub(super) fn mended(&self, events: Events, asked: Option<RequestId>) -> Events {
+    pub(super) fn repaired(&self, events: Events, asked: Option<RequestId>) -> Events {
         let streams = self.clone();
         let mended = events.flat_map(move |event| {
             let event = match (event, &asked) {

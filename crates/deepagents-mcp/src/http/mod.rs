@@ -29,11 +29,11 @@ type Failure = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// Timeout for establishing a connection.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Prefix of the error for a status other than 2xx.
 const STATUS: &str = "HTTP status";
 /// Maximum number of redirects followed per request.
-const REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 
 /// Creates an HTTP client that trusts the system's certificates. Redirects are followed only within the same origin, so
 /// that another host does not get the headers, and only if they preserve the request.
@@ -46,11 +46,11 @@ pub(crate) fn client() -> Result<reqwest::Client, String> {
     let follow = |attempt: Attempt<'_>| {
         let same = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
         let keeps = matches!(attempt.status().as_u16(), 307 | 308);
-        if same && keeps && attempt.previous().len() <= REDIRECTS { attempt.follow() } else { attempt.stop() }
+        if same && keeps && attempt.previous().len() <= MAX_REDIRECTS { attempt.follow() } else { attempt.stop() }
     };
     reqwest::Client::builder()
         .tls_backend_preconfigured(tls.with_no_client_auth())
-        .connect_timeout(CONNECT)
+        .connect_timeout(CONNECT_TIMEOUT)
         // A connection whose last response was not read to the end would stall the next request.
         .pool_max_idle_per_host(0)
         .redirect(Policy::custom(follow))

@@ -17,10 +17,10 @@ use rmcp::transport::streamable_http_client::{
 use sse_stream::Sse;
 use tokio::time::timeout;
 
-use super::answers::{JSON, answers, authorization, body, is, kind, refused, unusable};
+use super::answers::{JSON, authorization, body, is, kind, parse_answers, refused, unusable};
 use super::events::{Streams, event};
 use super::{Failure, Headers};
-use crate::connection::{PROBE, Seen};
+use crate::connection::{Observations, PROBE_TIMEOUT};
 
 /// Headers that the transport sets itself.
 const RESERVED: [&str; 3] = ["accept", "mcp-session-id", "last-event-id"];
@@ -42,7 +42,7 @@ pub(crate) enum AnswersIn {
 pub(crate) struct Requests {
     http: reqwest::Client,
     streams: Streams,
-    seen: Arc<Seen>,
+    seen: Arc<Observations>,
     answers_in: AnswersIn,
     /// Whether the server may speak the older protocol, so that `server/discover` is a probe.
     probes: bool,
@@ -50,7 +50,7 @@ pub(crate) struct Requests {
 
 impl Requests {
     /// Sends requests with this client. `probes` is `true` if the server may speak the older protocol.
-    pub(crate) fn new(http: reqwest::Client, seen: Arc<Seen>, answers_in: AnswersIn, probes: bool) -> Self {
+    pub(crate) fn new(http: reqwest::Client, seen: Arc<Observations>, answers_in: AnswersIn, probes: bool) -> Self {
         Self { http, streams: Streams::default(), seen, answers_in, probes }
     }
 
@@ -63,11 +63,11 @@ impl Requests {
     /// errors: some servers react badly to the unknown method.
     async fn probe(
         id: RequestId,
-        seen: &Seen,
+        seen: &Observations,
         asked: impl Future<Output = Result<StreamableHttpPostResponse, Failure>>,
     ) -> Result<StreamableHttpPostResponse, Failure> {
         let answered = async { asked.await?.expect_initialized::<reqwest::Error>().await };
-        match timeout(PROBE, answered).await {
+        match timeout(PROBE_TIMEOUT, answered).await {
             Ok(Ok((answer, session))) => {
                 let is_discovery = |result: &ServerResult| matches!(result, ServerResult::DiscoverResult(_));
                 match answer {
@@ -149,7 +149,7 @@ impl Requests {
             return Err(Failure::UnexpectedContentType(kind(&response).map(str::to_owned)));
         }
         let body = body(response, limits.max_json_response_size).await?;
-        let messages = answers(&body, &asked)?;
+        let messages = parse_answers(&body, &asked)?;
         Ok(match <[ServerJsonRpcMessage; 1]>::try_from(messages) {
             Ok([answer]) => StreamableHttpPostResponse::Json(answer, given),
             Err(several) => {
@@ -233,7 +233,7 @@ impl StreamableHttpClient for Requests {
         let opened =
             http.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, custom_headers, most);
         match (opened.await, asked) {
-            (Ok(stream), asked) => Ok(self.streams.mended(stream, asked)),
+            (Ok(stream), asked) => Ok(self.streams.repaired(stream, asked)),
             (Err(gone), Some(asked)) if streams_no_events(&gone) => Ok(self.streams.lost(asked)),
             // A 401 without a challenge is handled like one with a challenge, as for messages.
             (Err(Failure::Client(error)), _) if error.status() == Some(StatusCode::UNAUTHORIZED) => {

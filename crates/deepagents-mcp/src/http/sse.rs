@@ -19,12 +19,12 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::{Failure, Headers};
-use crate::connection::Seen;
+use crate::connection::Observations;
 
 /// Time limit for the event that names the address for messages.
-const ENDPOINT: Duration = Duration::from_secs(5);
+const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Capacity of the channel of error responses.
-const REFUSALS: usize = 16;
+const MAX_REFUSALS: usize = 16;
 
 /// Why the connection could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +49,7 @@ pub(crate) struct SseTransport<C> {
     events: BoxStream<'static, Result<Sse, SseError>>,
     /// JSON-RPC errors that came in the HTTP response to a message.
     refusals: (mpsc::Sender<ServerJsonRpcMessage>, mpsc::Receiver<ServerJsonRpcMessage>),
-    seen: Arc<Seen>,
+    seen: Arc<Observations>,
 }
 
 impl<C: StreamableHttpClient<Error = reqwest::Error>> SseTransport<C> {
@@ -57,13 +57,14 @@ impl<C: StreamableHttpClient<Error = reqwest::Error>> SseTransport<C> {
     pub(crate) async fn open(
         client: C,
         config: StreamableHttpClientTransportConfig,
-        seen: Arc<Seen>,
+        seen: Arc<Observations>,
     ) -> Result<Self, OpenError> {
         let StreamableHttpClientTransportConfig { uri, auth_header: token, custom_headers: headers, .. } = config;
         let mut events = client.get_stream(uri.clone(), None, None, token.clone(), headers.clone()).await?;
-        let said = timeout(ENDPOINT, endpoint_event(&mut events)).await.ok().flatten().ok_or(OpenError::NoEndpoint)?;
+        let said =
+            timeout(ENDPOINT_TIMEOUT, endpoint_event(&mut events)).await.ok().flatten().ok_or(OpenError::NoEndpoint)?;
         let endpoint = endpoint(&uri, &said)?;
-        Ok(Self { client, endpoint, token, headers, events, refusals: mpsc::channel(REFUSALS), seen })
+        Ok(Self { client, endpoint, token, headers, events, refusals: mpsc::channel(MAX_REFUSALS), seen })
     }
 }
 

@@ -12,11 +12,11 @@ use rmcp::model::JsonObject;
 use serde_json::{Map, Value, json};
 
 /// Maximum size of a schema, in bytes. Every model call pays for it.
-const LONGEST: usize = 100_000;
+const MAX_SCHEMA_BYTES: usize = 100_000;
 /// Maximum nesting depth of a schema, as JSON.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// Maximum length of the text that describes a combination of schemas, in characters.
-const SAID: usize = 600;
+const MAX_DESCRIPTION_CHARS: usize = 600;
 
 /// The arguments of a tool.
 #[derive(Clone, Debug)]
@@ -35,13 +35,13 @@ impl Arguments {
     /// # Errors
     /// Returns the reason why providers would refuse the schema.
     pub(crate) fn new(schema: &JsonObject) -> Result<Self, String> {
-        if walk::depth(schema.values()) > DEEPEST {
-            return Err(format!("its schema is nested more than {DEEPEST} levels deep"));
+        if walk::depth(schema.values()) > MAX_DEPTH {
+            return Err(format!("its schema is nested more than {MAX_DEPTH} levels deep"));
         }
         let whole = Value::Object(schema.clone());
         short(&whole)?;
         let mut schema = schema.clone();
-        let words = crate::text::line(&one_object(&mut schema, &whole), SAID);
+        let words = crate::text::line(&one_object(&mut schema, &whole), MAX_DESCRIPTION_CHARS);
         if schema.get("type").and_then(Value::as_str) != Some("object") {
             schema.insert("type".to_owned(), "object".into());
         }
@@ -64,7 +64,7 @@ impl Arguments {
     }
 
     /// Renames arguments to the server's own names.
-    pub(crate) fn theirs(&self, args: JsonObject) -> JsonObject {
+    pub(crate) fn to_server_names(&self, args: JsonObject) -> JsonObject {
         if self.renamed.is_empty() {
             return args;
         }
@@ -75,7 +75,7 @@ impl Arguments {
 
 fn short(schema: &Value) -> Result<(), String> {
     match schema.to_string().len() {
-        0..=LONGEST => Ok(()),
+        0..=MAX_SCHEMA_BYTES => Ok(()),
         length => Err(format!("its schema is too long: {length} bytes")),
     }
 }

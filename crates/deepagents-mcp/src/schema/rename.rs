@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::text;
 
 /// Maximum length of an argument name that providers accept.
-const MOST: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 /// Keywords that refer to arguments by name, besides `properties` and `required`.
 const ABOUT_NAMES: [&str; 8] = [
     "dependencies",
@@ -57,7 +57,7 @@ pub(super) fn legal(schema: &mut Map<String, Value>) -> Result<BTreeMap<String, 
 }
 
 fn is_legal(name: &str) -> bool {
-    (1..=MOST).contains(&name.len()) && name.chars().all(is_taken)
+    (1..=MAX_NAME_LENGTH).contains(&name.len()) && name.chars().all(is_taken)
 }
 
 fn is_taken(c: char) -> bool {
@@ -66,10 +66,10 @@ fn is_taken(c: char) -> bool {
 
 /// Returns a similar name that is not taken.
 fn free(name: &str, taken: &BTreeSet<String>) -> String {
-    let plain: String = name.chars().map(|c| if is_taken(c) { c } else { '_' }).take(MOST).collect();
+    let plain: String = name.chars().map(|c| if is_taken(c) { c } else { '_' }).take(MAX_NAME_LENGTH).collect();
     let numbered = (2..).map(|number| {
         let mark = format!("_{number}");
-        let kept: String = plain.chars().take(MOST - mark.len()).collect();
+        let kept: String = plain.chars().take(MAX_NAME_LENGTH - mark.len()).collect();
         format!("{kept}{mark}")
     });
     let first = Some(plain.clone()).filter(|plain| !plain.is_empty());

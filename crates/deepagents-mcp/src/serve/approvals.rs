@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use crate::text;
 
 /// Maximum length of a question shown in full, in characters. Of a longer one, the beginning and the end are shown.
-const SHOWN: usize = 20_000;
+const MAX_SHOWN_CHARS: usize = 20_000;
 /// Maximum length of a question, in characters. A longer one is rejected without asking, as nobody could review it.
-const MOST: usize = 200_000;
+const MAX_QUESTION_CHARS: usize = 200_000;
 /// Form field of the decision.
 const FIELD: &str = "decision";
 /// Form field of the reason.
@@ -33,7 +33,7 @@ pub(super) fn form(question: &ActionRequest) -> ElicitRequestParams {
     });
     ElicitRequestParams::FormElicitationParams {
         meta: None,
-        message: text::ends(&words(question), SHOWN),
+        message: text::ends(&question_text(question), MAX_SHOWN_CHARS),
         // Cannot fail: the schema is constant.
         requested_schema: serde_json::from_value::<ElicitationSchema>(schema)
             .unwrap_or_else(|_| ElicitationSchema::new(Default::default())),
@@ -41,7 +41,7 @@ pub(super) fn form(question: &ActionRequest) -> ElicitRequestParams {
 }
 
 /// Returns the text of a question, with the tool and its arguments unless the text has them.
-fn words(question: &ActionRequest) -> String {
+fn question_text(question: &ActionRequest) -> String {
     let args = question.args.to_string();
     let mut words = question.text.clone();
     if !(words.contains(&question.tool) && words.contains(&args)) {
@@ -55,9 +55,11 @@ fn words(question: &ActionRequest) -> String {
 
 /// Rejects a question that is too long to review.
 pub(super) fn too_long(question: &ActionRequest) -> Option<Decision> {
-    let length = words(question).chars().count();
-    let why = || format!("nobody could be asked: the call is {length} characters long, and {MOST} can be shown");
-    (length > MOST).then(|| Decision::Reject { message: Some(why()) })
+    let length = question_text(question).chars().count();
+    let why = || {
+        format!("nobody could be asked: the call is {length} characters long, and {MAX_QUESTION_CHARS} can be shown")
+    };
+    (length > MAX_QUESTION_CHARS).then(|| Decision::Reject { message: Some(why()) })
 }
 
 /// Converts action requests to the input requests of an `input_required` result, by ID.
@@ -97,7 +99,7 @@ pub(super) fn decisions(questions: &[ActionRequest], answers: &InputResponses) -
 }
 
 /// Rejects all requests because nobody can be asked.
-pub(super) fn nobody(questions: &[ActionRequest]) -> Vec<(String, Decision)> {
+pub(super) fn reject_all(questions: &[ActionRequest]) -> Vec<(String, Decision)> {
     let message = || Some("nobody could be asked: the client has no elicitation".to_owned());
     questions.iter().map(|question| (question.id.clone(), Decision::Reject { message: message() })).collect()
 }

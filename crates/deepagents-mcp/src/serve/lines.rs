@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncRead, ReadBuf};
 
 /// Maximum size of a line that is examined, in bytes. The transport drops longer ones.
-const LONGEST: usize = 16 << 20;
+const MAX_LINE_BYTES: usize = 16 << 20;
 /// Size of a read, in bytes.
-const PIECE: usize = 16 << 10;
+const READ_BYTES: usize = 16 << 10;
 
 /// Method that replaces an unparsable request, so that it is answered with an error under its ID.
 pub(super) const UNREADABLE: &str = "unreadable";
@@ -36,7 +36,7 @@ impl<R> ReadableLines<R> {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
             let has_ended = piece.ends_with(b"\n");
-            if self.too_long || self.line.len() > LONGEST {
+            if self.too_long || self.line.len() > MAX_LINE_BYTES {
                 self.ready.append(&mut self.line);
                 self.too_long = !has_ended;
             } else if has_ended {
@@ -59,7 +59,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for ReadableLines<R> {
             }
             self.ready.clear();
             self.given = 0;
-            let mut bytes = [0; PIECE];
+            let mut bytes = [0; READ_BYTES];
             let mut piece = ReadBuf::new(&mut bytes);
             ready!(Pin::new(&mut self.read).poll_read(cx, &mut piece))?;
             if piece.filled().is_empty() {

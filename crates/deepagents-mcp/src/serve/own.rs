@@ -13,7 +13,7 @@ use super::asking::Decisions;
 use super::{AgentServer, approvals, result, task};
 
 /// How many rounds of approvals a call may need.
-const ROUNDS: usize = 20;
+const MAX_ROUNDS: usize = 20;
 
 impl AgentServer {
     /// Calls a tool of the agent, with the approvals that it needs.
@@ -25,12 +25,12 @@ impl AgentServer {
         let args = Value::Object(request.arguments.unwrap_or_default());
         let mut reviews = match &request.request_state {
             // Decisions in the request do not count if nobody can be asked.
-            Some(state) if self.elicits(&context) => taken_up(state)?,
+            Some(state) if self.elicits(&context) => parse_reviews(state)?,
             _ => Vec::new(),
         };
         let open: Vec<_> = open(&reviews).map(|review| review.request.clone()).collect();
         decide(&mut reviews, approvals::decisions(&open, &request.input_responses.unwrap_or_default()));
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             // Undecided requests are raised again by the call.
             reviews.retain(|review| review.decision.is_some());
             let called = tokio::select! {
@@ -59,7 +59,7 @@ impl AgentServer {
 }
 
 /// Parses the reviews of a repeated call. A decision applies only if the call raises the same request again.
-fn taken_up(state: &str) -> Result<Vec<ActionReview>, ErrorData> {
+fn parse_reviews(state: &str) -> Result<Vec<ActionReview>, ErrorData> {
     let unknown = |_| ErrorData::invalid_params("the state of the request was not issued here", None);
     let reviews: Vec<ActionReview> = serde_json::from_str(state).map_err(unknown)?;
     for name in reviews.iter().flat_map(|review| review.request.call.path.first()) {

@@ -18,10 +18,10 @@ use super::{AgentServer, approvals};
 use crate::text;
 
 /// Maximum length of a progress message, in characters.
-const SHOWN: usize = 200;
+const MAX_PROGRESS_CHARS: usize = 200;
 
 /// Maximum length of a thread's title, in characters.
-const TITLE: usize = 80;
+const MAX_TITLE_CHARS: usize = 80;
 
 /// How a run has ended.
 enum Ended {
@@ -50,7 +50,7 @@ impl AgentServer {
             })?),
             None => None,
         };
-        let keeps = self.keeps();
+        let keeps = self.has_journal();
         let (thread, mut input) = match (&request.request_state, &named) {
             // The call is repeated with the requested input; its state names the thread.
             (Some(thread), _) if keeps => {
@@ -59,7 +59,7 @@ impl AgentServer {
                 let open = self.open(&thread).await?;
                 let decisions = match self.elicits(&context) {
                     true => approvals::decisions(&open, &answers),
-                    false => approvals::nobody(&open),
+                    false => approvals::reject_all(&open),
                 };
                 (thread.clone(), answered(&thread, decisions))
             }
@@ -71,12 +71,12 @@ impl AgentServer {
             }
             (_, Some(thread)) => {
                 let thread = checked(thread)?;
-                self.there(&thread).await?;
+                self.check_thread(&thread).await?;
                 (thread.clone(), RunInput::new(task).thread(&thread))
             }
             (_, None) => {
                 let thread = RandomIds.next("mcp");
-                let title = text::line(&task, TITLE);
+                let title = text::line(&task, MAX_TITLE_CHARS);
                 let input = RunInput::new(task);
                 let title = [("title".to_owned(), json!(title))].into_iter().collect();
                 (thread.clone(), if keeps { input.thread(&thread).note(title) } else { input })
@@ -99,13 +99,13 @@ impl AgentServer {
     }
 
     /// Whether the agent has a journal.
-    fn keeps(&self) -> bool {
+    fn has_journal(&self) -> bool {
         self.agent.threads().is_ok()
     }
 
     /// Returns an error if the thread does not exist. Otherwise a client would mistake a new thread for the earlier
     /// one.
-    async fn there(&self, thread: &str) -> Result<(), ErrorData> {
+    async fn check_thread(&self, thread: &str) -> Result<(), ErrorData> {
         let failed =
             |error: &dyn std::fmt::Display| ErrorData::internal_error(text::line(&error.to_string(), 300), None);
         let threads = self.agent.threads().map_err(|error| failed(&error))?;
@@ -134,7 +134,7 @@ impl AgentServer {
         thread: &str,
         context: &RequestContext<RoleServer>,
     ) -> Result<Ended, ErrorData> {
-        let input = if self.keeps() { input.note(self.note.clone()) } else { input };
+        let input = if self.has_journal() { input.note(self.note.clone()) } else { input };
         let mut run = self.agent.run(input);
         let mut steps = 0u32;
         loop {
@@ -152,7 +152,7 @@ impl AgentServer {
                 && let Some(token) = context.meta.get_progress_token()
             {
                 steps += 1;
-                let said = text::line(&format!("{name} {args}"), SHOWN);
+                let said = text::line(&format!("{name} {args}"), MAX_PROGRESS_CHARS);
                 let notice = ProgressNotificationParam::new(token, steps.into()).with_message(said);
                 // The client may have disconnected.
                 let _ = context.peer.notify_progress(notice).await;
@@ -160,11 +160,11 @@ impl AgentServer {
         }
         match run.outcome().await {
             Ok(outcome) if outcome.stop == FinishReason::Interrupted => Ok(Ended::Waits(outcome.action_requests())),
-            Ok(outcome) => Ok(Ended::Done(answer(&outcome, self.keeps().then_some(thread)))),
+            Ok(outcome) => Ok(Ended::Done(answer(&outcome, self.has_journal().then_some(thread)))),
             Err(error) => {
                 let result = CallToolResult::error(vec![ContentBlock::text(error.to_string())]);
                 // A run that failed before its first write has no thread to continue.
-                let kept = self.keeps() && self.there(thread).await.is_ok();
+                let kept = self.has_journal() && self.check_thread(thread).await.is_ok();
                 Ok(Ended::Done(if kept { of_thread(result, thread, &"failed".into()) } else { result }))
             }
         }

@@ -102,7 +102,7 @@ impl McpServers {
     /// Starts the servers concurrently, except those with a fresh cache entry, which start at the first call. The first
     /// run does this if nothing else has. A concurrent caller waits until the servers are starting.
     pub async fn start(&self) {
-        let begin = || async { drop(join_all(self.0.servers.iter().map(Server::begin)).await) };
+        let begin = || async { drop(join_all(self.0.servers.iter().map(Server::load_or_start)).await) };
         self.0.begun.get_or_init(begin).await;
     }
 
@@ -110,7 +110,7 @@ impl McpServers {
     /// timeouts at the latest.
     pub async fn ready(&self) {
         self.start().await;
-        join_all(self.0.servers.iter().map(|server| server.settled())).await;
+        join_all(self.0.servers.iter().map(|server| server.wait_until_known())).await;
     }
 
     /// Connects to every server, even if its tools are known.
@@ -124,7 +124,7 @@ impl McpServers {
         let versions: Vec<u64> = self.0.servers.iter().map(|server| server.version()).collect();
         let mut offered = self.0.offered.lock().unwrap_or_else(PoisonError::into_inner);
         if offered.versions != versions {
-            *offered = Offered { versions, tools: self.made() };
+            *offered = Offered { versions, tools: self.build_tools() };
         }
         offered.tools.clone()
     }
@@ -136,7 +136,7 @@ impl McpServers {
         self.0.offered.lock().unwrap_or_else(PoisonError::into_inner).versions.clear();
     }
 
-    fn made(&self) -> ToolSet {
+    fn build_tools(&self) -> ToolSet {
         let mut tools: BTreeMap<String, Arc<dyn DynTool>> = BTreeMap::new();
         let mut resources = false;
         for server in &self.0.servers {

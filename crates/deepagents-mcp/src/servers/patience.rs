@@ -12,7 +12,7 @@ use super::{McpServers, Server};
 use crate::text;
 
 /// Shorter waits are not reported.
-const SOON: Duration = Duration::from_secs(1);
+const MIN_REPORTED_WAIT: Duration = Duration::from_secs(1);
 
 impl McpServers {
     /// Waits until each server's tools are known, for at most [`McpOptions::patience`](crate::McpOptions::patience).
@@ -20,20 +20,20 @@ impl McpServers {
     pub(super) async fn wait(&self, cx: &Context) {
         let Some(patience) = self.0.shared.options.patience else { return self.ready().await };
         self.start().await;
-        let mut settled = pin!(join_all(self.0.servers.iter().map(|server| server.settled())));
-        let soon = SOON.min(patience);
+        let mut settled = pin!(join_all(self.0.servers.iter().map(|server| server.wait_until_known())));
+        let soon = MIN_REPORTED_WAIT.min(patience);
         if timeout(soon, settled.as_mut()).await.is_ok() {
             return;
         }
         for server in self.awaited() {
-            tell(cx, server, "is still starting; waiting for it");
+            report_wait(cx, server, "is still starting; waiting for it");
         }
         if timeout(patience.saturating_sub(soon), settled.as_mut()).await.is_ok() {
             return;
         }
         for server in self.awaited() {
-            server.pass_over();
-            tell(cx, server, "is still starting: going on without its tools, which are offered once it answers");
+            server.stop_waiting();
+            report_wait(cx, server, "is still starting: going on without its tools, which are offered once it answers");
         }
     }
 
@@ -42,7 +42,7 @@ impl McpServers {
     }
 }
 
-fn tell(cx: &Context, server: &Server, what: &str) {
+fn report_wait(cx: &Context, server: &Server, what: &str) {
     let problem = Some(format!("the MCP server {} {what}", text::line(&server.name, 100)));
     cx.report(MiddlewareEvent::McpServer { server: server.name.clone(), tools: 0, problem, starting: true });
 }

@@ -11,13 +11,13 @@ use crate::error::McpError;
 use crate::tool::ListedTool;
 
 /// Delay before a failed server may be started again. Doubles with each failure, up to 64 s.
-const PAUSE: Duration = Duration::from_secs(1);
+const RESTART_DELAY: Duration = Duration::from_secs(1);
 /// How many times the delay doubles.
-pub(super) const DOUBLED: u32 = 6;
+pub(super) const MAX_DOUBLINGS: u32 = 6;
 
 /// What a server offers.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct ServerOffer {
     pub(crate) tools: Vec<ListedTool>,
     pub(crate) resources: bool,
     /// Whether it comes from the cache.
@@ -25,7 +25,7 @@ pub(crate) struct Known {
     pub(super) protocol: Protocol,
 }
 
-impl Known {
+impl ServerOffer {
     pub(super) fn new(tools: Vec<Tool>, resources: bool, cached: bool, protocol: Protocol) -> Self {
         Self { tools: tools.into_iter().map(ListedTool::new).collect(), resources, cached, protocol }
     }
@@ -55,7 +55,7 @@ pub(crate) struct Failure {
 impl Failure {
     /// Whether it is too early to try again. A server that requires a login is never tried again in this process.
     pub(super) fn is_recent(&self) -> bool {
-        let pause = PAUSE * 2u32.pow((self.times - 1).min(DOUBLED));
+        let pause = RESTART_DELAY * 2u32.pow((self.times - 1).min(MAX_DOUBLINGS));
         matches!(self.error, McpError::Unauthorized { .. } | McpError::Scope { .. }) || self.at.elapsed() < pause
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::phase::{DOUBLED, Failure, Known, Phase};
+use super::phase::{Failure, MAX_DOUBLINGS, Phase, ServerOffer};
 use super::shared::Shared;
 use crate::cache::{self, CacheFile, Cached};
 use crate::config::ServerConfig;
@@ -22,7 +22,7 @@ use crate::connection::{CallFailure, Connection, PendingCalls, Target, connect};
 use crate::error::McpError;
 
 /// How long a model request waits for a changed tool list.
-const RELIST: Duration = Duration::from_secs(10);
+const RELIST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server of the set.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Server {
     pub(crate) config: ServerConfig,
     shared: Arc<Shared>,
     phase: watch::Sender<Phase>,
-    known: Mutex<Option<Arc<Known>>>,
+    known: Mutex<Option<Arc<ServerOffer>>>,
     /// Counts the changes of `known`.
     version: AtomicU64,
     /// Whether requests proceed without it while it starts.
@@ -64,7 +64,7 @@ impl Server {
         self.phase.borrow().clone()
     }
 
-    pub(crate) fn known(&self) -> Option<Arc<Known>> {
+    pub(crate) fn known(&self) -> Option<Arc<ServerOffer>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -72,7 +72,7 @@ impl Server {
         self.version.load(Ordering::Acquire)
     }
 
-    fn learn(&self, known: Option<Known>) {
+    fn set_known(&self, known: Option<ServerOffer>) {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known.map(Arc::new);
         self.version.fetch_add(1, Ordering::AcqRel);
     }
@@ -92,12 +92,12 @@ impl Server {
         let Some(cached) = cached else { return false };
         let is_fresh = cached.is_fresh(cache::now());
         let Cached { protocol, resources, tools, .. } = cached;
-        self.learn(Some(Known::new(tools, resources, true, protocol)));
+        self.set_known(Some(ServerOffer::new(tools, resources, true, protocol)));
         is_fresh
     }
 
     /// Loads the cached tools, and starts the server unless they are fresh.
-    pub(super) async fn begin(self: &Arc<Self>) {
+    pub(super) async fn load_or_start(self: &Arc<Self>) {
         if !self.recall().await {
             self.start();
         }
@@ -138,12 +138,12 @@ impl Server {
                     stderr: String::new(),
                 })),
             };
-            server.settle(result, times).await;
+            server.record_start(result, times).await;
         });
     }
 
     /// Records the result of a start.
-    async fn settle(&self, result: Result<(Connection, Known), McpError>, times: u32) {
+    async fn record_start(&self, result: Result<(Connection, ServerOffer), McpError>, times: u32) {
         match result {
             Ok((connection, known)) => {
                 self.shared.notices.connected(&self.name, known.tools.len());
@@ -152,7 +152,7 @@ impl Server {
                     let cached = Cached::new(cache::now(), known.protocol, known.resources, tools);
                     file.write(&cached).await;
                 }
-                self.learn(Some(known));
+                self.set_known(Some(known));
                 self.phase.send_replace(Phase::Ready(Arc::new(connection)));
             }
             Err(error) => {
@@ -163,7 +163,7 @@ impl Server {
                     if let Some(file) = self.cache_file() {
                         file.remove().await;
                     }
-                    self.learn(None);
+                    self.set_known(None);
                 }
                 self.phase.send_replace(Phase::Failed(Failure { error, at: Instant::now(), times: times + 1 }));
             }
@@ -171,7 +171,7 @@ impl Server {
     }
 
     /// Connects and lists the tools, within the start timeout.
-    async fn establish(&self) -> Result<(Connection, Known), McpError> {
+    async fn establish(&self) -> Result<(Connection, ServerOffer), McpError> {
         let limit = self.config.start_timeout;
         let protocol = self.known().map(|known| known.protocol);
         let target = Target { name: &self.name, config: &self.config, shared: &self.shared };
@@ -187,7 +187,7 @@ impl Server {
                 tools => tools?,
             };
             let resources = connection.capabilities().resources.is_some();
-            let known = Known::new(tools, resources, false, connection.protocol());
+            let known = ServerOffer::new(tools, resources, false, connection.protocol());
             Ok((connection, known))
         };
         let expired = || McpError::StartTimeout { server: self.name.clone(), after: limit, stderr: String::new() };
@@ -195,7 +195,7 @@ impl Server {
     }
 
     /// Waits until the tools are known or the start has failed.
-    pub(super) async fn settled(&self) {
+    pub(super) async fn wait_until_known(&self) {
         let mut phase = self.phase.subscribe();
         // Cannot fail: `self` owns the sender.
         let _ = phase.wait_for(|phase| !self.is_awaited_in(phase)).await;
@@ -217,7 +217,7 @@ impl Server {
     }
 
     /// Lets requests proceed without the server until it responds.
-    pub(super) fn pass_over(&self) {
+    pub(super) fn stop_waiting(&self) {
         self.passed_over.store(true, Ordering::Relaxed);
     }
 
@@ -248,23 +248,23 @@ impl Server {
     pub(super) async fn refresh(self: &Arc<Self>) {
         match self.phase() {
             Phase::Ready(connection) if connection.is_stale() && !connection.is_closed() => {
-                let (limit, changes) = (RELIST.min(self.config.start_timeout), connection.list_changes());
+                let (limit, changes) = (RELIST_TIMEOUT.min(self.config.start_timeout), connection.list_changes());
                 match timeout(limit, connection.tools()).await {
                     Err(_) => {
                         // Requests wait for it again only after the next change.
-                        connection.pass_over(changes);
+                        connection.ignore_changes(changes);
                         self.shared.notices.failed(&McpError::Timeout { server: self.name.clone(), after: limit });
                     }
                     Ok(Ok(tools)) => {
                         self.shared.notices.connected(&self.name, tools.len());
                         let resources = connection.capabilities().resources.is_some();
                         let protocol = connection.protocol();
-                        self.learn(Some(Known::new(tools, resources, false, protocol)));
+                        self.set_known(Some(ServerOffer::new(tools, resources, false, protocol)));
                     }
                     Ok(Err(error)) => self.shared.notices.failed(&error),
                 }
             }
-            Phase::Failed(failure) if !failure.is_recent() && failure.times > DOUBLED => {}
+            Phase::Failed(failure) if !failure.is_recent() && failure.times > MAX_DOUBLINGS => {}
             Phase::Failed(failure) if !failure.is_recent() => self.start(),
             _ => {}
         }
@@ -285,7 +285,7 @@ impl Server {
             connection = self.connection().await?;
         }
         // The offered tool may come from the cache, or from before a restart.
-        self.looked_at(tool)?;
+        self.review_tool(tool)?;
         connection.call(tool, args, self.config.call_timeout, &self.pending, cx).await
     }
 

@@ -11,9 +11,9 @@ use super::message;
 use super::stderr::StderrTail;
 
 /// Maximum size of a line that is buffered, in bytes.
-const LONGEST: usize = 16 << 20;
+const MAX_LINE_BYTES: usize = 16 << 20;
 /// Size after which an unfinished line ends the connection, in bytes.
-const ENDLESS: usize = 64 << 20;
+const MAX_UNFINISHED_BYTES: usize = 64 << 20;
 
 /// Reads the messages of a server with bounded memory. An endless line, or too many lines that are not responses, end
 /// the connection, since no response could get through.
@@ -35,7 +35,7 @@ struct OversizedLine {
     about: Outline,
     bytes: usize,
     /// Whether the caller got its error response.
-    told: bool,
+    is_answered: bool,
 }
 
 impl OversizedLine {
@@ -46,13 +46,13 @@ impl OversizedLine {
 
     /// Returns an error in place of the response that the line holds, once its request ID is known.
     fn answer(&mut self, has_ended: bool) -> Option<ServerJsonRpcMessage> {
-        if self.told {
+        if self.is_answered {
             return None;
         }
         let id = if has_ended { self.about.answered() } else { self.about.answered_so_far() };
         let id = id.and_then(message::request_id)?;
-        self.told = true;
-        Some(message::unreadable(id, &format!("it is longer than {} MiB", LONGEST >> 20)))
+        self.is_answered = true;
+        Some(message::unreadable(id, &format!("it is longer than {} MiB", MAX_LINE_BYTES >> 20)))
     }
 }
 
@@ -75,7 +75,7 @@ impl<R: AsyncRead + Unpin> MessageLines<R> {
             let end = bytes.iter().position(|byte| *byte == b'\n');
             let piece = end.and_then(|end| bytes.get(..end)).unwrap_or(bytes);
             let taken = piece.len() + usize::from(end.is_some());
-            if self.too_long.is_none() && self.line.len() + piece.len() > LONGEST {
+            if self.too_long.is_none() && self.line.len() + piece.len() > MAX_LINE_BYTES {
                 let mut line = OversizedLine::default();
                 line.push(&std::mem::take(&mut self.line));
                 self.too_long = Some(line);
@@ -84,8 +84,8 @@ impl<R: AsyncRead + Unpin> MessageLines<R> {
                 Some(line) => {
                     line.push(piece);
                     self.waiting.extend(line.answer(false));
-                    if line.bytes > ENDLESS && self.waiting.is_empty() {
-                        self.tail.say(&format!("a line of more than {} MiB", ENDLESS >> 20));
+                    if line.bytes > MAX_UNFINISHED_BYTES && self.waiting.is_empty() {
+                        self.tail.record(&format!("a line of more than {} MiB", MAX_UNFINISHED_BYTES >> 20));
                         return None;
                     }
                 }
@@ -93,7 +93,7 @@ impl<R: AsyncRead + Unpin> MessageLines<R> {
             }
             self.read.consume(taken);
             if (end.is_some() || is_end) && self.take_line() {
-                self.tail.say("too many lines on stdout");
+                self.tail.record("too many lines on stdout");
                 return None;
             }
             if is_end && self.waiting.is_empty() {

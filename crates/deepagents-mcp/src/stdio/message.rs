@@ -9,11 +9,11 @@ use super::shallow::shallow;
 use crate::text;
 
 /// Maximum length of a parse error, in characters.
-const SHOWN: usize = 300;
+const MAX_ERROR_CHARS: usize = 300;
 /// Nesting depth to which a tool list that is too deep is read.
-const LEVELS: usize = 100;
+const MAX_DEPTH: usize = 100;
 /// Maximum number of positions in a line where a message after other text is looked for.
-const PLACES: usize = 8;
+const MAX_POSITIONS: usize = 8;
 
 /// Parses the messages of a line: usually one, several for a batch, none if the line is anything else.
 pub(crate) fn read(line: &[u8]) -> Vec<ServerJsonRpcMessage> {
@@ -24,14 +24,14 @@ pub(crate) fn read(line: &[u8]) -> Vec<ServerJsonRpcMessage> {
     let line = String::from_utf8_lossy(line);
     match line.chars().next() {
         Some('{' | '[') => values(&line),
-        Some(_) => behind_words(&line),
+        Some(_) => parse_after_text(&line),
         None => Vec::new(),
     }
 }
 
 /// Returns an error in place of a response that cannot be parsed.
 pub(crate) fn unreadable(id: RequestId, why: &str) -> ServerJsonRpcMessage {
-    let words = format!("unreadable answer: {}", text::line(why, SHOWN));
+    let words = format!("unreadable answer: {}", text::line(why, MAX_ERROR_CHARS));
     by_number(JsonRpcMessage::error(ErrorData::new(ErrorCode::INTERNAL_ERROR, words, None), Some(id)))
 }
 
@@ -49,8 +49,8 @@ fn values(line: &str) -> Vec<ServerJsonRpcMessage> {
         let begins = stream.byte_offset();
         match stream.next() {
             None => return messages,
-            Some(Ok(Value::Array(batch))) => messages.extend(batch.into_iter().filter_map(one)),
-            Some(Ok(value)) => messages.extend(one(value)),
+            Some(Ok(Value::Array(batch))) => messages.extend(batch.into_iter().filter_map(parse_one)),
+            Some(Ok(value)) => messages.extend(parse_one(value)),
             Some(Err(problem)) => {
                 if let Some(list) = list_of_tools(mended.get(begins..).unwrap_or_default()) {
                     messages.push(list);
@@ -68,22 +68,22 @@ fn values(line: &str) -> Vec<ServerJsonRpcMessage> {
 /// Parses a tool list that is nested too deeply, without the parts that are too deep: one such tool must not hide the
 /// others.
 fn list_of_tools(text: &str) -> Option<ServerJsonRpcMessage> {
-    let read: Value = serde_json::from_str(&shallow(text, LEVELS)).ok()?;
+    let read: Value = serde_json::from_str(&shallow(text, MAX_DEPTH)).ok()?;
     read.get("result")?.get("tools")?.as_array()?;
-    one(read)
+    parse_one(read)
 }
 
 /// Parses a response that follows other text on a line, such as log output. A request in such a place is only logged,
 /// not sent.
-fn behind_words(line: &str) -> Vec<ServerJsonRpcMessage> {
-    let places = line.match_indices('{').take(PLACES).filter_map(|(at, _)| line.get(at..));
+fn parse_after_text(line: &str) -> Vec<ServerJsonRpcMessage> {
+    let places = line.match_indices('{').take(MAX_POSITIONS).filter_map(|(at, _)| line.get(at..));
     let mut values = places.filter_map(|rest| serde_json::from_str::<Value>(&mend_escapes(rest)).ok());
     let value = values.next().filter(|value| value.get("jsonrpc").is_some() && value.get("method").is_none());
-    value.and_then(one).into_iter().collect()
+    value.and_then(parse_one).into_iter().collect()
 }
 
 /// Parses one message, and repairs it where the intent is clear.
-fn one(value: Value) -> Option<ServerJsonRpcMessage> {
+fn parse_one(value: Value) -> Option<ServerJsonRpcMessage> {
     let Value::Object(mut fields) = value else { return None };
     if fields.contains_key("method") {
         // Invalid parameters must not prevent the request from being refused.
@@ -100,14 +100,14 @@ fn one(value: Value) -> Option<ServerJsonRpcMessage> {
     if !is_answer || (!fields.contains_key("jsonrpc") && !is_bare()) {
         return None;
     }
-    mend_answer(&mut fields);
+    repair_response(&mut fields);
     match serde_json::from_value(Value::Object(fields)) {
         Ok(message) => Some(by_number(message)),
         Err(problem) => Some(unreadable(id, &problem.to_string())),
     }
 }
 
-fn mend_answer(fields: &mut Map<String, Value>) {
+fn repair_response(fields: &mut Map<String, Value>) {
     fields.insert("jsonrpc".to_owned(), "2.0".into());
     for (nothing, beside) in [("error", "result"), ("result", "error")] {
         if fields.get(nothing).is_some_and(Value::is_null) && fields.contains_key(beside) {
@@ -117,7 +117,7 @@ fn mend_answer(fields: &mut Map<String, Value>) {
     let Some(error) = fields.get_mut("error") else { return };
     let code = error.get("code").and_then(Value::as_i64).and_then(|code| i32::try_from(code).ok());
     let words = error.as_str().or_else(|| error.get("message").and_then(Value::as_str)).map(str::to_owned);
-    let words = words.unwrap_or_else(|| text::cut(&error.to_string(), SHOWN));
+    let words = words.unwrap_or_else(|| text::cut(&error.to_string(), MAX_ERROR_CHARS));
     let data = error.get("data").cloned();
     *error = json!({"code": code.unwrap_or(ErrorCode::INTERNAL_ERROR.0), "message": words, "data": data});
 }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_meant_is_read() {
+    fn imperfect_but_unambiguous_messages_are_accepted() {
         let result = json!({"jsonrpc": "2.0", "id": 3, "result": {"x": 1}});
         for line in [
             r#"{"id":3,"result":{"x":1}}"#,
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_a_result_is_told() {
+    fn a_response_without_a_result_becomes_an_error() {
         for line in [r#"{"jsonrpc":"2.0","id":3}"#, r#"{"jsonrpc":"2.0","id":3,"results":{}}"#] {
             let told = shown(line);
             assert!(
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_passed_over() {
+    fn lines_that_are_not_messages_are_ignored() {
         for line in [
             "",
             "Welcome!",
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn no_line_does_harm() {
+    fn no_line_makes_the_parser_panic() {
         let seeds = [
             r#"{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"\ud83d\ude00 é\\"}]}}"#,
             r#"[{"jsonrpc":"2.0","id":3,"error":{"code":-1,"message":"x"}},{"id":"4","result":null}] {"#,

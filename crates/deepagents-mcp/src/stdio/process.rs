@@ -11,9 +11,9 @@ use tokio::time::timeout;
 use crate::servers::Groups;
 
 /// How long a server may take to exit after its stdin is closed.
-const AFTER_EOF: Duration = Duration::from_millis(1_000);
+const EOF_TIMEOUT: Duration = Duration::from_millis(1_000);
 /// How long it may take after SIGTERM.
-const AFTER_TERM: Duration = Duration::from_millis(500);
+const TERM_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The exit status, once the process has ended.
 pub(crate) type Ending = watch::Receiver<Option<ExitStatus>>;
@@ -43,7 +43,7 @@ impl Process {
 
     /// Waits for the process to exit after its stdin was closed. Sends SIGTERM, then SIGKILL, if it does not.
     pub(super) async fn end(&mut self) {
-        for (grace, signal) in [(AFTER_EOF, Signal::TERM), (AFTER_TERM, Signal::KILL)] {
+        for (grace, signal) in [(EOF_TIMEOUT, Signal::TERM), (TERM_TIMEOUT, Signal::KILL)] {
             if let Ok(ended) = timeout(grace, self.child.wait()).await {
                 self.ending.send_replace(ended.ok());
                 break;
@@ -53,7 +53,7 @@ impl Process {
         // Descendants may have outlived it.
         self.kill();
         // A killed process may be unable to exit, for example in uninterruptible I/O, so the wait is limited.
-        if let Ok(Ok(status)) = timeout(AFTER_TERM, self.child.wait()).await {
+        if let Ok(Ok(status)) = timeout(TERM_TIMEOUT, self.child.wait()).await {
             self.ending.send_replace(Some(status));
         }
     }

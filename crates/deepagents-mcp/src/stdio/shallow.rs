@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_deep_is_nothing_and_the_rest_stays() {
+    fn values_nested_too_deeply_become_null_and_the_rest_is_kept() {
         assert_eq!(shallow(r#"{"a":[[1],{"b":"]}"}],"ü\"{":2}"#, 2), r#"{"a":[null,null],"ü\"{":2}"#);
         assert_eq!(shallow(r#"{"a":[[1]]}"#, 3), r#"{"a":[[1]]}"#);
         assert_eq!(shallow("[[[[", 2), "[[null");

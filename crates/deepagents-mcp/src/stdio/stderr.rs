@@ -10,11 +10,11 @@ use tokio::process::ChildStderr;
 use crate::text;
 
 /// Number of bytes kept from the end.
-const TAIL: usize = 2_048;
+const TAIL_BYTES: usize = 2_048;
 /// Maximum size of a log, in bytes. Later output is dropped.
-const LOG: usize = 1 << 20;
+const MAX_LOG_BYTES: usize = 1 << 20;
 /// Maximum length of a line in an error, in characters.
-const SHOWN: usize = 300;
+const MAX_LINE_CHARS: usize = 300;
 
 /// The end of a server's stderr output.
 #[derive(Clone, Debug, Default)]
@@ -28,12 +28,12 @@ impl StderrTail {
     fn push(&self, bytes: &[u8]) {
         let mut tail = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
         tail.extend(bytes);
-        let over = tail.len().saturating_sub(TAIL);
+        let over = tail.len().saturating_sub(TAIL_BYTES);
         tail.drain(..over);
     }
 
     /// Records why reading from stdout has stopped.
-    pub(super) fn say(&self, words: &str) {
+    pub(super) fn record(&self, words: &str) {
         self.endless.get_or_init(|| words.to_owned());
     }
 
@@ -45,7 +45,7 @@ impl StderrTail {
         let tail: Vec<u8> = self.printed.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
         let all = String::from_utf8_lossy(&tail);
         let last = all.lines().rev().find(|line| !line.trim().is_empty());
-        text::line(last.unwrap_or_default(), SHOWN)
+        text::line(last.unwrap_or_default(), MAX_LINE_CHARS)
     }
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn drain(mut stderr: ChildStderr, tail: StderrTail, log: Option
         Some(path) => create(path).await,
         None => None,
     };
-    let mut left = LOG;
+    let mut left = MAX_LOG_BYTES;
     let mut buffer = [0; 4096];
     while let Ok(count @ 1..) = stderr.read(&mut buffer).await {
         let Some(bytes) = buffer.get(..count) else { break };

@@ -38,7 +38,7 @@ read -r reply
 printf '%s\n' "$reply" >> sent"#;
 
 #[tokio::test]
-async fn calls_of_one_server_run_beside_each_other_where_a_person_can_be_asked() {
+async fn calls_to_one_server_run_concurrently_when_a_person_can_be_asked() {
     let script = Script::new(&[echo()], together(""));
     let (servers, agent) = asked(&script, [two(), Turn::text("Done.")]);
     let (outcome, _) = run(&agent, RunInput::new("Go.").thread("t")).await;
@@ -48,7 +48,7 @@ async fn calls_of_one_server_run_beside_each_other_where_a_person_can_be_asked()
 }
 
 #[tokio::test]
-async fn a_question_that_could_be_about_several_calls_is_declined_and_from_then_on_calls_take_turns() {
+async fn an_ambiguous_question_is_declined_and_calls_are_serialised_from_then_on() {
     let ask = format!("{QUESTION}\ntouch asked");
     let alone_then = format!("call=$id\n{QUESTION}\nid=$call\n{}", text("$id"));
     let script = Script::new(&[echo()], format!("if [ -e asked ]; then {alone_then}\nelse\n{}\nfi", together(&ask)));
@@ -62,7 +62,7 @@ async fn a_question_that_could_be_about_several_calls_is_declined_and_from_then_
 }
 
 #[tokio::test]
-async fn a_page_that_a_server_wants_opened_is_a_question_and_the_call_is_made_again() {
+async fn a_url_a_server_wants_opened_is_a_question_and_the_call_is_retried() {
     let link = r#"{\"mode\":\"url\",\"elicitationId\":\"e1\",\"url\":\"https://example.com/connect?x=1\",\"message\":\"Connect your files.\"}"#;
     let refuse = format!(
         r#"say "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{{\"code\":-32042,\"message\":\"More is needed.\",\"data\":{{\"elicitations\":[{link}]}}}}}}""#
@@ -88,7 +88,7 @@ async fn a_page_that_a_server_wants_opened_is_a_question_and_the_call_is_made_ag
 }
 
 #[tokio::test]
-async fn a_flood_of_progress_is_told_at_a_pace_that_can_be_followed() {
+async fn a_flood_of_progress_is_throttled() {
     let flood = r#"token=$(printf '%s' "$line" | sed -n 's/.*"progressToken":\([^,}]*\).*/\1/p')
         seq 1 50000 | sed 's/.*/{"jsonrpc":"2.0","method":"notifications\/progress","params":{"progressToken":'"$token"',"progress":&}}/'"#;
     let script = Script::new(&[echo()], format!("{flood}\n{}", text("after")));

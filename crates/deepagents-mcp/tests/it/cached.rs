@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::script::{Script, agent, echo, offered, one_call, options, results, run, text};
 
 #[tokio::test]
-async fn a_server_whose_tools_are_known_starts_when_it_is_called() {
+async fn a_server_with_cached_tools_starts_on_its_first_call() {
     let folder = tempfile::tempdir().unwrap();
     let script = Script::new(&[echo()], text("echoed"));
     let with_cache = || McpOptions { cache_dir: Some(folder.path().to_owned()), ..options() };
@@ -29,7 +29,7 @@ async fn a_server_whose_tools_are_known_starts_when_it_is_called() {
 }
 
 #[tokio::test]
-async fn what_a_server_has_now_takes_the_place_of_what_it_had() {
+async fn a_servers_current_tools_replace_the_cached_ones() {
     let folder = tempfile::tempdir().unwrap();
     let script = Script::new(&[echo()], text("echoed"));
     let with_cache = || McpOptions { cache_dir: Some(folder.path().to_owned()), ..options() };
@@ -47,7 +47,7 @@ async fn what_a_server_has_now_takes_the_place_of_what_it_had() {
 }
 
 #[tokio::test]
-async fn a_damaged_cache_is_as_if_there_were_none() {
+async fn a_damaged_cache_is_treated_as_missing() {
     let folder = tempfile::tempdir().unwrap();
     let script = Script::new(&[echo()], text("echoed"));
     let with_cache = || McpOptions { cache_dir: Some(folder.path().to_owned()), ..options() };
@@ -65,7 +65,7 @@ async fn a_damaged_cache_is_as_if_there_were_none() {
 }
 
 #[tokio::test]
-async fn a_tool_that_has_become_another_one_meanwhile_is_not_called() {
+async fn a_tool_that_has_changed_since_it_was_cached_is_not_called() {
     let folder = tempfile::tempdir().unwrap();
     let script = Script::new(&[echo()], text("echoed"));
     let review = deepagents_mcp::ToolReview::new(|_, tool| match tool.description.contains("somebody else") {
@@ -91,7 +91,7 @@ async fn a_tool_that_has_become_another_one_meanwhile_is_not_called() {
 }
 
 #[tokio::test]
-async fn whoever_asks_for_tools_while_servers_are_being_started_waits_for_them() {
+async fn asking_for_tools_while_servers_start_waits_for_them() {
     let folder = tempfile::tempdir().unwrap();
     let script = Script::new(&[echo()], text("echoed"));
     let with_cache = McpOptions { cache_dir: Some(folder.path().to_owned()), ..options() };

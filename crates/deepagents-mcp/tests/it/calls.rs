@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::script::{Script, agent, alone, echo, eventually, lives, offered, one_call, options, results, run, text};
 
 #[tokio::test]
-async fn tools_of_a_server_are_offered_under_its_name_and_their_results_are_marked_as_foreign() {
+async fn a_servers_tools_are_offered_under_its_name_and_results_marked_as_foreign() {
     let script = Script::new(&[echo()], text("echoed it"));
     let servers = alone(script.config());
     let (agent, model) = agent(&servers, one_call("echo", json!({"text": "hi"})));
@@ -27,7 +27,7 @@ async fn tools_of_a_server_are_offered_under_its_name_and_their_results_are_mark
 }
 
 #[tokio::test]
-async fn notices_of_progress_are_lines_of_what_a_cancelled_call_had_put_out() {
+async fn progress_notifications_are_part_of_a_cancelled_calls_output() {
     let notice = |number: u32| {
         format!(
             r#"say "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{{\"progressToken\":$token,\"progress\":{number},\"total\":4}}}}""#
@@ -50,7 +50,7 @@ async fn notices_of_progress_are_lines_of_what_a_cancelled_call_had_put_out() {
 }
 
 #[tokio::test]
-async fn what_a_server_says_beside_a_result_is_in_the_event_and_its_progress_is_told_by_the_token_of_the_call() {
+async fn result_metadata_is_in_the_event_and_progress_is_matched_by_token() {
     let script = Script::new(
         &[echo()],
         r#"token=$(printf '%s' "$line" | sed -n 's/.*"progressToken":\([^,}]*\).*/\1/p')
@@ -82,7 +82,7 @@ async fn what_a_server_says_beside_a_result_is_in_the_event_and_its_progress_is_
 }
 
 #[tokio::test]
-async fn a_server_that_dies_in_a_call_is_an_error_result_and_is_started_again_by_the_next_one() {
+async fn a_server_that_dies_during_a_call_is_an_error_and_restarts_on_the_next() {
     let die = format!("if [ ! -e died ]; then touch died; echo 'out of luck' >&2; exit 3; fi\n{}", text("alive"));
     let script = Script::new(&[echo()], die);
     let servers = alone(script.config());
@@ -99,7 +99,7 @@ async fn a_server_that_dies_in_a_call_is_an_error_result_and_is_started_again_by
 }
 
 #[tokio::test]
-async fn a_server_is_given_its_own_variables_and_the_safe_ones_alone() {
+async fn a_server_gets_only_its_own_variables_and_the_safe_ones() {
     let said = text("${OWN-none} ${ANTHROPIC_API_KEY-none} ${HOME-none}");
     let script = Script::new(&[echo()], said);
     let servers = alone(script.config().env("OWN", "mine"));
@@ -111,7 +111,7 @@ async fn a_server_is_given_its_own_variables_and_the_safe_ones_alone() {
 }
 
 #[tokio::test]
-async fn tools_that_change_during_a_call_are_those_of_the_next_request() {
+async fn tools_changed_during_a_call_are_offered_from_the_next_request() {
     let door = json!({"name": "door", "inputSchema": {"type": "object"}});
     let change = format!(
         "printf '%s' '{}' > tools.json\nsay '{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}}'\n{}",
@@ -128,7 +128,7 @@ async fn tools_that_change_during_a_call_are_those_of_the_next_request() {
 }
 
 #[tokio::test]
-async fn a_server_is_told_of_a_call_that_nobody_waits_for_any_more() {
+async fn a_server_is_notified_of_a_cancelled_call() {
     let script = Script::new(&[echo()], "touch called");
     let servers = alone(script.config());
     let (agent, _) = agent(&servers, one_call("echo", json!({})));
@@ -143,7 +143,7 @@ async fn a_server_is_told_of_a_call_that_nobody_waits_for_any_more() {
 }
 
 #[tokio::test]
-async fn a_call_without_an_answer_ends_at_its_limit_and_the_run_goes_on() {
+async fn an_unanswered_call_times_out_and_the_run_continues() {
     let script = Script::new(&[echo()], ":");
     let config = script.config().call_timeout(std::time::Duration::from_millis(100));
     let servers = alone(config);
@@ -157,7 +157,7 @@ async fn a_call_without_an_answer_ends_at_its_limit_and_the_run_goes_on() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_server_that_does_not_want_to_end() {
+async fn nothing_remains_of_a_server_that_refuses_to_exit() {
     let stays = "trap '' TERM\nsleep 600 & echo $! >> pids";
     let script = Script::new(&[echo()], text("fine")).at_start(stays).at_end("sleep 600");
     let servers = alone(script.config());
@@ -169,7 +169,7 @@ async fn nothing_is_left_of_a_server_that_does_not_want_to_end() {
 }
 
 #[tokio::test]
-async fn a_program_without_time_kills_the_servers_at_once() {
+async fn servers_can_be_killed_at_once_without_a_grace_period() {
     let script = Script::new(&[echo()], text("fine")).at_end("sleep 600");
     let servers = alone(script.config());
     servers.ready().await;
@@ -180,7 +180,7 @@ async fn a_program_without_time_kills_the_servers_at_once() {
 }
 
 #[tokio::test]
-async fn hidden_tools_are_not_offered_and_annotations_count_where_the_server_is_trusted() {
+async fn hidden_tools_are_not_offered_and_annotations_count_only_for_trusted_servers() {
     let look =
         json!({"name": "look", "inputSchema": {}, "annotations": {"readOnlyHint": true, "idempotentHint": true}});
     let zap = json!({"name": "zap", "annotations": {"readOnlyHint": true, "destructiveHint": true}});
@@ -200,7 +200,7 @@ async fn hidden_tools_are_not_offered_and_annotations_count_where_the_server_is_
 }
 
 #[tokio::test]
-async fn whoever_reviews_a_tool_is_told_what_is_believed_of_it() {
+async fn a_tool_review_is_told_which_annotations_are_believed() {
     let look =
         json!({"name": "look", "description": "Looks.", "inputSchema": {}, "annotations": {"readOnlyHint": true}});
     let script = Script::new(&[look], text("fine"));
@@ -219,7 +219,7 @@ async fn whoever_reviews_a_tool_is_told_what_is_believed_of_it() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_reviewed_and_refused_is_left_out_and_that_is_told() {
+async fn a_tool_rejected_by_review_is_left_out_and_reported() {
     let mut changed = echo();
     changed["description"] = json!("Says it again, and to somebody else.");
     let script = Script::new(&[changed, json!({"name": "plain", "inputSchema": {"type": "object"}})], text("fine"));

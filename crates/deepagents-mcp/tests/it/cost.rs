@@ -9,12 +9,12 @@ use crate::issuer::read;
 use crate::script::{Script, echo, options, text};
 
 /// Maximum memory per connected server, in bytes.
-const MOST: u64 = 1 << 20;
+const MAX_BYTES_PER_SERVER: u64 = 1 << 20;
 /// Number of servers connected for the measurement.
 const SERVERS: usize = 20;
 
 #[tokio::test]
-async fn ten_servers_start_beside_each_other_each_while_the_others_have_not_answered() {
+async fn ten_servers_start_concurrently() {
     let meeting = tempfile::tempdir().unwrap();
     let place = meeting.path().join("there");
     // Each server responds only once all are running, so sequential starts would hang.
@@ -78,14 +78,14 @@ fn measured(name: &str, servers: impl AsyncFn(usize) -> Vec<ServerConfig>) {
         let each = memory().saturating_sub(before) / SERVERS as u64;
         first.close().await;
         others.close().await;
-        assert!(each <= MOST, "a connected server takes {} kB", each >> 10);
+        assert!(each <= MAX_BYTES_PER_SERVER, "a connected server takes {} kB", each >> 10);
     });
 }
 
 #[test]
-fn a_connected_process_takes_little_memory_here() {
+fn a_connected_process_takes_little_client_memory() {
     let scripts = std::sync::Mutex::new(Vec::new());
-    measured("a_connected_process_takes_little_memory_here", async |count| {
+    measured("a_connected_process_takes_little_client_memory", async |count| {
         let made: Vec<Script> = (0..count).map(|_| Script::new(&tools(), text("echoed"))).collect();
         let configs = made.iter().map(Script::config).collect();
         scripts.lock().unwrap().extend(made);
@@ -94,8 +94,8 @@ fn a_connected_process_takes_little_memory_here() {
 }
 
 #[test]
-fn a_connected_address_takes_little_memory_here() {
-    measured("a_connected_address_takes_little_memory_here", async |count| {
+fn a_connected_address_takes_little_client_memory() {
+    measured("a_connected_address_takes_little_client_memory", async |count| {
         let mut configs = Vec::new();
         for _ in 0..count {
             configs.push(ServerConfig::http(listening().await));

@@ -20,7 +20,7 @@ fn entry(entry: &serde_json::Value) -> Result<ServerConfig, EntryError> {
 }
 
 #[test]
-fn a_file_of_other_programs_is_refused_by_the_key_that_it_has() {
+fn another_programs_config_file_is_rejected_by_its_key() {
     for key in ["servers", "mcpservers", "mcp_servers"] {
         let refused = ConfigFile::parse(&json!({key: {"a": {"command": "x"}}}).to_string());
         assert_eq!(refused, Err(FileError::Key { key: key.to_owned() }));
@@ -31,7 +31,7 @@ fn a_file_of_other_programs_is_refused_by_the_key_that_it_has() {
 }
 
 #[test]
-fn all_variables_that_are_not_set_are_named_and_values_are_not() {
+fn all_unset_variables_are_named_and_no_values_are_shown() {
     let two = entry(&json!({"command": "${NO_A}", "args": ["${DOCS_KEY}"], "env": {"X": "${NO_B}", "Y": "${NO_A}"}}));
     let problem = two.unwrap_err().to_string();
     assert!(problem.contains("variables NO_A, NO_B are not set"), "{problem}");
@@ -42,7 +42,7 @@ fn all_variables_that_are_not_set_are_named_and_values_are_not() {
 }
 
 #[tokio::test]
-async fn what_was_put_in_for_a_variable_is_in_no_error() {
+async fn expanded_variable_values_appear_in_no_error() {
     let dies = Script::new(&[echo()], "echo \"bad key $KEY\" >&2; exit 3");
     let config = dies.config();
     let deepagents_mcp::TransportConfig::Stdio(stdio) = &config.transport else { panic!("a program") };
@@ -72,7 +72,7 @@ async fn what_was_put_in_for_a_variable_is_in_no_error() {
 }
 
 #[test]
-fn how_a_server_is_described_is_shown_without_what_was_put_in_for_variables() {
+fn a_server_description_shows_no_expanded_variable_values() {
     let program =
         entry(&json!({"command": "/bin/${DOCS_KEY}", "args": ["--key=${DOCS_KEY}"], "env": {"K": "${DOCS_KEY}"}}));
     let address = entry(&json!({"url": "https://someone-else:pass-word-1@a.example/${DOCS_KEY}/?key=sesame%2D0815"}));
@@ -86,7 +86,7 @@ fn how_a_server_is_described_is_shown_without_what_was_put_in_for_variables() {
 }
 
 #[tokio::test]
-async fn globs_that_fit_no_tool_are_told_and_a_failure_is_told_once_on_one_line() {
+async fn filters_that_match_no_tool_are_reported_and_a_failure_once_on_one_line() {
     let script = Script::new(&[echo()], text("fine"));
     let filter = ToolFilter::new(Some(&["read_*"]), &[]).unwrap();
     let broken = ServerConfig::stdio("/no/such/program", ["x"]);

@@ -34,7 +34,7 @@ fn looked_at(issuer: &Issuer) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_server_that_names_nobody_issues_its_own_tokens_whatever_else_is_there() {
+async fn a_server_that_names_no_issuer_is_taken_to_issue_its_own_tokens() {
     let issuer = Issuer::start().await;
     let origin = issuer.address.clone();
     issuer.change(|wants| {
@@ -60,7 +60,7 @@ async fn a_server_that_names_nobody_issues_its_own_tokens_whatever_else_is_there
 }
 
 #[tokio::test]
-async fn the_next_of_several_issuers_is_tried_where_one_cannot_be_used() {
+async fn the_next_of_several_issuers_is_tried_if_one_is_unusable() {
     let (issuer, other) = (Issuer::start().await, Issuer::start().await);
     let (good, bad) = (issuer.address.clone(), other.address.clone());
     other.change(|wants| {
@@ -80,7 +80,7 @@ async fn the_next_of_several_issuers_is_tried_where_one_cannot_be_used() {
 }
 
 #[tokio::test]
-async fn an_issuer_with_a_path_is_looked_for_in_the_order_of_the_protocol() {
+async fn an_issuer_with_a_path_is_discovered_in_the_order_of_the_specification() {
     let issuer = Issuer::start().await;
     let base = issuer.address.clone();
     let tenant = format!("{base}/tenant/1");
@@ -107,7 +107,7 @@ async fn an_issuer_with_a_path_is_looked_for_in_the_order_of_the_protocol() {
 }
 
 #[tokio::test]
-async fn nothing_is_taken_for_granted_where_a_place_is_away() {
+async fn an_unavailable_metadata_endpoint_is_an_error_and_no_default_is_assumed() {
     let issuer = Issuer::start().await;
     issuer.change(|wants| {
         wants.points = false;
@@ -125,7 +125,7 @@ async fn nothing_is_taken_for_granted_where_a_place_is_away() {
 }
 
 #[tokio::test]
-async fn tokens_are_asked_for_and_refreshed_by_the_name_that_the_server_gives_itself() {
+async fn tokens_are_requested_and_refreshed_for_the_servers_own_resource_name() {
     for name in ["", "/", "/mcp/"] {
         let issuer = Issuer::start().await;
         let resource = format!("{}{name}", issuer.address);

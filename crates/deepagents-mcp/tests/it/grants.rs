@@ -16,7 +16,7 @@ fn written() -> (String, bool) {
 }
 
 #[tokio::test]
-async fn a_client_with_a_secret_gets_its_token_and_a_wider_one_where_a_call_needs_it() {
+async fn a_client_with_a_secret_gets_a_token_and_a_wider_one_when_a_call_needs_it() {
     let issuer = Issuer::start().await.with(|wants| wants.call_scope = Some("notes:write"));
     let folder = tempfile::tempdir().unwrap();
     let config = entry(&issuer, &json!({"grant": "client_credentials", "clientId": "us", "clientSecret": "${SECRET}"}));
@@ -34,7 +34,7 @@ async fn a_client_with_a_secret_gets_its_token_and_a_wider_one_where_a_call_need
 }
 
 #[tokio::test]
-async fn an_issuer_that_takes_secrets_in_the_body_alone_gets_them_there() {
+async fn an_issuer_that_takes_secrets_only_in_the_body_gets_them_there() {
     let issuer = Issuer::start().await.with(|wants| wants.methods = vec!["client_secret_post"]);
     let folder = tempfile::tempdir().unwrap();
     let config = entry(&issuer, &json!({"grant": "client_credentials", "clientId": "us", "clientSecret": "s3"}));
@@ -44,7 +44,7 @@ async fn an_issuer_that_takes_secrets_in_the_body_alone_gets_them_there() {
 }
 
 #[tokio::test]
-async fn a_token_may_be_good_for_longer_than_clocks_can_say() {
+async fn a_token_lifetime_may_exceed_the_clocks_range() {
     let issuer = Issuer::start().await.with(|wants| wants.expires_in = u64::MAX);
     let folder = tempfile::tempdir().unwrap();
     let config = entry(&issuer, &json!({"grant": "client_credentials", "clientId": "us", "clientSecret": "s3"}));
@@ -53,7 +53,7 @@ async fn a_token_may_be_good_for_longer_than_clocks_can_say() {
 }
 
 #[tokio::test]
-async fn a_client_with_a_key_signs_who_it_is() {
+async fn a_client_with_a_key_signs_its_assertion() {
     let issuer = Issuer::start().await.with(|wants| wants.methods = vec!["private_key_jwt"]);
     let folder = tempfile::tempdir().unwrap();
     let random = ring::rand::SystemRandom::new();
@@ -74,7 +74,7 @@ async fn a_client_with_a_key_signs_who_it_is() {
 }
 
 #[tokio::test]
-async fn a_workload_shows_the_assertion_that_its_file_has_now() {
+async fn a_workload_sends_its_files_current_assertion() {
     let issuer = Issuer::start().await;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
@@ -90,7 +90,7 @@ async fn a_workload_shows_the_assertion_that_its_file_has_now() {
 }
 
 #[tokio::test]
-async fn a_companys_provider_exchanges_an_identity_for_a_grant() {
+async fn an_enterprise_identity_provider_exchanges_an_identity_for_a_grant() {
     let issuer = Issuer::start().await;
     let folder = tempfile::tempdir().unwrap();
     let config = entry(
@@ -115,7 +115,7 @@ async fn a_companys_provider_exchanges_an_identity_for_a_grant() {
 }
 
 #[tokio::test]
-async fn a_secret_that_cannot_be_read_is_named_and_nobody_is_asked_for_a_token() {
+async fn an_unreadable_secret_is_named_and_no_token_is_requested() {
     let issuer = Issuer::start().await;
     let config = entry(&issuer, &json!({"grant": "jwt_bearer", "assertionFile": "/no/such/file"}));
     let servers = deepagents_mcp::McpServers::new([("alpha", config)], crate::script::options());
@@ -127,7 +127,7 @@ async fn a_secret_that_cannot_be_read_is_named_and_nobody_is_asked_for_a_token()
 }
 
 #[test]
-fn an_entry_whose_parts_do_not_fit_says_what_is_missing() {
+fn an_inconsistent_entry_is_an_error_that_says_what_is_missing() {
     let problem = |oauth: serde_json::Value| {
         let entry: Entry = serde_json::from_value(json!({"url": "https://example.com/mcp", "oauth": oauth})).unwrap();
         match entry.config(&|_| None).unwrap_err() {

@@ -61,7 +61,7 @@ async fn answer(mut stream: TcpStream, streams: Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn a_stream_of_changes_that_ends_is_asked_for_again_and_what_changed_meanwhile_is_seen() {
+async fn an_ended_change_stream_is_reopened_and_missed_changes_are_seen() {
     let (address, streams) = forgetful().await;
     let servers = alone(ServerConfig::http(address));
     servers.ready().await;
@@ -73,7 +73,7 @@ async fn a_stream_of_changes_that_ends_is_asked_for_again_and_what_changed_meanw
 }
 
 #[tokio::test]
-async fn a_changed_list_that_never_comes_is_told_and_waited_for_once() {
+async fn an_updated_list_that_never_arrives_is_reported_and_awaited_only_once() {
     let silent = r#"say() { case "$1" in *'"tools":['*) [ -e mute ] && return ;; esac; printf '%s\n' "$1"; }"#;
     let changed = r#"touch mute; say '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'"#;
     let call = format!("[ -e mute ] || {{ {changed}; }}\n{}", text("echoed"));
@@ -90,7 +90,7 @@ async fn a_changed_list_that_never_comes_is_told_and_waited_for_once() {
 }
 
 #[tokio::test]
-async fn a_result_that_says_that_it_is_not_the_whole_one_is_an_error() {
+async fn a_partial_result_is_an_error() {
     let newer = r#"read -r line
 say '{"jsonrpc":"2.0","id":0,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"new","version":"1"},"ttlMs":0,"cacheScope":"private"}}'"#;
     let call = r#"say "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"resultType\":\"in_parts\",\"content\":[{\"type\":\"text\",\"text\":\"half\"}]}}""#;

@@ -51,7 +51,7 @@ pub(crate) async fn called(config: &ServerConfig, folder: &Path) -> (String, boo
 }
 
 #[tokio::test]
-async fn a_login_registers_proves_itself_names_the_resource_and_keeps_the_tokens_for_nobody_else() {
+async fn a_login_registers_uses_pkce_names_the_resource_and_stores_tokens_privately() {
     let issuer = Issuer::start().await;
     let folder = tempfile::tempdir().unwrap();
     let server = ServerConfig::http(issuer.url());
@@ -81,7 +81,7 @@ async fn a_login_registers_proves_itself_names_the_resource_and_keeps_the_tokens
 }
 
 #[tokio::test]
-async fn a_client_that_is_known_already_does_not_register() {
+async fn a_known_client_does_not_register_again() {
     let issuer = Issuer::start().await;
     let folder = tempfile::tempdir().unwrap();
     let config = entry(&issuer, &json!({"clientId": "known", "clientSecret": "${SECRET}"}));
@@ -93,7 +93,7 @@ async fn a_client_that_is_known_already_does_not_register() {
 }
 
 #[tokio::test]
-async fn a_client_may_be_a_document_where_the_issuer_takes_it() {
+async fn a_client_may_be_a_metadata_document_if_the_issuer_supports_it() {
     let folder = tempfile::tempdir().unwrap();
     let document = json!({"clientMetadataUrl": "https://example.com/client.json"});
     let takes = Issuer::start().await.with(|wants| wants.documents = true);
@@ -107,7 +107,7 @@ async fn a_client_may_be_a_document_where_the_issuer_takes_it() {
 }
 
 #[tokio::test]
-async fn what_a_login_does_not_cover_is_said_and_covered_by_the_next_one() {
+async fn a_missing_scope_is_reported_and_requested_by_the_next_login() {
     let issuer = Issuer::start().await.with(|wants| wants.call_scope = Some("notes:write"));
     let folder = tempfile::tempdir().unwrap();
     let server = ServerConfig::http(issuer.url());
@@ -126,7 +126,7 @@ async fn what_a_login_does_not_cover_is_said_and_covered_by_the_next_one() {
 }
 
 #[tokio::test]
-async fn a_server_that_has_moved_to_another_issuer_gets_a_client_of_its_own_there() {
+async fn a_server_that_moved_to_another_issuer_gets_a_new_client_there() {
     let (old, new) = (Issuer::start().await, Issuer::start().await);
     let folder = tempfile::tempdir().unwrap();
     let server = ServerConfig::http(old.url());
@@ -141,7 +141,7 @@ async fn a_server_that_has_moved_to_another_issuer_gets_a_client_of_its_own_ther
 }
 
 #[tokio::test]
-async fn tokens_are_bound_to_a_key_where_server_and_issuer_want_it_and_every_request_proves_it_anew() {
+async fn tokens_are_bound_to_a_key_when_required_and_every_request_has_a_new_proof() {
     let issuer = Issuer::start().await.with(|wants| wants.dpop = true);
     let folder = tempfile::tempdir().unwrap();
     let server = ServerConfig::http(issuer.url());
@@ -180,7 +180,7 @@ fn is_signed(token: &str, jwk: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn of_two_who_refresh_a_token_at_once_each_has_its_turn() {
+async fn concurrent_refreshes_of_one_token_take_turns() {
     let issuer = Issuer::start().await;
     let folder = tempfile::tempdir().unwrap();
     let server = ServerConfig::http(issuer.url());
@@ -195,7 +195,7 @@ async fn of_two_who_refresh_a_token_at_once_each_has_its_turn() {
 }
 
 #[tokio::test]
-async fn a_login_that_the_issuer_refuses_keeps_nothing() {
+async fn a_failed_login_stores_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let config = http(&ServerConfig::http("http://127.0.0.1:9/mcp"));
     let refused = auth::login("gone", &config, folder.path(), |_| panic!("there is nothing to show")).await;
@@ -204,7 +204,7 @@ async fn a_login_that_the_issuer_refuses_keeps_nothing() {
 }
 
 #[tokio::test]
-async fn a_client_that_the_issuer_has_forgotten_is_told_to_log_in_again() {
+async fn a_client_unknown_to_the_issuer_is_told_to_log_in_again() {
     let issuer = Issuer::start().await;
     let folder = tempfile::tempdir().unwrap();
     let server = ServerConfig::http(issuer.url());
@@ -223,7 +223,7 @@ async fn a_client_that_the_issuer_has_forgotten_is_told_to_log_in_again() {
 }
 
 #[tokio::test]
-async fn nobody_is_sent_to_what_is_no_page() {
+async fn nobody_is_sent_to_an_address_that_is_not_a_web_page() {
     for page in ["file:///etc/passwd", "javascript:alert(1)", "http://issuer.example/authorize"] {
         let issuer = Issuer::start().await.with(|wants| wants.page = Some(page));
         let folder = tempfile::tempdir().unwrap();
@@ -234,7 +234,7 @@ async fn nobody_is_sent_to_what_is_no_page() {
 }
 
 #[tokio::test]
-async fn a_login_waits_for_its_own_answer_whoever_else_connects() {
+async fn a_login_waits_for_its_own_callback_whoever_else_connects() {
     let issuer = Issuer::start().await;
     let folder = tempfile::tempdir().unwrap();
     let show = |address: &str| {
@@ -252,7 +252,7 @@ async fn a_login_waits_for_its_own_answer_whoever_else_connects() {
 }
 
 #[tokio::test]
-async fn a_login_that_is_refused_is_told_in_the_words_of_the_issuer() {
+async fn a_rejected_login_is_reported_in_the_issuers_words() {
     let issuer = Issuer::start().await;
     let folder = tempfile::tempdir().unwrap();
     let (tell, told) = tokio::sync::oneshot::channel();
@@ -269,7 +269,7 @@ async fn a_login_that_is_refused_is_told_in_the_words_of_the_issuer() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_registers_nobody_is_told_with_what_to_do() {
+async fn an_issuer_without_registration_is_reported_with_what_to_do() {
     let issuer = Issuer::start().await.with(|wants| wants.registers = false);
     let folder = tempfile::tempdir().unwrap();
     let config = http(&ServerConfig::http(issuer.url()));
@@ -280,7 +280,7 @@ async fn an_issuer_that_registers_nobody_is_told_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn what_is_secret_in_an_address_is_not_told_to_the_issuer() {
+async fn secrets_in_an_address_are_not_sent_to_the_issuer() {
     let issuer = Issuer::start().await;
     let folder = tempfile::tempdir().unwrap();
     let server = ServerConfig::http(format!("{}?token=sk-q", issuer.url()));

@@ -107,7 +107,7 @@ fn said(text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn whatever_an_address_says_to_the_question_for_the_newer_protocol_it_is_asked_in_the_older_way() {
+async fn any_failure_of_the_newer_protocols_probe_falls_back_to_the_older_one() {
     let answers: [(&str, Reply); 12] = [
         ("silence", Reply::Silence),
         ("500", http("500 Internal Server Error", "", "")),
@@ -162,7 +162,7 @@ async fn called(
 }
 
 #[tokio::test]
-async fn what_is_meant_by_an_answer_of_an_address_is_taken() {
+async fn imperfect_but_unambiguous_http_responses_are_accepted() {
     let cases = ["batch", "null", "half", "text", "mark", "unnumbered", "sse-batch", "sse-half", "sse-text"];
     let results = called(&cases, |case, _, message| {
         let answer = |id: &Value| json!({"jsonrpc": "2.0", "id": id, "result": said("here")}).to_string();
@@ -190,7 +190,7 @@ async fn what_is_meant_by_an_answer_of_an_address_is_taken() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_an_answer_of_an_address_that_nobody_can_use_is_told_so_at_once() {
+async fn an_unusable_http_response_fails_its_call_at_once() {
     let cases = [
         ("other", "it answered a different request"),
         ("202", "gave no answer"),
@@ -237,7 +237,7 @@ async fn whoever_waits_for_an_answer_of_an_address_that_nobody_can_use_is_told_s
 }
 
 #[tokio::test]
-async fn what_a_server_lists_that_has_forgotten_the_session_is_looked_at_again() {
+async fn tools_are_listed_again_after_a_server_forgot_the_session() {
     let sessions = Arc::new(AtomicUsize::new(0));
     let calls = Arc::new(AtomicUsize::new(0));
     let address = Address::serve(move |request, message| {
@@ -272,7 +272,7 @@ async fn what_a_server_lists_that_has_forgotten_the_session_is_looked_at_again()
 }
 
 #[tokio::test]
-async fn what_is_secret_in_an_address_is_in_no_error() {
+async fn secrets_in_an_address_appear_in_no_error() {
     let servers = alone(ServerConfig::http("http://127.0.0.1:9/mcp?token=sk-q"));
     let (agent, _) = agent(&servers, one_call("echo", json!({})));
     let (_, told) = run(&agent, "Go.").await;

@@ -24,7 +24,7 @@ reply=$(printf '%s' "$reply" | tr -d '"')"#;
 }
 
 #[tokio::test]
-async fn a_question_of_a_server_is_an_interrupt_of_the_call_and_its_answer_reaches_the_server() {
+async fn a_servers_question_interrupts_the_call_and_its_answer_reaches_the_server() {
     let script = asking();
     let servers = McpServers::new([("alpha", script.config())], McpOptions { elicitation: true, ..options() });
     let model = ScriptedModel::new(one_call("echo", json!({})));
@@ -51,7 +51,7 @@ async fn a_question_of_a_server_is_an_interrupt_of_the_call_and_its_answer_reach
 }
 
 #[tokio::test]
-async fn where_nobody_can_be_asked_the_server_is_told_so_and_the_answer_is_no() {
+async fn when_nobody_can_be_asked_the_server_is_told_and_questions_are_declined() {
     let script = asking();
     let servers = alone(script.config());
     let (agent, _) = agent(&servers, one_call("echo", json!({})));
@@ -84,7 +84,7 @@ fn samples(script: &Script, how: Sampling, model: &ScriptedModel) -> (McpServers
 }
 
 #[tokio::test]
-async fn a_server_that_may_use_the_model_gets_an_answer_that_is_bounded_and_counted() {
+async fn a_server_allowed_to_use_the_model_gets_limited_and_counted_answers() {
     let (script, model) = (sampling(), ScriptedModel::new([Turn::text("Azure.")]));
     let (servers, agent) = samples(&script, Sampling::Allow, &model);
     let (done, _) = run(&agent, RunInput::new("Go.").thread("t")).await;
@@ -96,7 +96,7 @@ async fn a_server_that_may_use_the_model_gets_an_answer_that_is_bounded_and_coun
 }
 
 #[tokio::test]
-async fn where_a_person_is_asked_the_model_says_nothing_before_the_person_agrees() {
+async fn sampling_that_needs_approval_does_not_call_the_model_before_it() {
     let (script, model) = (sampling(), ScriptedModel::new([Turn::text("Azure.")]));
     let (servers, agent) = samples(&script, Sampling::Ask, &model);
     let (waiting, _) = run(&agent, RunInput::new("Go.").thread("t")).await;
@@ -112,7 +112,7 @@ async fn where_a_person_is_asked_the_model_says_nothing_before_the_person_agrees
 }
 
 #[tokio::test]
-async fn a_person_who_refuses_is_the_end_of_it() {
+async fn rejected_sampling_never_calls_the_model() {
     let (script, model) = (sampling(), ScriptedModel::new([Turn::text("Azure.")]));
     let (servers, agent) = samples(&script, Sampling::Ask, &model);
     let (waiting, _) = run(&agent, RunInput::new("Go.").thread("t")).await;
@@ -125,7 +125,7 @@ async fn a_person_who_refuses_is_the_end_of_it() {
 }
 
 #[tokio::test]
-async fn a_server_that_may_not_use_the_model_is_told_so_and_refused() {
+async fn a_server_not_allowed_to_use_the_model_is_told_so_and_refused() {
     let (script, model) = (sampling(), ScriptedModel::new([Turn::text("Azure.")]));
     let (servers, agent) = samples(&script, Sampling::Off, &model);
     let (done, _) = run(&agent, RunInput::new("Go.").thread("t")).await;

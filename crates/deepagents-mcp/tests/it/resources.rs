@@ -58,7 +58,7 @@ async fn resources_are_listed_and_read_when_the_model_asks_for_them() {
 }
 
 #[tokio::test]
-async fn prompts_are_for_people_to_choose_from() {
+async fn a_servers_prompts_can_be_listed_and_filled_in() {
     let script = library();
     let servers = alone(script.config());
     let prompts = servers.prompts().await;
@@ -74,7 +74,7 @@ async fn prompts_are_for_people_to_choose_from() {
 }
 
 #[tokio::test]
-async fn one_entry_of_a_list_that_is_not_as_it_should_be_takes_nothing_away_from_the_others() {
+async fn one_malformed_list_entry_does_not_affect_the_others() {
     let listed = json!({"resources": [
         {"uri": "mem://1", "title": "First"}, 7, {"uri": "mem://2", "name": "second", "size": "large"},
     ]});
@@ -100,7 +100,7 @@ async fn one_entry_of_a_list_that_is_not_as_it_should_be_takes_nothing_away_from
 }
 
 #[tokio::test]
-async fn a_server_that_declares_neither_is_asked_for_neither() {
+async fn a_server_without_resources_and_prompts_is_asked_for_neither() {
     let script = Script::new(&[echo()], text("fine"));
     let servers = alone(script.config());
     let (agent, model) = agent(&servers, [Turn::text("Done.")]);

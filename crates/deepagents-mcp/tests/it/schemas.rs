@@ -22,7 +22,7 @@ async fn told(schema: Value) -> (Value, String) {
 }
 
 #[tokio::test]
-async fn a_tool_that_providers_refuse_is_left_out_and_named_and_takes_nothing_away_from_the_others() {
+async fn a_tool_that_providers_reject_is_left_out_and_named_and_the_others_remain() {
     let mut deep = json!({"type": "string"});
     for _ in 0..70 {
         deep = json!({"type": "object", "properties": {"d": deep}});
@@ -60,7 +60,7 @@ async fn a_tool_that_providers_refuse_is_left_out_and_named_and_takes_nothing_aw
 }
 
 #[tokio::test]
-async fn a_schema_that_is_as_it_should_be_stays_as_it_is() {
+async fn a_valid_schema_is_kept_unchanged() {
     let schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
@@ -77,7 +77,7 @@ async fn a_schema_that_is_as_it_should_be_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn what_is_written_in_an_older_way_is_written_in_the_present_one() {
+async fn schemas_of_older_drafts_are_converted_to_the_current_one() {
     let older = json!({
         "$schema": "http://json-schema.org/draft-04/schema#",
         "type": ["object", "null"],
@@ -101,7 +101,7 @@ async fn what_is_written_in_an_older_way_is_written_in_the_present_one() {
 }
 
 #[tokio::test]
-async fn a_combination_is_one_object_with_the_properties_of_all_and_the_choice_in_words() {
+async fn a_schema_combination_becomes_one_object_and_the_choice_is_described() {
     let by = |name: &str| json!({"properties": {name: {"type": "string"}, "kind": {"const": name}}, "required": [name, "kind"]});
     let choice = json!({"properties": {"size": {"type": "integer"}}, "required": ["size"], "oneOf": [by("a"), by("b"), {"type": "null"}]});
     let (schema, words) = told(choice).await;
@@ -128,7 +128,7 @@ async fn a_combination_is_one_object_with_the_properties_of_all_and_the_choice_i
 }
 
 #[tokio::test]
-async fn arguments_have_names_that_providers_take_and_reach_the_server_under_its_own() {
+async fn argument_names_are_made_legal_and_translated_back_for_the_server() {
     let long = "x".repeat(80);
     let properties = json!({
         "$filter": {"type": "string", "description": "What to keep"}, "_filter": {}, "größe!": {"type": "integer"}, &long: true,
@@ -150,7 +150,7 @@ async fn arguments_have_names_that_providers_take_and_reach_the_server_under_its
 }
 
 #[tokio::test]
-async fn a_schema_that_is_too_deep_to_be_read_takes_nothing_away_from_the_other_tools() {
+async fn a_too_deeply_nested_schema_does_not_affect_the_other_tools() {
     let mut deep = "{}".to_owned();
     for _ in 0..120 {
         deep = format!("{{\"type\":\"object\",\"properties\":{{\"d\":{deep}}}}}");

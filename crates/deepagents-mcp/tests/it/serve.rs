@@ -47,7 +47,7 @@ fn inner(turns: impl IntoIterator<Item = Turn>) -> Agent {
 }
 
 #[tokio::test]
-async fn a_served_agent_does_tasks_tells_its_progress_and_knows_its_threads() {
+async fn a_served_agent_does_tasks_reports_progress_and_knows_its_threads() {
     let inner = inner([
         Turn::text("Four."),
         Turn::with(|request| Turn::text(format!("{} messages before", request.messages.len() - 1))),
@@ -73,7 +73,7 @@ async fn a_served_agent_does_tasks_tells_its_progress_and_knows_its_threads() {
 }
 
 #[tokio::test]
-async fn what_a_served_agent_asks_is_asked_of_whoever_uses_the_client() {
+async fn a_served_agents_questions_are_put_to_the_clients_user() {
     for (answer, paid) in [("approve", true), ("reject", false)] {
         let inner = inner([Turn::call("pay", json!({})), Turn::text("It is over.")]);
         let (config, _serving) = served(AgentServer::new(&inner)).await;
@@ -97,7 +97,7 @@ async fn what_a_served_agent_asks_is_asked_of_whoever_uses_the_client() {
 }
 
 #[tokio::test]
-async fn where_the_client_cannot_ask_nothing_is_done_that_is_asked_about() {
+async fn calls_that_need_approval_are_not_made_when_the_client_cannot_ask() {
     let inner = inner([Turn::call("pay", json!({})), Turn::text("It is over.")]);
     let (config, _serving) = served(AgentServer::new(&inner)).await;
     let servers = McpServers::new([("alpha", config)], options());
@@ -109,7 +109,7 @@ async fn where_the_client_cannot_ask_nothing_is_done_that_is_asked_about() {
 }
 
 #[tokio::test]
-async fn tools_of_the_agent_are_served_by_themselves_where_that_is_wanted() {
+async fn the_agents_tools_can_be_served_individually() {
     let add = json_tool("add", "Adds.", json!({"type": "object"}), |args, _cx: ToolContext| async move {
         Ok((args["a"].as_i64().unwrap() + args["b"].as_i64().unwrap()).to_string())
     });
@@ -131,14 +131,14 @@ async fn tools_of_the_agent_are_served_by_themselves_where_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn an_address_that_others_can_reach_is_refused() {
+async fn a_public_address_is_rejected() {
     let server = AgentServer::new(&inner([]));
     let refused = server.serve_http("0.0.0.0:0".parse().unwrap(), CancellationToken::new(), |_| {}).await;
     assert!(matches!(refused, Err(ServeError::Address(why)) if why.contains("127.0.0.1")));
 }
 
 #[tokio::test]
-async fn a_thread_that_is_no_name_and_a_task_that_is_none_are_refused() {
+async fn invalid_threads_and_empty_tasks_are_refused() {
     let (config, _serving) = served(AgentServer::new(&inner([]))).await;
     let servers = McpServers::new([("alpha", config)], options());
     let model = ScriptedModel::new([
@@ -157,7 +157,7 @@ async fn a_thread_that_is_no_name_and_a_task_that_is_none_are_refused() {
 }
 
 #[tokio::test]
-async fn a_request_with_half_a_character_is_read_and_one_that_cannot_be_read_is_answered_under_its_id() {
+async fn lone_surrogates_are_accepted_and_unreadable_requests_are_answered_by_id() {
     let inner = inner([Turn::with(|request| Turn::text(request.messages.last().unwrap().text()))]);
     let mut client = Client::begin(AgentServer::new(&inner), json!({})).await;
     let call = r#"{"jsonrpc":"2.0","id":74,"method":"tools/call","params":{"name":"agent","arguments":{"task":"lone \ud83d x"}}}"#;
@@ -174,7 +174,7 @@ async fn a_request_with_half_a_character_is_read_and_one_that_cannot_be_read_is_
 }
 
 #[tokio::test]
-async fn the_last_line_of_a_client_needs_no_end() {
+async fn a_clients_last_line_needs_no_newline() {
     let mut client = Client::begin(AgentServer::new(&inner([])), json!({})).await;
     client.last(r#"{"jsonrpc":"2.0","id":76,"method":"ping"}"#).await;
     assert_eq!(client.read().await["id"], 76);

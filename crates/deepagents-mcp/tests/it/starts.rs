@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use crate::script::{Script, agent, alone, echo, offered, one_call, options, results, run, text};
 
 #[tokio::test]
-async fn a_server_that_cannot_be_started_takes_nothing_away_from_the_others() {
+async fn a_server_that_cannot_start_does_not_affect_the_others() {
     let script = Script::new(&[echo()], text("echoed"));
     let broken = Script::new(&[echo()], "").at_start("echo 'no token' >&2; exit 4");
     let servers = McpServers::new(
@@ -41,7 +41,7 @@ async fn a_server_that_cannot_be_started_takes_nothing_away_from_the_others() {
 }
 
 #[tokio::test]
-async fn a_server_that_never_answers_is_given_up_at_its_limit() {
+async fn a_server_that_never_answers_is_abandoned_at_its_timeout() {
     let script = Script::new(&[echo()], "").at_start("sleep 600");
     let servers = alone(script.config().start_timeout(Duration::from_millis(200)));
     let (agent, model) = agent(&servers, [Turn::text("Done.")]);
@@ -54,7 +54,7 @@ async fn a_server_that_never_answers_is_given_up_at_its_limit() {
 }
 
 #[tokio::test]
-async fn a_server_that_takes_long_to_start_is_gone_on_without_and_offered_once_it_answers() {
+async fn a_slow_server_does_not_delay_the_run_and_is_offered_once_it_answers() {
     let script = Script::new(&[echo()], text("echoed")).at_start("until [ -e go ]; do sleep 0.02; done");
     let patience = Some(Duration::from_millis(50));
     let servers = McpServers::new([("slow", script.config())], deepagents_mcp::McpOptions { patience, ..options() });
@@ -74,7 +74,7 @@ async fn a_server_that_takes_long_to_start_is_gone_on_without_and_offered_once_i
 }
 
 #[tokio::test]
-async fn noise_on_stdout_and_much_of_it_on_stderr_are_passed_over() {
+async fn noise_on_stdout_and_stderr_is_ignored() {
     let noise = "echo 'Welcome!'; echo '{not json'; i=0; while [ $i -lt 3000 ]; do echo noise noise noise noise noise >&2; i=$((i+1)); done";
     let script = Script::new(&[echo()], format!("echo DEBUG\n{}", text("echoed"))).at_start(noise);
     let servers = alone(script.config());
@@ -85,7 +85,7 @@ async fn noise_on_stdout_and_much_of_it_on_stderr_are_passed_over() {
 }
 
 #[tokio::test]
-async fn what_a_server_prints_to_stderr_is_in_its_log() {
+async fn a_servers_stderr_goes_to_its_log() {
     let folder = tempfile::tempdir().unwrap();
     let script = Script::new(&[echo()], text("echoed")).at_start("echo 'starting up' >&2");
     let options = deepagents_mcp::McpOptions { log_dir: Some(folder.path().join("logs")), ..options() };
@@ -98,7 +98,7 @@ async fn what_a_server_prints_to_stderr_is_in_its_log() {
 }
 
 #[tokio::test]
-async fn a_protocol_version_that_nobody_knows_is_refused_by_name() {
+async fn an_unknown_protocol_version_is_refused_by_name() {
     let odd = r#"read -r line; say "{\"jsonrpc\":\"2.0\",\"id\":0,\"error\":{\"code\":-32601,\"message\":\"unknown\"}}"
 read -r line; say "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":\"1999-01-01\",\"capabilities\":{},\"serverInfo\":{\"name\":\"old\",\"version\":\"1\"}}}""#;
     let script = Script::new(&[], "").at_start(odd);
@@ -110,7 +110,7 @@ read -r line; say "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\"
 }
 
 #[tokio::test]
-async fn an_address_that_wants_authorization_says_so_once_and_shows_no_secret() {
+async fn an_address_that_needs_authorisation_is_reported_once_without_secrets() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/mcp", listener.local_addr().unwrap());
     let serving = tokio::spawn(async move {
@@ -136,7 +136,7 @@ async fn an_address_that_wants_authorization_says_so_once_and_shows_no_secret() 
 }
 
 #[tokio::test]
-async fn a_server_that_is_closed_is_not_started_again() {
+async fn a_closed_server_is_not_restarted() {
     let script = Script::new(&[echo()], text("echoed"));
     let servers = alone(script.config());
     servers.ready().await;
@@ -147,7 +147,7 @@ async fn a_server_that_is_closed_is_not_started_again() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_no_server_is_described_in_plain_words() {
+async fn an_address_that_is_not_a_server_is_described_in_plain_words() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/mcp", listener.local_addr().unwrap());
     let serving = tokio::spawn(async move {
@@ -183,7 +183,7 @@ async fn a_server_has_no_terminal() {
 }
 
 #[tokio::test]
-async fn it_is_said_why_an_address_was_not_reached_and_that_a_directory_is_not_there() {
+async fn unreachable_addresses_and_missing_directories_are_reported_with_the_reason() {
     // No server listens on this port.
     let address = ServerConfig::http("http://127.0.0.1:1/mcp");
     let mut elsewhere = ServerConfig::stdio("/bin/sh", ["-c", "true"]);

@@ -16,7 +16,7 @@ fn answering(cases: &[(&str, &str)]) -> Script {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_an_answer_that_cannot_be_read_is_told_so_at_once() {
+async fn an_unreadable_response_fails_its_call_at_once() {
     let cases = [
         ("number", r#"printf '{"jsonrpc":"2.0","id":%s,"result":{"n":NaN}}\n' $id"#),
         ("deep", r#"printf '{"jsonrpc":"2.0","id":%s,"result":' $id; head -c 500 /dev/zero | tr '\0' '['; echo"#),
@@ -45,7 +45,7 @@ async fn whoever_waits_for_an_answer_that_cannot_be_read_is_told_so_at_once() {
 }
 
 #[tokio::test]
-async fn an_answer_without_an_end_is_told_before_its_end_and_a_flood_without_an_answer_ends_the_server() {
+async fn an_endless_response_fails_early_and_an_endless_flood_ends_the_server() {
     let cases = [
         (
             "answer",
@@ -72,7 +72,7 @@ async fn an_answer_without_an_end_is_told_before_its_end_and_a_flood_without_an_
 }
 
 #[tokio::test]
-async fn what_is_meant_by_an_answer_is_taken() {
+async fn imperfect_but_unambiguous_responses_are_accepted() {
     let result = r#""result":{"content":[{"type":"text","text":"here"}]}"#;
     let cases = [
         ("batch", format!(r#"printf '[{{"jsonrpc":"2.0","id":%s,{result}}}]\n' $id"#), "here"),
@@ -112,7 +112,7 @@ async fn what_is_meant_by_an_answer_is_taken() {
 }
 
 #[tokio::test]
-async fn errors_about_no_request_keep_no_server_from_starting() {
+async fn errors_without_a_request_do_not_prevent_a_server_from_starting() {
     let stray = r#"say '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}'"#;
     let script =
         Script::new(&[echo()], format!("{stray}\n{}", text("here"))).at_start(&format!("{stray}\n{stray}\n{stray}"));

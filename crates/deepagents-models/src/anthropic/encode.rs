@@ -242,11 +242,11 @@ enum Source<'a> {
 }
 
 /// Maximum length of a tool name; IDs may have any length.
-const MOST_OF_NAME: usize = 128;
+const MAX_NAME_LENGTH: usize = 128;
 
 fn content(block: &Block) -> Result<Content<'_>, &'static str> {
     let call = |id, name, input| {
-        let (id, name) = (wire_name_within(id, usize::MAX), wire_name_within(name, MOST_OF_NAME));
+        let (id, name) = (wire_name_within(id, usize::MAX), wire_name_within(name, MAX_NAME_LENGTH));
         Content::ToolUse { id, name, input }
     };
     Ok(match block {

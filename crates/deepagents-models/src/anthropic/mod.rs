@@ -29,7 +29,7 @@ pub const BASE_URL: &str = "https://api.anthropic.com";
 /// Maximum output tokens if neither the request nor the catalogue sets a limit.
 const DEFAULT_MAX_TOKENS: u64 = 8192;
 /// Upper limit of the default for output tokens: more would matter only for runaway responses.
-const USUAL_MAX_TOKENS: u64 = 32_000;
+const MAX_DEFAULT_TOKENS: u64 = 32_000;
 /// Request fields that count towards tokens.
 const COUNTED: [&str; 9] = [
     "model",
@@ -104,7 +104,7 @@ impl Anthropic {
             name: format!("{}:{model}", host.provider()),
             endpoint: Arc::new(endpoint),
             wire: Arc::new(Messages {
-                max_tokens: profile.max_output.map_or(DEFAULT_MAX_TOKENS, |most| most.min(USUAL_MAX_TOKENS)),
+                max_tokens: profile.max_output.map_or(DEFAULT_MAX_TOKENS, |most| most.min(MAX_DEFAULT_TOKENS)),
                 origin: Origin { api: API.to_owned(), provider: host.provider().to_owned(), model },
                 host,
                 extra: config.extra,

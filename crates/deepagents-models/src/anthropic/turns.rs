@@ -136,8 +136,8 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin)
             }
             Message::Assistant(assistant) => {
                 last = Some(assistant);
-                let goes_on = !request.messages.get(index + 1).is_some_and(|next| matches!(**next, Message::User(_)));
-                parts.extend(replayed(assistant, origin, goes_on).into_iter().map(bare));
+                let ongoing = !request.messages.get(index + 1).is_some_and(|next| matches!(**next, Message::User(_)));
+                parts.extend(replayed(assistant, origin, ongoing).into_iter().map(bare));
                 Role::Assistant
             }
             _ => return Err(ModelError::invalid("a message has a role that the Messages API does not know")),
@@ -191,9 +191,9 @@ pub(super) fn sendable(block: &Block) -> Option<Item<'_>> {
 }
 
 /// Returns the parts of an assistant message that are sent back: its own items to the provider they came from,
-/// reasoning to the same model, and the canonical form to all others. `goes_on` means that the user has not replied, so
+/// reasoning to the same model, and the canonical form to all others. `ongoing` means that the user has not replied, so
 /// a server tool may still be running.
-fn replayed<'a>(answer: &'a AssistantMessage, origin: &Origin, goes_on: bool) -> Vec<Item<'a>> {
+fn replayed<'a>(answer: &'a AssistantMessage, origin: &Origin, ongoing: bool) -> Vec<Item<'a>> {
     let (own, thought_by) = (is_from(answer, origin), is_thought_by(answer, origin));
     let mut items = Vec::with_capacity(answer.content.len());
     for block in &answer.content {
@@ -214,7 +214,7 @@ fn replayed<'a>(answer: &'a AssistantMessage, origin: &Origin, goes_on: bool) ->
         }
         _ => true,
     });
-    if !goes_on && answer.call_ids().next().is_none() {
+    if !ongoing && answer.call_ids().next().is_none() {
         let answered: Vec<Value> = items.iter().filter_map(|item| item.field("tool_use_id").cloned()).collect();
         items.retain(|item| !item.is_servers_call() || item.field("id").is_some_and(|id| answered.contains(id)));
     }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::Converse;
 use super::messages::{cache_point, messages};
 use crate::anthropic::thinks;
-use crate::body::{self, Extra, Fields, RequestBody, RunStart, WrittenFields, wire_name, write_head, write_value};
+use crate::body::{self, EncodedStart, Extra, Fields, RequestBody, WrittenFields, wire_name, write_head, write_value};
 
 /// Encodes the body of a request. The URL requests a stream.
 pub(super) fn body(wire: &Converse, request: &ModelRequest) -> Result<RequestBody, ModelError> {
@@ -32,7 +32,7 @@ pub(super) fn body(wire: &Converse, request: &ModelRequest) -> Result<RequestBod
     // Two consecutive assistant messages form one, so the second cannot be appended to a cached first.
     if known.messages() > 0 && turns.first().is_some_and(|turn| turn.item.get("role").is_some_and(|r| r == "assistant"))
     {
-        known = RunStart::default();
+        known = EncodedStart::default();
         turns = messages(wire, request, 0, first_marked)?;
     }
     let turns = body::exact(&turns, &["content", "toolUse", "input"]);

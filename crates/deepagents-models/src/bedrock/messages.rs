@@ -48,8 +48,8 @@ pub(super) fn messages(
             }
             Message::Assistant(answer) => {
                 last = Some(answer);
-                let goes_on = !request.messages.get(index + 1).is_some_and(|next| matches!(**next, Message::User(_)));
-                content = assistant(answer, origin, goes_on);
+                let ongoing = !request.messages.get(index + 1).is_some_and(|next| matches!(**next, Message::User(_)));
+                content = assistant(answer, origin, ongoing);
             }
             _ => return Err(ModelError::invalid("a message has a role that Converse does not know")),
         }
@@ -151,8 +151,8 @@ fn document_name(name: Option<&str>, at: usize) -> String {
 }
 
 /// Encodes an assistant message: its own blocks unchanged, reasoning only for the same model, and the canonical form of
-/// other providers' blocks. `goes_on` means that the user has not replied.
-fn assistant(answer: &AssistantMessage, origin: &Origin, goes_on: bool) -> Vec<Value> {
+/// other providers' blocks. `ongoing` means that the user has not replied.
+fn assistant(answer: &AssistantMessage, origin: &Origin, ongoing: bool) -> Vec<Value> {
     let (own, thought_by) = (is_from(answer, origin), is_thought_by(answer, origin));
     let item = |block: &Block| {
         let native = own_item(block, own).cloned();
@@ -175,7 +175,7 @@ fn assistant(answer: &AssistantMessage, origin: &Origin, goes_on: bool) -> Vec<V
             || signature().is_some_and(|signature| signature != "")
             || !origin.model.contains("anthropic.")
     });
-    if !goes_on && answer.call_ids().next().is_none() {
+    if !ongoing && answer.call_ids().next().is_none() {
         let results = items.iter().filter_map(|item| item.pointer("/toolResult/toolUseId").cloned());
         let answered: Vec<Value> = results.collect();
         let is_open = |made: &Value| made.get("toolUseId").is_none_or(|id| !answered.contains(id));

@@ -26,7 +26,7 @@ pub(crate) use self::parts::{
 };
 pub(crate) use self::pieces::RequestBody;
 pub(crate) use self::shared::SharedField;
-pub(crate) use self::written::{RunStart, Written};
+pub(crate) use self::written::{EncodedStart, Written};
 use crate::exact::Exact;
 
 /// An element of the conversation array.
@@ -56,7 +56,7 @@ pub(crate) type WrittenFields = Vec<(&'static str, Bytes)>;
 /// conversation and the remaining turns.
 pub(crate) fn write<T: Serialize>(
     written: &Written,
-    mut known: RunStart,
+    mut known: EncodedStart,
     request: &ModelRequest,
     (head, shared): (&impl Serialize, WrittenFields),
     (field, lead): (&str, &[T]),

@@ -121,11 +121,11 @@ pub(crate) fn has_own_call(answer: &AssistantMessage, origin: &Origin, id: &str)
 }
 
 /// Maximum length of a name or ID for most providers.
-const MOST: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 
 /// Makes a name or ID valid: those from other providers may be too long, or contain characters that a provider rejects.
 pub(crate) fn wire_name(name: &str) -> Cow<'_, str> {
-    wire_name_within(name, MOST)
+    wire_name_within(name, MAX_NAME_LENGTH)
 }
 
 /// The same with another maximum length, which must be more than 17 characters.

@@ -10,9 +10,9 @@ use serde::Serialize;
 use super::write_value;
 
 /// Number of cached values per field: agents that share a client have different tools and prompts.
-const KEPT: usize = 16;
+const MAX_CACHED_VALUES: usize = 16;
 /// Values with more bytes are not cached.
-const LONGEST: usize = 1 << 20;
+const MAX_VALUE_BYTES: usize = 1 << 20;
 
 /// Recently encoded values of a field, each with its inputs.
 #[derive(Debug)]
@@ -35,9 +35,9 @@ impl<K: PartialEq> SharedField<K> {
             return Ok(Some(kept));
         }
         let Some(text) = write_value(value())? else { return Ok(None) };
-        if text.len() <= LONGEST {
+        if text.len() <= MAX_VALUE_BYTES {
             let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            kept.truncate(KEPT - 1);
+            kept.truncate(MAX_CACHED_VALUES - 1);
             kept.push_front((key, text.clone()));
         }
         Ok(Some(text))

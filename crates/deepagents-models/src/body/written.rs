@@ -12,10 +12,10 @@ use super::SharedField;
 use super::digest::{BodyHash, PrefixHash};
 
 /// Maximum number of bytes cached of one conversation, from its start.
-const MOST_OF_ONE: usize = 8 << 20;
+const MAX_CONVERSATION_BYTES: usize = 8 << 20;
 /// Maximum number of bytes cached in total. Above it, conversations that have ended are dropped, and all others too if
 /// that is not enough.
-const MOST_OF_ALL: usize = 32 << 20;
+const MAX_TOTAL_BYTES: usize = 32 << 20;
 
 /// Encoded conversations, by their first message.
 #[derive(Debug, Default)]
@@ -31,14 +31,14 @@ type ToolsKey = (Vec<Arc<ToolSpec>>, Vec<Arc<ProviderTool>>, Option<CacheTtl>);
 
 #[derive(Debug, Default)]
 struct CachedPrefix {
-    by_first: HashMap<usize, RunStart>,
+    by_first: HashMap<usize, EncodedStart>,
     bytes: usize,
 }
 
 /// The encoded start of a conversation. Messages never change once shared, so it is valid for every conversation that
 /// starts with the same ones.
 #[derive(Debug, Default)]
-pub(crate) struct RunStart {
+pub(crate) struct EncodedStart {
     /// Weak references prevent reuse of the addresses without keeping the messages alive.
     messages: Vec<Weak<Message>>,
     /// Version of the conversation it was last encoded for, to recognise one that only adds messages without comparing
@@ -55,7 +55,7 @@ pub(crate) struct RunStart {
     hash: Option<PrefixHash>,
 }
 
-impl RunStart {
+impl EncodedStart {
     /// Returns the number of messages in it.
     pub(crate) fn messages(&self) -> usize {
         self.messages.len()
@@ -76,7 +76,7 @@ impl RunStart {
     pub(crate) fn extend(&mut self, messages: &Messages, added: &Bytes, cuts: impl Iterator<Item = (usize, usize)>) {
         let before = self.len;
         let cuts = cuts.map(|(upto, bytes)| (upto, before + bytes));
-        self.cuts.extend(cuts.take_while(|(_, bytes)| *bytes <= MOST_OF_ONE));
+        self.cuts.extend(cuts.take_while(|(_, bytes)| *bytes <= MAX_CONVERSATION_BYTES));
         let Some((upto, bytes)) = self.cuts.last().copied() else { return };
         let known = self.messages.len();
         self.messages.extend(messages.tail(known).take(upto.saturating_sub(known)).map(Arc::downgrade));
@@ -182,8 +182,8 @@ impl Written {
 
     /// Takes the cached start of a conversation, at most `most` messages, to be returned with [`keep`](Self::keep). A
     /// concurrent request for the same one encodes it anew.
-    pub(crate) fn take(&self, messages: &Messages, most: usize) -> RunStart {
-        let Some(first) = messages.get(0) else { return RunStart::default() };
+    pub(crate) fn take(&self, messages: &Messages, most: usize) -> EncodedStart {
+        let Some(first) = messages.get(0) else { return EncodedStart::default() };
         let taken = {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
             let taken = kept.by_first.remove(&Arc::as_ptr(first).addr()).unwrap_or_default();
@@ -196,15 +196,15 @@ impl Written {
     }
 
     /// Stores a start for the next request.
-    pub(crate) fn keep(&self, beginning: RunStart) {
+    pub(crate) fn keep(&self, beginning: EncodedStart) {
         let Some(first) = beginning.messages.first() else { return };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = beginning.len;
-        if kept.bytes + bytes > MOST_OF_ALL {
+        if kept.bytes + bytes > MAX_TOTAL_BYTES {
             kept.by_first.retain(|_, other| !other.has_ended());
             kept.bytes = kept.by_first.values().map(|other| other.len).sum();
         }
-        if kept.bytes + bytes > MOST_OF_ALL {
+        if kept.bytes + bytes > MAX_TOTAL_BYTES {
             kept.by_first.clear();
             kept.bytes = 0;
         }

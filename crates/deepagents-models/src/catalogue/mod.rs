@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_fitting_prefix_wins_and_the_unknown_stays_unknown() {
+    fn the_longest_matching_prefix_wins_and_unknown_models_stay_unknown() {
         let known = Catalogue::built_in();
         let window = |name: &str| known.lookup(name).map(|entry| (entry.prefix.as_str(), entry.max_output));
         assert_eq!(window("claude-opus-4-20250514"), Some(("claude-opus-4", 32_000)));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn prices_say_what_a_cached_prompt_and_a_long_one_cost() {
+    fn prices_cover_cached_and_long_prompts() {
         let price = |name: &str| Catalogue::built_in().profile(name).price.unwrap();
         let haiku = price("claude-haiku-4-5-20251001");
         assert_eq!((haiku.input, haiku.output, haiku.cache_read, haiku.cache_write), (1.0, 5.0, 0.1, 1.25));

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_user_says_wins_and_the_rest_stays() {
+    fn user_entries_override_the_catalogue_and_the_rest_is_kept() {
         let json =
             r#"{"gpt-5.2": {"price": {"input": 1, "output": 2, "cache_read": 0.5}}, "house": {"context_window": 9}}"#;
         let ours = Catalogue::built_in().with_json(json).unwrap();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_field_is_an_error_that_shows_the_form() {
+    fn a_misspelt_field_is_an_error_that_shows_the_format() {
         let error = Catalogue::built_in().with_json(r#"{"m": {"contextwindow": 1}}"#).unwrap_err().to_string();
         assert!(error.contains("contextwindow") && error.contains("\"context_window\": N"), "{error}");
     }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::{Credential, CredentialError, DynSource};
 
 /// How long before its expiry a credential is renewed, unless its lifetime is shorter than ten times that.
-const MARGIN: Duration = Duration::from_secs(60);
+const RENEWAL_MARGIN: Duration = Duration::from_secs(60);
 
 /// A credential from a source, and how long it is used.
 #[derive(Clone, Debug)]
@@ -64,7 +64,8 @@ impl HeldCredential {
         let asked = Arc::clone(&self.source).issue();
         let issued = async move {
             let issued = asked.await?;
-            let until = issued.lifetime.and_then(|life| Instant::now().checked_add(life - MARGIN.min(life / 10)));
+            let until =
+                issued.lifetime.and_then(|life| Instant::now().checked_add(life - RENEWAL_MARGIN.min(life / 10)));
             Ok(Held { credential: issued.credential, until })
         };
         issued.boxed().shared()

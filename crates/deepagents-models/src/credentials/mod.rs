@@ -53,7 +53,7 @@ impl Credential {
 }
 
 /// Minimum length in bytes of secrets that are hidden even inside a word.
-const LONG: usize = 8;
+const MIN_HIDDEN_IN_WORDS: usize = 8;
 
 /// Removes a secret from a text. A short one, as used with local servers, may be part of any word.
 pub(crate) fn hide(secret: &str, text: &mut String) {
@@ -68,7 +68,7 @@ pub(crate) fn hide(secret: &str, text: &mut String) {
         if let Some(next) = pieces.peek() {
             let beside = [before, next.chars().next()];
             let is_word = !beside.iter().flatten().any(|c| c.is_alphanumeric());
-            out.push_str(if secret.len() >= LONG || is_word { "[key]" } else { secret });
+            out.push_str(if secret.len() >= MIN_HIDDEN_IN_WORDS || is_word { "[key]" } else { secret });
             before = secret.chars().next_back();
         }
     }

@@ -16,7 +16,7 @@ pub(crate) struct AwsEventDecoder {
 }
 
 /// Maximum frame length: the SDK rejects payloads above 16 MiB.
-const LONGEST: usize = 17 << 20;
+const MAX_FRAME_BYTES: usize = 17 << 20;
 
 impl AwsEventDecoder {
     /// Feeds more bytes.
@@ -30,7 +30,7 @@ impl AwsEventDecoder {
             |error: &dyn std::fmt::Display| ModelError::truncated(format!("a frame of the answer is damaged: {error}"));
         let message = match self.frames.decode_frame(&mut self.buffer).map_err(|error| damaged(&error))? {
             DecodedFrame::Complete(message) => message,
-            DecodedFrame::Incomplete if self.buffer.remaining() > LONGEST => {
+            DecodedFrame::Incomplete if self.buffer.remaining() > MAX_FRAME_BYTES => {
                 return Err(damaged(&"its end is missing"));
             }
             DecodedFrame::Incomplete => return Ok(None),
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn events_carry_their_name_and_exceptions_are_errors_of_their_class() {
+    fn events_have_their_names_and_exceptions_become_errors_of_their_class() {
         let mut decoder = AwsEventDecoder::default();
         let headers = [(":message-type", "event"), (":event-type", "messageStart")];
         decoder.push(&frame(&headers, "{}"));
@@ -89,7 +89,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn hostile_bytes_are_an_error_or_nothing_and_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn hostile_bytes_never_cause_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let mut decoder = AwsEventDecoder::default();
             decoder.push(&bytes);
             while let Ok(Some(_)) = decoder.next() {}

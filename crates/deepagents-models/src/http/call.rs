@@ -21,7 +21,7 @@ use crate::credentials::Credential;
 use crate::hook::Attempt;
 use crate::retry::HoldId;
 use reading::Reading;
-use retry::held;
+use retry::shared_wait;
 
 /// Calls a model. Dropping the stream cancels the call.
 pub(crate) fn call(
@@ -153,7 +153,7 @@ impl Call {
                 if *until > Instant::now() {
                     sleep_until(*until).await;
                 }
-                match held(&self.endpoint, self.began)? {
+                match shared_wait(&self.endpoint, self.began)? {
                     Some((error, after)) => {
                         self.state = State::Backoff(Instant::now() + after);
                         self.queue.push_back(ModelEvent::Retry { error, after });

@@ -10,11 +10,11 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
 
 /// Connect timeout for requests to anything but models.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum number of idle connections per host. With many agents on HTTP/1.1, a connection is often opened just as
 /// another becomes free; without a limit, two thirds more are kept than are ever used at the same time.
-const IDLE: usize = 32;
+const MAX_IDLE_CONNECTIONS: usize = 32;
 
 /// Distinguishes shared clients.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -61,7 +61,7 @@ pub async fn http_client() -> Result<reqwest::ClientBuilder, ModelError> {
     // The certificates are read from files.
     let tls = tokio::task::spawn_blocking(|| tls(true)).await;
     let tls = tls.map_err(|_| ModelError::transport("creating the HTTP client was cancelled"))?;
-    let builder = Client::builder().connect_timeout(CONNECT).redirect(reqwest::redirect::Policy::none());
+    let builder = Client::builder().connect_timeout(CONNECT_TIMEOUT).redirect(reqwest::redirect::Policy::none());
     let builder = builder.user_agent(concat!("deepagents/", env!("CARGO_PKG_VERSION"))).no_proxy();
     Ok(builder.tls_backend_preconfigured(tls.map_err(|error| unmade(&error))?))
 }
@@ -71,7 +71,7 @@ fn build(kind: &ClientKind) -> Result<Client, ModelError> {
     let mut builder = Client::builder()
         .connect_timeout(kind.connect)
         .tcp_keepalive(Duration::from_secs(60))
-        .pool_max_idle_per_host(IDLE)
+        .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(concat!("deepagents/", env!("CARGO_PKG_VERSION")))
         .no_proxy();

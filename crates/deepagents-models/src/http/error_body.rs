@@ -6,13 +6,13 @@ use deepagents_core::model::ErrorInfo;
 use serde_json::{Map, Value};
 
 /// Number of characters quoted from an unreadable response.
-const QUOTED: usize = 400;
+const MAX_QUOTED_CHARS: usize = 400;
 
 /// Code for requests rejected by a gateway's own moderation, which it marks only by stating reasons.
 pub(super) const MODERATION: &str = "moderation";
 
 /// Where the message of an error may be, the best first.
-const WORDS: [&str; 13] = [
+const MESSAGE_POINTERS: [&str; 13] = [
     "message",
     "Message",
     "detail",
@@ -95,7 +95,7 @@ fn message_of(value: &Value) -> Option<String> {
             let texts: Vec<String> = list.iter().filter_map(message_of).collect();
             (!texts.is_empty()).then(|| texts.join("; "))
         }
-        Value::Object(map) => WORDS.iter().find_map(|key| match map.get(*key)? {
+        Value::Object(map) => MESSAGE_POINTERS.iter().find_map(|key| match map.get(*key)? {
             // A list says which part of the request is at fault.
             detail @ (Value::Array(_) | Value::Object(_)) if *key == "detail" => Some(quote(&detail.to_string())),
             words => message_of(words),
@@ -134,7 +134,7 @@ pub(super) fn words(body: &str) -> String {
 /// Returns the start of a text.
 pub(super) fn quote(text: &str) -> String {
     let text = text.trim();
-    match text.char_indices().nth(QUOTED) {
+    match text.char_indices().nth(MAX_QUOTED_CHARS) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
         None => text.to_owned(),
     }

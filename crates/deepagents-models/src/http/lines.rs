@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_whole_wherever_the_pieces_end_and_the_last_end_may_be_missing() {
+    fn lines_are_complete_however_they_are_chunked_and_may_end_without_a_newline() {
         let text = "{\"a\":1}\r\n\n{\"b\":\"é\"}\n{\"c\":3}".as_bytes();
         for size in 1..text.len() {
             let (mut decoder, mut lines) = (LineDecoder::default(), Vec::new());

@@ -10,7 +10,7 @@ use super::ClientPool;
 use super::client::ClientKind;
 
 /// Connect timeout.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Response of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl ClientPool {
     async fn client_of(&self, url: &str, proxy: Option<String>) -> Result<(reqwest::Client, Url), ModelError> {
         let address =
             Url::parse(url).map_err(|error| ModelError::invalid(format!("`{url}` is not a valid address: {error}")))?;
-        let kind = ClientKind { tls: address.scheme() == "https", connect: CONNECT, proxy };
+        let kind = ClientKind { tls: address.scheme() == "https", connect: CONNECT_TIMEOUT, proxy };
         Ok((self.get(&kind).await?, address))
     }
 }

@@ -9,9 +9,9 @@ use reqwest::header::HeaderMap;
 const REMAINING: [&str; 3] = ["anthropic-ratelimit-", "x-ratelimit-remaining", "ratelimit-remaining"];
 
 /// From this value on, a number of seconds is a Unix timestamp rather than a duration.
-const MOMENT: f64 = 1e9;
+const MIN_TIMESTAMP_SECONDS: f64 = 1e9;
 /// From this value on, it is a timestamp in milliseconds.
-const MILLISECONDS: f64 = 1e12;
+const MIN_TIMESTAMP_MILLIS: f64 = 1e12;
 
 /// Returns the longest time until the reset of an exhausted limit.
 pub(super) fn resets_after(headers: &HeaderMap) -> Option<Duration> {
@@ -29,7 +29,7 @@ pub(super) fn resets_after(headers: &HeaderMap) -> Option<Duration> {
 }
 
 /// Extracts the delay from a message such as "Please try again in 1m3.5s" or "retry after 34 seconds".
-pub(super) fn told(words: &str) -> Option<Duration> {
+pub(super) fn delay_in_message(words: &str) -> Option<Duration> {
     let words = words.to_lowercase();
     let after = ["try again in ", "retry in ", "retry after "].iter().find_map(|lead| words.split_once(lead))?.1;
     let mut after = after.split_whitespace().map(|word| word.trim_end_matches(['.', ',', ';', ')']));
@@ -54,8 +54,8 @@ fn time_until(text: &str, now: Option<Duration>) -> Option<Duration> {
     if let Ok(number) = text.parse::<f64>() {
         return match number {
             _ if number < 0.0 => None,
-            _ if number < MOMENT => Duration::try_from_secs_f64(number).ok(),
-            _ if number < MILLISECONDS => until(Duration::try_from_secs_f64(number).ok()?),
+            _ if number < MIN_TIMESTAMP_SECONDS => Duration::try_from_secs_f64(number).ok(),
+            _ if number < MIN_TIMESTAMP_MILLIS => until(Duration::try_from_secs_f64(number).ok()?),
             _ => until(Duration::try_from_secs_f64(number / 1000.0).ok()?),
         };
     }
@@ -103,7 +103,7 @@ mod tests {
     const DATE: (&str, &str) = ("date", "Mon, 23 Nov 2026 06:00:00 GMT");
 
     #[test]
-    fn the_reset_of_what_is_used_up_is_read_in_the_forms_of_many_services() {
+    fn the_reset_time_of_an_exhausted_limit_is_parsed_in_many_services_formats() {
         let openai = [
             ("x-ratelimit-remaining-requests", "0"),
             ("x-ratelimit-reset-requests", "1m0.5s"),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_and_what_is_past_holds_nobody_up() {
+    fn unreadable_and_past_reset_times_delay_nobody() {
         let reset = |text| after(&[DATE, ("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", text)]);
         for nonsense in ["", "soon", "-5", "1x", "1.2.3s", "s", "NaN", "inf", "1e400", "99999999999999999999d"] {
             assert_eq!(reset(nonsense), None, "{nonsense}");

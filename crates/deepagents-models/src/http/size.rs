@@ -7,11 +7,11 @@ use super::error::from_transport;
 
 /// Maximum number of bytes of a complete response, of a single event, and of the content of all events. An image
 /// arrives in a single event.
-const LONGEST: usize = 64 << 20;
+const MAX_RESPONSE_BYTES: usize = 64 << 20;
 /// Maximum number of bytes of a streamed response, most of which are field names.
-const LONGEST_STREAM: usize = 512 << 20;
+const MAX_STREAM_BYTES: usize = 512 << 20;
 /// Number of bytes read of an error response.
-const ERROR_BODY: usize = 64 << 10;
+const MAX_ERROR_BODY_BYTES: usize = 64 << 10;
 
 /// Reads the body of a complete response. Of an error response, reads only the start.
 pub(super) async fn body(mut response: Response, url: &Url) -> Result<Vec<u8>, ModelError> {
@@ -19,12 +19,12 @@ pub(super) async fn body(mut response: Response, url: &Url) -> Result<Vec<u8>, M
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(|error| from_transport(&error, url, None))? {
         body.extend_from_slice(&piece);
-        if !is_success && body.len() > ERROR_BODY {
-            body.truncate(ERROR_BODY);
+        if !is_success && body.len() > MAX_ERROR_BODY_BYTES {
+            body.truncate(MAX_ERROR_BODY_BYTES);
             break;
         }
-        if body.len() > LONGEST {
-            return Err(too_long("it", LONGEST));
+        if body.len() > MAX_RESPONSE_BYTES {
+            return Err(too_long("it", MAX_RESPONSE_BYTES));
         }
     }
     Ok(body)
@@ -63,9 +63,11 @@ impl StreamSize {
     /// Returns an error if the response exceeds a limit.
     pub(super) fn check(&self) -> Result<(), ModelError> {
         match self {
-            Self { since_event, .. } if *since_event > LONGEST => Err(too_long("one of its events", LONGEST)),
-            Self { content, .. } if *content > LONGEST => Err(too_long("its content", LONGEST)),
-            Self { bytes, .. } if *bytes > LONGEST_STREAM => Err(too_long("it", LONGEST_STREAM)),
+            Self { since_event, .. } if *since_event > MAX_RESPONSE_BYTES => {
+                Err(too_long("one of its events", MAX_RESPONSE_BYTES))
+            }
+            Self { content, .. } if *content > MAX_RESPONSE_BYTES => Err(too_long("its content", MAX_RESPONSE_BYTES)),
+            Self { bytes, .. } if *bytes > MAX_STREAM_BYTES => Err(too_long("it", MAX_STREAM_BYTES)),
             _ => Ok(()),
         }
     }

@@ -22,7 +22,7 @@ pub(crate) struct SseDecoder {
 }
 
 /// Maximum number of bytes kept of those lines.
-const OUTSIDE: usize = 16 << 20;
+const MAX_OUTSIDE_BYTES: usize = 16 << 20;
 
 impl SseDecoder {
     /// Feeds more bytes.
@@ -85,7 +85,7 @@ impl SseDecoder {
             "event" => value.clone_into(&mut self.event.name),
             // A comment has an empty field name.
             "" | "id" | "retry" => {}
-            _ if self.outside.len() + line.len() < OUTSIDE => {
+            _ if self.outside.len() + line.len() < MAX_OUTSIDE_BYTES => {
                 self.outside.push_str(line);
                 self.outside.push('\n');
             }
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_names_and_joined_data_are_read_and_the_last_blank_line_may_be_missing() {
+    fn comments_names_and_multi_line_data_are_parsed_and_the_end_may_be_missing() {
         let text = b": hello\r\nevent: a\r\ndata: 1\r\ndata:2\r\n\r\n\r\ndata: [DONE]";
         let event = |name: &str, data: &str| Frame { name: name.into(), data: data.into() };
         assert_eq!(all(&[text]), [event("a", "1\n2"), event("", "[DONE]")]);
@@ -148,7 +148,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn where_the_pieces_end_does_not_matter(
+        fn chunk_boundaries_do_not_matter(
             lines in prop::collection::vec("(data: ?[a-zé:]{0,5}|event: [a-z]{1,3}|:x|)(\n|\r\n|\r)", 0..20),
             size in 1_usize..7,
         ) {

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use crate::http::{Endpoint, parse_json};
 
 /// Minimum context size to request.
-const LEAST: u64 = 8192;
+const MIN_CONTEXT: u64 = 8192;
 /// Output tokens to plan for if the request sets no limit.
-const ANSWER: u64 = 4096;
+const DEFAULT_OUTPUT_TOKENS: u64 = 4096;
 /// A token of most texts has more bytes than this, so that estimates are rather too high.
 const BYTES_PER_TOKEN: u64 = 3;
 
@@ -32,7 +32,7 @@ impl ContextSize {
             // Cannot fail, as the lock was just created.
             let _ = limit.set(known);
         }
-        Self { limit, asked: AtomicU64::new(LEAST) }
+        Self { limit, asked: AtomicU64::new(MIN_CONTEXT) }
     }
 
     /// Asks the server for the model's maximum context size, once. A server that does not report it is not asked again.
@@ -57,7 +57,7 @@ impl ContextSize {
     /// Returns the size to request for a body of this many bytes and a response of this many tokens.
     pub(super) fn size(&self, bytes: usize, answer: Option<u64>) -> Result<u64, ModelError> {
         let prompt = (bytes as u64).div_ceil(BYTES_PER_TOKEN);
-        let needed = prompt.saturating_add(answer.unwrap_or(ANSWER));
+        let needed = prompt.saturating_add(answer.unwrap_or(DEFAULT_OUTPUT_TOKENS));
         let limit = self.limit.get().copied().flatten();
         // If the prompt is only slightly too long by this estimate, let the server decide: it is told not to truncate.
         if let Some(limit) = limit.filter(|limit| prompt / 2 > *limit) {

@@ -14,7 +14,7 @@ use crate::{args, exact};
 const ARGS: [&str; 4] = ["message", "tool_calls", "function", "arguments"];
 
 /// Maximum number of bytes of a value that spans several lines; it is parsed again with each line.
-const LONGEST_INDENTED: usize = 1 << 20;
+const MAX_INDENTED_BYTES: usize = 1 << 20;
 
 /// Decodes a complete response.
 pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
@@ -37,14 +37,14 @@ pub(super) struct ChatDecoder {
     origin: Origin,
     content: Vec<Block>,
     /// Lines of an unfinished value.
-    begun: String,
+    partial: String,
     /// The last line, with the token counts.
     end: Option<Value>,
 }
 
 impl ChatDecoder {
     pub(super) fn new(origin: Origin) -> Self {
-        Self { origin, content: Vec::new(), begun: String::new(), end: None }
+        Self { origin, content: Vec::new(), partial: String::new(), end: None }
     }
 
     fn line(&mut self, mut line: Value, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
@@ -135,15 +135,15 @@ impl ChatDecoder {
 impl AnswerDecoder for ChatDecoder {
     fn event(&mut self, _name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
         let text =
-            if self.begun.is_empty() { Cow::Borrowed(data) } else { Cow::Owned(format!("{}\n{data}", self.begun)) };
+            if self.partial.is_empty() { Cow::Borrowed(data) } else { Cow::Owned(format!("{}\n{data}", self.partial)) };
         match serde_json::from_str(&text) {
             Ok(mut line) => {
                 exact::keep(&mut line, text.as_bytes(), &ARGS);
-                self.begun.clear();
+                self.partial.clear();
                 self.line(line, out)
             }
-            Err(error) if error.is_eof() && text.len() < LONGEST_INDENTED => {
-                self.begun = text.into_owned();
+            Err(error) if error.is_eof() && text.len() < MAX_INDENTED_BYTES => {
+                self.partial = text.into_owned();
                 Ok(Flow::More)
             }
             Err(error) => Err(ModelError::protocol(format!("a line of the answer is not valid JSON: {error}"))),

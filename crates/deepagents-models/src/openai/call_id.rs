@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_ids_become_nine_alphanumerics_and_fitting_ones_stay() {
+    fn foreign_ids_become_nine_alphanumerics_and_conforming_ones_are_kept() {
         let map = |id| conform(CallIds::NineAlphanumerics, id).into_owned();
         assert_eq!(map("abc123XYZ"), "abc123XYZ");
         assert_eq!(map("toolu_01").len(), 9);

@@ -281,8 +281,8 @@ impl MessageDecoder {
                     pieces.into_iter().for_each(|piece| add_piece(&mut thought.pieces, piece));
                     thought.item.extend(item.into_iter().filter(|(_, value)| !is_empty(value)));
                 };
-                let goes_on = matches!(self.parts.last(), Some(Part::Reasoning(_)));
-                let block = self.thought(self.parts.len().checked_sub(1).filter(|_| goes_on), add);
+                let continues = matches!(self.parts.last(), Some(Part::Reasoning(_)));
+                let block = self.thought(self.parts.len().checked_sub(1).filter(|_| continues), add);
                 if !more.is_empty() {
                     out.push(ModelEvent::Reasoning { block, delta: more });
                 }

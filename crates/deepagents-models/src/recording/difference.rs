@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 /// Number of characters shown of a value.
-const SHOWN: usize = 60;
+const MAX_SHOWN_CHARS: usize = 60;
 
 /// The first difference from a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ fn walk(path: &mut String, expected: Option<&Value>, got: Option<&Value>) -> Opt
         (Some(Value::String(left)), Some(Value::String(right))) if left != right => {
             // Long texts usually start the same, so show them from shortly before the difference.
             let same = left.chars().zip(right.chars()).take_while(|(a, b)| a == b).count();
-            let from = if same < SHOWN / 2 { 0 } else { same - SHOWN / 4 };
+            let from = if same < MAX_SHOWN_CHARS / 2 { 0 } else { same - MAX_SHOWN_CHARS / 4 };
             Some(Difference { path: path.clone(), expected: quoted(left, from), got: quoted(right, from) })
         }
         _ if expected == got => None,
@@ -86,7 +86,7 @@ fn quoted(text: &str, from: usize) -> String {
 fn shortened(text: &str, from: usize) -> String {
     let mut rest = text.chars().skip(from);
     let mut out = if from > 0 { "…".to_owned() } else { String::new() };
-    out.extend(rest.by_ref().take(SHOWN));
+    out.extend(rest.by_ref().take(MAX_SHOWN_CHARS));
     if rest.next().is_some() {
         out.push('…');
     }
@@ -119,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_differ_exactly_where_a_difference_is_found(a in any_json(), b in any_json()) {
+        fn a_difference_is_found_exactly_when_values_differ(a in any_json(), b in any_json()) {
             prop_assert_eq!(first_difference(&a, &b).is_none(), a == b);
             prop_assert_eq!(fingerprint(&a) == fingerprint(&b), a == b);
             prop_assert!(first_difference(&a, &a.clone()).is_none());
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_leads_to_the_first_difference_and_the_texts_are_short() {
+    fn the_path_points_to_the_first_difference_and_the_excerpts_are_short() {
         let long = "x".repeat(500);
         let found = first_difference(
             &json!({"a": 1, "b": [{"t": format!("{long}left")}]}),

@@ -14,11 +14,11 @@ pub(super) struct Part {
     /// Index of the latest section of the summary; each new section is preceded by an empty line.
     pub(super) sections: u64,
     /// Pieces received so far, by the part of the item they belong to.
-    told: Told,
+    emitted: Emitted,
 }
 
 #[derive(Default)]
-struct Told {
+struct Emitted {
     words: String,
     refusal: String,
     summary: String,
@@ -28,30 +28,30 @@ struct Told {
 
 impl Part {
     pub(super) fn new(index: u64, item: Map<String, Value>, done: bool) -> Self {
-        Self { index, item, done, sections: 0, told: Told::default() }
+        Self { index, item, done, sections: 0, emitted: Emitted::default() }
     }
 
     /// Adds a piece.
     pub(super) fn add(&mut self, kind: &str, event: &Map<String, Value>) {
-        let told = match kind {
-            "response.output_text.delta" => &mut self.told.words,
-            "response.refusal.delta" => &mut self.told.refusal,
-            "response.reasoning_summary_text.delta" => &mut self.told.summary,
-            "response.reasoning_text.delta" => &mut self.told.thought,
-            "response.function_call_arguments.delta" => &mut self.told.arguments,
+        let emitted = match kind {
+            "response.output_text.delta" => &mut self.emitted.words,
+            "response.refusal.delta" => &mut self.emitted.refusal,
+            "response.reasoning_summary_text.delta" => &mut self.emitted.summary,
+            "response.reasoning_text.delta" => &mut self.emitted.thought,
+            "response.function_call_arguments.delta" => &mut self.emitted.arguments,
             "response.function_call_arguments.done" => {
-                self.told.arguments.clear();
-                self.told.arguments.push_str(text(event, "arguments"));
+                self.emitted.arguments.clear();
+                self.emitted.arguments.push_str(text(event, "arguments"));
                 return;
             }
             _ => return,
         };
-        told.push_str(text(event, "delta"));
+        emitted.push_str(text(event, "delta"));
     }
 
     /// Returns the item, completed from its pieces if its end did not arrive.
     pub(super) fn whole(self) -> Map<String, Value> {
-        let Self { mut item, done, told, .. } = self;
+        let Self { mut item, done, emitted, .. } = self;
         if done {
             return item;
         }
@@ -62,12 +62,12 @@ impl Part {
             }
         };
         let part = |kind: &str, key: &str, words: &str| (!words.is_empty()).then(|| json!({"type": kind, key: words}));
-        let parts = [part("output_text", "text", &told.words), part("refusal", "refusal", &told.refusal)];
+        let parts = [part("output_text", "text", &emitted.words), part("refusal", "refusal", &emitted.refusal)];
         put("content", parts.into_iter().flatten().collect());
-        put("summary", part("summary_text", "text", &told.summary).into_iter().collect());
-        put("content", part("reasoning_text", "text", &told.thought).into_iter().collect());
-        if text(&item, "arguments").is_empty() && !told.arguments.is_empty() {
-            item.insert("arguments".to_owned(), Value::String(told.arguments));
+        put("summary", part("summary_text", "text", &emitted.summary).into_iter().collect());
+        put("content", part("reasoning_text", "text", &emitted.thought).into_iter().collect());
+        if text(&item, "arguments").is_empty() && !emitted.arguments.is_empty() {
+            item.insert("arguments".to_owned(), Value::String(emitted.arguments));
         }
         item
     }

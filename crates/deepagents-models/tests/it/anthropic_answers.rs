@@ -64,7 +64,7 @@ fn next_request(said: AssistantMessage) -> ModelRequest {
 }
 
 #[tokio::test]
-async fn an_interleaved_turn_goes_back_in_its_order_plain_and_streamed() {
+async fn an_interleaved_turn_is_sent_back_in_order_whether_or_not_it_was_streamed() {
     let stream = sse(&anthropic_stream(&streamed(), "tool_use"));
     let server = Server::start([Reply::sse(stream), Reply::json(200, &whole(&interleaved(), "tool_use"))]).await;
     let model = server.anthropic();
@@ -98,7 +98,7 @@ async fn deltas_carry_the_position_of_their_block() {
 }
 
 #[tokio::test]
-async fn plain_text_and_plain_calls_keep_no_second_copy() {
+async fn plain_text_and_plain_calls_store_no_native_copy() {
     let server = Server::start([Reply::json(200, &whole(&interleaved(), "tool_use"))]).await;
     let message = output(&events(&server.anthropic(), ModelRequest::new("go")).await).message;
     let kept: Vec<bool> = message.content.iter().map(|block| block.native().is_some()).collect();
@@ -106,7 +106,7 @@ async fn plain_text_and_plain_calls_keep_no_second_copy() {
 }
 
 #[tokio::test]
-async fn another_providers_reasoning_and_items_are_left_out() {
+async fn reasoning_and_items_of_other_providers_are_left_out() {
     let server = Server::start([Reply::json(200, &whole(&interleaved(), "tool_use"))]).await;
     let model = server.anthropic();
     let mut message = output(&events(&model, ModelRequest::new("go")).await).message;
@@ -125,7 +125,7 @@ async fn content_of(stream: String) -> (Vec<Block>, StopReason) {
 }
 
 #[tokio::test]
-async fn events_and_blocks_to_come_are_passed_over_and_kept() {
+async fn unknown_events_are_ignored_and_unknown_blocks_are_kept() {
     let new = json!({"type": "hologram", "beam": "a"});
     let mut list = anthropic_stream(&[(new, vec![json!({"type": "beam_delta", "beam": "b"})])], "end_turn");
     list.insert(1, json!({"type": "weather_report", "mood": "sunny"}));
@@ -155,7 +155,7 @@ async fn arguments_that_are_not_json_become_an_invalid_call() {
 }
 
 #[tokio::test]
-async fn arguments_are_read_where_the_start_of_a_call_has_none() {
+async fn arguments_are_read_from_deltas_when_a_calls_start_has_none() {
     let start = json!({"type": "tool_use", "id": "t", "name": "look"});
     let args = ["{\"a\":", "1}"].map(|text| json!({"type": "input_json_delta", "partial_json": text}));
     let (content, _) = content_of(sse(&anthropic_stream(&[(start, args.to_vec())], "tool_use"))).await;
@@ -163,7 +163,7 @@ async fn arguments_are_read_where_the_start_of_a_call_has_none() {
 }
 
 #[tokio::test]
-async fn every_stop_reason_has_its_meaning() {
+async fn every_stop_reason_is_mapped() {
     let cases = [
         ("end_turn", StopReason::End),
         ("stop_sequence", StopReason::StopSequence),
@@ -179,7 +179,7 @@ async fn every_stop_reason_has_its_meaning() {
 }
 
 #[test]
-fn a_call_that_cannot_be_read_goes_back_with_what_else_it_says_and_an_answer_may_say_nothing() {
+fn an_invalid_call_keeps_its_extra_fields_and_an_answer_may_be_empty() {
     let model = Anthropic::new("claude-sonnet-4-5", ModelConfig::default()).unwrap();
     let decode = |answer: Value| {
         model.decode(200, &reqwest::header::HeaderMap::new(), answer.to_string().as_bytes()).unwrap().output

@@ -36,7 +36,7 @@ fn image() -> Block {
 }
 
 #[test]
-fn a_whole_request_has_the_shape_the_api_documents() {
+fn a_full_request_has_the_documented_shape() {
     let mut request =
         ModelRequest::new(vec![Message::user("hi"), call("t1"), result("t1", "seen"), Message::user("and?")]);
     request.system =
@@ -78,7 +78,7 @@ fn a_whole_request_has_the_shape_the_api_documents() {
 }
 
 #[test]
-fn results_come_first_in_a_turn_and_silent_answers_are_not_sent_but_part_the_turns_around_them() {
+fn results_come_first_and_empty_answers_are_omitted_but_separate_turns() {
     let silent = Message::Assistant(AssistantMessage::new(vec![Block::text(" \n")]));
     let request = ModelRequest::new(vec![
         Message::user("one"),
@@ -100,7 +100,7 @@ fn results_come_first_in_a_turn_and_silent_answers_are_not_sent_but_part_the_tur
 }
 
 #[test]
-fn results_carry_errors_and_images_and_have_no_content_where_there_is_no_output() {
+fn results_carry_errors_and_images_and_omit_empty_content() {
     let mut failed = ToolMessage::error("t1", "look", "");
     failed.content.push(image());
     let request = ModelRequest::new(vec![
@@ -132,7 +132,7 @@ fn invalid_calls_and_foreign_ids_are_made_acceptable() {
 }
 
 #[test]
-fn a_result_names_its_call_as_the_provider_did_where_that_is_sent_as_it_came() {
+fn a_result_uses_the_providers_call_id_when_the_call_is_sent_back_verbatim() {
     let native = json!({"type": "tool_use", "id": "look:0", "name": "look", "input": {}});
     let mut said = AssistantMessage::new(vec![Block::call("look:0", "look", json!({}))]);
     said.origin = Some(deepagents_core::message::Origin {
@@ -158,7 +158,7 @@ fn a_result_names_its_call_as_the_provider_did_where_that_is_sent_as_it_came() {
 }
 
 #[test]
-fn a_mark_never_lands_on_thinking() {
+fn a_cache_mark_is_never_placed_on_thinking() {
     let mut said = AssistantMessage::new(vec![Block::text("hm")]);
     said.origin = Some(deepagents_core::message::Origin {
         api: "anthropic-messages".into(),
@@ -179,7 +179,7 @@ fn a_mark_never_lands_on_thinking() {
 }
 
 #[test]
-fn too_many_marks_and_a_long_one_after_a_short_one_are_refused() {
+fn too_many_cache_marks_and_a_long_one_after_a_short_one_are_rejected() {
     let refused = |change: &dyn Fn(&mut ModelRequest)| {
         let mut request = ModelRequest::new(vec![Message::user("a"), call("t"), result("t", "r"), Message::user("b")]);
         request.tools = vec![tool("look")];
@@ -201,7 +201,7 @@ fn too_many_marks_and_a_long_one_after_a_short_one_are_refused() {
 }
 
 #[test]
-fn a_schema_is_closed_and_joins_other_output_settings() {
+fn a_schema_is_closed_and_merged_with_other_output_settings() {
     let mut request = ModelRequest::new("x");
     let schema = Arc::new(json!({"type": "object", "properties": {"a": {"type": "object", "properties": {}}}}));
     request.output_schema = Some(OutputSchema { name: "a".into(), schema });
@@ -223,7 +223,7 @@ fn a_thinking_budget_raises_the_token_limit() {
 }
 
 #[test]
-fn documents_are_sent_and_sound_is_refused() {
+fn documents_are_sent_and_audio_is_rejected() {
     let media =
         |kind, mime: &str, source| Block::Media(Media { kind, mime: mime.into(), source, name: Some("n".into()) });
     let user = |block| {
@@ -240,7 +240,7 @@ fn documents_are_sent_and_sound_is_refused() {
 }
 
 #[test]
-fn the_same_request_has_the_same_bytes_and_a_longer_one_begins_with_them() {
+fn equal_requests_have_equal_bytes_and_a_longer_one_extends_them() {
     let mut messages = vec![Message::user("one"), call("t1"), result("t1", "r")];
     let first = model().request_body(&ModelRequest::new(messages.clone())).unwrap();
     assert_eq!(first, model().request_body(&ModelRequest::new(messages.clone())).unwrap());

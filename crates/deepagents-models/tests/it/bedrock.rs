@@ -59,7 +59,7 @@ fn answer() -> Vec<(&'static str, Value)> {
 }
 
 #[tokio::test]
-async fn a_streamed_answer_is_read_and_goes_back_block_by_block() {
+async fn a_streamed_answer_is_read_and_sent_back_block_by_block() {
     let server = Server::start([stream(&answer()), stream(&answer())]).await;
     let model = Bedrock::new(NOVA, config(&server)).unwrap();
     let told = events(&model, ModelRequest::new("x")).await;
@@ -124,7 +124,7 @@ fn signatures(seen: &Seen) -> (String, String) {
 }
 
 #[tokio::test]
-async fn each_request_of_a_conversation_is_signed_over_all_that_it_says() {
+async fn every_request_of_a_conversation_is_signed_over_its_whole_content() {
     const SENT: usize = 40;
     let server = Server::start(vec![stream(&answer()); 2 * SENT]).await;
     let converse = Bedrock::new(NOVA, config(&server)).unwrap();
@@ -164,7 +164,7 @@ async fn each_request_of_a_conversation_is_signed_over_all_that_it_says() {
 }
 
 #[tokio::test]
-async fn requests_are_signed_for_the_region_in_the_address_and_secrets_stay_here() {
+async fn requests_are_signed_for_the_addressed_region_and_the_secret_stays_local() {
     let server = Server::start([stream(&answer())]).await;
     let model = Bedrock::new(NOVA, config(&server)).unwrap();
     model.invoke(ModelRequest::new("x")).await.unwrap();
@@ -184,7 +184,7 @@ async fn requests_are_signed_for_the_region_in_the_address_and_secrets_stay_here
 }
 
 #[tokio::test]
-async fn an_exception_in_the_stream_is_retried_by_its_class() {
+async fn an_exception_in_the_stream_is_retried_depending_on_its_class() {
     let mut bytes = frame("event", "messageStart", &json!({"role": "assistant"}));
     bytes.extend(frame("exception", "throttlingException", &json!({"message": "slow down"})));
     let busy = Reply::stream("application/vnd.amazon.eventstream", bytes);
@@ -200,7 +200,7 @@ async fn an_exception_in_the_stream_is_retried_by_its_class() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cut_or_damaged_is_never_an_answer() {
+async fn a_truncated_or_corrupted_stream_is_never_an_answer() {
     let whole: Vec<u8> = answer().iter().flat_map(|(name, payload)| frame("event", name, payload)).collect();
     let mut damaged = whole.clone();
     damaged[40] ^= 1;
@@ -214,7 +214,7 @@ async fn a_stream_that_is_cut_or_damaged_is_never_an_answer() {
 }
 
 #[test]
-fn cache_marks_become_cache_points_and_schemas_are_refused() {
+fn cache_marks_become_cache_points_and_schemas_are_rejected() {
     let config = ModelConfig {
         base_url: Some("https://bedrock-runtime.eu-west-1.amazonaws.com".into()),
         ..ModelConfig::default()
@@ -236,7 +236,7 @@ fn cache_marks_become_cache_points_and_schemas_are_refused() {
 }
 
 #[tokio::test]
-async fn the_messages_api_is_spoken_on_bedrock_and_on_vertex() {
+async fn the_messages_api_works_on_bedrock_and_on_vertex() {
     let text = json!({"type": "text", "text": ""});
     let told = anthropic_stream(&[(text, vec![json!({"type": "text_delta", "text": "hi"})])], "end_turn");
     let chunk = |event: &Value| json!({"bytes": BASE64_STANDARD.encode(event.to_string()), "p": "abc"});
@@ -282,7 +282,7 @@ fn start(index: u64, start: &Value) -> (&'static str, Value) {
 }
 
 #[tokio::test]
-async fn a_call_whose_type_says_that_it_is_one_is_for_us() {
+async fn a_call_typed_as_tool_use_is_a_client_call() {
     let call = json!({"toolUse": {"name": "f", "toolUseId": "t1", "type": "tool_use"}});
     let told = told(vec![start(0, &call), delta(0, &json!({"toolUse": {"input": "{\"a\":1}"}}))], "tool_use");
     let (content, sent) = sent_back(&told, NOVA, NOVA).await;
@@ -298,7 +298,7 @@ async fn a_call_whose_type_says_that_it_is_one_is_for_us() {
 }
 
 #[tokio::test]
-async fn what_the_provider_looked_up_itself_and_cites_is_kept_and_goes_back() {
+async fn provider_side_searches_and_citations_are_kept_and_sent_back() {
     let call = json!({"toolUse": {"toolUseId": "s", "name": "search", "type": "server_tool_use"}});
     let found = json!({"toolResult": {"toolUseId": "s", "type": "search_result", "status": "success"}});
     let citation = json!({"title": "d", "location": {"web": {"url": "u"}}});
@@ -330,7 +330,7 @@ async fn what_the_provider_looked_up_itself_and_cites_is_kept_and_goes_back() {
 }
 
 #[tokio::test]
-async fn thoughts_go_back_to_their_own_model_alone() {
+async fn thoughts_are_sent_back_only_to_their_own_model() {
     let thought = delta(0, &json!({"reasoningContent": {"text": "hm"}}));
     let signature = delta(0, &json!({"reasoningContent": {"signature": "SIG"}}));
     let told = told(vec![thought, signature, delta(1, &json!({"text": "yes"}))], "end_turn");
@@ -345,7 +345,7 @@ async fn thoughts_go_back_to_their_own_model_alone() {
 }
 
 #[tokio::test]
-async fn calls_that_cannot_be_read_go_back_with_what_else_they_say_and_an_answer_may_say_nothing() {
+async fn invalid_calls_keep_their_extra_fields_and_an_answer_may_be_empty() {
     let server = Server::start([]).await;
     let model = Bedrock::new(NOVA, config(&server)).unwrap();
     let decode = |answer: Value| {

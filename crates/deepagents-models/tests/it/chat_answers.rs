@@ -42,7 +42,7 @@ fn sent_back(dialect: &str, output: &ModelOutput) -> Value {
 }
 
 #[test]
-fn the_text_of_arguments_and_unknown_fields_go_back_untouched() {
+fn argument_text_and_unknown_fields_are_sent_back_unchanged() {
     let call = json!({"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{ \"a\":1 }"},
         "extra_content": {"google": {"thought_signature": "T"}}});
     let output = decode(
@@ -59,14 +59,14 @@ fn the_text_of_arguments_and_unknown_fields_go_back_untouched() {
 }
 
 #[test]
-fn a_plain_call_keeps_no_second_copy() {
+fn a_plain_call_stores_no_native_copy() {
     let call = json!({"index": 0, "id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"a\":1}"}});
     let output = decode("deepseek", &plain(&json!({"content": "", "tool_calls": [call]}), "tool_calls"));
     assert_eq!(output.message.content, [Block::call("c1", "f", json!({"a": 1}))]);
 }
 
 #[test]
-fn calls_are_put_together_however_their_pieces_are_labelled() {
+fn calls_are_assembled_however_their_pieces_are_labelled() {
     let call = |value: Value| json!({"tool_calls": [value]});
     let args = |text: &str| json!({"arguments": text});
     let cases: [(&str, Vec<Value>); 6] = [
@@ -128,7 +128,7 @@ fn calls_are_put_together_however_their_pieces_are_labelled() {
 }
 
 #[test]
-fn a_call_without_an_id_gets_the_same_one_each_time() {
+fn a_call_without_an_id_gets_a_deterministic_one() {
     let calls =
         json!({"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}, {"id": "", "function": {"name": "f"}}]});
     let ids = |dialect| {
@@ -142,7 +142,7 @@ fn a_call_without_an_id_gets_the_same_one_each_time() {
 }
 
 #[test]
-fn reasoning_goes_back_in_the_field_it_came_in() {
+fn reasoning_is_sent_back_in_the_field_it_came_in() {
     for (dialect, field) in [("deepseek", "reasoning_content"), ("groq", "reasoning"), ("custom", "reasoning")] {
         let mut deltas = vec![json!({"role": "assistant", "content": ""})];
         deltas.extend([json!({(field): "hm"}), json!({(field): "m"}), json!({"content": "yes"})]);
@@ -154,7 +154,7 @@ fn reasoning_goes_back_in_the_field_it_came_in() {
 }
 
 #[test]
-fn structured_reasoning_is_joined_by_index_and_goes_back() {
+fn structured_reasoning_is_joined_by_index_and_sent_back() {
     let detail = |value: Value| json!({"reasoning": value["text"], "reasoning_details": [value]});
     let deltas = [
         detail(json!({"type": "reasoning.text", "index": 0, "text": "a"})),
@@ -174,7 +174,7 @@ fn structured_reasoning_is_joined_by_index_and_goes_back() {
 }
 
 #[test]
-fn thinking_in_a_content_array_goes_back_in_place() {
+fn thinking_in_a_content_array_is_sent_back_in_place() {
     let thought = |text: &str| json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]});
     let deltas = [
         json!({"content": [thought("a")]}),
@@ -189,7 +189,7 @@ fn thinking_in_a_content_array_goes_back_in_place() {
 }
 
 #[test]
-fn a_refusal_is_text_and_goes_back_as_a_refusal() {
+fn a_refusal_is_text_and_is_sent_back_as_a_refusal() {
     let output =
         decode("openai-chat", &streamed(&[json!({"refusal": "I "}), json!({"refusal": "won't"})], Some("stop")));
     assert_eq!((output.message.text().as_str(), &output.stop), ("I won't", &StopReason::Refusal));
@@ -198,7 +198,7 @@ fn a_refusal_is_text_and_goes_back_as_a_refusal() {
 }
 
 #[test]
-fn annotations_are_kept_and_sent_only_where_they_are_taken() {
+fn annotations_are_kept_and_sent_only_to_services_that_accept_them() {
     let notes = json!([{"type": "url_citation", "url": "u"}]);
     let output = decode("openrouter", &plain(&json!({"content": "x", "annotations": notes}), "stop"));
     assert_eq!(sent_back("openrouter", &output)["annotations"], notes);
@@ -207,7 +207,7 @@ fn annotations_are_kept_and_sent_only_where_they_are_taken() {
 }
 
 #[test]
-fn malformed_arguments_go_back_only_where_they_do_no_harm() {
+fn malformed_arguments_are_sent_back_only_where_they_do_no_harm() {
     let call = |args: &str| json!({"tool_calls": [{"id": "c", "function": {"name": "f", "arguments": args}}]});
     let arguments = |dialect, args| {
         let output = decode(dialect, &plain(&call(args), "length"));
@@ -221,7 +221,7 @@ fn malformed_arguments_go_back_only_where_they_do_no_harm() {
 }
 
 #[test]
-fn a_stream_is_whole_once_it_says_why_it_stopped_or_that_it_is_done() {
+fn a_stream_is_complete_once_it_has_a_stop_reason_or_a_done_marker() {
     let text = [json!({"content": "x"})];
     assert_eq!(decode("openai-chat", &streamed(&text, Some("stop"))).message.text(), "x");
     assert_eq!(decode("openai-chat", &(streamed(&text, None) + "data: [DONE]\n\n")).message.text(), "x");
@@ -230,7 +230,7 @@ fn a_stream_is_whole_once_it_says_why_it_stopped_or_that_it_is_done() {
 }
 
 #[test]
-fn counts_are_found_in_the_last_chunk_and_where_groq_puts_them() {
+fn usage_is_found_in_the_last_chunk_and_where_groq_puts_it() {
     let body = streamed(&[json!({"content": "x"})], Some("stop"));
     let last = sse(&[json!({"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 6}})]);
     let usage = decode("openai-chat", &(body.clone() + &last)).usage;
@@ -245,7 +245,7 @@ fn counts_are_found_in_the_last_chunk_and_where_groq_puts_them() {
 }
 
 #[test]
-fn an_error_inside_an_answer_is_typed() {
+fn an_error_inside_an_answer_is_classified() {
     let error = |body: &Value| {
         model("openrouter").decode(200, &HeaderMap::new(), sse(std::slice::from_ref(body)).as_bytes()).unwrap_err()
     };
@@ -261,7 +261,7 @@ fn an_error_inside_an_answer_is_typed() {
 }
 
 #[test]
-fn a_call_that_is_said_in_the_old_way_too_is_made_once() {
+fn a_call_repeated_in_the_legacy_format_is_made_once() {
     let function = json!({"name": "f", "arguments": "{\"a\":1}"});
     let call = json!({"id": "x", "type": "function", "function": function});
     let output = decode("custom", &plain(&json!({"tool_calls": [call], "function_call": function}), "tool_calls"));
@@ -271,7 +271,7 @@ fn a_call_that_is_said_in_the_old_way_too_is_made_once() {
 }
 
 #[test]
-fn an_error_in_the_middle_is_no_end_of_an_answer() {
+fn an_error_in_mid_stream_is_not_the_end_of_an_answer() {
     let half = streamed(&[json!({"content": "half"})], None);
     let kind = |more: &str| {
         let body = format!("{half}{more}\n\ndata: [DONE]\n\n");
@@ -289,7 +289,7 @@ fn an_error_in_the_middle_is_no_end_of_an_answer() {
 }
 
 #[test]
-fn what_a_filter_stops_is_a_refusal() {
+fn filtered_content_is_a_refusal() {
     let filtered = json!({"id": "c", "choices": [{"index": 0, "finish_reason": "content_filter"}]}).to_string();
     let output = decode("azure-chat", &filtered);
     assert_eq!((output.stop, output.message.content.len()), (StopReason::Refusal, 0));
@@ -299,7 +299,7 @@ fn what_a_filter_stops_is_a_refusal() {
 }
 
 #[test]
-fn encrypted_thoughts_of_two_calls_stay_two() {
+fn encrypted_thoughts_of_two_calls_stay_separate() {
     let detail = |id: &str, data: &str| json!({"type": "reasoning.encrypted", "index": 0, "id": id, "data": data});
     let deltas = [detail("t1", "A"), detail("t1", "B"), detail("t2", "C")];
     let mut deltas: Vec<Value> = deltas.iter().map(|detail| json!({"reasoning_details": [detail]})).collect();
@@ -309,7 +309,7 @@ fn encrypted_thoughts_of_two_calls_stay_two() {
 }
 
 #[test]
-fn what_is_said_aloud_is_text_and_goes_back_by_its_name() {
+fn spoken_audio_is_text_and_is_sent_back_by_its_id() {
     let deltas = [
         json!({"audio": {"id": "audio_1"}}),
         json!({"audio": {"transcript": "Hel"}}),
@@ -327,7 +327,7 @@ fn what_is_said_aloud_is_text_and_goes_back_by_its_name() {
 }
 
 #[test]
-fn a_call_of_another_model_goes_to_those_that_think_with_a_thought() {
+fn another_models_call_is_sent_to_thinking_models_with_an_empty_thought() {
     let call = json!({"tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{}"}}]});
     let output = decode("groq", &plain(&call, "tool_calls"));
     assert_eq!(sent_back("deepseek", &output)["reasoning_content"], "");
@@ -338,7 +338,7 @@ fn a_call_of_another_model_goes_to_those_that_think_with_a_thought() {
 }
 
 #[test]
-fn what_a_thought_refers_to_goes_back_in_its_place() {
+fn references_in_a_thought_are_sent_back_in_place() {
     let thinking = |pieces: Value| json!({"content": [{"type": "thinking", "thinking": pieces}]});
     let reference = json!({"type": "reference", "reference_ids": [3]});
     let deltas = [
@@ -353,7 +353,7 @@ fn what_a_thought_refers_to_goes_back_in_its_place() {
 }
 
 #[test]
-fn a_call_of_a_custom_tool_is_one_that_cannot_be_made_and_goes_back_as_it_came() {
+fn a_custom_tool_call_is_invalid_and_is_sent_back_unchanged() {
     let call = json!({"id": "c1", "type": "custom", "custom": {"name": "patch", "input": "*** Begin"}});
     let pieces = [
         json!({"tool_calls": [{"index": 0, "id": "c1", "type": "custom", "custom": {"name": "patch", "input": "*** "}}]}),
@@ -370,7 +370,7 @@ fn a_call_of_a_custom_tool_is_one_that_cannot_be_made_and_goes_back_as_it_came()
 }
 
 #[test]
-fn what_else_a_call_says_that_cannot_be_read_goes_back() {
+fn an_invalid_calls_extra_fields_are_sent_back() {
     let call = json!({"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{"},
         "extra_content": {"google": {"thought_signature": "T"}}});
     let output = decode("openai-chat", &plain(&json!({"tool_calls": [call]}), "tool_calls"));

@@ -31,7 +31,7 @@ fn image() -> Block {
 }
 
 #[test]
-fn a_whole_request_has_the_shape_the_api_documents() {
+fn a_full_request_has_the_documented_shape() {
     let result = ToolMessage { call_id: "c1".into(), content: vec![Block::text("seen")], ..ToolMessage::default() };
     let mut request = ModelRequest::new(vec![Message::user("hi"), call("c1"), Message::Tool(result)]);
     request.system = vec![SystemBlock::new("one"), SystemBlock::new(""), SystemBlock::new("two")];
@@ -64,7 +64,7 @@ fn a_whole_request_has_the_shape_the_api_documents() {
 }
 
 #[test]
-fn extra_fields_win_and_a_requests_own_win_over_the_models() {
+fn extra_fields_win_and_the_requests_win_over_the_models() {
     let config = ModelConfig {
         base_url: Some("http://localhost/v1".into()),
         extra: json!({"temperature": 1, "user": "u"}).as_object().unwrap().clone(),
@@ -81,7 +81,7 @@ fn extra_fields_win_and_a_requests_own_win_over_the_models() {
 }
 
 #[test]
-fn images_of_results_follow_in_one_user_message() {
+fn images_in_results_follow_in_one_user_message() {
     let seen = |id: &str| {
         Message::Tool(ToolMessage {
             call_id: id.into(),
@@ -112,7 +112,7 @@ fn a_failed_result_says_so_in_its_text() {
 }
 
 #[test]
-fn what_stands_in_for_a_result_is_told_in_its_own_words_on_every_wire_without_a_flag_for_errors() {
+fn a_synthetic_result_keeps_its_own_words_on_apis_without_an_error_flag() {
     let rejected = Message::Tool(ToolMessage::synthetic("a", "look", "User rejected the call of look."));
     let request = ModelRequest::new(vec![call("a"), rejected]);
     let config = ModelConfig { base_url: Some("http://localhost/v1".into()), ..ModelConfig::default() };
@@ -128,7 +128,7 @@ fn what_stands_in_for_a_result_is_told_in_its_own_words_on_every_wire_without_a_
 }
 
 #[test]
-fn media_of_every_kind_has_its_part() {
+fn every_kind_of_media_has_its_own_part() {
     let media =
         |kind, mime: &str, source| Block::Media(Media { kind, mime: mime.into(), source, name: Some("n.pdf".into()) });
     let content = vec![
@@ -152,7 +152,7 @@ fn media_of_every_kind_has_its_part() {
 }
 
 #[test]
-fn a_schema_is_strict_only_if_it_can_be_and_told_where_the_service_knows_none() {
+fn a_schema_is_strict_if_possible_and_put_in_words_where_unsupported() {
     let mut request = ModelRequest::new("x");
     let mut schema =
         json!({"type": "object", "properties": {"a": {}}, "required": ["a"], "additionalProperties": false});
@@ -175,7 +175,7 @@ fn a_schema_is_strict_only_if_it_can_be_and_told_where_the_service_knows_none() 
 }
 
 #[test]
-fn cache_marks_travel_through_a_gateway_to_models_that_know_them() {
+fn cache_marks_pass_through_a_gateway_to_models_that_support_them() {
     let mut request = ModelRequest::new(vec![Message::user("a"), Message::user("b")]);
     request.system = vec![SystemBlock::new("s").cached(CacheTtl::OneHour), SystemBlock::new("t")];
     request.cache.messages = vec![(1, CacheTtl::FiveMinutes)];
@@ -187,7 +187,7 @@ fn cache_marks_travel_through_a_gateway_to_models_that_know_them() {
 }
 
 #[test]
-fn the_same_request_has_the_same_bytes_and_a_longer_one_begins_with_them() {
+fn equal_requests_have_equal_bytes_and_a_longer_one_extends_them() {
     let config = ModelConfig { base_url: Some("http://localhost/v1".into()), ..ModelConfig::default() };
     let model = OpenAiChat::new(Dialect::custom(), "m", config).unwrap();
     let mut messages = vec![Message::user("one"), call("a")];

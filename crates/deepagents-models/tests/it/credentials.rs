@@ -40,7 +40,7 @@ fn bearer(server: &Server) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn calls_that_wait_for_a_token_ask_for_it_once_and_keep_it_while_it_is_valid() {
+async fn concurrent_calls_request_one_token_and_reuse_it_until_it_expires() {
     let server = Server::start((0..4).map(|_| Reply::sse(anthropic_text("hi")))).await;
     let (credentials, count) = counted(Some(Duration::from_secs(3600)));
     let (one, two) = (model(&server, &credentials), model(&server, &credentials));
@@ -54,7 +54,7 @@ async fn calls_that_wait_for_a_token_ask_for_it_once_and_keep_it_while_it_is_val
 }
 
 #[tokio::test]
-async fn a_source_without_a_lifetime_is_asked_before_each_request_and_a_spent_token_is_renewed() {
+async fn a_source_without_expiry_is_queried_per_request_and_expired_tokens_renew() {
     for lifetime in [None, Some(Duration::ZERO)] {
         let server = Server::start((0..2).map(|_| Reply::sse(anthropic_text("hi")))).await;
         let (credentials, _) = counted(lifetime);
@@ -67,7 +67,7 @@ async fn a_source_without_a_lifetime_is_asked_before_each_request_and_a_spent_to
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_is_exchanged_once() {
+async fn a_rejected_token_is_exchanged_once() {
     let refused =
         || Reply::json(401, &json!({"error": {"type": "authentication_error", "message": "expired token-0"}}));
     let server = Server::start([refused(), Reply::sse(anthropic_text("hi"))]).await;
@@ -83,7 +83,7 @@ async fn a_token_that_is_refused_is_exchanged_once() {
 }
 
 #[tokio::test]
-async fn a_source_that_has_none_is_a_typed_error_and_nothing_is_sent() {
+async fn a_source_without_a_token_is_a_typed_error_and_no_request_is_sent() {
     let server = Server::start([]).await;
     let refused = || async { Err(CredentialError::Refused("log in with `az login`".into())) };
     let error = model(&server, &Credentials::from_source(refused)).invoke(ModelRequest::new("x")).await.unwrap_err();
@@ -94,7 +94,7 @@ async fn a_source_that_has_none_is_a_typed_error_and_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn a_token_is_taken_out_of_errors_that_repeat_it() {
+async fn tokens_are_removed_from_error_messages() {
     let told = json!({"error": {"type": "invalid_request_error", "message": "token-0 may not do this"}});
     let server = Server::start([Reply::json(403, &told).header("request-id", "token-0")]).await;
     let (credentials, _) = counted(None);

@@ -27,7 +27,7 @@ fn responses(body: &str) -> ModelOutput {
 }
 
 #[test]
-fn an_answer_that_the_service_broke_off_is_a_failure_to_be_tried_again() {
+fn a_response_aborted_by_the_service_is_a_retryable_error() {
     for word in ["error", "network_error", "insufficient_system_resource", "abort", "ERROR"] {
         let error = chat(&ended(word)).unwrap_err();
         assert_eq!(error.kind(), "overloaded", "{word}");
@@ -56,7 +56,7 @@ fn an_answer_that_the_service_broke_off_is_a_failure_to_be_tried_again() {
 }
 
 #[test]
-fn ends_are_known_by_the_words_of_many_services() {
+fn stop_reasons_of_many_services_are_recognised() {
     let cases = [
         ("MAX_TOKENS", StopReason::MaxTokens),
         ("max_output_tokens", StopReason::MaxTokens),
@@ -95,7 +95,7 @@ fn names(output: &ModelOutput) -> Vec<&str> {
 }
 
 #[test]
-fn calls_that_are_numbered_alike_are_neither_lost_nor_made_twice() {
+fn calls_with_duplicate_indexes_are_neither_lost_nor_duplicated() {
     for ids in [["x", "y"], ["", ""]] {
         let (a, b) = (call(ids[0], "a"), call(ids[1], "b"));
         let told =
@@ -112,7 +112,7 @@ fn calls_that_are_numbered_alike_are_neither_lost_nor_made_twice() {
 }
 
 #[test]
-fn what_was_told_in_pieces_is_the_item_where_its_end_does_not_come() {
+fn streamed_deltas_make_up_the_item_when_its_done_event_is_missing() {
     let message = json!({"type": "message", "id": "m", "role": "assistant", "content": []});
     let begun = json!({"type": "function_call", "id": "f", "call_id": "c", "name": "ls", "arguments": ""});
     let delta = |kind: &str, index: u64, text: &str| json!({"type": format!("response.{kind}.delta"), "output_index": index, "delta": text});
@@ -131,7 +131,7 @@ fn what_was_told_in_pieces_is_the_item_where_its_end_does_not_come() {
 }
 
 #[test]
-fn arguments_that_are_no_text_are_read_or_refused_and_never_dropped() {
+fn non_string_arguments_are_parsed_or_rejected_but_never_dropped() {
     let with = |arguments: Value| {
         let mut call = call("f", "ls");
         call["arguments"] = arguments;

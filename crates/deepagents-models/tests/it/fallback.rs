@@ -29,7 +29,7 @@ fn chat(text: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn the_next_model_answers_and_is_asked_first_while_the_other_cools_down() {
+async fn the_fallback_model_answers_and_stays_first_during_the_cooldown() {
     let (first, second) = (Server::start([busy()]).await, Server::start([chat("b"), chat("b")]).await);
     let model = chain(&first, &second);
     let told = events(&model, ModelRequest::new("x")).await;
@@ -43,7 +43,7 @@ async fn the_next_model_answers_and_is_asked_first_while_the_other_cools_down() 
 }
 
 #[tokio::test]
-async fn a_model_that_has_cooled_down_is_asked_again_and_one_alone_is_asked_in_any_case() {
+async fn a_model_is_retried_after_its_cooldown_and_a_sole_model_always() {
     let (first, second) =
         (Server::start([busy(), Reply::sse(anthropic_text("a"))]).await, Server::start([chat("b")]).await);
     let model = chain(&first, &second).cool_down(Duration::ZERO);
@@ -57,7 +57,7 @@ async fn a_model_that_has_cooled_down_is_asked_again_and_one_alone_is_asked_in_a
 }
 
 #[tokio::test]
-async fn what_was_told_before_a_break_is_void_and_a_wrong_request_is_not_passed_on() {
+async fn output_before_a_failure_is_discarded_and_invalid_requests_do_not_fall_back() {
     let half = sse(&[
         json!({"type": "message_start", "message": {"id": "m", "usage": {}}}),
         json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
@@ -76,7 +76,7 @@ async fn what_was_told_before_a_break_is_void_and_a_wrong_request_is_not_passed_
 }
 
 #[tokio::test]
-async fn which_errors_are_passed_on_can_be_said() {
+async fn the_errors_that_trigger_a_fallback_are_configurable() {
     let wrong = || Reply::json(400, &json!({"error": {"type": "invalid_request_error", "message": "no"}}));
     let (first, second) = (Server::start([wrong(), busy()]).await, Server::start([chat("b")]).await);
     let model = chain(&first, &second).cool_down(Duration::ZERO).when(|error| error.kind() == "invalid_request");
@@ -86,7 +86,7 @@ async fn which_errors_are_passed_on_can_be_said() {
 }
 
 #[tokio::test]
-async fn the_last_error_comes_out_when_none_can_answer() {
+async fn the_last_error_is_returned_when_every_model_fails() {
     let (first, second) = (Server::start([busy()]).await, Server::start([busy()]).await);
     let nobody = Ollama::new("m", ModelConfig { base_url: Some("http://127.0.0.1:1".into()), ..once(&first) }).unwrap();
     let model = chain(&first, &second).then(Arc::new(nobody));
@@ -96,7 +96,7 @@ async fn the_last_error_comes_out_when_none_can_answer() {
 }
 
 #[tokio::test]
-async fn fields_in_the_words_of_one_provider_are_not_sent_to_another() {
+async fn provider_specific_fields_are_not_sent_to_another_provider() {
     let mut request = ModelRequest::new("x");
     request.settings.temperature = Some(0.5);
     request.settings.extra.insert("prompt_cache_key".to_owned(), json!("mine"));

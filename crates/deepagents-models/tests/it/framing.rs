@@ -13,7 +13,7 @@ fn whole() -> Value {
 }
 
 #[tokio::test]
-async fn an_answer_in_one_piece_is_read_under_the_type_of_a_stream() {
+async fn an_unstreamed_response_is_read_despite_a_stream_content_type() {
     let lines = serde_json::to_string_pretty(&whole()).unwrap();
     let server = Server::start([Reply::sse(whole().to_string()), Reply::sse(lines)]).await;
     for _ in 0..2 {
@@ -25,7 +25,7 @@ async fn an_answer_in_one_piece_is_read_under_the_type_of_a_stream() {
 }
 
 #[tokio::test]
-async fn an_error_that_is_no_event_keeps_its_words_and_its_class() {
+async fn an_error_outside_an_event_keeps_its_message_and_class() {
     let error = json!({"error": {"message": "the words", "type": "invalid_request_error", "code": 400}}).to_string();
     let piece = sse(&[json!({"candidates": [{"index": 0, "content": {"parts": [{"text": "a"}]}}]})]);
     let replies = [Reply::sse(error.clone()), Reply::sse(format!("{piece}[{error}]\n"))];
@@ -41,7 +41,7 @@ async fn an_error_that_is_no_event_keeps_its_words_and_its_class() {
 }
 
 #[tokio::test]
-async fn events_are_read_under_the_type_of_json() {
+async fn an_event_stream_is_read_despite_a_json_content_type() {
     let piece = json!({"choices": [{"index": 0, "delta": {"content": "hi"}, "finish_reason": "stop"}]});
     let body = sse(&[piece]) + "data: [DONE]\n\n";
     let commented = format!(": hello\n\n{body}");
@@ -53,7 +53,7 @@ async fn events_are_read_under_the_type_of_json() {
 }
 
 #[tokio::test]
-async fn frames_of_amazon_are_known_by_their_beginning() {
+async fn amazon_event_stream_frames_are_recognised_by_their_prelude() {
     let frame = |name: &str, payload: &Value| {
         let header = |name: &'static str, value: &str| Header::new(name, HeaderValue::String(value.to_owned().into()));
         let event = Event::new(payload.to_string());
@@ -75,7 +75,7 @@ async fn frames_of_amazon_are_known_by_their_beginning() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_compressed_unasked_says_so() {
+async fn an_unrequested_compressed_response_is_reported() {
     let packed = || Reply::json(200, &whole()).header("content-encoding", "gzip");
     let refused = Reply::stream("application/json", [0x1f_u8, 0x8b, 8, 0]).header("content-encoding", "br");
     let server = Server::start([packed(), refused.status(400)]).await;

@@ -37,7 +37,7 @@ fn result(id: &str, name: &str, text: &str) -> Message {
 }
 
 #[test]
-fn signatures_go_back_on_the_part_they_came_with() {
+fn signatures_are_sent_back_on_their_original_part() {
     let pieces = [
         piece(&[json!({"text": "let me ", "thought": true})], None),
         piece(&[json!({"text": "see", "thought": true})], None),
@@ -88,7 +88,7 @@ fn signatures_go_back_on_the_part_they_came_with() {
 }
 
 #[test]
-fn an_id_that_the_model_gave_is_on_the_result_too() {
+fn an_id_from_the_model_is_also_sent_with_the_result() {
     let call = json!({"functionCall": {"id": "given", "name": "f", "args": {}}});
     let output = decode(&piece(std::slice::from_ref(&call), Some("STOP")).to_string());
     let sent = body(&ModelRequest::new(vec![
@@ -101,7 +101,7 @@ fn an_id_that_the_model_gave_is_on_the_result_too() {
 }
 
 #[test]
-fn blocked_prompts_empty_answers_and_calls_that_cannot_be_read_are_typed_outcomes() {
+fn blocked_prompts_empty_answers_and_unreadable_calls_are_typed_outcomes() {
     let blocked = decode(&json!({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {}}).to_string());
     assert_eq!((blocked.stop, blocked.message.content.len()), (StopReason::Refusal, 0));
     assert_eq!(decode(&piece(&[], Some("PROHIBITED_CONTENT")).to_string()).stop, StopReason::Refusal);
@@ -131,7 +131,7 @@ fn search_results_are_kept_for_the_user_and_not_sent_back() {
 }
 
 #[test]
-fn pictures_go_in_and_come_out_with_their_signature() {
+fn images_are_sent_and_received_with_their_signature() {
     let part = json!({"inlineData": {"mimeType": "image/png", "data": "aGk="}, "thoughtSignature": "S"});
     let output = decode(&piece(std::slice::from_ref(&part), Some("STOP")).to_string());
     assert!(matches!(&output.message.content[0], Block::Media(media) if media.kind == MediaKind::Image));
@@ -148,7 +148,7 @@ fn pictures_go_in_and_come_out_with_their_signature() {
 }
 
 #[test]
-fn a_request_has_the_words_of_the_api_and_a_cached_prompt_takes_the_place_of_its_own() {
+fn a_request_uses_the_api_field_names_and_a_cached_prompt_replaces_its_own() {
     let mut request = ModelRequest::new("hello");
     request.system = vec![SystemBlock::new("be brief")];
     let schema = json!({"$schema": "x", "type": "object", "properties": {"a": {"type": "string", "default": "b"}}});
@@ -178,7 +178,7 @@ fn a_request_has_the_words_of_the_api_and_a_cached_prompt_takes_the_place_of_its
 }
 
 #[tokio::test]
-async fn keys_and_tokens_go_in_the_headers_of_their_host() {
+async fn api_keys_and_tokens_use_the_auth_header_of_their_endpoint() {
     let reply = || Reply::sse(sse(&[piece(&[json!({"text": "hi"})], Some("STOP"))]));
     let server = Server::start([reply(), reply()]).await;
     let by_key = Gemini::new("gemini-3-pro", server.config()).unwrap();
@@ -198,7 +198,7 @@ async fn keys_and_tokens_go_in_the_headers_of_their_host() {
 }
 
 #[test]
-fn a_picture_goes_back_with_all_that_came_with_it() {
+fn an_image_is_sent_back_with_everything_that_came_with_it() {
     let parts = [
         json!({"inlineData": {"mimeType": "image/png", "data": "AA", "displayName": "x.png"}, "thought": true}),
         json!({"inlineData": {"mimeType": "image/png", "data": "BB"}, "thoughtSignature": "S"}),
@@ -209,7 +209,7 @@ fn a_picture_goes_back_with_all_that_came_with_it() {
 }
 
 #[test]
-fn calls_that_the_model_did_not_sign_are_marked_for_those_that_sign_theirs() {
+fn unsigned_calls_are_marked_for_models_that_require_signatures() {
     let calls = vec![Block::call("a", "f", json!({})), Block::call("b", "g", json!({}))];
     let answer = Message::Assistant(deepagents_core::message::AssistantMessage::new(calls));
     let request = ModelRequest::new(vec![Message::user("x"), answer, result("a", "f", "1"), result("b", "g", "2")]);
@@ -222,7 +222,7 @@ fn calls_that_the_model_did_not_sign_are_marked_for_those_that_sign_theirs() {
 }
 
 #[test]
-fn a_call_that_cannot_be_read_goes_back_with_its_signature_and_an_object() {
+fn an_unreadable_call_is_sent_back_with_its_signature_and_object_arguments() {
     let call = json!({"functionCall": {"id": "given", "name": "f", "args": [1]}, "thoughtSignature": "S1"});
     let output = decode(&piece(&[call], Some("STOP")).to_string());
     assert!(matches!(&output.message.content[0], Block::InvalidToolCall(call) if call.raw == "[1]"));

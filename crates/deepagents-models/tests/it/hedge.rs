@@ -40,14 +40,14 @@ fn answers(text: &str) -> ScriptedModel {
 }
 
 #[tokio::test]
-async fn where_the_first_call_does_not_begin_in_time_the_second_one_answers() {
+async fn the_second_call_answers_when_the_first_does_not_start_in_time() {
     let model = Hedged::new(Arc::new(Silent), Duration::from_millis(1)).with(Arc::new(answers("b")));
     assert_eq!(model.invoke(ModelRequest::new("x")).await.unwrap().message.text(), "b");
     assert_eq!(model.name(), "test:silent");
 }
 
 #[tokio::test]
-async fn a_call_that_begins_in_time_is_the_only_one() {
+async fn no_second_call_is_made_when_the_first_starts_in_time() {
     let (first, second) = (answers("a"), answers("b"));
     let model = Hedged::new(Arc::new(first), Duration::from_secs(600)).with(Arc::new(second.clone()));
     assert_eq!(model.invoke(ModelRequest::new("x")).await.unwrap().message.text(), "a");
@@ -58,7 +58,7 @@ async fn a_call_that_begins_in_time_is_the_only_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_calls_one_that_fails_leaves_it_to_the_other() {
+async fn when_one_hedged_call_fails_the_other_answers() {
     let model = Hedged::new(Arc::new(Silent), Duration::from_millis(1)).with(Arc::new(Broken));
     let waited = tokio::time::timeout(Duration::from_secs(60), model.invoke(ModelRequest::new("x"))).await;
     assert!(waited.is_err(), "the first call may still begin: {waited:?}");

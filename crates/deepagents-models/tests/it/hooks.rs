@@ -25,7 +25,7 @@ impl CallHook for Log {
 }
 
 #[tokio::test]
-async fn a_hook_adds_headers_and_sees_each_attempt_but_no_credential() {
+async fn a_hook_adds_headers_and_sees_every_attempt_but_no_credentials() {
     let busy = Reply::json(529, &json!({"error": {"message": "busy"}})).header("x-limit", "3");
     let server = Server::start([busy, Reply::sse(anthropic_text("hi"))]).await;
     let log = Arc::new(Log::default());
@@ -56,7 +56,7 @@ impl CallHook for Everything {
 }
 
 #[tokio::test]
-async fn what_may_be_secret_is_sent_and_never_shown_to_a_hook() {
+async fn hooks_never_see_possible_secrets() {
     let answer = Reply::sse(anthropic_text("hi")).header("set-cookie", "session=secret5").header("x-limit", "3");
     let server = Server::start([answer]).await;
     let hook = Arc::new(Everything::default());
@@ -84,7 +84,7 @@ async fn what_may_be_secret_is_sent_and_never_shown_to_a_hook() {
 }
 
 #[tokio::test]
-async fn servers_say_which_models_they_have() {
+async fn servers_list_their_models() {
     let ollama = json!({"models": [{"name": "qwen3:4b", "model": "qwen3:4b"}]});
     let vllm = json!({"object": "list", "data": [{"id": "Qwen/Qwen3-4B", "max_model_len": 32_768}]});
     let llamacpp = json!({"data": [{"id": "gemma.gguf", "meta": {"n_ctx_train": 8192}}]});

@@ -46,7 +46,7 @@ fn streamed() -> String {
 }
 
 #[test]
-fn steps_go_back_verbatim_whether_they_were_streamed_or_not() {
+fn steps_are_sent_back_verbatim_whether_streamed_or_not() {
     let mut whole = end("requires_action");
     whole["steps"] = json!(steps());
     let output = decode(&streamed());
@@ -65,7 +65,7 @@ fn steps_go_back_verbatim_whether_they_were_streamed_or_not() {
 }
 
 #[test]
-fn answers_that_are_cut_or_failed_are_typed() {
+fn truncated_and_failed_answers_are_typed() {
     let error = |body: &str| model().decode(200, &HeaderMap::new(), body.as_bytes()).unwrap_err().kind();
     assert_eq!(
         error(&sse(&[json!({"event_type": "step.start", "index": 0, "step": {"type": "thought"}})])),
@@ -85,7 +85,7 @@ fn answers_that_are_cut_or_failed_are_typed() {
 }
 
 #[test]
-fn a_picture_in_a_stream_is_a_part_of_its_step() {
+fn a_streamed_image_is_part_of_its_step() {
     let delta = |delta: Value| json!({"event_type": "step.delta", "index": 0, "delta": delta});
     let picture = json!({"type": "image", "mime_type": "image/png", "data": "AAAA"});
     let output = decode(&sse(&[

@@ -17,7 +17,7 @@ fn error(registry: &Registry, name: &str) -> String {
 }
 
 #[test]
-fn every_known_provider_makes_models() {
+fn every_known_provider_can_create_models() {
     let registry = Registry::new();
     for provider in providers() {
         let name = format!("{}:some:model", provider.name);
@@ -29,7 +29,7 @@ fn every_known_provider_makes_models() {
 }
 
 #[tokio::test]
-async fn openai_and_azure_speak_the_responses_api_unless_the_name_says_chat() {
+async fn openai_and_azure_use_the_responses_api_unless_the_name_says_chat() {
     for (provider, path) in [
         ("openai", "/responses"),
         ("azure", "/responses"),
@@ -45,7 +45,7 @@ async fn openai_and_azure_speak_the_responses_api_unless_the_name_says_chat() {
 }
 
 #[test]
-fn errors_say_what_to_do() {
+fn model_name_errors_say_how_to_fix_them() {
     let registry = Registry::new();
     assert!(error(&registry, "claude-sonnet-4-5").contains("`anthropic:claude-sonnet-4-5`"));
     assert!(error(&registry, "nobody:x").contains("the known ones are anthropic, azure, azure-chat, bedrock"));

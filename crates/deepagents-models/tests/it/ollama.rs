@@ -28,7 +28,7 @@ fn model(server: &Server) -> Ollama {
 }
 
 #[tokio::test]
-async fn a_streamed_answer_of_thoughts_words_and_calls_is_read_and_goes_back() {
+async fn a_stream_of_thinking_text_and_calls_is_read_and_sent_back() {
     let said = |message: Value| json!({"message": message, "done": false});
     let call = json!({"function": {"name": "f", "arguments": {"a": 1}}});
     let first = [
@@ -70,7 +70,7 @@ async fn a_streamed_answer_of_thoughts_words_and_calls_is_read_and_goes_back() {
 }
 
 #[tokio::test]
-async fn the_size_of_the_context_grows_with_the_prompt_and_never_shrinks() {
+async fn the_context_size_grows_with_the_prompt_and_never_shrinks() {
     let server = Server::start([shown(40_960), lines(&[end()]), lines(&[end()]), lines(&[end()])]).await;
     let model = model(&server);
     for words in [10_usize, 10_000, 10] {
@@ -85,7 +85,7 @@ async fn the_size_of_the_context_grows_with_the_prompt_and_never_shrinks() {
 }
 
 #[tokio::test]
-async fn a_size_that_is_configured_stays_and_errors_in_the_stream_are_told() {
+async fn a_configured_context_size_is_kept_and_stream_errors_are_reported() {
     let refused = lines(&[json!({"error": "the input length exceeds the context length"})]);
     let server = Server::start([refused]).await;
     let extra = json!({"options": {"num_ctx": 4096}, "think": true}).as_object().unwrap().clone();
@@ -97,7 +97,7 @@ async fn a_size_that_is_configured_stays_and_errors_in_the_stream_are_told() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_off_is_made_again() {
+async fn a_broken_stream_is_retried() {
     let half = json!({"message": {"role": "assistant", "content": "ha"}, "done": false});
     let server = Server::start([shown(8192), lines(std::slice::from_ref(&half)).cut(), lines(&[half, end()])]).await;
     let told = events(&model(&server), ModelRequest::new("x")).await;
@@ -108,7 +108,7 @@ async fn a_stream_that_breaks_off_is_made_again() {
 }
 
 #[test]
-fn a_choice_is_made_by_what_is_on_offer() {
+fn tool_choice_is_enforced_through_the_tools_offered() {
     let model = Ollama::new("m", ModelConfig::default()).unwrap();
     let mut request = ModelRequest::new("x");
     let tool = |name: &str| ToolSpec { name: name.into(), description: String::new(), schema: json!({}).into() }.into();
@@ -125,7 +125,7 @@ fn a_choice_is_made_by_what_is_on_offer() {
 }
 
 #[tokio::test]
-async fn values_may_be_written_over_several_lines() {
+async fn json_values_may_span_several_lines() {
     let said = json!({"message": {"role": "assistant", "content": "hi"}, "done": false});
     let text: String = [said, end()].iter().map(|line| serde_json::to_string_pretty(line).unwrap() + "\n").collect();
     for kind in ["application/x-ndjson", "application/json"] {

@@ -60,7 +60,7 @@ fn content(model: &str, answer: &AssistantMessage, next: Option<Message>) -> Val
 }
 
 #[test]
-fn signed_thoughts_go_back_to_the_model_that_had_them_alone() {
+fn signed_thinking_is_sent_back_only_to_the_model_that_produced_it() {
     let think = json!({"type": "thinking", "thinking": "t", "signature": "S"});
     let hidden = json!({"type": "redacted_thinking", "data": "D"});
     let call = json!({"type": "tool_use", "id": "a", "name": "ls", "input": {}});
@@ -75,7 +75,7 @@ fn signed_thoughts_go_back_to_the_model_that_had_them_alone() {
 }
 
 #[test]
-fn encrypted_reasoning_goes_back_to_the_model_that_had_it_alone_and_what_follows_loses_its_name() {
+fn encrypted_reasoning_returns_only_to_its_model_else_later_items_lose_ids() {
     let reasoning = json!({"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "E"});
     let mut call = json!({"type": "function_call", "id": "fc", "call_id": "c", "name": "ls", "arguments": "{ }", "status": "completed"});
     let answer = responded("gpt-5", &[reasoning.clone(), call.clone()], false);
@@ -87,7 +87,7 @@ fn encrypted_reasoning_goes_back_to_the_model_that_had_it_alone_and_what_follows
 }
 
 #[test]
-fn an_answer_that_was_cut_within_its_thoughts_is_left_out() {
+fn an_answer_cut_off_while_thinking_is_omitted() {
     const MODEL: &str = "claude-sonnet-4-5";
     let think = |signature: &str| json!({"type": "thinking", "thinking": "t", "signature": signature});
     let text = json!({"type": "text", "text": "so"});
@@ -105,7 +105,7 @@ fn an_answer_that_was_cut_within_its_thoughts_is_left_out() {
 }
 
 #[test]
-fn a_call_of_the_servers_that_has_no_result_goes_back_only_while_it_may_go_on() {
+fn a_server_tool_call_without_a_result_is_resent_only_while_its_turn_is_open() {
     const MODEL: &str = "claude-sonnet-4-5";
     let search = json!({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}});
     let found = json!({"type": "web_search_tool_result", "tool_use_id": "s", "content": []});
@@ -123,7 +123,7 @@ fn a_call_of_the_servers_that_has_no_result_goes_back_only_while_it_may_go_on() 
 }
 
 #[test]
-fn names_and_ids_of_calls_are_brought_into_the_form_that_the_next_service_takes() {
+fn call_names_and_ids_are_adapted_to_the_next_service() {
     let made = |id: &str, name: &str| {
         let mut answer = AssistantMessage::new(vec![Block::call(id, name, json!({}))]);
         let (api, provider) = ("openai-chat".to_owned(), "vllm".to_owned());
@@ -155,7 +155,7 @@ fn names_and_ids_of_calls_are_brought_into_the_form_that_the_next_service_takes(
 }
 
 #[test]
-fn a_call_without_a_name_is_not_sent_as_its_own_item() {
+fn a_nameless_call_is_not_sent_back_as_its_original_item() {
     let call = json!({"type": "function_call", "id": "fc", "call_id": "c", "name": "", "arguments": "{}"});
     let answer = responded("gpt-5", &[call], false);
     let items = sent(responses("gpt-5").request_body(&request(&answer, Some(result("c", "r")))), "input");
@@ -169,7 +169,7 @@ fn a_call_without_a_name_is_not_sent_as_its_own_item() {
 }
 
 #[test]
-fn calls_of_kinds_that_nobody_makes_are_answered_each_in_its_own_way() {
+fn each_unsupported_call_type_gets_its_own_kind_of_result() {
     let items = [
         json!({"type": "custom_tool_call", "id": "ct", "call_id": "cc", "name": "x", "input": "raw"}),
         json!({"type": "local_shell_call", "id": "ls", "call_id": "cl", "action": {"type": "exec"}, "status": "completed"}),

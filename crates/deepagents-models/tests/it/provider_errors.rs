@@ -18,7 +18,7 @@ fn refusal(status: u16, body: &str) -> ModelError {
 }
 
 #[tokio::test]
-async fn a_limit_of_google_that_ends_soon_is_waited_for() {
+async fn a_short_google_rate_limit_is_waited_out() {
     let quota = json!({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED",
         "message": "You exceeded your current quota, please check your plan and billing details.",
         "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.02s"}]}});
@@ -36,7 +36,7 @@ async fn a_limit_of_google_that_ends_soon_is_waited_for() {
 }
 
 #[test]
-fn a_prompt_that_is_too_long_is_known_in_the_words_of_many_services() {
+fn context_overflow_errors_of_many_services_are_recognised() {
     let cases = [
         "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000",
         "invalid params, context window exceeds limit (2013)",
@@ -57,7 +57,7 @@ fn a_prompt_that_is_too_long_is_known_in_the_words_of_many_services() {
 }
 
 #[test]
-fn the_words_of_an_error_are_found_wherever_they_stand() {
+fn an_error_message_is_found_wherever_it_appears() {
     let cases = [
         r#"{"success":false,"errors":[{"code":7003,"message":"THE WORDS"}]}"#,
         r#"{"msg":"THE WORDS"}"#,
@@ -84,7 +84,7 @@ fn the_words_of_an_error_are_found_wherever_they_stand() {
 }
 
 #[test]
-fn what_is_refused_each_time_is_not_tried_again_also_where_a_stream_tells_it() {
+fn permanent_errors_are_not_retried_even_when_reported_in_a_stream() {
     let model = OpenAiResponses::new("openai", "gpt-5", ModelConfig::default()).unwrap();
     let failed = |code: &str| {
         let response = json!({"id": "r", "status": "failed", "error": {"code": code, "message": "m"}, "output": []});
@@ -106,7 +106,7 @@ fn what_is_refused_each_time_is_not_tried_again_also_where_a_stream_tells_it() {
 }
 
 #[tokio::test]
-async fn a_wait_is_read_from_the_words_of_a_refusal() {
+async fn the_retry_delay_is_read_from_the_error_message() {
     let slow = |words: &str| json!({"error": {"message": words, "code": "rate_limit_exceeded"}}).to_string();
     let wait = |words: &str| refusal(429, &slow(words)).info().retry_after;
     assert_eq!(wait("Limit 30000, Used 29000. Please try again in 3.2s. Visit us"), Some(Duration::from_millis(3200)));
@@ -117,7 +117,7 @@ async fn a_wait_is_read_from_the_words_of_a_refusal() {
 }
 
 #[tokio::test]
-async fn the_server_says_whether_trying_again_helps() {
+async fn the_server_says_whether_a_retry_helps() {
     let busy = || Reply::json(503, &json!({"error": {"message": "busy"}}));
     let server = Server::start([busy().header("x-should-retry", "false")]).await;
     let told = events(&server.chat("vllm"), ModelRequest::new("x")).await;
@@ -129,7 +129,7 @@ async fn the_server_says_whether_trying_again_helps() {
 }
 
 #[test]
-fn limits_that_no_wait_helps_against_are_told_apart() {
+fn permanent_quota_errors_are_distinguished_from_rate_limits() {
     let error = |status: u16, value: &serde_json::Value| refusal(status, &value.to_string());
     let large = json!({"error": {"message": "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 50000.", "code": "rate_limit_exceeded"}});
     assert_eq!(error(429, &large).kind(), "context_length");
@@ -144,7 +144,7 @@ fn limits_that_no_wait_helps_against_are_told_apart() {
 }
 
 #[test]
-fn a_call_that_a_service_could_not_read_is_asked_for_again() {
+fn a_call_the_service_could_not_parse_is_retryable() {
     let body = json!({"error": {"message": "Failed to call a function.", "type": "invalid_request_error",
         "code": "tool_use_failed", "failed_generation": "<function=ls>"}});
     let error = refusal(400, &body.to_string());

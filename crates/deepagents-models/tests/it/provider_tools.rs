@@ -30,7 +30,7 @@ async fn sent(model: impl FnOnce(&Server) -> Arc<dyn ChatModel>) -> Value {
 }
 
 #[tokio::test]
-async fn they_are_sent_as_they_are_after_ours_and_carry_the_mark_of_the_last_tool() {
+async fn provider_tools_go_unchanged_after_ours_and_carry_the_last_cache_mark() {
     let tools = sent(|server| Arc::new(server.anthropic())).await;
     let marked = json!({"type": "web_search_20250305", "name": "web_search", "cache_control": {"type": "ephemeral"}});
     assert_eq!((tools.as_array().unwrap().len(), &tools[1]), (2, &marked));
@@ -38,7 +38,7 @@ async fn they_are_sent_as_they_are_after_ours_and_carry_the_mark_of_the_last_too
 }
 
 #[tokio::test]
-async fn each_goes_to_its_provider_or_to_all_of_its_wire_and_to_nobody_else() {
+async fn each_provider_tool_goes_only_to_its_provider_or_wire() {
     let types = |tools: Value| -> Vec<String> {
         tools.as_array().unwrap().iter().map(|tool| tool["type"].as_str().unwrap().to_owned()).collect()
     };

@@ -66,7 +66,7 @@ fn overloaded() -> ModelError {
 }
 
 #[tokio::test]
-async fn every_kind_of_answer_is_played_back_event_for_event() {
+async fn every_kind_of_response_is_replayed_event_by_event() {
     let retry = ModelEvent::Retry { error: overloaded(), after: Duration::from_secs(2) };
     let delta = || Ok(ModelEvent::Text { block: 0, delta: "Hel".to_owned() });
     let usage = Usage { input: 7, output: 3, cache_read: 2, ..Usage::default() };
@@ -91,7 +91,7 @@ async fn every_kind_of_answer_is_played_back_event_for_event() {
 }
 
 #[tokio::test]
-async fn an_exchange_is_in_the_recording_before_its_last_event_is_seen() {
+async fn an_exchange_is_recorded_before_its_last_event_is_delivered() {
     let (recording, sink) = record([Turn::text("Hello!")]);
     let mut events = recording.stream(ask("hi"));
     while let Some(event) = events.next().await {
@@ -109,7 +109,7 @@ async fn an_exchange_is_in_the_recording_before_its_last_event_is_seen() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_half_way_is_recorded_as_far_as_it_went() {
+async fn a_call_dropped_midway_is_recorded_up_to_that_point() {
     let (recording, sink) = record([Turn::text("Hello, hello, hello!")]);
     let mut events = recording.stream(ask("hi"));
     events.next().await.unwrap().unwrap();
@@ -121,7 +121,7 @@ async fn a_call_that_is_dropped_half_way_is_recorded_as_far_as_it_went() {
 }
 
 #[tokio::test]
-async fn requests_are_matched_whatever_order_they_come_in() {
+async fn recorded_requests_match_in_any_order() {
     let (recording, sink) =
         record(["a", "b", "a"].iter().enumerate().map(|(n, text)| Turn::text(format!("{text}{n}"))));
     for text in ["a", "b", "a"] {
@@ -136,7 +136,7 @@ async fn requests_are_matched_whatever_order_they_come_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn exchanges_are_kept_in_the_order_they_began() {
+async fn exchanges_are_recorded_in_the_order_they_started() {
     let slow = Turn::text("slow").delay(Duration::from_secs(5));
     let (recording, sink) = record([slow, Turn::text("quick")]);
     let (a, b) = tokio::join!(recording.invoke(ask("a")), recording.invoke(ask("b")));
@@ -153,7 +153,7 @@ async fn exchanges_are_kept_in_the_order_they_began() {
 }
 
 #[tokio::test]
-async fn a_request_that_differs_is_told_where() {
+async fn a_mismatched_request_is_reported_with_the_point_of_difference() {
     let (recording, sink) = record([Turn::text("1"), Turn::text("2")]);
     recording.invoke(ask("read the file")).await.unwrap();
     recording.invoke(ask("write the file")).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_request_that_differs_is_told_where() {
 }
 
 #[tokio::test]
-async fn ids_and_time_limits_do_not_make_a_request_different() {
+async fn ids_and_timeouts_do_not_affect_request_matching() {
     let (recording, sink) = record([Turn::text("1")]);
     recording.invoke(ask("hi")).await.unwrap();
     let mut message = Message::user("hi");
@@ -183,7 +183,7 @@ async fn ids_and_time_limits_do_not_make_a_request_different() {
 }
 
 #[tokio::test]
-async fn a_damaged_recording_is_refused_with_the_line() {
+async fn a_damaged_recording_is_rejected_with_its_line_number() {
     let (recording, sink) = record([Turn::text("one"), Turn::text("two")]);
     recording.invoke(ask("a")).await.unwrap();
     recording.invoke(ask("b")).await.unwrap();
@@ -214,7 +214,7 @@ async fn a_damaged_recording_is_refused_with_the_line() {
 }
 
 #[tokio::test]
-async fn a_conversation_is_recorded_once_however_often_it_is_sent() {
+async fn a_conversation_is_recorded_once_however_often_it_is_resent() {
     let (recording, sink) = record([Turn::text("1"), Turn::text("2")]);
     let mut request = ask("A task that is told once.");
     let answer = recording.invoke(request.clone()).await.unwrap();
@@ -231,7 +231,7 @@ async fn a_conversation_is_recorded_once_however_often_it_is_sent() {
 }
 
 #[tokio::test]
-async fn a_recording_of_version_1_is_played() {
+async fn a_version_1_recording_can_be_played() {
     let replay = ReplayModel::from_reader(include_bytes!("../recordings/v1.jsonl").as_slice()).unwrap();
     assert_eq!((replay.name(), replay.profile().context_window), ("scripted:test", Some(1000)));
     assert_eq!(replay.remaining(), 3);
@@ -260,7 +260,7 @@ async fn files_are_created_but_never_overwritten() {
 }
 
 #[tokio::test]
-async fn a_recording_that_cannot_be_written_fails_the_call() {
+async fn a_recording_write_failure_fails_the_call() {
     struct Full;
     impl Write for Full {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {

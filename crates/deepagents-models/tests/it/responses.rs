@@ -81,7 +81,7 @@ fn decode(body: &str) -> ModelOutput {
 }
 
 #[test]
-fn every_item_goes_back_verbatim_and_in_order_whether_it_was_streamed_or_not() {
+fn every_item_is_sent_back_verbatim_and_in_order_whether_streamed_or_not() {
     let items = [reasoning(), message("I look."), search(), call("a", "{ \"n\":1 }"), call("b", "{}")];
     let (whole, streamed) = (response(&items).to_string(), stream(&items, &response(&[])));
     assert_eq!(decode(&whole), decode(&streamed));
@@ -112,7 +112,7 @@ fn every_item_goes_back_verbatim_and_in_order_whether_it_was_streamed_or_not() {
 }
 
 #[tokio::test]
-async fn a_stream_tells_true_deltas_under_the_blocks_of_the_answer() {
+async fn a_stream_yields_real_deltas_with_the_block_indexes_of_the_answer() {
     let items = [reasoning(), message("Hi."), call("a", "{\"n\":1}")];
     let server = Server::start([Reply::sse(stream(&items, &response(&items)))]).await;
     let model = OpenAiResponses::new("azure", "deployed", server.config()).unwrap();
@@ -140,7 +140,7 @@ async fn a_stream_tells_true_deltas_under_the_blocks_of_the_answer() {
 }
 
 #[test]
-fn a_request_stores_nothing_and_asks_for_encrypted_reasoning() {
+fn a_request_disables_storage_and_asks_for_encrypted_reasoning() {
     let mut request = ModelRequest::new("hello");
     request.system = vec![SystemBlock::new("be brief"), SystemBlock::new("be kind")];
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
@@ -173,7 +173,7 @@ fn a_request_stores_nothing_and_asks_for_encrypted_reasoning() {
 }
 
 #[test]
-fn what_another_provider_said_is_sent_in_the_canonical_view() {
+fn another_providers_messages_are_sent_in_canonical_form() {
     let mut output = decode(&response(&[reasoning(), message("Hi."), call("a b", "{\"n\":1}")]).to_string());
     output.message.origin.as_mut().unwrap().provider = "elsewhere".into();
     let sent = body(&ModelRequest::new(vec![Message::user("x"), Message::Assistant(output.message)]));
@@ -187,7 +187,7 @@ fn what_another_provider_said_is_sent_in_the_canonical_view() {
 }
 
 #[test]
-fn refusals_limits_and_failures_are_typed() {
+fn refusals_limits_and_failures_are_typed_outcomes() {
     let refusal = json!({"type": "message", "role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]});
     let refused = decode(&response(&[refusal]).to_string());
     assert_eq!((refused.stop, refused.message.text()), (StopReason::Refusal, "No.".into()));
@@ -214,7 +214,7 @@ fn refusals_limits_and_failures_are_typed() {
 }
 
 #[test]
-fn items_that_are_not_numbered_or_all_alike_stay_what_they_are() {
+fn items_with_missing_or_equal_indexes_stay_separate() {
     let items = [reasoning(), message("hi"), call("c1", "{}")];
     let whole: Vec<Value> = {
         let told = stream(&items, &response(&items));
@@ -237,7 +237,7 @@ fn items_that_are_not_numbered_or_all_alike_stay_what_they_are() {
 }
 
 #[test]
-fn a_call_that_cannot_be_read_goes_back_as_the_item_that_it_is() {
+fn an_unreadable_call_is_sent_back_as_its_original_item() {
     let items = [reasoning(), call("c1", "{\"at\": ")];
     let output = decode(&response(&items).to_string());
     assert!(matches!(output.message.content[1], Block::InvalidToolCall(_)));

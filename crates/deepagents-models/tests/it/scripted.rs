@@ -44,7 +44,7 @@ async fn a_turn_is_streamed_in_small_deltas_that_add_up_to_the_final_message() {
 }
 
 #[tokio::test]
-async fn call_ids_count_up_unless_they_are_given() {
+async fn call_ids_are_numbered_unless_given() {
     let model = ScriptedModel::new([
         Turn::call("a", json!({})),
         Turn::calls([("mine", "b", json!({})), ("", "c", json!({}))]),
@@ -59,7 +59,7 @@ async fn call_ids_count_up_unless_they_are_given() {
 }
 
 #[tokio::test]
-async fn an_exhausted_script_says_how_many_turns_were_played() {
+async fn an_exhausted_script_reports_how_many_turns_were_played() {
     let model = ScriptedModel::new([Turn::text("one")]);
     assert_eq!(model.remaining(), 1);
     model.invoke(ask("hi")).await.unwrap();
@@ -69,7 +69,7 @@ async fn an_exhausted_script_says_how_many_turns_were_played() {
 }
 
 #[tokio::test]
-async fn requests_are_remembered_by_all_clones() {
+async fn all_clones_share_the_recorded_requests() {
     let model = ScriptedModel::new([Turn::text("one"), Turn::text("two")]);
     model.clone().invoke(ask("first")).await.unwrap();
     model.invoke(ask("second")).await.unwrap();
@@ -78,7 +78,7 @@ async fn requests_are_remembered_by_all_clones() {
 }
 
 #[tokio::test]
-async fn errors_and_broken_streams_are_played_as_they_are() {
+async fn scripted_errors_and_broken_streams_are_played_unchanged() {
     let delta = || Ok(ModelEvent::Text { block: 0, delta: "Hel".to_owned() });
     let model = ScriptedModel::new([
         Turn::error(ModelError::transport("connection reset")),
@@ -92,7 +92,7 @@ async fn errors_and_broken_streams_are_played_as_they_are() {
 }
 
 #[tokio::test]
-async fn answers_can_be_computed_from_the_request() {
+async fn scripted_answers_can_be_computed_from_the_request() {
     let model = ScriptedModel::new([Turn::with(|request| {
         let text = request.messages.last().map(|message| message.text()).unwrap_or_default();
         Turn::with(move |_| Turn::text(text.to_uppercase()))
@@ -101,7 +101,7 @@ async fn answers_can_be_computed_from_the_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_turn_says_nothing_before_its_time() {
+async fn a_delayed_turn_emits_nothing_before_its_time() {
     let model = ScriptedModel::new([Turn::text("late").delay(Duration::from_secs(60))]);
     let start = tokio::time::Instant::now();
     let mut stream = model.stream(ask("hi"));
@@ -111,7 +111,7 @@ async fn a_delayed_turn_says_nothing_before_its_time() {
 }
 
 #[tokio::test]
-async fn rules_give_agents_that_run_at_once_their_own_scripts() {
+async fn rules_give_concurrent_agents_their_own_scripts() {
     let about = |topic: &'static str| {
         move |request: &ModelRequest| request.messages.iter().next().is_some_and(|message| message.text() == topic)
     };
@@ -155,7 +155,7 @@ fn result(id: &str) -> Message {
 }
 
 #[tokio::test]
-async fn a_history_that_a_provider_would_refuse_is_refused_by_position() {
+async fn an_invalid_history_is_rejected_with_the_message_position() {
     let user = || Message::user("hi");
     let cases: [(Vec<Message>, Option<&str>); 9] = [
         (vec![user(), calls(&["a", "b"]), result("b"), result("a"), user()], None),

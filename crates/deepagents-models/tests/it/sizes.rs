@@ -13,7 +13,7 @@ fn ollama(server: &Server) -> Ollama {
 }
 
 #[tokio::test]
-async fn an_answer_without_an_end_is_an_error_that_says_what_to_do_and_is_not_tried_again() {
+async fn an_endless_answer_is_an_actionable_error_and_not_retried() {
     let filler = "x".repeat(PIECE);
     let delta = |delta| sse(&[json!({"choices": [{"index": 0, "delta": delta}]})]);
     let call = json!([{"index": 0, "id": "c", "function": {"name": "f", "arguments": filler}}]);
@@ -38,7 +38,7 @@ async fn an_answer_without_an_end_is_an_error_that_says_what_to_do_and_is_not_tr
 }
 
 #[tokio::test]
-async fn a_line_without_an_end_and_a_list_of_models_without_one_are_errors_too() {
+async fn an_endless_line_or_model_list_is_an_error_too() {
     let endless = |kind| Reply::stream(kind, "x".repeat(PIECE)).endless();
     let server = Server::start([endless("application/x-ndjson"), endless("application/json")]).await;
     let told = events(&ollama(&server), ModelRequest::new("x")).await;
@@ -49,7 +49,7 @@ async fn a_line_without_an_end_and_a_list_of_models_without_one_are_errors_too()
 }
 
 #[tokio::test]
-async fn of_an_error_without_an_end_the_beginning_is_read() {
+async fn only_the_start_of_an_endless_error_body_is_read() {
     let page = format!("<html><title>out of order</title>{}", "x".repeat(PIECE));
     let server = Server::start([Reply::stream("text/html", page).status(400).endless()]).await;
     let model = Anthropic::new("m", server.config()).unwrap();

@@ -31,7 +31,7 @@ fn calls(output: &ModelOutput) -> Vec<(String, serde_json::Value)> {
 }
 
 #[tokio::test]
-async fn calls_in_tags_in_fences_and_bare_are_made() {
+async fn calls_in_tags_in_fences_and_bare_are_recognised() {
     let look = ("look".to_owned(), json!({"a": 1}));
     let read = ("read".to_owned(), json!({}));
     let one = r#"{"name": "look", "arguments": {"a": 1}}"#;
@@ -55,7 +55,7 @@ async fn calls_in_tags_in_fences_and_bare_are_made() {
 }
 
 #[tokio::test]
-async fn what_only_looks_like_a_call_stays_a_text() {
+async fn text_that_only_resembles_a_call_stays_text() {
     let texts = [
         r#"<tool_call>{"name": "unknown", "arguments": {}}</tool_call>"#,
         "```json\n{\"name\": \"look\"}\n```",
@@ -73,7 +73,7 @@ async fn what_only_looks_like_a_call_stays_a_text() {
 }
 
 #[tokio::test]
-async fn a_registry_does_it_where_the_configuration_says_so() {
+async fn a_registry_enables_text_tool_calls_when_configured() {
     let text = r#"<tool_call>{"name": "look", "arguments": {"a": 1}}</tool_call>"#;
     let server = Server::start([reply(text), reply(text)]).await;
     let on = |text_tool_calls| {

@@ -32,7 +32,7 @@ fn keys(value: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn each_provider_is_asked_at_its_endpoint_with_the_fields_that_it_counts() {
+async fn each_providers_counting_endpoint_gets_the_fields_it_counts() {
     let number = |field: &str| Reply::json(200, &json!({field: 42}));
     let server = Server::start(
         ["input_tokens", "input_tokens", "totalTokens", "totalTokens", "input_tokens", "inputTokens", "inputTokens"]
@@ -86,7 +86,7 @@ async fn each_provider_is_asked_at_its_endpoint_with_the_fields_that_it_counts()
 }
 
 #[tokio::test]
-async fn a_server_without_the_endpoint_counts_nothing_and_others_say_why_they_do_not() {
+async fn a_missing_counting_endpoint_gives_no_count_and_other_errors_are_reported() {
     let missing = || Reply::json(404, &json!({"error": {"message": "not found"}}));
     let refused = Reply::json(401, &json!({"error": {"message": "sk-very-secret is wrong"}}));
     let server = Server::start([missing(), refused, Reply::json(200, &json!({"tokens": 3}))]).await;
@@ -102,7 +102,7 @@ async fn a_server_without_the_endpoint_counts_nothing_and_others_say_why_they_do
 }
 
 #[tokio::test]
-async fn models_that_stand_around_others_pass_the_question_on() {
+async fn model_wrappers_forward_token_counting() {
     let number = || Reply::json(200, &json!({"input_tokens": 7}));
     let server = Server::start([number(), number(), number()]).await;
     let claude = || Arc::new(server.anthropic()) as Arc<dyn ChatModel>;

@@ -26,7 +26,7 @@ fn end(word: &str) -> Value {
 }
 
 #[test]
-fn half_a_character_and_numbers_that_are_none_do_not_end_an_answer() {
+fn lone_surrogates_and_invalid_numbers_do_not_end_an_answer() {
     let [first, second] = ["hi \\ud83d", "\\ude00 yo \\ud83d\\ude00"].map(|text| {
         format!("data: {}\n\n", delta(&json!({"content": "X"})).to_string().replace("\"X\"", &format!("\"{text}\"")))
     });
@@ -37,7 +37,7 @@ fn half_a_character_and_numbers_that_are_none_do_not_end_an_answer() {
 }
 
 #[test]
-fn a_line_break_within_arguments_is_read_and_goes_back_as_json() {
+fn a_raw_line_break_in_arguments_is_accepted_and_sent_back_as_json() {
     let raw = "{\"content\":\"a\nb\"}";
     let call = json!({"id": "c", "function": {"name": "write", "arguments": raw}});
     let body = json!({"choices": [{"message": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]});
@@ -50,7 +50,7 @@ fn a_line_break_within_arguments_is_read_and_goes_back_as_json() {
 }
 
 #[test]
-fn calls_are_put_together_also_where_a_piece_has_another_id_or_an_index_is_text() {
+fn calls_are_assembled_despite_changing_ids_or_string_indexes() {
     let piece = |call: Value| delta(&json!({"tool_calls": [call]}));
     let told = [
         piece(json!({"index": "0", "id": "a", "function": {"name": "f", "arguments": "{\"x\":"}})),
@@ -64,7 +64,7 @@ fn calls_are_put_together_also_where_a_piece_has_another_id_or_an_index_is_text(
 }
 
 #[test]
-fn counts_are_found_wherever_they_stand() {
+fn token_usage_is_found_inside_a_choice() {
     let usage = json!({"prompt_tokens": 9.0, "completion_tokens": 2.0, "cached_tokens": 4});
     let body = json!({"choices": [{"message": {"content": "x"}, "finish_reason": "stop", "usage": usage}]});
     let read = read("moonshot", &body.to_string()).unwrap().usage;
@@ -72,7 +72,7 @@ fn counts_are_found_wherever_they_stand() {
 }
 
 #[test]
-fn sources_beside_the_answer_are_kept_and_not_sent_back() {
+fn sources_beside_an_answer_are_kept_but_not_sent_back() {
     let told = [
         json!({"citations": ["u"], "search_results": [], "choices": [{"index": 0, "delta": {"content": "so"}}]}),
         json!({"citations": ["u", "v"], "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}),
@@ -88,7 +88,7 @@ fn sources_beside_the_answer_are_kept_and_not_sent_back() {
 }
 
 #[tokio::test]
-async fn an_answer_in_one_piece_that_was_cut_on_its_way_is_asked_for_again() {
+async fn a_truncated_unstreamed_answer_is_retried() {
     let whole = json!({"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}]});
     let json = || Reply::json(200, &whole);
     let server =
@@ -101,7 +101,7 @@ async fn an_answer_in_one_piece_that_was_cut_on_its_way_is_asked_for_again() {
 }
 
 #[test]
-fn errors_are_told_by_what_says_something_and_keep_their_words_wherever_they_stand() {
+fn empty_error_fields_are_ignored_and_real_errors_keep_their_message() {
     for nothing in [json!({}), json!(""), json!(false), json!(null)] {
         let mut body = json!({"choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]});
         body["error"] = nothing;
@@ -123,7 +123,7 @@ fn errors_are_told_by_what_says_something_and_keep_their_words_wherever_they_sta
 }
 
 #[tokio::test]
-async fn keys_are_hidden_in_errors_and_words_that_hold_a_short_one_stay() {
+async fn keys_are_redacted_in_errors_but_short_ones_not_inside_words() {
     let refused = || {
         let words = "context exceeded: x, hdr-secret-1234567890, sk-very-secret and sk-very-secrets";
         Reply::json(400, &json!({"error": {"message": words}}))
@@ -139,7 +139,7 @@ async fn keys_are_hidden_in_errors_and_words_that_hold_a_short_one_stay() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_cannot_be_used_is_named() {
+async fn an_unusable_proxy_is_named_in_the_error() {
     let failure = async |proxy: &str| {
         let config = ModelConfig {
             base_url: Some("http://models.invalid/v1".into()),
@@ -158,7 +158,7 @@ async fn a_proxy_that_cannot_be_used_is_named() {
 }
 
 #[test]
-fn hidden_thoughts_of_converse_are_put_together_as_the_bytes_that_they_are() {
+fn redacted_converse_reasoning_is_joined_as_bytes() {
     // "hello" and "world!", each encoded as base64 separately.
     use aws_smithy_eventstream::frame::write_message_to;
     use aws_smithy_types::event_stream::{Header, HeaderValue, Message as Event};

@@ -29,7 +29,7 @@ async fn failure(model: &dyn ChatModel) -> ModelError {
 }
 
 #[tokio::test]
-async fn a_rate_limit_is_waited_out_and_zero_means_at_once() {
+async fn a_rate_limit_is_waited_out_and_zero_means_immediately() {
     let server = Server::start([
         rate_limited().header("retry-after", "0"),
         rate_limited().header("retry-after-ms", "20"),
@@ -47,7 +47,7 @@ async fn a_rate_limit_is_waited_out_and_zero_means_at_once() {
 }
 
 #[tokio::test]
-async fn an_overload_in_mid_stream_voids_what_came_and_is_tried_again() {
+async fn a_mid_stream_overload_discards_partial_output_and_retries() {
     let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     let server = Server::start([
         Reply::sse(half() + "event: error\n" + &sse(&[overloaded])),
@@ -68,7 +68,7 @@ async fn an_overload_in_mid_stream_voids_what_came_and_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cut_ends_as_truncated_after_the_last_attempt() {
+async fn a_cut_stream_ends_as_truncated_after_the_last_attempt() {
     let cuts = [Reply::sse(half()).cut(), Reply::sse(half()), Reply::sse(half() + "data: {\"type\": \"mess")];
     let server = Server::start(cuts).await;
     let policy = RetryPolicy { max_attempts: 3, base: Duration::from_millis(1), ..RetryPolicy::default() };
@@ -79,7 +79,7 @@ async fn a_stream_that_is_cut_ends_as_truncated_after_the_last_attempt() {
 }
 
 #[tokio::test]
-async fn what_would_fail_again_is_not_tried_again() {
+async fn permanent_failures_are_not_retried() {
     let refusal = |status, kind: &str, message: &str| {
         Reply::json(status, &json!({"type": "error", "error": {"type": kind, "message": message}}))
     };
@@ -101,7 +101,7 @@ async fn what_would_fail_again_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_named() {
+async fn an_unreachable_server_is_named_in_the_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
@@ -114,7 +114,7 @@ async fn a_server_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn silence_before_and_within_an_answer_is_limited() {
+async fn silence_before_or_during_an_answer_times_out() {
     let silent = || Reply::sse("").then_silence();
     let server = Server::start([silent(), Reply::sse(half()).then_silence(), silent()]).await;
     let timeouts = Timeouts {
@@ -135,7 +135,7 @@ async fn silence_before_and_within_an_answer_is_limited() {
 }
 
 #[tokio::test]
-async fn a_calls_own_limit_covers_its_retries() {
+async fn a_calls_own_timeout_covers_its_retries() {
     let server = Server::start([rate_limited(), Reply::sse(half()).then_silence()]).await;
     let mut request = ModelRequest::new("x");
     request.settings.timeout = Some(Duration::from_millis(80));
@@ -144,7 +144,7 @@ async fn a_calls_own_limit_covers_its_retries() {
 }
 
 #[tokio::test]
-async fn a_wait_beyond_the_budget_is_the_callers_business() {
+async fn a_wait_beyond_the_budget_is_returned_to_the_caller() {
     let server = Server::start([rate_limited().header("retry-after", "3600")]).await;
     let error = failure(&server.anthropic()).await;
     assert_eq!((error.kind(), error.info().retry_after), ("rate_limited", Some(Duration::from_secs(3600))));
@@ -152,7 +152,7 @@ async fn a_wait_beyond_the_budget_is_the_callers_business() {
 }
 
 #[tokio::test]
-async fn calls_with_one_key_wait_together() {
+async fn calls_with_the_same_key_wait_together() {
     let server = Server::start([
         rate_limited().header("retry-after", "3600"),
         Reply::sse(anthropic_text("other key")),
@@ -174,7 +174,7 @@ async fn calls_with_one_key_wait_together() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_held_back_by_another_one_says_so_before_it_waits() {
+async fn a_call_delayed_by_another_reports_it_before_waiting() {
     let server =
         Server::start([rate_limited().header("retry-after", "1"), Reply::sse(anthropic_text("after the wait"))]).await;
     let retry = Some(RetryPolicy { max_attempts: 1, ..RetryPolicy::default() });
@@ -190,7 +190,7 @@ async fn a_call_that_is_held_back_by_another_one_says_so_before_it_waits() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_while_it_waits_holds_no_other_back() {
+async fn a_call_cancelled_while_waiting_does_not_delay_others() {
     let limited = |after: &str| rate_limited().header("retry-after", after);
     let server = Server::start([limited("200"), limited("100"), Reply::sse(anthropic_text("at once"))]).await;
     let config = ModelConfig { backoff: Some(SharedBackoff::new()), ..server.config() };
@@ -216,7 +216,7 @@ async fn a_call_that_is_given_up_while_it_waits_holds_no_other_back() {
 }
 
 #[tokio::test]
-async fn a_limit_whose_end_is_in_other_headers_or_nowhere_holds_the_other_calls_back_too() {
+async fn a_rate_limit_without_a_retry_after_header_also_delays_other_calls() {
     let reset = |after: &str| {
         rate_limited().header("x-ratelimit-remaining-requests", "0").header("x-ratelimit-reset-requests", after)
     };
@@ -240,7 +240,7 @@ async fn a_limit_whose_end_is_in_other_headers_or_nowhere_holds_the_other_calls_
 }
 
 #[tokio::test]
-async fn calls_with_one_key_have_a_number_of_retries_in_common_and_success_gives_them_back() {
+async fn calls_with_one_key_share_a_retry_budget_that_success_refills() {
     let busy = || Reply::json(529, &json!({"error": {"type": "overloaded_error", "message": "busy"}}));
     let ok = || Reply::sse(anthropic_text("ok"));
     let replies = [busy(), busy(), busy(), busy(), ok(), busy(), ok(), busy(), busy(), busy()];
@@ -267,7 +267,7 @@ async fn calls_with_one_key_have_a_number_of_retries_in_common_and_success_gives
 }
 
 #[tokio::test]
-async fn models_of_a_registry_share_the_gate_and_connections() {
+async fn models_from_one_registry_share_the_rate_gate_and_connections() {
     let answers = ["a", "b"].map(|text| Reply::sse(anthropic_text(text)));
     let limited = rate_limited().header("retry-after", "3600");
     let server = Server::start(answers.into_iter().chain([limited])).await;
@@ -287,7 +287,7 @@ async fn models_of_a_registry_share_the_gate_and_connections() {
 }
 
 #[tokio::test]
-async fn a_plain_call_gives_the_same_events_in_one_piece() {
+async fn an_unstreamed_call_yields_its_answer_as_one_text_event() {
     let answer = json!({"id": "m", "content": [{"type": "text", "text": "hello"}], "stop_reason": "end_turn"});
     let server = Server::start([Reply::json(200, &answer)]).await;
     let model = Anthropic::new("m", ModelConfig { streaming: Some(false), ..server.config() }).unwrap();
@@ -298,7 +298,7 @@ async fn a_plain_call_gives_the_same_events_in_one_piece() {
 }
 
 #[tokio::test]
-async fn every_attempt_of_every_request_of_a_conversation_sends_all_of_it_with_its_length() {
+async fn every_attempt_sends_the_whole_conversation_with_its_content_length() {
     let replies = (0..40).flat_map(|_| [rate_limited(), Reply::sse(anthropic_text("done"))]);
     let server = Server::start(replies).await;
     let (model, mut history) = (server.anthropic(), Messages::new());
@@ -330,7 +330,7 @@ async fn chat_completions_go_to_their_path_with_a_bearer_key() {
 }
 
 #[tokio::test]
-async fn a_page_in_the_place_of_an_answer_is_a_wrong_address_and_not_asked_for_again() {
+async fn a_web_page_instead_of_an_answer_means_a_wrong_url_and_is_not_retried() {
     let page = || Reply::stream("text/html; charset=utf-8", "<!doctype html><title>Welcome</title>");
     let words = || Reply::stream("text/plain", "It works.");
     let bare = || Reply::default().status(200).body("\n<html></html>");

@@ -25,7 +25,7 @@ fn list(entry: &Value) -> Reply {
 }
 
 #[tokio::test]
-async fn a_list_of_models_says_it_in_the_words_of_many_servers() {
+async fn the_context_window_is_read_from_model_lists_of_many_servers() {
     for field in ["max_model_len", "context_length", "context_window", "max_context_length"] {
         let entry = json!({"id": "qwen3:8b", field: 32_768});
         assert_eq!(
@@ -37,7 +37,7 @@ async fn a_list_of_models_says_it_in_the_words_of_many_servers() {
 }
 
 #[tokio::test]
-async fn a_server_of_ollama_says_what_is_loaded_and_else_what_is_configured_and_never_what_was_trained() {
+async fn ollama_reports_the_loaded_or_configured_window_never_the_trained_one() {
     let plain = || list(&json!({"id": "qwen3:8b"}));
     let loaded = Reply::json(200, &json!({"models": [{"name": "qwen3:8b", "context_length": 8_192}]}));
     let (window, lines) = asked("ollama", vec![plain(), missing(), loaded]).await;
@@ -55,14 +55,14 @@ async fn a_server_of_ollama_says_what_is_loaded_and_else_what_is_configured_and_
 }
 
 #[tokio::test]
-async fn a_server_of_llama_cpp_says_it_among_its_properties() {
+async fn llama_cpp_reports_its_context_window_in_its_properties() {
     let props = Reply::json(200, &json!({"default_generation_settings": {"n_ctx": 4_096}}));
     let (window, lines) = asked("llamacpp", vec![list(&json!({"id": "qwen3:8b"})), props]).await;
     assert_eq!((window, lines[1].as_str()), (Some(4_096), "GET /props"));
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_or_talks_nonsense_says_nothing_and_is_no_error() {
+async fn an_unreachable_or_nonsensical_server_gives_no_window_and_no_error() {
     let junk = || Reply::json(200, &json!("what?"));
     assert_eq!(asked("custom", (0..5).map(|_| junk()).collect()).await.0, None);
     assert_eq!(asked("custom", vec![missing(), missing(), missing(), missing(), missing()]).await.0, None);
@@ -73,7 +73,7 @@ async fn a_server_that_is_not_there_or_talks_nonsense_says_nothing_and_is_no_err
 }
 
 #[test]
-fn a_window_that_is_configured_is_in_the_profile_of_the_model() {
+fn a_configured_context_window_is_in_the_model_profile() {
     let config = || ModelConfig { context_window: Some(12_345), api_key: Some("k".into()), ..ModelConfig::default() };
     for name in ["ollama:qwen3:8b", "anthropic:claude-sonnet-4-5"] {
         let model = Registry::new().model_with(name, config()).unwrap();

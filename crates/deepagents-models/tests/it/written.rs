@@ -55,7 +55,7 @@ fn message(kind: u8, n: usize) -> Message {
 
 proptest! {
     #[test]
-    fn a_client_that_has_written_messages_before_writes_the_same_bytes_as_a_new_one(
+    fn a_client_with_cached_encodings_writes_the_same_bytes_as_a_new_one(
         wire in 0..WIRES,
         kinds in prop::collection::vec(0u8..4, 1..30),
         marks in prop::collection::vec(0usize..30, 0..3),
@@ -82,7 +82,7 @@ proptest! {
     }
 
     #[test]
-    fn conversations_that_part_are_each_written_whole(
+    fn diverging_conversations_are_each_encoded_completely(
         wire in 0..WIRES, shared in 1usize..10, mine in prop::collection::vec(0u8..4, 0..10), theirs in prop::collection::vec(0u8..4, 0..10),
     ) {
         let used = client(wire);
@@ -103,7 +103,7 @@ proptest! {
     }
 
     #[test]
-    fn tools_and_prompts_that_were_written_before_are_the_same_bytes_as_those_of_a_new_client(
+    fn cached_tools_and_prompts_encode_to_the_same_bytes_as_in_a_new_client(
         wire in 0..WIRES,
         steps in prop::collection::vec((0usize..4, 0usize..3, 0u8..3, prop::option::of(0u8..2), any::<bool>()), 1..30),
     ) {

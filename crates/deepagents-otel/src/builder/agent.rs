@@ -126,15 +126,15 @@ impl OpenAgent {
             }
             EventKind::TextDelta { text, .. } => {
                 let chat = self.chat.as_mut()?;
-                chat.piece(now);
+                chat.record_chunk(now);
                 if content.is_some() {
                     chat.answer.text(text);
                 }
             }
-            EventKind::ReasoningDelta { .. } => self.chat.as_mut()?.piece(now),
+            EventKind::ReasoningDelta { .. } => self.chat.as_mut()?.record_chunk(now),
             EventKind::ToolCallDelta { block, name, args, .. } => {
                 let chat = self.chat.as_mut()?;
-                chat.piece(now);
+                chat.record_chunk(now);
                 if content.is_some() {
                     chat.answer.call(*block, name.as_deref(), args);
                 }
@@ -233,17 +233,17 @@ impl OpenChat {
     }
 
     /// Records the error of a failed attempt.
-    pub(super) fn fails(&mut self, error: &ModelError) {
+    pub(super) fn record_error(&mut self, error: &ModelError) {
         self.error = Some(error.kind());
     }
 
     /// Records the model's answer.
-    pub(super) fn answers(&mut self, answer: &AssistantMessage) {
+    pub(super) fn record_answer(&mut self, answer: &AssistantMessage) {
         self.response = ResponseInfo::of(answer, self.model.as_deref());
     }
 
     /// Records the arrival of a piece of the answer.
-    fn piece(&mut self, now: u64) {
+    fn record_chunk(&mut self, now: u64) {
         self.failing = false;
         if self.first_chunk.is_none() {
             self.first_chunk = Some(now.saturating_sub(self.start));

@@ -124,8 +124,8 @@ impl TraceBuilder {
     pub fn response(&mut self, path: &Arc<[String]>, event: &Result<ModelEvent, ModelError>) {
         let Some(chat) = self.run.as_mut().and_then(|run| run.chat(path)) else { return };
         match event {
-            Ok(ModelEvent::Retry { error, .. }) | Err(error) => chat.fails(error),
-            Ok(ModelEvent::Finished(output)) => chat.answers(&output.message),
+            Ok(ModelEvent::Retry { error, .. }) | Err(error) => chat.record_error(error),
+            Ok(ModelEvent::Finished(output)) => chat.record_answer(&output.message),
             Ok(_) => {}
         }
     }

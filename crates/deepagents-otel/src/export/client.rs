@@ -11,7 +11,7 @@ use rustls_platform_verifier::BuilderVerifierExt;
 use super::{Endpoint, ExportError, Protocol};
 
 /// Time limit for establishing a connection.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Parses the address of a receiver.
 pub(super) fn address(endpoint: &Endpoint) -> Result<Url, ExportError> {
@@ -53,7 +53,7 @@ pub(super) fn client(endpoint: &Endpoint, url: &Url) -> Result<Client, ExportErr
     tls.alpn_protocols = if grpc { vec![b"h2".to_vec()] } else { vec![b"h2".to_vec(), b"http/1.1".to_vec()] };
     let mut builder = Client::builder()
         .tls_backend_preconfigured(tls)
-        .connect_timeout(CONNECT)
+        .connect_timeout(CONNECT_TIMEOUT)
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(concat!("deepagents/", env!("CARGO_PKG_VERSION")))
         .no_proxy();

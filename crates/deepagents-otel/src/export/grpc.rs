@@ -12,9 +12,9 @@ use super::transport::{Body, Signal};
 use super::{Endpoint, ExportError};
 
 /// Maximum bytes of a response.
-const ANSWER: usize = 64 * 1024;
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 /// Bytes before a message: the compression flag and the length.
-const PREFIX: usize = 5;
+const PREFIX_BYTES: usize = 5;
 
 /// A gRPC receiver.
 pub(super) struct Grpc {
@@ -47,7 +47,7 @@ impl Grpc {
     }
 
     pub(super) async fn send(&self, body: &Body) -> Result<u64, ExportError> {
-        let mut message = BytesMut::with_capacity(body.bytes.len() + PREFIX);
+        let mut message = BytesMut::with_capacity(body.bytes.len() + PREFIX_BYTES);
         message.put_u8(0);
         message.put_u32(u32::try_from(body.bytes.len()).unwrap_or(u32::MAX));
         message.put_slice(&body.bytes);
@@ -63,7 +63,7 @@ impl Grpc {
         let (mut answer, mut trailers) = (Vec::new(), None);
         while let Some(frame) = frames.frame().await {
             match frame.map_err(transport)?.into_data() {
-                Ok(data) if answer.len() < ANSWER => answer.extend_from_slice(&data),
+                Ok(data) if answer.len() < MAX_RESPONSE_BYTES => answer.extend_from_slice(&data),
                 Ok(_) => return Err(ExportError::Transport("its answer is too long".to_owned())),
                 Err(other) => trailers = other.into_trailers().ok(),
             }
@@ -71,7 +71,7 @@ impl Grpc {
         // A call that fails immediately has its status in the headers.
         let status = trailers.as_ref().and_then(status).or_else(|| status(&head.headers));
         match status {
-            Some((0, _)) => Ok(refused(answer.get(PREFIX..).unwrap_or_default(), body.signal, false)),
+            Some((0, _)) => Ok(refused(answer.get(PREFIX_BYTES..).unwrap_or_default(), body.signal, false)),
             Some((code, words)) => {
                 let reason = format!("gRPC status {code}{words}");
                 Err(ExportError::Refused { reason, retryable: is_retryable(code), retry_after: None })

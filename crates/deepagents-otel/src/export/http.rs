@@ -14,9 +14,9 @@ use super::transport::{Body, Signal};
 use super::{Endpoint, ExportError, Protocol};
 
 /// Maximum bytes of a response.
-const ANSWER: usize = 64 * 1024;
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 /// Maximum characters of a response in an error.
-const SHOWN: usize = 200;
+const MAX_SHOWN_CHARS: usize = 200;
 
 /// An HTTP receiver.
 pub(super) struct Http {
@@ -57,7 +57,8 @@ impl Http {
                 | StatusCode::SERVICE_UNAVAILABLE
                 | StatusCode::GATEWAY_TIMEOUT
         );
-        let shown: String = String::from_utf8_lossy(&answer).chars().filter(|c| !c.is_control()).take(SHOWN).collect();
+        let shown: String =
+            String::from_utf8_lossy(&answer).chars().filter(|c| !c.is_control()).take(MAX_SHOWN_CHARS).collect();
         let reason =
             if shown.is_empty() { format!("HTTP status {status}") } else { format!("HTTP status {status}: {shown}") };
         Err(ExportError::Refused { reason, retryable, retry_after })
@@ -74,8 +75,8 @@ async fn read(response: Response) -> Result<Vec<u8>, ExportError> {
     let (mut answer, mut pieces) = (Vec::new(), response.bytes_stream());
     while let Some(piece) = pieces.next().await {
         answer.extend_from_slice(&piece.map_err(transport)?);
-        if answer.len() > ANSWER {
-            answer.truncate(ANSWER);
+        if answer.len() > MAX_RESPONSE_BYTES {
+            answer.truncate(MAX_RESPONSE_BYTES);
             break;
         }
     }

@@ -65,12 +65,12 @@ impl Queue {
     }
 
     /// Records why an attempt failed that will be retried.
-    pub(super) fn fails(&self, why: String) {
+    pub(super) fn record_retry(&self, why: String) {
         self.lock().failing = Some(why);
     }
 
     /// Counts the outcome of the spans in flight. The receiver may have rejected some of them.
-    pub(super) fn settle(&self, result: Result<u64, String>) {
+    pub(super) fn record_outcome(&self, result: Result<u64, String>) {
         let mut inner = self.lock();
         let taken = std::mem::take(&mut inner.under_way);
         inner.failing = None;

@@ -14,14 +14,14 @@ use crate::metrics::Metrics;
 use crate::otlp;
 
 /// The delay after the first failed attempt; it doubles with each further one.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const FIRST_DELAY: Duration = Duration::from_millis(500);
 /// The longest delay between two attempts.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_DELAY: Duration = Duration::from_secs(5);
 /// The longest `Retry-After` that is honoured.
-const LONGEST_WAIT: Duration = Duration::from_secs(60 * 60);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60 * 60);
 
 /// Maximum number of attempts to reach a receiver while shutting down.
-const TRIES_AT_END: u32 = 2;
+const MAX_SHUTDOWN_ATTEMPTS: u32 = 2;
 
 /// Exports the spans of a queue.
 pub(super) struct Worker {
@@ -49,9 +49,9 @@ impl Worker {
                 }
                 let batch = Batch::Traces(otlp::spans(&self.resource, &spans));
                 drop(spans);
-                let fails = |why: &ExportError| self.queue.fails(why.to_string());
+                let fails = |why: &ExportError| self.queue.record_retry(why.to_string());
                 let result = send(&mut self.transport, batch, self.timeout, &self.closing, fails).await;
-                self.queue.settle(result.map_err(|error| error.to_string()));
+                self.queue.record_outcome(result.map_err(|error| error.to_string()));
             }
             if ends {
                 return;
@@ -118,7 +118,7 @@ async fn send(
     let until = if timeout.is_zero() { None } else { Instant::now().checked_add(timeout) };
     let body = transport.encode(&batch);
     drop(batch);
-    let mut pause = FIRST_PAUSE;
+    let mut pause = FIRST_DELAY;
     let mut tries_at_end = 0;
     loop {
         let is_closing = closing.is_cancelled();
@@ -134,8 +134,8 @@ async fn send(
         // Jitter of up to half the delay keeps processes from retrying in step.
         let spread = pause.mul_f64(fastrand::f64() / 2.0);
         // A receiver may ask for any delay, so it is capped.
-        let again = Instant::now() + error.retry_after().map_or(pause + spread, |after| after.min(LONGEST_WAIT));
-        let is_given_up = tries_at_end >= TRIES_AT_END && matches!(error, ExportError::Transport(_));
+        let again = Instant::now() + error.retry_after().map_or(pause + spread, |after| after.min(MAX_RETRY_AFTER));
+        let is_given_up = tries_at_end >= MAX_SHUTDOWN_ATTEMPTS && matches!(error, ExportError::Transport(_));
         if !error.is_retryable() || is_given_up || until.is_some_and(|until| again >= until) {
             return Err(error);
         }
@@ -144,6 +144,6 @@ async fn send(
             () = sleep_until(again) => {}
             () = closing.cancelled(), if !is_closing => {}
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_DELAY);
     }
 }

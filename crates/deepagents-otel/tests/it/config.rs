@@ -10,7 +10,7 @@ fn read(variables: &[(&str, &str)]) -> Result<Option<OtelConfig>, ConfigError> {
 }
 
 #[test]
-fn tracing_is_off_unless_a_variable_asks_for_it() {
+fn tracing_is_off_unless_enabled_by_a_variable() {
     for off in [
         &[][..],
         &[("OTEL_SERVICE_NAME", "notes")],
@@ -33,7 +33,7 @@ fn tracing_is_off_unless_a_variable_asks_for_it() {
 }
 
 #[test]
-fn addresses_headers_and_protocols_of_a_signal_win_over_those_for_all() {
+fn per_signal_endpoints_headers_and_protocols_override_the_general_ones() {
     let config = read(&[
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://all.example/otlp/"),
         ("OTEL_EXPORTER_OTLP_HEADERS", "x-api-key=a%3Db%20c, project=one"),
@@ -62,7 +62,7 @@ fn addresses_headers_and_protocols_of_a_signal_win_over_those_for_all() {
 }
 
 #[test]
-fn a_value_that_cannot_be_is_an_error_that_says_what_can() {
+fn an_invalid_setting_is_an_error_that_lists_the_allowed_values() {
     let on = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:1");
     for (variable, value) in [
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "carrier-pigeon"),
@@ -84,7 +84,7 @@ fn a_value_that_cannot_be_is_an_error_that_says_what_can() {
 }
 
 #[test]
-fn the_callers_trace_is_read_and_given_on_only_where_that_is_asked_for() {
+fn the_callers_trace_is_read_and_propagated_only_when_enabled() {
     let parent = ("TRACEPARENT", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
     let on = ("OTEL_TRACES_EXPORTER", "otlp");
     let options = |more: &[(&str, &str)]| read(&[&[on, parent][..], more].concat()).unwrap().unwrap().options;

@@ -37,7 +37,7 @@ fn config(protocol: Protocol, receiver: &Receiver) -> ExportConfig {
 }
 
 #[tokio::test]
-async fn receivers_of_http_and_grpc_are_sent_all_spans_and_metrics_of_a_run() {
+async fn http_and_grpc_collectors_receive_all_spans_and_metrics_of_a_run() {
     for protocol in [Protocol::HttpProtobuf, Protocol::HttpJson, Protocol::Grpc] {
         let receiver = Receiver::start(protocol == Protocol::Grpc, Behaviour::Takes).await;
         let tracer = Tracer::new(config(protocol, &receiver), TraceOptions::default()).unwrap();
@@ -87,7 +87,7 @@ async fn receivers_of_http_and_grpc_are_sent_all_spans_and_metrics_of_a_run() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_busy_for_a_moment_loses_nothing() {
+async fn nothing_is_lost_when_a_collector_is_briefly_busy() {
     for (protocol, status) in [(Protocol::HttpProtobuf, 503), (Protocol::Grpc, 14)] {
         let receiver = Receiver::start(protocol == Protocol::Grpc, Behaviour::FailsOnce(status)).await;
         let config = ExportConfig { metrics: None, timeout: LONG, ..config(protocol, &receiver) };
@@ -100,7 +100,7 @@ async fn a_receiver_that_is_busy_for_a_moment_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_receiver_may_name_any_time_to_come_back_and_the_exporter_lives_on() {
+async fn any_retry_after_value_is_survived_by_the_exporter() {
     for seconds in ["9223372036854775807", "18446744073709551615"] {
         let receiver = Receiver::start(false, Behaviour::BusyOnce(seconds)).await;
         let config = ExportConfig {
@@ -121,7 +121,7 @@ async fn a_receiver_may_name_any_time_to_come_back_and_the_exporter_lives_on() {
 }
 
 #[tokio::test]
-async fn what_a_receiver_refuses_is_counted_and_not_sent_again() {
+async fn data_rejected_by_a_collector_is_counted_and_not_resent() {
     for (protocol, behaviour) in [
         (Protocol::HttpProtobuf, Behaviour::Fails(400)),
         (Protocol::Grpc, Behaviour::Fails(3)),
@@ -141,7 +141,7 @@ async fn what_a_receiver_refuses_is_counted_and_not_sent_again() {
 }
 
 #[tokio::test]
-async fn no_run_waits_for_a_receiver_that_hangs_and_the_queue_has_an_end() {
+async fn a_hanging_collector_delays_no_run_and_the_queue_is_bounded() {
     let receiver = Receiver::start(false, Behaviour::Hangs).await;
     let config =
         ExportConfig { max_queue: 8, max_batch: 4, timeout: LONG, ..config(Protocol::HttpProtobuf, &receiver) };
@@ -159,7 +159,7 @@ async fn no_run_waits_for_a_receiver_that_hangs_and_the_queue_has_an_end() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_is_killed_or_was_never_there_ends_no_run_and_the_loss_is_counted() {
+async fn a_dead_or_missing_collector_ends_no_run_and_losses_are_counted() {
     for protocol in [Protocol::HttpProtobuf, Protocol::Grpc] {
         let receiver = Receiver::start(protocol == Protocol::Grpc, Behaviour::Takes).await;
         let timeout = Duration::from_millis(700);
@@ -182,7 +182,7 @@ async fn a_receiver_that_is_killed_or_was_never_there_ends_no_run_and_the_loss_i
 }
 
 #[tokio::test]
-async fn a_file_has_a_line_of_json_for_each_request_and_every_span_is_in_it() {
+async fn a_file_export_has_one_json_line_per_request_and_every_span() {
     let file: Shared<Vec<u8>> = Arc::default();
     let tracer = Tracer::new(ExportConfig::default().file(Memory(file.clone())), TraceOptions::default()).unwrap();
     let agent = research().journal(MemoryJournal::new()).build().unwrap();
@@ -198,7 +198,7 @@ async fn a_file_has_a_line_of_json_for_each_request_and_every_span_is_in_it() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_written_ends_no_run_and_the_loss_is_told() {
+async fn an_unwritable_file_ends_no_run_and_the_loss_is_reported() {
     struct Full;
     impl Write for Full {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -216,7 +216,7 @@ async fn a_file_that_cannot_be_written_ends_no_run_and_the_loss_is_told() {
 }
 
 #[tokio::test]
-async fn traces_that_are_not_sampled_are_measured_and_not_exported() {
+async fn unsampled_traces_are_measured_but_not_exported() {
     let receiver = Receiver::start(false, Behaviour::Takes).await;
     let mut options = TraceOptions::default();
     options.sampler = Sampler::AlwaysOff;
@@ -229,7 +229,7 @@ async fn traces_that_are_not_sampled_are_measured_and_not_exported() {
 }
 
 #[tokio::test]
-async fn servers_of_models_are_told_the_trace_where_that_is_asked_for_and_requests_beside_are_spans() {
+async fn model_servers_get_the_trace_when_enabled_and_side_requests_are_spans() {
     for asked in [true, false] {
         let file: Shared<Vec<u8>> = Arc::default();
         let mut options = TraceOptions::default();
@@ -276,7 +276,7 @@ impl ChatModel for Hosted {
 }
 
 #[tokio::test]
-async fn spans_say_what_an_agent_is_for_and_which_server_was_asked_with_which_seed() {
+async fn spans_name_the_agents_purpose_the_server_and_the_seed() {
     let file: Shared<Vec<u8>> = Arc::default();
     let tracer = Tracer::new(ExportConfig::default().file(Memory(file.clone())), TraceOptions::default()).unwrap();
     let mut settings = ModelSettings::default();
@@ -297,7 +297,7 @@ async fn spans_say_what_an_agent_is_for_and_which_server_was_asked_with_which_se
 }
 
 #[tokio::test]
-async fn a_timeout_of_zero_is_no_limit() {
+async fn a_zero_export_timeout_means_no_limit() {
     let receiver = Receiver::start(false, Behaviour::FailsOnce(503)).await;
     let config = ExportConfig { timeout: Duration::ZERO, metrics: None, ..config(Protocol::HttpProtobuf, &receiver) };
     let tracer = Tracer::new(config, TraceOptions::default()).unwrap();
@@ -330,7 +330,7 @@ fn of<'a>(traced: &'a [(String, String, String)], span: &str, attribute: &str) -
 }
 
 #[tokio::test]
-async fn a_request_that_fails_says_how_and_an_answer_whose_it_is() {
+async fn a_failed_request_has_its_error_type_and_an_answer_its_id_and_model() {
     for error in [ModelError::invalid("no such model"), ModelError::transport("the cable is cut")] {
         let kind = error.kind();
         let spans = traced(ScriptedModel::new([Turn::error(error)]), TraceOptions::default()).await;
@@ -348,7 +348,7 @@ async fn a_request_that_fails_says_how_and_an_answer_whose_it_is() {
 }
 
 #[tokio::test]
-async fn content_that_is_too_long_stays_json_and_leaves_room_for_the_task() {
+async fn overlong_content_stays_json_and_leaves_room_for_the_task() {
     let long = "s3cr3t".repeat(30_000);
     let script = || {
         [
@@ -384,7 +384,7 @@ async fn content_that_is_too_long_stays_json_and_leaves_room_for_the_task() {
 }
 
 #[test]
-fn without_a_runtime_there_is_an_error_and_no_panic() {
+fn a_missing_runtime_is_an_error_not_a_panic() {
     assert!(Tracer::new(ExportConfig::default(), TraceOptions::default()).is_err());
 }
 

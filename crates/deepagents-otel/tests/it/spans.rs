@@ -35,7 +35,7 @@ async fn both_parts(agent: &Agent, first: &mut TraceBuilder, second: &mut TraceB
 }
 
 #[tokio::test]
-async fn agents_requests_and_calls_are_spans_of_one_tree_and_sub_agents_are_below_their_calls() {
+async fn agents_requests_and_calls_form_one_span_tree_with_sub_agents_under_calls() {
     let agent = research().journal(MemoryJournal::new()).build().unwrap();
     let mut builder = TraceBuilder::default();
     let input = RunInput::new("Find out.").thread("t1");
@@ -44,7 +44,7 @@ async fn agents_requests_and_calls_are_spans_of_one_tree_and_sub_agents_are_belo
 }
 
 #[tokio::test]
-async fn a_run_that_goes_on_links_to_the_part_before_also_in_another_process() {
+async fn a_resumed_run_links_to_its_previous_part_even_across_processes() {
     for here in [true, false] {
         let agent = research().journal(MemoryJournal::new()).build().unwrap();
         let (mut one, mut other) = (TraceBuilder::default(), TraceBuilder::default());
@@ -66,7 +66,7 @@ async fn a_run_that_goes_on_links_to_the_part_before_also_in_another_process() {
 }
 
 #[tokio::test]
-async fn a_caller_is_the_parent_and_the_part_before_is_found_in_its_callers_trace() {
+async fn the_caller_is_the_parent_and_the_previous_part_is_linked_in_its_trace() {
     let agent = research().journal(MemoryJournal::new()).build().unwrap();
     let first: SpanContext = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".parse().unwrap();
     let second: SpanContext = "00-11112222333344445555666677778888-1111222233334444-01".parse().unwrap();
@@ -80,7 +80,7 @@ async fn a_caller_is_the_parent_and_the_part_before_is_found_in_its_callers_trac
 }
 
 #[tokio::test]
-async fn a_log_alone_gives_the_same_tree_but_for_models() {
+async fn the_log_alone_yields_the_same_tree_except_for_models() {
     let agent = research().journal(MemoryJournal::new()).build().unwrap();
     let (mut one, mut other) = (TraceBuilder::default(), TraceBuilder::default());
     let (before, after) = both_parts(&agent, &mut one, &mut other).await;
@@ -102,7 +102,7 @@ async fn a_log_alone_gives_the_same_tree_but_for_models() {
 }
 
 #[tokio::test]
-async fn tries_that_fail_are_events_of_a_request_and_a_request_without_success_is_an_error() {
+async fn failed_attempts_are_span_events_and_a_request_without_success_is_an_error() {
     let overloaded =
         || ModelError::Overloaded(ErrorInfo { message: "too busy with s3cr3t".to_owned(), ..ErrorInfo::default() });
     let retry = || Ok(ModelEvent::Retry { error: overloaded(), after: Duration::from_millis(5) });
@@ -114,7 +114,7 @@ async fn tries_that_fail_are_events_of_a_request_and_a_request_without_success_i
 }
 
 #[tokio::test]
-async fn nothing_that_was_said_is_in_spans_unless_it_is_asked_for_and_then_it_is_redacted() {
+async fn spans_carry_no_content_unless_enabled_and_then_it_is_redacted() {
     let agent = research().journal(MemoryJournal::new()).build().unwrap();
     let spans = spans_of(&agent, RunInput::new("Find out.").thread("t1"), &mut TraceBuilder::default()).await;
     let all = format!("{spans:?}");
@@ -133,7 +133,7 @@ async fn nothing_that_was_said_is_in_spans_unless_it_is_asked_for_and_then_it_is
 }
 
 #[tokio::test]
-async fn what_is_under_way_when_events_end_is_ended_and_says_so() {
+async fn open_spans_are_ended_and_marked_when_events_stop() {
     let hangs = tool("hangs", |_| async { std::future::pending().await });
     let model = ScriptedModel::new([Turn::call("hangs", json!({})).usage(usage(1, 1))]);
     let agent = builder(model).name("main").tool(hangs).build().unwrap();
@@ -154,14 +154,14 @@ async fn what_is_under_way_when_events_end_is_ended_and_says_so() {
 }
 
 #[tokio::test]
-async fn ids_of_a_run_are_the_same_wherever_they_are_made() {
+async fn run_ids_are_the_same_wherever_they_are_derived() {
     assert_eq!(TraceId::of_run(Some("t1"), "run_1").to_string(), "727b37a59c3c74b65f7255d5c3ebb564");
     assert_ne!(TraceId::of_run(Some("t1"), "run_1"), TraceId::of_run(Some("t2"), "run_1"));
     assert_ne!(SpanId::of_run(None, "run_1", 0), SpanId::of_run(None, "run_1", 1));
 }
 
 #[test]
-fn a_traceparent_is_read_strictly() {
+fn a_traceparent_is_parsed_strictly() {
     let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     assert_eq!(good.parse::<SpanContext>().unwrap().to_string(), good);
     assert!("cc-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00-more".parse::<SpanContext>().is_ok());

@@ -14,7 +14,7 @@ use crate::executor::{Access, Engine};
 use crate::statement::Statement;
 
 /// Maximum attempts for an append for which no conflict can be found.
-const TRIES: usize = 3;
+const MAX_ATTEMPTS: usize = 3;
 
 /// Inserts the records and their blobs if the thread is in the expected state. Blobs are inserted in hash order, so
 /// that two appends of the same blobs do not deadlock.
@@ -53,7 +53,7 @@ impl PostgresEngine {
             expected: batch.expected,
             found: batch.appended().end,
         };
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             if self.append_at_once(&batch).await? {
                 return Ok(batch.appended());
             }

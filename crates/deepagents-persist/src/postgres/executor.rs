@@ -11,7 +11,7 @@ use crate::row::{Row, Value};
 use crate::statement::Statement;
 
 /// Number of rows fetched at a time while scanning.
-const PAGE: i32 = 200;
+const PAGE_ROWS: i32 = 200;
 
 /// A connection, with or without a transaction.
 pub(super) enum Connection<'a> {
@@ -75,7 +75,7 @@ impl Executor for PostgresExecutor<'_> {
             });
             let portal = portal.await?;
             loop {
-                let page = self.timeout.wait(change.query_portal(&portal, PAGE)).await?;
+                let page = self.timeout.wait(change.query_portal(&portal, PAGE_ROWS)).await?;
                 if page.is_empty() {
                     return Ok(());
                 }

@@ -13,7 +13,7 @@ use super::{Postgres, PostgresEngine, PostgresOptions};
 use crate::error::DatabaseError;
 
 /// Extra time to wait for a response beyond the server's own statement timeout.
-const GRACE: Duration = Duration::from_secs(1);
+const RESPONSE_GRACE: Duration = Duration::from_secs(1);
 
 /// Advisory lock that serialises migrations of one schema by concurrently starting processes. Other schemas do not
 /// wait.
@@ -144,7 +144,7 @@ where
         .build()
         .map_err(|error| DatabaseError::Other { database: name.to_string(), reason: error.to_string() })?;
     // The server's own timeout is reported first while the server still responds.
-    let limit = options.statement.saturating_add(GRACE);
+    let limit = options.statement.saturating_add(RESPONSE_GRACE);
     let engine = PostgresEngine { pool, database: name, limit, clock: options.clock, releases: Releases::default() };
     migrate(&engine, &schema).await?;
     Ok(Postgres { engine: Arc::new(engine) })

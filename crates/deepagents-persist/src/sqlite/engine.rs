@@ -18,7 +18,7 @@ use crate::error::DatabaseError;
 use crate::executor::{Access, Engine, Executor};
 
 /// Maximum number of concurrent reads. Their connections are kept open.
-const READERS: usize = 8;
+const MAX_READERS: usize = 8;
 
 /// Reports the result of the commit to the caller.
 pub(super) type Reply = Box<dyn FnOnce(Result<(), DatabaseError>) + Send>;
@@ -49,7 +49,7 @@ impl SqliteEngine {
             database: database.to_string(),
             reason: error.to_string(),
         })?;
-        let reading = Arc::new(Semaphore::new(READERS));
+        let reading = Arc::new(Semaphore::new(MAX_READERS));
         Ok(Self {
             path: path.to_owned(),
             identity,

@@ -52,7 +52,7 @@ pub enum Synchronous {
 }
 
 /// SQLite stores its busy timeout as 32-bit milliseconds.
-const MAX_WAIT: std::time::Duration = std::time::Duration::from_secs(24 * 24 * 60 * 60);
+const MAX_BUSY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(24 * 24 * 60 * 60);
 
 /// Options for opening [`Sqlite`].
 #[derive(Clone)]
@@ -90,7 +90,7 @@ impl SqliteOptions {
 
     /// Sets how long to wait while another process has the file locked, 5 seconds by default, 24 days at most.
     pub fn wait(mut self, wait: std::time::Duration) -> Self {
-        self.wait = wait.min(MAX_WAIT);
+        self.wait = wait.min(MAX_BUSY_TIMEOUT);
         self
     }
 

@@ -10,16 +10,16 @@ use super::{SqliteOptions, Synchronous};
 use crate::error::DatabaseError;
 
 /// Application ID that marks files of this library.
-const APPLICATION: i64 = 0x6461_6774;
+const APPLICATION_ID: i64 = 0x6461_6774;
 
 /// Page size. Small records waste little space in a page of this size, and large ones need few pages.
-const PAGE: i64 = 8192;
+const PAGE_BYTES: i64 = 8192;
 
 /// WAL size in pages that triggers a checkpoint: 4 MB.
 const WAL_PAGES: i64 = 512;
 
 /// Delay between attempts to open a locked file.
-const PAUSE: Duration = Duration::from_millis(5);
+const RETRY_DELAY: Duration = Duration::from_millis(5);
 
 /// The migrations from an empty file to the current schema. The schema's version is the number applied.
 const MIGRATIONS: [&str; 6] = [FIRST, KEYS, PARENTS, VERSIONS, STEADY, TIMES];
@@ -143,7 +143,7 @@ pub(super) fn writer(path: &Path, options: &SqliteOptions) -> Result<Connection,
         match open_once(path, options) {
             // When several processes create a database at once, SQLite's busy timeout does not cover the switch to WAL
             // mode.
-            Err(DatabaseError::Locked { .. }) if Instant::now() < until => std::thread::sleep(PAUSE),
+            Err(DatabaseError::Locked { .. }) if Instant::now() < until => std::thread::sleep(RETRY_DELAY),
             opened => return opened,
         }
     }
@@ -161,7 +161,7 @@ fn open_once(path: &Path, options: &SqliteOptions) -> Result<Connection, Databas
         let reason = "the file is read-only".to_owned();
         return Err(DatabaseError::ReadOnly { database: path.display().to_string(), reason });
     }
-    whose(&db, path)?;
+    check_application_id(&db, path)?;
     prepare(&db, options).map_err(explain)?;
     let known = known();
     let found = migrate(&mut db).map_err(explain)?;
@@ -210,14 +210,14 @@ fn create_private(path: &Path) -> Result<(), DatabaseError> {
 }
 
 /// Rejects a file that is not ours, before anything in it is changed.
-pub(super) fn whose(db: &Connection, path: &Path) -> Result<(), DatabaseError> {
+pub(super) fn check_application_id(db: &Connection, path: &Path) -> Result<(), DatabaseError> {
     let name = path.display().to_string();
     let explain = |error: rusqlite::Error| explain(&name, &error);
     // Reads both in one snapshot, because another process may be creating this database.
     let db = db.unchecked_transaction().map_err(explain)?;
     let application: i64 = db.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(explain)?;
     let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_master", [], |row| row.get(0)).map_err(explain)?;
-    if application == APPLICATION || (application == 0 && tables == 0) {
+    if application == APPLICATION_ID || (application == 0 && tables == 0) {
         return Ok(());
     }
     let reason = format!("its application id is {application:#x} and it has {tables} tables and indexes");
@@ -231,13 +231,13 @@ fn prepare(db: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
     };
     // A file can shrink only if `auto_vacuum` is set before its first table is created.
     db.execute_batch(&format!(
-        "PRAGMA page_size = {PAGE}; PRAGMA auto_vacuum = incremental; PRAGMA journal_mode = wal; PRAGMA synchronous = {synchronous};
+        "PRAGMA page_size = {PAGE_BYTES}; PRAGMA auto_vacuum = incremental; PRAGMA journal_mode = wal; PRAGMA synchronous = {synchronous};
          PRAGMA foreign_keys = true; PRAGMA wal_autocheckpoint = {WAL_PAGES};
          PRAGMA journal_size_limit = {}; PRAGMA trusted_schema = false",
-        WAL_PAGES * PAGE
+        WAL_PAGES * PAGE_BYTES
     ))?;
     if let Some(bytes) = options.max_bytes {
-        let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / PAGE;
+        let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / PAGE_BYTES;
         db.pragma_update(None, "max_page_count", pages.max(1))?;
     }
     db.set_prepared_statement_cache_capacity(64);
@@ -263,7 +263,7 @@ fn migrate(db: &mut Connection) -> rusqlite::Result<i64> {
         change.execute_batch(step)?;
     }
     if from < known {
-        change.pragma_update(None, "application_id", APPLICATION)?;
+        change.pragma_update(None, "application_id", APPLICATION_ID)?;
         change.pragma_update(None, "user_version", known)?;
     }
     change.commit()?;

@@ -11,12 +11,12 @@ use crate::error::DatabaseError;
 pub(super) fn connection(path: &Path, options: &SqliteOptions) -> Result<Connection, DatabaseError> {
     let name = path.display().to_string();
     let explain = |error: rusqlite::Error| open::explain(&name, &error);
-    let opened = shared(path, options).or_else(|error| alone(path, options).map_err(|_| error));
+    let opened = open_shared(path, options).or_else(|error| open_exclusive(path, options).map_err(|_| error));
     let db = match opened {
-        Err(_) if !has_wal(path) => unchanging(path, options).map_err(explain)?,
+        Err(_) if !has_wal(path) => open_immutable(path, options).map_err(explain)?,
         opened => opened.map_err(explain)?,
     };
-    open::whose(&db, path)?;
+    open::check_application_id(&db, path)?;
     let found = db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).map_err(explain)?;
     let known = open::known();
     if found > known {
@@ -30,26 +30,26 @@ pub(super) fn connection(path: &Path, options: &SqliteOptions) -> Result<Connect
 }
 
 /// Opens the file while others may read and write it.
-fn shared(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
-    prepared(Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OPEN)?, options)
+fn open_shared(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
+    prepared(Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | NO_MUTEX)?, options)
 }
 
 /// Opens the file with the WAL index in memory, for when the index file cannot be created. Nobody else can use the file
 /// meanwhile.
-fn alone(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
-    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OPEN)?;
+fn open_exclusive(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
+    let db = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | NO_MUTEX)?;
     db.pragma_update(None, "locking_mode", "exclusive")?;
     prepared(db, options)
 }
 
 /// Opens the file as immutable, without looking for auxiliary files.
-fn unchanging(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
+fn open_immutable(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
     let escaped = path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OPEN;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | NO_MUTEX;
     prepared(Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags)?, options)
 }
 
-const OPEN: OpenFlags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
+const NO_MUTEX: OpenFlags = OpenFlags::SQLITE_OPEN_NO_MUTEX;
 
 fn prepared(db: Connection, options: &SqliteOptions) -> rusqlite::Result<Connection> {
     db.busy_timeout(options.wait)?;

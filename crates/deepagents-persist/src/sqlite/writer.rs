@@ -13,10 +13,10 @@ use super::open;
 use crate::error::DatabaseError;
 
 /// Maximum number of writes committed together.
-const GROUP: usize = 64;
+const MAX_GROUP: usize = 64;
 
 /// Time without a write after which free pages are released.
-const IDLE: Duration = Duration::from_millis(200);
+const IDLE_DELAY: Duration = Duration::from_millis(200);
 
 /// Number of free pages kept for future writes: 1 MB.
 const SPARE_PAGES: i64 = 128;
@@ -41,11 +41,12 @@ impl Writer {
     pub(super) fn run(&self, queue: &mpsc::Receiver<Job>) {
         let mut written = false;
         loop {
-            let next = if written { queue.recv_timeout(IDLE) } else { queue.recv().map_err(RecvTimeoutError::from) };
+            let next =
+                if written { queue.recv_timeout(IDLE_DELAY) } else { queue.recv().map_err(RecvTimeoutError::from) };
             match next {
                 Ok(first) => {
                     let mut group = vec![first];
-                    group.extend(queue.try_iter().take(GROUP - 1));
+                    group.extend(queue.try_iter().take(MAX_GROUP - 1));
                     self.write_group(group);
                     written = true;
                 }

@@ -162,28 +162,28 @@ async fn check(test: &str, place: String) {
 }
 
 #[tokio::test]
-async fn of_many_processes_that_answer_a_question_on_sqlite_one_has_an_effect() {
+async fn only_one_of_many_processes_answering_on_sqlite_takes_effect() {
     if play().await {
         return;
     }
-    check("of_many_processes_that_answer_a_question_on_sqlite_one_has_an_effect", place().display().to_string()).await;
+    check("only_one_of_many_processes_answering_on_sqlite_takes_effect", place().display().to_string()).await;
 }
 
 #[tokio::test]
-async fn of_many_processes_that_answer_a_question_on_postgres_one_has_an_effect() {
+async fn only_one_of_many_processes_answering_on_postgres_takes_effect() {
     if play().await {
         return;
     }
     let Some(url) = crate::postgres::url() else { return };
     let place = format!("{url}#approvals_{}", std::process::id());
-    check("of_many_processes_that_answer_a_question_on_postgres_one_has_an_effect", place).await;
+    check("only_one_of_many_processes_answering_on_postgres_takes_effect", place).await;
 }
 
 /// Logs of waiting threads, written by earlier versions.
 const LEFT: [&str; 1] = [include_str!("../corpus/waiting-v1.jsonl")];
 
 #[tokio::test]
-async fn a_question_of_an_older_program_is_answered_by_a_newer_one() {
+async fn a_question_from_an_older_version_can_be_answered_by_a_newer_one() {
     for log in LEFT {
         let folder = tempfile::tempdir().unwrap();
         for journal in [
@@ -250,13 +250,13 @@ async fn wait(place: &str, folder: &Path) {
 }
 
 #[tokio::test]
-async fn ten_thousand_threads_that_wait_take_no_task_and_next_to_no_memory() {
+async fn ten_thousand_waiting_threads_use_no_tasks_and_almost_no_memory() {
     if play().await {
         return;
     }
     let (folder, place) = (tempfile::tempdir().unwrap(), place().display().to_string());
     // Other tests in the same process would use memory too.
-    let test = "ten_thousand_threads_that_wait_take_no_task_and_next_to_no_memory";
+    let test = "ten_thousand_waiting_threads_use_no_tasks_and_almost_no_memory";
     let taken: Vec<u64> =
         said(process(test, "wait", &place, folder.path())).iter().map(|figure| figure.parse().unwrap()).collect();
     println!("{} bytes for each thread that waits", taken[1]);

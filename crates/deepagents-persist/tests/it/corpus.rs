@@ -31,12 +31,12 @@ fn words(log: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_log_from_before_versions_were_noted_is_read() {
+fn a_log_from_before_versioning_can_be_read() {
     assert_eq!(words(V0), ["user: What is the weather?", "assistant: ", "tool: It is sunny.", "assistant: Sunny."]);
 }
 
 #[test]
-fn a_log_of_version_1_is_read() {
+fn a_version_1_log_can_be_read() {
     assert_eq!(
         words(V1),
         ["user: What is the weather?", "assistant: ", "tool: It is sunny.", "tool: The call failed.", "user: changed"]
@@ -44,7 +44,7 @@ fn a_log_of_version_1_is_read() {
 }
 
 #[test]
-fn what_is_written_now_has_the_present_version() {
+fn new_records_have_the_current_version() {
     for (line, at) in V1.lines().zip(0..) {
         let text = encode(&decode("t", at, line).unwrap()).unwrap();
         assert!(text.starts_with(&format!("{{\"v\":{RECORD_VERSION},")), "{text}");
@@ -54,7 +54,7 @@ fn what_is_written_now_has_the_present_version() {
 }
 
 #[test]
-fn a_newer_version_and_what_is_no_record_are_typed_errors() {
+fn a_newer_version_and_a_non_record_are_typed_errors() {
     let newer = decode("t", 7, r#"{"v":99,"record":"wonder"}"#).unwrap_err();
     assert!(matches!(newer, JournalError::Newer { position: 7, version: 99, .. }), "{newer:?}");
     let unknown = decode("t", 3, r#"{"v":2,"record":"wonder","of":"the world"}"#).unwrap();

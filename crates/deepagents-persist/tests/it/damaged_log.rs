@@ -43,7 +43,7 @@ fn damaged_at(error: &Error) -> Option<LogPosition> {
 }
 
 #[tokio::test]
-async fn one_damaged_record_does_not_hide_the_history_around_it() {
+async fn one_damaged_record_does_not_hide_the_surrounding_history() {
     let path = place();
     let (agent, database) = talker(&path).await;
     for text in ["one", "two", "three"] {
@@ -72,7 +72,7 @@ async fn one_damaged_record_does_not_hide_the_history_around_it() {
 }
 
 #[tokio::test]
-async fn a_thread_goes_back_before_a_damaged_record_and_is_whole_again() {
+async fn rewinding_before_a_damaged_record_repairs_the_thread() {
     for last in [true, false] {
         let path = place();
         let (agent, database) = talker(&path).await;
@@ -100,7 +100,7 @@ async fn a_thread_goes_back_before_a_damaged_record_and_is_whole_again() {
 }
 
 #[tokio::test]
-async fn a_run_begins_from_a_position_before_a_damaged_record() {
+async fn a_run_can_start_from_a_position_before_a_damaged_record() {
     let path = place();
     let (agent, database) = talker(&path).await;
     say(&agent, "one").await;
@@ -113,7 +113,7 @@ async fn a_run_begins_from_a_position_before_a_damaged_record() {
 }
 
 #[tokio::test]
-async fn a_thread_is_pruned_up_to_a_position_before_a_damaged_record_and_after_the_way_back() {
+async fn a_thread_can_be_pruned_before_a_damaged_record_and_after_rewinding() {
     let path = place();
     let (agent, database) = talker(&path).await;
     say(&agent, "one").await;

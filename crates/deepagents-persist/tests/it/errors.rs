@@ -22,7 +22,7 @@ fn reason(error: &JournalError) -> &DatabaseError {
 }
 
 #[tokio::test]
-async fn a_file_of_something_else_is_refused_and_stays_as_it_is() {
+async fn a_foreign_file_is_rejected_and_left_unchanged() {
     let path = place();
     std::fs::write(&path, "My notes. ".repeat(1000)).unwrap();
     let error = Sqlite::open(&path).await.unwrap_err();
@@ -45,7 +45,7 @@ async fn a_file_of_something_else_is_refused_and_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_newer_schema_is_refused_and_stays_as_it_is() {
+async fn a_newer_schema_is_rejected_and_left_unchanged() {
     let path = place();
     drop(Sqlite::open(&path).await.unwrap());
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
@@ -56,7 +56,7 @@ async fn a_newer_schema_is_refused_and_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_found() {
+async fn a_damaged_file_is_detected() {
     let path = place();
     {
         let database = Sqlite::open(&path).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_damaged_file_is_found() {
 }
 
 #[tokio::test]
-async fn a_full_database_takes_nothing_half_and_goes_on_when_there_is_room() {
+async fn a_full_database_accepts_no_partial_write_and_recovers_with_space() {
     let path = place();
     let small = Sqlite::options().max_bytes(400_000).open(&path).await.unwrap();
     let fence = small.claim("t", Claim::new("test", Duration::from_secs(60))).await.unwrap();
@@ -113,7 +113,7 @@ async fn a_full_database_takes_nothing_half_and_goes_on_when_there_is_room() {
 }
 
 #[tokio::test]
-async fn a_file_that_another_process_locks_is_waited_for_and_then_told() {
+async fn a_file_locked_by_another_process_is_waited_for_then_reported() {
     let path = place();
     let database = Sqlite::options().wait(Duration::from_millis(50)).open(&path).await.unwrap();
     let fence = database.claim("t", Claim::new("test", Duration::from_secs(60))).await.unwrap();
@@ -127,7 +127,7 @@ async fn a_file_that_another_process_locks_is_waited_for_and_then_told() {
 }
 
 #[tokio::test]
-async fn a_file_that_another_process_keeps_to_itself_is_waited_for_and_then_told() {
+async fn a_file_held_exclusively_by_another_process_is_waited_for_then_reported() {
     let path = place();
     drop(Sqlite::open(&path).await.unwrap());
     let other = Connection::open(&path).unwrap();
@@ -140,7 +140,7 @@ async fn a_file_that_another_process_keeps_to_itself_is_waited_for_and_then_told
 }
 
 #[tokio::test]
-async fn a_damaged_record_and_a_lost_blob_are_found_and_say_where() {
+async fn a_damaged_record_and_a_lost_blob_are_detected_and_located() {
     let path = place();
     let database = Sqlite::open(&path).await.unwrap();
     let fence = database.claim("t", Claim::new("test", Duration::from_secs(60))).await.unwrap();
@@ -160,7 +160,7 @@ async fn a_damaged_record_and_a_lost_blob_are_found_and_say_where() {
 }
 
 #[tokio::test]
-async fn a_damaged_row_of_a_thread_is_an_error_and_is_not_written_over() {
+async fn a_damaged_thread_row_is_an_error_and_is_not_overwritten() {
     let path = place();
     let database = Sqlite::open(&path).await.unwrap();
     let fence = database.claim("t", Claim::new("test", Duration::from_secs(60))).await.unwrap();
@@ -193,7 +193,7 @@ async fn a_damaged_row_of_a_thread_is_an_error_and_is_not_written_over() {
 }
 
 #[tokio::test]
-async fn a_damaged_value_is_an_error_and_keys_are_listed_all_the_same() {
+async fn a_damaged_value_is_an_error_but_its_key_is_still_listed() {
     let path = place();
     let database = Sqlite::open(&path).await.unwrap();
     let a = ["a".to_owned()];
@@ -205,7 +205,7 @@ async fn a_damaged_value_is_an_error_and_keys_are_listed_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_file_of_the_first_schema_is_brought_up_to_date() {
+async fn a_version_1_sqlite_schema_is_migrated() {
     let path = place();
     let a = ["a".to_owned()];
     {
@@ -224,7 +224,7 @@ async fn a_file_of_the_first_schema_is_brought_up_to_date() {
 }
 
 #[tokio::test]
-async fn a_place_without_a_folder_is_a_typed_error() {
+async fn a_path_in_a_missing_directory_is_a_typed_error() {
     let error = Sqlite::open(place().join("no").join("where.db")).await.unwrap_err();
     assert!(matches!(error, DatabaseError::Unavailable { .. }), "{error:?}");
     let error = Sqlite::open(place().parent().unwrap()).await.unwrap_err();
@@ -232,7 +232,7 @@ async fn a_place_without_a_folder_is_a_typed_error() {
 }
 
 #[tokio::test]
-async fn the_file_is_for_its_owner_alone() {
+async fn the_database_file_is_accessible_only_to_its_owner() {
     use std::os::unix::fs::PermissionsExt;
     let path = place();
     let database = Sqlite::options().synchronous(Synchronous::Full).open(&path).await.unwrap();
@@ -244,7 +244,7 @@ async fn the_file_is_for_its_owner_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_may_open_a_new_file_at_once_and_share_it() {
+async fn many_processes_can_open_and_share_a_new_file_at_once() {
     // A race may not occur in a single round, so there are many.
     for _ in 0..20 {
         let path = place();
@@ -262,7 +262,7 @@ async fn many_may_open_a_new_file_at_once_and_share_it() {
 }
 
 #[tokio::test]
-async fn a_large_value_takes_its_room_once() {
+async fn a_large_value_is_stored_only_once() {
     let path = place();
     let database = Sqlite::open(&path).await.unwrap();
     let fence = database.claim("t", Claim::new("test", Duration::from_secs(60))).await.unwrap();
@@ -281,6 +281,6 @@ async fn a_large_value_takes_its_room_once() {
 }
 
 #[tokio::test]
-async fn a_database_may_be_waited_for_without_end() {
+async fn waiting_for_a_database_can_be_unlimited() {
     Sqlite::options().wait(Duration::MAX).open(place()).await.unwrap();
 }

@@ -72,7 +72,7 @@ fn agent(journal: Arc<dyn Journal>, given: &Given) -> Agent {
 }
 
 #[tokio::test]
-async fn reads_and_idempotent_calls_are_made_again_with_their_keys_and_others_are_answered_as_unknown() {
+async fn only_reads_and_idempotent_calls_are_repeated_others_get_an_unknown_outcome() {
     each(async |journal| {
         let first = Given::default();
         agent(journal.clone(), &first).invoke(RunInput::new("go").thread("whole")).await.unwrap();

@@ -86,10 +86,10 @@ fn claim() -> Claim {
 }
 
 #[test]
-fn a_full_disk_takes_nothing_half_and_the_thread_goes_on_when_there_is_room() {
+fn a_full_disk_accepts_no_partial_write_and_the_thread_continues_with_space() {
     let Some(folder) = folder() else {
         let script = r#"mount -t tmpfs -o size=2m tmpfs "$DEEPAGENTS_TEST_FOLDER" || exit 99; exec "$@""#;
-        let test = "a_full_disk_takes_nothing_half_and_the_thread_goes_on_when_there_is_room";
+        let test = "a_full_disk_accepts_no_partial_write_and_the_thread_continues_with_space";
         again(test, place().parent().unwrap(), script);
         return;
     };
@@ -151,17 +151,13 @@ async fn reads_alone(path: &Path, end: u64) {
 }
 
 #[test]
-fn a_file_system_that_may_only_be_read_is_a_typed_error_and_nothing_changes() {
+fn a_read_only_file_system_is_a_typed_error_and_nothing_changes() {
     let Some(folder) = folder() else {
         let path = written();
         let before = std::fs::read(&path).unwrap();
         let script = r#"mount --bind "$DEEPAGENTS_TEST_FOLDER" "$DEEPAGENTS_TEST_FOLDER" &&
             mount -o remount,bind,ro "$DEEPAGENTS_TEST_FOLDER" || exit 99; exec "$@""#;
-        again(
-            "a_file_system_that_may_only_be_read_is_a_typed_error_and_nothing_changes",
-            path.parent().unwrap(),
-            script,
-        );
+        again("a_read_only_file_system_is_a_typed_error_and_nothing_changes", path.parent().unwrap(), script);
         assert!(std::fs::read(&path).unwrap() == before, "the file has changed");
         return;
     };
@@ -176,13 +172,13 @@ fn a_file_system_that_may_only_be_read_is_a_typed_error_and_nothing_changes() {
 }
 
 #[test]
-fn a_file_without_permission_to_write_is_a_typed_error_and_nothing_changes() {
+fn a_file_without_write_permission_is_a_typed_error_and_nothing_changes() {
     use std::os::unix::fs::PermissionsExt;
     let Some(folder) = folder() else {
         let path = written();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o400)).unwrap();
         let before = std::fs::read(&path).unwrap();
-        let test = "a_file_without_permission_to_write_is_a_typed_error_and_nothing_changes";
+        let test = "a_file_without_write_permission_is_a_typed_error_and_nothing_changes";
         // Root can write anything unless it drops its capabilities.
         let script = r#"setpriv --bounding-set -all true || exit 99; exec setpriv --bounding-set -all "$@""#;
         again(test, path.parent().unwrap(), script);

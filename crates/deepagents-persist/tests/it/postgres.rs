@@ -49,14 +49,14 @@ mod store {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_a_typed_error() {
+async fn an_unreachable_postgres_is_a_typed_error() {
     let error = Postgres::connect("postgres://tests@127.0.0.1:1/postgres").await.unwrap_err();
     assert!(matches!(error, DatabaseError::Unavailable { .. }), "{error:?}");
     assert!(Postgres::connect("not a url").await.is_err());
 }
 
 #[tokio::test]
-async fn a_schema_of_something_else_and_a_newer_one_are_refused() {
+async fn foreign_and_newer_postgres_schemas_are_rejected() {
     let Some(url) = url() else { return };
     let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -72,7 +72,7 @@ async fn a_schema_of_something_else_and_a_newer_one_are_refused() {
 }
 
 #[tokio::test]
-async fn leases_follow_the_clock_of_the_server() {
+async fn leases_follow_the_server_clock() {
     use std::time::Duration;
 
     use deepagents_core::journal::{Claim, Journal};
@@ -84,7 +84,7 @@ async fn leases_follow_the_clock_of_the_server() {
 }
 
 #[tokio::test]
-async fn handles_of_one_schema_say_that_they_are_of_one_storage() {
+async fn handles_of_one_schema_report_the_same_storage() {
     use deepagents_core::journal::Journal;
 
     let Some(other) = database(None).await else { return };

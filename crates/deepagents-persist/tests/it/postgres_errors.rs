@@ -45,7 +45,7 @@ async fn thread(name: &str) -> Option<(String, String, Client, Postgres, Fence)>
 }
 
 #[tokio::test]
-async fn a_server_that_may_only_be_read_is_a_typed_error() {
+async fn a_read_only_postgres_is_a_typed_error() {
     let Some((url, schema, _, database, fence)) = thread("read_only").await else { return };
     let url = format!("{url}?options=-c%20default_transaction_read_only%3Don");
     let reader = Postgres::options().schema(&schema).connect(&url).await.unwrap();
@@ -58,7 +58,7 @@ async fn a_server_that_may_only_be_read_is_a_typed_error() {
 }
 
 #[tokio::test]
-async fn a_table_that_somebody_else_keeps_locked_is_waited_for_and_then_told() {
+async fn a_table_locked_by_someone_else_is_waited_for_then_reported() {
     let Some((_, schema, other, database, fence)) = thread("locked").await else { return };
     other.batch_execute(&format!("BEGIN; LOCK TABLE {schema}.event IN ACCESS EXCLUSIVE MODE")).await.unwrap();
     let error = database.append("t", fence, 1, step()).await.unwrap_err();
@@ -69,7 +69,7 @@ async fn a_table_that_somebody_else_keeps_locked_is_waited_for_and_then_told() {
 }
 
 #[tokio::test]
-async fn a_damaged_record_and_a_lost_blob_say_where() {
+async fn a_damaged_record_and_a_lost_blob_report_their_location() {
     let Some((_, schema, other, database, fence)) = thread("damaged").await else { return };
     database.append("t", fence, 1, vec![words("x".repeat(100_000))]).await.unwrap();
     other.batch_execute(&format!("DELETE FROM {schema}.blob_ref")).await.unwrap();
@@ -81,7 +81,7 @@ async fn a_damaged_record_and_a_lost_blob_say_where() {
 }
 
 #[tokio::test]
-async fn a_damaged_row_of_a_thread_is_an_error_and_is_not_written_over() {
+async fn a_damaged_thread_row_is_an_error_and_is_not_overwritten() {
     let Some((_, schema, other, database, fence)) = thread("damaged_row").await else { return };
     database.release("t", fence).await.unwrap();
     for (column, damage) in [("status", "asleep"), ("metadata", "{\"title\":")] {
@@ -110,7 +110,7 @@ async fn a_damaged_row_of_a_thread_is_an_error_and_is_not_written_over() {
 }
 
 #[tokio::test]
-async fn a_damaged_value_is_an_error_and_keys_are_listed_all_the_same() {
+async fn a_damaged_value_is_an_error_but_its_key_is_still_listed() {
     let Some((_, schema, other, database, _)) = thread("damaged_value").await else { return };
     let a = ["a".to_owned()];
     database.put(&a, "k", serde_json::json!({"n": 1})).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_damaged_value_is_an_error_and_keys_are_listed_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_schema_of_the_first_version_is_brought_up_to_date() {
+async fn a_version_1_postgres_schema_is_migrated() {
     let Some((url, schema, other, database, _)) = thread("first_version").await else { return };
     let a = ["a".to_owned()];
     database.put(&a, "k", serde_json::json!("ü")).await.unwrap();
@@ -142,7 +142,7 @@ async fn a_schema_of_the_first_version_is_brought_up_to_date() {
 }
 
 #[tokio::test]
-async fn connections_that_are_lost_are_told_and_the_next_ones_are_new() {
+async fn lost_connections_are_reported_and_then_replaced() {
     let Some(url) = url() else { return };
     let name = format!("lost_{}", std::process::id());
     let database = Postgres::options().schema(&name);
@@ -206,7 +206,7 @@ impl Drop for Server {
 }
 
 #[tokio::test]
-async fn a_full_disk_takes_nothing_half_and_the_thread_goes_on_when_there_is_room() {
+async fn a_full_disk_accepts_no_partial_write_and_the_thread_continues_with_space() {
     let Some(server) = url().and_then(|_| Server::start()) else { return };
     let other = client(&server.url).await;
     let disk = server.folder.path().join("disk");

@@ -114,7 +114,7 @@ fn options(schema: &str) -> PostgresOptions {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_is_cut_off_in_a_transaction_keeps_its_thread_no_longer_than_it_may() {
+async fn a_process_cut_off_in_a_transaction_holds_its_thread_only_until_the_timeout() {
     let Some(url) = url() else { return };
     let schema = schema();
     let near = options(&schema).connect(&url).await.unwrap();
@@ -137,7 +137,7 @@ async fn a_process_that_is_cut_off_in_a_transaction_keeps_its_thread_no_longer_t
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_is_cut_off_keeps_no_other_thread_from_the_same_texts() {
+async fn a_disconnected_process_does_not_block_other_threads_with_the_same_texts() {
     let Some(url) = url() else { return };
     let schema = schema();
     let near = options(&schema).wait(SHORT).connect(&url).await.unwrap();
@@ -163,7 +163,7 @@ async fn a_process_that_is_cut_off_keeps_no_other_thread_from_the_same_texts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_does_not_answer_is_waited_for_no_longer_than_it_may() {
+async fn an_unresponsive_server_is_waited_for_only_until_the_timeout() {
     let Some(url) = url() else { return };
     let schema = schema();
     let near = options(&schema).connect(&url).await.unwrap();
@@ -184,7 +184,7 @@ async fn a_server_that_does_not_answer_is_waited_for_no_longer_than_it_may() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_connection_of_the_pool_and_a_long_statement_are_waited_for_no_longer_than_they_may() {
+async fn pool_connections_and_long_statements_time_out() {
     let Some(url) = url() else { return };
     let schema = schema();
     let one = options(&schema).connections(1).acquire_timeout(SHORT).connect(&url).await.unwrap();
@@ -207,7 +207,7 @@ async fn a_connection_of_the_pool_and_a_long_statement_are_waited_for_no_longer_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn appends_and_snapshots_of_the_same_texts_do_not_wait_for_each_other() {
+async fn appends_and_snapshots_of_the_same_texts_do_not_block_each_other() {
     let Some(url) = url() else { return };
     let database = options(&schema()).connect(&url).await.unwrap();
     for round in 0..20 {
@@ -239,7 +239,7 @@ async fn appends_and_snapshots_of_the_same_texts_do_not_wait_for_each_other() {
 
 /// A thread is started while another is copied to its name. The copy notices only when it writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_never_lands_in_a_thread_that_somebody_has_begun_meanwhile() {
+async fn a_copy_never_overwrites_a_thread_created_meanwhile() {
     let Some(url) = url() else { return };
     let schema = schema();
     let journal = Arc::new(options(&schema).connect(&url).await.unwrap());
@@ -273,7 +273,7 @@ async fn a_copy_never_lands_in_a_thread_that_somebody_has_begun_meanwhile() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thread_that_is_given_up_is_free_for_the_next_call_of_the_process() {
+async fn an_abandoned_thread_is_free_for_the_next_call_of_the_process() {
     let Some(url) = url() else { return };
     let database = options(&schema()).connect(&url).await.unwrap();
     for _ in 0..30 {
@@ -299,7 +299,7 @@ async fn a_thread_that_is_given_up_is_free_for_the_next_call_of_the_process() {
 }
 
 #[tokio::test]
-async fn damage_is_named_and_hides_nothing() {
+async fn damage_is_reported_and_hides_nothing_else() {
     let Some(url) = url() else { return };
     let schema = schema();
     let database = options(&schema).connect(&url).await.unwrap();

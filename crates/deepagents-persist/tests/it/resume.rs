@@ -61,7 +61,7 @@ pub(crate) async fn each(case: impl AsyncFn(Arc<dyn Journal>)) {
 }
 
 #[tokio::test]
-async fn a_run_that_ended_anywhere_goes_on_to_the_same_end_and_finished_calls_run_once() {
+async fn a_run_interrupted_anywhere_resumes_to_the_same_end_without_repeating_calls() {
     each(async |journal| {
         let first = Ran::default();
         let whole = agent(journal.clone(), &first).invoke(RunInput::new("go").thread("t")).await.unwrap();
@@ -116,7 +116,7 @@ async fn a_run_that_ended_anywhere_goes_on_to_the_same_end_and_finished_calls_ru
 }
 
 #[tokio::test]
-async fn a_run_that_ended_by_itself_is_not_gone_on_with_and_writes_nothing() {
+async fn a_finished_run_is_not_resumed_and_writes_nothing() {
     each(async |journal| {
         let ran = Ran::default();
         let agent = agent(journal.clone(), &ran);
@@ -133,7 +133,7 @@ async fn a_run_that_ended_by_itself_is_not_gone_on_with_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_run_that_failed_goes_on_where_it_failed() {
+async fn a_failed_run_resumes_where_it_failed() {
     each(async |journal| {
         let asked = AtomicU32::new(0);
         let model = ScriptedModel::rules()
@@ -154,7 +154,7 @@ async fn a_run_that_failed_goes_on_where_it_failed() {
 }
 
 #[tokio::test]
-async fn a_thread_goes_on_from_an_earlier_position_on_a_branch_of_its_own() {
+async fn a_thread_continues_from_an_earlier_position_on_its_own_branch() {
     each(async |journal| {
         let ran = Ran::default();
         let agent = agent(journal.clone(), &ran);
@@ -174,7 +174,7 @@ async fn a_thread_goes_on_from_an_earlier_position_on_a_branch_of_its_own() {
 }
 
 #[tokio::test]
-async fn going_back_into_an_open_turn_makes_its_calls_again_but_not_those_that_had_finished() {
+async fn rewinding_into_an_open_turn_repeats_only_its_unfinished_calls() {
     each(async |journal| {
         let ran = Ran::default();
         let agent = agent(journal.clone(), &ran);
@@ -193,7 +193,7 @@ async fn going_back_into_an_open_turn_makes_its_calls_again_but_not_those_that_h
 }
 
 #[tokio::test]
-async fn an_application_changes_the_state_and_the_next_run_sees_it() {
+async fn the_next_run_sees_state_changes_by_the_application() {
     each(async |journal| {
         let agent = agent(journal.clone(), &Ran::default());
         agent.update_state("t", Update::message(Message::user("before"))).await.unwrap();
@@ -207,7 +207,7 @@ async fn an_application_changes_the_state_and_the_next_run_sees_it() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_over_is_known_by_its_id_behind_a_snapshot_that_a_later_run_made() {
+async fn a_finished_runs_id_is_refused_even_after_a_later_snapshot() {
     let journal = Arc::new(Sqlite::open(place()).await.unwrap());
     let echo = json_tool("echo", "Answers.", json!({"type": "object"}), async |_: Value, _| Ok("done"));
     let long = json!({"long": "x".repeat(600_000)});
@@ -225,7 +225,7 @@ async fn a_run_that_is_over_is_known_by_its_id_behind_a_snapshot_that_a_later_ru
 }
 
 #[tokio::test]
-async fn snapshots_fall_due_as_a_thread_grows_and_a_thread_that_was_pruned_goes_on() {
+async fn snapshots_are_taken_as_a_thread_grows_and_a_pruned_thread_continues() {
     let journal: Arc<dyn Journal> = Arc::new(Sqlite::open(place()).await.unwrap());
     let text = "x".repeat(20_000);
     let model = ScriptedModel::rules().always(Turn::text(text)).build();

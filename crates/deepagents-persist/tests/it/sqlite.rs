@@ -42,7 +42,7 @@ mod store {
 }
 
 #[tokio::test]
-async fn handles_of_one_file_say_that_they_are_of_one_storage() {
+async fn handles_of_one_file_report_the_same_storage() {
     use deepagents_core::journal::Journal;
 
     let place = place();

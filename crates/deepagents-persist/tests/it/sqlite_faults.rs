@@ -79,7 +79,7 @@ impl Channel for Panics {
 }
 
 #[tokio::test]
-async fn a_panic_of_one_value_is_an_error_and_leaves_the_database_to_others() {
+async fn a_panic_on_one_value_is_an_error_and_leaves_the_database_usable() {
     let database = Sqlite::open(place()).await.unwrap();
     let fence = database.claim("t", claim()).await.unwrap();
     let update = RecordUpdate::Live(Update::new::<Panics>(Panics));
@@ -100,7 +100,7 @@ impl Clock for Breaks {
 }
 
 #[tokio::test]
-async fn a_panic_of_one_write_fails_it_alone() {
+async fn a_panic_in_one_write_fails_only_that_write() {
     let clock = Arc::new(Breaks::default());
     let database = Sqlite::options().clock(clock.clone()).open(place()).await.unwrap();
     let fence = database.claim("t", claim()).await.unwrap();
@@ -115,9 +115,9 @@ async fn a_panic_of_one_write_fails_it_alone() {
 }
 
 #[test]
-fn more_loads_at_once_than_files_may_be_open_wait_for_each_other() {
+fn loads_beyond_the_open_file_limit_wait_for_each_other() {
     let Some(folder) = folder() else {
-        let test = "more_loads_at_once_than_files_may_be_open_wait_for_each_other";
+        let test = "loads_beyond_the_open_file_limit_wait_for_each_other";
         again(test, place().parent().unwrap(), r#"ulimit -n 100; exec "$@""#);
         return;
     };
@@ -137,9 +137,9 @@ fn more_loads_at_once_than_files_may_be_open_wait_for_each_other() {
 }
 
 #[test]
-fn a_database_that_was_opened_by_a_relative_path_stays_where_it_is() {
+fn a_database_opened_by_a_relative_path_keeps_its_location() {
     let Some(folder) = folder() else {
-        let test = "a_database_that_was_opened_by_a_relative_path_stays_where_it_is";
+        let test = "a_database_opened_by_a_relative_path_keeps_its_location";
         again(test, place().parent().unwrap(), r#"exec "$@""#);
         return;
     };
@@ -155,7 +155,7 @@ fn a_database_that_was_opened_by_a_relative_path_stays_where_it_is() {
 }
 
 #[tokio::test]
-async fn one_damaged_thread_or_item_hides_no_others_and_can_be_replaced() {
+async fn a_damaged_thread_or_item_hides_no_others_and_can_be_replaced() {
     let path = place();
     let database = Sqlite::open(&path).await.unwrap();
     let notes = ["notes".to_owned()];
@@ -189,7 +189,7 @@ async fn one_damaged_thread_or_item_hides_no_others_and_can_be_replaced() {
 }
 
 #[tokio::test]
-async fn texts_go_with_the_last_thread_that_has_them_and_the_file_shrinks() {
+async fn texts_are_removed_with_their_last_thread_and_the_file_shrinks() {
     let path = place();
     let database = Sqlite::open(&path).await.unwrap();
     let fence = database.claim("t", claim()).await.unwrap();
@@ -234,7 +234,7 @@ async fn errors_say_whether_the_same_call_may_succeed_later() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_removed_or_replaced_while_it_is_in_use_takes_nothing_more_and_says_so() {
+async fn a_database_removed_or_replaced_while_in_use_rejects_further_writes() {
     let path = place();
     let database = Sqlite::open(&path).await.unwrap();
     let fence = database.claim("t", claim()).await.unwrap();

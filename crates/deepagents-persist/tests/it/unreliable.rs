@@ -213,12 +213,12 @@ async fn is_appended_once(breaks: impl Fn(&'static str, usize) -> Breaks, name: 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_append_is_carried_out_once_wherever_its_answer_breaks_off() {
+async fn an_append_happens_once_wherever_its_response_is_cut_off() {
     is_appended_once(Breaks::InAnswer, "answers").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_append_is_carried_out_once_wherever_its_request_breaks_off() {
+async fn an_append_happens_once_wherever_its_request_is_cut_off() {
     // A request never passes completely: at least its last byte is missing.
     let Some(url) = url() else { return };
     let line = Line::new(&url).await;
@@ -298,7 +298,7 @@ async fn check_sent(journal: &dyn Journal, outcome: &Outcome, made: &[String]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_comes_to_its_end_on_connections_that_break_again_and_again() {
+async fn an_agent_finishes_despite_repeatedly_broken_connections() {
     let Some(url) = url() else { return };
     let mut broken = 0;
     for seed in 1..=6 {
@@ -339,7 +339,7 @@ impl Watch for Lock {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_waits_for_a_file_that_another_process_locks_in_the_middle_of_its_run() {
+async fn an_agent_waits_for_a_file_another_process_locks_mid_run() {
     let path = place();
     let database = Arc::new(Sqlite::options().wait(Duration::from_millis(20)).open(&path).await.unwrap());
     let (made, lock) = (Arc::<Mutex<Vec<String>>>::default(), Lock::default());
@@ -387,7 +387,7 @@ impl Drop for Disk {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_on_a_full_disk_takes_nothing_half_and_the_thread_goes_on_when_there_is_room() {
+async fn a_full_disk_rejects_whole_writes_and_the_thread_continues_with_space() {
     let Some(disk) = Disk::new("1m") else { return };
     let (path, ballast) = (disk.0.path().join("threads.db"), disk.0.path().join("ballast"));
     let database = Sqlite::open(&path).await.unwrap();

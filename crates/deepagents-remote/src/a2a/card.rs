@@ -31,7 +31,7 @@ impl Card {
         if let Some(assistant) = assistant {
             place.query_pairs_mut().append_pair("assistant_id", assistant);
         }
-        match http.steady("its card", Method::GET, place, None).await {
+        match http.send_with_retries("its card", Method::GET, place, None).await {
             Ok(card) => Self::read(http, &card),
             Err(RemoteError::Refused { status: 404 | 405, .. }) if assistant.is_none() => {
                 let (http, endpoint) = (http.clone(), http.base());

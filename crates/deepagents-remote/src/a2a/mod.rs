@@ -31,12 +31,12 @@ use version::Operation;
 /// The extension of agents that accept a message id at most once, however often it is sent.
 pub(crate) const ONCE: &str = "urn:deepagents:a2a:message-once";
 
-const PAUSES: &str = "pauses";
+const INTERRUPTS_KEY: &str = "pauses";
 const TASK: &str = "task";
 const SENDING: &str = "sending";
 const CHARGED: &str = "charged";
-const CANCEL: Duration = Duration::from_secs(2);
-const POLLS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
+const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
 /// An A2A agent.
 pub(crate) struct A2a {
@@ -66,7 +66,7 @@ impl A2a {
     /// Does the work and returns the agent's result.
     pub(crate) async fn work(&self, work: &Work<'_>) -> Result<String, WorkError> {
         let scope = work.scope;
-        let mut pauses: Vec<Vec<RemoteInterrupt>> = read(scope.recorded(PAUSES)).unwrap_or_default();
+        let mut pauses: Vec<Vec<RemoteInterrupt>> = read(scope.recorded(INTERRUPTS_KEY)).unwrap_or_default();
         let mut part = Part::Text(work.description.to_owned());
         for asked in &pauses {
             part = self.answered(work, asked).await?;
@@ -76,12 +76,12 @@ impl A2a {
             let round = pauses.len();
             self.deliver(work, round, &part, &mut view).await?;
             self.follow(work, &mut view).await?;
-            self.settle(work, &view).await?;
+            self.charge_usage(work, &view).await?;
             match view.state {
                 State::Completed => return Ok(view.result()),
                 State::Asks => {
                     pauses.push(view.pauses());
-                    scope.record(PAUSES, json!(pauses)).await?;
+                    scope.record(INTERRUPTS_KEY, json!(pauses)).await?;
                     part = self.answered(work, pauses.last().map(Vec::as_slice).unwrap_or_default()).await?;
                 }
                 _ => return Err(view.error(&self.http.host).into()),
@@ -94,7 +94,7 @@ impl A2a {
         if asked.iter().any(|pause| pause.decisions || pause.id.is_some()) {
             return Ok(Part::Data(json!({"resume": questions::resume_value(asked, &answers)})));
         }
-        let words: Vec<String> = answers.iter().flatten().map(questions::words).collect();
+        let words: Vec<String> = answers.iter().flatten().map(questions::decision_text).collect();
         Ok(Part::Text(words.join("\n")))
     }
 
@@ -108,7 +108,7 @@ impl A2a {
         let card = self.card().await?;
         let mut in_doubt = scope.recorded(SENDING).is_some_and(|sending| sending == json!(round));
         if !in_doubt {
-            if work.goes_on && round == 0 {
+            if work.continues && round == 0 {
                 self.cancel_earlier(work).await;
             }
             scope.record(SENDING, round).await?;
@@ -130,7 +130,7 @@ impl A2a {
             view.begin_round();
             match self.send(card, &message, work, view).await {
                 Ok(()) => return self.note(work, view, round).await,
-                Err(WorkError::Here(error)) => return Err(error.into()),
+                Err(WorkError::Local(error)) => return Err(error.into()),
                 // The response contains a task, so the task has started.
                 Err(_) if view.id.is_some() => return self.note(work, view, round).await,
                 Err(WorkError::Remote(RemoteError::Unreachable { reason, .. })) => {
@@ -153,7 +153,7 @@ impl A2a {
 
     /// Returns whether a task has moved past the question last recorded for it.
     async fn has_moved(&self, work: &Work<'_>, known: &KnownTask, view: &mut View) -> Result<bool, WorkError> {
-        let asked: Vec<Vec<RemoteInterrupt>> = read(work.scope.recorded(PAUSES)).unwrap_or_default();
+        let asked: Vec<Vec<RemoteInterrupt>> = read(work.scope.recorded(INTERRUPTS_KEY)).unwrap_or_default();
         self.refresh(work, known, view).await?;
         Ok(!matches!(view.state, State::Asks) || asked.last() != Some(&view.pauses()))
     }
@@ -162,7 +162,7 @@ impl A2a {
     async fn send(&self, card: &Card, message: &Value, work: &Work<'_>, view: &mut View) -> Result<(), WorkError> {
         let params = card.version.sent(message);
         if !card.streaming {
-            let result = rpc::call(card, Operation::Send, params).await.map_err(once)?;
+            let result = rpc::call(card, Operation::Send, params).await.map_err(single_attempt_error)?;
             view.take(&result, work.scope);
             return Ok(());
         }
@@ -178,10 +178,10 @@ impl A2a {
         work: &Work<'_>,
         view: &mut View,
     ) -> Result<(), WorkError> {
-        let mut body = rpc::stream(card, operation, params).await.map_err(once)?;
+        let mut body = rpc::stream(card, operation, params).await.map_err(single_attempt_error)?;
         let mut reader = SseReader::default();
         if let Some(text) = body.whole.take() {
-            let result = rpc::read(card, operation, &text).map_err(once)?;
+            let result = rpc::read(card, operation, &text).map_err(single_attempt_error)?;
             view.take(&result, work.scope);
             return Ok(());
         }
@@ -189,7 +189,7 @@ impl A2a {
             let events =
                 reader.push(&bytes).map_err(|error| self.http.unreadable(card.version.method(operation), &error))?;
             for event in events {
-                view.take(&rpc::read(card, operation, &event.data).map_err(once)?, work.scope);
+                view.take(&rpc::read(card, operation, &event.data).map_err(single_attempt_error)?, work.scope);
                 if view.id.is_some() && read::<KnownTask>(work.scope.recorded(TASK)).is_none() {
                     // With its id recorded, the task can be found again.
                     self.note(work, view, 0).await?;
@@ -205,7 +205,7 @@ impl A2a {
     /// Waits until the task ends or asks, reconnecting as needed.
     async fn follow(&self, work: &Work<'_>, view: &mut View) -> Result<(), WorkError> {
         let card = self.card().await?;
-        let (mut tries, mut wait, mut resubscribes) = (self.http.tries(), POLLS.0, card.streaming);
+        let (mut tries, mut wait, mut resubscribes) = (self.http.tries(), POLL_INTERVALS.0, card.streaming);
         loop {
             let Some(known) = read::<KnownTask>(work.scope.recorded(TASK)) else {
                 // The agent answered with a message instead of a task.
@@ -219,7 +219,7 @@ impl A2a {
             }
             if !resubscribes {
                 tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(POLLS.1);
+                wait = (wait * 2).min(POLL_INTERVALS.1);
                 continue;
             }
             let params = card.version.task(&known.id, &known.context);
@@ -229,7 +229,7 @@ impl A2a {
                     tries.progressed();
                     if view.state.is_open() {
                         tokio::time::sleep(wait).await;
-                        wait = (wait * 2).min(POLLS.1);
+                        wait = (wait * 2).min(POLL_INTERVALS.1);
                     }
                 }
                 Err(WorkError::Remote(RemoteError::Unreachable { reason, .. })) => {
@@ -260,12 +260,12 @@ impl A2a {
     }
 
     /// Charges the usage that the task reports.
-    async fn settle(&self, work: &Work<'_>, view: &View) -> Result<(), WorkError> {
+    async fn charge_usage(&self, work: &Work<'_>, view: &View) -> Result<(), WorkError> {
         let usage = view.metadata.as_ref().map(|metadata| usage_of(&json!({"usage_metadata": metadata.get("usage")})));
         let total = usage.unwrap_or_default();
         let charged: Usage = read(work.scope.recorded(CHARGED)).unwrap_or_default();
         let charged = crate::progress::most(charged, work.scope.spent().usage);
-        let new = crate::progress::less(total, charged);
+        let new = crate::progress::subtract(total, charged);
         if new != Usage::default() {
             work.scope.charge(new, 0.0).await?;
             work.scope.record(CHARGED, json!(total)).await?;
@@ -296,14 +296,14 @@ impl A2a {
                     let part = Part::Text(work.description.to_owned());
                     let message = task::message(card.version, work, 0, &part, None);
                     let result = rpc::call(card, Operation::Send, card.version.sent(&message)).await.ok()?;
-                    version::opened(&result).1.get("id")?.as_str()?.to_owned()
+                    version::unwrap_result(&result).1.get("id")?.as_str()?.to_owned()
                 }
                 None => return None,
             };
             rpc::call(card, Operation::Cancel, card.version.task(&id, &work.conversation)).await.ok()
         };
         // Nobody is left to receive an error.
-        let _ = tokio::time::timeout(CANCEL, ended).await;
+        let _ = tokio::time::timeout(CANCEL_TIMEOUT, ended).await;
     }
 }
 
@@ -313,7 +313,7 @@ fn message_id(work: &Work<'_>, round: usize) -> String {
 }
 
 /// Converts the failure of a single attempt; the caller decides whether to retry.
-fn once(failure: Failure) -> WorkError {
+fn single_attempt_error(failure: Failure) -> WorkError {
     WorkError::Remote(match failure {
         Failure::Final(error) => error,
         Failure::Away { reason, .. } => {

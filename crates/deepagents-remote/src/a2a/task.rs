@@ -6,7 +6,7 @@ use deepagents_core::agent::{ChildEvent, ChildScope};
 use serde_json::{Value, json};
 
 use super::message_id;
-use super::version::{Kind, Version, is_agents, opened, state};
+use super::version::{Kind, Version, is_agents, state, unwrap_result};
 use crate::agent::Work;
 use crate::error::RemoteError;
 use crate::questions::{RemoteAction, RemoteInterrupt, read_pauses};
@@ -76,7 +76,7 @@ pub(super) struct View {
     /// The agent's own name of the state.
     word: String,
     /// The message that came with the state.
-    said: Value,
+    status_message: Value,
     /// The ids and texts of its artifacts, in order of first appearance.
     artifacts: BTreeMap<usize, (String, String)>,
     /// The agent's last message in the history.
@@ -89,12 +89,12 @@ pub(super) struct View {
 impl View {
     /// Resets the state before a message is sent, which settles what the task asked.
     pub(super) fn begin_round(&mut self) {
-        (self.state, self.said, self.is_whole) = (State::Open, Value::Null, false);
+        (self.state, self.status_message, self.is_whole) = (State::Open, Value::Null, false);
     }
 
     /// Handles a result: a task, a message, or an event of a stream.
     pub(super) fn take(&mut self, result: &Value, scope: &ChildScope) {
-        let (kind, result) = opened(result);
+        let (kind, result) = unwrap_result(result);
         let word = |key: &str| result.get(key).and_then(Value::as_str).map(str::to_owned);
         match kind {
             Kind::Message => {
@@ -137,8 +137,8 @@ impl View {
     fn status(&mut self, status: Option<&Value>, scope: &ChildScope) {
         let word = status.and_then(|status| status.get("state")?.as_str()).unwrap_or_default();
         (self.state, self.word) = (State::read(&state(word)), crate::http::cut(word));
-        self.said = status.and_then(|status| status.get("message")).cloned().unwrap_or_default();
-        let text = text_of(&self.said);
+        self.status_message = status.and_then(|status| status.get("message")).cloned().unwrap_or_default();
+        let text = text_of(&self.status_message);
         if self.state.is_open() && !text.is_empty() {
             scope.emit(ChildEvent::Custom { name: "status".to_owned(), data: json!({"text": text}) });
         }
@@ -174,26 +174,26 @@ impl View {
         if !artifacts.is_empty() {
             return artifacts.join("\n\n");
         }
-        let said = text_of(&self.said);
+        let said = text_of(&self.status_message);
         if said.is_empty() { self.spoken.clone().unwrap_or_default() } else { said }
     }
 
     /// Returns the questions that the task asks.
     pub(super) fn pauses(&self) -> Vec<RemoteInterrupt> {
-        let parts = self.said.get("parts").and_then(Value::as_array).into_iter().flatten();
+        let parts = self.status_message.get("parts").and_then(Value::as_array).into_iter().flatten();
         let given = parts.filter_map(|part| part.get("data")?.get("interrupts")).map(read_pauses);
         let pauses: Vec<RemoteInterrupt> = given.flatten().collect();
         if !pauses.is_empty() {
             return pauses;
         }
-        let text = text_of(&self.said);
+        let text = text_of(&self.status_message);
         let text = if text.is_empty() { "The agent needs an answer.".to_owned() } else { text };
-        vec![RemoteInterrupt { id: None, asked: vec![RemoteAction::words(text)], decisions: false }]
+        vec![RemoteInterrupt { id: None, asked: vec![RemoteAction::text_question(text)], decisions: false }]
     }
 
     /// Returns the error of a task without a result.
     pub(super) fn error(&self, host: &str) -> RemoteError {
-        let (host, said) = (host.to_owned(), text_of(&self.said));
+        let (host, said) = (host.to_owned(), text_of(&self.status_message));
         let or = |text: &str| if said.is_empty() { text.to_owned() } else { crate::http::cut(&said) };
         match self.state {
             State::Cancelled => RemoteError::Ended { host, reason: "it was cancelled".to_owned() },

@@ -92,7 +92,7 @@ pub(super) enum Kind {
 
 /// Returns the kind of a result and its contents. Version 0.3 has the kind inside the result, version 1.0 around it. In
 /// both, a task may come without a kind.
-pub(super) fn opened(result: &Value) -> (Kind, &Value) {
+pub(super) fn unwrap_result(result: &Value) -> (Kind, &Value) {
     match result.get("kind").and_then(Value::as_str) {
         Some("message") => return (Kind::Message, result),
         Some("status-update") => return (Kind::StatusUpdate, result),

@@ -7,7 +7,7 @@ use crate::error::RemoteError;
 use crate::http::{EventBody, Failure, Http};
 
 /// Maximum number of a thread's runs searched for a run of ours.
-const LISTED: usize = 100;
+const MAX_LISTED_RUNS: usize = 100;
 /// The metadata key under which a run records the key of the call that started it.
 const KEY: &str = "deepagents_call";
 
@@ -43,7 +43,7 @@ impl Api {
     /// Creates a thread, unless it exists.
     pub(super) async fn make_thread(&self, thread: &str, key: &str) -> Result<(), RemoteError> {
         let body = json!({"thread_id": thread, "if_exists": "do_nothing", "metadata": {KEY: key}});
-        let made = self.http.steady("a thread", Method::POST, self.at("threads")?, Some(&body)).await;
+        let made = self.http.send_with_retries("a thread", Method::POST, self.at("threads")?, Some(&body)).await;
         match made {
             // Servers that do not support `if_exists` return 409 if the thread exists.
             Ok(_) | Err(RemoteError::Refused { status: 409, .. }) => Ok(()),
@@ -70,8 +70,8 @@ impl Api {
     }
 
     async fn runs(&self, thread: &str) -> Result<Vec<Value>, RemoteError> {
-        let url = self.at(&format!("threads/{thread}/runs?limit={LISTED}"))?;
-        let runs = self.http.steady("its runs", Method::GET, url, None).await?;
+        let url = self.at(&format!("threads/{thread}/runs?limit={MAX_LISTED_RUNS}"))?;
+        let runs = self.http.send_with_retries("its runs", Method::GET, url, None).await?;
         match runs {
             Value::Array(runs) => Ok(runs),
             _ => Err(self.http.unreadable("its runs", &"it is not a list")),
@@ -99,7 +99,7 @@ impl Api {
         };
         for run in runs.iter().filter(|run| status_of(run).is_open()).filter_map(id_of) {
             let url = self.at(&format!("threads/{thread}/runs/{run}/cancel?wait=1&action=interrupt"))?;
-            match self.http.steady("the cancellation of a run", Method::POST, url, Some(&json!({}))).await {
+            match self.http.send_with_retries("the cancellation of a run", Method::POST, url, Some(&json!({}))).await {
                 // The run has ended in the meantime.
                 Ok(_) | Err(RemoteError::Refused { status: 404 | 409, .. }) => {}
                 Err(error) => return Err(error),
@@ -110,23 +110,23 @@ impl Api {
 
     pub(super) async fn cancel_run(&self, thread: &str, run: &str) -> Result<(), RemoteError> {
         let url = self.at(&format!("threads/{thread}/runs/{run}/cancel?wait=0&action=interrupt"))?;
-        self.http.steady("the cancellation of a run", Method::POST, url, Some(&json!({}))).await.map(drop)
+        self.http.send_with_retries("the cancellation of a run", Method::POST, url, Some(&json!({}))).await.map(drop)
     }
 
     pub(super) async fn run_status(&self, thread: &str, run: &str) -> Result<RunStatus, RemoteError> {
         let url = self.at(&format!("threads/{thread}/runs/{run}"))?;
-        Ok(status_of(&self.http.steady("its run", Method::GET, url, None).await?))
+        Ok(status_of(&self.http.send_with_retries("its run", Method::GET, url, None).await?))
     }
 
     /// Returns the thread with its values and interrupts.
     pub(super) async fn thread(&self, thread: &str) -> Result<Value, RemoteError> {
-        self.http.steady("its thread", Method::GET, self.at(&format!("threads/{thread}"))?, None).await
+        self.http.send_with_retries("its thread", Method::GET, self.at(&format!("threads/{thread}"))?, None).await
     }
 
     /// Returns why a run failed, if the server reports it.
     pub(super) async fn run_error(&self, thread: &str, run: &str) -> Option<String> {
         let url = self.at(&format!("threads/{thread}/runs/{run}/join")).ok()?;
-        let values = self.http.steady("its run", Method::GET, url, None).await.ok()?;
+        let values = self.http.send_with_retries("its run", Method::GET, url, None).await.ok()?;
         super::events::error_text(values.get("__error__")?)
     }
 

@@ -8,7 +8,7 @@ use crate::http::cut;
 use crate::progress::{Place, Progress, reasoning_of, text_of};
 
 /// The maximum depth below the remote agent at which events are forwarded; deeper ones appear at this depth.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// Forwards the events of a stream.
 pub(super) struct Events<'p, 'a> {
@@ -28,7 +28,7 @@ impl<'p, 'a> Events<'p, 'a> {
         let Ok(data) = serde_json::from_str::<Value>(data) else { return Ok(()) };
         let mut parts = name.split('|');
         let kind = parts.next().unwrap_or_default();
-        let path: Vec<String> = parts.take(DEEPEST).map(str::to_owned).collect();
+        let path: Vec<String> = parts.take(MAX_DEPTH).map(str::to_owned).collect();
         match kind {
             "messages" => self.piece(&path, &data)?,
             "updates" => self.update(&path, &data).await?,
@@ -50,10 +50,10 @@ impl<'p, 'a> Events<'p, 'a> {
         let place = place(path, data.get(1));
         let (reasoning, text) = (reasoning_of(chunk), text_of(chunk));
         if !reasoning.is_empty() {
-            self.progress.piece(place, id, ChildEvent::Reasoning(reasoning))?;
+            self.progress.forward_chunk(place, id, ChildEvent::Reasoning(reasoning))?;
         }
         if !text.is_empty() {
-            self.progress.piece(place, id, ChildEvent::Text(text))?;
+            self.progress.forward_chunk(place, id, ChildEvent::Text(text))?;
         }
         Ok(())
     }

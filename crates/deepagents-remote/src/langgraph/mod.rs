@@ -25,15 +25,15 @@ use events::Events;
 use outcome::RunResult;
 
 /// The key in the local log of the questions of each round.
-const PAUSES: &str = "pauses";
+const INTERRUPTS_KEY: &str = "pauses";
 /// The key in the local log of the current run.
 const RUN: &str = "run";
 /// The key in the local log of the run that is about to be started.
 const BEGINNING: &str = "beginning";
 /// Time limit for a cancellation, as the call has three seconds in total.
-const CANCEL: Duration = Duration::from_secs(2);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 /// The first and the longest interval for polling a server without streams.
-const POLLS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
 /// An agent of a LangGraph server.
 pub(crate) struct LangGraph {
@@ -55,7 +55,7 @@ impl LangGraph {
     /// Does the work and returns the agent's last message.
     pub(crate) async fn work(&self, work: &Work<'_>) -> Result<String, WorkError> {
         let (scope, thread) = (work.scope, work.conversation.clone());
-        let mut pauses: Vec<Vec<RemoteInterrupt>> = read(scope.recorded(PAUSES)).unwrap_or_default();
+        let mut pauses: Vec<Vec<RemoteInterrupt>> = read(scope.recorded(INTERRUPTS_KEY)).unwrap_or_default();
         let mut input = json!({"input": {"messages": [{"role": "user", "content": work.description}]}});
         // The questions of earlier rounds are answered; those of the last may still be pending.
         for asked in &pauses {
@@ -73,7 +73,7 @@ impl LangGraph {
                 RunResult::Done(text) => return Ok(text),
                 RunResult::Waits(asked) => {
                     pauses.push(asked);
-                    scope.record(PAUSES, json!(pauses)).await?;
+                    scope.record(INTERRUPTS_KEY, json!(pauses)).await?;
                     let asked = pauses.last().map(Vec::as_slice).unwrap_or_default();
                     let answers = questions::ask(scope, asked).await?;
                     input = json!({"command": {"resume": questions::resume_value(asked, &answers)}});
@@ -91,7 +91,7 @@ impl LangGraph {
         let key = format!("{}#{round}", work.key);
         let mut in_doubt = scope.recorded(BEGINNING).is_some_and(|begun| begun == json!(key));
         if !in_doubt {
-            if work.goes_on && round == 0 {
+            if work.continues && round == 0 {
                 self.api.end_open_runs(thread).await?;
             }
             scope.record(BEGINNING, key.as_str()).await?;
@@ -123,7 +123,7 @@ impl LangGraph {
     async fn follow(&self, thread: &str, run: &str, progress: &mut Progress<'_>) -> Result<Option<String>, WorkError> {
         let mut events = Events::new(progress);
         let mut last: Option<String> = None;
-        let (mut tries, mut wait) = (self.api.http.tries(), POLLS.0);
+        let (mut tries, mut wait) = (self.api.http.tries(), POLL_INTERVALS.0);
         loop {
             let opened = self.api.open_stream(thread, run, last.as_deref().unwrap_or("-1")).await;
             match opened {
@@ -135,7 +135,7 @@ impl LangGraph {
                         for event in read {
                             events.take(&event.name, &event.data).await?;
                             last = event.id.or(last);
-                            wait = POLLS.0;
+                            wait = POLL_INTERVALS.0;
                         }
                     }
                     if !self.api.run_status(thread, run).await?.is_open() {
@@ -144,7 +144,7 @@ impl LangGraph {
                     // The server responds, even if its stream ends early.
                     tries.progressed();
                     tokio::time::sleep(wait).await;
-                    wait = (wait * 2).min(POLLS.1);
+                    wait = (wait * 2).min(POLL_INTERVALS.1);
                 }
                 Err(failure) if matches!(failure.status(), Some(404 | 405 | 501)) => {
                     self.poll(thread, run).await?;
@@ -157,10 +157,10 @@ impl LangGraph {
 
     /// Waits for the end of a run on a server without resumable streams.
     async fn poll(&self, thread: &str, run: &str) -> Result<(), RemoteError> {
-        let mut wait = POLLS.0;
+        let mut wait = POLL_INTERVALS.0;
         while self.api.run_status(thread, run).await?.is_open() {
             tokio::time::sleep(wait).await;
-            wait = (wait * 2).min(POLLS.1);
+            wait = (wait * 2).min(POLL_INTERVALS.1);
         }
         Ok(())
     }
@@ -190,7 +190,7 @@ impl LangGraph {
             self.api.cancel_run(thread, &run).await
         };
         // Nobody is left to receive an error.
-        let _ = tokio::time::timeout(CANCEL, ended).await;
+        let _ = tokio::time::timeout(CANCEL_TIMEOUT, ended).await;
     }
 
     /// Returns the current run. If the response to its creation has not arrived, waits for the run to appear.
@@ -206,7 +206,7 @@ impl LangGraph {
                     if let Some(run) = self.api.find_run(thread, key).await? {
                         return Ok(run);
                     }
-                    tokio::time::sleep(POLLS.0).await;
+                    tokio::time::sleep(POLL_INTERVALS.0).await;
                 }
                 (_, None) => return Err(RemoteError::Config("nothing was started".to_owned())),
             }

@@ -19,7 +19,7 @@ pub(super) enum RunResult {
 }
 
 /// Returns the messages of the last turn, which follow the last user message.
-fn turn(state: &Value) -> &[Value] {
+fn last_turn(state: &Value) -> &[Value] {
     let messages = state.get("values").and_then(|values| values.get("messages")?.as_array());
     let messages = messages.map(Vec::as_slice).unwrap_or_default();
     let is_human = |message: &Value| matches!(kind_of(message), "human" | "user");
@@ -38,13 +38,13 @@ fn is_answer(message: &&Value) -> bool {
 /// Charges the usage in the state if it exceeds what the stream reported. Forwards the messages if none were read from
 /// the stream.
 pub(super) async fn account(state: &Value, progress: &mut Progress<'_>) -> Result<(), WorkError> {
-    let total = turn(state).iter().filter(is_answer).fold(Usage::default(), |sum, one| plus(sum, usage_of(one)));
+    let total = last_turn(state).iter().filter(is_answer).fold(Usage::default(), |sum, one| plus(sum, usage_of(one)));
     if progress.is_unread() {
-        for message in turn(state) {
+        for message in last_turn(state) {
             progress.message(Place { path: &[], name: "" }, message).await?;
         }
     }
-    Ok(progress.settle(total).await?)
+    Ok(progress.charge_usage(total).await?)
 }
 
 pub(super) fn run_result(
@@ -83,7 +83,7 @@ fn result(state: &Value) -> String {
     if let Some(shaped) = shaped {
         return shaped.to_string();
     }
-    let answers = turn(state).iter().rev().filter(is_answer).map(text_of);
+    let answers = last_turn(state).iter().rev().filter(is_answer).map(text_of);
     answers.map(|text| text.trim_end().to_owned()).find(|text| !text.is_empty()).unwrap_or_default()
 }
 
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_result_is_of_the_last_turn_and_the_last_words_that_say_something() {
+    fn the_result_is_the_last_nonempty_text_of_the_last_turn() {
         let state = json!({"status": "idle", "values": {"messages": [
             {"type": "human", "content": "one"}, {"type": "ai", "content": "old"},
             {"type": "human", "content": "two"}, {"type": "ai", "content": [{"type": "text", "text": "new "}]}, {"type": "ai", "content": ""},
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_and_what_went_wrong_are_told_apart() {
+    fn pending_questions_and_failures_are_distinguished() {
         let waits = json!({"status": "interrupted", "interrupts": {"t": [{"id": "a", "value": "Which?"}]}});
         assert!(matches!(ended("success", &waits), Ok(RunResult::Waits(pauses)) if pauses.len() == 1));
         let breakpoint = json!({"status": "interrupted", "interrupts": {}});

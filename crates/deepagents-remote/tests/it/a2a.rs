@@ -19,7 +19,7 @@ fn message(id: &str, text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_task_is_done_with_its_answer_as_it_is_given_and_its_tokens_charged() {
+async fn a_delegated_task_streams_its_answer_and_charges_its_tokens() {
     let server = Running::start().await;
     let agent = delegating(there(&server)).build().unwrap();
     let run = tokio::spawn(async move { play(&agent, steps(&[("gate", json!({}))])).await });
@@ -33,7 +33,7 @@ async fn a_task_is_done_with_its_answer_as_it_is_given_and_its_tokens_charged() 
 }
 
 #[tokio::test]
-async fn questions_become_tasks_that_need_input_and_the_answers_go_back() {
+async fn questions_become_input_required_tasks_and_their_answers_are_sent_back() {
     let server = Running::start().await;
     let agent = delegating(there(&server)).journal(MemoryJournal::new()).build().unwrap();
     let work = steps(&[("book", json!({"city": "Rome"})), ("book", json!({"city": "Oslo"}))]);
@@ -50,7 +50,7 @@ async fn questions_become_tasks_that_need_input_and_the_answers_go_back() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_cancels_the_task() {
+async fn cancelling_a_call_cancels_the_task() {
     let server = Running::start().await;
     let agent = delegating(there(&server)).build().unwrap();
     let run = agent.run(steps(&[("gate", json!({}))]));
@@ -61,7 +61,7 @@ async fn a_cancelled_call_cancels_the_task() {
 }
 
 #[tokio::test]
-async fn the_card_of_a_server_leads_to_the_agent_that_is_named() {
+async fn a_servers_card_leads_to_the_named_agent() {
     let server = Running::start().await;
     let config = RemoteConfig::new(&server.url, deepagents::remote::Protocol::A2a, Some("worker")).unwrap();
     let (outcome, events) = play(&delegating(config).build().unwrap(), "Hi").await;
@@ -70,7 +70,7 @@ async fn the_card_of_a_server_leads_to_the_agent_that_is_named() {
 }
 
 #[tokio::test]
-async fn a_message_that_comes_twice_is_taken_once() {
+async fn a_duplicate_message_is_processed_once() {
     let server = Running::start().await;
     let first = call(&server, "message/send", message("m1", "Hi")).await;
     assert_eq!(first["result"]["status"]["state"], "completed", "{first}");
@@ -83,7 +83,7 @@ async fn a_message_that_comes_twice_is_taken_once() {
 }
 
 #[tokio::test]
-async fn words_decide_where_a_task_asks_and_other_words_are_refused_with_what_is_wanted() {
+async fn text_replies_decide_a_task_question_and_invalid_ones_are_explained() {
     let server = Running::start().await;
     let work = steps(&[("book", json!({"city": "Rome"}))]);
     let asks = call(&server, "message/send", message("m1", &work)).await["result"].clone();
@@ -100,7 +100,7 @@ async fn words_decide_where_a_task_asks_and_other_words_are_refused_with_what_is
 }
 
 #[tokio::test]
-async fn what_is_no_request_is_told_in_the_words_of_json_rpc() {
+async fn an_invalid_request_gets_a_json_rpc_error() {
     let server = Running::start().await;
     let code = async |method: &str, params: Value| call(&server, method, params).await["error"]["code"].clone();
     assert_eq!(code("message/fly", json!({})).await, -32601);

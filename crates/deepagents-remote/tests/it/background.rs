@@ -38,7 +38,7 @@ async fn until_told(agent: &DeepAgent, id: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_task_in_the_background_is_told_when_it_has_ended() {
+async fn a_background_task_is_reported_when_it_ends() {
     let server = Running::start().await;
     let agent = agent(&server);
     let id = start(&agent, steps(&[("gate", json!({}))])).await;
@@ -50,7 +50,7 @@ async fn a_task_in_the_background_is_told_when_it_has_ended() {
 }
 
 #[tokio::test]
-async fn what_is_said_to_a_running_task_takes_the_place_of_what_it_does() {
+async fn a_message_to_a_running_task_replaces_its_current_work() {
     let server = Running::start().await;
     let agent = agent(&server);
     let id = start(&agent, steps(&[("gate", json!({}))])).await;
@@ -66,7 +66,7 @@ async fn what_is_said_to_a_running_task_takes_the_place_of_what_it_does() {
 }
 
 #[tokio::test]
-async fn a_cancelled_task_is_cancelled_over_there() {
+async fn a_cancelled_task_is_cancelled_on_the_remote_server() {
     let server = Running::start().await;
     let agent = agent(&server);
     let id = start(&agent, steps(&[("gate", json!({}))])).await;
@@ -76,7 +76,7 @@ async fn a_cancelled_task_is_cancelled_over_there() {
 }
 
 #[tokio::test]
-async fn a_question_in_the_background_is_asked_by_the_run_that_checks() {
+async fn a_question_of_a_background_task_is_asked_by_the_run_that_checks_it() {
     let server = Running::start().await;
     let agent = agent(&server);
     let id = start(&agent, steps(&[("book", json!({"city": "Rome"}))])).await;
@@ -95,7 +95,7 @@ async fn a_question_in_the_background_is_asked_by_the_run_that_checks() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_over_there_is_an_error_of_the_task() {
+async fn a_remote_failure_is_an_error_of_the_task() {
     let server = Running::start().await;
     let unknown = deepagents::remote::RemoteConfig::langgraph(&server.url, "nobody").unwrap();
     let builder = delegating_with("start_async_task", unknown).background_agents(true);

@@ -73,7 +73,7 @@ async fn a_process_that_delegates() {
 }
 
 #[tokio::test]
-async fn a_process_that_is_killed_while_it_delegates_is_followed_by_one_that_finds_the_same_run() {
+async fn a_process_restarted_after_a_kill_finds_its_delegated_run() {
     let (server, folder) = (Running::start().await, tempfile::tempdir().unwrap());
     let (child, _told) = process("crashes::a_process_that_delegates", folder.path(), &server.url, "task");
     server.gate.entered().await;
@@ -105,7 +105,7 @@ async fn give_up(folder: &Path, thread: &str) {
 }
 
 #[tokio::test]
-async fn a_task_in_the_background_of_a_killed_process_is_gone_on_with() {
+async fn a_background_task_of_a_killed_process_is_resumed() {
     let (server, folder) = (Running::start().await, tempfile::tempdir().unwrap());
     let (child, mut told) =
         process("crashes::a_process_that_delegates", folder.path(), &server.url, "start_async_task");
@@ -158,7 +158,7 @@ async fn a_server_process() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_killed_and_started_again_is_waited_for_and_its_run_read_on() {
+async fn a_killed_and_restarted_server_is_waited_for_and_its_run_followed() {
     let folder = tempfile::tempdir().unwrap();
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", free.local_addr().unwrap());

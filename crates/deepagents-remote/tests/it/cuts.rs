@@ -45,7 +45,7 @@ impl Between {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_cut_is_read_on_without_gap_or_repeat() {
+async fn a_cut_stream_is_resumed_without_gap_or_repeat() {
     let server = Running::start().await;
     let between = Between::start(&server.url).await;
     let there = RemoteConfig::langgraph(&between.url, "worker").unwrap();
@@ -64,7 +64,7 @@ async fn a_stream_that_is_cut_is_read_on_without_gap_or_repeat() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_one_error_once_patience_ends() {
+async fn an_unreachable_server_is_one_error_once_patience_runs_out() {
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", free.local_addr().unwrap());
     drop(free);

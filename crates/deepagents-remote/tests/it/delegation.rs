@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::{Running, below, delegating, play, steps};
 
 #[tokio::test]
-async fn what_happens_over_there_are_events_below_the_call_and_its_tokens_are_charged_here() {
+async fn remote_events_appear_below_the_call_and_their_tokens_are_charged() {
     let server = Running::start().await;
     let agent = delegating(server.config()).build().unwrap();
     let list = json!([{"content": "x", "status": "completed"}]);
@@ -29,7 +29,7 @@ async fn what_happens_over_there_are_events_below_the_call_and_its_tokens_are_ch
 }
 
 #[tokio::test]
-async fn sub_agents_over_there_are_below_the_call_with_their_names() {
+async fn remote_sub_agents_appear_below_the_call_with_their_names() {
     let server = Running::start().await;
     let agent = delegating(server.config()).build().unwrap();
     let task = json!({"description": "Say hello.", "subagent_type": "general-purpose"});
@@ -42,7 +42,7 @@ async fn sub_agents_over_there_are_below_the_call_with_their_names() {
 }
 
 #[tokio::test]
-async fn a_spent_budget_here_ends_the_run_over_there() {
+async fn a_spent_local_budget_ends_the_remote_run() {
     let server = Running::start().await;
     let agent = delegating(server.config()).build().unwrap();
     let input = RunInput::new(steps(&[("gate", json!({})), ("gate", json!({}))]));
@@ -58,7 +58,7 @@ async fn a_spent_budget_here_ends_the_run_over_there() {
 }
 
 #[tokio::test]
-async fn questions_over_there_are_asked_here_and_the_answers_handed_back() {
+async fn remote_questions_are_asked_locally_and_their_answers_sent_back() {
     let server = Running::start().await;
     let agent = delegating(server.config()).journal(MemoryJournal::new()).build().unwrap();
     let work = steps(&[("book", json!({"city": "Rome"})), ("book", json!({"city": "Oslo"}))]);
@@ -80,7 +80,7 @@ async fn questions_over_there_are_asked_here_and_the_answers_handed_back() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_cancels_the_run_over_there() {
+async fn a_cancelled_call_cancels_the_remote_run() {
     let server = Running::start().await;
     let agent = delegating(server.config()).build().unwrap();
     let run = agent.run(steps(&[("gate", json!({}))]));
@@ -91,7 +91,7 @@ async fn a_cancelled_call_cancels_the_run_over_there() {
 }
 
 #[tokio::test]
-async fn a_deadline_cancels_the_run_over_there_and_is_an_error() {
+async fn a_deadline_cancels_the_remote_run_and_is_an_error() {
     let server = Running::start().await;
     let agent = delegating(server.config().deadline(Duration::from_millis(500))).build().unwrap();
     let (outcome, _) = play(&agent, steps(&[("gate", json!({}))])).await;
@@ -100,7 +100,7 @@ async fn a_deadline_cancels_the_run_over_there_and_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_failed_run_over_there_is_an_error_that_says_why() {
+async fn a_failed_remote_run_is_an_error_with_its_reason() {
     let server = Running::start().await;
     let unknown = deepagents::remote::RemoteConfig::langgraph(&server.url, "nobody").unwrap();
     let (outcome, _) = play(&delegating(unknown).build().unwrap(), "Hi").await;

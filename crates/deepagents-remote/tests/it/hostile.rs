@@ -71,7 +71,7 @@ async fn asked(url: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_server_with_no_more_than_the_agent_protocol_needs_is_asked_how_the_run_stands() {
+async fn a_minimal_agent_protocol_server_is_polled_for_the_run_status() {
     let looks = Mutex::new(0);
     let (url, _) = raw(move |line, _| {
         let messages = json!([{"type": "human", "content": "Hi", "id": "1"},
@@ -98,7 +98,7 @@ async fn a_server_with_no_more_than_the_agent_protocol_needs_is_asked_how_the_ru
 }
 
 #[tokio::test]
-async fn answers_that_are_none_are_errors_in_words() {
+async fn invalid_responses_are_readable_errors() {
     let (url, _) =
         raw(|_, _| Some("HTTP/1.1 200 OK\r\ncontent-length: 3\r\nconnection: close\r\n\r\n<a>".into())).await;
     assert!(asked(&url).await.contains("gave an answer that is not in the protocol"));
@@ -111,7 +111,7 @@ async fn answers_that_are_none_are_errors_in_words() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_another_host_gets_neither_the_task_nor_the_headers() {
+async fn a_redirect_to_another_host_receives_neither_task_nor_headers() {
     let (thief, heads) = raw(|_, _| Some(ok(&json!({})))).await;
     let to = thief.clone();
     let (url, _) = raw(move |_, _| {
@@ -125,7 +125,7 @@ async fn a_redirect_to_another_host_gets_neither_the_task_nor_the_headers() {
 }
 
 #[tokio::test]
-async fn the_card_of_an_a2a_agent_cannot_send_requests_to_another_host() {
+async fn an_a2a_card_cannot_redirect_requests_to_another_host() {
     let (thief, heads) = raw(|_, _| Some(ok(&json!({})))).await;
     let card = json!({"name": "x", "url": thief, "protocolVersion": "0.3.0", "preferredTransport": "JSONRPC"});
     let (url, _) = raw(move |_, _| Some(ok(&card))).await;
@@ -136,7 +136,7 @@ async fn the_card_of_an_a2a_agent_cannot_send_requests_to_another_host() {
 }
 
 #[tokio::test]
-async fn a_task_whose_state_is_no_word_of_the_protocol_is_an_error_and_not_waited_for() {
+async fn a_task_with_an_unknown_state_is_an_error_and_is_not_waited_for() {
     for (status, said) in [
         (json!({"state": "pondering"}), "`pondering`"),
         (json!({"state": "unknown"}), "`unknown`"),
@@ -163,7 +163,7 @@ async fn a_task_whose_state_is_no_word_of_the_protocol_is_an_error_and_not_waite
 }
 
 #[tokio::test]
-async fn an_agent_that_speaks_a2a_1_0_alone_is_spoken_to_in_its_words() {
+async fn an_agent_that_supports_only_a2a_1_0_is_addressed_in_that_version() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let noted = asked.clone();
     let (url, heads) = raw(move |line, body| {
@@ -197,7 +197,7 @@ async fn an_agent_that_speaks_a2a_1_0_alone_is_spoken_to_in_its_words() {
 }
 
 #[tokio::test]
-async fn data_and_files_of_an_artifact_are_named_beside_its_text() {
+async fn an_artifacts_data_and_files_are_listed_with_its_text() {
     let parts = json!([
         {"kind": "text", "text": "Two tables."},
         {"kind": "data", "data": {"rows": 2}},

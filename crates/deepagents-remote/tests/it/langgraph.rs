@@ -20,7 +20,7 @@ fn there() -> Option<DeepAgentBuilder> {
 }
 
 #[tokio::test]
-async fn a_langgraph_server_answers_with_its_words_as_they_come() {
+async fn a_langgraph_server_streams_its_answer() {
     let Some(agent) = there() else { return };
     let (outcome, events) = play(&agent.build().unwrap(), "say hello").await;
     assert!(outcome.text().contains("Hello from the rig"), "{}", outcome.text());
@@ -29,7 +29,7 @@ async fn a_langgraph_server_answers_with_its_words_as_they_come() {
 }
 
 #[tokio::test]
-async fn tools_and_sub_agents_of_a_langgraph_server_are_seen() {
+async fn tools_and_sub_agents_of_a_langgraph_server_are_visible() {
     let Some(agent) = there() else { return };
     let (outcome, events) = play(&agent.build().unwrap(), "delegate research").await;
     assert!(outcome.text().contains("Delegation done"), "{}", outcome.text());
@@ -39,7 +39,7 @@ async fn tools_and_sub_agents_of_a_langgraph_server_are_seen() {
 }
 
 #[tokio::test]
-async fn calls_that_wait_at_a_langgraph_server_are_decided_here() {
+async fn calls_pending_on_a_langgraph_server_are_decided_locally() {
     let Some(agent) = there() else { return };
     let agent = agent.build().unwrap();
     let (outcome, _) = play(&agent, RunInput::new("book a flight").thread("t")).await;
@@ -51,7 +51,7 @@ async fn calls_that_wait_at_a_langgraph_server_are_decided_here() {
 }
 
 #[tokio::test]
-async fn a_langgraph_server_is_talked_to_by_a2a() {
+async fn a_langgraph_server_can_be_used_over_a2a() {
     let Ok(url) = std::env::var("DEEPAGENTS_TEST_LANGGRAPH_URL") else { return };
     // The ID of the default assistant of the graph `agent`, the same on every such server.
     let id = "fe096781-5601-53d2-b2f6-0d3403f7e9ca";

@@ -13,8 +13,8 @@ use crate::app::App;
 use crate::rpc::RpcError;
 
 /// Default page size, followed by the maximum.
-const PAGE: usize = 50;
-const MOST: usize = 100;
+const DEFAULT_PAGE_SIZE: usize = 50;
+const MAX_PAGE_SIZE: usize = 100;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -36,9 +36,9 @@ fn invalid(why: impl Into<String>) -> RpcError {
 /// Returns a page of the caller's tasks, most recently changed first.
 pub(super) async fn page(app: &Arc<App>, params: &Value) -> Result<Value, RpcError> {
     let params = Params::deserialize(params).map_err(|error| invalid(error.to_string()))?;
-    let size = params.page_size.unwrap_or(PAGE);
-    if !(1..=MOST).contains(&size) {
-        return Err(invalid(format!("`pageSize` must be 1 to {MOST}")));
+    let size = params.page_size.unwrap_or(DEFAULT_PAGE_SIZE);
+    if !(1..=MAX_PAGE_SIZE).contains(&size) {
+        return Err(invalid(format!("`pageSize` must be 1 to {MAX_PAGE_SIZE}")));
     }
     let token = params.page_token.as_deref().filter(|token| !token.is_empty());
     let from: usize =

@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::error::Result;
 use crate::rpc;
 use crate::runs::LiveRun;
-use crate::stream::{HEARTBEAT, HEARTBEAT_COMMENT, Next};
+use crate::stream::{HEARTBEAT_COMMENT, HEARTBEAT_INTERVAL, Next};
 
 /// A client's position in a task.
 struct Reader {
@@ -73,13 +73,13 @@ impl Reader {
                 Next::Event(event) => {
                     self.at += 1;
                     if let Some(text) = self.answer.take(&event) {
-                        let piece = self.piece(&text);
+                        let piece = self.chunk(&text);
                         return Some(self.event(piece));
                     }
                 }
                 Next::Gone => self.at += 1,
                 Next::Wait => {
-                    if tokio::time::timeout(HEARTBEAT, changed.changed()).await.is_err() {
+                    if tokio::time::timeout(HEARTBEAT_INTERVAL, changed.changed()).await.is_err() {
                         return Some(Bytes::from_static(HEARTBEAT_COMMENT));
                     }
                 }
@@ -95,7 +95,7 @@ impl Reader {
         Some(self.event(last.update()))
     }
 
-    fn piece(&self, text: &str) -> Value {
+    fn chunk(&self, text: &str) -> Value {
         json!({
             "kind": "artifact-update", "taskId": self.task.id, "contextId": self.task.thread,
             "artifact": self.answer.artifact(text), "append": !self.answer.is_new, "lastChunk": false,

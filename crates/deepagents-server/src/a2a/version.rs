@@ -77,25 +77,25 @@ impl Version {
             Some("message") => "message",
             _ => "task",
         };
-        json!({around: reworded(result)})
+        json!({around: to_current(result)})
     }
 
     /// Translates a task that is returned on its own to this version.
     pub(super) fn task(self, task: Value) -> Value {
-        if self == Self::V0_3 { task } else { reworded(task) }
+        if self == Self::V0_3 { task } else { to_current(task) }
     }
 }
 
 /// Converts an object of version 0.3 to 1.0: removes `kind` and `final`, renames enumeration values, and identifies
 /// parts by their content field.
-fn reworded(value: Value) -> Value {
+fn to_current(value: Value) -> Value {
     let Value::Object(object) = value else { return value };
     let each = |(key, value): (String, Value)| {
         let value = match (key.as_str(), value) {
             ("kind" | "final", _) => return None,
             ("parts", Value::Array(parts)) => Value::Array(parts.into_iter().map(part).collect()),
-            ("history" | "artifacts", Value::Array(list)) => Value::Array(list.into_iter().map(reworded).collect()),
-            ("status" | "message" | "artifact", value) => reworded(value),
+            ("history" | "artifacts", Value::Array(list)) => Value::Array(list.into_iter().map(to_current).collect()),
+            ("status" | "message" | "artifact", value) => to_current(value),
             ("state", Value::String(state)) => json!(enumerated("TASK_STATE_", &state)),
             ("role", Value::String(role)) => json!(enumerated("ROLE_", &role)),
             (_, value) => value,
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_is_said_in_the_words_of_version_1() {
+    fn a_task_is_encoded_in_the_version_1_format() {
         let message = json!({
             "kind": "message", "role": "agent", "messageId": "m", "parts": [
                 {"kind": "text", "text": "kind of"}, {"kind": "data", "data": {"kind": "kept", "state": "kept"}},
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_of_others_are_refused_and_ours_may_be_left_out() {
+    fn unknown_versions_are_rejected_and_ours_is_optional() {
         let with = |version: &str| {
             let mut headers = HeaderMap::new();
             headers.insert("a2a-version", version.parse().unwrap());

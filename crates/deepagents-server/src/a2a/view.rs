@@ -88,7 +88,7 @@ pub(super) struct TaskView {
     task: TaskRecord,
     state: &'static str,
     at: String,
-    said: Option<Value>,
+    status_message: Option<Value>,
     answer: Answer,
     history: Vec<Value>,
 }
@@ -112,10 +112,10 @@ impl TaskView {
             Some(last) if last.status == Status::Success => pauses(app, task).await?,
             _ => Vec::new(),
         };
-        let (state, said) = status(last, &asks, task);
+        let (state, status_message) = status(last, &asks, task);
         let at = last.map_or_else(crate::ids::now, |last| last.updated_at.clone());
         let history = history(app, task).await.unwrap_or_default();
-        Ok(Self { task: task.clone(), state, at, said, answer, history })
+        Ok(Self { task: task.clone(), state, at, status_message, answer, history })
     }
 
     /// Truncates the answer in this view to the given one.
@@ -140,7 +140,7 @@ impl TaskView {
     fn status(&self) -> Value {
         let mut status =
             Map::from_iter([("state".to_owned(), json!(self.state)), ("timestamp".to_owned(), json!(self.at))]);
-        status.extend(self.said.iter().map(|said| ("message".to_owned(), said.clone())));
+        status.extend(self.status_message.iter().map(|said| ("message".to_owned(), said.clone())));
         Value::Object(status)
     }
 
@@ -182,18 +182,18 @@ fn status(last: Option<&RunRecord>, asks: &[OpenInterrupt], task: &TaskRecord) -
             let parts = json!([
                 {"kind": "text", "text": question(asks)}, {"kind": "data", "data": {"interrupts": interrupts}},
             ]);
-            ("input-required", Some(said(task, &last.run_id, &parts)))
+            ("input-required", Some(status_message(task, &last.run_id, &parts)))
         }
         Status::Interrupted => ("canceled", None),
         Status::Error | Status::Timeout => {
             let why = last.error.as_ref().and_then(|error| error.get("message")?.as_str()).unwrap_or("the run failed");
             let parts = json!([{"kind": "text", "text": why}]);
-            ("failed", Some(said(task, &last.run_id, &parts)))
+            ("failed", Some(status_message(task, &last.run_id, &parts)))
         }
     }
 }
 
-fn said(task: &TaskRecord, run: &str, parts: &Value) -> Value {
+fn status_message(task: &TaskRecord, run: &str, parts: &Value) -> Value {
     json!({
         "kind": "message", "role": "agent", "messageId": format!("{run}-status"), "taskId": task.id,
         "contextId": task.thread, "parts": parts,

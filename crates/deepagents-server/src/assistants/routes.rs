@@ -18,7 +18,7 @@ use crate::auth::{caller, owns_thread};
 use crate::body::{Body, Params, present};
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::runs::mirror;
+use crate::runs::mirror_context;
 use crate::threads;
 use crate::threads::{Limit, contains};
 
@@ -87,7 +87,7 @@ async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result
         };
     }
     let (mut config, mut context) = (body.config, body.context);
-    mirror(&mut config, &mut context)?;
+    mirror_context(&mut config, &mut context)?;
     let now = ids::now();
     let made = Assistant {
         assistant_id: id,
@@ -164,7 +164,7 @@ fn change(app: &App, known: &mut Assistant, body: Patch) -> Result<()> {
         known.graph_id = graph;
     }
     let (mut config, mut context) = (body.config, body.context);
-    mirror(&mut config, &mut context)?;
+    mirror_context(&mut config, &mut context)?;
     known.config = config.unwrap_or_else(|| std::mem::take(&mut known.config));
     known.context = context.unwrap_or_else(|| std::mem::take(&mut known.context));
     known.metadata.extend(body.metadata.unwrap_or_default());

@@ -21,7 +21,7 @@ impl LimitTable {
 }
 
 /// Maximum number of callers to track. Beyond it, callers with a full allowance are dropped.
-const REMEMBERED: usize = 10_000;
+const MAX_CALLERS: usize = 10_000;
 
 /// A token bucket for each caller.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl RateLimiter {
         let full = f64::from(per_minute.max(1));
         let per_second = full / 60.0;
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= REMEMBERED && !all.contains_key(id) {
+        if all.len() >= MAX_CALLERS && !all.contains_key(id) {
             all.retain(|_, one| now.saturating_duration_since(one.at) < Duration::from_secs(60));
         }
         let one = all.entry(id.to_owned()).or_insert(Allowance { left: full, at: now });
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_allowance_fills_evenly_and_is_each_callers_own() {
+    fn an_allowance_refills_evenly_and_is_separate_for_each_caller() {
         let (limiter, begin) = (RateLimiter::default(), Instant::now());
         for _ in 0..60 {
             assert!(limiter.take("ada", 60, begin).is_ok());

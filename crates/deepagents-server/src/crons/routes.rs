@@ -29,7 +29,7 @@ pub(crate) fn routes() -> Router<Arc<App>> {
 }
 
 /// The fields of a body that belong to the cron. The others belong to its runs.
-const OWN: [&str; 6] = ["schedule", "timezone", "end_time", "enabled", "on_run_completed", "cron_id"];
+const CRON_FIELDS: [&str; 6] = ["schedule", "timezone", "end_time", "enabled", "on_run_completed", "cron_id"];
 
 #[derive(Deserialize)]
 struct Create {
@@ -57,7 +57,7 @@ fn read<T: serde::de::DeserializeOwned>(body: &Map<String, Value>) -> Result<T> 
 }
 
 async fn create(State(app): State<Arc<App>>, Body(body): Body<Map<String, Value>>) -> Result<Json<Cron>> {
-    made(&app, None, body).await
+    create_cron(&app, None, body).await
 }
 
 async fn create_on_thread(
@@ -66,13 +66,13 @@ async fn create_on_thread(
     Body(body): Body<Map<String, Value>>,
 ) -> Result<Json<Cron>> {
     app.thread(&thread).await?;
-    made(&app, Some(thread), body).await
+    create_cron(&app, Some(thread), body).await
 }
 
-async fn made(app: &Arc<App>, thread: Option<String>, body: Map<String, Value>) -> Result<Json<Cron>> {
+async fn create_cron(app: &Arc<App>, thread: Option<String>, body: Map<String, Value>) -> Result<Json<Cron>> {
     let create: Create = read(&body)?;
     let mut payload = body;
-    payload.retain(|key, _| !OWN.contains(&key.as_str()));
+    payload.retain(|key, _| !CRON_FIELDS.contains(&key.as_str()));
     let assistant = assistants::find(app, &create.assistant_id).await?;
     let assistant = assistant.ok_or_else(|| ApiError::not_found("Assistant", &create.assistant_id))?;
     let now = ids::now();
@@ -155,7 +155,7 @@ fn change(cron: &mut Cron, body: Map<String, Value>) -> Result<()> {
     cron.enabled = patch.enabled.unwrap_or(cron.enabled);
     cron.on_run_completed = patch.on_run_completed.or_else(|| cron.on_run_completed.take());
     cron.metadata.extend(patch.metadata.unwrap_or_default());
-    let more = body.into_iter().filter(|(key, _)| !OWN.contains(&key.as_str()) && key != "metadata");
+    let more = body.into_iter().filter(|(key, _)| !CRON_FIELDS.contains(&key.as_str()) && key != "metadata");
     cron.payload.extend(more);
     Ok(())
 }

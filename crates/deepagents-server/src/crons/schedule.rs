@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_time_is_the_first_that_fits_every_field() {
+    fn the_next_run_is_the_first_time_matching_every_field() {
         let now = "2026-11-22T22:40:30Z";
         assert_eq!(next("* * * * *", now), "2026-11-22T22:41:00Z");
         assert_eq!(next("0 5 1 1 *", now), "2027-01-01T05:00:00Z");
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_of_every_hour_has_no_gap_where_a_clock_changes_and_an_hour_by_its_number_comes_once() {
+    fn hourly_schedules_have_no_gap_at_clock_changes_and_fixed_hours_fire_once() {
         let berlin = zone(Some("Europe/Berlin")).unwrap();
         let times = |schedule: &str, after: &str| {
             let (schedule, mut at) = (Schedule::read(schedule).unwrap(), after.parse().unwrap());
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schedule_is_refused() {
+    fn an_invalid_schedule_is_rejected() {
         for bad in [
             "whenever",
             "",

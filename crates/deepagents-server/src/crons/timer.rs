@@ -14,7 +14,7 @@ use crate::runs::start_once;
 use crate::threads::sweep;
 
 /// Maximum sleep. Changes made by other processes are noticed after it.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_SLEEP: Duration = Duration::from_secs(60);
 
 /// Wakes the timer when a cron changes.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ pub(crate) async fn run(app: Weak<App>) {
         let pause = tick(&app).await;
         // If the storage is unavailable, the next round retries.
         let _ = sweep(&app).await;
-        if swept.is_none_or(|swept| swept.elapsed() >= LONGEST) {
+        if swept.is_none_or(|swept| swept.elapsed() >= MAX_SLEEP) {
             swept = Some(Instant::now());
             // Expired items are hidden but still stored until a sweep removes them.
             let _ = app.store.sweep().await;
@@ -51,7 +51,7 @@ pub(crate) async fn run(app: Weak<App>) {
 async fn tick(app: &Arc<App>) -> Duration {
     // If the storage is unavailable, retry soon.
     let Ok(crons) = all_versions(app).await else { return Duration::from_secs(5) };
-    let mut pause = LONGEST;
+    let mut pause = MAX_SLEEP;
     for (mut cron, version) in crons {
         let Some(due) = cron.next_run_date else { continue };
         let now = Timestamp::now();

@@ -9,13 +9,13 @@ use crate::error::{ApiError, Result};
 pub(super) fn read(query: &mut Query, filter: Value) -> Result<()> {
     match filter {
         Value::Null => Ok(()),
-        Value::Object(filter) => filter.into_iter().try_for_each(|(field, wanted)| want(query, field, wanted)),
+        Value::Object(filter) => filter.into_iter().try_for_each(|(field, wanted)| add_condition(query, field, wanted)),
         other => Err(ApiError::invalid(format!("`filter` is an object of fields, not {}", kind(&other)))),
     }
 }
 
 /// Adds the conditions for one field to a query.
-fn want(query: &mut Query, field: String, wanted: Value) -> Result<()> {
+fn add_condition(query: &mut Query, field: String, wanted: Value) -> Result<()> {
     match wanted {
         Value::Object(tests) if tests.keys().any(|key| key.starts_with('$')) => {
             for (word, value) in tests {
@@ -25,7 +25,7 @@ fn want(query: &mut Query, field: String, wanted: Value) -> Result<()> {
         }
         Value::Object(inner) if inner.values().any(compares) => {
             for (name, wanted) in inner {
-                want(query, format!("{field}.{name}"), wanted)?;
+                add_condition(query, format!("{field}.{name}"), wanted)?;
             }
         }
         Value::Array(list) if list.iter().any(compares) => {

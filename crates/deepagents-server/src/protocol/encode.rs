@@ -66,7 +66,7 @@ pub(super) fn encode(identity: &RunIdentity, event: &StreamEvent, wanted: &Subsc
             Kind::Custom { name, .. } => Some(name.as_str()),
             _ => None,
         };
-        if wanted.since.is_some_and(|since| sequence <= since) || !wanted.wants(method, custom, namespace) {
+        if wanted.since.is_some_and(|since| sequence <= since) || !wanted.includes(method, custom, namespace) {
             return Ok(());
         }
         let id = match &event.kind {
@@ -166,7 +166,7 @@ fn data(identity: &RunIdentity, event: &StreamEvent) -> Result<Value> {
             json!({"event": "tool-started", "tool_call_id": id, "tool_name": name, "input": input})
         }
         Kind::ToolProgress { id, text } => json!({"event": "tool-output-delta", "tool_call_id": id, "delta": text}),
-        Kind::TaskStarted { task, input } => task.begun(identity, agent, input)?,
+        Kind::TaskStarted { task, input } => task.started(identity, agent, input)?,
         Kind::TaskFinished { task, end } => task.ended(agent, end)?,
         Kind::Checkpoint(reached) => {
             let At { place, parent, source, step } = reached.at;

@@ -56,15 +56,15 @@ impl Subscription {
     }
 
     /// Whether the subscription includes events of this method and agent.
-    pub(super) fn wants(&self, method: Method, custom: Option<&str>, namespace: &[String]) -> bool {
+    pub(super) fn includes(&self, method: Method, custom: Option<&str>, namespace: &[String]) -> bool {
         let channel = method.channel();
         let named = |wanted: &str| {
             method == Method::Custom && wanted.strip_prefix("custom:").is_some_and(|n| Some(n) == custom)
         };
-        self.channels.iter().any(|wanted| wanted == channel || named(wanted)) && self.reaches(namespace)
+        self.channels.iter().any(|wanted| wanted == channel || named(wanted)) && self.includes_agent(namespace)
     }
 
-    fn reaches(&self, namespace: &[String]) -> bool {
+    fn includes_agent(&self, namespace: &[String]) -> bool {
         let Some(prefixes) = self.namespaces.as_ref().filter(|prefixes| !prefixes.is_empty()) else { return true };
         prefixes.iter().any(|prefix| {
             let begins = prefix.len() <= namespace.len() && prefix.iter().zip(namespace).all(|(a, b)| fits(a, b));

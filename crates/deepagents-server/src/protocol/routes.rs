@@ -21,9 +21,9 @@ use crate::auth::caller;
 use crate::body::Raw;
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::reservation::{Name, alone};
-use crate::stream::{Feed, HEARTBEAT, HEARTBEAT_COMMENT};
-use crate::threads::{Held, make};
+use crate::reservation::{Name, with_reservation};
+use crate::stream::{Feed, HEARTBEAT_COMMENT, HEARTBEAT_INTERVAL};
+use crate::threads::{ThreadRecord, make};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -64,11 +64,11 @@ pub(super) async fn open_thread(app: &App, thread: &str, reads: bool) -> Result<
     match app.journal.threads().get(thread).await? {
         Some(_) => app.thread(thread).await.map(|_| ()),
         None if reads && caller().is_some() => {
-            alone(app, Name::Thread(thread), async {
+            with_reservation(app, Name::Thread(thread), async {
                 match app.journal.threads().get(thread).await? {
                     // Another request has created it meanwhile, possibly for another owner.
                     Some(_) => app.thread(thread).await.map(|_| ()),
-                    None => make(app, thread, Map::new(), Held::default()).await,
+                    None => make(app, thread, Map::new(), ThreadRecord::default()).await,
                 }
             })
             .await
@@ -80,7 +80,7 @@ pub(super) async fn open_thread(app: &App, thread: &str, reads: bool) -> Result<
 /// Returns the next bytes to send, or `None` when the server shuts down.
 async fn frames(feed: &mut Feed, wanted: &Subscription) -> Option<Bytes> {
     loop {
-        let Ok(next) = tokio::time::timeout(HEARTBEAT, feed.next()).await else {
+        let Ok(next) = tokio::time::timeout(HEARTBEAT_INTERVAL, feed.next()).await else {
             return Some(Bytes::from_static(HEARTBEAT_COMMENT));
         };
         let (run, event) = next?;

@@ -19,13 +19,13 @@ use super::routes::open_thread;
 use crate::app::App;
 use crate::auth::{CALLER, caller};
 use crate::error::Result;
-use crate::stream::{Feed, HEARTBEAT};
+use crate::stream::{Feed, HEARTBEAT_INTERVAL};
 
 /// Maximum size of a client's frame, in bytes.
 const MAX_FRAME: usize = 16 << 20;
 
 /// Maximum number of queued frames. A slower client delays only its own events.
-const WAITING: usize = 64;
+const MAX_QUEUED_FRAMES: usize = 64;
 
 /// Maximum number of subscriptions per connection.
 const MAX_SUBSCRIPTIONS: usize = 64;
@@ -51,10 +51,10 @@ struct Session {
 }
 
 async fn serve(app: Arc<App>, thread: String, mut socket: WebSocket) {
-    let (frames, mut waiting) = mpsc::channel(WAITING);
+    let (frames, mut waiting) = mpsc::channel(MAX_QUEUED_FRAMES);
     let end = app.clone();
     let mut session = Session { app, thread, frames, subscriptions: Vec::new(), subscribed: 0 };
-    let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+    let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT_INTERVAL, HEARTBEAT_INTERVAL);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let answer = tokio::select! {

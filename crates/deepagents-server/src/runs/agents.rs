@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::app::App;
 
 /// Interval at which a process renews its record.
-const ANNOUNCE: Duration = Duration::from_secs(300);
+const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(300);
 
 /// How long a killed process still counts as serving its agents.
-const COUNTS: Duration = Duration::from_secs(900);
+const ANNOUNCEMENT_TTL: Duration = Duration::from_secs(900);
 
 fn namespace() -> [String; 2] {
     ["deepagents-server", "agents"].map(str::to_owned)
@@ -31,7 +31,7 @@ fn names(app: &App) -> Vec<String> {
 
 /// Records which agents this process serves.
 pub(crate) async fn announce(app: &App) -> Result<(), StoreError> {
-    let write = Write { ttl: Some(COUNTS), ..Write::default() };
+    let write = Write { ttl: Some(ANNOUNCEMENT_TTL), ..Write::default() };
     app.store.write(&namespace(), &app.process, json!(names(app)), write).await?;
     Ok(())
 }
@@ -39,7 +39,7 @@ pub(crate) async fn announce(app: &App) -> Result<(), StoreError> {
 /// Records the agents again if they have changed or the record is due for renewal.
 pub(super) async fn announce_again(app: &App, last: &mut Option<Announced>) {
     let names = names(app);
-    let is_known = last.as_ref().is_some_and(|last| last.names == names && last.at.elapsed() < ANNOUNCE);
+    let is_known = last.as_ref().is_some_and(|last| last.names == names && last.at.elapsed() < ANNOUNCE_INTERVAL);
     // If the storage is unavailable, a later call retries.
     if !is_known && announce(app).await.is_ok() {
         *last = Some(Announced { names, at: Instant::now() });

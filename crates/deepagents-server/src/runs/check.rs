@@ -10,11 +10,11 @@ use deepagents_core::state::{MessagesChannel, Schema, State};
 use serde_json::Value;
 
 use super::breakpoints::Breakpoints;
-use super::config::mirror;
+use super::config::mirror_context;
 use super::create::RunCreate;
 use crate::app::App;
 use crate::error::{ApiError, Result};
-use crate::threads::Held;
+use crate::threads::ThreadRecord;
 use crate::wire::{open_interrupts, read_resume, read_update};
 
 impl RunCreate {
@@ -31,16 +31,16 @@ impl RunCreate {
         {
             read_update(served.threads.schema(), input).map_err(|error| ApiError::invalid(error.to_string()))?;
         }
-        if self.command.as_ref().is_some_and(|command| !command.stays() && !command.asks() && !command.ends()) {
+        if self.command.as_ref().is_some_and(|command| !command.has_no_goto() && !command.asks() && !command.ends()) {
             return Err(ApiError::invalid(
                 "a command may go to `model`, or to `__end__`, which ends the thread where it stands, and nowhere else",
             ));
         }
         if let Some(input) = &self.input {
-            refuse_lone_result(app, served.threads.schema(), input, thread).await?;
+            reject_orphan_result(app, served.threads.schema(), input, thread).await?;
         }
         Breakpoints::new(self.interrupt_before.as_ref(), self.interrupt_after.as_ref(), true)?;
-        mirror(&mut self.config.clone(), &mut self.context.clone())?;
+        mirror_context(&mut self.config.clone(), &mut self.context.clone())?;
         if self.resume().is_some() && thread.is_none() {
             return Err(ApiError::bad_request(
                 "`command.resume` answers a thread's interrupts; a run without a thread has none",
@@ -64,7 +64,7 @@ impl RunCreate {
 }
 
 /// Parses the decisions on a thread's pending interrupts. A stopped thread has none, and the run just resumes it.
-pub(crate) async fn answers(app: &App, thread: &str, resume: &Value) -> Result<Vec<(String, Decision)>> {
+pub(crate) async fn parse_decisions(app: &App, thread: &str, resume: &Value) -> Result<Vec<(String, Decision)>> {
     let (info, state) = thread_state(app, thread).await?;
     answers_in(&info, &state, resume)
 }
@@ -77,14 +77,14 @@ async fn thread_state(app: &App, thread: &str) -> Result<(ThreadInfo, State)> {
 
 fn answers_in(info: &ThreadInfo, state: &State, resume: &Value) -> Result<Vec<(String, Decision)>> {
     let open = open_interrupts(&info.id, state);
-    if open.is_empty() && Held::read(info).is_stopped() {
+    if open.is_empty() && ThreadRecord::read(info).is_stopped() {
         return Ok(Vec::new());
     }
     read_resume(&open, resume).map_err(ApiError::invalid)
 }
 
 /// Rejects a tool result without a call. Models refuse such a result, so it must not enter the conversation.
-async fn refuse_lone_result(app: &App, schema: &Arc<Schema>, input: &Value, thread: Option<&str>) -> Result<()> {
+async fn reject_orphan_result(app: &App, schema: &Arc<Schema>, input: &Value, thread: Option<&str>) -> Result<()> {
     let given = read_update(schema, input).map_err(|error| ApiError::invalid(error.to_string()))?;
     let mut calls: HashSet<String> = HashSet::new();
     let mut lone = None;

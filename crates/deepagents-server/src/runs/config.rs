@@ -10,7 +10,10 @@ const PLACE: [&str; 7] =
 
 /// Copies `configurable` to the context and the context to `configurable`: `context` is the newer name of the same
 /// values.
-pub(crate) fn mirror(config: &mut Option<Map<String, Value>>, context: &mut Option<Map<String, Value>>) -> Result<()> {
+pub(crate) fn mirror_context(
+    config: &mut Option<Map<String, Value>>,
+    context: &mut Option<Map<String, Value>>,
+) -> Result<()> {
     if let Some(config) = config {
         check_config(config)?;
     }

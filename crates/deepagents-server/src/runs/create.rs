@@ -129,7 +129,7 @@ impl Command {
     }
 
     /// Whether the command has no `goto`.
-    pub(crate) fn stays(&self) -> bool {
+    pub(crate) fn has_no_goto(&self) -> bool {
         match &self.goto {
             None | Some(Value::Null) => true,
             Some(Value::Array(nodes)) => nodes.is_empty(),
@@ -195,7 +195,7 @@ pub(crate) enum Strategy {
 
 impl Strategy {
     /// Returns how earlier runs are ended, if this strategy ends them.
-    pub(super) fn ends_earlier(self) -> Option<CancelAction> {
+    pub(super) fn earlier_runs_action(self) -> Option<CancelAction> {
         match self {
             Self::Interrupt => Some(CancelAction::Interrupt),
             Self::Rollback => Some(CancelAction::Rollback),
@@ -246,8 +246,8 @@ impl RunCreate {
     }
 
     /// Whether the run resumes unfinished work of its thread.
-    pub(super) fn goes_on(&self) -> bool {
-        let goes_elsewhere = self.command.as_ref().is_some_and(|command| !command.stays());
+    pub(super) fn resumes(&self) -> bool {
+        let goes_elsewhere = self.command.as_ref().is_some_and(|command| !command.has_no_goto());
         self.checkpoint().is_none() && (self.resume().is_some() || (self.input.is_none() && !goes_elsewhere))
     }
 
@@ -255,7 +255,7 @@ impl RunCreate {
     pub(crate) fn only_updates(&self) -> bool {
         let told = self.command.as_ref();
         self.input.is_none()
-            && told.is_some_and(|command| command.update.is_some() && command.resume.is_none() && command.stays())
+            && told.is_some_and(|command| command.update.is_some() && command.resume.is_none() && command.has_no_goto())
     }
 
     /// Whether the command ends the thread in its current state. `resume` takes precedence over `goto`: the decisions

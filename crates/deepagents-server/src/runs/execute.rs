@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::breakpoints::Breakpoints;
-use super::finish::{StoppedEarly, keep_at_last};
+use super::finish::{StoppedEarly, store_with_retries};
 use super::input::{Prepared, prepare};
 use super::live::{CancelAction, LiveRun};
 use super::open;
@@ -21,10 +21,10 @@ use super::spending::SpendingTracker;
 use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::stream::{Projector, end};
-use crate::threads::leave_stop;
+use crate::threads::unhide_log_end;
 
 /// Interval between attempts to own a thread.
-const BUSY: Duration = Duration::from_millis(500);
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Error kind of a run that could not begin.
 pub(super) const NOT_BEGUN: &str = "not_begun";
@@ -58,13 +58,13 @@ pub(super) async fn execute(app: &Arc<App>, run: &Arc<LiveRun>) {
         _ => run_to_end(app, run).await,
     };
     if !matches!(ending, Ending::Suspended | Ending::Elsewhere) {
-        keep_at_last(app, run, &ending).await;
+        store_with_retries(app, run, &ending).await;
     }
 }
 
 /// Stores that a run was ended before it was due.
-pub(super) async fn end_unbegun(app: &Arc<App>, run: &Arc<LiveRun>) {
-    keep_at_last(app, run, &Ending::Cancelled).await;
+pub(super) async fn store_unstarted_end(app: &Arc<App>, run: &Arc<LiveRun>) {
+    store_with_retries(app, run, &Ending::Cancelled).await;
 }
 
 /// Executes a run until it has ended. Waits while the storage is unavailable or another process owns the thread,
@@ -80,7 +80,7 @@ async fn run_to_end(app: &Arc<App>, run: &Arc<LiveRun>) -> Ending {
         let is_owned = matches!(ending, Ending::Owned);
         if !is_owned && !matches!(ending, Ending::Busy) {
             if let Some(projector) = followed {
-                say(projector, &ending);
+                report_end(projector, &ending);
             }
             return ending;
         }
@@ -93,7 +93,7 @@ async fn run_to_end(app: &Arc<App>, run: &Arc<LiveRun>) -> Ending {
         // Another process may execute the run unseen by this one.
         let is_own = !is_owned && !run.recovered;
         tokio::select! {
-            () = tokio::time::sleep(BUSY) => {}
+            () = tokio::time::sleep(RETRY_INTERVAL) => {}
             () = app.closed() => return Ending::Suspended,
             () = stopped(&mut stop), if asked.is_none() || is_own => {
                 if is_own {
@@ -106,7 +106,7 @@ async fn run_to_end(app: &Arc<App>, run: &Arc<LiveRun>) -> Ending {
 }
 
 /// Reports the end of a run to its streams.
-fn say(projector: Projector, ending: &Ending) {
+fn report_end(projector: Projector, ending: &Ending) {
     match ending {
         Ending::Failed { kind, message } => projector.failed(kind, message),
         Ending::Ended(outcome) => {
@@ -159,7 +159,7 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
     if app.agent(&stored.graph_id).is_none() {
         return Err(ApiError::not_found("Graph", &stored.graph_id));
     }
-    let info = leave_stop(app, info, stored.kwargs.goes_on()).await?;
+    let info = unhide_log_end(app, info, stored.kwargs.resumes()).await?;
     let begun = stored.status == Status::Running;
     let record = run.change(|record| {
         record.status = Status::Running;
@@ -245,7 +245,7 @@ async fn work(
 }
 
 /// Returns how long a run must still wait, counted from when it was accepted by any process.
-pub(super) fn until_due(record: &RunRecord) -> Duration {
+pub(super) fn remaining_delay(record: &RunRecord) -> Duration {
     let after = Duration::from_secs(record.kwargs.after_seconds.unwrap_or(0));
     let since = record.created_at.parse::<Timestamp>().map(|at| Timestamp::now().duration_since(at));
     let since = since.ok().and_then(|since| Duration::try_from(since).ok()).unwrap_or_default();

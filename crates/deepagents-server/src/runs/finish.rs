@@ -15,7 +15,7 @@ use super::open;
 use super::record::{Status, find};
 use crate::app::App;
 use crate::error::Result;
-use crate::threads::{Held, RemovedRange, has_next, set_own, touch};
+use crate::threads::{RemovedRange, ThreadRecord, has_next, set_own, touch};
 use crate::webhooks;
 use crate::wire::next_nodes;
 
@@ -39,7 +39,7 @@ impl StoppedEarly {
 }
 
 /// Backoff between attempts to store a result.
-const PAUSES: [Duration; 5] = [
+const RETRY_DELAYS: [Duration; 5] = [
     Duration::from_millis(100),
     Duration::from_millis(500),
     Duration::from_secs(2),
@@ -49,10 +49,10 @@ const PAUSES: [Duration; 5] = [
 
 /// Stores the result of a run, retrying while the storage is unavailable. If it stays unavailable, this process reports
 /// an error to its clients. The next process still finds an open run and resumes it.
-pub(super) async fn keep_at_last(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) {
-    let mut pauses = PAUSES.into_iter();
+pub(super) async fn store_with_retries(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) {
+    let mut pauses = RETRY_DELAYS.into_iter();
     loop {
-        let Err(error) = keep(app, run, ending).await else { return };
+        let Err(error) = store_result(app, run, ending).await else { return };
         let Some(pause) = pauses.next() else {
             run.change(|record| {
                 record.status = Status::Error;
@@ -65,7 +65,7 @@ pub(super) async fn keep_at_last(app: &Arc<App>, run: &Arc<LiveRun>, ending: &En
 }
 
 /// Stores the result of a run.
-async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()> {
+async fn store_result(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()> {
     // Skip this once an earlier attempt has closed the record here.
     if matches!(ending, Ending::Cancelled) && run.record().status.is_open() {
         // The process that executes the run may have ended it, too.
@@ -91,7 +91,8 @@ async fn keep(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Result<()>
         }
         info => info?,
     };
-    let mut held = Held { state_updated_at: Some(crate::ids::now()), ..Held::read(&info).kept_over_runs() };
+    let mut held =
+        ThreadRecord { state_updated_at: Some(crate::ids::now()), ..ThreadRecord::read(&info).kept_between_runs() };
     touch(app, &run.thread, &held).await?;
     let record = run.record();
     // A run that never began has added nothing.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 
 use super::create::Strategy;
-use super::execute::{end_unbegun, execute, stopped, until_due};
+use super::execute::{execute, remaining_delay, stopped, store_unstarted_end};
 use super::live::{CancelAction, LiveRun};
 use super::record::{RunRecord, of_thread};
 use super::waiting::ended;
@@ -22,7 +22,7 @@ pub(super) async fn admit(app: &Arc<App>, thread: &str, exists: bool, strategy: 
         return Err(ApiError::unavailable("the server is shutting down; ask the next one"));
     }
     if exists {
-        others::take_up(app, thread).await?;
+        others::adopt_thread(app, thread).await?;
     }
     if strategy == Strategy::Reject && (app.runs.is_busy(thread) || (exists && is_taken(app, thread).await?)) {
         return Err(busy());
@@ -59,7 +59,7 @@ pub(crate) async fn accept(app: &Arc<App>, record: RunRecord) -> Result<Arc<Live
     let before = app.runs.open(&stored.thread_id);
     match enqueue(app, record, false, strategy) {
         Some(run) => {
-            if let Some(how) = strategy.ends_earlier() {
+            if let Some(how) = strategy.earlier_runs_action() {
                 for earlier in before {
                     // If the request cannot be stored now, it is stored when the earlier run's turn comes.
                     let _ = others::end(app, &earlier, how).await;
@@ -87,7 +87,7 @@ async fn is_taken(app: &App, thread: &str) -> Result<bool> {
 pub(super) fn enqueue(app: &Arc<App>, record: RunRecord, recovered: bool, strategy: Strategy) -> Option<Arc<LiveRun>> {
     let thread = record.thread_id.clone();
     let run = Arc::new(LiveRun::new(record, recovered));
-    let waits = !until_due(&run.record()).is_zero();
+    let waits = !remaining_delay(&run.record()).is_zero();
     let begins = {
         let mut inner = app.runs.lock();
         if let Some(known) = inner.live.get(&run.id) {
@@ -98,7 +98,7 @@ pub(super) fn enqueue(app: &Arc<App>, record: RunRecord, recovered: bool, strate
             return None;
         }
         let queue = queue.or_default();
-        if let Some(how) = strategy.ends_earlier() {
+        if let Some(how) = strategy.earlier_runs_action() {
             queue.all().for_each(|earlier| earlier.end(how));
         }
         let begins = if waits {
@@ -112,7 +112,7 @@ pub(super) fn enqueue(app: &Arc<App>, record: RunRecord, recovered: bool, strate
         begins
     };
     if waits {
-        tokio::spawn(come(app.clone(), run.clone()));
+        tokio::spawn(wait_until_due(app.clone(), run.clone()));
     }
     if begins {
         tokio::spawn(work(app.clone(), thread));
@@ -121,20 +121,20 @@ pub(super) fn enqueue(app: &Arc<App>, record: RunRecord, recovered: bool, strate
 }
 
 /// Waits until a delayed run is due or is ended.
-async fn come(app: Arc<App>, run: Arc<LiveRun>) {
+async fn wait_until_due(app: Arc<App>, run: Arc<LiveRun>) {
     let mut stop = run.stop.subscribe();
     let is_due = tokio::select! {
-        () = tokio::time::sleep(until_due(&run.record())) => true,
+        () = tokio::time::sleep(remaining_delay(&run.record())) => true,
         () = stopped(&mut stop) => run.recovered,
         // The next server continues to wait.
         () = app.closed() => return run.finish(),
     };
     if !is_due {
         // The run has not touched its thread, so it need not wait for other runs.
-        end_unbegun(&app, &run).await;
+        store_unstarted_end(&app, &run).await;
         app.runs.remember(&run);
     }
-    if app.runs.come(&run, is_due) {
+    if app.runs.end_delay(&run, is_due) {
         tokio::spawn(work(app.clone(), run.thread.clone()));
     }
     if !is_due {
@@ -143,7 +143,7 @@ async fn come(app: Arc<App>, run: Arc<LiveRun>) {
 }
 
 /// Waits during shutdown until no run is executing.
-pub(crate) async fn settled(app: &App) {
+pub(crate) async fn wait_until_idle(app: &App) {
     for run in app.runs.all_open() {
         if run.handle().is_some() {
             run.ended().await;
@@ -167,7 +167,7 @@ async fn work(app: Arc<App>, thread: String) {
 
 /// Ends and deletes the runs of a thread that is about to be deleted, except those that are accepted meanwhile.
 pub(crate) async fn forget_thread(app: &Arc<App>, thread: &str) -> Result<()> {
-    others::take_up(app, thread).await?;
+    others::adopt_thread(app, thread).await?;
     for run in app.runs.open(thread) {
         others::end(app, &run, CancelAction::Interrupt).await?;
         ended(app, &run).await?;

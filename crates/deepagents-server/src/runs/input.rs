@@ -10,14 +10,14 @@ use deepagents_core::run::Node;
 use deepagents_core::state::{MessagesChannel, State, Update};
 use serde_json::{Map, Value};
 
-use super::check::answers;
+use super::check::parse_decisions;
 use super::create::{Command, RunCreate};
 use super::live::LiveRun;
 use super::record::RunRecord;
 use crate::app::App;
 use crate::error::{ApiError, Result};
-use crate::threads::{Held, Place};
-use crate::wire::{Call, open_calls, read_beside_input, read_input, read_update};
+use crate::threads::{Place, ThreadRecord};
+use crate::wire::{Call, open_calls, read_input, read_other_channels, read_update};
 
 /// Key of the title in a thread's metadata.
 const TITLE: &str = "title";
@@ -47,7 +47,7 @@ pub(super) async fn prepare(
         && create.only_updates()
         && !begun
         && matches!(info.status, RunStatus::Empty | RunStatus::Ended)
-        && !Held::read(info).is_stopped()
+        && !ThreadRecord::read(info).is_stopped()
     {
         // There is no work to resume.
         let threads = app.threads_of(info)?;
@@ -83,7 +83,7 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
     let is_untouched = run.record().from.is_none_or(|from| info.end <= from);
     if let Some(told) = told.filter(|_| is_untouched) {
         // A command may change channels that an input may not.
-        let read = read_beside_input(threads.schema(), told).map_err(|error| ApiError::invalid(error.to_string()))?;
+        let read = read_other_channels(threads.schema(), told).map_err(|error| ApiError::invalid(error.to_string()))?;
         if !read.is_empty() {
             threads.update_state(&info.id, read).await?;
         }
@@ -101,7 +101,7 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
         None => input,
     };
     let resumes = create.resume().is_some() || (create.only_updates() && at.is_none());
-    let (messages, removed, rest) = said(update);
+    let (messages, removed, rest) = split_messages(update);
     if resumes {
         let mut input = RunInput::resume(&info.id);
         if !in_log {
@@ -110,7 +110,7 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
             input = messages.into_iter().fold(input.update(removed.and(rest)), RunInput::message);
         }
         let Some(resume) = create.resume() else { return Ok(limited(input)) };
-        match answers(app, &info.id, resume).await {
+        match parse_decisions(app, &info.id, resume).await {
             Ok(given) => input = given.into_iter().fold(input, |input, (asked, answer)| input.decide(asked, answer)),
             Err(error) if error.is_temporary() => return Err(error),
             // If the run began with these decisions before, they are in the log.
@@ -146,7 +146,7 @@ async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, 
 }
 
 /// Splits an update into new messages, message removals and the rest.
-fn said(update: Update) -> (Vec<Message>, Vec<MessageOp>, Update) {
+fn split_messages(update: Update) -> (Vec<Message>, Vec<MessageOp>, Update) {
     let (ops, rest) = update.split::<MessagesChannel>();
     let (mut messages, mut removed) = (Vec::new(), Vec::new());
     for op in ops.concat() {

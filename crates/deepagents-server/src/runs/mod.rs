@@ -21,10 +21,10 @@ mod start;
 mod waiting;
 
 pub(crate) use agents::{announce, withdraw};
-pub(crate) use config::mirror;
+pub(crate) use config::mirror_context;
 pub(crate) use create::{Command, RunCreate, StreamMode};
 pub(crate) use finish::{StoppedEarly, final_values};
-pub(crate) use host::{forget_thread, settled};
+pub(crate) use host::{forget_thread, wait_until_idle};
 pub(crate) use live::{CancelAction, LiveRun};
 pub(crate) use open::has_open;
 pub(crate) use others::{end, follow, live, recover, watch};

@@ -128,11 +128,11 @@ fn following() -> [String; 2] {
 }
 
 /// How long the announcement of a process is valid.
-const FOLLOWS: Duration = Duration::from_secs(15);
+const ANNOUNCEMENT_TTL: Duration = Duration::from_secs(15);
 
 /// Announces that this process has subscribers.
-pub(super) async fn note_following(app: &App) -> Result<()> {
-    let write = Write { ttl: Some(FOLLOWS), ..Write::default() };
+pub(super) async fn announce_subscribers(app: &App) -> Result<()> {
+    let write = Write { ttl: Some(ANNOUNCEMENT_TTL), ..Write::default() };
     app.store.write(&following(), &app.process, json!(true), write).await?;
     Ok(())
 }

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::agents::{announce_again, is_served};
 use super::create::Strategy;
-use super::execute::until_due;
+use super::execute::remaining_delay;
 use super::host::enqueue;
 use super::live::{CancelAction, LiveRun};
 use super::open::{self, OpenRun};
@@ -25,27 +25,27 @@ use crate::stream::past;
 use crate::webhooks;
 
 /// Interval between checks for requests from other processes, while this process has runs or subscribers.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Interval at which this process announces that it has subscribers.
-const TELL: Duration = Duration::from_secs(5);
+const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How long the entry of an ended run is kept for other processes.
-const SHOWN: Duration = Duration::from_secs(10);
+const ENDED_RUN_TTL: Duration = Duration::from_secs(10);
 
 /// Key that records that all open runs are in the index. Earlier versions had no index.
 const INDEXED: &str = "open-runs-indexed";
 
 /// Picks up the runs of a thread that another process has accepted.
-pub(crate) async fn take_up(app: &Arc<App>, thread: &str) -> Result<()> {
+pub(crate) async fn adopt_thread(app: &Arc<App>, thread: &str) -> Result<()> {
     for open in open::of_thread(app, thread).await? {
-        take_up_one(app, &open).await?;
+        adopt_run(app, &open).await?;
     }
     Ok(())
 }
 
 /// Picks up a run.
-async fn take_up_one(app: &Arc<App>, open: &OpenRun) -> Result<()> {
+async fn adopt_run(app: &Arc<App>, open: &OpenRun) -> Result<()> {
     if app.runs.get(&open.run).is_some() {
         return Ok(());
     }
@@ -64,7 +64,7 @@ async fn take_up_one(app: &Arc<App>, open: &OpenRun) -> Result<()> {
 /// Returns a run that is open in any process or still cached in this one.
 pub(crate) async fn live(app: &Arc<App>, record: &RunRecord) -> Result<Option<Arc<LiveRun>>> {
     if app.runs.get(&record.run_id).is_none() && record.status.is_open() {
-        take_up(app, &record.thread_id).await?;
+        adopt_thread(app, &record.thread_id).await?;
     }
     Ok(app.runs.get(&record.run_id))
 }
@@ -79,22 +79,22 @@ pub(crate) async fn end(app: &App, run: &LiveRun, how: CancelAction) -> Result<(
 }
 
 /// Picks up all open runs of the caller. The periodic check covers them from then on.
-pub(super) async fn take_up_all(app: &Arc<App>) -> Result<()> {
+pub(super) async fn adopt_all(app: &Arc<App>) -> Result<()> {
     let is_meant = |open: &&OpenRun| !open.value.ended && owns(open.value.owner.as_deref());
     for open in open::all(app).await?.iter().filter(is_meant) {
-        take_up_one(app, open).await?;
+        adopt_run(app, open).await?;
     }
     Ok(())
 }
 
 /// Prepares to show the runs of a thread to a subscriber, which is announced to other processes.
 pub(crate) async fn follow(app: &Arc<App>, thread: &str) -> Result<()> {
-    tell_following(app).await?;
-    take_up(app, thread).await
+    announce_if_due(app).await?;
+    adopt_thread(app, thread).await
 }
 
-async fn tell_following(app: &App) -> Result<()> {
-    if app.runs.is_following_due(TELL) { open::note_following(app).await } else { Ok(()) }
+async fn announce_if_due(app: &App) -> Result<()> {
+    if app.runs.is_following_due(ANNOUNCE_INTERVAL) { open::announce_subscribers(app).await } else { Ok(()) }
 }
 
 /// Picks up the unfinished runs that an earlier process accepted.
@@ -139,29 +139,29 @@ pub(crate) async fn watch(app: Weak<App>) {
     let (mut seen, mut looked, mut told) = (HashMap::new(), Instant::now(), Instant::now());
     let mut announced = None;
     loop {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         let Some(app) = app.upgrade() else { return };
         if *app.closing.borrow() {
             return;
         }
         announce_again(&app, &mut announced).await;
-        if app.runs.concerns_somebody() || looked.elapsed() >= app.lease {
+        if app.runs.has_runs_or_subscribers() || looked.elapsed() >= app.lease {
             looked = Instant::now();
             // If the storage is unavailable, the next round retries.
-            let _ = look(&app, &mut seen).await;
+            let _ = check_runs(&app, &mut seen).await;
         }
         if told.elapsed() >= app.lease {
             told = Instant::now();
-            let _ = webhooks::take_up_overdue(&app).await;
+            let _ = webhooks::adopt_overdue(&app).await;
         }
     }
 }
 
 /// Ends runs as requested, shows runs to the subscribers here, and picks up runs that no process has worked on for the
 /// duration of a lease.
-async fn look(app: &Arc<App>, seen: &mut HashMap<String, Instant>) -> Result<()> {
+async fn check_runs(app: &Arc<App>, seen: &mut HashMap<String, Instant>) -> Result<()> {
     if app.runs.has_followers() {
-        tell_following(app).await?;
+        announce_if_due(app).await?;
     }
     // Read before the index, because a run is added to the index before it is queued here.
     let later = app.runs.all_later();
@@ -175,7 +175,7 @@ async fn look(app: &Arc<App>, seen: &mut HashMap<String, Instant>) -> Result<()>
     for open in open {
         let since = *seen.entry(open.run.clone()).or_insert_with(Instant::now);
         if let Some(run) = app.runs.get(&open.run) {
-            if open.value.ended && since.elapsed() >= SHOWN {
+            if open.value.ended && since.elapsed() >= ENDED_RUN_TTL {
                 open::remove(app, &open.thread, &open.run).await;
             } else if let Some(how) = open.value.cancel {
                 run.end(how);
@@ -184,7 +184,7 @@ async fn look(app: &Arc<App>, seen: &mut HashMap<String, Instant>) -> Result<()>
             show(app, &open).await?;
         } else if since.elapsed() >= app.lease {
             seen.insert(open.run.clone(), Instant::now());
-            look_at_unknown(app, &open).await?;
+            check_unknown_run(app, &open).await?;
         }
     }
     Ok(())
@@ -193,7 +193,7 @@ async fn look(app: &Arc<App>, seen: &mut HashMap<String, Instant>) -> Result<()>
 /// Shows a run of another process to the subscribers of its thread.
 async fn show(app: &Arc<App>, open: &OpenRun) -> Result<()> {
     if !open.value.ended {
-        return take_up_one(app, open).await;
+        return adopt_run(app, open).await;
     }
     if let Some(record) = stored(app, open).await?
         && let Some(run) = past(app, &record).await?
@@ -204,13 +204,13 @@ async fn show(app: &Arc<App>, open: &OpenRun) -> Result<()> {
 }
 
 /// Checks a run that this process does not have and whose process may be gone.
-async fn look_at_unknown(app: &Arc<App>, open: &OpenRun) -> Result<()> {
+async fn check_unknown_run(app: &Arc<App>, open: &OpenRun) -> Result<()> {
     let is_owned = app.journal.threads().get(&open.thread).await?.is_some_and(|info| app.is_owned(&info));
     match stored(app, open).await? {
         Some(record) if record.status.is_open() => {
             // A run whose agent is served here is resumed; one whose agent no process serves fails.
             let is_meant = app.agent(&record.graph_id).is_some() || !is_served(app, &record.graph_id).await?;
-            if !is_owned && until_due(&record).is_zero() && is_meant {
+            if !is_owned && remaining_delay(&record).is_zero() && is_meant {
                 enqueue(app, record, true, Strategy::Enqueue);
             }
         }

@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use super::live::LiveRun;
 
 /// Number of finished runs whose streams can still be read.
-const REMEMBERED: usize = 256;
+const MAX_FINISHED_RUNS: usize = 256;
 
 /// The runs of this process.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ pub(super) struct Inner {
     /// Number of runs that have begun.
     pub(super) begun: u64,
     /// When this process last announced that it has subscribers.
-    pub(super) told: Option<Instant>,
+    pub(super) announced_at: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -123,7 +123,7 @@ impl Runs {
 
     /// Removes a run from the delayed ones and, if it is due, queues it. Returns whether the caller must start a task
     /// to execute the queue.
-    pub(super) fn come(&self, run: &Arc<LiveRun>, is_due: bool) -> bool {
+    pub(super) fn end_delay(&self, run: &Arc<LiveRun>, is_due: bool) -> bool {
         let mut inner = self.lock();
         let Some(queue) = inner.threads.get_mut(&run.thread) else { return false };
         queue.later.retain(|other| other.id != run.id);
@@ -155,9 +155,9 @@ impl Runs {
     /// Whether the last announcement of subscribers is this long ago. If so, counts this moment as the new one.
     pub(super) fn is_following_due(&self, pause: Duration) -> bool {
         let mut inner = self.lock();
-        let is_due = inner.told.is_none_or(|told| told.elapsed() >= pause);
+        let is_due = inner.announced_at.is_none_or(|told| told.elapsed() >= pause);
         if is_due {
-            inner.told = Some(Instant::now());
+            inner.announced_at = Some(Instant::now());
         }
         is_due
     }
@@ -168,7 +168,7 @@ impl Runs {
     }
 
     /// Whether this process has an open run or a subscriber.
-    pub(super) fn concerns_somebody(&self) -> bool {
+    pub(super) fn has_runs_or_subscribers(&self) -> bool {
         let inner = self.lock();
         !inner.threads.is_empty() || !inner.followers.is_empty()
     }
@@ -192,7 +192,7 @@ impl Runs {
     pub(super) fn remember(&self, run: &LiveRun) {
         let mut inner = self.lock();
         inner.ended.push_back(run.id.clone());
-        if inner.ended.len() > REMEMBERED
+        if inner.ended.len() > MAX_FINISHED_RUNS
             && let Some(oldest) = inner.ended.pop_front()
         {
             inner.live.remove(&oldest);

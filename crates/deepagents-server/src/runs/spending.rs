@@ -23,7 +23,7 @@ use crate::error::{ApiError, Result};
 use crate::ids;
 
 /// How long the spending of other processes is cached.
-const SEEN: Duration = Duration::from_secs(15);
+const SPENDING_TTL: Duration = Duration::from_secs(15);
 
 /// The spending of callers with budgets, as far as this process knows.
 #[derive(Debug, Default)]
@@ -78,7 +78,7 @@ impl Spending {
     /// Returns what a caller has spent this day and this month.
     async fn spent(&self, app: &App, owner: &str, at: &Zoned) -> Result<(f64, f64), StoreError> {
         let (name, day) = (at.strftime("%Y-%m").to_string(), at.strftime("%d/").to_string());
-        let is_old = |month: &mut Month| month.looked_at.is_none_or(|at| at.elapsed() > SEEN);
+        let is_old = |month: &mut Month| month.looked_at.is_none_or(|at| at.elapsed() > SPENDING_TTL);
         if self.with(owner, &name, is_old) {
             let found = app.store.search(&namespace(owner, &name), &Query::default()).await?;
             let found = found.into_iter().filter_map(|item| Some((item.key, item.value.get("usd")?.as_f64()?)));

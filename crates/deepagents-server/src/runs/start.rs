@@ -6,7 +6,7 @@ use deepagents_core::journal::ThreadInfo;
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use super::config::mirror;
+use super::config::mirror_context;
 use super::create::{IfNotExists, RunCreate, Strategy};
 use super::host::{accept, admit};
 use super::live::LiveRun;
@@ -16,8 +16,8 @@ use crate::assistants::{self, Assistant};
 use crate::auth::{CALLER, caller, owns_thread};
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::reservation::{Name, alone};
-use crate::threads::{Held, contains, make};
+use crate::reservation::{Name, with_reservation};
+use crate::threads::{ThreadRecord, contains, make};
 
 /// Accepts a request. Without a thread, a new one is created for the run.
 pub(crate) async fn start(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<Arc<LiveRun>> {
@@ -82,10 +82,10 @@ async fn accept_on(
     let request = RunRequest { thread: id.clone(), stateless, run, assistant, body };
     let mut accepting: BoxFuture<'_, Result<Arc<LiveRun>>> = Box::pin(accept_now(app, existing, request));
     if let Some(caller) = &limited {
-        accepting = Box::pin(alone(app, Name::Caller(caller.id()), accepting));
+        accepting = Box::pin(with_reservation(app, Name::Caller(caller.id()), accepting));
     }
     if has_thread {
-        accepting = Box::pin(alone(app, Name::Thread(&id), accepting));
+        accepting = Box::pin(with_reservation(app, Name::Thread(&id), accepting));
     }
     accepting.await
 }
@@ -111,12 +111,12 @@ async fn accept_now(app: &Arc<App>, existing: Option<ThreadInfo>, request: RunRe
     // A new thread is known to nobody else, unless several processes create the same run.
     let is_own = stateless && id != run_id;
     match existing {
-        None => make(app, &id, known, Held::default()).await?,
+        None => make(app, &id, known, ThreadRecord::default()).await?,
         Some(info) if contains(&info.metadata, &known) => {}
         Some(_) => app.update_metadata(&id, known).await?,
     }
     // The values of the run take precedence over those of the assistant.
-    mirror(&mut body.config, &mut body.context)?;
+    mirror_context(&mut body.config, &mut body.context)?;
     body.config = over(body.config, &assistant.config);
     body.context = over(body.context, &assistant.context);
     let mut metadata = assistant.metadata.clone();

@@ -19,7 +19,7 @@ use crate::stream::{Final, Leaving};
 use crate::threads::present_state;
 
 /// Interval at which a waiting client is sent a byte, so that neither the client nor a proxy closes the connection.
-const ALIVE: Duration = Duration::from_secs(5);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Waits for the end of a run. Fails if the server shuts down first, because the next server resumes the run.
 pub(crate) async fn ended(app: &App, run: &LiveRun) -> Result<()> {
@@ -67,7 +67,7 @@ pub(super) fn values_at_end(
     });
     stream::unfold(Some((values, leaving)), |waiting| async move {
         let (mut values, leaving) = waiting?;
-        match tokio::time::timeout(ALIVE, &mut values).await {
+        match tokio::time::timeout(KEEPALIVE_INTERVAL, &mut values).await {
             Ok(values) => Some((values, None)),
             Err(_) => Some((Ok(Bytes::from_static(b"\n")), Some((values, leaving)))),
         }

@@ -55,7 +55,7 @@ impl OpenAnswer {
     }
 
     /// Handles a chunk. Other events produce nothing.
-    pub(super) fn piece(&mut self, event: &EventKind) -> Vec<Kind> {
+    pub(super) fn add_chunk(&mut self, event: &EventKind) -> Vec<Kind> {
         let mut out = Vec::new();
         if self.complete {
             return out;
@@ -109,7 +109,7 @@ impl OpenAnswer {
     }
 
     /// Discards the streamed chunks. Returns an event if there were any.
-    pub(super) fn void(&mut self, reason: &str) -> Option<Kind> {
+    pub(super) fn discard(&mut self, reason: &str) -> Option<Kind> {
         self.blocks.clear();
         std::mem::take(&mut self.begun).then(|| Kind::MessageVoided { reason: reason.to_owned() })
     }
@@ -143,7 +143,7 @@ impl OpenAnswer {
                 // Provider-specific items are not shown to clients.
                 _ => continue,
             };
-            let index = match self.unfinished(sort) {
+            let index = match self.first_open_block(sort) {
                 Some(index) => {
                     out.extend([None, None]);
                     index
@@ -165,7 +165,7 @@ impl OpenAnswer {
     }
 
     /// Returns the first unfinished block of a sort.
-    fn unfinished(&self, sort: Sort) -> Option<usize> {
+    fn first_open_block(&self, sort: Sort) -> Option<usize> {
         let fits = |known: &Streamed| match sort {
             Sort::Call(_) => matches!(known.sort, Sort::Call(_)),
             other => known.sort == other,

@@ -14,7 +14,7 @@ use crate::wire::{OpenInterrupt, next_nodes, open_calls, state_values};
 
 /// A checkpoint and its next tasks.
 #[derive(Clone, Debug)]
-pub(crate) struct Reached {
+pub(crate) struct ReachedCheckpoint {
     pub(crate) at: At,
     pub(crate) state: State,
     pub(crate) tasks: Vec<NextTask>,
@@ -140,7 +140,7 @@ fn open_call_ids(path: &[String], state: &State, machine: &Machine) -> Vec<CallI
     open.into_iter().map(|call| CallId { path: path.to_vec(), turn, index: call.index }).collect()
 }
 
-impl Reached {
+impl ReachedCheckpoint {
     /// Serialises the checkpoint.
     pub(crate) fn to_json(&self, identity: &RunIdentity, agent: &AgentInfo) -> Result<Value> {
         let namespace = identity.namespace(&agent.path).join("|");

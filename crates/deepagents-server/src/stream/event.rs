@@ -8,7 +8,7 @@ use deepagents_core::state::State;
 use deepagents_core::tool::CallId;
 use serde_json::Value;
 
-use super::checkpoint::Reached;
+use super::checkpoint::ReachedCheckpoint;
 use super::task::{Changes, Task, TaskEnd, TaskInput};
 
 /// The position of an event in its thread. Ids increase across runs and processes.
@@ -31,11 +31,11 @@ impl EventId {
     /// First number for live events before the first record of a run.
     pub(crate) const FIRST_LIVE: u32 = Self::FIRST + Self::LAST;
     /// Upper bound on the number of parts as which an event is written.
-    const PARTS: u64 = 16;
+    const MAX_PARTS: u64 = 16;
 
     /// Returns the sequence number of a part of the event within the thread.
     pub(crate) fn sequence(self, part: usize) -> u64 {
-        (self.position << 24) | (u64::from(self.number) * Self::PARTS + part as u64)
+        (self.position << 24) | (u64::from(self.number) * Self::MAX_PARTS + part as u64)
     }
 
     /// Returns the log position of a sequence number.
@@ -45,15 +45,15 @@ impl EventId {
 
     /// Formats the id of a part of the event for run streams.
     pub(crate) fn to_text(self, part: usize) -> String {
-        format!("{:08}-{}", self.position, u64::from(self.number) * Self::PARTS + part as u64)
+        format!("{:08}-{}", self.position, u64::from(self.number) * Self::MAX_PARTS + part as u64)
     }
 
     /// Parses the id of a part of an event.
     pub(crate) fn read(text: &str) -> Option<(Self, usize)> {
         let (position, rest) = text.split_once('-')?;
         let rest: u64 = rest.parse().ok()?;
-        let number = u32::try_from(rest / Self::PARTS).ok()?;
-        Some((Self { position: position.parse().ok()?, number }, usize::try_from(rest % Self::PARTS).ok()?))
+        let number = u32::try_from(rest / Self::MAX_PARTS).ok()?;
+        Some((Self { position: position.parse().ok()?, number }, usize::try_from(rest % Self::MAX_PARTS).ok()?))
     }
 }
 
@@ -156,7 +156,7 @@ pub(crate) enum Kind {
         task: Task,
         end: TaskEnd,
     },
-    Checkpoint(Reached),
+    Checkpoint(ReachedCheckpoint),
     Custom {
         name: String,
         data: Value,

@@ -17,7 +17,7 @@ pub(crate) enum Final {
 
 /// Maximum bytes of chunks, tool progress and custom events kept for slow or reconnecting clients. Beyond it, the
 /// oldest are dropped. Complete messages are kept.
-const KEPT: usize = 16 << 20;
+const MAX_KEPT_BYTES: usize = 16 << 20;
 
 /// The events of a run so far.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Inner {
     fn push(&mut self, event: StreamEvent) {
         self.bytes += weight(&event);
         self.events.push(Some(Arc::new(event)));
-        while self.bytes > KEPT && self.looked_at + 1 < self.events.len() {
+        while self.bytes > MAX_KEPT_BYTES && self.looked_at + 1 < self.events.len() {
             if let Some(slot) = self.events.get_mut(self.looked_at) {
                 let weight = slot.as_deref().map_or(0, weight);
                 if weight > 0 {
@@ -153,7 +153,7 @@ mod tests {
     use crate::stream::event::{AgentInfo, Delta};
 
     #[test]
-    fn a_run_that_says_much_gives_up_old_pieces_and_keeps_the_rest() {
+    fn a_long_run_drops_old_deltas_and_keeps_its_other_events() {
         let log = EventLog::default();
         let mut number = 0;
         let mut push = |kind| {
@@ -166,7 +166,7 @@ mod tests {
             let delta = Delta::Text("x".repeat(1 << 20));
             push(Kind::BlockDelta { message: "a".into(), index: 0, delta });
         }
-        assert!(log.lock().bytes <= KEPT);
+        assert!(log.lock().bytes <= MAX_KEPT_BYTES);
         assert!(matches!(log.next(0), Next::Event(_)), "what is no piece stays");
         assert!(matches!(log.next(1), Next::Gone));
         assert!(matches!(log.next(20), Next::Event(_)));

@@ -20,6 +20,6 @@ pub(crate) use feed::Feed;
 pub(crate) use log::{EventLog, Final, Next};
 pub(crate) use past::{end, past};
 pub(crate) use projector::Projector;
-pub(crate) use sse::{From, HEARTBEAT, HEARTBEAT_COMMENT, Leaving, Reader};
+pub(crate) use sse::{From, HEARTBEAT_COMMENT, HEARTBEAT_INTERVAL, Leaving, Reader};
 pub(crate) use thread::{StateUpdate, ThreadStreamMode, all_runs};
 pub(crate) use v1::Writer;

@@ -93,7 +93,7 @@ impl RunnableEvents {
             }
             Kind::MessageStarted { .. } => {
                 self.agent(path).asked += 1;
-                let input = self.said(&event.agent)?;
+                let input = self.model_input(&event.agent)?;
                 out.push(self.model(identity, event).event("on_chat_model_start", json!({"input": input})));
             }
             Kind::TaskFinished { task, end: TaskEnd::Done(changes) } if task.call.is_none() => {
@@ -129,7 +129,7 @@ impl RunnableEvents {
                     out.push(model.event("on_chat_model_stream", json!({"chunk": chunk})));
                     if let Kind::MessageFinished { message: answer } = piece {
                         let output = shown(&Message::Assistant((**answer).clone()), &event.agent);
-                        let input = self.said(&event.agent)?;
+                        let input = self.model_input(&event.agent)?;
                         out.push(model.event("on_chat_model_end", json!({"output": output, "input": input})));
                     }
                 }
@@ -149,7 +149,7 @@ impl RunnableEvents {
     }
 
     /// Returns the input of a model.
-    fn said(&self, agent: &AgentInfo) -> Result<Value> {
+    fn model_input(&self, agent: &AgentInfo) -> Result<Value> {
         let messages = self.input(agent)?.remove("messages").unwrap_or_else(|| json!([]));
         Ok(json!({"messages": [messages]}))
     }

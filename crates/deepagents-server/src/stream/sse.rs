@@ -15,7 +15,7 @@ use super::v1::{Frame, Writer, is_after};
 use crate::runs::LiveRun;
 
 /// Interval of heartbeats on an idle stream, so that proxies do not close the connection.
-pub(crate) const HEARTBEAT: Duration = Duration::from_secs(15);
+pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
 /// The bytes of a heartbeat.
 pub(crate) const HEARTBEAT_COMMENT: &[u8] = b": heartbeat\n\n";
@@ -98,7 +98,7 @@ impl Reader {
                 Next::Gone => self.at += 1,
                 Next::End => return None,
                 Next::Wait => {
-                    if tokio::time::timeout(HEARTBEAT, self.changed.changed()).await.is_err() {
+                    if tokio::time::timeout(HEARTBEAT_INTERVAL, self.changed.changed()).await.is_err() {
                         return Some(Bytes::from_static(HEARTBEAT_COMMENT));
                     }
                 }

@@ -67,7 +67,7 @@ impl Task {
     }
 
     /// Serialises the start of the task.
-    pub(crate) fn begun(&self, identity: &RunIdentity, agent: &AgentInfo, input: &TaskInput) -> Result<Value> {
+    pub(crate) fn started(&self, identity: &RunIdentity, agent: &AgentInfo, input: &TaskInput) -> Result<Value> {
         let input = match input {
             TaskInput::State(state) => Value::Object(state_values(state, agent)?),
             TaskInput::Call(call) => json!([call]),

@@ -14,7 +14,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use super::event::{EventId, Kind, StreamEvent};
 use super::feed::Feed;
-use super::sse::{HEARTBEAT, HEARTBEAT_COMMENT};
+use super::sse::{HEARTBEAT_COMMENT, HEARTBEAT_INTERVAL};
 use super::v1::{Writer, is_after};
 use crate::runs::LiveRun;
 
@@ -75,11 +75,11 @@ impl Reader {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             let text = tokio::select! {
-                () = tokio::time::sleep(HEARTBEAT) => return Some(Bytes::from_static(HEARTBEAT_COMMENT)),
+                () = tokio::time::sleep(HEARTBEAT_INTERVAL) => return Some(Bytes::from_static(HEARTBEAT_COMMENT)),
                 update = self.updates.recv(), if self.wants(ThreadStreamMode::StateUpdate) => self.updated(update),
                 next = self.feed.next() => {
                     let (run, event) = next?;
-                    self.happened(&run, &event)
+                    self.write_event(&run, &event)
                 }
             };
             if !text.is_empty() {
@@ -97,7 +97,7 @@ impl Reader {
         format!("event: state_update\ndata: {data}\nid: {id}\n\n")
     }
 
-    fn happened(&mut self, run: &Arc<LiveRun>, event: &StreamEvent) -> String {
+    fn write_event(&mut self, run: &Arc<LiveRun>, event: &StreamEvent) -> String {
         let (all, after) = (self.wants(ThreadStreamMode::RunModes), self.after);
         let current = match &mut self.writing {
             Some(current) if current.run == run.id => current,

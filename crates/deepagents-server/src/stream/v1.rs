@@ -85,7 +85,7 @@ impl Writer {
                 add(self.name("updates", agent), json!({"__interrupt__": interrupts}));
             }
             Kind::TaskStarted { task, input } if self.wants_either(StreamMode::Tasks) => {
-                self.either(StreamMode::Tasks, "task", &task.begun(&self.identity, agent, input)?, event, &mut add);
+                self.either(StreamMode::Tasks, "task", &task.started(&self.identity, agent, input)?, event, &mut add);
             }
             Kind::TaskFinished { task, end } if self.wants_either(StreamMode::Tasks) => {
                 self.either(StreamMode::Tasks, "task_result", &task.ended(agent, end)?, event, &mut add);

@@ -8,7 +8,7 @@ use deepagents_core::journal::{Checkpoint, CheckpointSource, LogPosition, Thread
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::record::Held;
+use super::record::ThreadRecord;
 use crate::error::{ApiError, Result};
 
 /// The bit that marks the id of a checkpoint before an input.
@@ -92,10 +92,10 @@ impl Entries {
 }
 
 /// Number of checkpoints per read.
-const PAGE: usize = 64;
+const PAGE_SIZE: usize = 64;
 
 /// Maximum number of cached threads.
-const REMEMBERED: usize = 256;
+const MAX_CACHED_THREADS: usize = 256;
 
 /// A cache of threads' checkpoints, so that a repeated lookup reads only what was added.
 #[derive(Debug, Default)]
@@ -118,13 +118,13 @@ impl CheckpointCache {
         let mut known = self.lock().remove(thread).unwrap_or_default();
         let (mut added, mut before) = (Vec::new(), None);
         loop {
-            let page = threads.history(thread, before, PAGE).await?;
+            let page = threads.history(thread, before, PAGE_SIZE).await?;
             let (read, new) =
                 (page.len(), page.into_iter().filter(|one| known.last.is_none_or(|last| one.position > last)));
             let count = added.len();
             added.extend(new);
             before = added.last().map(|one: &Checkpoint| one.position);
-            if read < PAGE || added.len() - count < read {
+            if read < PAGE_SIZE || added.len() - count < read {
                 break;
             }
         }
@@ -148,12 +148,12 @@ impl CheckpointCache {
             }
         }
         let mut all = self.lock();
-        if all.len() >= REMEMBERED && !all.contains_key(thread) {
+        if all.len() >= MAX_CACHED_THREADS && !all.contains_key(thread) {
             all.clear();
         }
         all.insert(thread.to_owned(), known.clone());
         drop(all);
-        Ok(known.without(&Held::read(info).removed))
+        Ok(known.without(&ThreadRecord::read(info).removed))
     }
 }
 

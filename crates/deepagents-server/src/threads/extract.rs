@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::error::{ApiError, Result};
 
 /// Maximum number of paths per search.
-const MOST: usize = 10;
+const MAX_PATHS: usize = 10;
 /// The fields at which a path may begin.
 const ROOTS: [&str; 5] = ["values", "metadata", "config", "interrupts", "error"];
 
@@ -24,8 +24,8 @@ impl Paths {
     /// # Errors
     /// Returns an error if there are too many paths or one is invalid.
     pub(super) fn read(paths: &Map<String, Value>) -> Result<Self> {
-        if paths.len() > MOST {
-            return Err(ApiError::invalid(format!("`extract` has {} paths; the maximum is {MOST}", paths.len())));
+        if paths.len() > MAX_PATHS {
+            return Err(ApiError::invalid(format!("`extract` has {} paths; the maximum is {MAX_PATHS}", paths.len())));
         }
         let read = |(name, path): (&String, &Value)| {
             let steps = path.as_str().and_then(steps).ok_or_else(|| {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_leads_through_keys_and_places_and_nothing_else_is_one() {
+    fn a_path_consists_of_keys_and_indexes_only() {
         let thread = json!({"values": {"messages": [{"content": "a"}, {"content": "b"}], "x": [[1, 2]]}});
         let of = |path: &str| {
             Paths::read(&Map::from_iter([("x".to_owned(), json!(path))])).map(|p| p.of(&thread)["x"].clone())

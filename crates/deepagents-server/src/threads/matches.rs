@@ -6,7 +6,7 @@ use deepagents_core::journal::{SortDirection, ThreadInfo, ThreadQuery, ThreadSor
 use serde_json::{Map, Value};
 
 use super::page::{SortOrder, contains};
-use super::record::{Held, shown, status};
+use super::record::{ThreadRecord, shown, status};
 use super::search::{Search, SortBy};
 use crate::app::App;
 use crate::auth::{OWNER, caller, owns_thread};
@@ -14,7 +14,7 @@ use crate::error::{ApiError, Result};
 use crate::ids;
 
 /// Number of threads read at once.
-const PAGE: usize = 500;
+const PAGE_THREADS: usize = 500;
 
 /// Iterates over the threads that match a search, in the order of the journal closest to that of the search.
 pub(super) struct Matches<'a> {
@@ -31,7 +31,7 @@ impl<'a> Matches<'a> {
     /// # Errors
     /// Returns an error if the search is invalid or the storage fails.
     pub(super) async fn new(app: &'a App, search: &'a Search) -> Result<Self> {
-        let mut query = ThreadQuery::default().sorted(sort(search), direction(search)).limit(PAGE);
+        let mut query = ThreadQuery::default().sorted(sort(search), direction(search)).limit(PAGE_THREADS);
         query.metadata = known_to_journal(search.metadata.as_ref());
         if let Some(caller) = caller().filter(|caller| !caller.is_admin()) {
             query.metadata.extend([caller.mark()]);
@@ -72,7 +72,7 @@ impl<'a> Matches<'a> {
                 return Ok(None);
             }
             let read = self.app.journal.threads().list(&self.query).await?;
-            self.has_more = read.len() == PAGE;
+            self.has_more = read.len() == PAGE_THREADS;
             self.query.after = read.last().map(Into::into);
             self.read = read.into();
         }
@@ -82,7 +82,7 @@ impl<'a> Matches<'a> {
         let Search { metadata, status: wanted, values, .. } = self.search;
         let is_meant = owns_thread(info)
             && metadata.as_ref().is_none_or(|wanted| contains(&self.app.shown_metadata(info), wanted))
-            && wanted.is_none_or(|wanted| status(self.app, info, &Held::read(info)) == wanted.as_str());
+            && wanted.is_none_or(|wanted| status(self.app, info, &ThreadRecord::read(info)) == wanted.as_str());
         let Some(values) = values.as_ref().filter(|values| is_meant && !values.is_empty()) else { return Ok(is_meant) };
         let thread = shown(self.app, info, true).await?;
         Ok(thread.get("values").and_then(Value::as_object).is_some_and(|has| contains(has, values)))
@@ -125,8 +125,8 @@ pub(super) async fn first_of(app: &App, search: &Search, most: usize) -> Result<
             return Ok(found);
         }
         // The journal cannot sort by these two, so all matches are read, but no more kept than needed.
-        SortBy::StateUpdatedAt => |_, info| Held::read(info).state_updated_at(info),
-        SortBy::Status => |app, info| status(app, info, &Held::read(info)).to_owned(),
+        SortBy::StateUpdatedAt => |_, info| ThreadRecord::read(info).state_updated_at(info),
+        SortBy::Status => |app, info| status(app, info, &ThreadRecord::read(info)).to_owned(),
     };
     let mut ranked: Vec<(String, ThreadInfo)> = Vec::new();
     let shorten = |ranked: &mut Vec<(String, ThreadInfo)>| {
@@ -139,7 +139,7 @@ pub(super) async fn first_of(app: &App, search: &Search, most: usize) -> Result<
     };
     while let Some(info) = matches.next().await? {
         ranked.push((rank(app, &info), info));
-        if ranked.len() >= most.saturating_mul(2).max(PAGE) {
+        if ranked.len() >= most.saturating_mul(2).max(PAGE_THREADS) {
             shorten(&mut ranked);
         }
     }

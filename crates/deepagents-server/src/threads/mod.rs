@@ -26,10 +26,10 @@ use crate::error::Result;
 pub(crate) use checkpoint_ref::CheckpointRef;
 pub(crate) use checkpoints::{CheckpointCache, Place};
 pub(crate) use page::{Fields, Limit, SortOrder, contains, pagination};
-pub(crate) use record::{Held, make, set_own, shown_status};
+pub(crate) use record::{ThreadRecord, make, set_own, shown_status};
 pub(crate) use removed::RemovedRange;
 pub(crate) use routes::routes;
-pub(crate) use stopped::{has_next, leave_stop, present_state};
+pub(crate) use stopped::{has_next, present_state, unhide_log_end};
 pub(crate) use ttl::{sweep, touch};
 
 /// Deletes a thread with its runs, its crons and its time to live. Idempotent: repeating it removes what is left.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use deepagents_core::journal::{RetentionPolicy, ThreadInfo};
 use serde::{Deserialize, Serialize};
 
-use super::record::{Held, set_own};
-use super::stopped::leave_stop;
+use super::record::{ThreadRecord, set_own};
+use super::stopped::unhide_log_end;
 use crate::app::App;
 use crate::error::Result;
 
@@ -34,12 +34,12 @@ pub(super) async fn prune_thread(app: &Arc<App>, info: &ThreadInfo, strategy: Pr
         PruneStrategy::Delete => super::delete(app, &info.id).await?,
         PruneStrategy::KeepLatest if info.end == 0 => {}
         PruneStrategy::KeepLatest => {
-            let info = &leave_stop(app, info.clone(), true).await?;
+            let info = &unhide_log_end(app, info.clone(), true).await?;
             app.threads_of(info)?.prune(&info.id, &RetentionPolicy::Latest).await?;
             // The rolled-back ranges are gone from the log, and what is left must be visible.
-            let held = Held::read(info);
+            let held = ThreadRecord::read(info);
             if !held.removed.is_empty() {
-                set_own(app, &info.id, &Held { removed: Vec::new(), ..held }).await?;
+                set_own(app, &info.id, &ThreadRecord { removed: Vec::new(), ..held }).await?;
             }
             app.checkpoints.forget(&info.id);
         }

@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 use super::prune::PruneStrategy;
 use super::removed::RemovedRange;
 use super::stopped::present_state;
-use crate::app::{App, OWN};
+use crate::app::{App, METADATA_KEY};
 use crate::auth::caller;
 use crate::error::Result;
 use crate::wire::{open_interrupts, values};
 
 /// The server's data about a thread, in addition to its log.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Held {
+pub(crate) struct ThreadRecord {
     /// The error of the last run, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<Value>,
@@ -42,13 +42,13 @@ pub(crate) struct Held {
     pub(crate) removed: Vec<RemovedRange>,
 }
 
-impl Held {
+impl ThreadRecord {
     pub(crate) fn read(info: &ThreadInfo) -> Self {
-        info.metadata.get(OWN).and_then(|own| serde_json::from_value(own.clone()).ok()).unwrap_or_default()
+        info.metadata.get(METADATA_KEY).and_then(|own| serde_json::from_value(own.clone()).ok()).unwrap_or_default()
     }
 
     /// Returns the part that is kept when a run ends.
-    pub(crate) fn kept_over_runs(self) -> Self {
+    pub(crate) fn kept_between_runs(self) -> Self {
         let Self { ttl, ttl_strategy, removed, .. } = self;
         Self { ttl, ttl_strategy, removed, ..Self::default() }
     }
@@ -67,21 +67,21 @@ impl Held {
 }
 
 /// Stores the server's data about a thread.
-pub(crate) async fn set_own(app: &App, thread: &str, held: &Held) -> Result<()> {
-    app.update_metadata(thread, Map::from_iter([(OWN.to_owned(), json!(held))])).await
+pub(crate) async fn set_own(app: &App, thread: &str, held: &ThreadRecord) -> Result<()> {
+    app.update_metadata(thread, Map::from_iter([(METADATA_KEY.to_owned(), json!(held))])).await
 }
 
 /// Creates a thread.
-pub(crate) async fn make(app: &App, id: &str, mut metadata: Map<String, Value>, held: Held) -> Result<()> {
+pub(crate) async fn make(app: &App, id: &str, mut metadata: Map<String, Value>, held: ThreadRecord) -> Result<()> {
     // The metadata make the thread exist before its first message.
     app.take_own(&mut metadata);
-    metadata.insert(OWN.to_owned(), json!(held));
+    metadata.insert(METADATA_KEY.to_owned(), json!(held));
     metadata.extend(caller().map(|caller| caller.mark()));
     Ok(app.journal.threads().set_metadata(id, metadata).await?)
 }
 
 /// Returns the status of a thread in wire terms.
-pub(crate) fn status(app: &App, info: &ThreadInfo, held: &Held) -> &'static str {
+pub(crate) fn status(app: &App, info: &ThreadInfo, held: &ThreadRecord) -> &'static str {
     // An open thread with an owner may be in use by another process.
     if app.runs.is_busy(&info.id) || (info.status == RunStatus::Open && info.owner.is_some()) {
         return "busy";
@@ -96,12 +96,12 @@ pub(crate) fn status(app: &App, info: &ThreadInfo, held: &Held) -> &'static str 
 
 /// Returns the status of a thread from its stored data and the runs of this process.
 pub(crate) fn shown_status(app: &App, info: &ThreadInfo) -> &'static str {
-    status(app, info, &Held::read(info))
+    status(app, info, &ThreadRecord::read(info))
 }
 
 /// Serialises a thread.
 pub(crate) async fn shown(app: &App, info: &ThreadInfo, with_values: bool) -> Result<Value> {
-    let held = Held::read(info);
+    let held = ThreadRecord::read(info);
     let (mut state, mut interrupts) = (Value::Null, Map::new());
     if with_values && info.end > 0 {
         let loaded = present_state(app, info).await?;

@@ -13,16 +13,16 @@ use serde_json::{Map, Value, json};
 use super::change::{Superstep, begin_with, read_changes};
 use super::history::{history, history_by_query};
 use super::prune::{PruneStrategy, prune_thread};
-use super::record::{Held, make, set_own, shown};
+use super::record::{ThreadRecord, make, set_own, shown};
 use super::search::{count, search};
 use super::state_routes::{state, state_at, state_by_checkpoint, update_state};
 use super::ttl::{self, Ttl, touch};
-use crate::app::{App, OWN};
+use crate::app::{App, METADATA_KEY};
 use crate::auth::owns_thread;
 use crate::body::{Body, Pairs, present};
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::reservation::{Name, alone};
+use crate::reservation::{Name, with_reservation};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
@@ -59,12 +59,12 @@ struct Create {
 }
 
 async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result<Json<Value>> {
-    let Some(id) = &body.thread_id else { return made(&app, ids::fresh(), body).await };
+    let Some(id) = &body.thread_id else { return create_thread(&app, ids::fresh(), body).await };
     let id = ids::check("thread ID", id)?;
-    alone(&app, Name::Thread(&id), made(&app, id.clone(), body)).await
+    with_reservation(&app, Name::Thread(&id), create_thread(&app, id.clone(), body)).await
 }
 
-async fn made(app: &Arc<App>, id: String, body: Create) -> Result<Json<Value>> {
+async fn create_thread(app: &Arc<App>, id: String, body: Create) -> Result<Json<Value>> {
     if let Some(info) = app.journal.threads().get(&id).await? {
         return match body.if_exists.unwrap_or_default() {
             IfExists::DoNothing if owns_thread(&info) => Ok(Json(shown(app, &info, true).await?)),
@@ -74,7 +74,7 @@ async fn made(app: &Arc<App>, id: String, body: Create) -> Result<Json<Value>> {
     let ttl = body.ttl.map(Ttl::read).transpose()?;
     let metadata = body.metadata.unwrap_or_default();
     let changes = read_changes(app, metadata.get("graph_id"), &body.supersteps)?;
-    let mut held = Held::default();
+    let mut held = ThreadRecord::default();
     if let Some((minutes, strategy)) = ttl {
         (held.ttl, held.ttl_strategy) = (Some(minutes), strategy);
     }
@@ -118,8 +118,8 @@ async fn update(
     let mut metadata = body.metadata.unwrap_or_default();
     app.take_own(&mut metadata);
     if let Some((minutes, strategy)) = body.ttl.map(Ttl::read).transpose()? {
-        let held = Held { ttl: Some(minutes), ttl_strategy: strategy, ..Held::read(&info) };
-        metadata.insert(OWN.to_owned(), json!(held));
+        let held = ThreadRecord { ttl: Some(minutes), ttl_strategy: strategy, ..ThreadRecord::read(&info) };
+        metadata.insert(METADATA_KEY.to_owned(), json!(held));
         touch(&app, &id, &held).await?;
     }
     app.update_metadata(&id, metadata).await?;
@@ -165,12 +165,12 @@ async fn copy(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Jso
     if info.end > 0 {
         app.journal.threads().copy(&id, &to, None).await?;
         // The copy does not inherit the time to live.
-        let held = Held::read(&info);
+        let held = ThreadRecord::read(&info);
         if held.ttl.is_some() {
-            set_own(&app, &to, &Held { ttl: None, ttl_strategy: PruneStrategy::default(), ..held }).await?;
+            set_own(&app, &to, &ThreadRecord { ttl: None, ttl_strategy: PruneStrategy::default(), ..held }).await?;
         }
     } else {
-        make(&app, &to, info.metadata, Held::default()).await?;
+        make(&app, &to, info.metadata, ThreadRecord::default()).await?;
     }
     Ok(Json(shown(&app, &app.thread(&to).await?, false).await?))
 }

@@ -8,18 +8,18 @@ use deepagents_core::journal::{LogPosition, Record, ReplayedState, RunStatus, Th
 use serde_json::{Map, Value, json};
 
 use super::checkpoints::{Entries, Entry, Place};
-use super::record::Held;
+use super::record::ThreadRecord;
 use super::run_metadata::RunMetadata;
 use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::wire::{next_nodes, open_interrupts, values};
 
 /// Approximate number of records per read.
-const PAGE: LogPosition = 256;
+const PAGE_RECORDS: LogPosition = 256;
 
 /// Returns the checkpoints that clients see, newest first. If the last run was stopped, later ones are hidden.
 pub(super) fn shown_entries<'a>(entries: &'a Entries, info: &ThreadInfo) -> impl Iterator<Item = &'a Entry> {
-    let stopped = Held::read(info).stopped_at.map(Place::After);
+    let stopped = ThreadRecord::read(info).stopped_at.map(Place::After);
     entries.newest_first().skip_while(move |entry| stopped.is_some_and(|place| entry.place != place))
 }
 
@@ -79,7 +79,7 @@ async fn pauses(app: &App, info: &ThreadInfo, entries: &[(&Entry, Option<&Entry>
     let asks = |record: &Record| matches!(record, Record::RunFinished { stop: Some(FinishReason::Interrupted), .. });
     let mut spans: Vec<Range<LogPosition>> = Vec::new();
     for between in entries.iter().rev().filter_map(|(entry, newer)| span(entry, (*newer)?)) {
-        match spans.last_mut().filter(|last| last.end == between.start && last.end - last.start < PAGE) {
+        match spans.last_mut().filter(|last| last.end == between.start && last.end - last.start < PAGE_RECORDS) {
             Some(last) => last.end = between.end,
             None => spans.push(between),
         }
@@ -110,7 +110,7 @@ fn shown(
         (Some(loaded), _) => next_nodes(&loaded.state, loaded.machine.as_ref()),
         (None, _) => Vec::new(),
     };
-    let failed = Held::read(info).error.filter(|_| newest);
+    let failed = ThreadRecord::read(info).error.filter(|_| newest);
     let error = failed.as_ref().and_then(|error| error.get("message"));
     let task = |id: String, name: &str, interrupts: Value| {
         json!({

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::change::{change, node};
 use super::checkpoint_ref::CheckpointRef;
-use super::record::{Held, set_own};
+use super::record::{ThreadRecord, set_own};
 use super::run_metadata::RunMetadata;
 use super::state::{fresh, shown_entries, thread_state};
-use super::stopped::{has_next, leave_stop};
+use super::stopped::{has_next, unhide_log_end};
 use crate::app::App;
 use crate::body::Body;
 use crate::error::{ApiError, Result};
@@ -78,7 +78,7 @@ pub(super) async fn update_state(
     let update = read_update(threads.schema(), &body.values.unwrap_or_default());
     let update = update.map_err(|error| ApiError::invalid(error.to_string()))?;
     let node = body.as_node.as_deref().map(node).transpose()?;
-    let info = leave_stop(&app, info, true).await?;
+    let info = unhide_log_end(&app, info, true).await?;
     let checkpoint = body.checkpoint.as_ref().and_then(CheckpointRef::id).or(body.checkpoint_id.as_deref());
     if let Some(checkpoint) = checkpoint {
         let entries = app.checkpoints.entries(&threads, &info).await?;
@@ -89,12 +89,12 @@ pub(super) async fn update_state(
     }
     change(&threads, &id, node, update).await?;
     let info = app.thread(&id).await?;
-    let held = Held {
+    let held = ThreadRecord {
         error: None,
         stopped_at: None,
         unfinished: has_next(&app, &info).await?,
         state_updated_at: Some(ids::now()),
-        ..Held::read(&info)
+        ..ThreadRecord::read(&info)
     };
     set_own(&app, &id, &held).await?;
     let entries = app.checkpoints.entries(&threads, &info).await?;

@@ -6,7 +6,7 @@ use deepagents_core::message::{Message, MessageOp, ToolMessage};
 use deepagents_core::state::{MessagesChannel, State, Update};
 use serde_json::Value;
 
-use super::record::{Held, set_own};
+use super::record::{ThreadRecord, set_own};
 use crate::app::App;
 use crate::error::Result;
 use crate::wire::{Call, calls, next_nodes, open_calls, without_answered};
@@ -14,7 +14,7 @@ use crate::wire::{Call, calls, next_nodes, open_calls, without_answered};
 /// Returns the state that clients see. If the last run was stopped, this is the state it had reached.
 pub(crate) async fn present_state(app: &App, info: &ThreadInfo) -> Result<State> {
     let threads = app.threads_of(info)?;
-    Ok(match Held::read(info).stopped_at {
+    Ok(match ThreadRecord::read(info).stopped_at {
         Some(at) => threads.state_at(&info.id, at).await?,
         None => threads.state(&info.id).await?,
     })
@@ -29,14 +29,14 @@ pub(crate) async fn has_next(app: &App, info: &ThreadInfo) -> Result<bool> {
 
 /// Makes the end of a thread's log visible again, before the next run. If the thread is to resume from the state
 /// clients see, this first rewinds the records that cancelling added.
-pub(crate) async fn leave_stop(app: &App, info: ThreadInfo, goes_on: bool) -> Result<ThreadInfo> {
-    let held = Held::read(&info);
+pub(crate) async fn unhide_log_end(app: &App, info: ThreadInfo, resumes: bool) -> Result<ThreadInfo> {
+    let held = ThreadRecord::read(&info);
     let Some(at) = held.stopped_at else { return Ok(info) };
     // A suspended run has added nothing, and its calls are still in flight.
-    if goes_on && info.status == RunStatus::Ended && at < info.end {
+    if resumes && info.status == RunStatus::Ended && at < info.end {
         app.threads_of(&info)?.rewind(&info.id, at).await?;
     }
-    set_own(app, &info.id, &Held { stopped_at: None, unfinished: true, ..held }).await?;
+    set_own(app, &info.id, &ThreadRecord { stopped_at: None, unfinished: true, ..held }).await?;
     app.thread(&info.id).await
 }
 

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::prune::{PruneStrategy, prune_thread};
-use super::record::Held;
+use super::record::ThreadRecord;
 use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::ids;
@@ -49,7 +49,7 @@ fn namespace() -> [String; 2] {
 }
 
 /// Restarts a thread's time to live, if it has one.
-pub(crate) async fn touch(app: &App, thread: &str, held: &Held) -> Result<()> {
+pub(crate) async fn touch(app: &App, thread: &str, held: &ThreadRecord) -> Result<()> {
     let Some(minutes) = held.ttl else { return Ok(()) };
     let life = Duration::try_from_secs_f64(minutes * 60.0).unwrap_or(Duration::MAX);
     let until = Timestamp::now().checked_add(life).unwrap_or(Timestamp::MAX);
@@ -59,7 +59,7 @@ pub(crate) async fn touch(app: &App, thread: &str, held: &Held) -> Result<()> {
 
 /// Returns a thread's time to live for clients, or `None` if it never expires.
 pub(super) async fn shown(app: &App, info: &ThreadInfo) -> Result<Option<Value>> {
-    let held = Held::read(info);
+    let held = ThreadRecord::read(info);
     let Some(minutes) = held.ttl else { return Ok(None) };
     let item = app.store.get(&namespace(), &info.id).await?;
     let until = item.and_then(|item| item.value.get("expires_at")?.as_str()?.parse().ok()).map(ids::time);

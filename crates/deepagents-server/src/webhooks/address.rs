@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_name_is_looked_up_once_and_refused_where_it_leads_to_an_address_that_is_not_allowed() {
+    async fn a_webhook_host_resolving_to_a_disallowed_address_is_rejected() {
         let resolve =
             async |policy: WebhookPolicy| AllowedAddresses(policy).resolve("localhost".parse().unwrap()).await;
         assert!(resolve(WebhookPolicy::default()).await.is_err());
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn only_addresses_of_the_internet_are_told_unless_others_are_allowed() {
+    fn webhooks_go_only_to_public_addresses_unless_others_are_allowed() {
         let strict = WebhookPolicy::default();
         for good in ["https://example.com/hook", "https://93.184.216.34/x", "https://[2606:2800:220:1::1]/x"] {
             assert!(strict.check(good).is_ok(), "{good}");

@@ -22,21 +22,21 @@ use crate::ids;
 use crate::runs::{RunRecord, final_values, find};
 
 /// Backoff between attempts.
-const PAUSES: [Duration; 4] =
+const RETRY_DELAYS: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(10), Duration::from_secs(60), Duration::from_secs(600)];
 
 /// Time limit for the receiver to respond.
-const LIMIT: Duration = Duration::from_secs(30);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum number of requests in flight, followed by the maximum per host, so that a slow host does not delay others.
-const AT_ONCE: usize = 128;
-const AT_ONCE_TO_A_HOST: usize = 8;
+const MAX_CONCURRENT: usize = 128;
+const MAX_CONCURRENT_PER_HOST: usize = 8;
 
 /// Delay before a retry if the storage is unavailable.
-const AWAY: Duration = Duration::from_secs(5);
+const STORAGE_RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// How long an attempt may be overdue before another process makes it.
-const OVERDUE: Duration = Duration::from_secs(30);
+const MAX_OVERDUE: Duration = Duration::from_secs(30);
 
 const SIGNATURE: &str = "x-deepagents-signature";
 
@@ -59,7 +59,7 @@ struct Inner {
 
 impl Webhooks {
     pub(crate) fn new(policy: WebhookPolicy) -> Self {
-        Self { policy, client: OnceCell::new(), at_once: Semaphore::new(AT_ONCE), inner: Mutex::default() }
+        Self { policy, client: OnceCell::new(), at_once: Semaphore::new(MAX_CONCURRENT), inner: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -74,7 +74,7 @@ impl Webhooks {
             return known;
         }
         inner.hosts.retain(|_, turns| turns.strong_count() > 0);
-        let turns = Arc::new(Semaphore::new(AT_ONCE_TO_A_HOST));
+        let turns = Arc::new(Semaphore::new(MAX_CONCURRENT_PER_HOST));
         inner.hosts.insert(host, Arc::downgrade(&turns));
         turns
     }
@@ -124,7 +124,7 @@ struct Tries {
 
 impl Tries {
     fn of(item: &Item) -> Self {
-        item.value.get(TRIES).and_then(|tries| Self::deserialize(tries).ok()).unwrap_or_default()
+        item.value.get(ATTEMPTS_KEY).and_then(|tries| Self::deserialize(tries).ok()).unwrap_or_default()
     }
 
     /// Returns how long to wait before the next attempt.
@@ -138,14 +138,17 @@ impl Tries {
         if let Some(value) = value.as_object_mut() {
             // The time has a fixed length so that overdue attempts can be found by comparison.
             let until = self.until.map(ids::time);
-            value.insert(TRIES.to_owned(), json!({"made": self.made, "under_way": self.under_way, "until": until}));
+            value.insert(
+                ATTEMPTS_KEY.to_owned(),
+                json!({"made": self.made, "under_way": self.under_way, "until": until}),
+            );
         }
         value
     }
 }
 
 /// Key of the attempts in a stored webhook.
-const TRIES: &str = "tries";
+const ATTEMPTS_KEY: &str = "tries";
 
 fn after(pause: Duration) -> Option<Timestamp> {
     Timestamp::now().checked_add(pause).ok()
@@ -181,7 +184,7 @@ fn send_stored(app: &Arc<App>, run: String, url: &str, now: bool) {
             let pause = match attempt(&app, &run, &turns, now).await {
                 Ok(None) => break,
                 Ok(Some(pause)) => pause,
-                Err(_) => AWAY,
+                Err(_) => STORAGE_RETRY_DELAY,
             };
             now = false;
             tokio::select! {
@@ -205,7 +208,7 @@ async fn attempt(app: &App, run: &str, turns: &Semaphore, now: bool) -> Result<O
         return Ok(Some(pause));
     }
     // The conditional write lets only one process make the attempt.
-    tries = Tries { made: tries.made + 1, under_way: true, until: after(LIMIT + AWAY) };
+    tries = Tries { made: tries.made + 1, under_way: true, until: after(RESPONSE_TIMEOUT + STORAGE_RETRY_DELAY) };
     let claimed = app.store.put_if(&namespace(), run, tries.put(item.value), Some(item.version)).await;
     let item = match claimed {
         Err(StoreError::Conflict { .. }) => return Ok(Some(Duration::from_secs(1))),
@@ -216,13 +219,13 @@ async fn attempt(app: &App, run: &str, turns: &Semaphore, now: bool) -> Result<O
     if let Some(body) = body.as_object_mut() {
         body.insert("webhook_sent_at".to_owned(), json!(ids::now()));
     }
-    let sent = tokio::time::timeout(LIMIT, app.webhooks.post(url, &body.to_string())).await;
-    let pause = PAUSES.get(tries.made - 1).copied().filter(|_| !matches!(sent, Ok(Ok(()))));
+    let sent = tokio::time::timeout(RESPONSE_TIMEOUT, app.webhooks.post(url, &body.to_string())).await;
+    let pause = RETRY_DELAYS.get(tries.made - 1).copied().filter(|_| !matches!(sent, Ok(Ok(()))));
     let Some(pause) = pause else {
         // The webhook was delivered or given up. Retry the deletion, or it would be sent again.
         while app.store.delete(&namespace(), run).await.is_err() {
             tokio::select! {
-                () = tokio::time::sleep(AWAY) => {}
+                () = tokio::time::sleep(STORAGE_RETRY_DELAY) => {}
                 () = app.closed() => break,
             }
         }
@@ -264,18 +267,18 @@ async fn body(app: &App, record: &RunRecord) -> Result<Value> {
 
 /// Delivers webhooks that an earlier process left undelivered.
 pub(crate) async fn recover(app: &Arc<App>) -> Result<(), StoreError> {
-    take_up(app, &Query::default(), true).await
+    adopt(app, &Query::default(), true).await
 }
 
 /// Delivers webhooks that another process should have delivered a while ago.
-pub(crate) async fn take_up_overdue(app: &Arc<App>) -> Result<(), StoreError> {
-    let before = Timestamp::now().checked_sub(OVERDUE).map(ids::time).unwrap_or_default();
+pub(crate) async fn adopt_overdue(app: &Arc<App>) -> Result<(), StoreError> {
+    let before = Timestamp::now().checked_sub(MAX_OVERDUE).map(ids::time).unwrap_or_default();
     let mut query = Query::default();
-    query.filters.push(Filter::new(format!("{TRIES}.until"), Comparison::Below(json!(before))));
-    take_up(app, &query, false).await
+    query.filters.push(Filter::new(format!("{ATTEMPTS_KEY}.until"), Comparison::Below(json!(before))));
+    adopt(app, &query, false).await
 }
 
-async fn take_up(app: &Arc<App>, query: &Query, now: bool) -> Result<(), StoreError> {
+async fn adopt(app: &Arc<App>, query: &Query, now: bool) -> Result<(), StoreError> {
     for item in app.store.search(&namespace(), query).await? {
         let text = |key| item.value.get(key).and_then(Value::as_str).unwrap_or_default();
         match find(app, text("thread_id"), &item.key).await {

@@ -10,4 +10,4 @@ mod address;
 mod deliver;
 
 pub use address::WebhookPolicy;
-pub(crate) use deliver::{Webhooks, recover, remember, send, take_up_overdue};
+pub(crate) use deliver::{Webhooks, adopt_overdue, recover, remember, send};

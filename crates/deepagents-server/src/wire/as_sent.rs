@@ -6,12 +6,12 @@ use serde_json::{Map, Value, json};
 use super::message::content;
 
 /// Texts longer than this, in bytes, are stored by reference.
-const SHORT: usize = 64;
+const MAX_INLINE_BYTES: usize = 64;
 /// Key of a reference to the text of a message block by its index. `before` holds the text in front of it.
 const BLOCK: &str = "__block__";
 
 /// Stores with a user message what its other fields do not express.
-pub(super) fn keep(wire: &Value, message: Message) -> Message {
+pub(super) fn keep_original(wire: &Value, message: Message) -> Message {
     let Message::User(mut said) = message else { return message };
     let mut kept = Map::new();
     let role = wire.get("role").or_else(|| wire.get("type")).and_then(Value::as_str);
@@ -55,7 +55,7 @@ fn text(block: &Block) -> Option<&str> {
 /// Replaces long texts that are already in the blocks by references.
 fn hide(value: &Value, blocks: &[Block]) -> Value {
     match value {
-        Value::String(own) if own.len() > SHORT => {
+        Value::String(own) if own.len() > MAX_INLINE_BYTES => {
             let found = blocks.iter().enumerate().find_map(|(at, block)| {
                 let before = own.strip_suffix(text(block).filter(|text| !text.is_empty())?)?;
                 Some(json!({BLOCK: at, "before": before}))

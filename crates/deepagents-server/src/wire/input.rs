@@ -35,7 +35,7 @@ pub(crate) fn read_input(schema: &Schema, input: &Value) -> Result<Update, Input
 }
 
 /// Parses the channels of an update that are not input of a run.
-pub(crate) fn read_beside_input(schema: &Schema, input: &Value) -> Result<Update, InputError> {
+pub(crate) fn read_other_channels(schema: &Schema, input: &Value) -> Result<Update, InputError> {
     read_channels(schema, input, |channel| !channel.is_from_input())
 }
 
@@ -120,7 +120,7 @@ fn messages(value: &Value) -> Result<Vec<MessageOp>, InputError> {
                 let other = &*serialized(other);
                 Wire::deserialize(other).map_err(|error| error.to_string()).and_then(Wire::read).map(|op| match op {
                     MessageOp::Put(message) => {
-                        MessageOp::Put(Arc::new(as_sent::keep(other, Arc::unwrap_or_clone(message))))
+                        MessageOp::Put(Arc::new(as_sent::keep_original(other, Arc::unwrap_or_clone(message))))
                     }
                     other => other,
                 })

@@ -31,7 +31,7 @@ async fn streamed(client: &Client, method: &str, params: Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_card_offers_both_versions_the_newer_one_first() {
+async fn a_card_offers_both_versions_newest_first() {
     let client = serve(Vec::new()).await;
     let card = client.get("/a2a/agent/.well-known/agent-card.json").await;
     let url = format!("{}/a2a/agent", client.url);
@@ -90,7 +90,7 @@ async fn a_task_is_sent_answered_read_and_listed() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_refused_with_the_code_of_the_protocol() {
+async fn unsupported_and_invalid_a2a_requests_get_the_protocols_error_codes() {
     let client = serve(vec![Turn::text("Hello.")]).await;
     let task = asked(&client, "SendMessage", message("m1", "Hi")).await["task"].take();
     let id = json!({"id": task["id"]});
@@ -112,7 +112,7 @@ async fn what_cannot_be_done_is_refused_with_the_code_of_the_protocol() {
 }
 
 #[tokio::test]
-async fn a_task_that_is_not_waited_for_is_cancelled() {
+async fn a_task_not_waited_for_can_be_cancelled() {
     let client = serve(vec![Turn::text("Late.").delay(std::time::Duration::from_secs(600))]).await;
     let mut now = message("m1", "Hi");
     now["configuration"] = json!({"returnImmediately": true});

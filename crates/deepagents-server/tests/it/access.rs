@@ -30,7 +30,7 @@ async fn two_users() -> (Client, Client, Client, Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test]
-async fn whoever_shows_no_token_is_told_to_and_sees_nothing() {
+async fn requests_without_a_valid_token_are_unauthorized() {
     let (_, _, stranger, notes) = two_users().await;
     assert_eq!(stranger.get("/ok").await, json!({"ok": true}));
     for (method, path) in [(Method::POST, "/threads/search"), (Method::GET, "/info"), (Method::POST, "/runs/wait")] {
@@ -44,7 +44,7 @@ async fn whoever_shows_no_token_is_told_to_and_sees_nothing() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_another_is_not_there() {
+async fn another_users_resources_appear_not_to_exist() {
     let (ada, bob, client, notes) = two_users().await;
     let id = ada.post("/threads", json!({"metadata": {"topic": "secret"}})).await["thread_id"].clone();
     let id = id.as_str().unwrap();
@@ -111,7 +111,7 @@ async fn what_belongs_to_another_is_not_there() {
 }
 
 #[tokio::test]
-async fn nobody_makes_themselves_somebody_elses() {
+async fn a_client_cannot_claim_another_owner_through_metadata() {
     let (ada, bob, _, _) = two_users().await;
     let given = json!({"metadata": {"deepagents_owner": "ada", "deepagents_server": {"config": {}}}});
     let made = bob.post("/threads", given.clone()).await;
@@ -127,7 +127,7 @@ async fn nobody_makes_themselves_somebody_elses() {
 }
 
 #[tokio::test]
-async fn somebody_has_as_many_runs_at_once_as_they_may() {
+async fn each_caller_has_a_limit_of_concurrent_runs() {
     let (ada, _, _, _) = two_users().await;
     let mut later = say("hi");
     later["after_seconds"] = json!(3600);
@@ -137,7 +137,7 @@ async fn somebody_has_as_many_runs_at_once_as_they_may() {
 }
 
 #[tokio::test]
-async fn nothing_that_the_document_lists_answers_a_stranger_and_all_of_it_is_there() {
+async fn every_documented_operation_exists_and_requires_authentication() {
     let (ada, _, stranger, _) = two_users().await;
     nothing_answers(&stranger, &ada).await;
 }
@@ -178,7 +178,7 @@ async fn preflight(client: &Client, origin: &str) -> (StatusCode, bool) {
 }
 
 #[tokio::test]
-async fn pages_of_the_origins_that_are_named_may_call_and_no_others() {
+async fn only_pages_from_configured_origins_may_call() {
     let client = run(server(vec![]).origin("https://app.example.com")).await.0;
     assert_eq!(preflight(&client, "https://app.example.com").await, (StatusCode::OK, true));
     assert_eq!(preflight(&client, "http://localhost:3000").await, (StatusCode::OK, true));
@@ -198,7 +198,7 @@ async fn pages_of_the_origins_that_are_named_may_call_and_no_others() {
 }
 
 #[tokio::test]
-async fn what_a_stranger_or_a_page_of_one_is_refused_is_noted() {
+async fn requests_rejected_for_their_host_or_origin_are_audited() {
     let notes: Arc<Mutex<Vec<String>>> = Arc::default();
     let noted = notes.clone();
     let server = server(vec![]).audit(move |entry| {
@@ -216,7 +216,7 @@ async fn what_a_stranger_or_a_page_of_one_is_refused_is_noted() {
 }
 
 #[tokio::test]
-async fn tools_know_who_asks_and_with_what_and_the_model_does_not() {
+async fn tools_see_the_caller_and_context_but_the_model_does_not() {
     let who = tool_fn("who", "Says who asks.", |_: Nothing, cx| async move {
         let run = cx.extension::<ServedRun>().cloned().unwrap_or_default();
         let said = json!({"context": run.context, "caller": run.caller, "mine": run.metadata.get("mine")});

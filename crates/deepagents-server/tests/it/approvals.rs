@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{Client, roles, say, serve};
 
 #[tokio::test]
-async fn a_wrong_number_of_decisions_is_refused_and_the_right_one_works_then() {
+async fn a_wrong_number_of_decisions_is_rejected_and_the_right_one_then_works() {
     let client = serve(vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Booked.")]).await;
     let id = client.thread().await;
     let path = format!("/threads/{id}/runs/wait");
@@ -23,7 +23,7 @@ async fn a_wrong_number_of_decisions_is_refused_and_the_right_one_works_then() {
 }
 
 #[tokio::test]
-async fn of_two_answers_to_one_question_the_later_one_says_nothing_of_the_thread() {
+async fn a_second_answer_to_one_question_leaves_the_thread_unchanged() {
     let client = serve(vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Booked.")]).await;
     let id = client.thread().await;
     client.post(&format!("/threads/{id}/runs/wait"), say("book")).await;
@@ -44,7 +44,7 @@ async fn of_two_answers_to_one_question_the_later_one_says_nothing_of_the_thread
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_marked_as_resolved_waits_no_more_and_the_call_is_not_made() {
+async fn ending_a_waiting_thread_clears_its_interrupt_without_making_the_call() {
     let client = serve(vec![Turn::call("book", json!({"city": "Oslo"}))]).await;
     let id = client.thread().await;
     let path = format!("/threads/{id}/runs/wait");
@@ -78,7 +78,7 @@ fn told(command: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_said_with_an_answer_or_while_one_is_waited_for_stands_behind_the_result() {
+async fn a_message_sent_with_or_before_an_answer_follows_the_tool_result() {
     let approve = json!({"decisions": [{"type": "approve"}]});
     let at_once = [told(&json!({"resume": approve, "update": also()}))];
     let before = [told(&json!({"update": also()})), told(&json!({"resume": approve}))];
@@ -99,7 +99,7 @@ async fn what_is_said_with_an_answer_or_while_one_is_waited_for_stands_behind_th
 }
 
 #[tokio::test]
-async fn what_a_response_of_the_protocol_says_beside_its_answer_stands_behind_the_result() {
+async fn an_update_sent_with_an_input_response_follows_the_tool_result() {
     let (client, id, _) = waiting(booked()).await;
     let open = client.get(&format!("/threads/{id}/state")).await["interrupts"][0]["id"].clone();
     let params = json!({"interrupt_id": open, "response": {"decisions": [{"type": "approve"}]}, "update": also()});
@@ -110,7 +110,7 @@ async fn what_a_response_of_the_protocol_says_beside_its_answer_stands_behind_th
 }
 
 #[tokio::test]
-async fn a_call_that_is_approved_is_made_wherever_the_command_goes() {
+async fn an_approved_call_is_made_wherever_the_command_goes_next() {
     let (client, id, path) = waiting(booked()).await;
     let command = told(&json!({"resume": {"decisions": [{"type": "approve"}]}, "goto": "__end__"}));
     let values = client.post(&path, command).await;

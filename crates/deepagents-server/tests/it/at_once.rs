@@ -73,7 +73,7 @@ fn taken(answers: Vec<(StatusCode, Value)>, refusal: StatusCode) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn of_threads_that_are_made_under_one_id_there_is_one() {
+async fn only_one_of_several_threads_created_with_the_same_id_exists() {
     let pair = Pair::new().await;
     for servers in [1, 2] {
         let id = uuid::Uuid::now_v7().to_string();
@@ -88,7 +88,7 @@ async fn of_threads_that_are_made_under_one_id_there_is_one() {
 }
 
 #[tokio::test]
-async fn of_runs_that_want_a_thread_for_themselves_one_is_accepted_and_keeps_it() {
+async fn only_one_of_several_exclusive_runs_on_a_thread_is_accepted() {
     let pair = Pair::new().await;
     for servers in [1, 2] {
         for is_new in [false, true] {
@@ -110,7 +110,7 @@ async fn of_runs_that_want_a_thread_for_themselves_one_is_accepted_and_keeps_it(
 }
 
 #[tokio::test]
-async fn changes_of_an_assistant_are_all_made_each_as_a_version_of_its_own() {
+async fn concurrent_assistant_changes_are_all_kept_as_separate_versions() {
     let pair = Pair::new().await;
     let client = &pair.servers[0];
     let id = client.post("/assistants", json!({"graph_id": "agent"})).await["assistant_id"].clone();
@@ -136,7 +136,7 @@ async fn changes_of_an_assistant_are_all_made_each_as_a_version_of_its_own() {
 }
 
 #[tokio::test]
-async fn changes_of_a_cron_are_all_made() {
+async fn concurrent_cron_changes_are_all_kept() {
     let pair = Pair::new().await;
     let mut body = say("report");
     body["schedule"] = json!("0 5 1 1 *");
@@ -151,7 +151,7 @@ async fn changes_of_a_cron_are_all_made() {
 }
 
 #[tokio::test]
-async fn a_caller_has_no_more_runs_than_they_may_however_many_they_ask_for() {
+async fn a_callers_run_limit_holds_for_concurrent_requests() {
     let (folder, go) = (tempfile::tempdir().unwrap(), Arc::new(Semaphore::new(0)));
     let serve = async || {
         let (journal, store) = open(&folder).await;
@@ -174,7 +174,7 @@ async fn a_caller_has_no_more_runs_than_they_may_however_many_they_ask_for() {
 }
 
 #[tokio::test]
-async fn of_a_batch_that_cannot_be_accepted_no_run_asks_a_model() {
+async fn no_run_of_a_rejected_batch_calls_a_model() {
     let folder = tempfile::tempdir().unwrap();
     let (journal, store) = open(&folder).await;
     let asked = Arc::new(AtomicUsize::new(0));
@@ -194,7 +194,7 @@ async fn of_a_batch_that_cannot_be_accepted_no_run_asks_a_model() {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_when_the_server_ends_is_given_no_half_of_a_run() {
+async fn a_shutdown_breaks_off_waiting_responses_without_partial_results() {
     let (folder, begun, go) = (tempfile::tempdir().unwrap(), Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let serve = async || {
         let (journal, store) = open(&folder).await;
@@ -225,7 +225,7 @@ async fn a_client_that_waits_when_the_server_ends_is_given_no_half_of_a_run() {
 }
 
 #[tokio::test]
-async fn who_cancels_all_their_runs_has_the_server_look_after_none_of_others() {
+async fn cancelling_all_runs_does_not_make_the_server_track_other_callers_runs() {
     let folder = tempfile::tempdir().unwrap();
     let serve = async || {
         let (journal, store) = open(&folder).await;
@@ -248,7 +248,7 @@ async fn who_cancels_all_their_runs_has_the_server_look_after_none_of_others() {
 }
 
 #[tokio::test]
-async fn a_run_for_later_that_is_ended_through_another_server_keeps_its_thread_busy_no_more() {
+async fn a_delayed_run_ended_through_another_server_frees_its_thread() {
     let pair = Pair::new().await;
     let [first, second] = &pair.servers;
     let mut later = say("hi");
@@ -265,7 +265,7 @@ async fn a_run_for_later_that_is_ended_through_another_server_keeps_its_thread_b
 }
 
 #[tokio::test]
-async fn a_run_whose_client_goes_away_as_it_is_accepted_is_there_as_a_whole() {
+async fn a_run_whose_client_disconnects_during_acceptance_is_created_completely() {
     let (journal, store): (Arc<dyn Journal>, _) = (Arc::new(MemoryJournal::new()), Arc::new(HookedStore::default()));
     let agent = agent(vec![Turn::text("Hello.")], journal.clone());
     let (client, _end, _serving) = run(Server::new(journal, store.clone()).agent("agent", agent).unwrap()).await;

@@ -44,7 +44,7 @@ async fn ask(client: &Client) -> (StatusCode, Value) {
 }
 
 #[tokio::test]
-async fn whoever_has_spent_their_budget_is_refused_until_it_is_full_again_also_after_a_restart() {
+async fn an_exhausted_budget_blocks_its_owner_until_it_refills_even_after_a_restart() {
     let (journal, store) = storage();
     let turns = || (0..4).map(|_| costly(Turn::text("Hello."))).collect();
     let client = run(budgeted(priced(), turns(), journal.clone(), store.clone())).await.0;
@@ -67,7 +67,7 @@ async fn whoever_has_spent_their_budget_is_refused_until_it_is_full_again_also_a
 }
 
 #[tokio::test]
-async fn a_run_ends_with_the_reason_when_the_budget_of_its_owner_is_spent() {
+async fn a_run_ends_with_a_reason_when_its_owners_budget_is_exhausted() {
     let (journal, store) = storage();
     let looks = (0..9).map(|_| costly(Turn::call("look", json!({"city": "Oslo"})))).collect();
     let client = run(budgeted(priced(), looks, journal, store)).await.0;
@@ -82,7 +82,7 @@ async fn a_run_ends_with_the_reason_when_the_budget_of_its_owner_is_spent() {
 }
 
 #[tokio::test]
-async fn a_model_whose_price_is_not_known_is_not_for_those_who_have_a_budget() {
+async fn a_model_without_a_known_price_is_unavailable_to_users_with_a_budget() {
     let (journal, store) = storage();
     let client = run(budgeted(ModelProfile::default(), vec![Turn::text("Hello.")], journal, store)).await.0;
     let (_, values) = ask(&client.with_token("ada's")).await;

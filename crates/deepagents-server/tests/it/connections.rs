@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use crate::support::{roles, run, say, serve, serve_on, server};
 
 #[tokio::test]
-async fn nonsense_is_refused_and_never_breaks_the_server() {
+async fn malformed_requests_are_rejected_without_breaking_the_server() {
     let client = serve(vec![]).await;
     let id = client.thread().await;
     let deep = "[".repeat(100_000);
@@ -51,7 +51,7 @@ async fn nonsense_is_refused_and_never_breaks_the_server() {
 }
 
 #[tokio::test]
-async fn heads_that_are_too_long_are_refused_and_others_are_answered_meanwhile() {
+async fn oversized_headers_are_rejected_while_other_requests_are_answered() {
     let client = serve(vec![]).await;
     let address = client.url.strip_prefix("http://").unwrap();
     let mut long = TcpStream::connect(address).await.unwrap();
@@ -74,7 +74,7 @@ async fn heads_that_are_too_long_are_refused_and_others_are_answered_meanwhile()
 }
 
 #[tokio::test]
-async fn a_client_that_never_reads_holds_up_nobody() {
+async fn a_client_that_never_reads_blocks_no_one_else() {
     let words = "many words ".repeat(20_000);
     let client = serve(vec![Turn::text(words.clone()), Turn::text("Quick.")]).await;
     let address = client.url.strip_prefix("http://").unwrap();
@@ -109,7 +109,7 @@ fn waiting_agent(turns: Vec<Turn>, journal: Arc<dyn Journal>, gate: Arc<Notify>,
 }
 
 #[tokio::test]
-async fn a_run_that_is_under_way_when_the_server_ends_is_gone_on_with_and_its_stream_has_no_gap() {
+async fn a_run_interrupted_by_a_shutdown_resumes_and_its_stream_has_no_gap() {
     let folder = tempfile::tempdir().unwrap();
     let open = || async { Arc::new(Sqlite::open(folder.path().join("server.db")).await.unwrap()) };
     let (gate, begun) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -158,7 +158,7 @@ async fn a_run_that_is_under_way_when_the_server_ends_is_gone_on_with_and_its_st
 }
 
 #[tokio::test]
-async fn nothing_is_accepted_while_the_server_ends() {
+async fn nothing_is_accepted_during_shutdown() {
     let running = server(vec![]).start().await.unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -13,7 +13,7 @@ use crate::hooked::HookedStore;
 use crate::support::{agent, say, serve, serve_on};
 
 #[tokio::test]
-async fn a_cron_is_made_found_changed_and_gone() {
+async fn a_cron_can_be_created_found_changed_and_deleted() {
     let client = serve(vec![]).await;
     let mut body = say("report");
     body["schedule"] = json!("0 5 1 1 *");
@@ -30,7 +30,7 @@ async fn a_cron_is_made_found_changed_and_gone() {
 }
 
 #[tokio::test]
-async fn what_could_never_run_is_refused_when_it_is_made() {
+async fn a_cron_that_could_never_run_is_rejected_on_creation() {
     let client = serve(vec![]).await;
     for (schedule, assistant, expected) in [
         ("whenever", "agent", StatusCode::UNPROCESSABLE_ENTITY),
@@ -46,7 +46,7 @@ async fn what_could_never_run_is_refused_when_it_is_made() {
 }
 
 #[tokio::test]
-async fn a_sixth_field_is_the_seconds() {
+async fn an_optional_sixth_cron_field_is_the_seconds() {
     let client = serve(vec![]).await;
     let mut body = say("report");
     body["schedule"] = json!("0 5 1 1 * 30");
@@ -55,7 +55,7 @@ async fn a_sixth_field_is_the_seconds() {
 }
 
 #[tokio::test]
-async fn a_time_that_came_while_no_server_ran_is_made_up_for_once() {
+async fn a_cron_time_missed_while_no_server_ran_is_made_up_once() {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let first = serve_on(agent(vec![], journal.clone()), journal.clone(), store.clone()).await;
@@ -87,7 +87,7 @@ fn place() -> [String; 2] {
 }
 
 #[tokio::test]
-async fn a_schedule_is_read_in_its_time_zone_and_ends_at_its_end() {
+async fn a_schedule_follows_its_time_zone_and_stops_at_its_end_time() {
     let client = serve(vec![]).await;
     let mut body = say("report");
     (body["schedule"], body["timezone"]) = (json!("30 9 1 1 *"), json!("Asia/Kathmandu"));
@@ -109,7 +109,7 @@ async fn a_schedule_is_read_in_its_time_zone_and_ends_at_its_end() {
 }
 
 #[tokio::test]
-async fn the_thread_of_a_cron_s_run_is_kept_where_that_is_said_and_gone_where_not() {
+async fn a_cron_runs_thread_is_kept_or_deleted_as_configured() {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let first = serve_on(agent(vec![], journal.clone()), journal.clone(), store.clone()).await;
@@ -154,7 +154,7 @@ async fn the_thread_of_a_cron_s_run_is_kept_where_that_is_said_and_gone_where_no
 }
 
 #[tokio::test]
-async fn crons_go_with_their_thread_and_with_their_assistant() {
+async fn crons_are_deleted_with_their_thread_or_assistant() {
     let client = serve(vec![]).await;
     let thread = client.thread().await;
     let assistant = client.post("/assistants", json!({"graph_id": "agent"})).await;
@@ -173,7 +173,7 @@ async fn crons_go_with_their_thread_and_with_their_assistant() {
 }
 
 #[tokio::test]
-async fn a_cron_that_is_removed_while_its_run_is_made_stays_removed() {
+async fn a_cron_deleted_while_its_run_is_created_stays_deleted() {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let store = Arc::new(HookedStore::default());
     let first = serve_on(agent(vec![Turn::text("Here.")], journal.clone()), journal.clone(), store.clone()).await;
@@ -207,7 +207,7 @@ async fn a_cron_that_is_removed_while_its_run_is_made_stays_removed() {
 }
 
 #[tokio::test]
-async fn items_whose_time_is_over_are_removed_from_the_store() {
+async fn expired_items_are_removed_from_the_store() {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let store = Arc::new(HookedStore::default());
     serve_on(agent(vec![], journal.clone()), journal, store.clone()).await;

@@ -35,7 +35,7 @@ fn shape(path: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_route_for_clients_is_in_the_document_and_nothing_else() {
+async fn the_document_lists_exactly_the_client_routes() {
     let document = serve(Vec::new()).await.get("/openapi.json").await;
     let listed: BTreeSet<String> = document["paths"].as_object().unwrap().keys().map(|path| shape(path)).collect();
     let text = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
@@ -89,7 +89,7 @@ fn method_of(path: &str, known: &Map<String, Value>) -> Option<(&'static str, Va
 }
 
 #[tokio::test]
-async fn a_strangers_token_is_shown_nothing_and_changes_nothing_by_any_operation_of_the_document() {
+async fn another_users_token_reads_and_changes_nothing_through_any_documented_route() {
     let tokens = StaticTokens::new().token("ada's", Identity::new("ada")).token("bob's", Identity::new("bob"));
     let turns = vec![Turn::text(SECRET), Turn::text("Hello."), Turn::text("Hello."), Turn::text("Hello.")];
     let (client, _end, _serving) = run(server(turns).authenticate(tokens)).await;

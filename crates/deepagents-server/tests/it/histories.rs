@@ -12,7 +12,7 @@ use crate::counted::Counted;
 use crate::support::{agent, say, serve, serve_on};
 
 #[tokio::test]
-async fn a_page_of_a_history_reads_the_log_once_however_many_states_it_has() {
+async fn a_history_page_reads_the_log_once_however_many_states_it_has() {
     let journal = Arc::new(Counted::default());
     let turns = (0..100).map(|_| Turn::text("Yes.")).collect();
     let client = serve_on(agent(turns, journal.clone()), journal.clone(), Arc::new(MemoryStore::default())).await;
@@ -41,7 +41,7 @@ async fn a_page_of_a_history_reads_the_log_once_however_many_states_it_has() {
 }
 
 #[tokio::test]
-async fn a_server_writes_nothing_to_learn_whether_its_agents_have_its_journal() {
+async fn checking_whether_agents_share_the_servers_journal_writes_nothing() {
     let journal = Arc::new(Counted::default());
     let handle: Arc<dyn Journal> = Arc::new(journal.clone());
     let client = serve_on(agent(vec![], handle), journal.clone(), Arc::new(MemoryStore::default())).await;
@@ -50,7 +50,7 @@ async fn a_server_writes_nothing_to_learn_whether_its_agents_have_its_journal() 
 }
 
 #[tokio::test]
-async fn a_page_of_a_history_shows_each_state_as_it_is_shown_alone() {
+async fn a_history_page_shows_each_state_as_it_is_shown_individually() {
     let book = || Turn::call("book", json!({"city": "Turin"}));
     let client = serve(vec![book(), Turn::text("Booked."), Turn::text("Two."), Turn::text("Other."), book()]).await;
     let id = client.thread().await;

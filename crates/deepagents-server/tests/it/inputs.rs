@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::support::{roles, say, serve};
 
 #[tokio::test]
-async fn channels_that_no_run_is_given_are_passed_over_in_an_input_and_changed_by_a_command() {
+async fn todos_are_ignored_in_a_run_input_but_can_be_set_by_a_command() {
     let client = serve(["One.", "Two."].map(Turn::text).into()).await;
     let id = client.thread().await;
     let run = format!("/threads/{id}/runs/wait");
@@ -24,7 +24,7 @@ async fn channels_that_no_run_is_given_are_passed_over_in_an_input_and_changed_b
 }
 
 #[tokio::test]
-async fn an_input_without_words_asks_the_model_again_and_nothing_where_nothing_was_said() {
+async fn an_empty_input_reruns_the_model_only_if_the_thread_has_messages() {
     let client = serve(["One.", "Two."].map(Turn::text).into()).await;
     let id = client.thread().await;
     let run = format!("/threads/{id}/runs/wait");
@@ -39,7 +39,7 @@ async fn an_input_without_words_asks_the_model_again_and_nothing_where_nothing_w
 }
 
 #[tokio::test]
-async fn messages_are_taken_in_the_forms_of_openai_and_of_stored_objects() {
+async fn messages_are_accepted_in_openai_and_serialized_langchain_form() {
     let client = serve(vec![Turn::text("Done.")]).await;
     let call = json!({"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{\"path\": \"/\"}"}});
     let stored = |class: &str, kwargs: Value| json!({"lc": 1, "type": "constructor", "id": ["langchain_core", "messages", class], "kwargs": kwargs});
@@ -60,7 +60,7 @@ async fn messages_are_taken_in_the_forms_of_openai_and_of_stored_objects() {
 }
 
 #[tokio::test]
-async fn a_run_for_later_keeps_nobody_waiting() {
+async fn a_delayed_run_does_not_block_others() {
     let client = serve(vec![Turn::text("Now.")]).await;
     let id = client.thread().await;
     let runs = format!("/threads/{id}/runs");
@@ -80,7 +80,7 @@ async fn a_run_for_later_keeps_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn ids_are_read_in_every_spelling_of_a_uuid() {
+async fn ids_are_accepted_in_every_uuid_spelling() {
     let client = serve(vec![Turn::text("Hi.")]).await;
     let id = "0b7f2c1e-aaaa-4000-8000-00000000000f";
     assert_eq!(client.post("/threads", json!({"thread_id": id.to_uppercase()})).await["thread_id"], id);
@@ -94,7 +94,7 @@ async fn ids_are_read_in_every_spelling_of_a_uuid() {
 }
 
 #[tokio::test]
-async fn a_call_that_a_person_answered_is_no_update_of_the_tools() {
+async fn a_call_rejected_by_the_user_is_not_a_tools_update() {
     let calls = Turn::calls([("book", json!({"city": "Oslo"})), ("book", json!({"city": "Rome"}))]);
     let client = serve(vec![calls, Turn::text("Booked.")]).await;
     let id = client.thread().await;

@@ -27,7 +27,7 @@ async fn status(client: &Client, token: &str) -> (StatusCode, String) {
 }
 
 #[tokio::test]
-async fn a_token_of_the_issuer_lets_in_who_it_names_and_what_is_theirs_is_nobody_elses() {
+async fn an_issuers_token_identifies_its_user_and_keeps_their_data_private() {
     let (ec, ed, rsa) = (Key::ec(), Key::ed(), Key::rsa());
     let (issuer, tokens) = issuer(&[("1", &ec), ("2", &ed), ("3", &rsa)]).await;
     let client = serve(tokens.admin("realm_access.roles", "operator")).await;
@@ -50,7 +50,7 @@ async fn a_token_of_the_issuer_lets_in_who_it_names_and_what_is_theirs_is_nobody
 }
 
 #[tokio::test]
-async fn a_token_that_is_not_right_is_refused_with_the_reason() {
+async fn an_invalid_token_is_rejected_with_the_reason() {
     let (key, rsa) = (Key::ec(), Key::rsa());
     let (issuer, tokens) = issuer(&[("1", &key), ("rsa", &rsa)]).await;
     let client = serve(tokens.algorithms([JwtAlgorithm::Es256])).await;
@@ -105,7 +105,7 @@ async fn a_token_that_is_not_right_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn clocks_may_differ_by_as_much_as_is_allowed() {
+async fn token_times_may_differ_within_the_allowed_clock_skew() {
     let key = Key::ec();
     let (issuer, tokens) = issuer(&[("1", &key)]).await;
     let (lenient, strict) = (serve(tokens).await, JwtTokens::discover(&issuer.url, "deepagents").unwrap());
@@ -118,7 +118,7 @@ async fn clocks_may_differ_by_as_much_as_is_allowed() {
 }
 
 #[tokio::test]
-async fn keys_that_change_are_fetched_and_made_up_ones_are_not() {
+async fn rotated_keys_are_fetched_but_unknown_key_ids_are_not() {
     let (old, new) = (Key::ec(), Key::ec());
     let (issuer, tokens) = issuer(&[("old", &old)]).await;
     let client = serve(tokens.refresh_pause(Duration::ZERO)).await;
@@ -140,7 +140,7 @@ async fn keys_that_change_are_fetched_and_made_up_ones_are_not() {
 }
 
 #[tokio::test]
-async fn many_requests_at_once_fetch_the_keys_once() {
+async fn concurrent_requests_fetch_the_keys_once() {
     let key = Key::ec();
     let (issuer, tokens) = issuer(&[("1", &key)]).await;
     let client = serve(tokens).await;
@@ -153,7 +153,7 @@ async fn many_requests_at_once_fetch_the_keys_once() {
 }
 
 #[tokio::test]
-async fn while_the_issuer_is_away_known_keys_are_used_and_without_them_it_is_said() {
+async fn known_keys_work_while_the_issuer_is_down_and_missing_ones_are_reported() {
     let key = Key::ec();
     let (issuer, tokens) = issuer(&[("1", &key)]).await;
     issuer.set_away(true);
@@ -171,7 +171,7 @@ async fn while_the_issuer_is_away_known_keys_are_used_and_without_them_it_is_sai
 }
 
 #[tokio::test]
-async fn written_tokens_and_those_of_an_issuer_are_taken_beside_each_other() {
+async fn static_tokens_and_jwts_work_side_by_side() {
     let key = Key::ec();
     let (issuer, tokens) = issuer(&[("1", &key)]).await;
     let written = StaticTokens::new().token("a long token of a robot", Identity::new("robot"));
@@ -183,7 +183,7 @@ async fn written_tokens_and_those_of_an_issuer_are_taken_beside_each_other() {
 }
 
 #[test]
-fn keys_come_over_https_or_from_this_machine() {
+fn keys_are_fetched_only_over_https_or_from_localhost() {
     for good in ["https://login.example.com/realms/a", "http://127.0.0.1:8080", "http://localhost/x"] {
         assert!(JwtTokens::discover(good, "a").is_ok(), "{good}");
     }

@@ -83,7 +83,7 @@ pub(crate) fn start(folder: &Path) -> (Child, Client) {
 }
 
 #[tokio::test]
-async fn of_runs_that_were_accepted_before_a_kill_none_is_lost_and_none_is_made_twice() {
+async fn no_accepted_run_is_lost_or_repeated_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let mut accepted: Vec<(String, String)> = Vec::new();
     for round in 0..5 {
@@ -137,7 +137,7 @@ async fn read(client: &Client, path: &str, last: &str, most: usize) -> Vec<Strin
 }
 
 #[tokio::test]
-async fn a_stream_that_is_gone_on_with_after_kills_has_no_gap_and_no_repeat_and_nothing_is_lost_under_load() {
+async fn streams_resumed_after_kills_have_no_gap_or_repeat_under_load() {
     let folder = tempfile::tempdir().unwrap();
     let mut accepted: Vec<String> = Vec::new();
     let mut streams: Vec<(String, Vec<String>)> = Vec::new();

@@ -17,7 +17,7 @@ async fn nested(turns: Vec<Turn>) -> Client {
 }
 
 #[tokio::test]
-async fn runs_work_below_a_path_and_say_where_they_are_as_official_clients_read_it() {
+async fn runs_work_below_a_path_prefix_and_their_location_suits_official_clients() {
     let client = nested(vec![Turn::text("Hello.")]).await;
     let thread = client.thread().await;
     let url = format!("{}/threads/{thread}/runs/wait", client.url);
@@ -32,7 +32,7 @@ async fn runs_work_below_a_path_and_say_where_they_are_as_official_clients_read_
 }
 
 #[tokio::test]
-async fn the_card_of_an_agent_has_the_address_below_the_path() {
+async fn an_agent_card_has_the_address_with_the_path_prefix() {
     let client = nested(Vec::new()).await;
     for path in ["/.well-known/agent-card.json", "/a2a/agent/.well-known/agent-card.json"] {
         let card = client.get(path).await;

@@ -131,7 +131,7 @@ impl ProcessIdentity for Numbered {
 
 /// The first server's lease would last for another hour, as if the clock had been set back after its process ended.
 #[tokio::test]
-async fn a_run_of_a_process_that_is_known_to_be_gone_is_gone_on_with_whatever_its_lease_says() {
+async fn a_run_of_a_process_known_to_be_dead_resumes_despite_its_lease() {
     let place = Place::file();
     let (begun, go) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let serve = async |number| {
@@ -348,7 +348,7 @@ async fn deleted(place: &Place) {
 /// Compares the ids of a run with an interrupted sub-agent in the process that executed it and in one that reads it
 /// from the log.
 #[tokio::test]
-async fn events_of_the_log_have_the_same_ids_live_and_when_they_are_read_again() {
+async fn event_ids_from_the_log_are_the_same_live_and_on_replay() {
     let place = Place::file();
     let serve = async || {
         let (journal, store) = place.open().await;
@@ -402,7 +402,7 @@ fn delegating_agent(journal: Arc<dyn Journal>) -> DeepAgent {
 
 /// See [`crate::kills`]: the first server is a separate process.
 #[tokio::test]
-async fn runs_of_a_server_that_is_killed_are_gone_on_with_by_one_that_was_there_before_they_were_accepted() {
+async fn runs_of_a_killed_server_are_resumed_by_one_that_was_already_running() {
     let folder = tempfile::tempdir().unwrap();
     let (mut child, first) = crate::kills::start(folder.path());
     let (second, _end, _serving) = run(crate::kills::noting_server(folder.path()).await).await;

@@ -189,18 +189,18 @@ async fn cut(way: Link) {
 }
 
 #[tokio::test]
-async fn while_a_postgres_cannot_be_reached_requests_are_503_and_all_goes_on_by_itself_afterwards() {
+async fn requests_get_503_while_postgres_is_unreachable_and_service_then_recovers() {
     Box::pin(cut(Link::Closed)).await;
 }
 
 #[tokio::test]
-async fn while_a_postgres_is_silent_requests_are_503_and_all_goes_on_by_itself_afterwards() {
+async fn requests_get_503_while_postgres_is_silent_and_service_then_recovers() {
     Box::pin(cut(Link::Silent)).await;
 }
 
 /// The held run loses its thread, but nobody has cancelled it.
 #[tokio::test]
-async fn a_postgres_that_is_away_for_longer_than_a_lease_ends_no_run() {
+async fn a_postgres_outage_longer_than_a_lease_ends_no_run() {
     let Some(url) = url() else { return };
     let line = Line::new(&url).await;
     let outage = Outage::with_lease(&line.url, SHORT).await;
@@ -251,11 +251,11 @@ async fn restarted(how: &str) {
 }
 
 #[tokio::test]
-async fn a_server_goes_on_by_itself_when_its_postgres_was_restarted() {
+async fn a_server_recovers_by_itself_after_a_postgres_restart() {
     Box::pin(restarted("stop")).await;
 }
 
 #[tokio::test]
-async fn a_server_goes_on_by_itself_when_its_postgres_was_killed_and_started_again() {
+async fn a_server_recovers_by_itself_after_postgres_is_killed_and_restarted() {
     Box::pin(restarted("kill")).await;
 }

@@ -21,7 +21,7 @@ fn references(document: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_browser_on_the_servers_address_is_shown_the_page() {
+async fn a_browser_opening_the_server_address_gets_the_page() {
     let client = page().await;
     let (status, headers, body) = client.fetch("/?thread=some", &[]).await;
     assert_eq!(status, StatusCode::OK);
@@ -38,7 +38,7 @@ async fn a_browser_on_the_servers_address_is_shown_the_page() {
 }
 
 #[tokio::test]
-async fn scripts_and_styles_come_from_the_server_alone_and_none_is_in_the_document() {
+async fn scripts_and_styles_load_only_from_the_server_and_none_are_inline() {
     let client = page().await;
     let (_, headers, body) = client.fetch("/", &[]).await;
     let policy = text(&headers, "content-security-policy");
@@ -55,7 +55,7 @@ async fn scripts_and_styles_come_from_the_server_alone_and_none_is_in_the_docume
 }
 
 #[tokio::test]
-async fn files_with_hashed_names_are_kept_for_ever_and_the_document_is_asked_for_again() {
+async fn hashed_files_are_cached_forever_and_the_document_is_revalidated() {
     let client = page().await;
     let (_, headers, body) = client.fetch("/", &[]).await;
     assert_eq!(text(&headers, "cache-control"), "no-cache");
@@ -71,7 +71,7 @@ async fn files_with_hashed_names_are_kept_for_ever_and_the_document_is_asked_for
 }
 
 #[tokio::test]
-async fn a_client_is_sent_the_smallest_form_that_it_takes() {
+async fn a_client_gets_the_best_compression_it_accepts() {
     let client = page().await;
     let (_, _, plain) = client.fetch("/", &[]).await;
     let mut sizes = Vec::new();
@@ -94,7 +94,7 @@ async fn a_client_is_sent_the_smallest_form_that_it_takes() {
 }
 
 #[tokio::test]
-async fn the_page_can_say_what_a_model_costs() {
+async fn the_page_can_show_model_prices() {
     let client = page().await;
     let known = client.get("/page/models?name=gpt-4.1").await;
     assert!(known["price"]["input"].as_f64().unwrap() > 0.0, "{known}");
@@ -104,7 +104,7 @@ async fn the_page_can_say_what_a_model_costs() {
 }
 
 #[tokio::test]
-async fn the_page_can_make_a_form_of_a_tools_arguments() {
+async fn the_page_can_build_a_form_from_a_tools_arguments() {
     let client = page().await;
     let agent = client.get("/page/agents/agent").await;
     assert!(agent["model"].as_str().unwrap().contains("scripted"), "{agent}");
@@ -115,7 +115,7 @@ async fn the_page_can_make_a_form_of_a_tools_arguments() {
 }
 
 #[tokio::test]
-async fn who_has_no_token_gets_the_page_that_asks_for_one_and_nothing_else() {
+async fn a_visitor_without_a_token_gets_only_the_token_page() {
     let tokens = StaticTokens::new().token("ada's", Identity::new("ada"));
     let (stranger, _end, _serving) = run(server(Vec::new()).authenticate(tokens)).await;
     let (status, ..) = stranger.fetch("/", &[]).await;

@@ -22,7 +22,7 @@ fn start(id: u32, text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_thread_is_read_over_its_runs_and_its_numbers_rise() {
+async fn a_threads_event_stream_spans_its_runs_with_rising_sequence_numbers() {
     let client = serve(vec![Turn::call("ls", json!({"path": "/"})), Turn::text("One."), Turn::text("Two.")]).await;
     let id = client.thread().await;
     for (number, text) in [(1, "first"), (2, "second")] {
@@ -53,7 +53,7 @@ async fn a_thread_is_read_over_its_runs_and_its_numbers_rise() {
 }
 
 #[tokio::test]
-async fn checkpoints_of_later_runs_go_on_counting_where_the_thread_is() {
+async fn checkpoint_steps_keep_counting_across_the_runs_of_a_thread() {
     let client = serve(vec![Turn::text("One."), Turn::text("Two.")]).await;
     let id = client.thread().await;
     for (number, text) in [(1, "first"), (2, "second")] {
@@ -74,7 +74,7 @@ async fn checkpoints_of_later_runs_go_on_counting_where_the_thread_is() {
 }
 
 #[tokio::test]
-async fn a_pause_asks_and_an_answer_goes_on() {
+async fn an_interrupt_asks_and_an_answer_resumes() {
     let client = serve(vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Booked.")]).await;
     let id = client.thread().await;
     let path = format!("/threads/{id}/commands");
@@ -98,7 +98,7 @@ async fn a_pause_asks_and_an_answer_goes_on() {
 }
 
 #[tokio::test]
-async fn a_reader_gets_what_it_asked_for_and_nothing_else() {
+async fn a_reader_receives_only_the_events_it_asked_for() {
     let client = serve(vec![Turn::call("ls", json!({"path": "/"})), Turn::text("Done.")]).await;
     let id = client.thread().await;
     client.post(&format!("/threads/{id}/commands"), start(1, "look")).await;
@@ -115,7 +115,7 @@ async fn a_reader_gets_what_it_asked_for_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn streams_end_when_the_server_does_so_that_clients_reconnect() {
+async fn streams_end_on_server_shutdown_so_that_clients_reconnect() {
     let (client, end, serving) = run(server(vec![Turn::text("Hello.")])).await;
     let id = client.thread().await;
     let wanted = json!({"channels": ALL});
@@ -181,7 +181,7 @@ async fn command(socket: &mut TcpStream, command: &Value) -> (Value, Vec<Value>)
 }
 
 #[tokio::test]
-async fn a_subscription_ends_when_it_is_told_to_and_one_that_was_lost_goes_on_behind_what_was_read() {
+async fn a_subscription_ends_on_request_and_a_lost_one_resumes_after_the_last_event() {
     let client = serve(vec![Turn::text("One."), Turn::text("Two.")]).await;
     let id = client.thread().await;
     let path = format!("/threads/{id}/commands");
@@ -214,7 +214,7 @@ async fn a_subscription_ends_when_it_is_told_to_and_one_that_was_lost_goes_on_be
 }
 
 #[tokio::test]
-async fn a_state_is_read_by_a_command_and_a_run_under_way_is_told_something() {
+async fn a_command_reads_the_state_and_another_sends_a_message_to_a_running_run() {
     let gate = std::sync::Arc::new(tokio::sync::Notify::new());
     let wait = gate.clone();
     let work = deepagents::tool_fn("work", "Works.", move |_: Nothing, _cx| {
@@ -256,7 +256,7 @@ async fn a_state_is_read_by_a_command_and_a_run_under_way_is_told_something() {
 }
 
 #[tokio::test]
-async fn a_websocket_on_which_nothing_happens_is_kept_alive() {
+async fn an_idle_websocket_is_kept_alive() {
     let client = serve(vec![]).await;
     let id = client.thread().await;
     let mut socket = connect(&client, &id).await;
@@ -269,7 +269,7 @@ async fn a_websocket_on_which_nothing_happens_is_kept_alive() {
 }
 
 #[tokio::test]
-async fn commands_and_events_share_a_websocket() {
+async fn commands_and_events_share_one_websocket() {
     let client = serve(vec![Turn::text("Hello.")]).await;
     let id = client.thread().await;
     let mut socket = connect(&client, &id).await;

@@ -24,7 +24,7 @@ async fn posted(client: &Client, path: &str, body: Value) -> u16 {
 }
 
 #[tokio::test]
-async fn fields_that_are_not_wanted_are_left_out_and_not_null() {
+async fn unselected_fields_are_omitted_rather_than_null() {
     let client = serve(vec![]).await;
     let thread = client.thread().await;
     let (history, runs) = (format!("/threads/{thread}/history"), format!("/threads/{thread}/runs"));
@@ -56,7 +56,7 @@ async fn fields_that_are_not_wanted_are_left_out_and_not_null() {
 }
 
 #[tokio::test]
-async fn pages_have_one_to_a_thousand_entries_and_a_history_the_newest_where_nobody_says() {
+async fn page_limits_are_1_to_1000_and_a_history_defaults_to_the_newest_state() {
     let client = serve(vec![Turn::text("Hello.")]).await;
     let thread = client.thread().await;
     client.post(&format!("/threads/{thread}/runs/wait"), say("hi")).await;
@@ -73,7 +73,7 @@ async fn pages_have_one_to_a_thousand_entries_and_a_history_the_newest_where_nob
 }
 
 #[tokio::test]
-async fn a_run_is_refused_for_what_cannot_be_meant_and_taken_for_what_can() {
+async fn a_run_with_invalid_options_is_rejected_and_one_with_valid_options_accepted() {
     let client = serve(vec![Turn::text("Hello."); 8]).await;
     let thread = client.thread().await;
     let wait = format!("/threads/{thread}/runs/wait");
@@ -98,7 +98,7 @@ async fn a_run_is_refused_for_what_cannot_be_meant_and_taken_for_what_can() {
 }
 
 #[tokio::test]
-async fn a_result_without_a_call_is_refused_and_changes_nothing() {
+async fn a_tool_result_without_a_call_is_rejected_and_changes_nothing() {
     let client = serve(vec![Turn::text("Hello."); 2]).await;
     let thread = client.thread().await;
     let wait = format!("/threads/{thread}/runs/wait");
@@ -115,7 +115,7 @@ async fn a_result_without_a_call_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn slashes_that_name_nothing_are_passed_over() {
+async fn extra_slashes_in_a_path_are_ignored() {
     let client = serve(vec![]).await;
     assert_eq!(status(&client, Method::GET, "//ok", &json!({})).await, 200);
     assert_eq!(posted(&client, "/threads/", json!({})).await, 200);
@@ -123,7 +123,7 @@ async fn slashes_that_name_nothing_are_passed_over() {
 }
 
 #[tokio::test]
-async fn things_that_could_never_be_there_are_told_from_those_that_are_not() {
+async fn impossible_ids_are_distinguished_from_missing_ones() {
     let client = serve(vec![]).await;
     let none = "00000000-0000-4000-8000-000000000000";
     for what in ["", "/graph", "/schemas", "/subgraphs"] {
@@ -160,7 +160,7 @@ async fn things_that_could_never_be_there_are_told_from_those_that_are_not() {
 }
 
 #[tokio::test]
-async fn an_items_place_is_labels_without_dots_and_its_fields_are_found_by_their_worth() {
+async fn store_namespaces_take_labels_without_dots_and_fields_are_found_by_value() {
     let client = serve(vec![]).await;
     let put = |namespace: Value, key: &str, value: Value| json!({"namespace": namespace, "key": key, "value": value});
     for (namespace, expected) in
@@ -214,7 +214,7 @@ async fn an_items_place_is_labels_without_dots_and_its_fields_are_found_by_their
 }
 
 #[tokio::test]
-async fn a_stream_is_read_from_its_beginning_under_both_names_of_it() {
+async fn a_stream_is_read_from_its_start_with_last_event_id_0_or_minus_1() {
     let client = serve(vec![Turn::text("Hello.")]).await;
     let thread = client.thread().await;
     let mut body = say("hi");
@@ -228,7 +228,7 @@ async fn a_stream_is_read_from_its_beginning_under_both_names_of_it() {
 }
 
 #[tokio::test]
-async fn an_agent_on_another_journal_is_not_served_and_nothing_is_left_of_the_question() {
+async fn an_agent_on_another_journal_is_rejected_and_the_check_leaves_no_trace() {
     let (here, there) = (Arc::new(MemoryJournal::new()), Arc::new(MemoryJournal::new()));
     let server = |journal: &Arc<MemoryJournal>| Server::new(journal.clone(), Arc::new(MemoryStore::default()));
     let served = server(&here).agent("near", agent(vec![], here.clone())).unwrap();
@@ -243,7 +243,7 @@ async fn an_agent_on_another_journal_is_not_served_and_nothing_is_left_of_the_qu
 }
 
 #[test]
-fn a_name_that_cannot_be_part_of_an_address_is_none() {
+fn an_agent_name_that_cannot_be_part_of_a_url_is_rejected() {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     for name in ["", " ", "a/ b", "a\n", " a"] {
         let server = Server::new(journal.clone(), Arc::new(MemoryStore::default()));

@@ -11,13 +11,13 @@ use serde_json::json;
 use crate::support::{agent, roles, say, serve_on};
 
 #[tokio::test]
-async fn a_run_that_was_accepted_before_a_restart_is_made_after_it() {
+async fn a_run_accepted_before_a_restart_runs_after_it() {
     made_after_restart(async |_| {}).await;
 }
 
 /// Earlier versions had no index of open runs.
 #[tokio::test]
-async fn a_run_that_an_earlier_version_accepted_is_made_after_a_restart() {
+async fn a_run_accepted_by_an_earlier_version_runs_after_a_restart() {
     made_after_restart(async |store| {
         let own = ["deepagents-server".to_owned()];
         assert!(store.delete(&own, "open-runs-indexed").await.unwrap());

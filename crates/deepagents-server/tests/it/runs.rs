@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::support::{say, serve};
 
 #[tokio::test]
-async fn a_resumable_stream_goes_on_after_any_event_without_gap_or_repeat() {
+async fn a_stream_can_be_resumed_after_any_event_without_gap_or_repeat() {
     let client = serve(vec![Turn::call("ls", json!({"path": "/"})), Turn::text("Done.")]).await;
     let id = client.thread().await;
     let mut body = say("look");
@@ -29,7 +29,7 @@ async fn a_resumable_stream_goes_on_after_any_event_without_gap_or_repeat() {
 }
 
 #[tokio::test]
-async fn a_run_that_fails_says_why_and_the_next_one_works() {
+async fn a_failed_run_reports_why_and_the_next_one_works() {
     let fails = Turn::error(ModelError::Invalid("no such model".into()));
     let client = serve(vec![fails, Turn::text("Back.")]).await;
     let id = client.thread().await;
@@ -41,7 +41,7 @@ async fn a_run_that_fails_says_why_and_the_next_one_works() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_refused_before_anything_runs() {
+async fn an_invalid_request_is_rejected_before_anything_runs() {
     let client = serve(vec![]).await;
     let id = client.thread().await;
     let path = format!("/threads/{id}/runs");
@@ -60,7 +60,7 @@ async fn what_cannot_be_done_is_refused_before_anything_runs() {
 }
 
 #[tokio::test]
-async fn an_agent_is_a_tool_of_an_mcp_server() {
+async fn an_agent_is_exposed_as_a_tool_over_mcp() {
     let client = serve(vec![Turn::text("Hello.")]).await;
     let ask = |method: &str, params: serde_json::Value| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
     let tools = client.post("/mcp", ask("tools/list", json!({}))).await;
@@ -72,7 +72,7 @@ async fn an_agent_is_a_tool_of_an_mcp_server() {
 }
 
 #[tokio::test]
-async fn several_runs_are_begun_together_or_none_of_them() {
+async fn a_batch_of_runs_starts_completely_or_not_at_all() {
     let client = serve(vec![Turn::text("One."), Turn::text("Two.")]).await;
     let kept = |text: &str| {
         let mut body = say(text);

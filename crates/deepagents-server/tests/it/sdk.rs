@@ -23,7 +23,7 @@ async fn before_inputs(client: &Client, id: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_message_that_is_said_anew_takes_the_place_of_what_was_said_there() {
+async fn an_edited_message_replaces_the_original_from_its_checkpoint() {
     let client = serve(["One.", "Two.", "Second anew.", "First anew."].map(Turn::text).into()).await;
     let id = client.thread().await;
     let run = format!("/threads/{id}/runs/wait");
@@ -42,7 +42,7 @@ async fn a_message_that_is_said_anew_takes_the_place_of_what_was_said_there() {
 }
 
 #[tokio::test]
-async fn a_run_that_reaches_its_limit_of_steps_fails_where_its_client_looks() {
+async fn a_run_at_its_recursion_limit_reports_the_error_where_clients_look() {
     let calls = || Turn::call("write_todos", json!({"todos": []}));
     let client = serve(vec![calls(), calls()]).await;
     let id = client.thread().await;
@@ -57,7 +57,7 @@ async fn a_run_that_reaches_its_limit_of_steps_fails_where_its_client_looks() {
 }
 
 #[tokio::test]
-async fn a_thread_at_its_limit_of_steps_goes_on_up_to_the_limit_of_the_next_run() {
+async fn a_thread_at_its_recursion_limit_continues_up_to_the_next_runs_limit() {
     let calls = || Turn::call("write_todos", json!({"todos": []}));
     let client = serve(vec![calls(), calls(), calls(), Turn::text("Done.")]).await;
     let id = client.thread().await;
@@ -74,7 +74,7 @@ async fn a_thread_at_its_limit_of_steps_goes_on_up_to_the_limit_of_the_next_run(
 }
 
 #[tokio::test]
-async fn what_an_assistant_is_configured_with_counts_for_its_runs_and_what_a_run_says_counts_more() {
+async fn an_assistants_config_applies_to_its_runs_and_run_config_overrides_it() {
     let call = Turn::call("write_todos", json!({"todos": []}));
     let client = serve(vec![call.clone(), call, Turn::text("Done.")]).await;
     let made = json!({"graph_id": "agent", "config": {"recursion_limit": 2, "tags": ["mine"]}});
@@ -91,7 +91,7 @@ async fn what_an_assistant_is_configured_with_counts_for_its_runs_and_what_a_run
 }
 
 #[tokio::test]
-async fn the_history_is_paged_by_a_configuration_and_shows_one_checkpoint_alone() {
+async fn a_history_can_be_paged_by_config_or_limited_to_one_checkpoint() {
     let client = serve(vec![Turn::text("One."), Turn::text("Two.")]).await;
     let id = client.thread().await;
     for text in ["first", "second"] {
@@ -109,7 +109,7 @@ async fn the_history_is_paged_by_a_configuration_and_shows_one_checkpoint_alone(
 }
 
 #[tokio::test]
-async fn inputs_are_taken_in_every_spelling_of_the_reference() {
+async fn inputs_are_accepted_in_every_spelling_of_the_reference() {
     let client = serve(vec![Turn::text("One."), Turn::text("Two.")]).await;
     let id = client.thread().await;
     let todos = json!([{"content": "a", "status": "completed"}, {"content": "b", "status": "completed"}]);
@@ -132,7 +132,7 @@ async fn inputs_are_taken_in_every_spelling_of_the_reference() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_refused_before_anything_is() {
+async fn invalid_sdk_requests_are_rejected_before_anything_happens() {
     let client = serve(vec![Turn::text("One.")]).await;
     let id = client.thread().await;
     client.post(&format!("/threads/{id}/runs/wait"), say("first")).await;
@@ -154,7 +154,7 @@ async fn what_cannot_be_done_is_refused_before_anything_is() {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_run_is_told_at_once_where_to_find_it_and_may_end_it_by_leaving() {
+async fn a_waiting_client_gets_the_runs_location_at_once_and_can_cancel_by_leaving() {
     let slow = || Turn::text("Late.").delay(Duration::from_secs(600));
     let client = serve(vec![slow(), slow()]).await;
     let id = client.thread().await;

@@ -20,7 +20,7 @@ fn todos() -> Turn {
 }
 
 #[tokio::test]
-async fn a_run_stops_before_and_after_each_node_that_is_named() {
+async fn a_run_stops_before_and_after_each_named_node() {
     for (stops, next) in [
         (json!({"interrupt_before": ["model"]}), vec!["model", "model"]),
         (json!({"interrupt_before": "*"}), vec!["model", "tools", "model"]),
@@ -60,7 +60,7 @@ async fn a_run_stops_before_and_after_each_node_that_is_named() {
 }
 
 #[tokio::test]
-async fn a_command_that_only_updates_asks_the_model_nothing_and_one_that_goes_to_it_does() {
+async fn an_update_command_calls_no_model_and_a_goto_the_model_does() {
     let client = serve(["One.", "Two.", "Three."].map(Turn::text).into()).await;
     let id = client.thread().await;
     let run = format!("/threads/{id}/runs/wait");
@@ -92,7 +92,7 @@ async fn asking(client: &Client) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_state_that_waits_for_a_person_is_changed_as_a_node_or_refused_and_stays() {
+async fn a_waiting_state_can_be_updated_as_a_node_and_other_updates_are_rejected() {
     let book = || Turn::call("book", json!({"city": "Turin"}));
     let client = serve(vec![book(), Turn::text("Booked by hand."), book()]).await;
     let (id, call) = asking(&client).await;
@@ -120,7 +120,7 @@ async fn a_state_that_waits_for_a_person_is_changed_as_a_node_or_refused_and_sta
 }
 
 #[tokio::test]
-async fn a_conversation_that_waits_may_be_begun_anew_and_what_is_asked_stays_where_its_calls_do() {
+async fn a_waiting_threads_questions_survive_updates_until_its_calls_are_removed() {
     let client = serve(vec![Turn::call("book", json!({"city": "Turin"})); 2]).await;
     let (id, _) = asking(&client).await;
     let state = format!("/threads/{id}/state");
@@ -133,7 +133,7 @@ async fn a_conversation_that_waits_may_be_begun_anew_and_what_is_asked_stays_whe
 }
 
 #[tokio::test]
-async fn a_pause_that_was_answered_is_seen_where_it_was() {
+async fn an_answered_interrupt_stays_visible_in_its_earlier_state() {
     let client = serve(vec![Turn::call("book", json!({"city": "Turin"})), Turn::text("Booked.")]).await;
     let (id, _) = asking(&client).await;
     let waiting = client.get(&format!("/threads/{id}/state")).await;
@@ -151,7 +151,7 @@ async fn a_pause_that_was_answered_is_seen_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_thread_begins_with_the_steps_that_it_is_given_or_is_not_made() {
+async fn a_thread_can_be_created_with_supersteps_and_invalid_ones_are_rejected() {
     let client = serve(vec![Turn::text("Three.")]).await;
     let message = |role: &str, text: &str| json!({"messages": [{"role": role, "content": text}]});
     let step = |values: Value, node: &str| json!({"updates": [{"values": values, "as_node": node}]});
@@ -184,7 +184,7 @@ async fn a_thread_begins_with_the_steps_that_it_is_given_or_is_not_made() {
 }
 
 #[tokio::test]
-async fn what_is_configured_and_the_context_are_one_thing_under_two_names() {
+async fn configurable_and_context_are_the_same_under_two_names() {
     let client = serve(["a", "b", "c"].map(Turn::text).into()).await;
     let id = client.thread().await;
     let run = async |more: Value| {
@@ -207,7 +207,7 @@ async fn what_is_configured_and_the_context_are_one_thing_under_two_names() {
 }
 
 #[tokio::test]
-async fn states_tell_what_their_run_was_asked_for_and_are_found_by_it() {
+async fn states_carry_their_runs_metadata_and_can_be_filtered_by_it() {
     let client = serve(["a", "b"].map(Turn::text).into()).await;
     let id = client.thread().await;
     for (text, more) in [("one", json!({"metadata": {"mine": 1}, "context": {"user": "u1"}})), ("two", json!({}))] {
@@ -232,7 +232,7 @@ async fn states_tell_what_their_run_was_asked_for_and_are_found_by_it() {
 }
 
 #[tokio::test]
-async fn searches_give_the_fields_and_the_single_values_that_they_are_asked_for() {
+async fn searches_return_the_selected_fields_and_extracted_values() {
     let client = serve(vec![Turn::text("Hi.")]).await;
     let id = client.thread().await;
     client.post(&format!("/threads/{id}/runs/wait"), say("hello")).await;
@@ -261,7 +261,7 @@ async fn searches_give_the_fields_and_the_single_values_that_they_are_asked_for(
 }
 
 #[tokio::test]
-async fn threads_are_changed_pruned_and_left_as_the_clients_of_the_reference_expect() {
+async fn updating_pruning_and_closing_threads_match_the_reference_clients() {
     let client = serve(vec![Turn::text("Hi."), Turn::text("Hi.")]).await;
     let id = client.thread().await;
     let place = format!("/threads/{id}");
@@ -291,7 +291,7 @@ async fn threads_are_changed_pruned_and_left_as_the_clients_of_the_reference_exp
 }
 
 #[tokio::test]
-async fn the_stream_of_a_thread_shows_a_run_that_is_waited_for() {
+async fn a_thread_stream_includes_a_run_another_client_waits_for() {
     let client = serve(vec![Turn::text("Hi.")]).await;
     let id = client.thread().await;
     let mut stream = client.follow(&format!("/threads/{id}/stream")).await;
@@ -305,7 +305,7 @@ async fn the_stream_of_a_thread_shows_a_run_that_is_waited_for() {
 }
 
 #[tokio::test]
-async fn what_a_client_wrote_it_reads_again_and_the_model_is_told_what_it_holds() {
+async fn a_clients_message_is_returned_unchanged_and_the_model_gets_its_content() {
     let client = serve(["a", "b"].map(Turn::text).into()).await;
     let id = client.thread().await;
     let data = "iVBORw0KGgo=".repeat(50);

@@ -47,7 +47,7 @@ async fn go_on(client: &Client, id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_change_at_a_breakpoint_is_seen_at_once_and_gone_on_from() {
+async fn a_change_at_a_breakpoint_is_visible_at_once_and_used_on_resume() {
     let client = serve(vec![list(), Turn::text("Done.")]).await;
     let (id, stopped) = before_tools(&client).await;
     let place = format!("/threads/{id}/state");
@@ -69,7 +69,7 @@ async fn a_change_at_a_breakpoint_is_seen_at_once_and_gone_on_from() {
 }
 
 #[tokio::test]
-async fn a_breakpoint_is_left_as_the_node_that_a_change_names() {
+async fn an_update_as_a_node_decides_where_a_breakpoint_is_left() {
     let client = serve(vec![list(), list(), list(), Turn::text("Seen by hand.")]).await;
     let (id, _) = before_tools(&client).await;
     client.post(&format!("/threads/{id}/state"), json!({"values": null, "as_node": "__end__"})).await;
@@ -121,7 +121,7 @@ async fn cancel(client: &Client, id: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_run_that_was_cancelled_is_seen_everywhere_as_it_was_and_makes_its_call_again() {
+async fn a_cancelled_run_looks_the_same_everywhere_and_repeats_its_call_on_resume() {
     let turns = vec![Turn::call("work", json!({})), Turn::text("Worked.")];
     let (client, called) = serve_slow(turns, 2).await;
     let id = client.thread().await;
@@ -160,7 +160,7 @@ async fn a_run_that_was_cancelled_is_seen_everywhere_as_it_was_and_makes_its_cal
 }
 
 #[tokio::test]
-async fn a_run_that_is_deleted_while_it_works_is_gone_with_what_it_did() {
+async fn deleting_a_running_run_removes_what_it_did() {
     let (client, called) = serve_slow(vec![Turn::text("Hi."), Turn::call("work", json!({}))], 1).await;
     let id = client.thread().await;
     client.post(&format!("/threads/{id}/runs/wait"), say("hello")).await;
@@ -174,7 +174,7 @@ async fn a_run_that_is_deleted_while_it_works_is_gone_with_what_it_did() {
 }
 
 #[tokio::test]
-async fn a_state_says_why_its_run_failed_until_it_is_changed() {
+async fn a_state_shows_why_its_run_failed_until_it_is_changed() {
     let fails = Turn::error(ModelError::Invalid("no such model".into()));
     let client = serve(vec![fails, Turn::text("Back.")]).await;
     let id = client.thread().await;
@@ -191,7 +191,7 @@ async fn a_state_says_why_its_run_failed_until_it_is_changed() {
 }
 
 #[tokio::test]
-async fn calls_that_are_changed_while_they_wait_are_asked_about_anew() {
+async fn pending_calls_that_are_changed_are_asked_about_again() {
     let client = serve(vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Booked.")]).await;
     let id = client.thread().await;
     client.post(&format!("/threads/{id}/runs/wait"), say("book")).await;
@@ -213,7 +213,7 @@ async fn calls_that_are_changed_while_they_wait_are_asked_about_anew() {
 }
 
 #[tokio::test]
-async fn what_is_said_at_a_breakpoint_before_the_tools_stands_behind_their_results() {
+async fn a_message_at_a_breakpoint_before_the_tools_follows_their_results() {
     let client = serve(vec![list(), Turn::text("Done.")]).await;
     let (id, _) = before_tools(&client).await;
     let said = json!({"messages": [{"role": "user", "content": "also"}]});
@@ -224,7 +224,7 @@ async fn what_is_said_at_a_breakpoint_before_the_tools_stands_behind_their_resul
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_run_is_too_fast_for_a_breakpoint_before_the_model() {
+async fn a_breakpoint_before_the_model_stops_even_the_fastest_run() {
     let client = serve(vec![Turn::text("Done.")]).await;
     let runs = (0..100).map(|_| {
         let client = client.clone();
@@ -243,7 +243,7 @@ async fn no_run_is_too_fast_for_a_breakpoint_before_the_model() {
 }
 
 #[tokio::test]
-async fn what_a_run_that_was_rolled_back_has_said_is_in_no_state_of_the_thread() {
+async fn messages_of_a_rolled_back_run_are_in_no_state_of_the_thread() {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
     let tells = Arc::new(Notify::new());

@@ -149,7 +149,7 @@ pub(crate) async fn are_unavailable(client: &Client, requests: &[Request]) {
 }
 
 #[tokio::test]
-async fn while_the_database_is_locked_each_request_that_writes_is_503_and_nothing_is_half_done() {
+async fn writes_get_503_while_the_database_is_locked_and_none_is_partial() {
     let folder = tempfile::tempdir().unwrap();
     let database = open(folder.path()).await;
     let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
@@ -186,7 +186,7 @@ fn holding_agent(journal: Arc<dyn Journal>, begun: &Arc<Notify>, go: &Arc<Notify
 }
 
 #[tokio::test]
-async fn runs_go_on_when_a_database_that_was_locked_in_their_middle_is_there_again() {
+async fn runs_resume_once_a_database_locked_mid_run_is_available_again() {
     let folder = tempfile::tempdir().unwrap();
     let database = open(folder.path()).await;
     let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
@@ -215,7 +215,7 @@ async fn runs_go_on_when_a_database_that_was_locked_in_their_middle_is_there_aga
 }
 
 #[tokio::test]
-async fn while_the_disk_is_full_each_request_that_writes_is_503_and_nothing_is_half_done() {
+async fn writes_get_503_while_the_disk_is_full_and_none_is_partial() {
     let Some(disk) = Disk::mount() else { return };
     let database = open(disk.path()).await;
     let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
@@ -233,7 +233,7 @@ async fn while_the_disk_is_full_each_request_that_writes_is_503_and_nothing_is_h
 }
 
 #[tokio::test]
-async fn a_run_in_whose_middle_the_disk_was_full_goes_on_when_there_is_room() {
+async fn a_run_interrupted_by_a_full_disk_continues_when_there_is_space() {
     let Some(disk) = Disk::mount() else { return };
     let database = open(disk.path()).await;
     let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
@@ -291,7 +291,7 @@ async fn two_servers(journal: impl AsyncFn() -> (Arc<dyn Journal>, Arc<dyn Store
 }
 
 #[tokio::test]
-async fn of_two_servers_on_one_file_each_run_is_made_by_one() {
+async fn each_run_of_two_servers_on_one_file_is_executed_by_only_one() {
     let folder = tempfile::tempdir().unwrap();
     Box::pin(two_servers(async || {
         let database = Arc::new(Sqlite::open(folder.path().join("server.db")).await.unwrap());
@@ -301,7 +301,7 @@ async fn of_two_servers_on_one_file_each_run_is_made_by_one() {
 }
 
 #[tokio::test]
-async fn of_two_servers_on_one_postgres_each_run_is_made_by_one() {
+async fn each_run_of_two_servers_on_one_postgres_is_executed_by_only_one() {
     let Ok(url) = std::env::var("DEEPAGENTS_TEST_POSTGRES") else {
         return skip("postgres", "DEEPAGENTS_TEST_POSTGRES names no server; .ci/postgres.sh starts one");
     };
@@ -314,7 +314,7 @@ async fn of_two_servers_on_one_postgres_each_run_is_made_by_one() {
 }
 
 #[tokio::test]
-async fn who_asks_whether_the_database_is_there_is_told() {
+async fn the_health_check_reports_the_database_on_request() {
     let folder = tempfile::tempdir().unwrap();
     let database = open(folder.path()).await;
     let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);

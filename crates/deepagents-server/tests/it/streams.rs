@@ -25,7 +25,7 @@ async fn events(client: &Client, thread: &str, mode: Value, text: &str) -> Vec<(
 }
 
 #[tokio::test]
-async fn events_of_langchain_nest_models_and_tools_in_the_agents_that_use_them() {
+async fn langchain_events_nest_models_and_tools_under_their_agents() {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let delegate = Turn::call("task", json!({"description": "count", "subagent_type": "counter"}));
     let model = ScriptedModel::new([
@@ -73,7 +73,7 @@ async fn events_of_langchain_nest_models_and_tools_in_the_agents_that_use_them()
 }
 
 #[tokio::test]
-async fn modes_are_read_in_every_spelling_that_clients_have() {
+async fn stream_modes_are_accepted_in_every_spelling_used_by_clients() {
     let client = serve(vec![Turn::text("Hello.")]).await;
     let thread = client.thread().await;
     let mut body = say("hi");
@@ -97,7 +97,7 @@ async fn modes_are_read_in_every_spelling_that_clients_have() {
 }
 
 #[tokio::test]
-async fn a_thread_streams_what_its_runs_do_or_their_ends_alone_or_states_that_clients_change() {
+async fn a_thread_stream_can_carry_run_events_only_their_ends_or_state_updates() {
     let client = serve(vec![Turn::text("One."), Turn::text("Two.")]).await;
     let thread = client.thread().await;
     let path = format!("/threads/{thread}/stream");
@@ -128,7 +128,7 @@ async fn a_thread_streams_what_its_runs_do_or_their_ends_alone_or_states_that_cl
 }
 
 #[tokio::test]
-async fn older_clients_are_shown_an_answer_whole_as_it_grows_and_results_once() {
+async fn older_clients_see_the_growing_answer_in_full_and_each_result_once() {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let delegate = Turn::call("task", json!({"description": "count", "subagent_type": "counter"}));
     let turns = [delegate, Turn::call("count", json!({"city": "Oslo"})), Turn::text("One."), Turn::text("It is one.")];
@@ -191,7 +191,7 @@ impl ChatModel for BreaksOff {
 }
 
 #[tokio::test]
-async fn what_an_answer_that_broke_off_had_said_is_not_put_before_the_next_one() {
+async fn text_of_an_aborted_answer_is_not_prepended_to_the_next() {
     let (journal, go): (Arc<dyn Journal>, _) = (Arc::new(MemoryJournal::new()), Arc::new(Notify::new()));
     let agent = DeepAgent::builder().model(BreaksOff(go.clone())).journal(journal.clone()).build().unwrap();
     let client = serve_on(agent, journal, Arc::new(MemoryStore::default())).await;

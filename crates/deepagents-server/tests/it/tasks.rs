@@ -35,7 +35,7 @@ fn of<'a>(events: &'a [(String, Value)], name: &str) -> Vec<&'a Value> {
 }
 
 #[tokio::test]
-async fn each_call_is_a_task_with_what_it_is_given_and_what_it_changes() {
+async fn each_call_is_a_task_with_its_input_and_its_updates() {
     let todos = json!([{"content": "plan", "status": "completed"}]);
     let calls = Turn::calls([("count", json!({"city": "Oslo"})), ("write_todos", json!({"todos": todos}))]);
     let client = serving(vec![calls, Turn::text("Done.")]).await;
@@ -70,7 +70,7 @@ async fn each_call_is_a_task_with_what_it_is_given_and_what_it_changes() {
 }
 
 #[tokio::test]
-async fn the_namespace_of_a_sub_agent_is_its_task_which_ends_with_what_is_asked_and_begins_again() {
+async fn a_sub_agents_namespace_is_its_task_which_ends_at_an_interrupt_and_restarts() {
     let delegate = Turn::call("task", json!({"description": "Book it.", "subagent_type": "booker"}));
     let book = Turn::call("book", json!({"city": "Oslo"}));
     let client = serving(vec![delegate, book, Turn::text("Booked."), Turn::text("Done.")]).await;
@@ -94,7 +94,7 @@ async fn the_namespace_of_a_sub_agent_is_its_task_which_ends_with_what_is_asked_
 }
 
 #[tokio::test]
-async fn the_task_that_fails_a_run_ends_with_its_error_and_a_result_that_is_one_is_a_result() {
+async fn a_failing_task_ends_with_the_run_error_and_an_error_result_is_a_result() {
     let client = serving(vec![Turn::error(ModelError::invalid("no such model"))]).await;
     let thread = client.thread().await;
     let events = streamed(&client, &thread, json!(["tasks"]), say("go")).await;
@@ -112,7 +112,7 @@ async fn the_task_that_fails_a_run_ends_with_its_error_and_a_result_that_is_one_
 }
 
 #[tokio::test]
-async fn checkpoints_of_a_stream_are_those_of_the_history() {
+async fn checkpoints_in_a_stream_match_those_in_the_history() {
     let count = || Turn::call("count", json!({"city": "Oslo"}));
     let client = serving(vec![count(), Turn::text("One."), count(), Turn::text("Two.")]).await;
     let thread = client.thread().await;

@@ -26,7 +26,7 @@ async fn a_thread_shows_its_metadata_and_the_values_of_its_last_run() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_404_and_what_is_no_id_is_422() {
+async fn a_missing_resource_is_404_and_an_invalid_id_is_422() {
     let client = serve(vec![]).await;
     let nowhere = "/threads/00000000-0000-4000-8000-000000000000";
     assert_eq!(client.send(Method::GET, nowhere, &json!({})).await.0, StatusCode::NOT_FOUND);
@@ -39,7 +39,7 @@ async fn what_is_not_there_is_404_and_what_is_no_id_is_422() {
 }
 
 #[tokio::test]
-async fn a_run_from_an_earlier_checkpoint_is_a_branch_and_the_old_one_stays() {
+async fn a_run_from_an_earlier_checkpoint_branches_and_keeps_the_old_branch() {
     let client = serve(vec![Turn::text("One."), Turn::text("Two."), Turn::text("Other.")]).await;
     let id = client.thread().await;
     client.post(&format!("/threads/{id}/runs/wait"), say("first")).await;
@@ -55,7 +55,7 @@ async fn a_run_from_an_earlier_checkpoint_is_a_branch_and_the_old_one_stays() {
 }
 
 #[tokio::test]
-async fn pages_of_strangers_and_strange_names_are_refused() {
+async fn foreign_origins_and_hosts_are_rejected() {
     let client = serve(vec![]).await;
     assert_eq!(client.status_with("origin", "https://evil.example").await, StatusCode::FORBIDDEN);
     assert_eq!(client.status_with("host", "evil.example").await, StatusCode::FORBIDDEN);
@@ -63,7 +63,7 @@ async fn pages_of_strangers_and_strange_names_are_refused() {
 }
 
 #[tokio::test]
-async fn what_came_before_the_newest_state_of_a_thread_is_removed_and_the_thread_goes_on() {
+async fn pruning_keeps_only_the_newest_state_and_the_thread_continues() {
     let client = serve(vec![Turn::text("One."), Turn::text("Two."), Turn::text("Three.")]).await;
     let id = client.thread().await;
     for text in ["first", "second"] {
@@ -93,7 +93,7 @@ async fn what_came_before_the_newest_state_of_a_thread_is_removed_and_the_thread
 }
 
 #[tokio::test]
-async fn threads_are_found_in_the_order_in_which_their_states_changed() {
+async fn threads_can_be_sorted_by_when_their_state_last_changed() {
     let client = serve(vec![Turn::text("Hello."), Turn::text("Hello.")]).await;
     let mut ids = Vec::new();
     for _ in 0..2 {
@@ -114,7 +114,7 @@ async fn threads_are_found_in_the_order_in_which_their_states_changed() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_run_whose_thread_is_deleted_while_it_is_accepted() {
+async fn nothing_remains_of_a_run_whose_thread_is_deleted_during_acceptance() {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let store = Arc::new(HookedStore::default());
     let client = serve_on(agent(vec![Turn::text("Hello.")], journal.clone()), journal.clone(), store.clone()).await;

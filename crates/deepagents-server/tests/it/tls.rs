@@ -39,7 +39,7 @@ fn client() -> reqwest::Client {
 }
 
 #[tokio::test]
-async fn runs_are_made_and_streamed_over_tls_and_cards_say_so() {
+async fn runs_are_created_and_streamed_over_tls_and_cards_use_https() {
     let port = serve(vec![Turn::text("Hello."), Turn::text("Again.")]).await;
     let (client, url) = (client(), format!("https://localhost:{port}"));
     let waited = client.post(format!("{url}/runs/wait")).json(&say("hi")).send().await.unwrap();
@@ -54,7 +54,7 @@ async fn runs_are_made_and_streamed_over_tls_and_cards_say_so() {
 }
 
 #[tokio::test]
-async fn who_does_not_speak_tls_or_does_not_trust_the_certificate_is_not_answered_and_holds_up_nobody() {
+async fn clients_without_tls_or_trust_get_no_answer_and_block_no_one() {
     let port = serve(vec![Turn::text("Hello.")]).await;
     let silent = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let mut plain = TcpStream::connect(("127.0.0.1", port)).await.unwrap();

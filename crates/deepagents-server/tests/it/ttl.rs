@@ -55,7 +55,7 @@ async fn is_there(client: &Client, thread: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_thread_whose_time_is_over_goes_with_its_runs_and_others_stay() {
+async fn an_expired_thread_is_deleted_with_its_runs_and_others_remain() {
     let world = World::new();
     let first = world.server().await;
     let (over, living, damaged) =
@@ -74,7 +74,7 @@ async fn a_thread_whose_time_is_over_goes_with_its_runs_and_others_stay() {
 }
 
 #[tokio::test]
-async fn a_run_gives_its_thread_its_whole_time_again() {
+async fn a_run_resets_its_threads_time_to_live() {
     let world = World::new();
     let client = world.server().await;
     let thread = world.thread(&client, 5.0).await;
@@ -86,7 +86,7 @@ async fn a_run_gives_its_thread_its_whole_time_again() {
 }
 
 #[tokio::test]
-async fn a_thread_made_anew_does_not_end_with_the_time_of_the_one_before() {
+async fn a_recreated_thread_does_not_inherit_the_old_expiry() {
     let world = World::new();
     let client = world.server().await;
     let thread = world.thread(&client, 5.0).await;
@@ -96,7 +96,7 @@ async fn a_thread_made_anew_does_not_end_with_the_time_of_the_one_before() {
 }
 
 #[tokio::test]
-async fn a_thread_may_keep_its_newest_state_when_its_time_is_over() {
+async fn an_expired_thread_can_keep_its_newest_state() {
     let world = World::new();
     let first = world.server().await;
     let thread = world.thread_with(&first, json!({"ttl": 5, "strategy": "keep_latest"})).await;
@@ -115,7 +115,7 @@ async fn a_thread_may_keep_its_newest_state_when_its_time_is_over() {
 }
 
 #[tokio::test]
-async fn times_that_are_none_are_refused() {
+async fn invalid_ttl_values_are_rejected() {
     let world = World::new();
     let client = world.server().await;
     for ttl in [json!(0), json!(-1), json!(1e300), json!("soon"), json!({"ttl": 5, "strategy": "sell"})] {
@@ -126,7 +126,7 @@ async fn times_that_are_none_are_refused() {
 }
 
 #[tokio::test]
-async fn how_long_a_thread_lives_is_shown_to_those_who_ask_and_is_not_that_of_its_copy() {
+async fn a_threads_ttl_is_shown_only_on_request_and_not_copied() {
     let world = World::new();
     let client = world.server().await;
     let thread = world.thread_with(&client, json!({"ttl": 5, "strategy": "keep_latest"})).await;
@@ -145,7 +145,7 @@ async fn how_long_a_thread_lives_is_shown_to_those_who_ask_and_is_not_that_of_it
 }
 
 #[tokio::test]
-async fn a_thread_with_a_run_that_another_server_is_to_make_does_not_end() {
+async fn a_thread_with_a_run_queued_on_another_server_does_not_expire() {
     let world = World::new();
     let (first, second) = (world.server().await, world.server().await);
     let (thread, other) = (world.thread(&first, 5.0).await, world.thread(&first, 5.0).await);
@@ -205,7 +205,7 @@ async fn a_run_whose_agent_no_server_has_any_more_fails_and_keeps_its_thread_fro
 }
 
 #[tokio::test]
-async fn an_item_that_is_read_to_live_on_does() {
+async fn reading_an_item_with_refresh_ttl_extends_its_life() {
     let world = World::new();
     let client = world.server().await;
     let item = json!({"namespace": ["notes"], "key": "k", "value": {"x": 1}, "ttl": 60});

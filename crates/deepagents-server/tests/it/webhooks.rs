@@ -51,7 +51,7 @@ fn signed(header: &str) -> (&str, Vec<u8>) {
 }
 
 #[tokio::test]
-async fn an_end_is_told_with_its_values_and_a_signature_and_again_when_it_was_not_taken() {
+async fn a_webhook_has_the_values_and_a_signature_and_is_retried_on_failure() {
     let policy = WebhookPolicy::default().allow_loopback().secret("s3cret");
     let (client, _end, _serving) = run(server(vec![Turn::text("Hello.")]).webhooks(policy)).await;
     let (url, mut received) = receiver(vec![StatusCode::INTERNAL_SERVER_ERROR]).await;
@@ -74,7 +74,7 @@ async fn an_end_is_told_with_its_values_and_a_signature_and_again_when_it_was_no
 }
 
 #[tokio::test]
-async fn an_end_that_could_not_be_kept_at_once_is_told_once() {
+async fn a_webhook_that_could_not_be_stored_at_once_is_sent_once() {
     let (journal, store): (Arc<dyn Journal>, _) = (Arc::new(MemoryJournal::new()), Arc::new(HookedStore::default()));
     let agent = agent(vec![Turn::text("Hello.")], journal.clone());
     let server = Server::new(journal, store.clone()).agent("agent", agent).unwrap();
@@ -141,7 +141,7 @@ async fn begin(client: &Client, url: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_one_server_tells_at_this_moment_is_not_told_by_another_that_begins() {
+async fn a_webhook_being_sent_by_one_server_is_not_sent_by_another() {
     let (world, go) = (World::new(), Arc::new(Semaphore::new(0)));
     let (port, mut received) = holding_receiver(go.clone()).await;
     let url = format!("http://127.0.0.1:{port}/hook");
@@ -161,7 +161,7 @@ async fn what_one_server_tells_at_this_moment_is_not_told_by_another_that_begins
 }
 
 #[tokio::test]
-async fn what_a_server_that_is_no_more_had_to_tell_is_told_by_one_that_is_there() {
+async fn pending_webhooks_of_a_dead_server_are_sent_by_a_live_one() {
     let world = World::new();
     let (url, mut received) = receiver(vec![]).await;
     let client = world.server().await;
@@ -178,7 +178,7 @@ async fn what_a_server_that_is_no_more_had_to_tell_is_told_by_one_that_is_there(
 }
 
 #[tokio::test]
-async fn a_receiver_that_does_not_answer_keeps_no_other_waiting() {
+async fn an_unresponsive_webhook_receiver_delays_no_other() {
     let (world, go) = (World::new(), Arc::new(Semaphore::new(0)));
     let (port, mut received) = holding_receiver(go.clone()).await;
     let client = world.server().await;

@@ -176,19 +176,19 @@ macro_rules! journal_suite {
 macro_rules! store_suite {
     ($make:expr) => {
         $crate::store_suite! { @ $make;
-            a_value_is_read_back_and_deleting_says_whether_it_was_there
+            a_stored_value_reads_back_and_delete_reports_whether_it_existed
             values_come_back_as_they_were
-            overwriting_keeps_the_time_of_creation_and_counts_versions
+            overwriting_keeps_the_creation_time_and_counts_versions
             a_conditional_write_wins_only_at_the_version_it_expects
             of_conditional_writes_at_once_exactly_one_wins
-            a_search_goes_by_whole_labels_and_in_order
+            a_search_matches_whole_namespace_labels_and_is_ordered
             a_search_is_narrowed_by_key_and_fields_and_paged
             a_search_compares
             many_items_are_read_at_once_in_the_order_of_their_keys
             keys_are_those_of_one_namespace_in_order
             keys_are_narrowed_by_how_they_begin_and_paged
             a_key_tells_what_its_item_tells
-            namespaces_are_listed_once_and_sorted_and_vanish_with_their_last_item
+            namespaces_are_listed_once_in_order_and_vanish_with_their_last_item
             namespaces_are_found_by_their_ends_and_to_a_depth
             places_that_cannot_be_used_are_refused_and_nothing_is_stored
             values_that_could_not_be_read_again_are_refused_and_nothing_is_stored

@@ -40,7 +40,7 @@ fn conflict(result: Result<Item, StoreError>) -> bool {
 }
 
 /// An item exists until it is deleted.
-pub async fn a_value_is_read_back_and_deleting_says_whether_it_was_there(store: Any, _: TestClock) {
+pub async fn a_stored_value_reads_back_and_delete_reports_whether_it_existed(store: Any, _: TestClock) {
     let a = ns(&["a"]);
     assert_eq!(store.get(&a, "k").await.unwrap(), None);
     let put = store.put(&a, "k", json!(1)).await.unwrap();
@@ -67,7 +67,7 @@ pub async fn values_come_back_as_they_were(store: Any, _: TestClock) {
 }
 
 /// The second write updates the item and does not create a new one.
-pub async fn overwriting_keeps_the_time_of_creation_and_counts_versions(store: Any, clock: TestClock) {
+pub async fn overwriting_keeps_the_creation_time_and_counts_versions(store: Any, clock: TestClock) {
     let a = ns(&["a"]);
     let first = store.put(&a, "k", json!(1)).await.unwrap();
     clock.pass(Duration::from_secs(1));
@@ -117,7 +117,7 @@ pub async fn of_conditional_writes_at_once_exactly_one_wins(store: Any, _: TestC
 }
 
 /// Results are ordered by namespace, then key.
-pub async fn a_search_goes_by_whole_labels_and_in_order(store: Any, _: TestClock) {
+pub async fn a_search_matches_whole_namespace_labels_and_is_ordered(store: Any, _: TestClock) {
     filled(&store).await;
     let all = Query::default();
     assert_eq!(places(&store.search(&ns(&["a"]), &all).await.unwrap()), ["a:1", "a/x:1", "a/x:2"]);
@@ -260,7 +260,7 @@ pub async fn a_key_tells_what_its_item_tells(store: Any, clock: TestClock) {
 }
 
 /// A namespace exists as long as it contains an item.
-pub async fn namespaces_are_listed_once_and_sorted_and_vanish_with_their_last_item(store: Any, _: TestClock) {
+pub async fn namespaces_are_listed_once_in_order_and_vanish_with_their_last_item(store: Any, _: TestClock) {
     filled(&store).await;
     let all = [ns(&["a"]), ns(&["a", "x"]), ns(&["a!"]), ns(&["ab"]), ns(&["b"])];
     assert_eq!(store.namespaces(&[]).await.unwrap(), all);

@@ -3,7 +3,7 @@
 use crate::source::root;
 
 #[test]
-fn every_promise_names_tests_that_show_it_and_that_exist() {
+fn every_claim_names_existing_tests_that_show_it() {
     let text = std::fs::read_to_string(root().join("SECURITY.md")).unwrap();
     let (_, promised) = text.split_once("## What is promised").unwrap();
     let (promised, _) = promised.split_once("## What is not").unwrap();

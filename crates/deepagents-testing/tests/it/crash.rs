@@ -7,7 +7,7 @@ fn crash(args: &[&str]) -> Output {
 }
 
 #[test]
-fn an_agent_that_is_killed_and_resumed_loses_nothing_and_does_nothing_twice() {
+fn a_killed_and_resumed_agent_loses_nothing_and_repeats_nothing() {
     let output = crash(&["--kills", "12", "--scenario", "main"]);
     let (out, error) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(output.status.success(), "{out}{error}");
@@ -15,14 +15,14 @@ fn an_agent_that_is_killed_and_resumed_loses_nothing_and_does_nothing_twice() {
 }
 
 #[test]
-fn a_seed_makes_one_trial_of_a_scenario() {
+fn a_seed_determines_one_trial_of_a_scenario() {
     let output = crash(&["--seed", "7", "--scenario", "main"]);
     let out = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && out.lines().last().is_some_and(|line| line.starts_with("1 trials, ")), "{out}");
 }
 
 #[test]
-fn an_unknown_scenario_is_refused_with_those_there_are() {
+fn an_unknown_scenario_is_rejected_with_the_available_ones() {
     let output = crash(&["--kills", "1", "--scenario", "mian"]);
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && error.contains("no scenario `mian`") && error.contains("approval"), "{error}");

@@ -62,7 +62,7 @@ fn assert_shown(wanted: &BTreeSet<String>, packages: &[&str]) {
 }
 
 #[test]
-fn every_type_at_the_top_of_the_library_has_an_example() {
+fn every_top_level_type_of_the_library_has_an_example() {
     assert_shown(&at_the_top(), &["deepagents", "deepagents-core"]);
 }
 

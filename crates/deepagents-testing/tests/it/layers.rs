@@ -58,7 +58,7 @@ fn upward() -> Vec<(String, String)> {
 }
 
 #[test]
-fn modules_of_the_core_use_only_what_is_below_them() {
+fn core_modules_use_only_lower_layers() {
     let arrows = upward();
     let found: BTreeSet<&str> = arrows.iter().map(|(arrow, _)| arrow.as_str()).collect();
     for known in KNOWN {

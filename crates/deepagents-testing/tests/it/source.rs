@@ -188,7 +188,7 @@ fn letter(rest: &str) -> usize {
 }
 
 #[test]
-fn words_and_marks_are_found_and_nothing_in_comments_texts_and_tests() {
+fn tokens_are_found_outside_comments_strings_and_tests() {
     let source = r##"
 // crate::a
 /* crate::b /* c */ crate::d */
@@ -207,7 +207,7 @@ n
 }
 
 #[test]
-fn paths_of_every_kind_are_read() {
+fn every_kind_of_use_path_is_read() {
     let read = |source: &str, module: &[&str]| {
         let module: Vec<String> = module.iter().map(|name| (*name).to_owned()).collect();
         let found = paths(source, &module);

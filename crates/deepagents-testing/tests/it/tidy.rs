@@ -52,7 +52,7 @@ fn dependencies_between_crates_point_one_way() {
 }
 
 #[test]
-fn a_middleware_uses_no_sibling() {
+fn middlewares_do_not_depend_on_each_other() {
     let folder = root().join("crates/deepagents/src/middleware");
     let crate_folder = root().join("crates/deepagents/src");
     for file in sources(&folder) {
@@ -69,7 +69,7 @@ fn a_middleware_uses_no_sibling() {
 }
 
 #[test]
-fn no_file_has_grown_past_what_a_reader_holds() {
+fn no_source_file_exceeds_800_lines() {
     for file in sources(&root().join("crates")) {
         let lines = std::fs::read_to_string(&file).unwrap().lines().count();
         assert!(lines <= 800, "{} has {lines} lines; split it along its meaning", file.display());
@@ -87,7 +87,7 @@ fn compiled_without_defaults(package: &str) -> Vec<String> {
 }
 
 #[test]
-fn suites_and_a_library_without_models_compile_no_database_and_no_http_client() {
+fn the_library_and_suites_compile_without_models_databases_or_http_clients() {
     for package in ["deepagents-testing", "deepagents"] {
         let crates = compiled_without_defaults(package);
         assert!(crates.iter().any(|name| name == "deepagents-core"), "{crates:?}");

@@ -10,7 +10,7 @@ const PROGRAMS: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn every_program_says_its_usage_when_asked_and_when_called_wrongly() {
+fn every_program_prints_its_usage_on_request_and_on_misuse() {
     for (name, program) in PROGRAMS {
         let help = Command::new(program).arg("--help").output().unwrap();
         let out = String::from_utf8(help.stdout).unwrap();
@@ -24,7 +24,7 @@ fn every_program_says_its_usage_when_asked_and_when_called_wrongly() {
 }
 
 #[test]
-fn cassettes_fail_where_there_is_nothing_to_check() {
+fn cassettes_fail_when_there_is_nothing_to_check() {
     let empty = tempfile::tempdir().unwrap();
     for dir in [empty.path().to_owned(), empty.path().join("missing")] {
         let output = Command::new(env!("CARGO_BIN_EXE_cassettes")).arg(&dir).output().unwrap();

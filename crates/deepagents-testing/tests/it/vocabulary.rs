@@ -36,7 +36,7 @@ fn old_names(source: &str, path: &Path) -> Vec<(&'static str, &'static str, usiz
 }
 
 #[test]
-fn the_list_is_made_of_what_it_says() {
+fn every_entry_of_the_vocabulary_list_is_well_formed() {
     for line in LIST.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {

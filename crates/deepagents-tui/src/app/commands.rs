@@ -108,7 +108,7 @@ pub(crate) enum Parsed<'a> {
 pub(crate) fn is_command(typed: &str) -> bool {
     let is_line = !typed.contains('\n');
     let is_name = |name: &str| name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | ':' | '.'));
-    match words(typed) {
+    match parse_command(typed) {
         Some(Parsed::Command(name, _)) => {
             is_line || COMMANDS.iter().any(|one| one.name == name && !one.args.is_empty())
         }
@@ -119,7 +119,7 @@ pub(crate) fn is_command(typed: &str) -> bool {
 }
 
 /// Parses input that begins with a slash, on one line or several. Returns `None` for a path.
-pub(crate) fn words(text: &str) -> Option<Parsed<'_>> {
+pub(crate) fn parse_command(text: &str) -> Option<Parsed<'_>> {
     let typed = Slash::parse(text)?;
     if let Some(skill) = typed.skill() {
         return Some(Parsed::Skill(skill, typed));

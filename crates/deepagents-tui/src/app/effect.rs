@@ -35,15 +35,15 @@ pub(crate) enum Effect {
     /// Resumes a run of another program here; that program loses the thread.
     TakeOver,
     /// Moves the run to the background.
-    SendBack,
+    MoveToBackground,
     /// Runs a shell command of the user.
     Shell(String),
     /// Stops it.
     StopShell,
     /// Runs a shell command of the user beside the run.
-    ShellBeside(String),
+    ShellInBackground(String),
     /// Stops it.
-    StopBeside,
+    StopBackgroundShell,
     /// Loads a list to choose from.
     List(ListOf),
     /// Opens a thread.

@@ -30,7 +30,7 @@ pub(crate) enum Event {
     /// The run ended.
     RunEnded(Box<RunEnd>),
     /// The run on this thread moved to the background.
-    SentBack { thread: String },
+    MovedToBackground { thread: String },
     /// A background run ended or waits for a decision, described by `what`.
     BackgroundEnded { thread: String, what: String, waits: bool },
     /// A thread was opened.
@@ -38,7 +38,7 @@ pub(crate) enum Event {
     /// Another program has changed the open thread.
     Watched(Box<Opened>),
     /// Others have changed the open thread before a message that is being sent. `None` if they have deleted it.
-    Overtaken(Option<Box<Opened>>),
+    ThreadChangedElsewhere(Option<Box<Opened>>),
     /// A list to choose from.
     Choose(Result<Choices, String>),
     /// The updated list, if it is still open.

@@ -102,7 +102,7 @@ impl Form {
     }
 
     /// Moves to the field for an answer in other words.
-    fn begin_own_words(&mut self) {
+    fn focus_own_answer(&mut self) {
         if let Some(Field { input: FieldInput::Several { chosen, .. }, .. }) = self.fields.first_mut()
             && let Some(own) = chosen.last_mut()
         {
@@ -116,7 +116,7 @@ impl Form {
     pub(crate) fn chooses(&self, key: KeyEvent, input_is_empty: bool) -> bool {
         let several = matches!(self.fields.first().map(|field| &field.input), Some(FieldInput::Several { .. }));
         match key.code {
-            KeyCode::Char(c) if self.writes_own_words(c, key) => true,
+            KeyCode::Char(c) if self.begins_own_answer(c, key) => true,
             _ if !key.modifiers.is_empty() => false,
             KeyCode::Up | KeyCode::Down => true,
             KeyCode::Enter => input_is_empty || self.is_touched,
@@ -129,7 +129,7 @@ impl Form {
 
     /// Returns whether a character begins an answer in other words. In a multiple choice, Space marks the selected
     /// option instead.
-    fn writes_own_words(&self, c: char, key: KeyEvent) -> bool {
+    fn begins_own_answer(&self, c: char, key: KeyEvent) -> bool {
         let several = matches!(self.fields.first().map(|field| &field.input), Some(FieldInput::Several { .. }));
         let plain = key.modifiers.difference(KeyModifiers::SHIFT).is_empty();
         plain && self.is_own_marked() && (c != ' ' || !several)
@@ -152,7 +152,7 @@ impl Form {
     /// Pastes text into the current field.
     pub(crate) fn paste(&mut self, text: &str) {
         if self.is_own_marked() {
-            self.begin_own_words();
+            self.focus_own_answer();
         }
         if let Some(editor) = self.written() {
             editor.paste(text);
@@ -166,13 +166,13 @@ impl Form {
             return Filled::Taken;
         }
         if let KeyCode::Char(c) = key.code
-            && self.writes_own_words(c, key)
+            && self.begins_own_answer(c, key)
         {
-            self.begin_own_words();
+            self.focus_own_answer();
         }
         let Some(field) = self.fields.get_mut(self.at) else { return Filled::Left };
         if key.code == KeyCode::Enter && key.modifiers.is_empty() {
-            return self.go_on();
+            return self.next_field();
         }
         // In a single choice, the selected option is the answer.
         if key.code == KeyCode::Char(' ') && matches!(field.input, FieldInput::Choice { .. }) {
@@ -196,7 +196,7 @@ impl Form {
     }
 
     /// Moves to the next field, or completes the form.
-    fn go_on(&mut self) -> Filled {
+    fn next_field(&mut self) -> Filled {
         if let Some(Err(problem)) = self.fields.get(self.at).map(Field::value) {
             return Filled::Wrong(problem);
         }

@@ -6,8 +6,8 @@ use super::effect::Effect;
 use super::menu::MenuKind;
 use super::pending::Asking;
 use super::question_keys::Pressed;
-use super::{App, Overlay, QueuedMessage, TWICE, Work};
-use crate::input::Took;
+use super::{App, Overlay, QUIT_INTERVAL, QueuedMessage, Work};
+use crate::input::KeyResult;
 
 /// Returns the character of a key pressed with Ctrl.
 pub(super) fn control(key: KeyEvent) -> Option<char> {
@@ -24,7 +24,8 @@ impl App {
         }
         let Some(key) = self.keys.translate(key) else { return Vec::new() };
         self.drop_hint();
-        let again = self.last_interrupt.take().is_some_and(|last| self.now.saturating_duration_since(last) < TWICE);
+        let again =
+            self.last_interrupt.take().is_some_and(|last| self.now.saturating_duration_since(last) < QUIT_INTERVAL);
         if control(key) == Some('c') {
             return self.control_c(again);
         }
@@ -92,14 +93,14 @@ impl App {
             self.menu = None;
             return Vec::new();
         }
-        if self.is_busy() || self.beside.is_some() {
+        if self.is_busy() || self.background_shell.is_some() {
             return self.interrupt();
         }
         if again {
             return vec![Effect::Quit];
         }
         self.last_interrupt = Some(self.now);
-        (self.hint, self.hint_ends) = (Some("press Ctrl+C again to quit".to_owned()), Some(self.now + TWICE));
+        (self.hint, self.hint_ends) = (Some("press Ctrl+C again to quit".to_owned()), Some(self.now + QUIT_INTERVAL));
         Vec::new()
     }
 
@@ -132,16 +133,17 @@ impl App {
             self.editor.set("");
         }
         // The screen says that this key stops the work, so it does in each mode of an empty input.
-        let stops = key.code == KeyCode::Esc && self.editor.is_empty() && (self.is_busy() || self.beside.is_some());
+        let stops =
+            key.code == KeyCode::Esc && self.editor.is_empty() && (self.is_busy() || self.background_shell.is_some());
         if let Some(vi) = self.vi.as_mut().filter(|_| !stops) {
             match vi.key(key, &mut self.editor) {
-                Took::Nothing => {}
-                Took::Key => {
+                KeyResult::Nothing => {}
+                KeyResult::Key => {
                     self.typed = Some(self.now);
                     return self.complete();
                 }
-                Took::Older => return self.older(),
-                Took::Newer => return self.newer(),
+                KeyResult::Older => return self.older(),
+                KeyResult::Newer => return self.newer(),
             }
         }
         match (key.code, control(key)) {
@@ -152,13 +154,13 @@ impl App {
                 return self.enter();
             }
             (KeyCode::Esc, _) => {
-                if self.is_busy() || self.beside.is_some() {
+                if self.is_busy() || self.background_shell.is_some() {
                     return self.interrupt();
                 }
                 return Vec::new();
             }
             (_, Some('d')) if self.editor.is_empty() => return vec![Effect::Quit],
-            (_, Some('b')) if self.work == Work::Run && self.editor.is_empty() => return self.send_back(),
+            (_, Some('b')) if self.work == Work::Run && self.editor.is_empty() => return self.move_to_background(),
             (_, Some('l')) => {
                 self.repaint = true;
                 return Vec::new();
@@ -176,7 +178,7 @@ impl App {
         if self.editor.key(key) {
             self.typed = Some(self.now);
             if self.history.is_open() {
-                self.history.leave();
+                self.history.stop_viewing();
             }
             return self.complete();
         }
@@ -211,7 +213,7 @@ impl App {
 
     /// Takes waiting messages back into the input.
     fn fetch_waiting(&mut self) -> Vec<Effect> {
-        if self.waiting.iter().any(|waiting| waiting.told) {
+        if self.waiting.iter().any(|waiting| waiting.is_sent) {
             return vec![Effect::Retract];
         }
         self.take_back(&[]);
@@ -222,7 +224,7 @@ impl App {
     fn queue(&mut self) -> Vec<Effect> {
         let text = self.editor.take();
         self.history.add(&text);
-        self.waiting.push(QueuedMessage::until_the_end(text));
+        self.waiting.push(QueuedMessage::after_current_work(text));
         Vec::new()
     }
 
@@ -230,7 +232,7 @@ impl App {
         self.drop_hint();
         let asked = self.questions.current().is_some();
         match (&mut self.overlay, &mut self.questions.asking) {
-            (Overlay::Picker(picker), _) if picker.takes_letters() => {
+            (Overlay::Picker(picker), _) if picker.filters_by_typing() => {
                 let text: String = text.chars().filter(|c| !c.is_control()).collect();
                 picker.narrow(|filter| filter.push_str(&text));
             }

@@ -15,9 +15,9 @@ use crate::text::shorten;
 pub(crate) use agents::LiveAgent;
 
 /// Maximum bytes of a command's output that are kept while it runs.
-const OUTPUT: usize = 16 * 1024;
+const MAX_OUTPUT_BYTES: usize = 16 * 1024;
 /// Maximum characters of the reason for a failed attempt.
-const REASON: usize = 300;
+const MAX_REASON_CHARS: usize = 300;
 
 /// A running call.
 #[derive(Clone, Debug)]
@@ -58,9 +58,9 @@ impl Retry {
     }
 
     /// Describes the retry, the remaining delay and the reason.
-    pub(crate) fn words(&self, now: Instant) -> String {
+    pub(crate) fn describe(&self, now: Instant) -> String {
         let left = duration::show(self.at.saturating_duration_since(now));
-        let reason = shorten(&self.reason, REASON);
+        let reason = shorten(&self.reason, MAX_REASON_CHARS);
         if self.requested {
             format!("the provider asks to wait {left}: {reason}")
         } else {
@@ -87,7 +87,7 @@ pub(crate) struct Live {
     /// The pending retry of a failed request.
     pub(crate) retry: Option<Retry>,
     /// The last reason that was shown.
-    told: String,
+    shown_reason: String,
     /// Whether events were missed because the receiver lagged.
     pub(crate) lagged: bool,
     /// Whether the user has interrupted the run, so that its calls are cut off.
@@ -110,7 +110,7 @@ impl Added {
 
 impl Live {
     /// Creates the initial state, with the earlier work of sub-agents.
-    pub(crate) fn going_on(earlier: BTreeMap<Vec<String>, AgentWork>) -> Self {
+    pub(crate) fn with_earlier_work(earlier: BTreeMap<Vec<String>, AgentWork>) -> Self {
         Self { earlier, ..Self::default() }
     }
 
@@ -124,7 +124,7 @@ impl Live {
             EventKind::ModelStarted { .. } => {
                 self.retry = None;
                 "waiting for the model".clone_into(&mut self.activity);
-                return Added::items(self.held_back());
+                return Added::items(self.take_held_calls());
             }
             EventKind::TextDelta { text, .. } => {
                 self.retry = None;
@@ -143,7 +143,7 @@ impl Live {
             EventKind::ToolCallDelta { name: Some(name), .. } => self.activity = format!("preparing {name}"),
             EventKind::ModelFinished { .. } => {
                 self.retry = None;
-                self.told.clear();
+                self.shown_reason.clear();
                 self.activity.clear();
                 return Added::items(self.finish_answer());
             }
@@ -157,15 +157,16 @@ impl Live {
                 }
                 self.retry = Retry::of(&event.kind, now);
                 let mut items = Vec::new();
-                if self.told != *reason {
-                    self.told.clone_from(reason);
+                if self.shown_reason != *reason {
+                    self.shown_reason.clone_from(reason);
                     let pause = duration::show(Duration::from_millis(*retry_after_ms));
                     let what = if *requested {
                         format!("the provider asks to wait {pause} before trying again")
                     } else {
                         "trying again".to_owned()
                     };
-                    items.push(Item::Note { text: format!("{}; {what}", shorten(reason, REASON)), bad: true });
+                    items
+                        .push(Item::Note { text: format!("{}; {what}", shorten(reason, MAX_REASON_CHARS)), bad: true });
                 }
                 return Added { items, discarded };
             }
@@ -192,8 +193,8 @@ impl Live {
         if let Some(running) = self.calls.get_mut(call) {
             let output = &mut running.call.result;
             output.push_str(text);
-            if output.len() > OUTPUT {
-                let from = (output.len() - OUTPUT / 2..output.len()).find(|at| output.is_char_boundary(*at));
+            if output.len() > MAX_OUTPUT_BYTES {
+                let from = (output.len() - MAX_OUTPUT_BYTES / 2..output.len()).find(|at| output.is_char_boundary(*at));
                 output.drain(..from.unwrap_or(0));
             }
         }
@@ -216,7 +217,7 @@ impl Live {
     }
 
     /// Takes the finished calls that wait for unfinished ones, in order.
-    pub(crate) fn held_back(&mut self) -> Vec<Item> {
+    pub(crate) fn take_held_calls(&mut self) -> Vec<Item> {
         let held = self.calls.extract_if(.., |_, running| running.done.is_some());
         held.filter_map(|(_, running)| running.done).collect()
     }

@@ -4,7 +4,7 @@ use super::commands::{COMMANDS, is_known};
 use crate::host::CommandFile;
 
 /// Maximum number of rows shown.
-pub(crate) const ROWS: usize = 8;
+pub(crate) const MAX_MENU_ROWS: usize = 8;
 
 /// The completions and the selected one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,13 +14,13 @@ const CARRY_OUT: &str = "Carry out the plan.";
 pub(crate) struct QueuedMessage {
     pub(crate) text: String,
     /// Whether it was sent to the run; otherwise it waits for the end of the run.
-    pub(crate) told: bool,
+    pub(crate) is_sent: bool,
 }
 
 impl QueuedMessage {
     /// Creates a message that waits for the end of the current work.
-    pub(crate) fn until_the_end(text: String) -> Self {
-        Self { text, told: false }
+    pub(crate) fn after_current_work(text: String) -> Self {
+        Self { text, is_sent: false }
     }
 }
 
@@ -35,11 +35,11 @@ impl App {
     pub(super) fn send(&mut self, text: String, skills: Vec<String>) -> Vec<Effect> {
         let plan = self.plan.take();
         if self.work == Work::Run {
-            self.waiting.push(QueuedMessage { text: text.clone(), told: true });
+            self.waiting.push(QueuedMessage { text: text.clone(), is_sent: true });
             return vec![Effect::Steer(text)];
         }
         if self.is_busy() {
-            self.waiting.push(QueuedMessage::until_the_end(text));
+            self.waiting.push(QueuedMessage::after_current_work(text));
             return Vec::new();
         }
         if self.without_model {
@@ -57,8 +57,8 @@ impl App {
     }
 
     /// Carries out the plan on the screen. Changes need approval, unless the user has chosen another mode since.
-    pub(super) fn carry_out(&mut self) -> Vec<Effect> {
-        let typing = self.typed.is_some_and(|last| self.now.saturating_duration_since(last) < pending::PAUSE);
+    pub(super) fn carry_out_plan(&mut self) -> Vec<Effect> {
+        let typing = self.typed.is_some_and(|last| self.now.saturating_duration_since(last) < pending::TYPING_PAUSE);
         if !self.plan.is_some_and(|plan| plan.shown) || typing || self.is_busy() {
             return Vec::new();
         }
@@ -113,7 +113,7 @@ impl App {
 
     /// Returns the messages retracted from the run to the input, with those not sent to it yet.
     pub(super) fn take_back(&mut self, retracted: &[String]) {
-        let of_run = |waiting: &QueuedMessage| waiting.told && !retracted.contains(&waiting.text);
+        let of_run = |waiting: &QueuedMessage| waiting.is_sent && !retracted.contains(&waiting.text);
         let (taken, back) = std::mem::take(&mut self.waiting).into_iter().partition(of_run);
         self.waiting = taken;
         self.edit_again(back);
@@ -123,7 +123,7 @@ impl App {
     pub(super) fn edit_again(&mut self, mut messages: Vec<QueuedMessage>) {
         let typed = self.editor.take();
         if !typed.is_empty() {
-            messages.push(QueuedMessage::until_the_end(typed));
+            messages.push(QueuedMessage::after_current_work(typed));
         }
         self.editor.set(joined(messages, "\n"));
     }

@@ -46,7 +46,7 @@ pub(crate) use state::{App, Overlay, SessionInfo, ShellRun, TrustQuestion, Work}
 use transcript::{Item, forget_pictures};
 
 /// The interval in which a second Ctrl+C quits.
-const TWICE: Duration = Duration::from_secs(2);
+const QUIT_INTERVAL: Duration = Duration::from_secs(2);
 
 impl App {
     /// Handles an event at the time [`now`](Self::now).
@@ -93,7 +93,7 @@ impl App {
             Event::Run(event) => self.run_event(&event),
             Event::ApprovalRequested(question) => return self.asked(*question),
             Event::RunEnded(end) => return self.run_ended(*end),
-            Event::SentBack { thread } => return self.sent_back(thread),
+            Event::MovedToBackground { thread } => return self.moved_to_background(thread),
             Event::BackgroundEnded { thread, what, waits } => {
                 self.background.retain(|known| *known != thread);
                 self.note(format!("in the background: {what}; /threads opens it"), waits);
@@ -101,7 +101,7 @@ impl App {
             }
             Event::Opened(Ok(opened)) => return self.opened(*opened),
             Event::Watched(opened) => self.watched(*opened),
-            Event::Overtaken(opened) => self.overtaken(opened.map(|opened| *opened)),
+            Event::ThreadChangedElsewhere(opened) => self.thread_changed_elsewhere(opened.map(|opened| *opened)),
             Event::Opened(Err(problem)) => {
                 self.idle();
                 self.note(problem, true);
@@ -138,7 +138,7 @@ impl App {
             Event::ShellOutput(text) => {
                 let run = match &mut self.work {
                     Work::Shell(run) => Some(run),
-                    _ => self.beside.as_mut(),
+                    _ => self.background_shell.as_mut(),
                 };
                 if let Some(run) = run {
                     run.output.push_str(&text);
@@ -245,7 +245,7 @@ impl App {
     fn begin(&mut self, work: Work) {
         (self.work, self.since) = (work, self.now);
         self.spent_before = (self.session.usage, self.session.dollars.unwrap_or_default());
-        self.goes_on = false;
+        self.is_resumed = false;
     }
 
     fn idle(&mut self) {
@@ -264,7 +264,7 @@ impl App {
     }
 
     fn shell_ended(&mut self, code: Option<i32>) -> Vec<Effect> {
-        if let Some(run) = self.beside.take() {
+        if let Some(run) = self.background_shell.take() {
             self.shell_done(run, code);
             return Vec::new();
         }

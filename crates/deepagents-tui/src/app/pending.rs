@@ -15,7 +15,7 @@ use crate::input::Editor;
 use crate::policy::Rule;
 
 /// How long a user who was typing when a question came up must pause before a key counts as an answer.
-pub(super) const PAUSE: Duration = Duration::from_millis(700);
+pub(super) const TYPING_PAUSE: Duration = Duration::from_millis(700);
 
 /// What the keys do at a question.
 #[derive(Clone, Debug, Default)]
@@ -104,7 +104,7 @@ impl Questions {
     }
 
     /// Returns whether the text in the input was begun after the current question appeared.
-    pub(crate) fn sees_begun(&self, typed: &str) -> bool {
+    pub(crate) fn is_begun_after_question(&self, typed: &str) -> bool {
         self.shown && self.typing.is_none() && !typed.trim().is_empty() && typed != self.before
     }
 
@@ -115,7 +115,7 @@ impl Questions {
             return false;
         }
         match self.typing {
-            Some(last) if now.saturating_duration_since(last) < PAUSE => {
+            Some(last) if now.saturating_duration_since(last) < TYPING_PAUSE => {
                 self.typing = Some(now);
                 false
             }
@@ -215,7 +215,7 @@ impl Questions {
     }
 
     /// Takes the tools of the open questions, and the decisions on the others. Removes all questions.
-    pub(crate) fn leave(&mut self) -> (Vec<String>, Vec<(ActionRequest, DecisionRecord)>) {
+    pub(crate) fn take_open(&mut self) -> (Vec<String>, Vec<(ActionRequest, DecisionRecord)>) {
         let Self { open, decided, .. } = std::mem::take(self);
         (open.into_iter().map(|question| question.request.tool).collect(), decided)
     }
@@ -249,7 +249,7 @@ impl Questions {
     }
 
     /// Returns whether the current question accepts only a text.
-    pub(crate) fn wants_words(&self) -> bool {
+    pub(crate) fn accepts_only_text(&self) -> bool {
         let is_open = self.current().is_some_and(|question| question.request.form.is_none());
         is_open && self.allows(DecisionKind::Respond) && !self.allows(DecisionKind::Approve)
     }

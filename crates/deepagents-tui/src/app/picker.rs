@@ -75,7 +75,7 @@ impl Picker {
     }
 
     /// Moves the selection up or down. Wraps around, as in completions.
-    pub(crate) fn turn(&mut self, down: bool) {
+    pub(crate) fn move_selection(&mut self, down: bool) {
         let last = self.rows().len().saturating_sub(1);
         self.selected = match (down, self.selected) {
             (true, at) if at >= last => 0,

@@ -14,7 +14,7 @@ use crate::input::Editor;
 
 impl Picker {
     /// Returns whether typed characters filter the list.
-    pub(super) fn takes_letters(&self) -> bool {
+    pub(super) fn filters_by_typing(&self) -> bool {
         matches!(self.stage, Stage::Choose)
     }
 }
@@ -63,8 +63,8 @@ impl App {
                 }
                 return Vec::new();
             }
-            (KeyCode::Up, _) | (_, Some('p')) => picker.turn(false),
-            (KeyCode::Down, _) | (_, Some('n')) => picker.turn(true),
+            (KeyCode::Up, _) | (_, Some('p')) => picker.move_selection(false),
+            (KeyCode::Down, _) | (_, Some('n')) => picker.move_selection(true),
             (KeyCode::PageUp, _) => picker.step(-10),
             (KeyCode::PageDown, _) => picker.step(10),
             (KeyCode::Home, _) => picker.step(isize::MIN),

@@ -25,7 +25,7 @@ pub(super) enum Pressed {
 impl App {
     /// Returns whether the user began a message after the question appeared, so that keys continue the message.
     pub(crate) fn is_writing(&self) -> bool {
-        self.questions.sees_begun(self.editor.text())
+        self.questions.is_begun_after_question(self.editor.text())
     }
 
     /// Handles a key at a question. Returns `None` if it belongs to the input.
@@ -122,7 +122,7 @@ impl App {
         let (rejects, edits) = (allows(DecisionKind::Reject), allows(DecisionKind::Edit));
         let effects = match key.code {
             // At a question for a text, typing begins the answer: `no` is a text here.
-            KeyCode::Char(_) if self.questions.wants_words() => {
+            KeyCode::Char(_) if self.questions.accepts_only_text() => {
                 self.respond();
                 return self.question_key(key, pressed);
             }
@@ -206,16 +206,16 @@ impl App {
 
     /// Returns the session rule that the current question can create.
     pub(crate) fn session_rule(&self) -> Option<Rule> {
-        self.questions.rule().filter(|_| self.lasts())
+        self.questions.rule().filter(|_| self.is_repeatable_later())
     }
 
     /// Returns the rule for the directory that the current question can create.
     pub(crate) fn lasting_rule(&self) -> Option<RememberedRule> {
-        self.questions.lasting_rule(&self.session.connected.as_ref()?.reach).filter(|_| self.lasts())
+        self.questions.lasting_rule(&self.session.connected.as_ref()?.reach).filter(|_| self.is_repeatable_later())
     }
 
     /// Returns whether the call has the same meaning later. A command in a shared shell has not.
-    fn lasts(&self) -> bool {
+    fn is_repeatable_later(&self) -> bool {
         let shares_shell = self.session.connected.as_ref().is_some_and(|connected| connected.shares_shell);
         !shares_shell || !self.questions.current().is_some_and(|question| is_command(&question.request.tool))
     }

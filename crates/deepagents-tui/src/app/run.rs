@@ -30,7 +30,7 @@ impl App {
                 }
             }
             EventKind::Steered { text } if event.path.is_empty() => {
-                if let Some(at) = self.waiting.iter().position(|waiting| waiting.told && waiting.text == *text) {
+                if let Some(at) = self.waiting.iter().position(|waiting| waiting.is_sent && waiting.text == *text) {
                     self.waiting.remove(at);
                 }
                 self.items.push(Item::User(text.clone()));
@@ -92,7 +92,7 @@ impl App {
         match end.stop {
             Ok(FinishReason::Interrupted) if !self.stopping => {
                 let mut items = self.live.finish_answer();
-                items.extend(self.live.held_back());
+                items.extend(self.live.take_held_calls());
                 self.items.extend(items);
                 self.live.activity.clear();
                 let mut effects = Vec::new();
@@ -122,7 +122,7 @@ impl App {
             if let Some(item) = shown {
                 *item = Item::Note { text: format!("not sent: {}", shorten(&text, 200)), bad: false };
             }
-            self.waiting.insert(0, QueuedMessage::until_the_end(text));
+            self.waiting.insert(0, QueuedMessage::after_current_work(text));
         }
         match &end.stop {
             Ok(FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended) => {
@@ -176,7 +176,7 @@ impl App {
         }
         match self.questions.answers() {
             Some(answers) => {
-                (self.waits, self.goes_on) = (false, true);
+                (self.waits, self.is_resumed) = (false, true);
                 vec![Effect::Answer(answers)]
             }
             None => Vec::new(),
@@ -185,8 +185,8 @@ impl App {
 
     /// Stops what was started last: a shell command beside the run, then the run. At a question, leaves the question.
     pub(super) fn interrupt(&mut self) -> Vec<Effect> {
-        if self.beside.is_some() && self.questions.is_empty() {
-            return vec![Effect::StopBeside];
+        if self.background_shell.is_some() && self.questions.is_empty() {
+            return vec![Effect::StopBackgroundShell];
         }
         self.stop()
     }
@@ -198,7 +198,7 @@ impl App {
                 // Nothing runs: the questions remain open on the thread.
                 let items = self.live.finish();
                 self.items.extend(items);
-                let (open, decided) = self.questions.leave();
+                let (open, decided) = self.questions.take_open();
                 self.idle();
                 self.waits = false;
                 let open: Vec<String> = open.iter().map(|tool| shorten(tool, 40)).collect();

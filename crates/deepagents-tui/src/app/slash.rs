@@ -1,6 +1,6 @@
 //! Handles Enter: slash commands, shell commands, messages.
 
-use super::commands::{Parsed, is_command, nearest, words};
+use super::commands::{Parsed, is_command, nearest, parse_command};
 use super::effect::{Effect, ListOf, Subject};
 use super::export::export;
 use super::pending::by_id;
@@ -28,10 +28,10 @@ impl App {
         let text = self.editor.take();
         self.menu = None;
         if text.trim().is_empty() {
-            return self.carry_out();
+            return self.carry_out_plan();
         }
         self.history.add(&text);
-        if let Some(parsed) = words(&text).filter(|_| is_command) {
+        if let Some(parsed) = parse_command(&text).filter(|_| is_command) {
             return match parsed {
                 Parsed::Command(name, args) => self.command(name, args),
                 Parsed::Skill(name, typed) => self.skill(name, typed.skill_message(), &text),
@@ -49,15 +49,15 @@ impl App {
         if command.is_empty() {
             return Vec::new();
         }
-        if self.beside.is_some() || matches!(self.work, Work::Shell(_)) {
+        if self.background_shell.is_some() || matches!(self.work, Work::Shell(_)) {
             self.note("a command of yours is still running; run this one after it", true);
             self.editor.set(format!("{}{command}", if shared { "!" } else { "!!" }));
             return Vec::new();
         }
         let run = ShellRun { command: command.to_owned(), output: String::new(), shared };
         if self.is_busy() {
-            self.beside = Some(run);
-            return vec![Effect::ShellBeside(command.to_owned())];
+            self.background_shell = Some(run);
+            return vec![Effect::ShellInBackground(command.to_owned())];
         }
         self.begin(Work::Shell(run));
         vec![Effect::Shell(command.to_owned())]
@@ -137,7 +137,7 @@ impl App {
                 self.resumed_at = Some(self.items.len());
                 return vec![Effect::TakeOver];
             }
-            "background" => return self.send_back(),
+            "background" => return self.move_to_background(),
             "rewind" | "undo" | "redo" | "compact" if self.is_busy() => {
                 self.note(self.stop_first(), true);
             }
@@ -238,9 +238,9 @@ impl App {
     }
 
     /// Moves the run to the background.
-    pub(super) fn send_back(&mut self) -> Vec<Effect> {
+    pub(super) fn move_to_background(&mut self) -> Vec<Effect> {
         if self.work == Work::Run && !self.waits && !self.stopping {
-            return vec![Effect::SendBack];
+            return vec![Effect::MoveToBackground];
         }
         self.note("there is nothing to move to the background", false);
         Vec::new()

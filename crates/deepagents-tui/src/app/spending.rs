@@ -12,7 +12,7 @@ pub(super) fn is_spent_anew(event: &Event) -> bool {
         Event::Connected(Ok(_))
             | Event::Opened(Ok(_))
             | Event::Watched(_)
-            | Event::Overtaken(_)
+            | Event::ThreadChangedElsewhere(_)
             | Event::RunEnded(_)
             | Event::Compacted(_)
             | Event::BackgroundEnded { .. }

@@ -143,7 +143,7 @@ pub(crate) struct App {
     /// Decisions made before the user left the questions, for the next message.
     pub(super) left: Vec<(ActionRequest, DecisionRecord)>,
     /// A shell command that runs beside the run.
-    pub(crate) beside: Option<ShellRun>,
+    pub(crate) background_shell: Option<ShellRun>,
     /// Output of the user's shell commands, for the next message.
     pub(super) context: Vec<String>,
     /// A hint that disappears with the next key press, or at `hint_ends`.
@@ -172,7 +172,7 @@ pub(crate) struct App {
     /// Whether debugging commands are available.
     pub(crate) debug: bool,
     /// Whether the run was resumed with decisions and not with a message.
-    pub(super) goes_on: bool,
+    pub(super) is_resumed: bool,
     /// Whether the user's editor holds the text for a question.
     pub(super) edits_answer: bool,
     /// The text in the input before the history search.
@@ -230,7 +230,7 @@ impl App {
             menu: None,
             closed: String::new(),
             left: Vec::new(),
-            beside: None,
+            background_shell: None,
             context: Vec::new(),
             hint: None,
             hint_ends: None,
@@ -245,7 +245,7 @@ impl App {
             repaint: false,
             reopened: false,
             debug: false,
-            goes_on: false,
+            is_resumed: false,
             edits_answer: false,
             before_search: String::new(),
         }

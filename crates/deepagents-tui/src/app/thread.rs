@@ -9,7 +9,7 @@ use super::transcript::Item;
 
 impl App {
     /// Handles the move of the run to the background, so that a new conversation can begin.
-    pub(super) fn sent_back(&mut self, thread: String) -> Vec<Effect> {
+    pub(super) fn moved_to_background(&mut self, thread: String) -> Vec<Effect> {
         let short: String = thread.chars().take(8).collect();
         self.background.push(thread);
         let waiting = std::mem::take(&mut self.waiting);
@@ -28,7 +28,7 @@ impl App {
     /// Displays another thread.
     pub(super) fn opened(&mut self, opened: Opened) -> Vec<Effect> {
         self.idle();
-        self.live = Live::going_on(opened.agents);
+        self.live = Live::with_earlier_work(opened.agents);
         // Notices shown before the first thread remain, as they are no reason to clear the screen.
         if self.items.iter().skip(1).any(|item| !matches!(item, Item::Note { .. })) {
             self.repaint = true;
@@ -60,7 +60,7 @@ impl App {
         }
         if !opened.waiting.is_empty() {
             self.note("messages that were not sent before the program ended are back in the input", false);
-            self.edit_again(opened.waiting.into_iter().map(QueuedMessage::until_the_end).collect());
+            self.edit_again(opened.waiting.into_iter().map(QueuedMessage::after_current_work).collect());
         }
         self.questions_wait(opened.questions, &opened.decided);
         Vec::new()
@@ -86,12 +86,12 @@ impl App {
         }
         if self.is_busy() {
             // A message was sent before this event arrived.
-            if self.work == Work::Run && !self.goes_on && matches!(self.items.last(), Some(Item::User(_))) {
-                self.overtaken(Some(opened));
+            if self.work == Work::Run && !self.is_resumed && matches!(self.items.last(), Some(Item::User(_))) {
+                self.thread_changed_elsewhere(Some(opened));
             }
             return;
         }
-        if went_back(&self.items, &opened.items) {
+        if is_rewound(&self.items, &opened.items) {
             (self.repaint, self.reopened) = (true, true);
             self.items.truncate(1);
             self.items.extend(opened.items);
@@ -113,7 +113,7 @@ impl App {
 
     /// Handles changes by others, or a deletion of the thread, before a message that is being sent: the message comes
     /// after them.
-    pub(super) fn overtaken(&mut self, opened: Option<Opened>) {
+    pub(super) fn thread_changed_elsewhere(&mut self, opened: Option<Opened>) {
         let sent = self.items.iter().rposition(|item| matches!(item, Item::User(_))).unwrap_or(self.items.len());
         let before = self.items.get(..sent).unwrap_or_default();
         let is_deleted = opened.is_none();
@@ -121,7 +121,7 @@ impl App {
         let (from, mut items, note) = if is_deleted {
             self.session.thread = None;
             (1, Vec::new(), Some("another program has deleted this thread; your message starts a new one"))
-        } else if went_back(before, &opened.items) {
+        } else if is_rewound(before, &opened.items) {
             (1, opened.items, Some("another program rewound this thread; this is what is left"))
         } else {
             (sent, beyond(before, opened.items), None)
@@ -154,7 +154,7 @@ fn beyond(shown: &[Item], thread: Vec<Item>) -> Vec<Item> {
 
 /// Returns whether the displayed messages are no longer part of the thread. A thread whose beginning was summarised has
 /// not been rewound.
-fn went_back(shown: &[Item], thread: &[Item]) -> bool {
+fn is_rewound(shown: &[Item], thread: &[Item]) -> bool {
     let said = |items: &[Item]| -> Vec<String> {
         let said = items.iter().filter_map(|item| match item {
             Item::User(text) => Some(text.trim().to_owned()),

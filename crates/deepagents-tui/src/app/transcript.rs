@@ -13,7 +13,7 @@ use crate::session::images::described;
 /// The notice after an answer that the user has interrupted.
 const INTERRUPTED: &str = "interrupted";
 /// Maximum number of images whose data is kept.
-const PICTURES: usize = 8;
+const MAX_IMAGES: usize = 8;
 
 /// A finished part of the conversation.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,7 +109,7 @@ pub(crate) fn forget_pictures(items: &mut [Item]) {
         _ => None,
     });
     // The data of earlier images has been dropped already.
-    for picture in pictures.skip(PICTURES) {
+    for picture in pictures.skip(MAX_IMAGES) {
         if picture.data.take().is_none() {
             break;
         }

@@ -5,10 +5,10 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::pastes::{Pastes, foreign, is_letter};
 
 /// A paste of more lines or bytes than this is shown as a placeholder.
-const LINES: usize = 8;
-const BYTES: usize = 1_000;
+const MAX_PASTE_LINES: usize = 8;
+const MAX_PASTE_BYTES: usize = 1_000;
 /// Maximum number of changes that can be undone.
-const CHANGES: usize = 100;
+const MAX_CHANGES: usize = 100;
 
 /// The text, the cursor, and the pastes behind placeholders.
 #[derive(Clone, Debug, Default)]
@@ -23,8 +23,8 @@ pub(crate) struct Editor {
     pub(super) typing: bool,
     pub(super) killing: bool,
     /// The text and cursor before each undo, and those before each change.
-    undone: Vec<(String, usize)>,
-    done: Vec<(String, usize)>,
+    redo_stack: Vec<(String, usize)>,
+    undo_stack: Vec<(String, usize)>,
     /// Whether changes are grouped into one.
     together: bool,
 }
@@ -56,22 +56,22 @@ impl Editor {
 
     fn put_in_place(&mut self, text: String) {
         if text != self.text {
-            self.keep();
+            self.save_undo_state();
         }
-        self.settle();
+        self.break_undo_group();
         self.text = text;
         self.cursor = self.text.len();
     }
 
     pub(crate) fn clear(&mut self) {
-        self.settle();
+        self.break_undo_group();
         self.text.clear();
         self.cursor = 0;
-        self.done.clear();
-        self.undone.clear();
+        self.undo_stack.clear();
+        self.redo_stack.clear();
         self.together = false;
         // The kill buffer can be inserted into the next text.
-        self.pastes.keep_those_in(&self.killed);
+        self.pastes.retain_in(&self.killed);
     }
 
     /// Returns the text with its placeholders expanded.
@@ -87,8 +87,8 @@ impl Editor {
     }
 
     pub(crate) fn insert(&mut self, text: &str) {
-        self.keep();
-        self.settle();
+        self.save_undo_state();
+        self.break_undo_group();
         self.add(&foreign(text));
     }
 
@@ -97,14 +97,14 @@ impl Editor {
         let plain = text.replace("\r\n", "\n").replace('\r', "\n");
         let plain: String = plain.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect();
         let plain = foreign(&plain).into_owned();
-        if plain.split('\n').count() <= LINES && plain.len() <= BYTES {
+        if plain.split('\n').count() <= MAX_PASTE_LINES && plain.len() <= MAX_PASTE_BYTES {
             self.insert(&plain);
             return;
         }
         match self.pastes.add(plain.clone()) {
             Some(mark) => {
-                self.keep();
-                self.settle();
+                self.save_undo_state();
+                self.break_undo_group();
                 self.add(mark.encode_utf8(&mut [0; 4]));
             }
             None => self.insert(&plain),
@@ -117,25 +117,25 @@ impl Editor {
     }
 
     /// Makes the next key start a new change.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn break_undo_group(&mut self) {
         (self.typing, self.killing) = (false, false);
     }
 
     /// Records the text before a change.
-    pub(super) fn keep(&mut self) {
+    pub(super) fn save_undo_state(&mut self) {
         if self.together {
             return;
         }
-        self.undone.clear();
-        self.done.push((self.text.clone(), self.cursor));
-        if self.done.len() > CHANGES {
-            self.done.remove(0);
+        self.redo_stack.clear();
+        self.undo_stack.push((self.text.clone(), self.cursor));
+        if self.undo_stack.len() > MAX_CHANGES {
+            self.undo_stack.remove(0);
         }
     }
 
     /// Starts a group of changes that is undone as one.
     pub(super) fn begin_change(&mut self) {
-        self.keep();
+        self.save_undo_state();
         self.together = true;
     }
 
@@ -146,10 +146,10 @@ impl Editor {
     /// Undoes the last change.
     pub(super) fn undo(&mut self) {
         let now = (self.text.clone(), self.cursor);
-        while let Some((text, cursor)) = self.done.pop() {
+        while let Some((text, cursor)) = self.undo_stack.pop() {
             // Skips entries that changed nothing.
             if text != now.0 {
-                self.undone.push(now);
+                self.redo_stack.push(now);
                 (self.text, self.cursor) = (text, cursor);
                 return;
             }
@@ -158,8 +158,9 @@ impl Editor {
 
     /// Redoes the last undone change.
     pub(super) fn redo(&mut self) {
-        if let Some((text, cursor)) = self.undone.pop() {
-            self.done.push((std::mem::replace(&mut self.text, text), std::mem::replace(&mut self.cursor, cursor)));
+        if let Some((text, cursor)) = self.redo_stack.pop() {
+            self.undo_stack
+                .push((std::mem::replace(&mut self.text, text), std::mem::replace(&mut self.cursor, cursor)));
         }
     }
 
@@ -193,8 +194,8 @@ impl Editor {
 
     /// Replaces the text from a position to the cursor.
     pub(crate) fn replace_from(&mut self, start: usize, with: &str) {
-        self.keep();
-        self.settle();
+        self.save_undo_state();
+        self.break_undo_group();
         self.remove(start, self.cursor);
         self.add(&foreign(with));
     }
@@ -261,7 +262,7 @@ impl Editor {
     }
 
     pub(super) fn cursor_to(&mut self, at: usize) {
-        self.settle();
+        self.break_undo_group();
         if self.text.is_char_boundary(at) {
             self.cursor = at;
         }

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// Maximum bytes read from the file at the start.
-const READ: u64 = 256 * 1024;
+const MAX_READ_BYTES: u64 = 256 * 1024;
 /// The size of the file from which on it is rewritten with its newer half.
-const MOST: u64 = 4 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Earlier inputs, newest last, and the one being viewed.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ impl History {
         }
         let mut line = serde_json::to_vec(&Entry { text: text.to_owned() })?;
         line.push(b'\n');
-        if fs::metadata(file).is_ok_and(|info| info.len() > MOST) {
+        if fs::metadata(file).is_ok_and(|info| info.len() > MAX_FILE_BYTES) {
             let kept: Vec<u8> =
                 self.entries.iter().skip(self.entries.len() / 2).try_fold(Vec::new(), |mut all, text| {
                     serde_json::to_writer(&mut all, &Entry { text: text.clone() })?;
@@ -97,7 +97,7 @@ impl History {
     }
 
     /// Stops viewing entries.
-    pub(crate) fn leave(&mut self) {
+    pub(crate) fn stop_viewing(&mut self) {
         self.at = None;
     }
 
@@ -120,9 +120,9 @@ impl History {
 fn read(file: &PathBuf) -> Vec<String> {
     let Ok(mut open) = fs::File::open(file) else { return Vec::new() };
     let length = open.metadata().map_or(0, |info| info.len());
-    let from = length.saturating_sub(READ);
+    let from = length.saturating_sub(MAX_READ_BYTES);
     let mut bytes = Vec::new();
-    if open.seek(SeekFrom::Start(from)).is_err() || open.take(READ).read_to_end(&mut bytes).is_err() {
+    if open.seek(SeekFrom::Start(from)).is_err() || open.take(MAX_READ_BYTES).read_to_end(&mut bytes).is_err() {
         return Vec::new();
     }
     let text = String::from_utf8_lossy(&bytes);

@@ -20,7 +20,7 @@ impl Editor {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let alt = key.modifiers.contains(KeyModifiers::ALT);
         let (typing, killing) = (self.typing, self.killing);
-        self.settle();
+        self.break_undo_group();
         match key.code {
             KeyCode::Char('a') if control => self.cursor = self.line_start(),
             KeyCode::Home => self.cursor = self.line_start(),
@@ -44,7 +44,7 @@ impl Editor {
                 }
                 // Continuous typing is undone word by word.
                 if !typing || c.is_whitespace() {
-                    self.keep();
+                    self.save_undo_state();
                 }
                 self.add(c.encode_utf8(&mut [0; 4]));
                 self.typing = true;
@@ -69,7 +69,7 @@ impl Editor {
             }
             _ => return self.changes_letters(key, (control, alt)),
         };
-        self.keep();
+        self.save_undo_state();
         self.kill(from, to, killing);
         true
     }
@@ -80,11 +80,11 @@ impl Editor {
             KeyCode::Char('j') if control => self.insert("\n"),
             KeyCode::Enter if alt || shift => self.insert("\n"),
             KeyCode::Char('y') if control => {
-                self.keep();
+                self.save_undo_state();
                 self.put();
             }
             KeyCode::Backspace | KeyCode::Char('h') if key.code == KeyCode::Backspace || control => {
-                self.keep();
+                self.save_undo_state();
                 self.remove(self.left(), self.cursor);
             }
             KeyCode::Char('d') if control => self.delete(),
@@ -99,7 +99,7 @@ impl Editor {
     }
 
     fn delete(&mut self) {
-        self.keep();
+        self.save_undo_state();
         self.remove(self.cursor, self.right());
     }
 
@@ -109,7 +109,7 @@ impl Editor {
         let line = self.text.get(self.line_start()..at).unwrap_or_default();
         let Some(before) = line.graphemes(true).next_back().map(str::len) else { return };
         let end = self.after_letter(at);
-        self.keep();
+        self.save_undo_state();
         let second = self.remove(at, end);
         self.cursor = at - before;
         self.add(&second);
@@ -118,7 +118,7 @@ impl Editor {
 
     fn change_case(&mut self, case: Case) {
         let end = self.word_right();
-        self.keep();
+        self.save_undo_state();
         let word = self.remove(self.cursor, end);
         let mut first = true;
         let changed: String = word

@@ -11,4 +11,4 @@ mod vi_places;
 
 pub(crate) use editor::Editor;
 pub(crate) use history::History;
-pub(crate) use vi::{Took, Vi, ViMode};
+pub(crate) use vi::{KeyResult, Vi, ViMode};

@@ -6,12 +6,12 @@ use crate::text::count;
 
 /// The characters for pastes: the end of the last private use plane, where fonts have no glyphs. They are removed from
 /// all other input.
-const FIRST: u32 = 0x10_f000;
-const LAST: u32 = 0x10_fffd;
+const FIRST_MARK: u32 = 0x10_f000;
+const LAST_MARK: u32 = 0x10_fffd;
 
 /// Returns whether a character stands for a paste.
 pub(super) fn is_paste(c: char) -> bool {
-    (FIRST..=LAST).contains(&u32::from(c))
+    (FIRST_MARK..=LAST_MARK).contains(&u32::from(c))
 }
 
 /// Returns whether a character is part of a word. A paste is.
@@ -43,12 +43,12 @@ pub(super) struct Pastes {
 impl Pastes {
     /// Stores a paste and returns its character. Returns `None` if all are in use.
     pub(super) fn add(&mut self, text: String) -> Option<char> {
-        let mut free = (0..=LAST - FIRST).filter_map(|at| {
-            let mark = char::from_u32(FIRST + (self.made + at) % (LAST - FIRST + 1))?;
+        let mut free = (0..=LAST_MARK - FIRST_MARK).filter_map(|at| {
+            let mark = char::from_u32(FIRST_MARK + (self.made + at) % (LAST_MARK - FIRST_MARK + 1))?;
             self.find(mark).is_none().then_some((mark, at))
         });
         let (mark, passed) = free.next()?;
-        self.made = (self.made + passed + 1) % (LAST - FIRST + 1);
+        self.made = (self.made + passed + 1) % (LAST_MARK - FIRST_MARK + 1);
         let number = self.all.last().map_or(1, |last| last.number + 1);
         let lines = text.split('\n').count();
         let label =
@@ -84,7 +84,7 @@ impl Pastes {
     }
 
     /// Removes the pastes that a text does not contain.
-    pub(super) fn keep_those_in(&mut self, text: &str) {
+    pub(super) fn retain_in(&mut self, text: &str) {
         self.all.retain(|paste| text.contains(paste.mark));
     }
 }

@@ -14,7 +14,7 @@ pub(crate) struct Row {
 impl Editor {
     /// Moves to the line above. Returns whether there is one.
     pub(crate) fn up(&mut self) -> bool {
-        self.settle();
+        self.break_undo_group();
         let start = self.line_start();
         if start == 0 {
             return false;
@@ -28,7 +28,7 @@ impl Editor {
 
     /// Moves to the line below. Returns whether there is one.
     pub(crate) fn down(&mut self) -> bool {
-        self.settle();
+        self.break_undo_group();
         let end = self.line_end();
         if end == self.text.len() {
             return false;

@@ -18,7 +18,7 @@ pub(crate) enum ViMode {
 
 /// The result of a key press.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Took {
+pub(crate) enum KeyResult {
     Nothing,
     Key,
     /// There is no line above, or below: the caller recalls an earlier, or a later, message.
@@ -65,17 +65,17 @@ struct Repeated {
 }
 
 /// Maximum count of a command.
-pub(super) const MOST: usize = 1_000;
+pub(super) const MAX_COUNT: usize = 1_000;
 
 impl Vi {
     /// Handles a key. In insert mode, only Esc has a vi meaning.
-    pub(crate) fn key(&mut self, key: KeyEvent, editor: &mut Editor) -> Took {
+    pub(crate) fn key(&mut self, key: KeyEvent, editor: &mut Editor) -> KeyResult {
         let plain = key.modifiers.difference(KeyModifiers::SHIFT).is_empty();
         if self.mode == ViMode::Insert {
             if key.code != KeyCode::Esc || !plain {
                 // An insertion is undone as one change.
                 editor.begin_change();
-                return Took::Nothing;
+                return KeyResult::Nothing;
             }
             self.mode = ViMode::Normal;
             self.repeat(editor);
@@ -83,18 +83,18 @@ impl Vi {
             if !editor.at_line_start() {
                 editor.cursor_to(editor.left());
             }
-            return Took::Key;
+            return KeyResult::Key;
         }
         let took = match key.code {
             KeyCode::Char('r') if key.modifiers == KeyModifiers::CONTROL => {
                 self.pending = None;
                 (0..self.times()).for_each(|_| editor.redo());
-                Took::Key
+                KeyResult::Key
             }
             KeyCode::Char(c) if plain => self.letter(c, editor),
             _ => {
                 let waited = self.pending.take().is_some() | self.count.take().is_some();
-                if waited && key.code == KeyCode::Esc { Took::Key } else { Took::Nothing }
+                if waited && key.code == KeyCode::Esc { KeyResult::Key } else { KeyResult::Nothing }
             }
         };
         // In normal mode, the cursor is on a character, not after the last one.
@@ -127,15 +127,15 @@ impl Vi {
         self.count.take().unwrap_or(1)
     }
 
-    fn letter(&mut self, c: char, editor: &mut Editor) -> Took {
+    fn letter(&mut self, c: char, editor: &mut Editor) -> KeyResult {
         let pending = self.pending.take();
         let is_digit = !matches!(pending, Some(Pending::Letter(..) | Pending::Unknown))
             && (('1'..='9').contains(&c) || (c == '0' && self.count.is_some()));
         if let Some(digit) = c.to_digit(10).filter(|_| is_digit) {
             let digit = usize::try_from(digit).unwrap_or(0);
-            self.count = Some((self.count.unwrap_or(0) * 10 + digit).min(MOST));
+            self.count = Some((self.count.unwrap_or(0) * 10 + digit).min(MAX_COUNT));
             self.pending = pending;
-            return Took::Key;
+            return KeyResult::Key;
         }
         match pending {
             Some(Pending::Unknown) => {}
@@ -146,23 +146,23 @@ impl Vi {
             Some(Pending::Change(operator)) => self.operate(operator, c, editor),
             None => return self.command(c, editor),
         }
-        Took::Key
+        KeyResult::Key
     }
 
-    fn command(&mut self, c: char, editor: &mut Editor) -> Took {
+    fn command(&mut self, c: char, editor: &mut Editor) -> KeyResult {
         let counted = self.count.is_some();
         match c {
             'd' | 'c' | 'y' => {
                 self.pending = Some(Pending::Change((c, self.times())));
-                return Took::Key;
+                return KeyResult::Key;
             }
             'f' | 'F' | 't' | 'T' | 'g' | 'r' => {
                 self.pending = Some(Pending::Letter(c, None));
-                return Took::Key;
+                return KeyResult::Key;
             }
             'm' | '\'' | '`' | '"' | 'q' | '@' | 'z' | 'Z' | '[' | ']' | '<' | '>' | '=' | '!' => {
                 (self.pending, self.count) = (Some(Pending::Unknown), None);
-                return Took::Key;
+                return KeyResult::Key;
             }
             _ => {}
         }
@@ -174,7 +174,7 @@ impl Vi {
                 // With fewer lines than the count, the cursor moves to the last one.
                 let moved = (0..times).take_while(|_| step()).count();
                 if moved == 0 {
-                    return if c == 'j' { Took::Newer } else { Took::Older };
+                    return if c == 'j' { KeyResult::Newer } else { KeyResult::Older };
                 }
             }
             'G' => to_line(editor, if counted { times } else { usize::MAX }),
@@ -222,7 +222,7 @@ impl Vi {
             let (from, length) = (editor.cursor(), editor.text().len());
             self.repeated = Some(Repeated { from, length, times, lines: matches!(c, 'o' | 'O') });
         }
-        Took::Key
+        KeyResult::Key
     }
 
     fn insert(&mut self, editor: &mut Editor, at: usize) {
@@ -236,7 +236,7 @@ impl Vi {
         if editor.killed().is_empty() && self.whole_lines.is_none() {
             return;
         }
-        editor.keep();
+        editor.save_undo_state();
         if self.whole_lines.as_deref() == Some(editor.killed()) {
             let at = if behind { editor.line_end() } else { editor.line_start() };
             for _ in 0..times {
@@ -266,7 +266,7 @@ impl Vi {
     /// Executes a command with its character.
     fn with_letter(&mut self, command: char, c: char, operator: Option<Change>, editor: &mut Editor) {
         let counted = self.count.is_some() || operator.is_some_and(|(_, before)| before > 1);
-        let times = self.times().saturating_mul(operator.map_or(1, |(_, times)| times)).min(MOST);
+        let times = self.times().saturating_mul(operator.map_or(1, |(_, times)| times)).min(MAX_COUNT);
         let here = editor.cursor();
         let span = match command {
             'r' => {

@@ -1,13 +1,13 @@
 //! The operators of vi.
 
 use super::Editor;
-use super::vi::{Change, MOST, Pending, Vi, ViMode, to_letter};
+use super::vi::{Change, MAX_COUNT, Pending, Vi, ViMode, to_letter};
 use super::vi_places::{Span, line_at, lines, motion, words_to};
 
 impl Vi {
     pub(super) fn operate(&mut self, (operator, before): Change, c: char, editor: &mut Editor) {
         let counted = self.count.is_some() || before > 1;
-        let times = self.times().saturating_mul(before).min(MOST);
+        let times = self.times().saturating_mul(before).min(MAX_COUNT);
         let here = editor.cursor();
         let line_below = |editor: &Editor, lines: usize| {
             let rest = editor.text().get(here..).unwrap_or_default();
@@ -72,7 +72,7 @@ impl Vi {
                 self.mode = ViMode::Insert;
             }
             _ => {
-                editor.keep();
+                editor.save_undo_state();
                 let (mut from, mut to) = (from, to);
                 // Whole lines are removed with a line break: their own, or the one before them.
                 if lines && to < editor.text().len() {
@@ -91,7 +91,7 @@ impl Vi {
 
 /// Joins the next `times` lines to the current one.
 pub(super) fn join_lines(times: usize, editor: &mut Editor) {
-    editor.keep();
+    editor.save_undo_state();
     for _ in 0..times {
         let end = editor.line_end();
         if end == editor.text().len() {
@@ -111,7 +111,7 @@ pub(super) fn join_lines(times: usize, editor: &mut Editor) {
 
 /// Replaces characters of the line. The cursor ends up after them.
 pub(super) fn change_letters(times: usize, editor: &mut Editor, change: impl Fn(&str) -> String) {
-    editor.keep();
+    editor.save_undo_state();
     for _ in 0..times {
         let here = editor.cursor();
         if here == editor.line_end() {

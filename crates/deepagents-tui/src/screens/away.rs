@@ -7,7 +7,7 @@ use rustix::process::{Pid, kill_process};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{LEAVE, Screens, TuiError};
+use super::{QUIT_TIMEOUT, Screens, TuiError};
 use crate::app::Overlay;
 use crate::terminal::{Modes, Surface, size};
 
@@ -89,7 +89,7 @@ async fn at_editor(mut command: Command) -> io::Result<ExitStatus> {
         _ = hangup.recv() => {}
     }
     end_editor(&editor);
-    match tokio::time::timeout(LEAVE, editor.wait()).await {
+    match tokio::time::timeout(QUIT_TIMEOUT, editor.wait()).await {
         Ok(status) => status,
         Err(_) => {
             editor.kill().await?;

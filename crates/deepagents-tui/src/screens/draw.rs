@@ -12,9 +12,9 @@ use crate::title;
 use crate::view::{self, Printed};
 
 /// The minimum interval between two frames that no key press caused.
-pub(super) const FRAME: Duration = Duration::from_millis(16);
+pub(super) const FRAME_INTERVAL: Duration = Duration::from_millis(16);
 /// How long the size must be stable before a frame is drawn for it.
-const SETTLED: Duration = Duration::from_millis(150);
+const RESIZE_DELAY: Duration = Duration::from_millis(150);
 
 impl Screens {
     /// Draws the next frame, unless the last one is still being written or was drawn a moment ago, or the terminal is
@@ -24,7 +24,7 @@ impl Screens {
             return;
         }
         self.resized = None;
-        if !self.dirty || self.output.is_busy() || (!self.urgent && self.drawn.elapsed() < FRAME) {
+        if !self.dirty || self.output.is_busy() || (!self.urgent && self.drawn.elapsed() < FRAME_INTERVAL) {
             return;
         }
         (self.dirty, self.urgent, self.drawn) = (false, false, Instant::now());
@@ -64,7 +64,7 @@ impl Screens {
     /// Returns the time until the size counts as stable, if it changed a moment ago. A frame for an outdated size would
     /// wrap and leave its remains in the scrollback.
     pub(super) fn until_settled(&self) -> Option<Duration> {
-        self.resized?.checked_add(SETTLED)?.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+        self.resized?.checked_add(RESIZE_DELAY)?.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
     }
 
     /// Updates the title if it has changed.

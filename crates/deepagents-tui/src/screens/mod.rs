@@ -31,9 +31,9 @@ use wake::{Signals, Woken};
 
 /// Time limit for confirming that a question was written, before a key press is taken for something other than its
 /// answer.
-const WRITTEN: Duration = Duration::from_millis(50);
+const WRITE_TIMEOUT: Duration = Duration::from_millis(50);
 /// Time limit for a run to end when the program quits.
-const LEAVE: Duration = Duration::from_millis(1_500);
+const QUIT_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// How the interface ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub async fn run(host: Arc<dyn Host>, policy: Policy, options: Options) -> Resul
     };
     // Let the frame in flight finish, as no frame may follow the restored terminal. If the terminal accepts no more
     // output, leave it alone: a write to it would block forever.
-    let is_stuck = tokio::time::timeout(LEAVE, screens.output.written_if_busy()).await.is_err();
+    let is_stuck = tokio::time::timeout(QUIT_TIMEOUT, screens.output.written_if_busy()).await.is_err();
     if is_stuck {
         modes.abandon();
         return Ok(Ended { end, handed_over: Ok(0), thread: None });
@@ -105,7 +105,7 @@ pub async fn run(host: Arc<dyn Host>, policy: Policy, options: Options) -> Resul
     }
     let _ = modes.suspend(false);
     // Anything slower is lost, as in a crash.
-    let _ = tokio::time::timeout(LEAVE, screens.session.keep_all()).await;
+    let _ = tokio::time::timeout(QUIT_TIMEOUT, screens.session.wait_until_saved()).await;
     screens.session.end().await;
     let thread = screens.session.thread();
     let handed_over = if end == End::Quit { screens.session.hand_over() } else { Ok(0) };
@@ -180,7 +180,7 @@ impl Screens {
                     // The user may answer a question before the write that showed it is confirmed.
                     if self.app.questions.is_unseen()
                         && self.output.is_busy()
-                        && let Ok(written) = tokio::time::timeout(WRITTEN, self.output.written()).await
+                        && let Ok(written) = tokio::time::timeout(WRITE_TIMEOUT, self.output.written()).await
                     {
                         written?;
                         drop(self.app.update(Event::Drawn));
@@ -206,7 +206,7 @@ impl Screens {
                     self.finish_writing().await;
                     self.suspend(modes, surface)?;
                 }
-                Woken::GoOn => {
+                Woken::Continued => {
                     modes.resume()?;
                     self.app.repaint = true;
                 }
@@ -261,7 +261,7 @@ impl Screens {
             self.end_run().await;
         } else {
             // The user has not cancelled the task, so it can be resumed later.
-            self.session.leave_runs(LEAVE).await;
+            self.session.suspend_runs(QUIT_TIMEOUT).await;
         }
         Ok(End::Signal(number))
     }
@@ -280,6 +280,6 @@ impl Screens {
             }
         };
         // Anything slower is cut off, as in a crash; the thread can be resumed.
-        let _ = tokio::time::timeout(LEAVE, ended).await;
+        let _ = tokio::time::timeout(QUIT_TIMEOUT, ended).await;
     }
 }

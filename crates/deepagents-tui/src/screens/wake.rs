@@ -7,7 +7,7 @@ use crossterm::event::Event as TerminalEvent;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::Screens;
-use super::draw::FRAME;
+use super::draw::FRAME_INTERVAL;
 use crate::app::event::Event;
 
 /// The interval at which clocks are updated.
@@ -19,7 +19,7 @@ pub(super) struct Signals {
     hangup: Signal,
     interrupt: Signal,
     stop: Signal,
-    go_on: Signal,
+    cont: Signal,
 }
 
 impl Signals {
@@ -29,7 +29,7 @@ impl Signals {
             hangup: signal(SignalKind::hangup())?,
             interrupt: signal(SignalKind::interrupt())?,
             stop: signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?,
-            go_on: signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
+            cont: signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
         })
     }
 }
@@ -43,7 +43,7 @@ pub(super) enum Woken {
     Frame,
     Signal(i32),
     Suspend,
-    GoOn,
+    Continued,
 }
 
 impl Screens {
@@ -52,7 +52,7 @@ impl Screens {
         let since_frame = self.drawn.elapsed();
         let unsettled = self.until_settled();
         let waits_for_frame = self.dirty && !self.output.is_busy();
-        let next_frame = unsettled.unwrap_or_else(|| FRAME.saturating_sub(since_frame));
+        let next_frame = unsettled.unwrap_or_else(|| FRAME_INTERVAL.saturating_sub(since_frame));
         let wakes = self.app.wakes();
         let later = wakes.map_or(TICK, |at| at.saturating_duration_since(Instant::now()));
         tokio::select! {
@@ -62,7 +62,7 @@ impl Screens {
             _ = signals.hangup.recv() => Woken::Signal(SignalKind::hangup().as_raw_value()),
             _ = signals.interrupt.recv() => Woken::Signal(SignalKind::interrupt().as_raw_value()),
             _ = signals.stop.recv() => Woken::Suspend,
-            _ = signals.go_on.recv() => Woken::GoOn,
+            _ = signals.cont.recv() => Woken::Continued,
             event = self.input.next() => Woken::Terminal(event),
             event = self.events.recv() => Woken::Event(event),
             () = tokio::time::sleep(next_frame), if waits_for_frame => Woken::Frame,

@@ -14,7 +14,7 @@ use crate::app::event::{Event, Opened};
 use crate::host::Connection;
 
 /// How often a thread is polled for changes that emit no event.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A run in the background.
 pub(super) struct Background {
@@ -32,18 +32,18 @@ pub(super) enum LookFirst {
 
 impl Session {
     /// Moves the run to the background, so that a new conversation can begin.
-    pub(super) fn send_back(&self) {
+    pub(super) fn move_to_background(&self) {
         let sent = self.with(|state| {
             let (run, thread) = (state.run.take()?, state.thread.take()?);
             let job = std::mem::take(&mut state.job);
             state.background.push(Background { thread: thread.clone(), run, job });
-            state.undone.clear();
-            state.present += 1;
+            state.redo_positions.clear();
+            state.foreground += 1;
             state.follower += 1;
             Some(thread)
         });
-        self.tell(match sent {
-            Some(thread) => Event::SentBack { thread },
+        self.emit(match sent {
+            Some(thread) => Event::MovedToBackground { thread },
             None => Event::Notice { text: "it has not started yet; try again".to_owned(), bad: true },
         });
     }
@@ -54,7 +54,7 @@ impl Session {
     }
 
     /// Sends the text to the background run on the open thread. Returns `false` if there is none, or it has ended.
-    pub(super) fn tell_background(&self, text: &str) -> bool {
+    pub(super) fn send_to_background(&self, text: &str) -> bool {
         let told = self.with(|state| {
             let thread = state.thread.clone()?;
             let there = state.background.iter().find(|background| background.thread == thread)?;
@@ -65,13 +65,13 @@ impl Session {
         }
         let stop = FinishReason::Ended;
         let (questions, text) = (Vec::new(), String::new());
-        self.tell(Event::RunEnded(Box::new(crate::app::event::RunEnd {
+        self.emit(Event::RunEnded(Box::new(crate::app::event::RunEnd {
             stop: Ok(stop),
             questions,
             text,
             unsent: None,
         })));
-        self.tell(Event::Notice {
+        self.emit(Event::Notice {
             text: "the run in the background reads this before its next step".to_owned(),
             bad: false,
         });
@@ -108,7 +108,7 @@ impl Session {
 
     /// Suspends all runs so that any process can resume them, because the program is about to end. A run that takes
     /// longer than `patience` is abandoned, as in a crash.
-    pub(crate) async fn leave_runs(&self, patience: Duration) {
+    pub(crate) async fn suspend_runs(&self, patience: Duration) {
         let runs = self.with(|state| {
             if state.run.is_none() {
                 // Keeps a run that has not started yet from starting.
@@ -146,13 +146,13 @@ impl Session {
             None => {
                 self.with(|state| {
                     (state.thread, state.shown) = (None, None);
-                    state.undone.clear();
+                    state.redo_positions.clear();
                 });
-                self.tell(Event::Overtaken(None));
+                self.emit(Event::ThreadChangedElsewhere(None));
             }
             Some(info) if info.end > end => {
                 let state = connection.agent.state(&thread).await.map_err(|error| error.to_string())?;
-                self.tell(Event::Overtaken(Some(Box::new(of_state(&state)))));
+                self.emit(Event::ThreadChangedElsewhere(Some(Box::new(of_state(&state)))));
             }
             Some(_) => {}
         }
@@ -186,12 +186,12 @@ impl Session {
                 if !goes_on() {
                     return None;
                 }
-                this.tell(Event::Watched(Box::new(Opened { thread: Some(thread.clone()), ..of_state_so_far(&state) })));
+                this.emit(Event::Watched(Box::new(Opened { thread: Some(thread.clone()), ..of_state_so_far(&state) })));
             }
             loop {
                 let event = tokio::select! {
                     event = events.try_next() => Some(event.ok()??),
-                    () = tokio::time::sleep(LOOK) => None,
+                    () = tokio::time::sleep(POLL_INTERVAL) => None,
                 };
                 if !goes_on() {
                     return None;
@@ -207,7 +207,7 @@ impl Session {
                         opened.questions = this.open_questions(&connection, &state).await;
                         opened.hide_asked();
                         shown(end);
-                        this.tell(Event::Watched(Box::new(opened)));
+                        this.emit(Event::Watched(Box::new(opened)));
                     }
                     continue;
                 };
@@ -241,7 +241,7 @@ impl Session {
                     return None;
                 }
                 shown(seen);
-                this.tell(Event::Watched(Box::new(opened)));
+                this.emit(Event::Watched(Box::new(opened)));
             }
         });
     }

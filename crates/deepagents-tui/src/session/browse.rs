@@ -105,7 +105,7 @@ impl Session {
         for agent in catalogue.iter().flat_map(|all| &all.agents) {
             lines.push(format!("{:<20} {}", agent.definition.name, shorten(&agent.definition.description, 300)));
         }
-        lines.extend(not_agreed(&self.host.offered().await?, "sub-agent"));
+        lines.extend(unapproved_lines(&self.host.offered().await?, "sub-agent"));
         lines.extend(catalogue.iter().flat_map(|all| &all.warnings).map(|warning| format!("! {warning}")));
         Ok(if lines.is_empty() { "there are no sub-agents".to_owned() } else { lines.join("\n") })
     }
@@ -114,7 +114,7 @@ impl Session {
         let connection = self.connection().await?;
         let state = connection.agent.load_state(&[SKILLS]).await.map_err(|error| error.to_string())?;
         let catalogue = state.get::<SkillsMetadata>().cloned().flatten().unwrap_or_default();
-        let offered = not_agreed(&self.host.offered().await?, "skill");
+        let offered = unapproved_lines(&self.host.offered().await?, "skill");
         if catalogue.skills.is_empty() && offered.is_empty() {
             return Ok("there are no skills: a directory below .deepagents/skills with a SKILL.md is one".to_owned());
         }
@@ -135,7 +135,7 @@ impl Session {
             .iter()
             .map(|(path, file)| format!("── {path}\n{}", file.problem.as_deref().unwrap_or(&file.text)))
             .collect();
-        parts.extend(not_agreed(&self.host.offered().await?, "memory"));
+        parts.extend(unapproved_lines(&self.host.offered().await?, "memory"));
         if parts.is_empty() {
             return Ok("there are no notes: AGENTS.md in this directory is one".to_owned());
         }
@@ -213,7 +213,7 @@ pub(super) async fn skills(connection: &Connection) -> Vec<(String, String)> {
 }
 
 /// Returns a line for each definition of this kind that is not approved yet.
-fn not_agreed(offered: &[Offered], kind: &str) -> Vec<String> {
+fn unapproved_lines(offered: &[Offered], kind: &str) -> Vec<String> {
     let of_kind = offered.iter().filter(|offered| offered.kind == kind);
     let line = |offered: &Offered| {
         format!("{:<20} {} (not used until you agree: /trust)", offered.name, shorten(&offered.about, 300))

@@ -11,12 +11,12 @@ use super::process::{self, Group};
 use crate::app::event::Event;
 
 /// Time limit for such a command.
-const PATIENCE: Duration = Duration::from_secs(5);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time limit for the remaining output once the command has exited.
-const REST: Duration = Duration::from_millis(200);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 /// Maximum characters of the status line, and maximum bytes read for it.
-const LINE: usize = 300;
-const READ: u64 = 64 * 1024;
+const MAX_LINE_CHARS: usize = 300;
+const MAX_READ_BYTES: u64 = 64 * 1024;
 
 impl Session {
     /// Updates the status line. One command runs at a time; it runs again if the status changes meanwhile.
@@ -38,7 +38,7 @@ impl Session {
                 })
             };
             while let Some(status) = next() {
-                let show = |line: &str| this.tell(Event::StatusLine(line.chars().take(LINE).collect()));
+                let show = |line: &str| this.emit(Event::StatusLine(line.chars().take(MAX_LINE_CHARS).collect()));
                 if let Err(problem) = this.run_with(&command, &status, show).await {
                     show(&format!("status_line: {problem}"));
                 }
@@ -79,7 +79,7 @@ impl Session {
         let (mut line, mut is_shown) = (Vec::new(), false);
         let reading = async {
             let Some(stdout) = stdout else { return };
-            let mut stdout = BufReader::new(stdout.take(READ));
+            let mut stdout = BufReader::new(stdout.take(MAX_READ_BYTES));
             // After a read error, the bytes read so far are used.
             let _ = stdout.read_until(b'\n', &mut line).await;
             is_shown = line.ends_with(b"\n");
@@ -100,15 +100,15 @@ impl Session {
             };
             if !is_read {
                 // Processes left in the background may hold the output open indefinitely.
-                let _ = tokio::time::timeout(REST, reading).await;
+                let _ = tokio::time::timeout(DRAIN_TIMEOUT, reading).await;
             }
             status
         };
-        let status = tokio::time::timeout(PATIENCE, running)
+        let status = tokio::time::timeout(COMMAND_TIMEOUT, running)
             .await
-            .map_err(|_| format!("it took longer than {} seconds", PATIENCE.as_secs()))?
+            .map_err(|_| format!("it took longer than {} seconds", COMMAND_TIMEOUT.as_secs()))?
             .map_err(|error| error.to_string())?;
-        group.let_go();
+        group.release();
         if !status.success() {
             return Err(format!("it ended with {status}"));
         }

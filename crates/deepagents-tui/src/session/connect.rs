@@ -22,7 +22,7 @@ impl Session {
                 let connected = connected(&made).await;
                 if this.with(|state| state.asked_for == number) {
                     this.slot.send_replace(Some(made));
-                    this.tell(Event::Connected(connected));
+                    this.emit(Event::Connected(connected));
                 }
             }));
         });

@@ -8,7 +8,7 @@ use super::Session;
 use crate::text::grouped;
 
 /// Width of the bar in cells.
-const CELLS: u64 = 40;
+const BAR_CELLS: u64 = 40;
 /// The fill character of each part, in order.
 const FILLS: [char; 6] = ['█', '▓', '▒', '░', '▞', '▪'];
 /// The character for free space.
@@ -97,12 +97,12 @@ fn drawn(parts: &[Part], used: u64, window: Option<u64>) -> String {
     for (part, fill) in parts.iter().zip(FILLS) {
         so_far = so_far.saturating_add(part.tokens);
         // Cells are computed from the running total, so that rounding errors do not add up.
-        let end = (u128::from(so_far) * u128::from(CELLS) / u128::from(whole)).min(u128::from(CELLS));
-        let end = u64::try_from(end).unwrap_or(CELLS);
+        let end = (u128::from(so_far) * u128::from(BAR_CELLS) / u128::from(whole)).min(u128::from(BAR_CELLS));
+        let end = u64::try_from(end).unwrap_or(BAR_CELLS);
         bar.extend((cells..end).map(|_| fill));
         cells = end.max(cells);
     }
-    bar.extend((cells..CELLS).map(|_| FREE));
+    bar.extend((cells..BAR_CELLS).map(|_| FREE));
     let mut out = match window {
         Some(window) => format!(
             "{bar} {} %\n{} of {} tokens in use",

@@ -10,12 +10,12 @@ use crate::host::Connection;
 use crate::text::grouped;
 
 /// Maximum number of background agents that are counted.
-const MOST: usize = 200;
+const MAX_AGENTS: usize = 200;
 
 impl Session {
     /// Returns the token usage that the open thread's log records, with sub-agents and undone turns, and its cost.
     pub(super) async fn cost(&self) -> Result<String, String> {
-        Ok(self.total().await?.told())
+        Ok(self.total().await?.cost_text())
     }
 
     /// Reports the usage and cost of the open thread, for the user's status line command.
@@ -42,7 +42,7 @@ impl Session {
     async fn counted_threads(&self, connection: &Connection) -> Result<Vec<String>, String> {
         let Some(thread) = self.thread() else { return Ok(Vec::new()) };
         let tasks = connection.agent.background(&thread).await.map_err(|error| error.to_string())?;
-        let below = tasks.into_iter().take(MOST).map(|task| task.thread);
+        let below = tasks.into_iter().take(MAX_AGENTS).map(|task| task.thread);
         let threads: Vec<String> = std::iter::once(thread).chain(below).collect();
         self.with(|state| state.counted.retain(|counted, _| threads.contains(counted)));
         Ok(threads)
@@ -77,7 +77,7 @@ impl Total {
                 price.above = None;
                 price
             });
-            total.add("", usual, thread.beside(), connection);
+            total.add("", usual, thread.outside_conversations(), connection);
         }
         if total.usage == Usage::default() && connection.price.is_none() {
             total.unknown.push(connection.model.clone());
@@ -106,7 +106,7 @@ impl Total {
         (self.unknown.is_empty() || self.dollars > 0.0).then_some(self.dollars)
     }
 
-    fn told(&self) -> String {
+    fn cost_text(&self) -> String {
         let mut body = format!(
             "in   {:>12}   ({} read from the cache)\nout  {:>12}",
             grouped(self.usage.input),

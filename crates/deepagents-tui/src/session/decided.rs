@@ -8,7 +8,7 @@ use crate::host::Connection;
 impl Session {
     /// Returns tool results for the calls that were decided on, and remarks for decisions on calls outside the last
     /// answer.
-    pub(super) async fn told_of(
+    pub(super) async fn decided_results(
         &self,
         connection: &Connection,
         decided: Vec<(ActionRequest, DecisionRecord)>,

@@ -20,7 +20,7 @@ use crate::app::transcript::{Picture, pictures_of};
 use crate::host::Connection;
 
 /// Maximum bytes of a file for which a pending approval shows the change.
-const PREVIEW: u64 = 1 << 20;
+const MAX_PREVIEW_BYTES: u64 = 1 << 20;
 /// Shown when a decision arrives after somebody else has decided.
 pub(crate) const ANSWERED: &str = "the question was answered in the other window; your answer came too late";
 
@@ -34,7 +34,7 @@ impl Session {
         job: CancellationToken,
     ) -> Event {
         let mut seen = BTreeSet::new();
-        let (thread, number) = (self.thread(), self.with(|state| state.present));
+        let (thread, number) = (self.thread(), self.with(|state| state.foreground));
         loop {
             let (result, cancelled) = self.drive_once(connection, input.note(note.clone()), &job, number).await;
             if let Some(thread) = thread.as_ref().filter(|_| !self.is_present(number)) {
@@ -60,7 +60,7 @@ impl Session {
 
     /// Returns whether a run is in the foreground.
     fn is_present(&self, number: u64) -> bool {
-        self.with(|state| state.present == number)
+        self.with(|state| state.foreground == number)
     }
 
     /// Runs once to the end or an interrupt. Returns the outcome and whether the run was cancelled.
@@ -101,7 +101,7 @@ impl Session {
             if let EventKind::ActionRequested { question } = &event.kind
                 && !decides(connection)
             {
-                self.tell(Event::ApprovalRequested(Box::new(preview(connection, (**question).clone()).await)));
+                self.emit(Event::ApprovalRequested(Box::new(preview(connection, (**question).clone()).await)));
             }
             match &event.kind {
                 EventKind::ToolFinished { id, error: false, .. } if event.path.is_empty() => {
@@ -111,7 +111,7 @@ impl Session {
                 EventKind::ModelStarted { .. } if event.path.is_empty() && !finished.is_empty() => {
                     let pictures = pictures(&run.handle().snapshot().await.state, &std::mem::take(&mut finished));
                     if !pictures.is_empty() {
-                        self.tell(Event::Pictures(pictures));
+                        self.emit(Event::Pictures(pictures));
                     }
                 }
                 _ => {}
@@ -128,15 +128,15 @@ impl Session {
                 }
                 _ => {}
             }
-            self.tell(Event::Run(Box::new(event)));
+            self.emit(Event::Run(Box::new(event)));
             if let Some((path, dollars)) = paid {
-                self.tell(Event::Cost { path, dollars });
+                self.emit(Event::Cost { path, dollars });
             }
         }
         let result = run.outcome().await;
         self.with(|state| {
             // A run that was sent to the background is no longer in the foreground.
-            if state.present == number {
+            if state.foreground == number {
                 state.run = None;
             }
         });
@@ -201,7 +201,7 @@ pub(super) async fn preview(connection: &Connection, request: ActionRequest) -> 
         .flatten();
     let file = match path.map(VPath::parse) {
         Some(Ok(path)) => {
-            let read = connection.files.read(&State::default(), &path, ByteRange::first(PREVIEW)).await;
+            let read = connection.files.read(&State::default(), &path, ByteRange::first(MAX_PREVIEW_BYTES)).await;
             read.ok().map(|read| String::from_utf8_lossy(&read.bytes).into_owned())
         }
         _ => None,

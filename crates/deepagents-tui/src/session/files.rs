@@ -13,11 +13,11 @@ use super::Session;
 use crate::app::event::Event;
 
 /// How long a file list is used before the directory is walked again.
-const FRESH: Duration = Duration::from_secs(5);
+const LIST_TTL: Duration = Duration::from_secs(5);
 /// Maximum number of files in the list.
-const FILES: usize = 200_000;
+const MAX_FILES: usize = 200_000;
 /// Maximum number of completions.
-const OFFERED: usize = 50;
+const MAX_COMPLETIONS: usize = 50;
 
 /// The files below a root, as of the last walk.
 pub(super) struct FileIndex {
@@ -41,11 +41,11 @@ impl FileIndex {
     /// Returns the file list and whether it is stale.
     fn known(&self) -> Option<(Arc<Vec<String>>, bool)> {
         let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        list.as_ref().map(|(at, files)| (files.clone(), at.elapsed() >= FRESH))
+        list.as_ref().map(|(at, files)| (files.clone(), at.elapsed() >= LIST_TTL))
     }
 
     /// Walks the directory. Returns `None` if another task is doing so.
-    fn look(&self) -> Option<Arc<Vec<String>>> {
+    fn walk_directory(&self) -> Option<Arc<Vec<String>>> {
         if self.is_walking.swap(true, Ordering::AcqRel) {
             return None;
         }
@@ -79,7 +79,7 @@ impl FileIndex {
             }
             let is_directory = entry.file_type().is_some_and(|kind| kind.is_dir());
             files.push(if is_directory { format!("{path}/") } else { path.to_owned() });
-            if files.len() >= FILES {
+            if files.len() >= MAX_FILES {
                 break;
             }
         }
@@ -88,14 +88,14 @@ impl FileIndex {
 
     fn find(files: &[String], query: &str) -> Vec<String> {
         if query.is_empty() {
-            return files.iter().take(OFFERED).cloned().collect();
+            return files.iter().take(MAX_COMPLETIONS).cloned().collect();
         }
         let mut matcher = Matcher::new(Config::DEFAULT.match_paths());
         let pattern = Pattern::new(query, CaseMatching::Smart, Normalization::Smart, AtomKind::Fuzzy);
         let mut found = pattern.match_list(files.iter().map(String::as_str), &mut matcher);
         // Of equally good matches, the shorter one comes first.
         found.sort_by(|(a, x), (b, y)| y.cmp(x).then_with(|| a.len().cmp(&b.len())).then_with(|| a.cmp(b)));
-        found.into_iter().take(OFFERED).map(|(file, _)| file.to_owned()).collect()
+        found.into_iter().take(MAX_COMPLETIONS).map(|(file, _)| file.to_owned()).collect()
     }
 }
 
@@ -121,7 +121,7 @@ impl Session {
                 }
                 told = Some(found);
             }
-            let Some(list) = files.look() else { return };
+            let Some(list) = files.walk_directory() else { return };
             // Something else may have been typed meanwhile.
             let (newest, query) = files.newest();
             let found = FileIndex::find(&list, &query);

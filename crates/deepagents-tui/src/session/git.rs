@@ -11,7 +11,7 @@ use tokio::process::Command;
 use crate::text::shorten;
 
 /// Maximum bytes of a diff that are shown.
-const DIFF: usize = 256 * 1024;
+const MAX_DIFF_BYTES: usize = 256 * 1024;
 
 /// Settings that are always disabled: the file system monitor and hooks.
 const OFF: [&str; 2] = ["core.fsmonitor=false", "core.hooksPath=/dev/null"];
@@ -57,7 +57,7 @@ async fn filters_off(root: &Path) -> Result<Vec<String>, String> {
 /// Returns git's output, cut to the maximum that is shown.
 async fn git(root: &Path, settings: &[String], args: &[&str]) -> Result<String, String> {
     let mut text = run(root, settings, args).await?;
-    text.truncate(text.floor_char_boundary(DIFF));
+    text.truncate(text.floor_char_boundary(MAX_DIFF_BYTES));
     Ok(text)
 }
 

@@ -10,7 +10,7 @@ use super::Session;
 use crate::host::Connection;
 
 /// Time limit for hooks when the program ends.
-const END: Duration = Duration::from_secs(10);
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns whether any hook may decide on the user's behalf.
 pub(super) fn decides(connection: &Connection) -> bool {
@@ -51,7 +51,7 @@ impl Session {
     }
 
     /// Notifies hooks that the open thread is being closed.
-    pub(super) fn leave(&self, reason: &str) {
+    pub(super) fn notify_closing(&self, reason: &str) {
         if let Some((runner, thread)) = self.hooks_of_thread() {
             tokio::spawn(runner.session_end(&thread, reason));
         }
@@ -61,7 +61,7 @@ impl Session {
     pub(crate) async fn end(&self) {
         if let Some((runner, thread)) = self.hooks_of_thread() {
             // The user has quit and waits for the shell prompt.
-            let _ = tokio::time::timeout(END, runner.session_end(&thread, "prompt_input_exit")).await;
+            let _ = tokio::time::timeout(END_TIMEOUT, runner.session_end(&thread, "prompt_input_exit")).await;
         }
     }
 

@@ -13,11 +13,11 @@ use crate::host::Connection;
 use crate::text::grouped;
 
 /// Maximum bytes of an image, and maximum images per message.
-const MOST: u64 = 20 << 20;
-const IMAGES: usize = 10;
+const MAX_IMAGE_BYTES: u64 = 20 << 20;
+const MAX_IMAGES: usize = 10;
 /// Maximum number of paths that are looked up, and of words in a path with spaces.
-const NAMED: usize = 40;
-const PARTS: usize = 12;
+const MAX_PATHS: usize = 40;
+const MAX_PATH_WORDS: usize = 12;
 /// File extensions of images.
 const ENDINGS: [&str; 5] = ["png", "jpg", "jpeg", "gif", "webp"];
 /// Prefixes by which a path is recognised.
@@ -36,7 +36,7 @@ impl Session {
         }
         if connection.agent.model().profile().images == Some(false) {
             let told = format!("{} does not accept images; it gets only their names", connection.model);
-            self.tell(Event::Notice { text: told, bad: true });
+            self.emit(Event::Notice { text: told, bad: true });
             return Message::user(text);
         }
         let (root, home) = (self.root.clone(), self.home.clone());
@@ -48,10 +48,10 @@ impl Session {
                     pictures.push(Picture::sent(&media));
                     content.push(Block::Media(media));
                 }
-                Err(problem) => self.tell(Event::Notice { text: problem, bad: true }),
+                Err(problem) => self.emit(Event::Notice { text: problem, bad: true }),
             }
         }
-        self.tell(Event::Pictures(pictures));
+        self.emit(Event::Pictures(pictures));
         Message::User(UserMessage { content, ..UserMessage::default() })
     }
 }
@@ -59,7 +59,7 @@ impl Session {
 /// Returns the paths in a text that have the extension of an image. Does not check whether they exist.
 fn named_images(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for word in words(text).into_iter().chain(with_blanks(text)) {
+    for word in shell_words(text).into_iter().chain(with_blanks(text)) {
         let word = word.trim_start_matches(OPENING);
         let word = word.strip_prefix('@').unwrap_or(word).trim_start_matches(OPENING).trim_end_matches(CLOSING);
         let path = match word.strip_prefix("file://") {
@@ -71,7 +71,7 @@ fn named_images(text: &str) -> Vec<String> {
             found.push(path);
         }
     }
-    found.truncate(NAMED);
+    found.truncate(MAX_PATHS);
     found
 }
 
@@ -81,7 +81,7 @@ fn is_image(path: &str) -> bool {
 }
 
 /// Splits a text into words as a shell does: quotes or a backslash keep a space in a word.
-fn words(text: &str) -> Vec<String> {
+fn shell_words(text: &str) -> Vec<String> {
     let (mut all, mut word, mut quote) = (Vec::new(), String::new(), None);
     let mut letters = text.chars();
     while let Some(c) = letters.next() {
@@ -118,7 +118,7 @@ fn with_blanks(text: &str) -> Vec<String> {
         for (start, _) in starts {
             let rest = line.get(start..).unwrap_or_default();
             let ends = rest.char_indices().filter(|(_, c)| c.is_whitespace()).map(|(at, _)| at).chain([rest.len()]);
-            let parts = ends.take(PARTS).filter_map(|end| rest.get(..end));
+            let parts = ends.take(MAX_PATH_WORDS).filter_map(|end| rest.get(..end));
             found.extend(
                 parts
                     .map(|part| part.trim_end_matches(CLOSING))
@@ -156,7 +156,7 @@ fn read_all(root: &Path, home: Option<&Path>, named: &[String]) -> Vec<Result<Me
         (Some(rest), Some(home)) => home.join(rest),
         _ => root.join(name),
     };
-    named.iter().filter_map(|name| read(&place(name), name).transpose()).take(IMAGES).collect()
+    named.iter().filter_map(|name| read(&place(name), name).transpose()).take(MAX_IMAGES).collect()
 }
 
 /// Reads an image. Returns `None` if there is no such file, so that the name is an ordinary word.
@@ -165,8 +165,8 @@ fn read(file: &Path, name: &str) -> Result<Option<Media>, String> {
     if !about.is_file() {
         return Ok(None);
     }
-    if about.len() > MOST {
-        return Err(format!("{name} is not sent: it is larger than {} MB", MOST >> 20));
+    if about.len() > MAX_IMAGE_BYTES {
+        return Err(format!("{name} is not sent: it is larger than {} MB", MAX_IMAGE_BYTES >> 20));
     }
     let bytes = std::fs::read(file).map_err(|error| format!("{name} is not sent: {error}"))?;
     let mime = media_type_of(&bytes)
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_images_are_found_however_they_are_written() {
+    fn image_paths_are_found_however_they_are_written() {
         let text =
             "see @shot.png, '/tmp/My Pic.JPG' and /tmp/a\\ b.gif or file:///x/y.webp (not https://e.org/z.png) x.txt";
         assert_eq!(named_images(text), ["shot.png", "/tmp/My Pic.JPG", "/tmp/a b.gif", "/x/y.webp"]);

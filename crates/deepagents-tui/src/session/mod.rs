@@ -70,7 +70,7 @@ struct Shared {
     thread: Option<String>,
     run: Option<RunHandle>,
     /// The number of the foreground run. Events of earlier runs are not shown.
-    present: u64,
+    foreground: u64,
     /// The runs in the background.
     background: Vec<Background>,
     /// The number of the task that follows the open thread. Earlier ones stop.
@@ -81,10 +81,10 @@ struct Shared {
     early: Vec<String>,
     /// User input to be saved with threads, whether saving is in progress, and the task that saves.
     kept: BTreeMap<String, KeptWithThread>,
-    keeps: bool,
+    is_saving: bool,
     keeper: Option<JoinHandle<()>>,
     /// The thread's positions before each `/undo`, latest last.
-    undone: Vec<u64>,
+    redo_positions: Vec<u64>,
     /// The counted usage of the open thread and of its background agents.
     counted: HashMap<String, ThreadUsage>,
     /// Files that conversations were exported to.
@@ -95,7 +95,7 @@ struct Shared {
     /// Cancels the current job.
     job: CancellationToken,
     /// Cancels the shell command that runs beside the current job.
-    beside: CancellationToken,
+    background_shell: CancellationToken,
     /// The number of the last requested agent; earlier ones are discarded.
     asked_for: u64,
     /// The task that builds the last requested agent.
@@ -128,7 +128,7 @@ impl Session {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn tell(&self, event: Event) {
+    fn emit(&self, event: Event) {
         // The interface may be gone already.
         let _ = self.events.send(event);
     }
@@ -138,7 +138,7 @@ impl Session {
             Ok(text) => (text, false),
             Err(text) => (text, true),
         };
-        self.tell(Event::Notice { text, bad });
+        self.emit(Event::Notice { text, bad });
     }
 
     /// Spawns a task that may end with an event.
@@ -156,7 +156,7 @@ impl Session {
         self.with(|state| {
             state.job = CancellationToken::new();
             state.early.clear();
-            state.present += 1;
+            state.foreground += 1;
             state.follower += 1;
             state.job.clone()
         })
@@ -191,7 +191,7 @@ impl Session {
             Some(run) => run.retract().iter().map(deepagents::Message::text).collect(),
             None => std::mem::take(&mut state.early),
         });
-        self.tell(Event::Retracted(texts));
+        self.emit(Event::Retracted(texts));
     }
 
     fn remember(&self, rule: RememberedRule) {
@@ -215,10 +215,10 @@ impl Session {
             Effect::Answer(answers) => self.resume(answers, false),
             Effect::Resume => self.resume(Vec::new(), false),
             Effect::TakeOver => self.resume(Vec::new(), true),
-            Effect::SendBack => self.send_back(),
+            Effect::MoveToBackground => self.move_to_background(),
             Effect::Shell(command) => self.shell(command),
-            Effect::ShellBeside(command) => self.shell_beside(command),
-            Effect::StopBeside => self.with(|state| state.beside.cancel()),
+            Effect::ShellInBackground(command) => self.shell_in_background(command),
+            Effect::StopBackgroundShell => self.with(|state| state.background_shell.cancel()),
             Effect::List(ListOf::Threads) => self.list_threads(),
             Effect::List(ListOf::Checkpoints) => self.list_checkpoints(),
             Effect::List(ListOf::Models) => self.list_models(),
@@ -230,9 +230,9 @@ impl Session {
             Effect::StatusLine(status) => self.status_line(status),
             Effect::Open(id) => self.open(id),
             Effect::NewThread => {
-                self.leave("clear");
-                self.with(|state| (state.thread, state.undone) = (None, Vec::new()));
-                self.tell(Event::Opened(Ok(Box::default())));
+                self.notify_closing("clear");
+                self.with(|state| (state.thread, state.redo_positions) = (None, Vec::new()));
+                self.emit(Event::Opened(Ok(Box::default())));
             }
             Effect::Rewind { position, text, scope } => self.rewind(position, text, scope),
             Effect::Undo => self.undo(),

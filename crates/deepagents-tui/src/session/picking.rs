@@ -14,7 +14,7 @@ use crate::host::{Begin, Effort};
 use crate::text::shorten;
 
 /// Maximum characters of an answer in a preview.
-const ANSWER: usize = 400;
+const MAX_ANSWER_CHARS: usize = 400;
 
 impl Session {
     pub(super) fn list_models(&self) {
@@ -32,7 +32,7 @@ impl Session {
         if set.is_ok() {
             self.connect(None);
         }
-        self.tell(Event::EffortSet(set));
+        self.emit(Event::EffortSet(set));
     }
 
     /// Saves the key of a provider.
@@ -69,7 +69,7 @@ impl Session {
         let mut items: Vec<Item> = said.map(|message| Item::User(shorten(&message.text(), 200))).into_iter().collect();
         items.extend(answered.map(|message| {
             let text = message.text();
-            let text: String = interrupted_words(&text).unwrap_or(&text).chars().take(ANSWER).collect();
+            let text: String = interrupted_words(&text).unwrap_or(&text).chars().take(MAX_ANSWER_CHARS).collect();
             Item::Answer(text)
         }));
         Ok(items)
@@ -134,7 +134,7 @@ impl Session {
         let copy = self.host.new_thread(&*connection.journal).await?;
         let threads = connection.journal.threads();
         threads.copy(id, &copy, None).await.map_err(|error| error.to_string())?;
-        let mut metadata = self.noted_now();
+        let mut metadata = self.current_metadata();
         metadata.insert("forked_from".to_owned(), json!(id));
         threads.set_metadata(&copy, metadata).await.map_err(|error| error.to_string())?;
         self.host.adopt(&connection, &copy).await?;

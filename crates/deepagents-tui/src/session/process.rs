@@ -43,7 +43,7 @@ impl Group {
     }
 
     /// Releases the group: processes that still run continue, as in a shell.
-    pub(super) fn let_go(mut self) {
+    pub(super) fn release(mut self) {
         self.0 = None;
     }
 }

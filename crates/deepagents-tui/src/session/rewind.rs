@@ -17,9 +17,9 @@ use crate::host::Connection;
 use crate::text::{count, shorten};
 
 /// Maximum number of checkpoints searched for messages.
-const CHECKPOINTS: usize = 2_000;
+const MAX_CHECKPOINTS: usize = 2_000;
 /// Maximum number of messages to rewind to.
-const MESSAGES: usize = 40;
+const MAX_MESSAGES: usize = 40;
 
 /// What happens to a file.
 const REMOVED: &str = "removed";
@@ -27,7 +27,7 @@ const BROUGHT_BACK: &str = "brought back";
 const PUT_BACK: &str = "put back";
 
 /// Maximum bytes of a file whose diff is shown.
-const SHOWN: u64 = 256 << 10;
+const MAX_DIFF_BYTES: u64 = 256 << 10;
 
 /// The result of a rewind.
 struct Back {
@@ -39,7 +39,7 @@ struct Back {
 impl Session {
     pub(super) fn list_checkpoints(&self) {
         let this = self.clone();
-        self.spawn(async move { Some(Event::Choose(this.checkpoints(MESSAGES).await)) });
+        self.spawn(async move { Some(Event::Choose(this.checkpoints(MAX_MESSAGES).await)) });
     }
 
     /// Returns the messages that can be rewound to, newest first, each with the position before it.
@@ -47,7 +47,8 @@ impl Session {
         let mut rows = Vec::new();
         let Some(thread) = self.thread() else { return Ok(Choices { of: ListOf::Checkpoints, rows }) };
         let connection = self.connection().await?;
-        let history = connection.agent.history(&thread, None, CHECKPOINTS).await.map_err(|error| error.to_string())?;
+        let history =
+            connection.agent.history(&thread, None, MAX_CHECKPOINTS).await.map_err(|error| error.to_string())?;
         // A parent may be the end of a log that an undo left, which lies after the last checkpoint.
         let at = |position: u64| history.iter().find(|checkpoint| checkpoint.position <= position);
         // Walks the thread's current branch from its end; rewinds have left other branches.
@@ -71,7 +72,7 @@ impl Session {
                 let connection = this.connection().await?;
                 let back = this.go_back(&connection, position, scope).await?;
                 // A manual rewind cannot be redone.
-                this.with(|state| state.undone.clear());
+                this.with(|state| state.redo_positions.clear());
                 let text = if scope == RewindScope::Files { String::new() } else { text };
                 this.after(&connection, "went back", back.notes, text).await
             };
@@ -88,7 +89,7 @@ impl Session {
                 let position = choice.key.parse().map_err(|_| "there is nothing to undo".to_owned())?;
                 let connection = this.connection().await?;
                 let back = this.go_back(&connection, position, RewindScope::Both).await?;
-                this.with(|state| state.undone.push(back.left));
+                this.with(|state| state.redo_positions.push(back.left));
                 this.after(&connection, "undone; /redo reverts that", back.notes, choice.detail).await
             };
             Some(Event::Opened(back.await.map(Box::new)))
@@ -100,10 +101,10 @@ impl Session {
         let this = self.clone();
         self.spawn(async move {
             let again = async {
-                let left = this.with(|state| state.undone.last().copied()).ok_or("there is nothing to redo")?;
+                let left = this.with(|state| state.redo_positions.last().copied()).ok_or("there is nothing to redo")?;
                 let connection = this.connection().await?;
                 let back = this.go_back(&connection, left, RewindScope::Both).await?;
-                this.with(|state| state.undone.pop());
+                this.with(|state| state.redo_positions.pop());
                 this.after(&connection, "redone", back.notes, String::new()).await
             };
             Some(Event::Opened(again.await.map(Box::new)))
@@ -128,7 +129,7 @@ impl Session {
                     plan => plan.map_err(told)?,
                 };
                 let done = back.apply(&plan, OnConflict::Skip).await.map_err(told)?;
-                let mut notes = files_told(&plan, &done.restored, &done.skipped);
+                let mut notes = describe_files(&plan, &done.restored, &done.skipped);
                 if done.commands > 0 {
                     notes.push(format!("what {} did stays", count(done.commands as u64, "command")));
                 }
@@ -139,12 +140,12 @@ impl Session {
                 agent.rewind(&thread, position).await.map_err(|error| error.to_string())?;
                 Ok(Back { notes: Vec::new(), left })
             }
-            RewindScope::Files => self.files_back(connection, &thread, position).await,
+            RewindScope::Files => self.restore_files(connection, &thread, position).await,
         }
     }
 
     /// Restores the files as of a position. The conversation continues from where it is.
-    async fn files_back(&self, connection: &Connection, thread: &str, position: u64) -> Result<Back, String> {
+    async fn restore_files(&self, connection: &Connection, thread: &str, position: u64) -> Result<Back, String> {
         let (agent, files) = (&connection.agent, &connection.files);
         let target = agent.state_at(thread, position).await.map_err(|error| error.to_string())?;
         let end = end(connection, thread).await?;
@@ -152,8 +153,8 @@ impl Session {
         let work = async |here: State, _: State| {
             let plan = files.plan_restore(thread, &here, &target).await?;
             let done = files.restore(thread, &here, &target, &plan, OnConflict::Skip).await?;
-            notes = files_told(&plan, &done.restored, &done.skipped);
-            Ok::<_, RewindError>(RewindPlan { left: done.left, goes_on: done.goes_on })
+            notes = describe_files(&plan, &done.restored, &done.skipped);
+            Ok::<_, RewindError>(RewindPlan { left: done.left, target: done.target })
         };
         let back = agent.rewind_with(thread, end, work).await.map_err(|error: RewindError| error.to_string())?;
         Ok(Back { notes, left: back.left })
@@ -224,15 +225,15 @@ fn verb(change: &FileChange) -> &'static str {
 async fn difference(files: &LocalBackend, change: &FileChange) -> Option<(String, String)> {
     let old = match &change.now {
         FileVersion::Absent => String::new(),
-        FileVersion::File { size, .. } if *size <= SHOWN => {
-            let read = files.read(&State::default(), &change.path, ByteRange::first(SHOWN)).await.ok()?;
+        FileVersion::File { size, .. } if *size <= MAX_DIFF_BYTES => {
+            let read = files.read(&State::default(), &change.path, ByteRange::first(MAX_DIFF_BYTES)).await.ok()?;
             String::from_utf8(read.bytes.to_vec()).ok()?
         }
         _ => return None,
     };
     let new = match &change.to {
         FileVersion::Absent => String::new(),
-        FileVersion::File { size, .. } if *size <= SHOWN => {
+        FileVersion::File { size, .. } if *size <= MAX_DIFF_BYTES => {
             String::from_utf8(files.recorded(&change.to).await.ok()??).ok()?
         }
         _ => return None,
@@ -241,7 +242,7 @@ async fn difference(files: &LocalBackend, change: &FileChange) -> Option<(String
 }
 
 /// Describes what happened to files.
-fn files_told(plan: &RestorePlan, restored: &[VPath], skipped: &[VPath]) -> Vec<String> {
+fn describe_files(plan: &RestorePlan, restored: &[VPath], skipped: &[VPath]) -> Vec<String> {
     let names = |paths: &[VPath]| paths.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let done = |path: &VPath| plan.changes.iter().find(|change| change.path == *path).map_or(PUT_BACK, verb);
     let mut notes = Vec::new();

@@ -15,7 +15,7 @@ use crate::host::Connection;
 use crate::text::shorten;
 
 /// Maximum characters of a thread's title, which is taken from its first message.
-const TITLE: usize = 80;
+const MAX_TITLE_CHARS: usize = 80;
 
 impl Session {
     /// Starts a run with a message.
@@ -26,12 +26,12 @@ impl Session {
         skills: Vec<String>,
         decided: Vec<(ActionRequest, DecisionRecord)>,
     ) {
-        if self.tell_background(&text) {
+        if self.send_to_background(&text) {
             return;
         }
         let (this, job) = (self.clone(), self.new_job());
         // Sending a message makes undone turns impossible to redo.
-        self.with(|state| state.undone.clear());
+        self.with(|state| state.redo_positions.clear());
         let unsent = text.clone();
         self.spawn(async move {
             let begun = async {
@@ -44,10 +44,10 @@ impl Session {
                     connection = this.ready().await?;
                 }
                 if let Some(thread) = this.owned(&connection).await? {
-                    return Err(worked_on(&thread));
+                    return Err(thread_busy_message(&thread));
                 }
                 this.catch_up(&connection).await?;
-                let told = this.told_of(&connection, decided).await?;
+                let told = this.decided_results(&connection, decided).await?;
                 let (thread, note) = this.begin_thread(&connection, &text).await?;
                 let message = this.message(&connection, text).await;
                 let messages = told.into_iter().chain(context.into_iter().map(Message::harness)).chain([message]);
@@ -69,9 +69,9 @@ impl Session {
                 let connection = this.ready().await?;
                 let thread = this.thread().ok_or("there is no thread to resume")?;
                 if !by_force && let Some(thread) = this.owned(&connection).await? {
-                    return Err(if answers.is_empty() { worked_on(&thread) } else { ANSWERED.to_owned() });
+                    return Err(if answers.is_empty() { thread_busy_message(&thread) } else { ANSWERED.to_owned() });
                 }
-                let note = this.noted(&connection, &thread, this.noted_now()).await?;
+                let note = this.noted(&connection, &thread, this.current_metadata()).await?;
                 let input = answers
                     .into_iter()
                     .fold(RunInput::resume(&thread), |input, (id, decision)| input.decide(id, decision));
@@ -95,7 +95,7 @@ impl Session {
             },
             () = job.cancelled() => Ok(FinishReason::Cancelled),
         };
-        self.tell(not_begun(stop, unsent));
+        self.emit(run_not_started(stop, unsent));
         self.follow_again();
         None
     }
@@ -110,7 +110,7 @@ impl Session {
     /// Returns the thread for a message, and the metadata that it shall record. Creates and titles a new thread if none
     /// is open.
     async fn begin_thread(&self, connection: &Connection, text: &str) -> Result<(String, Map<String, Value>), String> {
-        let mut metadata = self.noted_now();
+        let mut metadata = self.current_metadata();
         metadata.insert("model".to_owned(), json!(connection.model));
         let thread = match self.thread() {
             Some(thread) => thread,
@@ -118,7 +118,7 @@ impl Session {
                 let id = self.host.new_thread(&*connection.journal).await?;
                 // What the agent redacts in the message is redacted in the title too.
                 let hidden = connection.agent.receive_text(text).map_err(|error| error.to_string())?;
-                metadata.insert("title".to_owned(), json!(shorten(&hidden, TITLE)));
+                metadata.insert("title".to_owned(), json!(shorten(&hidden, MAX_TITLE_CHARS)));
                 self.with(|state| state.thread = Some(id.clone()));
                 id
             }
@@ -128,7 +128,7 @@ impl Session {
     }
 
     /// Returns the metadata that a thread used here records, as of now.
-    pub(super) fn noted_now(&self) -> Map<String, Value> {
+    pub(super) fn current_metadata(&self) -> Map<String, Value> {
         self.host.metadata(self.policy.mode())
     }
 
@@ -148,7 +148,7 @@ impl Session {
 }
 
 /// Builds the end event of a run that did not start.
-fn not_begun(stop: Result<FinishReason, String>, unsent: Option<String>) -> Event {
+fn run_not_started(stop: Result<FinishReason, String>, unsent: Option<String>) -> Event {
     Event::RunEnded(Box::new(RunEnd { stop, questions: Vec::new(), text: String::new(), unsent }))
 }
 
@@ -162,7 +162,7 @@ const _: fn() = || {
     assert_send::<Arc<Session>>();
 };
 
-fn worked_on(thread: &str) -> String {
+fn thread_busy_message(thread: &str) -> String {
     format!(
         "another program is working on the thread {thread}; wait until it is done, take it over with /takeover, or begin a \
          thread of your own with /new"

@@ -11,40 +11,40 @@ use super::process::{self, Group};
 use crate::app::event::Event;
 
 /// Maximum bytes of output that are kept.
-const OUTPUT: usize = 256 * 1024;
+const MAX_OUTPUT_BYTES: usize = 256 * 1024;
 /// Time limit for the remaining output once a command has exited.
-const REST: Duration = Duration::from_millis(200);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
 impl Session {
     /// Runs a command in the root with the user's own shell and environment.
     pub(super) fn shell(&self, command: String) {
         let (this, job) = (self.clone(), self.new_job());
         self.spawn(async move {
-            this.run_and_tell(&command, job).await;
+            this.run_and_report(&command, job).await;
             this.follow_again();
             None
         });
     }
 
     /// Runs a command beside the current work, which continues.
-    pub(super) fn shell_beside(&self, command: String) {
+    pub(super) fn shell_in_background(&self, command: String) {
         let (this, job) = (self.clone(), CancellationToken::new());
-        self.with(|state| state.beside = job.clone());
+        self.with(|state| state.background_shell = job.clone());
         self.spawn(async move {
-            this.run_and_tell(&command, job).await;
+            this.run_and_report(&command, job).await;
             None
         });
     }
 
-    async fn run_and_tell(&self, command: &str, job: CancellationToken) {
+    async fn run_and_report(&self, command: &str, job: CancellationToken) {
         let code = match self.run_shell(command, job).await {
             Ok(code) => code,
             Err(error) => {
-                self.tell(Event::ShellOutput(format!("the command cannot be run: {error}\n")));
+                self.emit(Event::ShellOutput(format!("the command cannot be run: {error}\n")));
                 Some(127)
             }
         };
-        self.tell(Event::ShellEnded { code });
+        self.emit(Event::ShellEnded { code });
     }
 
     async fn run_shell(&self, text: &str, job: CancellationToken) -> std::io::Result<Option<i32>> {
@@ -66,10 +66,10 @@ impl Session {
                 }
             }
         };
-        group.let_go();
+        group.release();
         // Processes left in the background may hold the output open indefinitely.
-        if !is_read && tokio::time::timeout(REST, reading).await.is_err() {
-            self.tell(Event::ShellOutput(
+        if !is_read && tokio::time::timeout(DRAIN_TIMEOUT, reading).await.is_err() {
+            self.emit(Event::ShellOutput(
                 "[processes that it started are still running; their output is not shown]\n".to_owned(),
             ));
         }
@@ -83,17 +83,17 @@ impl Session {
             if length == 0 {
                 break;
             }
-            if kept < OUTPUT {
+            if kept < MAX_OUTPUT_BYTES {
                 kept += length;
-                self.tell(Event::ShellOutput(pieces.next(bytes.get(..length).unwrap_or_default())));
-                if kept >= OUTPUT {
-                    self.tell(Event::ShellOutput("\n[the rest is left out]\n".to_owned()));
+                self.emit(Event::ShellOutput(pieces.next(bytes.get(..length).unwrap_or_default())));
+                if kept >= MAX_OUTPUT_BYTES {
+                    self.emit(Event::ShellOutput("\n[the rest is left out]\n".to_owned()));
                 }
             }
         }
-        let rest = pieces.rest();
-        if kept < OUTPUT && !rest.is_empty() {
-            self.tell(Event::ShellOutput(rest));
+        let rest = pieces.flush();
+        if kept < MAX_OUTPUT_BYTES && !rest.is_empty() {
+            self.emit(Event::ShellOutput(rest));
         }
     }
 }
@@ -125,7 +125,7 @@ impl Pieces {
     }
 
     /// Returns the remainder at the end.
-    fn rest(self) -> String {
+    fn flush(self) -> String {
         String::from_utf8_lossy(&self.unfinished).into_owned()
     }
 }

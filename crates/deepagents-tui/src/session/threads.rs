@@ -20,7 +20,7 @@ use crate::policy::Mode;
 pub(super) const WORKED_ON: &str =
     "another program is working on this thread; you see what it does, and /takeover continues it here";
 /// Maximum number of threads in the list.
-const THREADS: usize = 200;
+const MAX_THREADS: usize = 200;
 
 impl Session {
     pub(super) fn list_threads(&self) {
@@ -30,9 +30,9 @@ impl Session {
 
     pub(super) async fn threads(&self) -> Result<Choices, String> {
         let connection = self.connection().await?;
-        let metadata = self.noted_now();
+        let metadata = self.current_metadata();
         let root = metadata.get("root").cloned().unwrap_or_default();
-        let query = ThreadQuery::default().metadata("root", root).limit(THREADS);
+        let query = ThreadQuery::default().metadata("root", root).limit(MAX_THREADS);
         let found = connection.journal.threads().list(&query).await.map_err(|error| error.to_string())?;
         let present = self.thread();
         let rows = found.into_iter().filter(|info| info.damage.is_none()).map(|info| {
@@ -68,7 +68,7 @@ impl Session {
             Begin::New => return Ok(Opened::default()),
             Begin::Resume(id) => self.host.find_thread(&*connection.journal, id).await?,
             Begin::Continue => {
-                let root = self.noted_now().get("root").cloned().unwrap_or_default();
+                let root = self.current_metadata().get("root").cloned().unwrap_or_default();
                 let query = ThreadQuery::default().metadata("root", root).limit(1);
                 let found = connection.journal.threads().list(&query).await.map_err(|error| error.to_string())?;
                 found.into_iter().next().ok_or("this directory has no threads yet")?
@@ -76,9 +76,9 @@ impl Session {
         };
         let state = connection.agent.state(&info.id).await.map_err(|error| error.to_string())?;
         if self.thread().is_some_and(|open| open != info.id) {
-            self.leave("resume");
+            self.notify_closing("resume");
         }
-        self.with(|shared| (shared.thread, shared.undone) = (Some(info.id.clone()), Vec::new()));
+        self.with(|shared| (shared.thread, shared.redo_positions) = (Some(info.id.clone()), Vec::new()));
         let note = self.unfinished(&connection, &info, &state);
         let is_at_work = is_owned(self, &info) || self.is_in_background(&info.id);
         // A call in flight elsewhere is shown once it has its result.

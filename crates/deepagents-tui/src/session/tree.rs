@@ -15,12 +15,12 @@ use crate::host::Connection;
 use crate::text::shorten;
 
 /// Maximum number of sub-agents in the list.
-const MOST: usize = 200;
+const MAX_LISTED: usize = 200;
 /// Maximum number of sub-agents whose work is read when a conversation is opened.
-const FILLED: usize = 20;
+const MAX_LOADED: usize = 20;
 /// Maximum number of records read for that, so that a conversation opens without delay: each sub-agent requires one
 /// pass over the log. Sub-agents with a pending interrupt are always read.
-const READ: u64 = 40_000;
+const MAX_RECORDS: u64 = 40_000;
 
 /// Identifies a sub-agent.
 #[derive(Serialize, Deserialize)]
@@ -63,7 +63,7 @@ impl Session {
                 let mut asked = state.get::<ActionRequests>().into_iter().flat_map(|asked| asked.values());
                 asked.any(|review| review.request.call.path.starts_with(path))
             };
-            for info in as_tree(found).into_iter().take(MOST) {
+            for info in as_tree(found).into_iter().take(MAX_LISTED) {
                 let state = connection.agent.sub_agent_state(&thread, &info.path).await;
                 let task = state.ok().and_then(|state| Some(state.messages().get(0)?.text())).unwrap_or_default();
                 let detail = match info.status {
@@ -80,7 +80,7 @@ impl Session {
             }
             // Background sub-agents have threads of their own.
             let tasks = connection.agent.background(&thread).await.map_err(|error| error.to_string())?;
-            for task in tasks.into_iter().take(MOST) {
+            for task in tasks.into_iter().take(MAX_LISTED) {
                 let state = connection.agent.state(&task.thread).await;
                 let first = state.ok().and_then(|state| Some(state.messages().get(0)?.text())).unwrap_or_default();
                 rows.push(Choice {
@@ -97,11 +97,11 @@ impl Session {
     /// `agents`, where their work continues after the decision.
     pub(super) async fn fill_sub_agents(&self, connection: &Connection, opened: &mut Opened, end: LogPosition) {
         let Some(thread) = opened.thread.clone() else { return };
-        let most = opened.items.iter().filter(|item| matches!(item, Item::Agent(_))).count().min(FILLED);
+        let most = opened.items.iter().filter(|item| matches!(item, Item::Agent(_))).count().min(MAX_LOADED);
         if most == 0 {
             return;
         }
-        let most = usize::try_from(READ / end.max(1)).unwrap_or(usize::MAX).min(most);
+        let most = usize::try_from(MAX_RECORDS / end.max(1)).unwrap_or(usize::MAX).min(most);
         // `/tree` reports read errors.
         let Ok(found) = connection.agent.sub_agents(&thread).await else { return };
         let asking: BTreeSet<Vec<String>> = opened

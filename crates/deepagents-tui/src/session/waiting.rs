@@ -9,8 +9,8 @@ use crate::app::decided::KeptDecision;
 use crate::host::Connection;
 
 /// The metadata keys for waiting messages and for decisions.
-const WAITING: &str = "waiting_messages";
-const DECIDED: &str = "waiting_decisions";
+const WAITING_KEY: &str = "waiting_messages";
+const DECIDED_KEY: &str = "waiting_decisions";
 
 /// The input to save with a thread, where it has changed.
 #[derive(Default)]
@@ -22,19 +22,19 @@ pub(super) struct KeptWithThread {
 impl Session {
     /// Saves the messages that wait on a thread.
     pub(super) fn keep_waiting(&self, thread: String, texts: Vec<String>) {
-        self.keep_with(thread, |kept| kept.waiting = Some(texts));
+        self.save_with_thread(thread, |kept| kept.waiting = Some(texts));
     }
 
     /// Saves the decisions made on a thread while others are pending.
     pub(super) fn keep_decided(&self, thread: String, decided: Vec<KeptDecision>) {
-        self.keep_with(thread, |kept| kept.decided = Some(decided));
+        self.save_with_thread(thread, |kept| kept.decided = Some(decided));
     }
 
     /// Queues input to be saved with a thread. Changes are saved one after the other.
-    fn keep_with(&self, thread: String, change: impl FnOnce(&mut KeptWithThread)) {
+    fn save_with_thread(&self, thread: String, change: impl FnOnce(&mut KeptWithThread)) {
         let runs = self.with(|state| {
             change(state.kept.entry(thread).or_default());
-            std::mem::replace(&mut state.keeps, true)
+            std::mem::replace(&mut state.is_saving, true)
         });
         if runs {
             return;
@@ -43,7 +43,7 @@ impl Session {
         let next = move || {
             this.with(|state| {
                 let next = state.kept.pop_first();
-                state.keeps = next.is_some();
+                state.is_saving = next.is_some();
                 next
             })
         };
@@ -51,21 +51,21 @@ impl Session {
         let keeper = tokio::spawn(async move {
             while let Some((thread, kept)) = next() {
                 // Input that cannot be saved is still shown; it is lost only if the program ends.
-                let _ = this.keep(&thread, kept).await;
+                let _ = this.save_kept(&thread, kept).await;
             }
         });
         self.with(|state| state.keeper = Some(keeper));
     }
 
     /// Waits until everything is saved, because the program is about to end.
-    pub(crate) async fn keep_all(&self) {
+    pub(crate) async fn wait_until_saved(&self) {
         if let Some(keeper) = self.with(|state| state.keeper.take()) {
             // A task that panicked has saved nothing.
             let _ = keeper.await;
         }
     }
 
-    async fn keep(&self, thread: &str, kept: KeptWithThread) -> Result<(), String> {
+    async fn save_kept(&self, thread: &str, kept: KeptWithThread) -> Result<(), String> {
         let connection = self.connection().await?;
         let threads = connection.journal.threads();
         // A deleted thread is not created again.
@@ -75,7 +75,7 @@ impl Session {
         // Messages are saved with the agent's redactions applied; messages that the agent blocks are not saved.
         let received = |text: String| connection.agent.receive_text(text).ok();
         let waiting = kept.waiting.map(|texts| texts.into_iter().filter_map(received).collect::<Vec<_>>());
-        let lists = [(WAITING, waiting.map(|texts| json!(texts))), (DECIDED, decided.map(|list| json!(list)))];
+        let lists = [(WAITING_KEY, waiting.map(|texts| json!(texts))), (DECIDED_KEY, decided.map(|list| json!(list)))];
         let changes: Map<String, Value> = lists
             .into_iter()
             .filter_map(|(key, list)| Some((key, list?)))
@@ -92,7 +92,7 @@ impl Session {
 
     /// Takes the messages that waited on a thread that is being opened; they return to the user.
     pub(super) fn waited(&self, info: &ThreadInfo) -> Vec<String> {
-        let kept = self.kept_with(info, WAITING);
+        let kept = self.kept_with(info, WAITING_KEY);
         let texts: Vec<String> = kept.filter_map(Value::as_str).map(str::to_owned).collect();
         if !texts.is_empty() {
             self.keep_waiting(info.id.clone(), Vec::new());
@@ -103,7 +103,7 @@ impl Session {
     /// Returns the decisions made on a thread before it was opened, while others were pending.
     pub(super) fn decided_before(&self, info: &ThreadInfo) -> Vec<KeptDecision> {
         // A decision in the format of a later version is ignored, so the user is asked again.
-        self.kept_with(info, DECIDED).filter_map(|kept| serde_json::from_value(kept.clone()).ok()).collect()
+        self.kept_with(info, DECIDED_KEY).filter_map(|kept| serde_json::from_value(kept.clone()).ok()).collect()
     }
 
     /// Returns the input saved with a thread that no one works on.

@@ -21,13 +21,13 @@ pub enum Graphics {
 }
 
 /// Maximum bytes of an image to draw; a larger one would block the screen.
-const LARGEST: usize = 4 << 20;
+const MAX_IMAGE_BYTES: usize = 4 << 20;
 /// Maximum pixels per side.
-const SIDE: u32 = 16_384;
+const MAX_SIDE: u32 = 16_384;
 /// Maximum rows that it takes.
-const ROWS: u16 = 16;
+const MAX_ROWS: u16 = 16;
 /// Bytes per chunk of the kitty protocol.
-const CHUNK: usize = 4_096;
+const CHUNK_BYTES: usize = 4_096;
 /// The signature of PNG.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
@@ -59,7 +59,7 @@ impl Graphics {
     /// Draws an image given as base64, no larger than its size. Returns `None` if the terminal cannot draw it, or there
     /// is no room.
     pub(crate) fn draw(self, base64: &str, canvas: Canvas) -> Option<Drawing> {
-        if base64.len() / 4 * 3 > LARGEST {
+        if base64.len() / 4 * 3 > MAX_IMAGE_BYTES {
             return None;
         }
         let bytes = STANDARD.decode(base64).ok()?;
@@ -86,8 +86,8 @@ impl Graphics {
 
 /// Encodes an image in chunks. The terminal sends no reply and does not move the cursor.
 fn kitty(data: &str, columns: u16, rows: u16) -> Vec<u8> {
-    let mut out = Vec::with_capacity(data.len() + data.len() / CHUNK * 16 + 64);
-    let pieces = data.as_bytes().chunks(CHUNK);
+    let mut out = Vec::with_capacity(data.len() + data.len() / CHUNK_BYTES * 16 + 64);
+    let pieces = data.as_bytes().chunks(CHUNK_BYTES);
     let last = pieces.len().saturating_sub(1);
     for (at, piece) in pieces.enumerate() {
         let more = u8::from(at != last);
@@ -105,7 +105,7 @@ fn kitty(data: &str, columns: u16, rows: u16) -> Vec<u8> {
 impl Canvas {
     /// Returns the columns and rows of an image, scaled down if it does not fit.
     fn cells(self, (width, height): (u32, u32)) -> Option<(u16, u16)> {
-        let (columns, rows) = (u32::from(self.columns), u32::from(self.rows.min(ROWS)));
+        let (columns, rows) = (u32::from(self.columns), u32::from(self.rows.min(MAX_ROWS)));
         let (across, down) = (u32::from(self.cell.0.max(1)), u32::from(self.cell.1.max(1)));
         if columns == 0 || rows == 0 {
             return None;
@@ -139,7 +139,7 @@ fn dimensions(bytes: &[u8]) -> Option<(u32, u32)> {
         }
         _ => return None,
     };
-    let fits = |side: u32| (1..=SIDE).contains(&side);
+    let fits = |side: u32| (1..=MAX_SIDE).contains(&side);
     (fits(size.0) && fits(size.1)).then_some(size)
 }
 
@@ -171,7 +171,7 @@ mod tests {
     const CANVAS: Canvas = Canvas { columns: 78, rows: 20, cell: (10, 20) };
 
     #[test]
-    fn a_picture_takes_the_cells_that_it_needs_and_no_more_than_there_are() {
+    fn an_image_takes_the_cells_it_needs_within_the_available_space() {
         let cells = |width, height| CANVAS.cells((width, height)).unwrap();
         assert_eq!(cells(100, 100), (10, 5));
         assert_eq!(cells(1, 1), (1, 1));
@@ -180,11 +180,11 @@ mod tests {
         assert_eq!(cells(100, 16_000), (1, 16));
         assert_eq!(Canvas { rows: 0, ..CANVAS }.cells((100, 100)), None);
         let tiny = Canvas { columns: 1, rows: 1, cell: (0, 0) };
-        assert_eq!(tiny.cells((SIDE, SIDE)), Some((1, 1)));
+        assert_eq!(tiny.cells((MAX_SIDE, MAX_SIDE)), Some((1, 1)));
     }
 
     #[test]
-    fn kitty_is_given_png_in_pieces_that_ask_for_no_answer() {
+    fn kitty_gets_png_in_chunks_that_request_no_response() {
         let data = png(100, 100, 9_000);
         let drawn = Graphics::Kitty.draw(&data, CANVAS).unwrap();
         let text = String::from_utf8(drawn.sequence).unwrap();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_read_from_the_kinds_that_are_drawn() {
+    fn image_dimensions_are_read_from_gif_jpeg_and_png() {
         let sized = |bytes: &[u8]| dimensions(bytes);
         assert_eq!(sized(b"GIF89a\x0a\x00\x14\x00"), Some((10, 20)));
         assert_eq!(sized(b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc2\x00\x11\x08\x00\x0a\x00\x14"), Some((20, 10)));
@@ -218,8 +218,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_picture_or_too_large_is_not_drawn() {
-        for data in ["\x1b]0;owned\x07", "aGVsbG8=", "", &png(0, 5, 0), &png(70_000, 5, 0), &png(5, 5, LARGEST)] {
+    fn invalid_and_oversized_images_are_not_drawn() {
+        for data in ["\x1b]0;owned\x07", "aGVsbG8=", "", &png(0, 5, 0), &png(70_000, 5, 0), &png(5, 5, MAX_IMAGE_BYTES)]
+        {
             assert_eq!(Graphics::Iterm2.draw(data, CANVAS), None);
         }
     }

@@ -9,9 +9,9 @@ use futures_util::StreamExt;
 use tokio::time::Instant;
 
 /// The maximum pause between two characters of a reply.
-const QUICK: Duration = Duration::from_millis(30);
+const MAX_REPLY_GAP: Duration = Duration::from_millis(30);
 /// Maximum characters of a reply.
-const LONGEST: usize = 4_096;
+const MAX_REPLY_CHARS: usize = 4_096;
 
 /// The stream of keys, pastes and sizes. While suspended, it reads nothing, so that another program can use the
 /// terminal.
@@ -58,7 +58,7 @@ impl Input {
                 Some(Ok(event)) => self.answers.take(event),
                 other => return other,
             }
-            self.until = self.answers.is_open().then(|| Instant::now() + QUICK);
+            self.until = self.answers.is_open().then(|| Instant::now() + MAX_REPLY_GAP);
         }
     }
 }
@@ -102,7 +102,7 @@ impl Answers {
             self.held.clear();
             return;
         }
-        let belongs = !alt && !control && self.held.len() < LONGEST;
+        let belongs = !alt && !control && self.held.len() < MAX_REPLY_CHARS;
         self.held.push(event);
         if !belongs {
             self.give_up();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_the_terminal_are_not_typed_and_keys_are() {
+    fn terminal_responses_are_swallowed_and_keys_are_not() {
         let mut answers = Answers::default();
         let plain = |text: &str| text.chars().map(|c| key(c, KeyModifiers::NONE)).collect::<Vec<_>>();
         for (begin, end) in [

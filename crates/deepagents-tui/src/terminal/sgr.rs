@@ -16,7 +16,7 @@ pub enum Colours {
 }
 
 /// The first 16 colours as most terminals show them.
-const SIXTEEN: [[u8; 3]; 16] = [
+const BASE_COLOURS: [[u8; 3]; 16] = [
     [0, 0, 0],
     [170, 0, 0],
     [0, 170, 0],
@@ -35,7 +35,7 @@ const SIXTEEN: [[u8; 3]; 16] = [
     [255, 255, 255],
 ];
 /// The steps of the colour cube.
-const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+const CUBE_STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
 
 impl Colours {
     /// Returns the supported colour that is nearest.
@@ -59,7 +59,7 @@ fn of_index(index: u8) -> [u8; 3] {
         return [8 + (index - 232) * 10; 3];
     }
     let cube = usize::from(index.saturating_sub(16));
-    [cube / 36, cube / 6 % 6, cube % 6].map(|step| STEPS.get(step).copied().unwrap_or(0))
+    [cube / 36, cube / 6 % 6, cube % 6].map(|step| CUBE_STEPS.get(step).copied().unwrap_or(0))
 }
 
 fn indexed(rgb: [u8; 3]) -> u8 {
@@ -76,7 +76,7 @@ fn is_coloured(rgb: [u8; 3]) -> bool {
 
 fn sixteen(rgb: [u8; 3]) -> Color {
     // A pale green is nearer to grey, but grey would lose its meaning.
-    let alike = (0_u8..).zip(SIXTEEN).filter(|(_, shown)| is_coloured(*shown) == is_coloured(rgb));
+    let alike = (0_u8..).zip(BASE_COLOURS).filter(|(_, shown)| is_coloured(*shown) == is_coloured(rgb));
     let nearest = alike.min_by_key(|(_, shown)| distance(*shown, rgb));
     Color::Indexed(nearest.map_or(7, |(index, _)| index))
 }

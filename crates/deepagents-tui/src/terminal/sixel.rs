@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io::Cursor;
 
 /// Maximum pixels of an image to decode; a larger one would block the screen.
-const POINTS: usize = 4 << 20;
+const MAX_PIXELS: usize = 4 << 20;
 /// The highest level of red, green and blue: a cube of 216 colours, which every sixel terminal supports.
-const LEVELS: u32 = 5;
+const MAX_LEVEL: u32 = 5;
 /// The matrix for ordered dithering, which simulates more colours.
 const DITHER: [[u32; 4]; 4] = [[0, 8, 2, 10], [12, 4, 14, 6], [3, 11, 1, 9], [15, 7, 13, 5]];
 
@@ -32,10 +32,10 @@ pub(super) fn sequence(png: &[u8], most: (usize, usize)) -> Option<Vec<u8>> {
 
 impl Bitmap {
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: POINTS * 8 });
+        let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: MAX_PIXELS * 8 });
         decoder.set_transformations(png::Transformations::normalize_to_color8());
         let mut reader = decoder.read_info().ok()?;
-        let mut data = vec![0; reader.output_buffer_size().filter(|size| *size <= POINTS * 4)?];
+        let mut data = vec![0; reader.output_buffer_size().filter(|size| *size <= MAX_PIXELS * 4)?];
         let frame = reader.next_frame(&mut data).ok()?;
         let point = |samples: &[u8]| match *samples {
             [grey] => [grey, grey, grey, u8::MAX],
@@ -71,8 +71,8 @@ impl Bitmap {
 
     fn encode(&self) -> Vec<u8> {
         let mut out = format!("\x1bP0;1;0q\"1;1;{};{}", self.width, self.height);
-        for colour in 0..(LEVELS + 1).pow(3) {
-            let percent = |level: u32| level * 100 / LEVELS;
+        for colour in 0..(MAX_LEVEL + 1).pow(3) {
+            let percent = |level: u32| level * 100 / MAX_LEVEL;
             let (red, green, blue) = (colour / 36, colour / 6 % 6, colour % 6);
             out += &format!("#{colour};2;{};{};{}", percent(red), percent(green), percent(blue));
         }
@@ -110,8 +110,8 @@ impl Bitmap {
 /// Returns the dithered colour of a pixel, or `None` if it is transparent.
 fn colour([red, green, blue, alpha]: [u8; 4], x: usize, y: usize) -> Option<u32> {
     let dither = DITHER.get(y % 4).and_then(|row| row.get(x % 4)).copied().unwrap_or(0) * 16 + 8;
-    let level = |sample: u8| (u32::from(sample) * LEVELS + dither) / 255;
-    let level = |sample| level(sample).min(LEVELS);
+    let level = |sample: u8| (u32::from(sample) * MAX_LEVEL + dither) / 255;
+    let level = |sample| level(sample).min(MAX_LEVEL);
     (alpha >= 128).then(|| level(red) * 36 + level(green) * 6 + level(blue))
 }
 
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn points_are_bits_of_their_colours_and_those_that_hide_nothing_are_left_out() {
+    fn pixels_become_sixel_bits_and_transparent_ones_are_left_out() {
         let (red, none) = ([255, 0, 0, 255], [9, 9, 9, 0]);
         let rows: Vec<u8> = [[red; 5], [none; 5], [red; 5]].concat().concat();
         let drawn = sequence(&png(5, 3, png::ColorType::Rgba, &rows), (100, 100)).unwrap();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_that_is_too_large_is_made_smaller_and_keeps_its_shape() {
+    fn an_oversized_image_is_scaled_down_keeping_its_aspect_ratio() {
         let white = vec![255; 40 * 20 * 3];
         let drawn = sequence(&png(40, 20, png::ColorType::Rgb, &white), (10, 100)).unwrap();
         assert!(drawn.starts_with(b"\x1bP0;1;0q\"1;1;10;5#"));
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_decoded_is_not_drawn() {
+    fn an_undecodable_image_is_not_drawn() {
         let whole = png(5, 5, png::ColorType::Grayscale, &[7; 25]);
         assert!(sequence(&whole, (10, 10)).is_some());
         for end in 0..whole.len() - 12 {

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_stay_apart_and_everything_keeps_its_width() {
+    fn ascii_symbols_stay_distinct_and_keep_their_width() {
         assert_eq!(ascii("❯ ☑ a · ◐ b · ☐ c…"), "> x a - ~ b - o c.");
         assert_eq!(ascii("漢字 é"), "???? ?");
         assert_eq!(ascii("e\u{301}"), "e");

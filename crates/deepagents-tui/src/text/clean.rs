@@ -105,14 +105,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_control_character_is_left() {
+    fn no_control_character_remains() {
         let evil = "\u{1b}]0;T\u{7}\u{9b}31m\u{1b}P$q\"p\u{1b}\\x\u{0}\u{7f}\u{85}";
         assert_eq!(visible(evil), "␛]0;T␇<U+009B>31m␛P$q\"p␛\\x␀␡<U+0085>");
         assert!(!exact(evil).chars().any(char::is_control));
     }
 
     #[test]
-    fn emoji_and_letters_of_all_scripts_stay_as_they_are() {
+    fn emoji_and_letters_of_all_scripts_are_kept() {
         let text = "漢字 👩\u{200d}🚀 e\u{301} שלום";
         assert!(matches!(visible(text), Cow::Borrowed(_)));
         assert!(exact(text).contains("<U+200D>"));

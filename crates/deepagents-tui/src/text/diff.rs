@@ -6,17 +6,17 @@ use similar::{Algorithm, ChangeTag, TextDiff};
 use crate::theme::Theme;
 
 /// Unchanged lines shown around a change.
-const CONTEXT: usize = 2;
+const CONTEXT_LINES: usize = 2;
 /// Opening quotes and brackets.
 const OPENING: [char; 7] = ['"', '\'', '`', '(', '[', '{', '<'];
 /// Time limit for the search for a minimal diff; after it, a larger one is shown.
-const TIME: std::time::Duration = std::time::Duration::from_millis(40);
+const DIFF_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(40);
 
 /// Renders the diff of two texts. If they are `whole` files, lines are numbered.
 pub(crate) fn diff_lines(old: &str, new: &str, whole: bool, theme: Theme) -> Vec<Line<'static>> {
-    let diff = TextDiff::configure().algorithm(Algorithm::Patience).timeout(TIME).diff_lines(old, new);
+    let diff = TextDiff::configure().algorithm(Algorithm::Patience).timeout(DIFF_TIMEOUT).diff_lines(old, new);
     let mut out = Vec::new();
-    for (at, group) in diff.grouped_ops(CONTEXT).iter().enumerate() {
+    for (at, group) in diff.grouped_ops(CONTEXT_LINES).iter().enumerate() {
         if at > 0 {
             out.push(Line::from(Span::styled("       ⋮", theme.dim)));
         }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_in_before_something_alike_is_marked_from_its_own_beginning() {
+    fn an_insertion_before_similar_text_is_marked_from_its_own_start() {
         let mut pieces = vec![(false, "{\"".to_owned()), (true, "d\": 8, \"".to_owned()), (false, "h".to_owned())];
         shift_to_opening(&mut pieces);
         assert_eq!(pieces.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>(), ["{", "\"d\": 8, ", "\"h"]);

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_grouped() {
+    fn numbers_have_digit_grouping() {
         assert_eq!((grouped(7), grouped(1234), grouped(1_000_000)), ("7".into(), "1,234".into(), "1,000,000".into()));
         assert_eq!((count(1, "call"), count(0, "call")), ("1 call".into(), "0 calls".into()));
     }

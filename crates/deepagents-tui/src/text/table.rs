@@ -8,7 +8,7 @@ use super::{width, wrap};
 use crate::theme::Theme;
 
 /// Minimum width of a column, if there is room.
-const LEAST: usize = 4;
+const MIN_COLUMN_WIDTH: usize = 4;
 
 /// A table that is being parsed.
 pub(super) struct Table {
@@ -129,7 +129,7 @@ impl Table {
         }
         while widths.iter().sum::<usize>() > room {
             let Some(widest) = widths.iter_mut().max() else { break };
-            if *widest <= LEAST {
+            if *widest <= MIN_COLUMN_WIDTH {
                 break;
             }
             *widest -= 1;

@@ -6,7 +6,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
 /// Maximum columns of a tab.
-const TAB: usize = 4;
+const TAB_COLUMNS: usize = 4;
 
 /// Returns the width of a text in columns.
 pub(crate) fn width(text: &str) -> usize {
@@ -14,7 +14,7 @@ pub(crate) fn width(text: &str) -> usize {
 }
 
 fn grapheme_width(grapheme: &str, column: usize) -> usize {
-    if grapheme == "\t" { TAB - column % TAB } else { grapheme.width().min(2) }
+    if grapheme == "\t" { TAB_COLUMNS - column % TAB_COLUMNS } else { grapheme.width().min(2) }
 }
 
 /// A grapheme with its style and width.
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_break_at_blanks_and_long_words_where_the_line_ends() {
+    fn lines_break_at_spaces_and_overlong_words_at_the_line_end() {
         assert_eq!(lines("one two three", 8), ["one two ", "three"]);
         assert_eq!(lines("abcdefghij kl", 4), ["abcd", "efgh", "ij ", "kl"]);
         assert_eq!(lines("", 4), [""]);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_two_columns_holds_a_wide_character() {
+    fn a_wide_character_gets_a_two_column_line() {
         assert_eq!(lines("漢字", 1), ["漢", "字"]);
     }
 }

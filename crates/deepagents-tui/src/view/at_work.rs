@@ -12,11 +12,11 @@ use crate::key_map::Action;
 use crate::text::{clip, count, grouped, shorten, visible};
 
 /// Lines of output shown while a command runs.
-const OUTPUT: usize = 4;
+const OUTPUT_LINES: usize = 4;
 
 /// Renders calls, sub-agents, the latest thought and the to-do list.
 pub(super) fn activity(app: &App, columns: usize, rows: usize) -> Vec<Line<'static>> {
-    if !(app.is_busy() || app.beside.is_some()) || rows == 0 {
+    if !(app.is_busy() || app.background_shell.is_some()) || rows == 0 {
         return Vec::new();
     }
     let theme = app.theme;
@@ -45,11 +45,11 @@ pub(super) fn at_work(app: &App, columns: usize, detail: Detail<'_>) -> Vec<Line
     let mut lines = Vec::new();
     let own = match &app.work {
         Work::Shell(run) => Some(run),
-        _ => app.beside.as_ref(),
+        _ => app.background_shell.as_ref(),
     };
     if let Some(run) = own {
         lines.push(clip(&Line::from(format!("$ {}", visible(&run.command))), columns));
-        lines.extend(output(&run.output, OUTPUT * 2));
+        lines.extend(output(&run.output, OUTPUT_LINES * 2));
     }
     let open: Vec<_> = app.live.calls.iter().filter(|(call, _)| call.path.is_empty()).collect();
     // The question shows the call that it is about.
@@ -66,7 +66,7 @@ pub(super) fn at_work(app: &App, columns: usize, detail: Detail<'_>) -> Vec<Line
             lines.extend(agent(app, &[own], running, 0, columns));
         } else {
             lines.push(running_call(app, running, 0, columns));
-            lines.extend(output(&running.call.result, OUTPUT));
+            lines.extend(output(&running.call.result, OUTPUT_LINES));
         }
     }
     lines
@@ -120,9 +120,9 @@ fn agent(app: &App, path: &[String], running: &RunningCall, depth: usize, column
     }
     if quiet {
         // Without a running call, show a retry, the current answer or the last call.
-        let words = agent_at_work.words();
+        let words = agent_at_work.last_line();
         let last = match &agent_at_work.retry {
-            Some(retry) => retry.words(app.now),
+            Some(retry) => retry.describe(app.now),
             None if words.is_empty() => last_call(work),
             None => words.to_owned(),
         };

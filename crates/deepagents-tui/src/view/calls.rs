@@ -12,21 +12,21 @@ use crate::text::{count, edit_diff, grouped, hard_wrap, markdown, new_file, shor
 use crate::theme::Theme;
 
 /// Lines shown of a folded result, at its start and at its end.
-pub(super) const HEAD: usize = 3;
-const TAIL: usize = 3;
+pub(super) const HEAD_LINES: usize = 3;
+const TAIL_LINES: usize = 3;
 /// Lines shown of a folded change.
-const CHANGE: usize = 16;
+const CHANGE_LINES: usize = 16;
 /// Lines shown of a sub-agent's folded answer.
-const ANSWER: usize = 3;
+const ANSWER_LINES: usize = 3;
 
 /// Maximum lines of a call's title.
-const TITLE_LINES: usize = 4;
+const MAX_TITLE_LINES: usize = 4;
 /// Maximum characters of an argument in a call's title, and of a sub-agent's task.
-const TITLE: usize = 200;
-const TASK: usize = 300;
+const MAX_TITLE_CHARS: usize = 200;
+const MAX_TASK_CHARS: usize = 300;
 
 /// The arguments that describe a call best, in order.
-const TELLING: [&str; 9] =
+const MAIN_ARGUMENTS: [&str; 9] =
     ["command", "file_path", "path", "pattern", "query", "url", "description", "name", "content"];
 
 /// Describes a call in one line.
@@ -35,13 +35,13 @@ pub(crate) fn call_title(name: &str, args: &Value) -> String {
         let items = args.get("todos").and_then(Value::as_array).map_or(0, Vec::len);
         return format!("{name} ({})", count(items as u64, "item"));
     }
-    let arg = in_a_line(telling(args), TITLE);
+    let arg = in_a_line(main_argument(args), MAX_TITLE_CHARS);
     format!("{} {arg}", visible(name)).trim_end().to_owned()
 }
 
 /// Returns the argument that describes a call best.
-fn telling(args: &Value) -> &str {
-    let named = TELLING.iter().find_map(|key| args.get(key)?.as_str());
+fn main_argument(args: &Value) -> &str {
+    let named = MAIN_ARGUMENTS.iter().find_map(|key| args.get(key)?.as_str());
     named.or_else(|| args.as_object()?.values().find_map(Value::as_str)).unwrap_or_default()
 }
 
@@ -86,9 +86,9 @@ pub(super) fn titled(
     }
     let mut lines = wrap(&Line::from(spans), columns, "    ");
     if let Detail::Brief(key) = fold
-        && lines.len() > TITLE_LINES
+        && lines.len() > MAX_TITLE_LINES
     {
-        lines.truncate(TITLE_LINES - 1);
+        lines.truncate(MAX_TITLE_LINES - 1);
         lines.push(dim(&format!("    … ({key})"), theme));
     }
     lines
@@ -101,7 +101,7 @@ pub(super) fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Detail
     let is_good = !call.failed && exit_failure(&call.name, &call.result).is_none();
     let mut lines = titled(name, rest, is_good, columns, (theme, fold));
     if call.name == "execute" || fold == Detail::Full {
-        lines.extend(rest_of_title(telling(&call.args), TITLE, columns, theme, fold));
+        lines.extend(rest_of_title(main_argument(&call.args), MAX_TITLE_CHARS, columns, theme, fold));
     }
     if call.failed {
         let text = if call.result.is_empty() { "it did not finish" } else { &call.result };
@@ -118,7 +118,7 @@ pub(super) fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Detail
                 lines.push(dim(&format!("  {found}"), theme));
             }
         }
-        _ => lines.extend(indented(&folded(&call.result, columns, theme, fold, HEAD, TAIL))),
+        _ => lines.extend(indented(&folded(&call.result, columns, theme, fold, HEAD_LINES, TAIL_LINES))),
     }
     lines
 }
@@ -129,11 +129,11 @@ fn change(call: &Call, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Li
     let room = columns.saturating_sub(2).max(2);
     let lines: Vec<Line<'static>> = lines.iter().flat_map(|line| hard_wrap(line, room, "        ")).collect();
     let Detail::Brief(key) = fold else { return indented(&lines) };
-    if lines.len() <= CHANGE {
+    if lines.len() <= CHANGE_LINES {
         return indented(&lines);
     }
-    let more = lines.len() - CHANGE;
-    let mut shown = indented(lines.get(..CHANGE).unwrap_or_default());
+    let more = lines.len() - CHANGE_LINES;
+    let mut shown = indented(lines.get(..CHANGE_LINES).unwrap_or_default());
     shown.push(dim(&format!("  … {} ({key})", count(more as u64, "more line")), theme));
     shown
 }
@@ -159,9 +159,9 @@ pub(crate) fn change_lines(call: &Call, theme: Theme) -> Vec<Line<'static>> {
 /// Renders the work of a sub-agent.
 pub(super) fn agent(work: &AgentWork, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
     let name = if work.name.is_empty() { "task" } else { &work.name };
-    let mut lines = titled(name, &in_a_line(&work.task, TASK), !work.failed, columns, (theme, fold));
+    let mut lines = titled(name, &in_a_line(&work.task, MAX_TASK_CHARS), !work.failed, columns, (theme, fold));
     if fold == Detail::Full {
-        lines.extend(rest_of_title(&work.task, TASK, columns, theme, fold));
+        lines.extend(rest_of_title(&work.task, MAX_TASK_CHARS, columns, theme, fold));
     }
     let mut facts = Vec::new();
     if work.calls > 0 {
@@ -188,6 +188,6 @@ pub(super) fn agent(work: &AgentWork, columns: usize, theme: Theme, fold: Detail
         lines.extend(indented(&markdown(&work.answer, columns.saturating_sub(2), theme)));
         return lines;
     }
-    lines.extend(indented(&folded_words(&work.answer, columns, theme, fold, ANSWER, 0)));
+    lines.extend(indented(&folded_words(&work.answer, columns, theme, fold, ANSWER_LINES, 0)));
     lines
 }

@@ -10,7 +10,7 @@ use crate::key_map::Action;
 use crate::text::{clip, visible, wrap};
 
 /// Maximum number of options shown at once.
-const OPTIONS: usize = 9;
+const MAX_OPTIONS: usize = 9;
 
 /// Renders the current field within `rows` rows. Returns the position of the cursor in it.
 pub(super) fn form(
@@ -54,7 +54,7 @@ pub(super) fn form(
             (options, *selected, Some(chosen), hint)
         }
     };
-    let most = rows.saturating_sub(lines.len() + 1).clamp(1, OPTIONS);
+    let most = rows.saturating_sub(lines.len() + 1).clamp(1, MAX_OPTIONS);
     let first = selected.saturating_sub(most - 1);
     for (at, option) in options.iter().enumerate().skip(first).take(most) {
         let mark = match chosen.and_then(|chosen| chosen.get(at)) {

@@ -3,7 +3,7 @@
 use deepagents::channels::{Todo, TodoStatus};
 use ratatui::text::{Line, Span};
 
-use super::calls::{HEAD, agent, call_lines, titled};
+use super::calls::{HEAD_LINES, agent, call_lines, titled};
 use crate::app::transcript::Item;
 use crate::text::{count, hard_wrap, markdown, shorten, visible, wrap};
 use crate::theme::Theme;
@@ -18,7 +18,7 @@ pub(crate) enum Detail<'a> {
 }
 
 /// Lines shown of a folded user message.
-const MESSAGE: usize = 12;
+const MESSAGE_LINES: usize = 12;
 /// Renders a part of the conversation.
 pub(crate) fn item_lines(item: &Item, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
     let columns = columns.max(2);
@@ -36,7 +36,7 @@ pub(crate) fn item_lines(item: &Item, columns: usize, theme: Theme, fold: Detail
         Item::Agent(work) => agent(work, columns, theme, fold),
         Item::Shell { command, output, code, shared } => {
             let mut lines = titled("$", command, *code == Some(0), columns, (theme, fold));
-            lines.extend(indented(&folded(output, columns, theme, fold, HEAD, 20)));
+            lines.extend(indented(&folded(output, columns, theme, fold, HEAD_LINES, 20)));
             let private = if *shared { "" } else { " · not shown to the model" };
             match code {
                 Some(0) if private.is_empty() => {}
@@ -109,11 +109,11 @@ fn user(text: &str, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<
     let Detail::Brief(key) = fold else { return prefixed(text, mark, theme.user, theme.bold, columns) };
     // Lines that are not shown are not laid out: a message may be a whole log.
     let text = text.trim_end();
-    let (all, head) = (text.lines().count(), text.lines().take(MESSAGE + 2).collect::<Vec<_>>());
+    let (all, head) = (text.lines().count(), text.lines().take(MESSAGE_LINES + 2).collect::<Vec<_>>());
     let mut lines = prefixed(&head.join("\n"), mark, theme.user, theme.bold, columns);
-    if all > head.len() || lines.len() > MESSAGE + 1 {
-        let more = lines.len().saturating_sub(MESSAGE) + all - head.len();
-        lines.truncate(MESSAGE);
+    if all > head.len() || lines.len() > MESSAGE_LINES + 1 {
+        let more = lines.len().saturating_sub(MESSAGE_LINES) + all - head.len();
+        lines.truncate(MESSAGE_LINES);
         lines.push(dim(&format!("  … {} ({key})", count(more as u64, "more line")), theme));
     }
     lines

@@ -9,16 +9,16 @@ use super::items::Detail;
 use super::panels::{self, Panel};
 use super::printer::Printer;
 use super::standing::{footer, question_waits, status};
-use crate::app::menu::ROWS;
+use crate::app::menu::MAX_MENU_ROWS;
 use crate::app::{App, Overlay, QueuedMessage};
 use crate::policy::Mode;
 use crate::text::{clip, markdown, shorten, visible};
 
 /// Maximum rows of the input.
-const INPUT: usize = 10;
+const MAX_INPUT_ROWS: usize = 10;
 
 /// Renders the current answer and the running calls in full.
-pub(super) fn under_way(app: &App, columns: usize) -> Vec<Line<'static>> {
+pub(super) fn current_work(app: &App, columns: usize) -> Vec<Line<'static>> {
     let mut lines = markdown(app.live.answer.trim(), columns, app.theme);
     lines.extend(at_work(app, columns, Detail::Full));
     lines
@@ -48,7 +48,7 @@ pub(crate) fn live(app: &App, printer: &Printer) -> (Buffer, Option<(u16, u16)>)
     let input = if asks || (replaces && panel.is_some()) {
         None
     } else {
-        Some(input(app, columns, most_input.clamp(1, INPUT)))
+        Some(input(app, columns, most_input.clamp(1, MAX_INPUT_ROWS)))
     };
     let input_rows = input.as_ref().map_or(0, |input| input.lines.len());
     // An input of several rows must not hide the keys of a question, so the panel is laid out again in the rows that
@@ -60,7 +60,7 @@ pub(crate) fn live(app: &App, printer: &Printer) -> (Buffer, Option<(u16, u16)>)
     room -= panel.lines.len();
 
     let menu = match (&app.menu, app.overlay.is_none()) {
-        (Some(menu), true) => panels::menu(menu, columns, ROWS.min(room), app.theme),
+        (Some(menu), true) => panels::menu(menu, columns, MAX_MENU_ROWS.min(room), app.theme),
         _ => Vec::new(),
     };
     room -= menu.len();

@@ -75,7 +75,7 @@ pub(crate) fn parts<'a>(
             Source::Conversation => {
                 let mut lines = match app.items.get(at) {
                     Some(item) => item_lines(item, columns, app.theme, Detail::Full),
-                    None => live::under_way(app, columns),
+                    None => live::current_work(app, columns),
                 };
                 if !lines.is_empty() {
                     lines.push(Line::default());

@@ -11,11 +11,11 @@ use crate::key_map::Action;
 use crate::text::{clip, visible};
 
 /// Maximum rows of a preview.
-const PREVIEW: usize = 6;
+const MAX_PREVIEW_ROWS: usize = 6;
 /// Columns for laying out a line that is then clipped.
-const LINE: usize = 200;
+const LAYOUT_COLUMNS: usize = 200;
 /// Minimum rows for a heading above the question about a rewind.
-const TIGHT: usize = 9;
+const MIN_HEADING_ROWS: usize = 9;
 
 /// Renders a list, or the question about the selected entry, in `rows` rows.
 pub(super) fn picker(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
@@ -26,7 +26,7 @@ pub(super) fn picker(app: &App, picker: &Picker, columns: usize, rows: usize) ->
     match &picker.stage {
         Stage::Choose => return list(app, picker, columns, rows),
         Stage::Confirm(scope) => {
-            let is_tight = rows < TIGHT;
+            let is_tight = rows < MIN_HEADING_ROWS;
             if is_tight {
                 // The effect on files matters more than the selection just made.
                 lines.clear();
@@ -90,7 +90,7 @@ fn list(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
     }
     let all = picker.rows();
     let free = rows.saturating_sub(lines.len() + 1).max(1);
-    let known = if free > 8 { preview(app, picker, columns, PREVIEW.min(free / 2)) } else { Vec::new() };
+    let known = if free > 8 { preview(app, picker, columns, MAX_PREVIEW_ROWS.min(free / 2)) } else { Vec::new() };
     let room = free.saturating_sub(known.len()).max(1);
     let first = picker.selected.saturating_sub(room.saturating_sub(1));
     let shown = || all.iter().enumerate().skip(first).take(room);
@@ -124,7 +124,7 @@ fn list(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
 /// Renders the first line of the selected entry's preview.
 fn first_of_preview(app: &App, picker: &Picker, columns: usize) -> Option<Line<'static>> {
     let first = picker.preview().first()?;
-    let lines = item_lines(first, columns.max(LINE), app.theme, Detail::Full);
+    let lines = item_lines(first, columns.max(LAYOUT_COLUMNS), app.theme, Detail::Full);
     lines.first().map(|line| clip(line, columns))
 }
 

@@ -11,9 +11,9 @@ use crate::key_map::Action;
 use crate::text::{last_block, markdown};
 
 /// Maximum lines printed when a conversation is opened.
-const BACKLOG: usize = 400;
+const MAX_BACKLOG_LINES: usize = 400;
 /// Rows that an image typically takes.
-const PICTURE: usize = 8;
+const IMAGE_ROWS: usize = 8;
 
 /// The output to print: lines, and images by the number of lines before them.
 #[derive(Debug, Default)]
@@ -57,11 +57,11 @@ impl Printer {
         let columns = usize::from(app.size.0);
         let Printed { lines: mut out, mut pictures } = Printed::default();
         let key = app.keys.name(Action::Details);
-        let first = self.skip_backlog(app, BACKLOG, &mut out);
+        let first = self.skip_backlog(app, MAX_BACKLOG_LINES, &mut out);
         for at in first..app.items.len() {
             let Some(item) = app.items.get(at) else { break };
             if let (true, Item::Answer(text)) = (self.begun, item) {
-                out.extend(self.rest(text.trim_end(), columns, app));
+                out.extend(self.rest_of_answer(text.trim_end(), columns, app));
                 (self.begun, self.block, self.lines) = (false, 0, 0);
                 continue;
             }
@@ -86,7 +86,7 @@ impl Printer {
     /// Starts over on an empty screen of `rows` rows.
     pub(crate) fn restart(&mut self, app: &App, rows: usize) -> Printed {
         *self = Self::default();
-        let most = if app.reopened { BACKLOG } else { rows };
+        let most = if app.reopened { MAX_BACKLOG_LINES } else { rows };
         let mut skipped = Vec::new();
         self.items = self.skip_backlog(app, most, &mut skipped);
         let mut lines = if app.reopened { skipped } else { Vec::new() };
@@ -94,7 +94,7 @@ impl Printer {
         let next = self.next(app, rows);
         lines.extend(next.lines);
         // Only images that may still be visible are drawn again.
-        let unseen = next.pictures.len().saturating_sub((rows / PICTURE).max(1));
+        let unseen = next.pictures.len().saturating_sub((rows / IMAGE_ROWS).max(1));
         let pictures = next.pictures.into_iter().skip(unseen);
         Printed { lines, pictures: pictures.map(|(at, picture)| (before + at, picture)).collect() }
     }
@@ -124,7 +124,7 @@ impl Printer {
         if start > 0 {
             let done = open.get(..start).unwrap_or_default();
             let lines = self.block_lines(done, columns, app);
-            self.lead(app, out);
+            self.add_blank_before_answer(app, out);
             out.extend(lines);
             self.block += start;
             self.lines = 0;
@@ -138,7 +138,7 @@ impl Printer {
             let lines = markdown(open.trim_end(), columns, app.theme);
             let keep = room.clamp(1, 6);
             if lines.len() > self.lines + keep + 2 {
-                self.lead(app, out);
+                self.add_blank_before_answer(app, out);
                 let end = lines.len() - keep;
                 if self.lines == 0 && self.block > 0 {
                     out.push(Line::default());
@@ -150,7 +150,7 @@ impl Printer {
     }
 
     /// Adds the blank line before the answer.
-    fn lead(&mut self, app: &App, out: &mut Vec<Line<'static>>) {
+    fn add_blank_before_answer(&mut self, app: &App, out: &mut Vec<Line<'static>>) {
         if !self.begun {
             self.begun = true;
             if !app.items.is_empty() {
@@ -167,7 +167,7 @@ impl Printer {
     }
 
     /// Renders the rest of an answer that has been printed in part.
-    fn rest(&self, text: &str, columns: usize, app: &App) -> Vec<Line<'static>> {
+    fn rest_of_answer(&self, text: &str, columns: usize, app: &App) -> Vec<Line<'static>> {
         self.block_lines(text.get(self.block..).unwrap_or_default(), columns, app)
     }
 
@@ -177,7 +177,7 @@ impl Printer {
         if text.is_empty() || rows == 0 {
             return Vec::new();
         }
-        let mut lines = self.rest(text, usize::from(app.size.0), app);
+        let mut lines = self.rest_of_answer(text, usize::from(app.size.0), app);
         if !self.begun && !app.items.is_empty() && lines.len() < rows {
             lines.insert(0, Line::default());
         }

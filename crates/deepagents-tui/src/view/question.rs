@@ -20,11 +20,11 @@ use crate::theme::Theme;
 /// The tool with which the agent asks the user.
 const ASK_USER: &str = "ask_user";
 /// Maximum characters of a sub-agent's task.
-const TASK: usize = 100;
+const MAX_TASK_CHARS: usize = 100;
 /// The tool that runs commands.
 const EXECUTE: &str = "execute";
 /// Rows of the call that take precedence over the descriptions of the keys.
-const BODY: usize = 3;
+const MIN_BODY_ROWS: usize = 3;
 
 /// Renders everything that a call would do. Unless it `is_whole`, unchanged lines around a change take one row each.
 fn question_body(question: &PendingApproval, columns: usize, theme: Theme, is_whole: bool) -> Vec<Line<'static>> {
@@ -158,7 +158,7 @@ pub(crate) fn question_title(
         let agent = agent.filter(|name| !name.is_empty()).unwrap_or_else(|| "a sub-agent".to_owned());
         // Several sub-agents of a kind may be running.
         let task = app.live.task_at(&request.call.path).or(question.task.as_deref()).unwrap_or_default();
-        let task = shorten(task, TASK);
+        let task = shorten(task, MAX_TASK_CHARS);
         let given = if task.is_empty() { String::new() } else { format!(" for “{}”", visible(&task)) };
         spans.push(Span::styled(format!("  asked by {}{given}", visible(&agent)), app.theme.dim));
     }
@@ -198,7 +198,7 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
     if matches!(app.questions.asking, Asking::Decide) {
         body.extend(choice_lines(&question.request, columns));
     }
-    let least = body.len().min(BODY);
+    let least = body.len().min(MIN_BODY_ROWS);
     if rows < title.len() + foot.len() + least {
         title.truncate(1);
         match app.questions.asking {

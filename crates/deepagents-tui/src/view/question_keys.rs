@@ -11,16 +11,16 @@ use crate::text::clip;
 use crate::theme::Theme;
 
 /// Maximum characters of a command that is repeated in a rule.
-const LONG_RULE: usize = 60;
+const MAX_RULE_CHARS: usize = 60;
 
 /// Returns the keys available at the question, with their descriptions.
 fn offered_keys(app: &App) -> Vec<(String, String)> {
     let always = app.session_rule().map(|rule| format!("always {}", app.theme.exact(&rule.to_string())));
     let lasting =
-        app.lasting_rule().map(|rule| format!("in this directory always {}", lasting_words(&rule, app.theme)));
+        app.lasting_rule().map(|rule| format!("in this directory always {}", rule_description(&rule, app.theme)));
     let allows = |kind| app.questions.allows(kind);
     let (approves, rejects) = (allows(DecisionKind::Approve), allows(DecisionKind::Reject));
-    let words = app.questions.wants_words();
+    let words = app.questions.accepts_only_text();
     let is_offered = |is_it: bool, what: &str| is_it.then(|| what.to_owned());
     let esc = app.keys.name(Action::Stop);
     let all = [
@@ -86,11 +86,11 @@ pub(super) fn short_keys(app: &App, columns: usize) -> Line<'static> {
 }
 
 /// Describes briefly what a rule for the directory covers. The call that it was made from is shown above.
-fn lasting_words(rule: &RememberedRule, theme: Theme) -> String {
+fn rule_description(rule: &RememberedRule, theme: Theme) -> String {
     let path = rule.args.get("file_path").and_then(Value::as_str).filter(|_| rule.with_others);
     let command = rule.command.as_ref().map(|command| command.commands.join("` or `"));
     match (command, path) {
-        (Some(command), _) if command.chars().count() <= LONG_RULE => format!("only `{}`", theme.exact(&command)),
+        (Some(command), _) if command.chars().count() <= MAX_RULE_CHARS => format!("only `{}`", theme.exact(&command)),
         (_, Some(path)) => format!("{} of {}", theme.exact(&rule.tool), theme.exact(path)),
         _ => "this very call".to_owned(),
     }

@@ -9,7 +9,7 @@ use crate::policy::Mode;
 use crate::text::{clip, grouped, shorten, visible};
 
 /// Minimum columns for showing the cost of the work.
-const ROOM_FOR_COSTS: usize = 60;
+const MIN_COST_COLUMNS: usize = 60;
 /// The frames of the spinner, which change every tenth of a second.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
@@ -34,14 +34,14 @@ pub(super) fn status(app: &App, columns: usize) -> Option<Line<'static>> {
         Work::Shell(_) => "running".to_owned(),
         Work::Other(what) => (*what).to_owned(),
         _ => match &app.live.retry {
-            Some(retry) => visible(&retry.words(app.now)).into_owned(),
+            Some(retry) => visible(&retry.describe(app.now)).into_owned(),
             None if !app.live.calls.is_empty() => "working".to_owned(),
             None if app.live.activity.is_empty() => "working".to_owned(),
             None => visible(&app.live.activity).into_owned(),
         },
     };
     let mut spans = vec![Span::styled(format!("{spinner} "), theme.accent)];
-    let spent = if columns < ROOM_FOR_COSTS { String::new() } else { spent(app) };
+    let spent = if columns < MIN_COST_COLUMNS { String::new() } else { spent(app) };
     let clock = format!("  {}{spent}", duration::show(elapsed));
     let stop = format!("  {} stops", app.keys.name(Action::Stop));
     let room = columns.saturating_sub(2 + crate::text::width(&clock) + stop.len()).max(4);

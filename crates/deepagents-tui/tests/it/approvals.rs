@@ -15,7 +15,7 @@ fn commands(texts: &[&str]) -> Turn {
 }
 
 #[tokio::test]
-async fn a_command_is_shown_whole_and_runs_after_a_yes_alone() {
+async fn a_command_is_shown_in_full_and_runs_only_after_a_yes() {
     let world = World::new([command("touch yes.txt && echo said"), Turn::text("It is done.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "run it").await;
@@ -27,7 +27,7 @@ async fn a_command_is_shown_whole_and_runs_after_a_yes_alone() {
 }
 
 #[tokio::test]
-async fn a_no_with_a_reason_tells_the_model_why() {
+async fn a_rejection_reason_is_passed_to_the_model() {
     let world = World::new([command("rm -r src"), Turn::text("I keep it.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "tidy up").await;
@@ -41,7 +41,7 @@ async fn a_no_with_a_reason_tells_the_model_why() {
 }
 
 #[tokio::test]
-async fn an_edited_command_runs_in_the_place_of_the_models() {
+async fn an_edited_command_runs_instead_of_the_models() {
     let world = World::new([command("touch draft.txt"), Turn::text("Touched.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "touch it").await;
@@ -54,7 +54,7 @@ async fn an_edited_command_runs_in_the_place_of_the_models() {
 }
 
 #[tokio::test]
-async fn always_covers_simple_calls_of_the_program_and_nothing_more() {
+async fn always_covers_only_simple_calls_of_the_program() {
     let world = World::new([
         command("touch a.txt"),
         command("touch b.txt"),
@@ -74,7 +74,7 @@ async fn always_covers_simple_calls_of_the_program_and_nothing_more() {
 }
 
 #[tokio::test]
-async fn several_calls_are_decided_together_once_all_of_them_are_shown() {
+async fn several_calls_can_be_decided_together_once_all_are_shown() {
     for (key, done) in [("y", true), ("n", false)] {
         let turns = [commands(&["touch a", "touch b && touch c", "touch d"]), Turn::text("All decided.")];
         let world = World::new(turns);
@@ -96,7 +96,7 @@ async fn several_calls_are_decided_together_once_all_of_them_are_shown() {
 }
 
 #[tokio::test]
-async fn several_calls_are_decided_one_by_one() {
+async fn several_calls_can_be_decided_one_by_one() {
     let world = World::new([commands(&["touch a", "touch b", "touch c"]), Turn::text("All decided.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "three").await;
@@ -111,7 +111,7 @@ async fn several_calls_are_decided_one_by_one() {
 }
 
 #[tokio::test]
-async fn an_edit_is_asked_about_with_the_lines_around_it() {
+async fn an_edit_question_shows_the_surrounding_lines() {
     let read = Turn::call("read_file", json!({"file_path": "/notes.txt"}));
     let edit = Turn::call("edit_file", json!({"file_path": "/notes.txt", "old_string": "beta", "new_string": "delta"}));
     let world = World::new([read, edit, Turn::text("Edited.")]);
@@ -127,7 +127,7 @@ async fn an_edit_is_asked_about_with_the_lines_around_it() {
 }
 
 #[tokio::test]
-async fn a_long_new_file_can_be_read_before_it_is_decided_on() {
+async fn a_long_new_file_can_be_read_before_deciding() {
     let text: String = (1..=120).map(|n| format!("line {n} of it\n")).collect();
     let world =
         World::new([Turn::call("write_file", json!({"file_path": "/long.txt", "content": text})), Turn::text("Ok.")]);
@@ -148,7 +148,7 @@ async fn a_long_new_file_can_be_read_before_it_is_decided_on() {
 }
 
 #[tokio::test]
-async fn what_was_typed_before_a_question_came_up_does_not_answer_it() {
+async fn keys_typed_before_a_question_appears_do_not_answer_it() {
     let late = command("touch typed.txt").delay(std::time::Duration::from_millis(300));
     let world = World::new([late, Turn::text("Fine.")]);
     let mut screens = world.screens(Mode::Ask);
@@ -161,7 +161,7 @@ async fn what_was_typed_before_a_question_came_up_does_not_answer_it() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_typed_at_a_question_decides_nothing() {
+async fn a_message_typed_at_a_question_decides_nothing() {
     for message in ["wait, please stop", "stop please", "why", "please wait"] {
         let world = World::new([command("touch typed.txt"), Turn::text("Fine.")]);
         let mut screens = world.screens(Mode::Ask);
@@ -179,7 +179,7 @@ async fn a_message_that_is_typed_at_a_question_decides_nothing() {
 }
 
 #[tokio::test]
-async fn a_command_of_the_program_is_typed_and_run_at_a_question() {
+async fn a_slash_command_can_be_run_while_a_question_is_open() {
     let world = World::new([command("touch typed.txt"), Turn::text("Fine.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "run").await;
@@ -190,7 +190,7 @@ async fn a_command_of_the_program_is_typed_and_run_at_a_question() {
 }
 
 #[tokio::test]
-async fn what_stood_in_the_input_before_a_question_leaves_the_letters_to_it() {
+async fn text_left_in_the_input_does_not_stop_single_keys_from_answering() {
     let world =
         World::new([command("while [ ! -e go ]; do sleep 0.01; done"), command("touch b.txt"), Turn::text("Fine.")]);
     let mut screens = world.screens(Mode::Ask);
@@ -244,7 +244,7 @@ async fn plan_mode_changes_nothing_and_auto_mode_asks_nothing() {
 }
 
 #[tokio::test]
-async fn plan_mode_binds_sub_agents_too() {
+async fn plan_mode_also_binds_sub_agents() {
     let delegate = Turn::call("task", json!({"description": "write it", "subagent_type": "general-purpose"}));
     let write = Turn::call("write_file", json!({"file_path": "/below.txt", "content": "x\n"}));
     let run = command("touch run.txt");
@@ -257,7 +257,7 @@ async fn plan_mode_binds_sub_agents_too() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_question_says_where_a_link_leads_which_rule_asks_and_hides_no_character() {
+async fn a_question_shows_link_targets_the_asking_rule_and_hidden_characters() {
     let write = Turn::call("write_file", json!({"file_path": "/link.txt", "content": "a\u{2800}b\n"}));
     let world = World::new([write, Turn::text("Ok.")]);
     std::os::unix::fs::symlink("src/main.py", world.dir.path().join("link.txt")).unwrap();
@@ -272,7 +272,7 @@ async fn a_question_says_where_a_link_leads_which_rule_asks_and_hides_no_charact
 }
 
 #[tokio::test]
-async fn a_command_in_a_shell_that_is_shared_is_asked_about_each_time() {
+async fn a_command_in_a_shared_shell_is_asked_about_every_time() {
     let mut world = World::new([command("touch a.txt"), Turn::text("Fine.")]);
     world.shares_shell = true;
     let mut screens = world.screens(Mode::Ask);
@@ -285,7 +285,7 @@ async fn a_command_in_a_shell_that_is_shared_is_asked_about_each_time() {
 }
 
 #[tokio::test]
-async fn always_in_this_directory_is_as_narrow_as_the_call_and_outlives_the_screens() {
+async fn always_in_this_directory_is_as_narrow_as_the_call_and_persists() {
     let run = |command: &str| Turn::call("execute", json!({"command": command}));
     let world = World::new([
         run("echo one >> log.txt"),
@@ -326,7 +326,7 @@ async fn always_in_this_directory_is_as_narrow_as_the_call_and_outlives_the_scre
 }
 
 #[tokio::test]
-async fn a_question_of_a_sub_agent_says_what_that_was_given_to_do() {
+async fn a_sub_agents_question_names_its_task() {
     let task = |what: &str| ("task", json!({"subagent_type": "general-purpose", "description": what}));
     let touch = Turn::call("execute", json!({"command": "touch it.txt"}));
     let world = World::new([
@@ -388,7 +388,7 @@ async fn a_small_screen_shows_the_command_and_its_keys() {
 }
 
 #[tokio::test]
-async fn a_question_that_comes_up_behind_something_is_told_and_not_answered_there() {
+async fn a_question_behind_another_view_is_announced_and_not_answered_there() {
     let gate = "echo shown-while-it-runs; while [ ! -e go ]; do sleep 0.01; done";
     for cover in ["ctrl-o", "/threads"] {
         let world = World::new([command(gate), command("touch behind.txt"), Turn::text("Fine.")]);
@@ -415,7 +415,7 @@ async fn a_question_that_comes_up_behind_something_is_told_and_not_answered_ther
 }
 
 #[tokio::test]
-async fn what_was_decided_before_the_questions_were_left_is_told_with_the_next_message() {
+async fn decisions_made_before_leaving_the_questions_go_with_the_next_message() {
     let write = |file: &str| ("write_file", json!({"file_path": file, "content": "text"}));
     let world = World::new([Turn::calls([write("/a.txt"), write("/b.txt"), write("/c.txt")]), Turn::text("I see.")]);
     let mut screens = world.screens(Mode::Ask);
@@ -439,7 +439,7 @@ async fn what_was_decided_before_the_questions_were_left_is_told_with_the_next_m
 }
 
 #[tokio::test]
-async fn a_long_line_beside_a_change_has_one_row_and_is_read_whole() {
+async fn a_long_line_near_a_change_takes_one_row_and_can_be_read_in_full() {
     let edit = Turn::call("edit_file", json!({"file_path": "/long.txt", "old_string": "keep", "new_string": "kept"}));
     let last = Turn::call("write_file", json!({"file_path": "/notes.txt", "content": "alpha\nbeta\ngamma"}));
     let world = World::new([edit, last, Turn::text("Over.")]);
@@ -461,7 +461,7 @@ async fn a_long_line_beside_a_change_has_one_row_and_is_read_whole() {
 }
 
 #[tokio::test]
-async fn what_was_decided_before_the_program_was_killed_is_not_asked_again() {
+async fn decisions_made_before_a_kill_are_not_asked_again() {
     let world = World::new([commands(&["touch a", "touch b", "touch c"]), Turn::text("All decided.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "three").await;

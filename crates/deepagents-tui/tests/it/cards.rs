@@ -17,7 +17,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn changes_since_the_last_commit_are_shown_with_files_that_are_new() {
+async fn uncommitted_changes_are_shown_including_new_files() {
     let world = World::new([]);
     if !(world.git(&["init", "-q"]) && world.git(&["add", "."]) && world.git(&["commit", "-qm", "first"])) {
         return deepagents_testing::skip::skip("git", "it cannot be run");
@@ -42,7 +42,7 @@ async fn changes_since_the_last_commit_are_shown_with_files_that_are_new() {
 }
 
 #[tokio::test]
-async fn no_filter_or_hook_of_a_repository_runs_when_its_changes_are_shown() {
+async fn showing_changes_runs_no_filters_or_hooks_of_the_repository() {
     let world = World::new([]);
     let sub = world.dir.path().join("sub");
     std::fs::create_dir(&sub).unwrap();
@@ -88,7 +88,7 @@ async fn no_filter_or_hook_of_a_repository_runs_when_its_changes_are_shown() {
 }
 
 #[tokio::test]
-async fn without_a_repository_the_reason_is_told() {
+async fn the_diff_command_explains_a_missing_repository() {
     let world = World::new([]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "/diff").await;
@@ -96,7 +96,7 @@ async fn without_a_repository_the_reason_is_told() {
 }
 
 #[tokio::test]
-async fn notes_are_shown_and_written_by_the_model() {
+async fn memory_notes_are_shown_and_written_by_the_model() {
     let world = World::new([Turn::text("Noted."), Turn::text("Noted all."), Turn::text("Written.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "/memory").await;
@@ -113,7 +113,7 @@ async fn notes_are_shown_and_written_by_the_model() {
 }
 
 #[tokio::test]
-async fn notes_that_nobody_has_agreed_to_yet_are_named_with_how_to_agree() {
+async fn untrusted_notes_are_listed_with_how_to_trust_them() {
     let world = World::new([]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "/memory").await;
@@ -128,7 +128,7 @@ async fn notes_that_nobody_has_agreed_to_yet_are_named_with_how_to_agree() {
 }
 
 #[tokio::test]
-async fn a_review_is_of_what_is_named_or_of_what_is_not_committed() {
+async fn a_review_covers_the_named_files_or_the_uncommitted_changes() {
     let world = World::new([Turn::text("Fine."), Turn::text("Good.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "/review").await;
@@ -140,7 +140,7 @@ async fn a_review_is_of_what_is_named_or_of_what_is_not_committed() {
 }
 
 #[tokio::test]
-async fn where_one_is_what_may_be_done_and_which_keys_there_are_is_shown() {
+async fn status_sandbox_keys_and_background_can_be_shown() {
     let world = World::new([]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "/status").await;
@@ -161,7 +161,7 @@ async fn where_one_is_what_may_be_done_and_which_keys_there_are_is_shown() {
 }
 
 #[tokio::test]
-async fn what_a_directory_brings_is_used_once_somebody_agrees() {
+async fn a_directorys_own_files_are_used_only_after_consent() {
     let world = World::new([]);
     let offered = |kind: &str, name: &str| Offered {
         kind: kind.to_owned(),
@@ -191,7 +191,7 @@ async fn what_a_directory_brings_is_used_once_somebody_agrees() {
 }
 
 #[tokio::test]
-async fn what_a_directory_brings_can_be_read_to_its_end_before_anybody_agrees() {
+async fn a_directorys_own_files_can_be_read_in_full_before_consent() {
     let world = World::new([]);
     let offered = |at: usize| Offered {
         kind: "skill".to_owned(),

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use crate::world::{World, say};
 
 #[tokio::test]
-async fn letters_narrow_the_menu_and_an_unknown_command_is_not_sent() {
+async fn typing_narrows_the_menu_and_an_unknown_command_is_not_sent() {
     let world = World::new([]);
     let mut screens = world.screens(Mode::Ask);
     screens.type_text("/").await;
@@ -28,7 +28,7 @@ async fn letters_narrow_the_menu_and_an_unknown_command_is_not_sent() {
 }
 
 #[tokio::test]
-async fn files_are_offered_and_taken_over() {
+async fn file_names_are_suggested_and_completed() {
     let world = World::new([Turn::text("Read.")]);
     let mut screens = world.screens(Mode::Ask);
     screens.type_text("look at @mai").await;
@@ -42,7 +42,7 @@ async fn files_are_offered_and_taken_over() {
 }
 
 #[tokio::test]
-async fn output_of_the_persons_command_goes_along_with_the_next_message() {
+async fn output_of_the_users_command_is_sent_with_the_next_message() {
     let world = World::new([Turn::text("I saw it.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "!echo bang-$((40+2))").await;
@@ -57,7 +57,7 @@ async fn output_of_the_persons_command_goes_along_with_the_next_message() {
 }
 
 #[tokio::test]
-async fn a_long_paste_is_a_placeholder_and_is_sent_whole() {
+async fn a_long_paste_is_shown_as_a_placeholder_and_sent_in_full() {
     let world = World::new([Turn::text("Long, that.")]);
     let mut screens = world.screens(Mode::Ask);
     let text: String = (0..5_000).map(|n| format!("pasted line {n}\n")).collect();
@@ -73,7 +73,7 @@ fn crossterm_paste(text: &str) -> crossterm::event::Event {
 }
 
 #[tokio::test]
-async fn rewinding_takes_back_files_and_talk_and_gives_the_message_back() {
+async fn rewinding_undoes_files_and_messages_and_returns_the_message_to_the_input() {
     let write = |name: &str| Turn::call("write_file", json!({"file_path": format!("/{name}.txt"), "content": "x\n"}));
     let world = World::new([
         write("one"),
@@ -108,7 +108,7 @@ async fn rewinding_takes_back_files_and_talk_and_gives_the_message_back() {
 }
 
 #[tokio::test]
-async fn compacting_shortens_what_the_model_is_sent_and_not_what_is_read() {
+async fn compacting_shortens_what_is_sent_but_not_what_is_shown() {
     let long = "lorem ipsum dolor sit amet ".repeat(100);
     let turns = (0..5).map(|n| Turn::text(format!("{long} END{n}")));
     let world = World::new(turns.chain([Turn::text("SUMMARY: long texts."), Turn::text("Here I am.")]));
@@ -127,7 +127,7 @@ async fn compacting_shortens_what_the_model_is_sent_and_not_what_is_read() {
 }
 
 #[tokio::test]
-async fn an_undo_tells_of_the_commands_that_sub_agents_ran() {
+async fn an_undo_lists_the_commands_sub_agents_ran() {
     let task = json!({"subagent_type": "general-purpose", "description": "touch"});
     let world = World::new([
         Turn::call("execute", json!({"command": "true"})),
@@ -150,7 +150,7 @@ async fn an_undo_tells_of_the_commands_that_sub_agents_ran() {
 }
 
 #[tokio::test]
-async fn what_it_costs_and_what_the_model_may_call_is_told() {
+async fn cost_context_and_tools_can_be_shown() {
     let usage = Usage { input: 23_456, output: 789, ..Usage::default() };
     let world = World::new([Turn::text("Counted.").usage(usage)]);
     let mut screens = world.screens(Mode::Ask);
@@ -176,7 +176,7 @@ async fn what_it_costs_and_what_the_model_may_call_is_told() {
 }
 
 #[tokio::test]
-async fn clearing_begins_a_thread_that_knows_nothing_of_the_last_one() {
+async fn clearing_starts_a_thread_without_knowledge_of_the_last_one() {
     let world = World::new([Turn::text("PELICAN it is."), Turn::text("I know of none.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "the word is PELICAN").await;
@@ -191,7 +191,7 @@ async fn clearing_begins_a_thread_that_knows_nothing_of_the_last_one() {
 }
 
 #[tokio::test]
-async fn earlier_messages_come_back_across_starts_and_can_be_searched() {
+async fn earlier_messages_survive_restarts_and_can_be_searched() {
     let world = World::new([Turn::text("Yes."), Turn::text("Yes.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "remember 4711").await;
@@ -222,7 +222,7 @@ async fn make_two(screens: &mut deepagents_tui::Headless) {
 }
 
 #[tokio::test]
-async fn undo_takes_the_last_message_back_with_its_files_and_redo_does_it_again() {
+async fn undo_takes_back_the_last_message_and_its_files_and_redo_restores_them() {
     let world = two_files();
     let mut screens = world.screens(Mode::Auto);
     make_two(&mut screens).await;
@@ -252,7 +252,7 @@ async fn undo_takes_the_last_message_back_with_its_files_and_redo_does_it_again(
 }
 
 #[tokio::test]
-async fn going_back_shows_what_would_be_taken_out_of_files_and_put_in_again() {
+async fn a_rewind_previews_the_lines_removed_and_restored() {
     let edit = json!({"file_path": "/notes.txt", "old_string": "two", "new_string": "second"});
     let gone = json!({"file_path": "/old.txt"});
     let read = Turn::call("read_file", json!({"file_path": "/notes.txt"}));
@@ -273,7 +273,7 @@ async fn going_back_shows_what_would_be_taken_out_of_files_and_put_in_again() {
 }
 
 #[tokio::test]
-async fn files_alone_go_back_and_what_would_change_is_shown_before() {
+async fn files_alone_can_be_rewound_after_a_preview() {
     let world = two_files();
     let mut screens = world.screens(Mode::Auto);
     make_two(&mut screens).await;
@@ -291,7 +291,7 @@ async fn files_alone_go_back_and_what_would_change_is_shown_before() {
 }
 
 #[tokio::test]
-async fn threads_are_previewed_renamed_copied_and_deleted() {
+async fn threads_can_be_previewed_renamed_copied_and_deleted() {
     let world = World::new([Turn::text("PELICAN it is."), Turn::text("Second answer."), Turn::text("In the copy.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "the word").await;
@@ -324,7 +324,7 @@ async fn threads_are_previewed_renamed_copied_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_command_of_a_file_takes_arguments_and_is_in_the_menu() {
+async fn a_command_defined_in_a_file_takes_arguments_and_is_in_the_menu() {
     let world = World::new([Turn::text("Fixed.")]);
     let mut screens = world.screens(Mode::Ask);
     assert!(screens.wait_idle().await);
@@ -341,7 +341,7 @@ async fn a_command_of_a_file_takes_arguments_and_is_in_the_menu() {
 }
 
 #[tokio::test]
-async fn the_conversation_is_exported_in_three_formats_and_text_stays_text() {
+async fn the_conversation_is_exported_in_three_formats_with_text_escaped() {
     let world = World::new([Turn::text("<script>alert(1)</script> & `code`")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "say it").await;
@@ -358,7 +358,7 @@ async fn the_conversation_is_exported_in_three_formats_and_text_stays_text() {
 }
 
 #[tokio::test]
-async fn pages_of_the_program_and_choices_are_shown() {
+async fn information_pages_and_option_menus_are_shown() {
     let world = World::new([]);
     let mut screens = world.screens(Mode::Ask);
     for (command, page) in [("/config", "the page Config"), ("/doctor", "the page Doctor"), ("/bug", "the page Bug")] {
@@ -384,7 +384,7 @@ async fn pages_of_the_program_and_choices_are_shown() {
 }
 
 #[tokio::test]
-async fn the_mode_is_on_the_screen_beside_every_remark_and_a_remark_ends_with_its_time() {
+async fn the_mode_stays_visible_beside_notices_and_notices_expire() {
     let world = World::new([Turn::text("Copied from here.")]);
     let mut screens = world.screens(Mode::Auto);
     say(&mut screens, "hello").await;
@@ -401,7 +401,7 @@ async fn the_mode_is_on_the_screen_beside_every_remark_and_a_remark_ends_with_it
 }
 
 #[tokio::test]
-async fn a_model_that_is_named_while_the_agent_works_is_used_by_the_next_turn() {
+async fn a_model_chosen_while_the_agent_works_is_used_from_the_next_turn() {
     let gate = json!({"command": "while [ ! -e go ]; do sleep 0.01; done"});
     let world = World::new([Turn::call("execute", gate), Turn::text("First."), Turn::text("Second.")]);
     let mut screens = world.screens(Mode::Auto);
@@ -421,7 +421,7 @@ async fn a_model_that_is_named_while_the_agent_works_is_used_by_the_next_turn() 
 }
 
 #[tokio::test]
-async fn a_model_that_is_named_before_the_first_agent_is_there_is_the_one_that_is_used() {
+async fn a_model_chosen_before_the_first_agent_is_ready_is_used() {
     let mut world = World::new([Turn::text("Hello.")]);
     let gate = Arc::new(Notify::new());
     world.gate = Some(gate.clone());
@@ -437,7 +437,7 @@ async fn a_model_that_is_named_before_the_first_agent_is_there_is_the_one_that_i
 
 #[cfg(unix)]
 #[tokio::test]
-async fn the_conversation_goes_to_a_file_of_its_own_below_the_directory() {
+async fn the_conversation_is_exported_only_to_a_new_file_in_the_directory() {
     let world = World::new([Turn::text("One.")]);
     let outside = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(outside.path(), world.dir.path().join("link")).unwrap();
@@ -466,7 +466,7 @@ async fn the_conversation_goes_to_a_file_of_its_own_below_the_directory() {
 }
 
 #[tokio::test]
-async fn letters_at_the_borders_of_what_is_read_stay_whole() {
+async fn characters_at_read_boundaries_stay_intact() {
     let world = World::new([]);
     let mut screens = world.screens(Mode::Ask);
     // Two bytes per character, starting at an odd offset.
@@ -487,7 +487,7 @@ async fn letters_at_the_borders_of_what_is_read_stay_whole() {
 }
 
 #[tokio::test]
-async fn a_new_thread_begins_at_once_where_a_command_of_the_person_runs() {
+async fn a_new_thread_starts_at_once_while_a_user_command_runs() {
     let world = World::new([Turn::text("PELICAN it is."), Turn::text("None.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "the word is PELICAN").await;
@@ -502,7 +502,7 @@ async fn a_new_thread_begins_at_once_where_a_command_of_the_person_runs() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_command_is_sent_after_it_and_comes_back_where_it_is_stopped() {
+async fn a_message_waiting_for_a_command_is_sent_after_it_or_returned_if_stopped() {
     let world = World::new([Turn::text("Sent.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "!sleep 600").await;
@@ -520,7 +520,7 @@ async fn what_waits_for_a_command_is_sent_after_it_and_comes_back_where_it_is_st
 }
 
 #[tokio::test]
-async fn a_command_is_over_when_its_shell_is() {
+async fn a_command_ends_when_its_shell_does() {
     let world = World::new([]);
     let mut screens = world.screens(Mode::Ask);
     // Ends with the directory.
@@ -530,7 +530,7 @@ async fn a_command_is_over_when_its_shell_is() {
 }
 
 #[test]
-fn what_a_command_has_started_ends_with_the_program() {
+fn processes_started_by_a_command_end_with_the_program() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let world = World::new([]);
     let pid = runtime.block_on(async {
@@ -553,7 +553,7 @@ fn what_a_command_has_started_ends_with_the_program() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn commands_of_the_person_have_no_terminal() {
+async fn user_commands_have_no_terminal() {
     let world = World::new([]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "!cut -d' ' -f6 /proc/self/stat; cut -d' ' -f6 /proc/$$/stat; echo shell:$$:").await;
@@ -565,7 +565,7 @@ async fn commands_of_the_person_have_no_terminal() {
 }
 
 #[tokio::test]
-async fn files_that_git_ignores_are_not_offered() {
+async fn git_ignored_files_are_not_suggested() {
     let world = World::new([]);
     let dir = world.dir.path();
     std::fs::create_dir_all(dir.join("out")).unwrap();
@@ -585,7 +585,7 @@ async fn files_that_git_ignores_are_not_offered() {
 }
 
 #[tokio::test]
-async fn a_file_with_blanks_in_its_name_is_taken_over_in_quotes() {
+async fn a_file_name_with_spaces_is_completed_in_quotes() {
     let world = World::new([Turn::text("Read.")]);
     std::fs::create_dir(world.dir.path().join("my docs")).unwrap();
     std::fs::write(world.dir.path().join("my docs/read me.txt"), "").unwrap();
@@ -600,7 +600,7 @@ async fn a_file_with_blanks_in_its_name_is_taken_over_in_quotes() {
 }
 
 #[tokio::test]
-async fn a_command_of_the_person_runs_beside_the_agent_and_is_stopped_alone() {
+async fn a_user_command_runs_beside_the_agent_and_is_stopped_separately() {
     let wait = Turn::call("execute", json!({"command": "while [ ! -e go ]; do sleep 0.02; done; echo seen"}));
     let world = World::new([wait, Turn::text("Waited."), Turn::text("Heard.")]);
     let mut screens = world.screens(Mode::Auto);
@@ -622,7 +622,7 @@ async fn a_command_of_the_person_runs_beside_the_agent_and_is_stopped_alone() {
 }
 
 #[tokio::test]
-async fn a_command_of_several_lines_is_a_command_with_all_of_them() {
+async fn a_multi_line_command_runs_with_all_its_lines() {
     let world = World::new([Turn::text("Fixed."), Turn::text("Planned."), Turn::text("Read."), Turn::text("Seen.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "/status").await;
@@ -654,7 +654,7 @@ async fn a_command_of_several_lines_is_a_command_with_all_of_them() {
 }
 
 #[tokio::test]
-async fn what_going_back_does_to_many_files_is_read_whole_and_what_stays_comes_first() {
+async fn a_rewind_of_many_files_can_be_read_in_full_with_kept_files_first() {
     let write = |at: usize| ("write_file", json!({"file_path": format!("/f{at:02}.txt"), "content": "x\nx\nx\n"}));
     let world = World::new([Turn::calls((0..30).map(write)), Turn::text("Wrote.")]);
     let mut screens = world.screens(Mode::Auto);

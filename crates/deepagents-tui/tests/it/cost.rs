@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::world::{World, say};
 
 #[tokio::test]
-async fn what_a_thread_costs_is_all_that_it_has_used_whoever_used_it() {
+async fn a_threads_cost_includes_all_usage_even_undone_and_by_sub_agents() {
     let using = |input| Usage { input, output: 1, ..Usage::default() };
     let task = json!({"subagent_type": "general-purpose", "description": "count"});
     let long = "lorem ipsum dolor sit amet ".repeat(100);

@@ -32,7 +32,7 @@ fn answers(count: usize) -> World {
 }
 
 #[tokio::test]
-async fn the_placeholder_of_a_paste_is_one_letter_for_every_key() {
+async fn a_paste_placeholder_acts_as_one_character_for_every_key() {
     let world = answers(3);
     let mut screens = world.screens(Mode::Ask);
     screens.type_text("see ").await;
@@ -57,7 +57,7 @@ async fn the_placeholder_of_a_paste_is_one_letter_for_every_key() {
 }
 
 #[tokio::test]
-async fn what_is_cut_outlives_the_message_and_pastes_are_put_in_once() {
+async fn cut_text_outlives_the_message_and_each_paste_is_inserted_once() {
     let world = answers(3);
     let mut screens = world.screens(Mode::Ask);
     screens.event(paste(&lines("cut"))).await;
@@ -74,7 +74,7 @@ async fn what_is_cut_outlives_the_message_and_pastes_are_put_in_once() {
 }
 
 #[tokio::test]
-async fn a_paste_behind_a_command_is_its_text() {
+async fn a_paste_after_a_command_is_part_of_its_text() {
     let world = answers(1);
     let mut screens = world.screens(Mode::Ask);
     screens.type_text("/plan ").await;
@@ -84,7 +84,7 @@ async fn a_paste_behind_a_command_is_its_text() {
 }
 
 #[tokio::test]
-async fn the_keys_of_a_shell_cut_undo_and_change_letters() {
+async fn readline_keys_cut_undo_and_change_letters() {
     let world = World::new([]);
     let mut screens = world.screens(Mode::Ask);
     screens.type_text("one two thing").await;
@@ -113,7 +113,7 @@ async fn the_keys_of_a_shell_cut_undo_and_change_letters() {
 }
 
 #[tokio::test]
-async fn earlier_messages_come_with_ctrl_p_and_a_search_says_that_nothing_fits() {
+async fn ctrl_p_recalls_earlier_messages_and_a_failed_search_says_so() {
     let world = answers(1);
     let mut screens = world.screens(Mode::Ask);
     screens.type_text("first words").await;
@@ -174,7 +174,7 @@ async fn vi(text: &str, keys: &str) -> String {
 }
 
 #[tokio::test]
-async fn vi_puts_whole_lines_below_and_cuts_them_whole() {
+async fn vi_cuts_and_puts_whole_lines() {
     for (text, keys, shown) in [
         ("one\ntwo", "yyp", "one|one|two"),
         ("a\nb", "gg2yy2p", "a|a|b|a|b|b"),
@@ -192,7 +192,7 @@ async fn vi_puts_whole_lines_below_and_cuts_them_whole() {
 }
 
 #[tokio::test]
-async fn vi_counts_finds_replaces_and_takes_back() {
+async fn vi_supports_counts_find_replace_and_undo() {
     for (text, keys, shown) in [
         ("one two three", "2dw", "three"),
         ("one two three", "d2w", "three"),
@@ -248,7 +248,7 @@ async fn vi_counts_finds_replaces_and_takes_back() {
 }
 
 #[tokio::test]
-async fn a_command_takes_the_place_of_a_message_that_came_back() {
+async fn a_command_replaces_a_message_returned_to_the_input() {
     let world = answers(2);
     let mut screens = world.screens(Mode::Ask);
     screens.type_text("first talk").await;

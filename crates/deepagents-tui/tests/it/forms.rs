@@ -41,7 +41,7 @@ fn options(values: &[(&str, Option<&str>)]) -> Vec<FieldOption> {
 }
 
 #[tokio::test]
-async fn what_a_tool_asks_is_answered_with_a_form_of_its_fields() {
+async fn a_tools_question_is_answered_through_a_form_with_its_fields() {
     let fields = vec![
         FormField { title: Some("Your name".to_owned()), ..field("name", true, FieldKind::Text { default: None }) },
         field(
@@ -83,7 +83,7 @@ async fn what_a_tool_asks_is_answered_with_a_form_of_its_fields() {
 }
 
 #[tokio::test]
-async fn a_question_without_a_form_is_answered_with_a_text() {
+async fn a_question_without_a_form_is_answered_with_text() {
     let mut world = World::new([Turn::call("survey", json!({})), Turn::text("Noted.")]);
     world.tool = Some(asking_tool("What is your name?", None));
     let mut screens = world.screens(Mode::Ask);
@@ -101,7 +101,7 @@ fn asks(choices: &[&str], several: bool) -> Turn {
 }
 
 #[tokio::test]
-async fn the_agent_is_answered_with_one_of_its_choices_by_its_number() {
+async fn a_choice_can_be_picked_by_its_number() {
     let world = World::new([asks(&["red", "dark, blue"], false), Turn::text("Painted.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "paint it").await;
@@ -119,7 +119,7 @@ async fn the_agent_is_answered_with_one_of_its_choices_by_its_number() {
 }
 
 #[tokio::test]
-async fn the_agent_is_answered_with_several_of_its_choices() {
+async fn several_choices_can_be_picked() {
     let world = World::new([asks(&["red", "blue", "green"], true), Turn::text("Painted.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "paint it").await;
@@ -132,7 +132,7 @@ async fn the_agent_is_answered_with_several_of_its_choices() {
 }
 
 #[tokio::test]
-async fn the_agent_is_answered_in_other_words_than_those_of_its_choices_or_not_at_all() {
+async fn a_question_with_choices_can_be_answered_in_own_words_or_declined() {
     let world = World::new([asks(&["red", "blue"], false), asks(&["red", "blue"], false), Turn::text("As you like.")]);
     let mut screens = world.screens(Mode::Plan);
     say(&mut screens, "paint it").await;
@@ -148,7 +148,7 @@ async fn the_agent_is_answered_in_other_words_than_those_of_its_choices_or_not_a
 }
 
 #[tokio::test]
-async fn what_is_typed_or_pasted_where_own_words_are_marked_begins_them() {
+async fn text_typed_or_pasted_on_the_own_answer_row_starts_the_answer() {
     for several in [false, true] {
         let world =
             World::new([asks(&["red", "blue"], several), asks(&["red", "blue"], several), Turn::text("As you like.")]);
@@ -170,7 +170,7 @@ async fn what_is_typed_or_pasted_where_own_words_are_marked_begins_them() {
 }
 
 #[tokio::test]
-async fn a_question_of_the_agent_is_asked_again_by_the_next_screens_with_its_choices() {
+async fn an_agents_question_is_asked_again_with_its_choices_after_a_restart() {
     let world = World::new([asks(&["red", "blue"], false), Turn::text("Painted.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "paint it").await;
@@ -184,7 +184,7 @@ async fn a_question_of_the_agent_is_asked_again_by_the_next_screens_with_its_cho
 }
 
 #[tokio::test]
-async fn whoever_is_asked_begins_to_write_or_to_choose() {
+async fn a_question_takes_typed_text_or_a_choice_at_once() {
     let asks = |args: Value| Turn::call("ask_user", args);
     let world = World::new([
         asks(json!({"question": "Which colour?"})),
@@ -204,7 +204,7 @@ async fn whoever_is_asked_begins_to_write_or_to_choose() {
 }
 
 #[tokio::test]
-async fn a_message_can_be_typed_and_the_turn_be_ended_at_a_question_with_choices() {
+async fn a_message_can_be_typed_or_the_turn_stopped_at_a_question_with_choices() {
     let world = World::new([asks(&["red", "blue"], true), Turn::text("Never.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "paint it").await;
@@ -218,7 +218,7 @@ async fn a_message_can_be_typed_and_the_turn_be_ended_at_a_question_with_choices
 }
 
 #[tokio::test]
-async fn a_blank_is_no_message_that_keeps_answers_from_being_chosen() {
+async fn whitespace_in_the_input_does_not_block_choosing_an_answer() {
     let world = World::new([asks(&["red", "blue"], false), Turn::text("Painted.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "paint it").await;

@@ -155,13 +155,13 @@ fn play_seed(seed: u64, cases: u32) {
 }
 
 #[test]
-fn no_key_size_or_answer_breaks_the_screens() {
+fn no_key_resize_or_response_breaks_the_screens() {
     play_seed(15, 48);
 }
 
 #[test]
 #[ignore = "it takes a minute, or as many seconds as FUZZ_SECONDS says"]
-fn no_key_size_or_answer_breaks_the_screens_in_a_minute() {
+fn no_key_resize_or_response_breaks_the_screens_in_a_minute() {
     let seconds = std::env::var("FUZZ_SECONDS").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(60);
     let end = Instant::now() + Duration::from_secs(seconds);
     for seed in 0.. {

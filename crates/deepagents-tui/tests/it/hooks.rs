@@ -28,7 +28,7 @@ async fn told(world: &World, lines: usize, field: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_hook_denies_a_call_before_the_person_is_asked() {
+async fn a_hook_denies_a_call_before_the_user_is_asked() {
     let world = World::new(writing()).hooks(&[("PreToolUse", "echo not today >&2; exit 2")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "write it").await;
@@ -37,7 +37,7 @@ async fn a_hook_denies_a_call_before_the_person_is_asked() {
 }
 
 #[tokio::test]
-async fn a_hook_decides_in_the_persons_place() {
+async fn a_hook_decides_for_the_user() {
     let allow =
         r#"echo '{"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}}'"#;
     let world = World::new(writing()).hooks(&[("PermissionRequest", allow), ("Notification", LOG)]);
@@ -49,7 +49,7 @@ async fn a_hook_decides_in_the_persons_place() {
 }
 
 #[tokio::test]
-async fn where_hooks_leave_it_to_the_person_the_question_is_asked_and_told_of() {
+async fn a_question_hooks_leave_to_the_user_is_asked_and_notified() {
     let world = World::new(writing()).hooks(&[("PermissionRequest", "true"), ("Notification", LOG)]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "write it").await;
@@ -61,7 +61,7 @@ async fn where_hooks_leave_it_to_the_person_the_question_is_asked_and_told_of() 
 }
 
 #[tokio::test]
-async fn a_thread_begins_is_cleared_and_begins_anew() {
+async fn session_hooks_report_a_threads_start_clearing_and_restart() {
     let turns = [Turn::text("One."), Turn::text("Two."), Turn::text("Three.")];
     let world = World::new(turns).hooks(&[("SessionStart", LOG), ("SessionEnd", LOG)]);
     let mut screens = world.screens(Mode::Ask);
@@ -78,7 +78,7 @@ async fn a_thread_begins_is_cleared_and_begins_anew() {
 }
 
 #[tokio::test]
-async fn what_a_hook_says_to_the_person_is_shown() {
+async fn a_hooks_message_to_the_user_is_shown() {
     let say_hello = r#"echo '{"systemMessage": "mind the gap"}'"#;
     let world = World::new([Turn::text("Done.")]).hooks(&[("UserPromptSubmit", say_hello), ("Stop", "exit 7")]);
     let mut screens = world.screens(Mode::Ask);

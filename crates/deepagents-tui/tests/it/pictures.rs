@@ -41,7 +41,7 @@ async fn markdown_is_laid_out_on_a_narrow_screen() {
 }
 
 #[tokio::test]
-async fn calls_and_their_results_are_folded_with_counts() {
+async fn calls_and_results_are_folded_with_counts() {
     let world = World::new([
         Turn::call("execute", json!({"command": "for n in $(seq 1 41); do echo line $n; done; exit 3"})),
         Turn::call("read_file", json!({"file_path": "/notes.txt"})),
@@ -62,7 +62,7 @@ async fn calls_and_their_results_are_folded_with_counts() {
 }
 
 #[tokio::test]
-async fn a_question_says_what_will_happen_and_has_its_keys_on_every_screen() {
+async fn a_question_shows_its_effect_and_its_keys_on_every_screen_size() {
     let calls: Vec<(&str, Value)> = vec![
         ("execute", json!({"command": "echo \u{202e}ok && rm -rf x\u{1b}[2J"})),
         ("write_file", json!({"file_path": "/notes.txt", "content": "alpha\nBETA\ngamma\n"})),
@@ -87,7 +87,7 @@ async fn a_question_says_what_will_happen_and_has_its_keys_on_every_screen() {
 }
 
 #[tokio::test]
-async fn sub_agents_show_what_they_do_and_can_be_opened() {
+async fn sub_agents_show_their_activity_and_can_be_expanded() {
     let world = World::new([
         Turn::call("task", json!({"description": "count the lines", "subagent_type": "general-purpose"})),
         Turn::call("read_file", json!({"file_path": "/notes.txt"})),
@@ -106,7 +106,7 @@ async fn sub_agents_show_what_they_do_and_can_be_opened() {
 }
 
 #[tokio::test]
-async fn what_work_has_spent_is_told_while_it_goes_on() {
+async fn tokens_and_cost_are_shown_while_work_is_in_progress() {
     let waits = "while ! test -e go; do sleep 0.01; done";
     let spends = Usage { input: 1_000, output: 200, ..Usage::default() };
     let mut world = World::new([Turn::call("execute", json!({"command": waits})).usage(spends), Turn::text("Done.")]);
@@ -121,7 +121,7 @@ async fn what_work_has_spent_is_told_while_it_goes_on() {
 }
 
 #[tokio::test]
-async fn an_image_in_a_result_is_described_now_and_later() {
+async fn an_image_in_a_result_is_described_now_and_after_reopening() {
     let world = World::new([Turn::call("read_file", json!({"file_path": "/dot.png"})), Turn::text("A dot.")]);
     std::fs::write(world.dir.path().join("dot.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR").unwrap();
     let mut screens = world.screens(Mode::Ask);
@@ -135,7 +135,7 @@ async fn an_image_in_a_result_is_described_now_and_later() {
 }
 
 #[tokio::test]
-async fn words_stay_whole_and_long_messages_are_folded() {
+async fn words_are_not_split_and_long_messages_are_folded() {
     let words: Vec<String> = (100..160).map(|number| format!("word{number}")).collect();
     let world = World::new([
         Turn::call("task", json!({"description": "talk", "subagent_type": "general-purpose"})),
@@ -154,7 +154,7 @@ async fn words_stay_whole_and_long_messages_are_folded() {
 }
 
 #[tokio::test]
-async fn items_hang_from_their_numbers_and_columns_stand_as_the_table_says() {
+async fn list_items_hang_from_their_numbers_and_columns_follow_table_alignment() {
     let text = "9. a number that is long enough to wrap around\n10. ten\n\n| n | what |\n|--:|:-:|\n| 7 | abcde |\n| 100 | b |\n";
     let world = World::new([Turn::text(text)]);
     let mut screens = world.screens(Mode::Ask);
@@ -168,7 +168,7 @@ async fn items_hang_from_their_numbers_and_columns_stand_as_the_table_says() {
 }
 
 #[tokio::test]
-async fn a_table_of_more_columns_than_fit_is_read_row_by_row() {
+async fn a_table_too_wide_for_the_screen_is_shown_row_by_row() {
     let row = |word: &str| format!("|{}\n", (0..30).map(|at| format!(" {word}{at} |")).collect::<String>());
     let rule = format!("|{}\n", "---|".repeat(30));
     let world = World::new([Turn::text(format!("{}{rule}{}", row("head"), row("cell")))]);

@@ -9,7 +9,7 @@ fn command(text: &str) -> Value {
 }
 
 #[test]
-fn a_rule_for_a_program_covers_its_simple_calls_alone() {
+fn a_program_rule_covers_only_its_simple_calls() {
     let rule = Rule::for_call("execute", &command("git status -s"));
     assert_eq!(rule, Rule::Program("git status".to_owned()));
     for covered in ["git status", "  git status --short src"] {
@@ -43,7 +43,7 @@ fn a_rule_for_a_program_covers_its_simple_calls_alone() {
 }
 
 #[test]
-fn what_runs_other_programs_is_allowed_by_the_very_command_alone() {
+fn a_command_that_runs_other_programs_is_allowed_only_verbatim() {
     for runner in [
         "sh -c x",
         "sudo rm x",
@@ -64,7 +64,7 @@ fn what_runs_other_programs_is_allowed_by_the_very_command_alone() {
 }
 
 #[test]
-fn commands_that_are_not_confined_are_asked_about_in_every_mode() {
+fn unconfined_commands_are_asked_about_in_every_mode() {
     let policy = Policy::new(Mode::Auto);
     assert!(policy.asks("execute", &command("ls")) && !policy.asks("write_file", &json!({})));
     policy.set_confined(true);

@@ -12,7 +12,7 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_chosen_key_does_it_and_the_usual_one_does_not_any_more() {
+async fn a_remapped_key_works_and_its_default_no_longer_does() {
     let mut world = World::new([]);
     world.preferences.keys = pairs(&[("mode", "f2"), ("details", "ctrl-t"), ("fly", "ctrl-x"), ("stop", "hyper")]);
     let mut screens = world.screens(Mode::Ask);
@@ -26,7 +26,7 @@ async fn a_chosen_key_does_it_and_the_usual_one_does_not_any_more() {
 }
 
 #[tokio::test]
-async fn hints_name_the_keys_that_were_chosen() {
+async fn hints_show_the_remapped_keys() {
     let many = Turn::call("execute", json!({"command": "seq 100"}));
     let mut world = World::new([many, Turn::text("Done.")]);
     world.preferences.keys =
@@ -56,7 +56,7 @@ async fn hints_name_the_keys_that_were_chosen() {
 }
 
 #[tokio::test]
-async fn messages_are_edited_with_the_keys_of_vi() {
+async fn messages_can_be_edited_with_vi_keys() {
     let mut world = World::new([Turn::text("Yes.")]);
     world.preferences.vi = true;
     let mut screens = world.screens(Mode::Ask);
@@ -81,7 +81,7 @@ async fn messages_are_edited_with_the_keys_of_vi() {
 }
 
 #[tokio::test]
-async fn a_theme_of_the_persons_own_is_offered_and_what_is_wrong_with_it_is_told() {
+async fn a_custom_theme_is_offered_and_its_errors_are_reported() {
     let mut world = World::new([]);
     let colours = pairs(&[("base", "light"), ("accent", "#ff00ff"), ("sparkle", "red"), ("bad", "reddish")]);
     world.preferences.themes = vec![UserTheme { name: "mine".to_owned(), colours }];
@@ -100,7 +100,7 @@ async fn a_theme_of_the_persons_own_is_offered_and_what_is_wrong_with_it_is_told
 }
 
 #[tokio::test]
-async fn who_listens_hears_words_and_each_answer_once() {
+async fn screen_reader_mode_uses_words_and_prints_each_answer_once() {
     let todos = json!({"todos": [
         {"content": "first", "status": TodoStatus::Completed},
         {"content": "second", "status": TodoStatus::Pending},
@@ -117,7 +117,7 @@ async fn who_listens_hears_words_and_each_answer_once() {
 }
 
 #[tokio::test]
-async fn a_command_makes_the_line_below_the_input_and_another_is_told_that_it_is_done() {
+async fn a_command_supplies_the_status_line_and_another_is_notified() {
     // A failing command is reported with its exit code.
     let told = "grep -q '\"message\":\"execute waits for your decision\"' && exit 3; exit 4";
     let mut world = World::new([Turn::call("execute", json!({"command": "true"})), Turn::text("Yes.")]);
@@ -138,7 +138,7 @@ async fn a_command_makes_the_line_below_the_input_and_another_is_told_that_it_is
 }
 
 #[tokio::test]
-async fn one_command_for_the_line_runs_at_a_time_and_its_line_is_shown_as_it_comes() {
+async fn one_status_line_command_runs_at_a_time_and_its_output_shows_at_once() {
     let mut world = World::new([]);
     // Ends when the file appears, and records whether another instance was running.
     let command = "mkdir lock || echo twice >> runs; echo run >> runs; echo line; while [ ! -e go ]; do sleep 0.01; done; rmdir lock";
@@ -156,7 +156,7 @@ async fn one_command_for_the_line_runs_at_a_time_and_its_line_is_shown_as_it_com
 }
 
 #[tokio::test]
-async fn a_command_is_exact_where_ascii_alone_is_shown() {
+async fn a_command_is_shown_exactly_in_ascii_mode() {
     let mut world = World::new([Turn::call("execute", json!({"command": "rm -- \"é 漢\" ✓.txt"}))]);
     world.preferences.unicode = false;
     let mut screens = world.screens(Mode::Ask);
@@ -165,7 +165,7 @@ async fn a_command_is_exact_where_ascii_alone_is_shown() {
 }
 
 #[tokio::test]
-async fn who_listens_hears_tables_and_lists_in_words() {
+async fn screen_reader_mode_renders_tables_and_lists_as_words() {
     let text = "| name | size |\n|---|---|\n| a.txt | 3 |\n\n- first\n- second\n\n> said\n";
     let mut world = World::new([Turn::text(text)]);
     world.preferences.screen_reader = true;
@@ -178,7 +178,7 @@ async fn who_listens_hears_tables_and_lists_in_words() {
 }
 
 #[tokio::test]
-async fn what_is_said_before_there_is_a_model_waits_in_the_input_and_one_is_asked_for() {
+async fn a_message_sent_before_a_model_is_chosen_waits_and_the_choice_is_offered() {
     let mut world = World::new([]);
     world.onboarding = true;
     let mut screens = world.screens(Mode::Ask);
@@ -191,7 +191,7 @@ async fn what_is_said_before_there_is_a_model_waits_in_the_input_and_one_is_aske
 }
 
 #[tokio::test]
-async fn a_list_that_is_longer_than_the_screen_says_where_it_is_and_goes_round() {
+async fn a_list_longer_than_the_screen_shows_its_position_and_wraps_around() {
     let mut world = World::new([]);
     world.onboarding = true;
     let mut screens = world.screens(Mode::Ask);
@@ -207,7 +207,7 @@ async fn a_list_that_is_longer_than_the_screen_says_where_it_is_and_goes_round()
 }
 
 #[tokio::test]
-async fn what_needs_no_key_is_seen_first_and_is_found_by_what_it_says_of_itself() {
+async fn providers_without_a_key_come_first_and_are_found_by_their_description() {
     let mut world = World::new([]);
     world.onboarding = true;
     let mut screens = world.screens(Mode::Ask);
@@ -223,7 +223,7 @@ async fn what_needs_no_key_is_seen_first_and_is_found_by_what_it_says_of_itself(
 }
 
 #[tokio::test]
-async fn a_key_is_typed_unseen_and_a_wrong_one_is_asked_for_again() {
+async fn a_key_is_entered_hidden_and_asked_for_again_if_wrong() {
     let mut world = World::new([]);
     world.onboarding = true;
     let mut screens = world.screens(Mode::Ask);

@@ -15,7 +15,7 @@ fn endless(word: &str) -> Turn {
 }
 
 #[tokio::test]
-async fn what_a_command_had_put_out_stays_when_it_is_stopped() {
+async fn output_of_a_stopped_command_is_kept() {
     let world = World::new([endless("part"), Turn::text("Next.")]);
     let mut screens = world.screens(Mode::Auto);
     say(&mut screens, "go").await;
@@ -29,7 +29,7 @@ async fn what_a_command_had_put_out_stays_when_it_is_stopped() {
 }
 
 #[tokio::test]
-async fn what_a_sub_agent_was_doing_is_read_whole_when_it_is_stopped() {
+async fn a_stopped_sub_agents_activity_can_be_read_in_full() {
     let delegate = Turn::call("task", json!({"description": "count", "subagent_type": "general-purpose"}));
     let world = World::new([delegate, endless("kid").and_text("I count.")]);
     let mut screens = world.screens(Mode::Auto);
@@ -43,7 +43,7 @@ async fn what_a_sub_agent_was_doing_is_read_whole_when_it_is_stopped() {
 }
 
 #[tokio::test]
-async fn an_interrupted_answer_is_the_models_words_and_a_remark_when_it_is_opened_again() {
+async fn a_reopened_interrupted_answer_has_the_models_text_and_a_notice() {
     let world = World::new([Turn::text("Half of it.\n\n[The user interrupted this answer here.]")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "go slowly").await;
@@ -57,7 +57,7 @@ async fn an_interrupted_answer_is_the_models_words_and_a_remark_when_it_is_opene
 }
 
 #[tokio::test]
-async fn esc_stops_where_nothing_is_typed_whatever_mode_vi_is_in() {
+async fn esc_with_an_empty_input_stops_the_turn_in_vi_mode_too() {
     let mut world = World::new([Turn::text("Never.").delay(Duration::from_secs(600))]);
     world.preferences.vi = true;
     let mut screens = world.screens(Mode::Ask);
@@ -67,7 +67,7 @@ async fn esc_stops_where_nothing_is_typed_whatever_mode_vi_is_in() {
 }
 
 #[tokio::test]
-async fn what_waits_comes_back_when_compacting_is_stopped() {
+async fn waiting_messages_return_to_the_input_when_compaction_is_stopped() {
     let long = "lorem ipsum dolor sit amet ".repeat(100);
     let turns = (0..5).map(|n| Turn::text(format!("{long} END{n}")));
     let world = World::new(turns.chain([Turn::text("SUMMARY").delay(Duration::from_secs(600))]));

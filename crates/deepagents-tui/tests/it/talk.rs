@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::world::{World, say};
 
 #[tokio::test]
-async fn a_message_reaches_the_model_and_its_answer_the_screen() {
+async fn a_message_reaches_the_model_and_its_answer_reaches_the_screen() {
     let world = World::new([Turn::text("The sea is **calm** today.")]);
     let mut screens = world.screens(Mode::Ask);
     assert!(screens.text().contains("/help") && screens.text().contains("scripted"), "{}", screens.text());
@@ -25,7 +25,7 @@ async fn a_message_reaches_the_model_and_its_answer_the_screen() {
 }
 
 #[tokio::test]
-async fn nothing_that_a_model_says_is_a_control_character() {
+async fn control_characters_from_a_model_never_reach_the_screen() {
     let evil = "Before \u{1b}]0;OWNED\u{7}\u{1b}[2J\u{9b}31m after.\n\n```\ncode \u{1b}[31m end\rhidden\n```";
     let world = World::new([Turn::text(evil)]);
     let mut screens = world.screens(Mode::Ask);
@@ -37,7 +37,7 @@ async fn nothing_that_a_model_says_is_a_control_character() {
 }
 
 #[tokio::test]
-async fn a_long_answer_is_printed_whole_and_once() {
+async fn a_long_answer_is_printed_in_full_and_once() {
     let words: Vec<String> = (0..2_000).map(|n| format!("w{n}")).collect();
     let long = format!("# Head\n\n{}\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nEnd.", words.join(" "));
     let world = World::new([Turn::text(long)]);
@@ -53,7 +53,7 @@ async fn a_long_answer_is_printed_whole_and_once() {
 }
 
 #[tokio::test]
-async fn esc_stops_the_answer_and_keeps_what_came() {
+async fn esc_stops_the_answer_and_keeps_what_has_arrived() {
     let turn = Turn::text("Half of it.").delay(Duration::from_secs(600));
     let world = World::new([turn, Turn::text("Still here.")]);
     let mut screens = world.screens(Mode::Ask);
@@ -64,7 +64,7 @@ async fn esc_stops_the_answer_and_keeps_what_came() {
 }
 
 #[tokio::test]
-async fn a_failure_is_told_and_the_screens_stay() {
+async fn a_failure_is_reported_and_the_screens_stay_open() {
     let world = World::new([Turn::error(ModelError::Auth("the key was refused (401)".into())), Turn::text("Now.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "hello").await;
@@ -75,7 +75,7 @@ async fn a_failure_is_told_and_the_screens_stay() {
 }
 
 #[tokio::test]
-async fn a_thread_is_opened_again_with_all_that_was_said() {
+async fn a_reopened_thread_shows_the_whole_conversation() {
     let call = Turn::call("read_file", json!({"file_path": "/notes.txt"}));
     let world = World::new([call, Turn::text("Three words."), Turn::text("Still three.")]);
     let mut screens = world.screens(Mode::Auto);
@@ -92,7 +92,7 @@ async fn a_thread_is_opened_again_with_all_that_was_said() {
 }
 
 #[tokio::test]
-async fn a_thread_that_is_opened_behind_what_the_program_has_said_is_shown_whole() {
+async fn a_thread_opened_below_earlier_program_output_is_shown_in_full() {
     let world = World::new([Turn::text("Three words."), Turn::text("Four words.")]);
     let mut screens = world.screens(Mode::Auto);
     for (words, answer) in [("how many words", "Three words."), ("and there", "Four words.")] {
@@ -115,7 +115,7 @@ async fn a_thread_that_is_opened_behind_what_the_program_has_said_is_shown_whole
 }
 
 #[tokio::test]
-async fn a_command_of_many_lines_or_letters_is_read_whole() {
+async fn a_command_with_many_lines_or_characters_can_be_read_in_full() {
     let many = "echo first\necho second\n\necho third";
     let long = format!("echo {} end-of-it", "many words ".repeat(40));
     for (command, end) in [(many, "echo third"), (&*long, "end-of-it")] {
@@ -130,7 +130,7 @@ async fn a_command_of_many_lines_or_letters_is_read_whole() {
 }
 
 #[tokio::test]
-async fn calls_that_end_before_those_above_them_are_shown_in_the_order_of_the_answer() {
+async fn calls_are_shown_in_answer_order_whatever_order_they_end_in() {
     let waits = ("execute", json!({"command": "while [ ! -e go ]; do sleep 0.02; done; echo waited"}));
     let touch = |file: &str| ("execute", json!({"command": format!("touch {file}")}));
     let world = World::new([Turn::calls([waits, touch("no.txt"), touch("yes.txt")]), Turn::text("Done.")]);
@@ -152,7 +152,7 @@ async fn calls_that_end_before_those_above_them_are_shown_in_the_order_of_the_an
 }
 
 #[tokio::test]
-async fn a_long_plan_says_how_much_of_it_is_not_in_sight() {
+async fn a_long_plan_says_how_much_of_it_is_hidden() {
     let todo = |n: usize| {
         let status = if n < 4 { TodoStatus::Completed } else { TodoStatus::Pending };
         json!({"content": format!("step {n}"), "status": status})
@@ -187,7 +187,7 @@ async fn a_message_sent_while_tools_run_reaches_the_next_request() {
 }
 
 #[tokio::test]
-async fn what_waits_to_be_told_comes_back_to_be_changed() {
+async fn waiting_messages_can_be_taken_back_for_editing() {
     let gate = "while [ ! -e go ]; do sleep 0.01; done";
     let call = Turn::call("execute", json!({"command": gate}));
     let world = World::new([call, Turn::text("Steered."), Turn::text("Never.")]);
@@ -211,7 +211,7 @@ async fn what_waits_to_be_told_comes_back_to_be_changed() {
 }
 
 #[tokio::test]
-async fn a_plan_is_carried_out_by_enter_in_a_mode_that_asks_and_not_by_what_was_typed_before() {
+async fn enter_carries_out_a_plan_in_ask_mode_but_not_right_after_typing() {
     let touch = || Turn::call("execute", json!({"command": "touch made.txt"}));
     let turns = [touch(), Turn::text("First this, then that."), Turn::text("Better so."), touch(), Turn::text("Made.")];
     let world = World::new(turns);
@@ -235,7 +235,7 @@ async fn a_plan_is_carried_out_by_enter_in_a_mode_that_asks_and_not_by_what_was_
 }
 
 #[tokio::test]
-async fn a_plan_that_nobody_has_carried_out_is_offered_again_when_its_thread_is_opened() {
+async fn an_unexecuted_plan_is_offered_again_when_its_thread_is_opened() {
     let world = World::new([
         Turn::call("execute", json!({"command": "touch made.txt"})),
         Turn::text("First this, then that."),
@@ -260,7 +260,7 @@ async fn a_plan_that_nobody_has_carried_out_is_offered_again_when_its_thread_is_
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_plan_is_not_carried_out_by_enter() {
+async fn enter_does_not_carry_out_an_answer_that_is_no_plan() {
     let steps = "This is what I would do:\n\n1. Look.\n2. Leap.";
     let world = World::new([Turn::text("Hello to you."), Turn::text(steps), Turn::text("Done so.")]);
     let mut screens = world.screens(Mode::Plan);
@@ -279,7 +279,7 @@ async fn an_answer_that_is_no_plan_is_not_carried_out_by_enter() {
 }
 
 #[tokio::test]
-async fn resizing_shows_the_same_words_again() {
+async fn resizing_shows_the_same_text_again() {
     let world = World::new([Turn::text("A sentence that wraps more than once on a narrow screen.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "hi").await;
@@ -292,7 +292,7 @@ async fn resizing_shows_the_same_words_again() {
 }
 
 #[tokio::test]
-async fn an_image_that_a_message_names_is_sent_along_and_described() {
+async fn an_image_named_in_a_message_is_sent_and_described() {
     let world = World::new([Turn::text("A dot."), Turn::text("Words.")]);
     let png = [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0];
     std::fs::write(world.dir.path().join("my dot.png"), png).unwrap();
@@ -314,7 +314,7 @@ async fn an_image_that_a_message_names_is_sent_along_and_described() {
 }
 
 #[tokio::test]
-async fn the_sub_agents_of_a_conversation_open_into_what_they_said_and_did() {
+async fn a_conversations_sub_agents_expand_into_what_they_said_and_did() {
     let task = json!({"description": "count the notes", "subagent_type": "general-purpose"});
     let world = World::new([
         Turn::call("task", task),
@@ -338,7 +338,7 @@ async fn the_sub_agents_of_a_conversation_open_into_what_they_said_and_did() {
 }
 
 #[tokio::test]
-async fn sub_agents_in_the_background_are_in_the_tree_and_open_into_what_they_said_and_did() {
+async fn background_sub_agents_are_in_the_tree_and_expand_too() {
     let task = json!({"description": "count the notes", "subagent_type": "general-purpose"});
     let first = |words: &'static str| {
         move |request: &ModelRequest| request.messages.get(0).is_some_and(|first| first.text().contains(words))
@@ -370,7 +370,7 @@ async fn sub_agents_in_the_background_are_in_the_tree_and_open_into_what_they_sa
 }
 
 #[tokio::test]
-async fn what_is_drawn_anew_for_another_size_has_room_on_the_screen() {
+async fn redrawing_after_a_resize_fits_the_screen() {
     let long: Vec<String> = (0..60).map(|n| format!("paragraph {n}")).collect();
     let world = World::new([Turn::text(long.join("\n\n"))]);
     let mut screens = world.screens(Mode::Ask);
@@ -387,7 +387,7 @@ async fn what_is_drawn_anew_for_another_size_has_room_on_the_screen() {
 }
 
 #[tokio::test]
-async fn what_was_not_told_yet_is_in_the_input_after_the_program_was_killed() {
+async fn unsent_messages_are_back_in_the_input_after_a_kill() {
     let wait = Turn::call("execute", json!({"command": "while [ ! -e go ]; do sleep 0.02; done"}));
     let world = World::new([wait, Turn::text("Done.")]);
     let mut screens = world.screens(Mode::Auto);
@@ -407,7 +407,7 @@ async fn what_was_not_told_yet_is_in_the_input_after_the_program_was_killed() {
 }
 
 #[tokio::test]
-async fn what_a_sub_agent_had_done_is_shown_with_what_it_does_after_a_restart() {
+async fn a_sub_agents_work_before_and_after_a_restart_is_shown_together() {
     let world = World::new([
         Turn::call("task", json!({"description": "Copy the notes.", "subagent_type": "general-purpose"})),
         Turn::call("read_file", json!({"file_path": "/notes.txt"})),

@@ -12,7 +12,7 @@ fn until(file: &str) -> Turn {
 }
 
 #[tokio::test]
-async fn a_run_goes_on_in_the_background_and_its_end_is_told() {
+async fn a_run_continues_in_the_background_and_its_end_is_announced() {
     let world = World::new([until("go"), Turn::text("Other answer."), Turn::text("Waited for it.")]);
     let mut screens = world.screens(Mode::Auto);
     say(&mut screens, "wait for go").await;
@@ -34,7 +34,7 @@ async fn a_run_goes_on_in_the_background_and_its_end_is_told() {
 }
 
 #[tokio::test]
-async fn a_run_in_the_background_is_followed_and_told_what_is_said_on_its_thread() {
+async fn a_background_run_can_be_followed_and_sent_messages() {
     let world = World::new([until("go"), Turn::text("Heard you.")]);
     let mut screens = world.screens(Mode::Auto);
     say(&mut screens, "wait for go").await;
@@ -52,7 +52,7 @@ async fn a_run_in_the_background_is_followed_and_told_what_is_said_on_its_thread
 }
 
 #[tokio::test]
-async fn leaving_has_a_process_go_on_with_what_is_in_the_background() {
+async fn quitting_hands_background_work_to_another_process() {
     let world = World::new([until("never")]);
     let mut screens = world.screens(Mode::Auto);
     say(&mut screens, "wait for ever").await;
@@ -86,7 +86,7 @@ async fn a_run_that_nobody_can_go_on_with_keeps_no_other_from_going_on() {
 }
 
 #[tokio::test]
-async fn what_one_window_does_is_seen_in_another_and_both_can_go_on() {
+async fn work_in_one_window_appears_in_another_and_both_can_continue() {
     let world = World::new([Turn::text("First."), Turn::text("Second."), Turn::text("Third.")]);
     let mut one = world.screens(Mode::Ask);
     say(&mut one, "say first").await;
@@ -111,7 +111,7 @@ async fn what_one_window_does_is_seen_in_another_and_both_can_go_on() {
 }
 
 #[tokio::test]
-async fn what_one_window_goes_back_behind_leaves_the_other() {
+async fn turns_undone_in_one_window_disappear_from_the_other() {
     let world = World::new([Turn::text("First answer."), Turn::text("Second answer.")]);
     let mut one = world.screens(Mode::Ask);
     for (words, answer) in [("say first", "First answer."), ("say second", "Second answer.")] {
@@ -130,7 +130,7 @@ async fn what_one_window_goes_back_behind_leaves_the_other() {
 }
 
 #[tokio::test]
-async fn a_window_goes_on_following_where_something_said_in_it_was_refused() {
+async fn a_window_keeps_following_after_its_message_was_rejected() {
     let mut world = World::new([until("go"), Turn::text("First done."), Turn::text("Second done.")]);
     world.is_gone = false;
     let mut one = world.screens(Mode::Auto);
@@ -155,7 +155,7 @@ async fn a_window_goes_on_following_where_something_said_in_it_was_refused() {
 }
 
 #[tokio::test]
-async fn a_call_that_waits_in_another_window_is_not_shown_as_done() {
+async fn a_call_waiting_in_another_window_is_not_shown_as_done() {
     let write = Turn::call("write_file", json!({"file_path": "/z.txt", "content": "z"}));
     let world = World::new([Turn::text("First."), write, Turn::text("Written.")]);
     let mut one = world.screens(Mode::Ask);
@@ -202,7 +202,7 @@ async fn a_call_that_was_cut_off_is_not_shown_as_done() {
 }
 
 #[tokio::test]
-async fn who_answers_after_the_other_window_has_is_told_so() {
+async fn a_window_that_answers_after_another_is_told_so() {
     for is_over in [false, true] {
         let mut world = World::new([until("go"), Turn::text("Seen.")]);
         world.is_gone = false;
@@ -232,7 +232,7 @@ async fn who_answers_after_the_other_window_has_is_told_so() {
 }
 
 #[tokio::test]
-async fn what_another_window_has_added_stands_before_a_message_that_is_sent_at_once() {
+async fn another_windows_turns_appear_before_a_message_sent_right_after() {
     let world = World::new([Turn::text("First."), Turn::text("Second."), Turn::text("Third.")]);
     let mut one = world.screens(Mode::Ask);
     say(&mut one, "say first").await;
@@ -251,7 +251,7 @@ async fn what_another_window_has_added_stands_before_a_message_that_is_sent_at_o
 }
 
 #[tokio::test]
-async fn a_thread_that_another_program_has_deleted_is_told_and_leaves_the_screen() {
+async fn a_thread_deleted_by_another_program_is_announced_and_removed_from_view() {
     let world = World::new([Turn::text("First answer."), Turn::text("Second answer.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "say first").await;

@@ -93,7 +93,7 @@ fn asked_by(policy: &InterruptPolicy) -> impl Iterator<Item = String> {
 
 /// Returns the tools that a sub-agent and its descendants are asked about in addition to inherited policies.
 fn asked_below(spec: &SubAgentSpec) -> BTreeSet<String> {
-    let own = spec.interrupt_on.iter().chain([&spec.code.more_approvals]).flat_map(asked_by);
+    let own = spec.interrupt_on.iter().chain([&spec.code.middleware_approvals]).flat_map(asked_by);
     own.chain(spec.sub_agents.iter().flat_map(asked_below)).collect()
 }
 
@@ -111,7 +111,7 @@ impl DeepAgentBuilder {
         let of_all = defaults.tools.iter().flatten().map(|tool| &tool.0);
         tools.add(of_all, defaults.middlewares.iter().map(|middleware| &middleware.0));
         self.sub_agents.iter().for_each(|spec| tools.add_below(spec));
-        let here = [&self.approvals, &defaults.more_approvals].into_iter().chain(&defaults.interrupt_on);
+        let here = [&self.approvals, &defaults.middleware_approvals].into_iter().chain(&defaults.interrupt_on);
         let asked = here.flat_map(asked_by).chain(self.sub_agents.iter().flat_map(asked_below)).collect();
         tools.missing(asked).map_err(BuildError::Option)
     }

@@ -79,7 +79,7 @@ impl DeepAgentBuilder {
 
     fn try_make(&self, spec: &SubAgentSpec, bound: bool) -> Result<Arc<dyn DynSubAgent>, String> {
         if (spec.runnable.is_some() || spec.code.agent.is_some())
-            && let Some(key) = spec.beside_runnable()
+            && let Some(key) = spec.conflict_with_runnable()
         {
             return Err(format!("`{key}` cannot be combined with `runnable`, which is already built"));
         }
@@ -203,7 +203,8 @@ impl DeepAgentBuilder {
             let said = spec.interrupt_on.as_ref().or(defaults.interrupt_on.as_ref());
             below.approvals = said.cloned().unwrap_or(below.approvals);
         }
-        below.approvals = below.approvals.and(defaults.more_approvals.clone()).and(spec.code.more_approvals.clone());
+        below.approvals =
+            below.approvals.and(defaults.middleware_approvals.clone()).and(spec.code.middleware_approvals.clone());
         if let Some(summarization) = &spec.summarization {
             below.summarization = summarization.over(below.summarization).map_err(|error| error.to_string())?;
         }
@@ -223,7 +224,8 @@ impl DeepAgentBuilder {
         // An inherited `HumanInTheLoop` is dropped if the sub-agent has its own approvals, unless they are only added.
         let defaults = &self.sub_agent_defaults;
         let says = spec.interrupt_on.is_some() || defaults.interrupt_on.is_some();
-        let asks = !bound && (says || !code.more_approvals.is_empty() || !defaults.more_approvals.is_empty());
+        let asks =
+            !bound && (says || !code.middleware_approvals.is_empty() || !defaults.middleware_approvals.is_empty());
         let inherits = |name: &str| standard(name) && !(asks && name == HUMAN) && !self.replaces(spec, name);
         let inherited = self.own.iter().filter(|m| inherits(m.name())).cloned();
         let own = inherited.chain(self.middlewares_for(spec)).collect();

@@ -22,6 +22,6 @@ impl Channel for StoredResults {
 }
 
 /// Returns the text with which a result refers to the file with its whole content.
-pub(crate) fn whereabouts(path: &VPath) -> String {
+pub(crate) fn file_reference(path: &VPath) -> String {
     format!("It is in {path};")
 }

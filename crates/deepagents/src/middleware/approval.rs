@@ -96,7 +96,7 @@ impl HumanInTheLoop {
 }
 
 /// Returns why the arguments do not fit the tool, if they do not.
-fn unfit(call: &ToolCall, cx: &Context) -> Option<String> {
+fn argument_error(call: &ToolCall, cx: &Context) -> Option<String> {
     Some(refusal(call, &cx.tool(&call.name)?.misfit(&call.args)?))
 }
 
@@ -138,7 +138,7 @@ impl Middleware for HumanInTheLoop {
             call.args = review.args.unwrap_or(call.args);
             let Some(ask) = self.approvals.about(&call, allowed, cx).filter(|_| !denied) else { continue };
             // Invalid calls are answered when they are due; there is nothing to decide.
-            if cx.tool(&call.name).is_some() && unfit(&call, cx).is_none() {
+            if cx.tool(&call.name).is_some() && argument_error(&call, cx).is_none() {
                 questions
                     .push(ActionRequestChange::Request(Box::new(self.question(&id, &call, (ask, allowed), cx).await)));
             }
@@ -166,7 +166,7 @@ impl Middleware for HumanInTheLoop {
             }
             (_, Some(_)) if request.tool.is_none() => return next.run(request).await,
             (_, Some(ask)) => {
-                if let Some(why) = unfit(&request.call, &request.cx) {
+                if let Some(why) = argument_error(&request.call, &request.cx) {
                     return Ok(ToolResponse::error(why));
                 }
                 let text = question_text(ask, &request.call, &request.cx);
@@ -191,7 +191,7 @@ impl Middleware for HumanInTheLoop {
                 // Reject an edit with arguments that the tool may ignore, unless the model's call had such arguments
                 // too.
                 let slip = || unnamed(&request.call, &request.cx).filter(|_| own.is_none());
-                let why = unfit(&request.call, &request.cx);
+                let why = argument_error(&request.call, &request.cx);
                 let misses = |fields: String| refusal(&request.call, &format!("it does not name {fields}"));
                 let refused = why.or_else(|| slip().map(misses));
                 let became = if refused.is_some() { "It was not made either" } else { "Made instead" };
@@ -227,18 +227,18 @@ impl Middleware for HumanInTheLoop {
 /// assert!(rejection("execute", Some("too slow")).starts_with("User rejected the call of execute: too slow."));
 /// ```
 pub fn rejection(tool: &str, reason: Option<&str>) -> String {
-    let reason = behind(reason);
+    let reason = reason_suffix(reason);
     format!("User rejected the call of {tool}{reason}. It was not made; make it again only if asked to.")
 }
 
 /// Returns the result of a call that was rejected without asking: by a rule, or because nobody was there.
 fn refused_unasked(tool: &str, reason: Option<&str>) -> String {
-    let reason = behind(reason);
+    let reason = reason_suffix(reason);
     format!(
         "The call of {tool} was refused{reason}. Nobody was asked, and it was not made; make it again only if asked to."
     )
 }
 
-fn behind(reason: Option<&str>) -> String {
+fn reason_suffix(reason: Option<&str>) -> String {
     reason.filter(|reason| !reason.trim().is_empty()).map(|reason| format!(": {reason}")).unwrap_or_default()
 }

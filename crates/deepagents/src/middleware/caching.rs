@@ -43,7 +43,7 @@ pub enum UnsupportedModel {
 }
 
 /// Maximum number of cache marks per request that providers accept.
-const MOST: usize = 4;
+const MAX_MARKS: usize = 4;
 
 impl PromptCaching {
     /// Creates marks with this time to live.
@@ -90,7 +90,7 @@ impl Middleware for PromptCaching {
         let ttl = given.iter().copied().min().map_or(self.ttl, |given| given.min(self.ttl));
         // A mark of the caller covers everything before it.
         request.cache.tools = given.is_empty().then_some(ttl);
-        let mut left = MOST.saturating_sub(given.len().max(1));
+        let mut left = MAX_MARKS.saturating_sub(given.len().max(1));
         let fixed = request.system.iter_mut().take(cx.static_system_blocks());
         if let Some(block) = fixed.filter(|block| !block.is_empty()).last()
             && block.cache.is_none()

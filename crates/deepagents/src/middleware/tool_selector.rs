@@ -54,7 +54,7 @@ deepagents_core::last_value!(
 pub struct ToolSelector {
     model: Option<Shared<dyn ChatModel>>,
     prompt: Arc<str>,
-    most: usize,
+    max_tools: usize,
     always: BTreeSet<String>,
     retries: u32,
     on_failure: SelectionFailure,
@@ -76,7 +76,7 @@ pub enum SelectionFailure {
 impl Default for ToolSelector {
     fn default() -> Self {
         let (always, on_failure) = (BTreeSet::new(), SelectionFailure::All);
-        Self { model: None, prompt: PROMPT.into(), most: usize::MAX, always, retries: 1, on_failure }
+        Self { model: None, prompt: PROMPT.into(), max_tools: usize::MAX, always, retries: 1, on_failure }
     }
 }
 
@@ -98,7 +98,7 @@ impl ToolSelector {
     /// Offers at most this many of the selected tools, the first ones. There is no limit by default.
     #[must_use]
     pub fn most(mut self, tools: usize) -> Self {
-        self.most = tools;
+        self.max_tools = tools;
         self
     }
 
@@ -132,10 +132,10 @@ impl ToolSelector {
         tools: &[Arc<ToolSpec>],
     ) -> std::result::Result<BTreeSet<String>, String> {
         let listed: Vec<String> = tools.iter().map(|tool| format!("- {}: {}", tool.name, tool.description)).collect();
-        let most = if self.most == usize::MAX {
+        let most = if self.max_tools == usize::MAX {
             String::new()
         } else {
-            format!(" At most {}, the most helpful first.", self.most)
+            format!(" At most {}, the most helpful first.", self.max_tools)
         };
         let prompt = format!(
             "{}{most} Answer with JSON alone, as in {{\"tools\": [\"name\"]}}.\n\n{}",
@@ -156,7 +156,7 @@ impl ToolSelector {
         for _ in 0..=self.retries {
             let output = cx.invoke_model(model, request.clone()).await.map_err(|error| error.to_string())?;
             match read(&output.message.text(), &names) {
-                Ok(chosen) => return Ok(chosen.into_iter().take(self.most).collect()),
+                Ok(chosen) => return Ok(chosen.into_iter().take(self.max_tools).collect()),
                 Err(why) => problem = why,
             }
             request.system =

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn generated_ids_are_numbered_and_times_are_all_the_same() {
+    fn generated_ids_are_numbered_and_times_normalised() {
         let (a, b) = ("todo_0123456789abcdef01234567", "todo_ffffffffffffffffffffffff");
         let mut value = json!({"a": a, "b": [b, a], "at": "2026-01-02T03:04:05.123Z", "word": "todo_list"});
         Scrub::default().scrub(&mut value);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_calls_tell_is_apart_from_what_their_agent_does() {
+    fn call_progress_is_compared_separately_from_its_agents_events() {
         let event = |kind: &str| json!({"type": kind, "seq": 3, "run": "r", "path": ["task:0.0"], "call": {"turn": 1}});
         let told = Compared::from_event(&event("tool_progress")).unwrap();
         let done = Compared::from_event(&event("tool_finished")).unwrap();

@@ -65,7 +65,7 @@ impl Replay {
             if self.is_whole() {
                 return Err(Error::other(self.diverge(Divergence::NotCalled { call: id, tool: name })));
             }
-            return Err(Error::other(self.over().await));
+            return Err(Error::other(self.wait_for_end().await));
         };
         match called.outcome {
             CallOutcome::Result(CallResult { content, is_error, is_synthetic, update, artifact, decision }) => {
@@ -147,7 +147,7 @@ impl RunObserver for Replay {
             Ok(Some(answer)) if answer.broke_off() => Box::pin(stream::iter(answer.play()).chain(stream::pending())),
             Ok(Some(answer)) => Box::pin(stream::iter(answer.play())),
             Ok(None) => {
-                let over = async move { failure(self.over().await) };
+                let over = async move { failure(self.wait_for_end().await) };
                 Box::pin(stream::once(over))
             }
             Err(divergence) => Box::pin(stream::iter([failure(self.diverge(divergence))])),

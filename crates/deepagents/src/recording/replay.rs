@@ -16,7 +16,7 @@ use super::{Completeness, Divergence, RunRecording};
 
 /// How long a replay waits for the next event. Only tools take time in a replay, so after this time it is stuck: the
 /// recorded event will not occur.
-const fn patience(tools: Tools) -> Duration {
+const fn change_timeout(tools: Tools) -> Duration {
     match tools {
         Tools::Recorded => Duration::from_secs(10),
         Tools::Live => Duration::from_secs(600),
@@ -169,7 +169,7 @@ impl Replay {
                     return Ok(());
                 }
             }
-            if tokio::time::timeout(patience(self.tools), changes.changed()).await.is_err() {
+            if tokio::time::timeout(change_timeout(self.tools), changes.changed()).await.is_err() {
                 let missing = self.lock().missing();
                 return missing.map_or(Ok(()), |missing| Err(self.diverge(missing)));
             }
@@ -177,7 +177,7 @@ impl Replay {
     }
 
     /// Waits for the end of an incomplete recording.
-    pub(super) async fn over(&self) -> Divergence {
+    pub(super) async fn wait_for_end(&self) -> Divergence {
         self.end_if_over();
         match self.wait(|state| state.is_over).await {
             // The run is cancelled at the end of the recording, so nobody receives this.

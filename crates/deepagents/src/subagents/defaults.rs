@@ -35,7 +35,7 @@ pub struct SubAgentDefaults {
     pub(crate) middlewares: Vec<Shared<dyn DynMiddleware>>,
     pub(crate) interrupt_on: Option<InterruptPolicy>,
     /// Approvals in addition to those of `interrupt_on`, inherited or not.
-    pub(crate) more_approvals: InterruptPolicy,
+    pub(crate) middleware_approvals: InterruptPolicy,
 }
 
 impl SubAgentDefaults {
@@ -61,7 +61,7 @@ impl SubAgentDefaults {
     #[must_use]
     pub fn middleware(mut self, middleware: impl Middleware) -> Self {
         if let Some(human) = (&middleware as &dyn Any).downcast_ref::<HumanInTheLoop>() {
-            self.more_approvals = self.more_approvals.and(human.approvals().clone());
+            self.middleware_approvals = self.middleware_approvals.and(human.approvals().clone());
             return self;
         }
         self.middlewares.push(Shared(Arc::new(middleware)));

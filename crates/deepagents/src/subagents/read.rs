@@ -39,7 +39,8 @@ pub(crate) fn read(given: Value, name: Option<&str>) -> Result<(SubAgentSpec, Op
     if let Some(missing) = ["name", "description"].into_iter().find(|key| !map.contains_key(*key)) {
         return Err(format!("it has no `{missing}`"));
     }
-    let mut spec: SubAgentSpec = serde_path_to_error::deserialize(Value::Object(map)).map_err(|error| told(&error))?;
+    let mut spec: SubAgentSpec =
+        serde_path_to_error::deserialize(Value::Object(map)).map_err(|error| located_message(&error))?;
     check_name(&spec.name)?;
     check_below(&spec)?;
     let short = shorten(&spec.description, MAX_DESCRIPTION);
@@ -50,7 +51,7 @@ pub(crate) fn read(given: Value, name: Option<&str>) -> Result<(SubAgentSpec, Op
 }
 
 /// Formats an error with its location, unless the message already contains it.
-fn told(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
+fn located_message(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
     let (place, why) = (error.path().to_string(), error.inner().to_string());
     if place == "." || why.contains(&format!("`{place}`")) { why } else { format!("{place}: {why}") }
 }
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_definition_is_said_with_its_place() {
+    fn an_error_in_a_definition_names_its_place() {
         assert_eq!(why(json!("text")), "it is not a mapping");
         assert_eq!(why(json!({"description": "d"})), "it has no `name`");
         assert_eq!(why(json!({"name": "x", "description": " \n"})), "it has no `description`");
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn names_default_descriptions_are_cut_and_keys_without_a_value_are_left_out() {
+    fn names_have_a_default_descriptions_are_cut_and_null_keys_ignored() {
         let given = json!({"description": "d ".repeat(600), "model": null, "tools": "ls, grep"});
         let (spec, odd) = read(given, Some("given")).unwrap();
         assert_eq!((spec.name.as_str(), spec.model), ("given", None));

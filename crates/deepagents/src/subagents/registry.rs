@@ -12,7 +12,7 @@ use super::{DynSubAgent, SubAgentSpec};
 use crate::channels::{AgentOrigin, AgentsMetadata, ListedAgent};
 
 /// Maximum number of cached definitions.
-const REMEMBERED: usize = 1024;
+const MAX_CACHED_DEFINITIONS: usize = 1024;
 
 type Agent = Arc<dyn DynSubAgent>;
 type Make = dyn Fn(&SubAgentSpec) -> Result<Agent, String> + Send + Sync;
@@ -111,7 +111,7 @@ impl Registry {
         }
         let made = make(spec);
         let mut known = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= REMEMBERED {
+        if known.len() >= MAX_CACHED_DEFINITIONS {
             known.clear();
         }
         known.insert(key, made.clone());

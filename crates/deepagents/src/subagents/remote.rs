@@ -147,7 +147,7 @@ impl RemoteAccess {
 
     /// Creates the sub-agent of a spec that names a server.
     pub(crate) fn make(&self, spec: &SubAgentSpec, url: &str, bound: bool) -> Result<RemoteSubAgent, String> {
-        if let Some(key) = spec.beside_server() {
+        if let Some(key) = spec.conflict_with_server() {
             return Err(format!("`{key}` cannot be combined with `url`: the agent there has its own"));
         }
         if spec.mode != Mode::Isolated {

@@ -125,7 +125,7 @@ pub(crate) struct CodeParts {
     pub(crate) middlewares: Vec<Shared<dyn DynMiddleware>>,
     pub(crate) response_format: Option<Shared<ResponseFormat>>,
     /// Approvals in addition to those of `interrupt_on`, inherited or not.
-    pub(crate) more_approvals: InterruptPolicy,
+    pub(crate) middleware_approvals: InterruptPolicy,
     /// Whether it inherits the parent agent's skills if it has none.
     pub(crate) inherits_skills: bool,
     /// Whether its prompt replaces the base prompt of the library or the profile.
@@ -134,12 +134,12 @@ pub(crate) struct CodeParts {
 
 impl CodeParts {
     /// Returns the name of a part that cannot be combined with a built agent, if there is one.
-    fn beside_agent(&self) -> Option<&'static str> {
+    fn conflict_with_agent(&self) -> Option<&'static str> {
         let parts = [
             ("model", self.model.is_some()),
             ("settings", self.settings.is_some()),
             ("tools", self.tools.is_some()),
-            ("middleware", !self.middlewares.is_empty() || !self.more_approvals.is_empty()),
+            ("middleware", !self.middlewares.is_empty() || !self.middleware_approvals.is_empty()),
             ("response_format", self.response_format.is_some()),
             ("budget", self.budget.is_some()),
             ("backend", self.backend.is_some()),
@@ -232,7 +232,7 @@ impl SubAgentSpec {
     #[must_use]
     pub fn middleware(mut self, middleware: impl Middleware) -> Self {
         if let Some(human) = (&middleware as &dyn Any).downcast_ref::<HumanInTheLoop>() {
-            self.code.more_approvals = self.code.more_approvals.and(human.approvals().clone());
+            self.code.middleware_approvals = self.code.middleware_approvals.and(human.approvals().clone());
             return self;
         }
         self.code.middlewares.push(Shared(Arc::new(middleware)));
@@ -316,25 +316,25 @@ impl SubAgentSpec {
     }
 
     /// Returns a key that cannot be combined with a built agent, if there is one.
-    pub(crate) fn beside_runnable(&self) -> Option<String> {
-        self.beside(&["name", "description", "mode", "runnable"])
+    pub(crate) fn conflict_with_runnable(&self) -> Option<String> {
+        self.first_key_except(&["name", "description", "mode", "runnable"])
     }
 
     /// Returns a key that cannot be combined with a remote agent, if there is one.
     #[cfg(feature = "remote")]
-    pub(crate) fn beside_server(&self) -> Option<String> {
+    pub(crate) fn conflict_with_server(&self) -> Option<String> {
         let keys = ["name", "description", "mode", "url", "graph_id", "headers", "protocol", "budget"];
         let limits = self.budget.clone().map(|budget| BudgetSpec { seconds: None, ..budget });
         let more = limits.is_some_and(|limits| limits != BudgetSpec::default());
-        self.beside(&keys).or_else(|| more.then(|| "budget, but for its seconds".to_owned()))
+        self.first_key_except(&keys).or_else(|| more.then(|| "budget, but for its seconds".to_owned()))
     }
 
     /// Returns the first key that is set and not among these.
-    fn beside(&self, fine: &[&str]) -> Option<String> {
+    fn first_key_except(&self, fine: &[&str]) -> Option<String> {
         let Ok(Value::Object(given)) = serde_json::to_value(self) else { return Some("interrupt_on".to_owned()) };
         let mut keys = given.into_iter().map(|(key, _)| key);
         let key = keys.find(|key| !fine.contains(&&**key));
-        key.or_else(|| self.code.beside_agent().map(str::to_owned))
+        key.or_else(|| self.code.conflict_with_agent().map(str::to_owned))
     }
 }
 

@@ -75,7 +75,7 @@ async fn load(
 }
 
 #[tokio::test]
-async fn a_file_with_front_matter_defines_a_sub_agent_with_its_prompt_and_exactly_its_tools() {
+async fn a_file_with_front_matter_defines_a_sub_agents_prompt_and_exact_tools() {
     let child = [Turn::call("write_file", json!({"file_path": "/x", "content": "x"})), Turn::text("Looks good.")];
     let model = delegating("reviewer", child);
     let outcome = run(&model, &[("/agents/reviewer.md", REVIEWER)], |b| b).await;
@@ -90,7 +90,7 @@ async fn a_file_with_front_matter_defines_a_sub_agent_with_its_prompt_and_exactl
 }
 
 #[tokio::test]
-async fn names_come_from_the_file_or_its_directory_where_none_is_given() {
+async fn an_unnamed_agent_is_named_after_its_file_or_directory() {
     let plain = "---\ndescription: Plain.\n---\n";
     let given = [("/agents/plain.md", plain), ("/agents/folder/AGENTS.md", plain), ("/agents/.hidden.md", plain)];
     let (listed, warnings) = load(&given, |b| b.general_purpose(false)).await;
@@ -98,7 +98,7 @@ async fn names_come_from_the_file_or_its_directory_where_none_is_given() {
 }
 
 #[tokio::test]
-async fn later_sources_win_and_names_given_in_code_come_before_files() {
+async fn later_sources_win_and_code_overrides_files() {
     let of = |text: &str| format!("---\ndescription: {text}\n---\n");
     let (user, project, mine) = (of("user"), of("project"), of("file"));
     let given = [
@@ -128,14 +128,14 @@ async fn later_sources_win_and_names_given_in_code_come_before_files() {
 }
 
 #[tokio::test]
-async fn a_description_that_yaml_would_have_in_quotes_is_read_all_the_same() {
+async fn an_unquoted_prose_description_is_still_accepted() {
     let critic = "---\ndescription: Use it so: for \"a: b\"\ntools: [ls]\n---\nBe strict.";
     let (listed, warnings) = load(&[("/agents/critic.md", critic)], |b| b).await;
     assert_eq!((listed, warnings), (vec!["general-purpose".to_owned(), "critic".to_owned()], Vec::<String>::new()));
 }
 
 #[tokio::test]
-async fn files_that_define_nothing_usable_are_left_out_with_a_reason() {
+async fn unusable_files_are_skipped_with_a_reason() {
     let long = format!("---\ndescription: d\n---\n{}", "x".repeat(300 * 1024));
     let given = [
         ("/agents/a.md", "no front matter"),
@@ -179,7 +179,7 @@ async fn files_that_define_nothing_usable_are_left_out_with_a_reason() {
 }
 
 #[tokio::test]
-async fn files_are_read_again_only_when_something_changed_and_the_same_list_is_the_same_request() {
+async fn files_are_reread_only_after_changes_and_the_same_list_is_shared() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "agents/a.md", "---\ndescription: One.\n---\n");
     let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
@@ -202,7 +202,7 @@ async fn files_are_read_again_only_when_something_changed_and_the_same_list_is_t
 }
 
 #[tokio::test]
-async fn a_source_may_be_on_a_backend_of_its_own() {
+async fn a_source_can_use_its_own_backend() {
     let home = tempfile::tempdir().unwrap();
     put(home.path(), "agents/mine.md", "---\ndescription: At home.\n---\n");
     let model = delegating("mine", [Turn::call("ls", json!({"path": "/"})), Turn::text("Seen.")]);
@@ -215,7 +215,7 @@ async fn a_source_may_be_on_a_backend_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_directory_of_many_files_is_read_up_to_a_number_and_so_is_a_file_of_a_skill() {
+async fn the_number_and_size_of_agent_files_read_is_limited() {
     let file = "---\ndescription:\n---\n";
     let many: Vec<String> = (0..510).map(|n| format!("/agents/{n:03}.md")).collect();
     let long = format!("- name: x\n  description: d\n  prompt: {}\n", "p".repeat(300 * 1024));
@@ -229,7 +229,7 @@ async fn a_directory_of_many_files_is_read_up_to_a_number_and_so_is_a_file_of_a_
 }
 
 #[tokio::test]
-async fn what_a_file_allows_itself_takes_nothing_away_from_the_rules_and_questions_above() {
+async fn a_file_cannot_weaken_its_parents_rules_and_approvals() {
     let wide = "---\ndescription: d\npermissions: []\ninterrupt_on: {send: false}\n---\n";
     let strict = "---\ndescription: d\npermissions: [{operations: [write], paths: [/notes/**], mode: deny}]\n---\n";
     let rules = || Permissions::new([Rule::new(RuleMode::Deny, ["/secret/**"]).only([Operation::Write])]).unwrap();
@@ -264,7 +264,7 @@ async fn what_a_file_allows_itself_takes_nothing_away_from_the_rules_and_questio
 }
 
 #[tokio::test]
-async fn rules_that_would_not_bind_the_file_tools_are_refused() {
+async fn rules_that_would_not_bind_the_file_tools_are_rejected() {
     let own = || Filesystem::new(StateBackend::new());
     let rules = Permissions::new([Rule::new(RuleMode::Deny, ["/secret/**"])]).unwrap();
     let model = ScriptedModel::new([]);
@@ -280,7 +280,7 @@ async fn rules_that_would_not_bind_the_file_tools_are_refused() {
 struct Empty {}
 
 #[tokio::test]
-async fn a_file_may_ask_about_more_shape_its_report_and_share_the_conversation() {
+async fn a_file_can_require_approvals_set_a_response_format_or_fork() {
     let file =
         "---\ndescription: d\ninterrupt_on:\n  ls: {allowed_decisions: [accept, reject], description: Look?}\n---\n";
     let model = delegating("x", [Turn::call("ls", json!({"path": "/"})), Turn::text("Looked.")]);
@@ -310,7 +310,7 @@ async fn a_file_may_ask_about_more_shape_its_report_and_share_the_conversation()
 }
 
 #[tokio::test]
-async fn agents_of_skills_are_listed_as_soon_as_their_skill_is_and_run_when_called() {
+async fn a_skills_agents_are_listed_with_their_skill_and_run_when_called() {
     let skill = "---\nname: pdf\ndescription: Reads PDF files.\n---\n";
     let agents = "- name: extractor\n  description: Extracts text.\n  prompt: You extract.\n  tools: ls, read_file\n\
                   - name: general-purpose\n  description: Taken.\n- name: reviewer\n  description: Also taken.\n\
@@ -333,7 +333,7 @@ async fn agents_of_skills_are_listed_as_soon_as_their_skill_is_and_run_when_call
 }
 
 #[tokio::test]
-async fn agents_of_skills_come_and_go_with_their_skill_and_a_sub_agent_has_none() {
+async fn a_skills_agents_come_and_go_with_its_files_and_sub_agents_have_none() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "skills/pdf/SKILL.md", "---\nname: pdf\ndescription: d\n---\n");
     let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
@@ -357,7 +357,7 @@ async fn agents_of_skills_come_and_go_with_their_skill_and_a_sub_agent_has_none(
 }
 
 #[tokio::test]
-async fn agents_of_files_can_be_started_in_the_background() {
+async fn file_defined_agents_can_be_started_in_the_background() {
     let model = ScriptedModel::rules()
         .when(first_asked("Sub."), [Turn::text("Reviewed.")])
         .otherwise([
@@ -380,7 +380,7 @@ fn on_a_server(more: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_file_names_a_server_only_where_that_is_allowed_and_holds_no_secret() {
+async fn a_file_may_name_a_server_only_when_allowed_and_hold_no_secret() {
     let listed = async |file: String, access: RemoteAccess| {
         let model = ScriptedModel::new([Turn::text("Hi.")]);
         run(&model, &[("/agents/far.md", file.as_str())], |builder| builder.remote(access)).await;
@@ -396,7 +396,7 @@ async fn a_file_names_a_server_only_where_that_is_allowed_and_holds_no_secret() 
 }
 
 #[tokio::test]
-async fn what_does_not_go_with_a_server_is_refused_in_code_too() {
+async fn options_incompatible_with_a_server_are_rejected_in_code_too() {
     let refused = |json: Value| {
         let builder = DeepAgent::builder().model(ScriptedModel::new([])).sub_agent(defined(json));
         builder.build().unwrap_err().to_string()
@@ -421,7 +421,7 @@ async fn what_does_not_go_with_a_server_is_refused_in_code_too() {
 }
 
 #[tokio::test]
-async fn prompt_is_another_word_for_system_prompt_and_both_together_are_refused() {
+async fn prompt_is_an_alias_of_system_prompt_and_both_together_are_rejected() {
     let model = delegating("x", [Turn::text("Hi.")]);
     let definition = defined(json!({"name": "x", "description": "d", "prompt": "You are x."}));
     let agent = DeepAgent::builder().model(model.clone()).sub_agent(definition).build().unwrap();
@@ -432,7 +432,7 @@ async fn prompt_is_another_word_for_system_prompt_and_both_together_are_refused(
 }
 
 #[tokio::test]
-async fn a_built_agent_is_given_as_graph_or_runnable_by_its_name() {
+async fn a_built_agent_can_be_referenced_by_name_as_graph_or_runnable() {
     let inner = ScriptedModel::rules().always(Turn::text("Built.")).build();
     let built = DeepAgent::builder().model(inner).build().unwrap();
     for key in ["graph", "runnable"] {
@@ -453,7 +453,7 @@ async fn a_built_agent_is_given_as_graph_or_runnable_by_its_name() {
 }
 
 #[tokio::test]
-async fn a_model_is_given_as_a_name_or_as_a_map_of_settings() {
+async fn a_model_is_given_by_name_or_as_a_map_of_settings() {
     let small = ScriptedModel::rules().always(Turn::text("Small.")).build();
     let shared = small.clone();
     let mut registry = Registry::new();
@@ -482,7 +482,7 @@ async fn a_model_is_given_as_a_name_or_as_a_map_of_settings() {
 }
 
 #[tokio::test]
-async fn the_seeds_words_for_summarization_work_in_a_definition() {
+async fn the_reference_names_for_summarization_work_in_a_definition() {
     let long = "word ".repeat(2_000);
     let child = [
         Turn::call("ls", json!({"path": "/"})).and_text(&long),
@@ -522,7 +522,7 @@ async fn the_seeds_words_for_summarization_work_in_a_definition() {
 }
 
 #[test]
-fn unknown_keys_of_a_definition_are_named_with_those_there_are() {
+fn unknown_keys_in_a_definition_are_reported_with_the_known_ones() {
     let error = |json: Value| serde_json::from_value::<SubAgentSpec>(json).unwrap_err().to_string();
     let unknown = error(json!({"name": "x", "description": "d", "sytem_prompt": "typo"}));
     assert!(unknown.contains("unknown field `sytem_prompt`, expected one of `name`, `description`"), "{unknown}");
@@ -533,7 +533,7 @@ fn unknown_keys_of_a_definition_are_named_with_those_there_are() {
 }
 
 #[test]
-fn definitions_given_in_code_replace_rules_and_are_refused_when_they_cannot_be_made() {
+fn invalid_definitions_in_code_are_rejected_at_build_time() {
     let wrong = |json: Value| {
         let builder = DeepAgent::builder().model(ScriptedModel::new([])).backend(StateBackend::new());
         builder.sub_agent(defined(json)).build().unwrap_err().to_string()
@@ -547,7 +547,7 @@ fn definitions_given_in_code_replace_rules_and_are_refused_when_they_cannot_be_m
 }
 
 #[tokio::test]
-async fn agents_of_skills_are_there_too_where_the_skills_are_a_middleware_of_the_user() {
+async fn a_skills_agents_are_found_when_skills_is_the_users_own_middleware() {
     let given = [
         ("/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: d\nagents: {x: {description: In front.}}\n---\n"),
         ("/skills/pdf/agents.yaml", "x: {description: Beside.}\ny: {description: Beside.}\n"),
@@ -560,7 +560,7 @@ async fn agents_of_skills_are_there_too_where_the_skills_are_a_middleware_of_the
 }
 
 #[tokio::test]
-async fn what_was_found_survives_in_the_journal_and_is_not_read_again_by_another_process() {
+async fn discovered_agents_persist_in_the_journal_and_are_not_reread() {
     let folder = tempfile::tempdir().unwrap();
     let file = "---\ndescription: d\nmodel: {temperature: 0.5}\npermissions: [{operations: [write], paths: [/x], mode: ask}]\n\
                 interrupt_on: {ls: {allowed_decisions: [approve], description: Look?, expires_after: 60}, grep: true}\n\
@@ -585,7 +585,7 @@ async fn what_was_found_survives_in_the_journal_and_is_not_read_again_by_another
 }
 
 #[tokio::test]
-async fn a_file_with_rules_runs_no_commands_and_one_without_does() {
+async fn an_agent_file_with_rules_gets_no_commands_and_one_without_does() {
     use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
     let folder = tempfile::tempdir().unwrap();
     put(

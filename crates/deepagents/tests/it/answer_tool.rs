@@ -13,7 +13,7 @@ use crate::play;
 
 fn shaped(builder: DeepAgentBuilder) -> DeepAgentBuilder {
     let schema = json!({"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]});
-    builder.response_format(ResponseFormat::json("weather_report", schema).way(OutputStrategy::Tool))
+    builder.response_format(ResponseFormat::json("weather_report", schema).strategy(OutputStrategy::Tool))
 }
 
 fn answer() -> Turn {
@@ -28,7 +28,7 @@ async fn offered(middleware: impl Middleware) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_leaves_tools_out_leaves_the_one_that_answers() {
+async fn tool_filters_never_remove_the_answer_tool() {
     assert_eq!(offered(ToolFilter::only(["ls"])).await, ["ls", "weather_report"]);
     let others = offered(ToolFilter::exclude(["weather_report", "ls"])).await;
     assert!(others.contains(&"weather_report".to_owned()) && !others.contains(&"ls".to_owned()), "{others:?}");
@@ -40,7 +40,7 @@ async fn what_leaves_tools_out_leaves_the_one_that_answers() {
 }
 
 #[tokio::test]
-async fn a_limit_of_calls_does_not_keep_an_agent_from_its_answer() {
+async fn a_tool_call_limit_does_not_block_the_structured_answer() {
     let ls = || Turn::call("ls", json!({"path": "/"}));
     let limit = || ToolCallLimit::new(None, Some(1)).unwrap();
     for limit in [limit(), limit().exit(ToolCallLimitExit::End), limit().exit(ToolCallLimitExit::Error)] {

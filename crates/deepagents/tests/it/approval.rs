@@ -128,7 +128,7 @@ pub(crate) fn refused(ended: Result<Outcome, Box<RunError>>) -> DecisionError {
 }
 
 #[tokio::test]
-async fn all_gated_calls_of_a_turn_are_asked_about_before_any_call_of_it_runs() {
+async fn all_gated_calls_of_a_turn_are_asked_about_before_any_call_runs() {
     let office = Office::new([Turn::calls([read(1), send(2), send(3)]), Turn::text("Done.")]);
     let waiting = office.go().await;
     assert_eq!(office.made(), [""; 0], "not even the call that nobody is asked about");
@@ -147,7 +147,7 @@ async fn all_gated_calls_of_a_turn_are_asked_about_before_any_call_of_it_runs() 
 }
 
 #[tokio::test]
-async fn questions_are_answered_one_by_one_in_any_order_by_agents_made_anew() {
+async fn questions_can_be_answered_singly_in_any_order_by_rebuilt_agents() {
     let office = Office::new([Turn::calls([send(1), send(2), send(3)]), Turn::text("Done.")]);
     office.go().await;
     let second = office.answer(&[("0.2", Decision::Approve)]).await.unwrap();
@@ -167,7 +167,7 @@ async fn questions_are_answered_one_by_one_in_any_order_by_agents_made_anew() {
 }
 
 #[tokio::test]
-async fn a_thread_that_waits_survives_being_written_out_and_read_back() {
+async fn a_waiting_thread_survives_serialization() {
     let office = Office::new([Turn::calls([send(1), read(2)]), Turn::text("Done.")]);
     office.go().await;
     let json = serde_json::to_string(&office.records().await).unwrap();
@@ -184,7 +184,7 @@ async fn a_thread_that_waits_survives_being_written_out_and_read_back() {
 }
 
 #[tokio::test]
-async fn an_edited_call_runs_in_the_place_of_the_models_which_stays_with_a_note() {
+async fn an_edited_call_replaces_the_models_which_is_kept_with_a_note() {
     let office = Office::new([Turn::calls([send(1), send(2)]), Turn::text("Done.")]);
     office.go().await;
     let done = office
@@ -205,7 +205,7 @@ async fn an_edited_call_runs_in_the_place_of_the_models_which_stays_with_a_note(
 }
 
 #[tokio::test]
-async fn an_edited_call_is_told_as_it_is_made_by_the_run_and_by_its_log() {
+async fn an_edited_call_is_reported_as_executed_by_the_run_and_its_log() {
     let office = Office::new([Turn::calls([send(1), send(2)]), Turn::text("Done.")]);
     office.go().await;
     let input = RunInput::resume("t").decide("0.0", edit("send", json!({"n": 9}))).decide("0.1", Decision::Approve);
@@ -232,7 +232,7 @@ async fn a_response_is_the_result_and_the_tool_does_not_run() {
 }
 
 #[tokio::test]
-async fn what_a_person_says_in_the_place_of_a_result_is_shown_whole_however_long() {
+async fn a_persons_text_in_place_of_a_result_is_shown_in_full() {
     let office = Office::new([Turn::calls([send(1), send(2)]), Turn::text("Done.")]);
     let files = FilesystemOptions { result_tokens: Some(10), ..FilesystemOptions::default() };
     let agent = || {
@@ -248,7 +248,7 @@ async fn what_a_person_says_in_the_place_of_a_result_is_shown_whole_however_long
 }
 
 #[tokio::test]
-async fn wrong_answers_are_refused_before_anything_is_stored_and_leave_the_question_open() {
+async fn invalid_answers_are_rejected_before_storage_and_leave_the_question_open() {
     let office = Office::new([Turn::calls([send(1), send(2)]), Turn::text("Done.")]);
     let only = InterruptOn::only([DecisionKind::Approve, DecisionKind::Edit]);
     let agent = || office.builder().interrupt_on(InterruptPolicy::new().before("send", only.clone())).build().unwrap();
@@ -278,7 +278,7 @@ async fn wrong_answers_are_refused_before_anything_is_stored_and_leave_the_quest
 }
 
 #[tokio::test]
-async fn an_answer_given_twice_has_one_effect_and_the_second_is_an_error() {
+async fn an_answer_given_twice_takes_effect_once_and_the_second_is_an_error() {
     let office = Office::new([Turn::calls([send(1)]), Turn::text("Done.")]);
     office.go().await;
     office.answer(&[("0.0", Decision::Approve)]).await.unwrap();
@@ -289,7 +289,7 @@ async fn an_answer_given_twice_has_one_effect_and_the_second_is_an_error() {
 }
 
 #[tokio::test]
-async fn answers_beside_a_new_message_are_refused() {
+async fn decisions_together_with_a_new_message_are_rejected() {
     let office = Office::new([Turn::calls([send(1)]), Turn::text("Done.")]);
     office.go().await;
     let input = RunInput::new("And?").thread("t").decide("0.0", Decision::Approve);
@@ -299,7 +299,7 @@ async fn answers_beside_a_new_message_are_refused() {
 }
 
 #[tokio::test]
-async fn a_question_that_has_expired_counts_as_rejected_and_takes_no_answer() {
+async fn an_expired_question_counts_as_rejected_and_accepts_no_answer() {
     let office = Office::new([Turn::calls([send(1), send(2)]), Turn::text("Done.")]);
     let ask = InterruptOn::only([DecisionKind::Approve]).expires_after(Duration::from_secs(600));
     let agent = || office.builder().interrupt_on(InterruptPolicy::new().before("send", ask.clone())).build().unwrap();
@@ -318,7 +318,7 @@ async fn a_question_that_has_expired_counts_as_rejected_and_takes_no_answer() {
 }
 
 #[tokio::test]
-async fn a_new_message_goes_on_without_the_answers_and_forgets_the_questions() {
+async fn a_new_message_continues_without_answers_and_drops_the_questions() {
     let office = Office::new([Turn::calls([read(1), send(2)]), Turn::text("Understood.")]);
     office.go().await;
     let next = office.agent().invoke(RunInput::new("Never mind.").thread("t")).await.unwrap();
@@ -333,7 +333,7 @@ async fn a_new_message_goes_on_without_the_answers_and_forgets_the_questions() {
 }
 
 #[tokio::test]
-async fn the_events_of_a_run_tell_each_question_once_and_that_it_waits() {
+async fn run_events_report_each_question_once_and_that_the_run_waits() {
     let office = Office::new([Turn::calls([send(1), send(2)]), Turn::text("Done.")]);
     let mut run = office.agent().run(RunInput::new("Go.").thread("t"));
     let mut asked = Vec::new();
@@ -349,7 +349,7 @@ async fn the_events_of_a_run_tell_each_question_once_and_that_it_waits() {
 }
 
 #[tokio::test]
-async fn a_run_without_a_thread_fails_with_advice_where_it_would_wait() {
+async fn a_run_without_a_thread_fails_with_advice_instead_of_waiting() {
     let office = Office::new([Turn::calls([read(1), send(2)])]);
     let error = office.agent().invoke("Go.").await.unwrap_err();
     assert!(error.to_string().contains("the run has no thread"), "{error}");
@@ -358,7 +358,7 @@ async fn a_run_without_a_thread_fails_with_advice_where_it_would_wait() {
 }
 
 #[tokio::test]
-async fn approvals_without_a_journal_without_decisions_or_beside_a_namesake_are_refused_at_build() {
+async fn approvals_without_a_journal_decisions_or_a_unique_name_fail_the_build() {
     let built = |builder: DeepAgentBuilder| builder.build().unwrap_err().to_string();
     let bare = || DeepAgent::builder().model(ScriptedModel::new([]));
     let send = |ask| InterruptPolicy::new().before("send", ask);
@@ -380,7 +380,7 @@ async fn approvals_without_a_journal_without_decisions_or_beside_a_namesake_are_
 }
 
 #[tokio::test]
-async fn ones_own_human_in_the_loop_is_asked_beside_interrupt_on() {
+async fn a_custom_human_in_the_loop_applies_alongside_interrupt_on() {
     let office = Office::new([Turn::calls([send(1), read(2)]), Turn::text("Done.")]);
     let own = HumanInTheLoop::new(InterruptPolicy::new().before("read", InterruptOn::any()));
     let agent = office
@@ -394,7 +394,7 @@ async fn ones_own_human_in_the_loop_is_asked_beside_interrupt_on() {
 }
 
 #[tokio::test]
-async fn only_calls_that_the_condition_names_are_asked_about_in_the_words_given() {
+async fn only_calls_matching_the_condition_are_asked_about_with_the_given_text() {
     let office = Office::new([Turn::calls([send(1), send(50)]), Turn::text("Done.")]);
     let large = InterruptOn::any()
         .when(|call, _| call.args["n"].as_u64().is_some_and(|n| n > 10))
@@ -407,7 +407,7 @@ async fn only_calls_that_the_condition_names_are_asked_about_in_the_words_given(
 }
 
 #[tokio::test]
-async fn the_shapes_of_other_implementations_are_written_and_read() {
+async fn the_formats_of_other_implementations_are_written_and_read() {
     let office = Office::new([Turn::calls([send(1), send(2), send(3), send(4)]), Turn::text("Done.")]);
     let waiting = office.go().await;
     let [pause] = Interrupt::group(waiting.action_requests()).try_into().unwrap();
@@ -443,7 +443,7 @@ async fn the_shapes_of_other_implementations_are_written_and_read() {
 }
 
 #[tokio::test]
-async fn a_call_that_a_later_hook_answers_is_not_asked_about() {
+async fn a_call_answered_by_a_later_hook_is_not_asked_about() {
     let office = Office::new([Turn::calls([send(1)]), Turn::calls([read(2)]), Turn::text("Done.")]);
     let answers = after_model(|cx| async move {
         let open = cx.open_calls().into_iter().find(|(_, call)| call.name == "send");
@@ -461,7 +461,7 @@ async fn a_call_that_a_later_hook_answers_is_not_asked_about() {
 }
 
 #[tokio::test]
-async fn a_gated_call_that_no_answer_of_the_model_led_to_is_asked_about_when_it_is_its_turn() {
+async fn a_gated_call_not_made_by_the_model_is_asked_about_in_its_turn() {
     use deepagents::core::message::{AssistantMessage, Block, ToolCall};
     let office = Office::new([Turn::text("Done.")]);
     let call = ToolCall { id: "c1".into(), name: "send".into(), args: json!({"n": 1}), native: None };
@@ -488,7 +488,7 @@ async fn a_gated_call_that_no_answer_of_the_model_led_to_is_asked_about_when_it_
 }
 
 #[tokio::test]
-async fn a_wrap_of_the_user_sees_gated_calls_only_once_they_are_decided() {
+async fn a_user_tool_wrapper_sees_gated_calls_only_after_the_decision() {
     let office = Office::new([Turn::calls([send(1)]), Turn::text("Done.")]);
     let seen: Arc<AtomicU32> = Arc::default();
     let agent = || {
@@ -507,7 +507,7 @@ async fn a_wrap_of_the_user_sees_gated_calls_only_once_they_are_decided() {
 }
 
 #[tokio::test]
-async fn an_answer_holds_where_the_thread_is_taken_up_at_an_earlier_position() {
+async fn an_answer_stays_valid_when_the_thread_restarts_from_an_earlier_position() {
     let office = Office::new([Turn::calls([send(1)]), Turn::text("Sent."), Turn::text("Not sent.")]);
     office.go().await;
     let at = office.records().await.len() as LogPosition;
@@ -524,7 +524,7 @@ async fn an_answer_holds_where_the_thread_is_taken_up_at_an_earlier_position() {
 }
 
 #[tokio::test]
-async fn cancelling_a_run_that_goes_on_after_an_answer_leaves_a_whole_history() {
+async fn cancelling_a_run_resumed_by_an_answer_leaves_a_whole_history() {
     let office = Office::new([Turn::calls([send(1)]), Turn::text("Never.").delay(Duration::from_secs(3600))]);
     office.go().await;
     let mut run = office.agent().run(RunInput::resume("t").decide("0.0", Decision::Approve));
@@ -544,7 +544,7 @@ fn asking_to(operation: Operation, path: &str) -> Permissions {
 }
 
 #[test]
-fn the_part_that_asks_cannot_be_left_out_where_something_is_to_be_asked_about() {
+fn human_in_the_loop_cannot_be_removed_while_something_needs_approval() {
     let asked = || Office::new([]).builder().interrupt_on(InterruptPolicy::new().before("send", InterruptOn::any()));
     let ruled = || Office::new([]).builder().permissions(asking_to(Operation::Write, "/**"));
     let own = HumanInTheLoop::new(InterruptPolicy::new().before("send", InterruptOn::any()));
@@ -574,7 +574,7 @@ fn the_part_that_asks_cannot_be_left_out_where_something_is_to_be_asked_about() 
 }
 
 #[tokio::test]
-async fn what_a_rule_wants_asked_about_waits_and_is_done_or_not_as_decided() {
+async fn a_call_a_rule_wants_approved_waits_and_follows_the_decision() {
     let write = |path: &str| ("write_file", json!({"file_path": path, "content": "x"}));
     let office = Office::new([
         Turn::calls([write("/safe.txt"), write("/secret/a.txt"), write("/secret/b.txt")]),
@@ -592,7 +592,7 @@ async fn what_a_rule_wants_asked_about_waits_and_is_done_or_not_as_decided() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_never_to_be_asked_about_is_not_whatever_rules_say() {
+async fn a_tool_marked_never_is_not_asked_about_whatever_the_rules_say() {
     let write = ("write_file", json!({"file_path": "/secret/a.txt", "content": "x"}));
     let delete = ("delete", json!({"file_path": "/secret/b.txt"}));
     for (approvals, asked) in [
@@ -610,7 +610,7 @@ async fn a_tool_that_is_never_to_be_asked_about_is_not_whatever_rules_say() {
 }
 
 #[tokio::test]
-async fn of_calls_that_look_those_that_may_reach_what_a_rule_is_about_are_asked_about() {
+async fn read_calls_that_may_reach_a_rules_files_are_asked_about() {
     let calls = [
         ("read_file", json!({"file_path": "/sec/a"}), true),
         ("read_file", json!({"file_path": "sec//a"}), true),
@@ -643,7 +643,7 @@ async fn of_calls_that_look_those_that_may_reach_what_a_rule_is_about_are_asked_
 }
 
 #[tokio::test]
-async fn a_middleware_of_the_user_asks_through_the_context_of_the_call() {
+async fn a_user_middleware_can_ask_through_the_call_context() {
     let office = Office::new([Turn::calls([send(1), read(2)]), Turn::text("Done.")]);
     let agent = || {
         let asks = wrap_tool_call(|request, next| async move {
@@ -666,7 +666,7 @@ async fn a_middleware_of_the_user_asks_through_the_context_of_the_call() {
 }
 
 #[tokio::test]
-async fn an_expired_question_of_one_sub_agent_leaves_the_other_its_question() {
+async fn an_expired_question_of_one_sub_agent_leaves_the_others_open() {
     let office = Office {
         model: ScriptedModel::rules()
             .when(
@@ -700,7 +700,7 @@ async fn an_expired_question_of_one_sub_agent_leaves_the_other_its_question() {
 }
 
 #[tokio::test]
-async fn the_events_of_a_run_that_goes_on_tell_what_was_decided() {
+async fn a_resumed_runs_events_report_the_decisions() {
     let office = Office::new([Turn::calls([send(1), send(2)]), Turn::text("Done.")]);
     office.go().await;
     let input = RunInput::resume("t").decide("0.1", Decision::Approve).decide("0.0", reject("no"));
@@ -717,7 +717,7 @@ async fn the_events_of_a_run_that_goes_on_tell_what_was_decided() {
 }
 
 #[tokio::test]
-async fn ones_own_human_in_the_loop_is_asked_beside_what_rules_want_asked_about() {
+async fn a_custom_human_in_the_loop_applies_alongside_rules_that_ask() {
     let write = ("write_file", json!({"file_path": "/secret/a.txt", "content": "x"}));
     let office = Office::new([Turn::calls([write, read(2), send(3)]), Turn::text("Done.")]);
     let own = HumanInTheLoop::new(InterruptPolicy::new().before("read", InterruptOn::any()));
@@ -728,7 +728,7 @@ async fn ones_own_human_in_the_loop_is_asked_beside_what_rules_want_asked_about(
 }
 
 #[test]
-fn a_decision_reads_with_and_without_who_made_it() {
+fn a_decision_can_be_read_with_and_without_its_author() {
     use deepagents::{DecisionAuthor, DecisionRecord};
     let old: DecisionRecord = serde_json::from_value(json!({"type": "reject", "message": "no"})).unwrap();
     assert_eq!((old.decision.clone(), old.author.clone()), (reject("no"), None));
@@ -740,7 +740,7 @@ fn a_decision_reads_with_and_without_who_made_it() {
 }
 
 #[tokio::test]
-async fn arguments_that_a_tool_does_not_take_are_refused_before_anybody_is_asked() {
+async fn invalid_arguments_are_refused_before_anybody_is_asked() {
     let missing = ("write_file", json!({"file_path": "/a.txt"}));
     let right = ("write_file", json!({"file_path": "/b.txt", "content": "x"}));
     let office = Office::new([Turn::calls([missing, right]), Turn::text("Done.")]);
@@ -755,7 +755,7 @@ async fn arguments_that_a_tool_does_not_take_are_refused_before_anybody_is_asked
 }
 
 #[tokio::test]
-async fn a_call_with_an_argument_that_its_tool_does_not_name_is_asked_about_as_it_is_and_the_question_says_so() {
+async fn a_call_with_unknown_arguments_is_asked_about_unchanged_with_a_warning() {
     let more = |n: u64| json!({"n": n, "dry_run": true});
     let office = Office::new([Turn::calls([("send", more(1)), ("send", more(2)), send(3)]), Turn::text("Done.")]);
     let waiting = office.go().await;
@@ -773,7 +773,7 @@ async fn a_call_with_an_argument_that_its_tool_does_not_name_is_asked_about_as_i
 }
 
 #[tokio::test]
-async fn a_call_whose_path_leads_elsewhere_once_it_is_approved_is_not_made() {
+async fn an_approved_call_whose_path_now_leads_elsewhere_is_not_made() {
     let dir = tempfile::tempdir().unwrap();
     ["one", "two"].into_iter().for_each(|name| std::fs::create_dir(dir.path().join(name)).unwrap());
     std::os::unix::fs::symlink("one", dir.path().join("link")).unwrap();

@@ -15,7 +15,7 @@ use crate::approval::{Office, edit, refused, send};
 use crate::results;
 
 #[tokio::test]
-async fn an_edit_that_its_tool_does_not_take_is_refused_and_leaves_the_question_open() {
+async fn an_edit_with_invalid_arguments_is_rejected_and_leaves_the_question_open() {
     let office = Office::new([Turn::calls([send(1)]), Turn::text("Done.")]);
     office.go().await;
     let before = office.records().await.len();
@@ -28,7 +28,7 @@ async fn an_edit_that_its_tool_does_not_take_is_refused_and_leaves_the_question_
     for (decision, words) in wrong {
         let error = refused(office.answer(&[("0.0", decision)]).await);
         assert!(
-            matches!(&error, DecisionError::Arguments { id, why } if id == "0.0" && why.contains(words)),
+            matches!(&error, DecisionError::Arguments { id, reason } if id == "0.0" && reason.contains(words)),
             "{error}"
         );
     }
@@ -38,7 +38,7 @@ async fn an_edit_that_its_tool_does_not_take_is_refused_and_leaves_the_question_
 }
 
 #[tokio::test]
-async fn an_edit_may_keep_an_argument_of_the_models_that_the_tool_does_not_name() {
+async fn an_edit_may_keep_the_models_unknown_arguments() {
     let office = Office::new([Turn::call("send", json!({"n": 1, "cc": "b"})), Turn::text("Done.")]);
     office.go().await;
     office.answer(&[("0.0", edit("send", json!({"n": 2, "cc": "b"})))]).await.unwrap();
@@ -46,7 +46,7 @@ async fn an_edit_may_keep_an_argument_of_the_models_that_the_tool_does_not_name(
 }
 
 #[tokio::test]
-async fn what_a_rule_has_edited_wrongly_is_told_to_the_model_as_nobody_is_there_to_put_it_right() {
+async fn an_invalid_edit_by_a_rule_is_reported_to_the_model() {
     let office = Office::new([Turn::calls([send(1)]), Turn::text("Done.")]);
     office.go().await;
     let hook = DecisionAuthor::Rule { text: "a hook".to_owned() };
@@ -59,7 +59,7 @@ async fn what_a_rule_has_edited_wrongly_is_told_to_the_model_as_nobody_is_there_
 }
 
 #[tokio::test]
-async fn the_model_of_a_sub_agent_is_told_what_was_made_of_its_call() {
+async fn a_sub_agents_model_is_told_how_its_call_was_edited() {
     let task = json!({"description": "Send it.", "subagent_type": "general-purpose"});
     let office =
         Office::new([Turn::call("task", task), Turn::calls([send(1)]), Turn::text("Sent."), Turn::text("Done.")]);
@@ -72,7 +72,7 @@ async fn the_model_of_a_sub_agent_is_told_what_was_made_of_its_call() {
 }
 
 #[tokio::test]
-async fn the_model_is_told_what_was_made_of_a_call_of_a_servers_tool_and_what_could_not_be() {
+async fn the_model_is_told_which_edit_of_a_server_tool_call_was_or_was_not_made() {
     for (args, words, is_error) in [
         (json!({"n": 9}), "Made instead: mcp__post__send with {\"n\":9}", false),
         (json!({"n": "nine"}), "It was not made either: mcp__post__send with {\"n\":\"nine\"}", true),
@@ -104,7 +104,7 @@ async fn the_model_is_told_what_was_made_of_a_call_of_a_servers_tool_and_what_co
 }
 
 #[tokio::test]
-async fn nobody_is_asked_about_a_call_that_fits_what_the_model_is_shown_and_none_of_the_alternatives() {
+async fn a_call_matching_no_schema_alternative_is_rejected_without_asking() {
     let schema = json!({"type": "object", "oneOf": [
         {"properties": {"city": {"type": "string"}}, "required": ["city"]},
         {"properties": {"code": {"type": "string"}}, "required": ["code"]},

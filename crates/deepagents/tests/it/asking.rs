@@ -43,7 +43,7 @@ fn respond(message: &str) -> Decision {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_in_words_by_a_choice_or_by_several_in_another_process() {
+async fn a_question_can_be_answered_from_another_process_by_text_or_choices() {
     let (read, outcome) = asked(json!({"question": "Which name?"}), vec![respond("Ann")]).await;
     assert_eq!(
         (read, results(&outcome)),
@@ -69,7 +69,7 @@ async fn a_question_is_answered_in_words_by_a_choice_or_by_several_in_another_pr
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_meant_is_asked_about_again_and_a_person_may_decline() {
+async fn an_invalid_answer_is_asked_for_again_and_a_person_may_decline() {
     let choice = json!({"question": "Which colour?", "choices": ["red", "blue"]});
     let (read, outcome) = asked(choice.clone(), vec![respond("7"), respond(" "), respond("1")]).await;
     assert!(read[1].starts_with("There is no choice 7.\nWhich colour?"), "{read:?}");
@@ -80,14 +80,14 @@ async fn an_answer_that_cannot_be_meant_is_asked_about_again_and_a_person_may_de
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_could_answer_is_an_error_to_the_model_and_nobody_is_asked() {
+async fn an_unanswerable_question_is_an_error_for_the_model_and_nobody_is_asked() {
     let (_, outcome) = asked(json!({"question": "Which?", "choices": ["one"]}), vec![]).await;
     assert_eq!(outcome.stop, FinishReason::Done);
     assert_eq!(results(&outcome), [("Error: give two choices or more, each with words, or none.".to_owned(), true)]);
 }
 
 #[test]
-fn questions_without_a_journal_are_refused_when_the_agent_is_built() {
+fn ask_user_without_a_journal_is_rejected_at_build_time() {
     let error = DeepAgent::builder().model(ScriptedModel::new([])).middleware(AskUser).build().unwrap_err();
     assert!(error.to_string().contains("kept in a journal until they are answered"), "{error}");
 }
@@ -105,7 +105,7 @@ fn refused(builder: deepagents::DeepAgentBuilder) -> String {
 }
 
 #[test]
-fn a_stack_that_cannot_work_is_refused_and_says_what_to_move() {
+fn an_invalid_middleware_order_is_rejected_with_advice() {
     let redaction = || Redaction::new().hide(Detector::Email);
     let hooks = || Own("Hooks");
     let before_hooks = refused(DeepAgent::builder().middleware(redaction()).middleware(hooks()));
@@ -139,7 +139,7 @@ fn a_stack_that_cannot_work_is_refused_and_says_what_to_move() {
 
 /// A subagent with two megabytes of files interrupts before each of ten small steps.
 #[tokio::test]
-async fn a_sub_agent_that_waits_adds_to_the_log_what_its_step_added_and_not_all_that_it_has() {
+async fn a_waiting_sub_agent_logs_only_what_each_step_added() {
     let folder = tempfile::tempdir().unwrap();
     let database = Sqlite::open(folder.path().join("threads.db")).await.unwrap();
     let model = ScriptedModel::rules().always(Turn::with(|request: &ModelRequest| {
@@ -174,7 +174,7 @@ async fn a_sub_agent_that_waits_adds_to_the_log_what_its_step_added_and_not_all_
 }
 
 #[tokio::test]
-async fn a_new_message_says_of_a_sub_agent_that_waited_that_it_had_begun() {
+async fn after_a_new_message_a_waiting_sub_agent_is_reported_as_unfinished() {
     let task = Turn::call("task", json!({"description": "A.", "subagent_type": "general-purpose"}));
     let office = Office::new([task, Turn::calls([read(1)]), Turn::calls([send(2)]), Turn::text("Understood.")]);
     office.go().await;

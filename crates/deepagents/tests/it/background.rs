@@ -74,7 +74,7 @@ fn id_of(outcome: &Outcome, at: usize) -> String {
 }
 
 #[tokio::test]
-async fn a_task_outlives_its_turn_and_its_result_and_files_are_told_once() {
+async fn a_task_outlives_its_turn_and_its_result_and_files_are_delivered_once() {
     let (gate, begun, go) = gate();
     let write = json!({"file_path": "/report.md", "content": "found"});
     let model = ScriptedModel::rules()
@@ -178,7 +178,7 @@ async fn news_that_a_broken_off_run_could_not_tell_the_model_is_told_by_the_next
 }
 
 #[tokio::test]
-async fn a_task_hears_what_is_said_to_it_and_goes_on_after_its_end() {
+async fn a_task_receives_messages_and_can_continue_after_its_end() {
     let (gate, begun, go) = gate();
     let model = ScriptedModel::rules()
         .when(
@@ -226,7 +226,7 @@ async fn a_task_hears_what_is_said_to_it_and_goes_on_after_its_end() {
 }
 
 #[tokio::test]
-async fn unknown_agents_and_tasks_are_errors_that_say_what_there_is() {
+async fn unknown_agents_and_tasks_are_errors_that_list_the_known_ones() {
     let model = ScriptedModel::new([
         Turn::call("start_async_task", json!({"description": "x", "subagent_type": "nobody"})),
         Turn::call("check_async_task", json!({"task_id": "T1"})),
@@ -245,7 +245,7 @@ async fn unknown_agents_and_tasks_are_errors_that_say_what_there_is() {
 }
 
 #[tokio::test]
-async fn a_task_that_fails_is_told_as_an_error() {
+async fn a_failed_task_is_reported_as_an_error() {
     let model = ScriptedModel::rules()
         .when(first_asked("Fails"), [Turn::error(deepagents::ModelError::invalid("no such model"))])
         .when(|r| r.messages.len() == 1, [start("Fails.")])
@@ -290,7 +290,7 @@ async fn tasks_are_cancelled_when_the_agent_is_dropped() {
 }
 
 #[tokio::test]
-async fn no_more_tasks_run_at_once_than_the_limit_allows() {
+async fn concurrent_tasks_do_not_exceed_the_limit() {
     let (gate, ..) = gate();
     let child = ScriptedModel::rules().always(Turn::call("gate", json!({}))).build();
     let child = DeepAgent::builder().model(child).tool(gate).build().unwrap();
@@ -321,7 +321,7 @@ async fn no_more_tasks_run_at_once_than_the_limit_allows() {
 }
 
 #[tokio::test]
-async fn of_all_conversations_only_so_many_tasks_are_remembered() {
+async fn the_number_of_tasks_remembered_across_conversations_is_limited() {
     let child = DeepAgent::builder().model(ScriptedModel::rules().always(Turn::text("Done.")).build()).build().unwrap();
     let worker = AgentSubAgent::new("worker", "Works.", &child);
     let limits = BackgroundLimits { in_all: 3, ..BackgroundLimits::default() };
@@ -350,7 +350,7 @@ async fn of_all_conversations_only_so_many_tasks_are_remembered() {
 }
 
 #[test]
-fn the_tools_are_there_only_when_switched_on() {
+fn background_tools_exist_only_when_enabled() {
     let tools = |on| {
         let builder = DeepAgent::builder().model(ScriptedModel::new([])).background_agents(on);
         let explained = builder.build().unwrap().explain();
@@ -407,7 +407,7 @@ async fn until_asked(agent: &DeepAgent) -> Outcome {
 }
 
 #[tokio::test]
-async fn a_task_that_waits_is_told_and_checking_it_asks_the_person_about_its_own_call() {
+async fn a_waiting_task_is_announced_and_checking_it_asks_about_its_own_call() {
     let model = asking([
         Turn::calls([("send", json!({"n": 1})), ("send", json!({"n": 2}))]),
         Turn::with(|r| {
@@ -429,7 +429,7 @@ async fn a_task_that_waits_is_told_and_checking_it_asks_the_person_about_its_own
 }
 
 #[tokio::test]
-async fn a_task_that_waits_is_listed_as_waiting_and_its_result_is_not_told_before_it_ends() {
+async fn a_waiting_task_is_listed_as_such_and_delivers_its_result_only_at_its_end() {
     let model = asking([Turn::call("send", json!({})), Turn::text("Sent.")]);
     let agent = gated(&model, InterruptOn::any());
     let waiting = until_asked(&agent).await;
@@ -445,7 +445,7 @@ async fn a_task_that_waits_is_listed_as_waiting_and_its_result_is_not_told_befor
 }
 
 #[tokio::test]
-async fn a_task_that_waits_goes_on_with_something_else_or_is_cancelled() {
+async fn a_waiting_task_can_be_redirected_by_a_message_or_cancelled() {
     let heard = Turn::with(|r| Turn::text(format!("Heard: {}", r.messages.last().unwrap().text())));
     let model = asking([Turn::call("send", json!({})), heard]);
     let agent = gated(&model, InterruptOn::any());
@@ -467,7 +467,7 @@ async fn a_task_that_waits_goes_on_with_something_else_or_is_cancelled() {
 }
 
 #[tokio::test]
-async fn without_a_thread_nobody_can_be_asked_and_checking_says_so() {
+async fn without_a_thread_checking_a_waiting_task_says_nobody_can_be_asked() {
     let model = ScriptedModel::rules()
         .when(first_asked("Careful"), [Turn::call("send", json!({}))])
         .when(|r| r.messages.len() == 1, [start("Careful work.")])
@@ -492,7 +492,7 @@ async fn without_a_thread_nobody_can_be_asked_and_checking_says_so() {
 }
 
 #[tokio::test]
-async fn a_fork_and_a_closure_work_in_the_background_too() {
+async fn forks_and_closures_can_run_in_the_background() {
     let model = ScriptedModel::rules()
         .when(
             |r| r.messages.last().unwrap().text().contains("Twin work"),
@@ -541,7 +541,7 @@ async fn a_fork_and_a_closure_work_in_the_background_too() {
 }
 
 #[tokio::test]
-async fn a_result_that_was_checked_is_not_told_again_and_its_files_come_back_once() {
+async fn a_checked_result_is_not_announced_again_and_its_files_arrive_once() {
     let write = json!({"file_path": "/report.md", "content": "found"});
     let model = ScriptedModel::rules()
         .when(first_asked("Research"), [Turn::call("write_file", write), Turn::text("Found.")])
@@ -565,7 +565,7 @@ async fn a_result_that_was_checked_is_not_told_again_and_its_files_come_back_onc
 }
 
 #[tokio::test]
-async fn a_cancelled_task_is_not_among_the_running_ones_and_blanks_around_its_id_do_not_matter() {
+async fn a_cancelled_task_is_not_listed_as_running_and_its_id_is_trimmed() {
     let (gate, ..) = gate();
     let model = ScriptedModel::rules()
         .when(first_asked("Hang"), [Turn::call("gate", json!({}))])
@@ -589,7 +589,7 @@ async fn a_cancelled_task_is_not_among_the_running_ones_and_blanks_around_its_id
 }
 
 #[tokio::test]
-async fn tasks_are_started_beside_the_standard_sub_agent_that_is_still_there() {
+async fn background_tasks_keep_the_standard_task_tool() {
     let model = ScriptedModel::new([Turn::text("Hi.")]);
     agent(&model).build().unwrap().invoke("Go.").await.unwrap();
     let tools: Vec<String> = model.requests()[0].tools.iter().map(|tool| tool.name.clone()).collect();

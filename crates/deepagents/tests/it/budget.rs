@@ -32,7 +32,7 @@ fn busy() -> Turn {
 }
 
 #[tokio::test]
-async fn sub_agents_of_one_turn_spend_from_one_budget_and_the_agent_above_is_told_what_was_cut_short() {
+async fn one_turns_sub_agents_share_a_budget_and_the_parent_learns_of_cut_work() {
     let calls: Vec<_> = (0..5).map(|n| with("task", &format!("Search {n}."))).collect();
     let model = ScriptedModel::rules()
         .when(
@@ -77,7 +77,7 @@ fn gate() -> (impl DynTool, Arc<Semaphore>) {
 }
 
 #[tokio::test]
-async fn a_task_in_the_background_spends_from_the_budget_of_the_run_that_started_it_even_after_its_end() {
+async fn a_background_task_spends_its_starting_runs_budget_even_after_that_run() {
     let (gate, go) = gate();
     let model = ScriptedModel::rules()
         .when(
@@ -116,7 +116,7 @@ async fn a_task_in_the_background_spends_from_the_budget_of_the_run_that_started
 }
 
 #[tokio::test]
-async fn a_sub_agent_that_is_cancelled_is_an_error_result_and_what_it_wrote_is_kept() {
+async fn a_cancelled_sub_agent_is_an_error_result_and_its_writes_are_kept() {
     let hour = std::time::Duration::from_secs(3600);
     let write = json!({"file_path": "/found.txt", "content": "half of it"});
     let model = ScriptedModel::rules()

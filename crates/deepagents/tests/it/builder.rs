@@ -36,7 +36,7 @@ impl Middleware for Own {
 }
 
 #[test]
-fn the_standard_stack_has_its_order_and_the_users_middlewares_follow() {
+fn the_standard_stack_is_ordered_and_user_middlewares_follow() {
     let agent = DeepAgent::builder().model(model()).middleware(Own("Mine")).build().unwrap();
     assert_eq!(
         names(&agent),
@@ -55,7 +55,7 @@ fn the_standard_stack_has_its_order_and_the_users_middlewares_follow() {
 }
 
 #[test]
-fn a_middleware_with_a_standard_name_takes_its_place() {
+fn a_middleware_with_a_standard_name_replaces_the_standard_one() {
     let agent = DeepAgent::builder().model(model()).middleware(Own("Filesystem")).build().unwrap();
     assert_eq!(
         names(&agent),
@@ -74,7 +74,7 @@ fn a_middleware_with_a_standard_name_takes_its_place() {
 }
 
 #[test]
-fn a_standard_middleware_can_be_left_out_and_an_unknown_name_is_refused() {
+fn a_standard_middleware_can_be_removed_and_an_unknown_name_is_rejected() {
     let agent = DeepAgent::builder().model(model()).without("TodoList").build().unwrap();
     assert_eq!(
         names(&agent),
@@ -93,13 +93,13 @@ fn a_standard_middleware_can_be_left_out_and_an_unknown_name_is_refused() {
 }
 
 #[test]
-fn two_middlewares_of_one_name_are_refused() {
+fn two_middlewares_with_one_name_are_rejected() {
     let error = DeepAgent::builder().model(model()).middleware(Own("A")).middleware(Own("A")).build().unwrap_err();
     assert_eq!(error.to_string(), "two middlewares are named `A`; rename one of them");
 }
 
 #[test]
-fn an_agent_without_a_model_is_refused_with_advice() {
+fn an_agent_without_a_model_is_rejected_with_advice() {
     assert!(DeepAgent::builder().build().unwrap_err().to_string().starts_with("no model: give the builder one"));
 }
 
@@ -122,7 +122,7 @@ fn the_lean_preset_has_neither_todo_list_nor_prompt() {
 }
 
 #[tokio::test]
-async fn explain_counts_what_every_request_begins_with() {
+async fn explain_counts_the_fixed_start_of_every_request() {
     let model = model();
     let agent = DeepAgent::builder().model(model.clone()).system_prompt("You are careful.").build().unwrap();
     let explanation = agent.explain();
@@ -147,7 +147,7 @@ async fn explain_counts_what_every_request_begins_with() {
 }
 
 #[tokio::test]
-async fn explain_counts_the_tools_of_the_first_request_and_no_others() {
+async fn explain_counts_exactly_the_tools_of_the_first_request() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Args {}
     let secret = || tool_fn("secret", "Comes with a skill.", |_: Args, _cx| async move { Ok("3") });
@@ -197,7 +197,7 @@ fn fixed_cost(preset: Preset) -> (usize, String) {
 }
 
 #[test]
-fn rules_and_commands_go_together_where_commands_do_not_reach_what_the_rules_are_about() {
+fn rules_and_commands_combine_only_if_commands_cannot_reach_the_ruled_files() {
     let dir = tempfile::tempdir().unwrap();
     let build = |pattern: &str| {
         let shell = LocalShell::open(dir.path(), Confinement::Unconfined).unwrap();
@@ -214,19 +214,19 @@ fn rules_and_commands_go_together_where_commands_do_not_reach_what_the_rules_are
 }
 
 #[test]
-fn the_standard_stack_with_todos_files_commands_and_sub_agents_costs_2500_tokens_at_most() {
+fn the_standard_stack_costs_at_most_2500_tokens() {
     let (tokens, explanation) = fixed_cost(Preset::Standard);
     assert!(tokens <= 2_500, "{explanation}");
 }
 
 #[test]
-fn the_lean_preset_costs_1800_tokens_at_most() {
+fn the_lean_preset_costs_at_most_1800_tokens() {
     let (tokens, explanation) = fixed_cost(Preset::Lean);
     assert!(tokens <= 1_800, "{explanation}");
 }
 
 #[test]
-fn what_the_prompt_must_convey_is_in_it() {
+fn the_prompt_contains_its_essential_instructions() {
     let system = DeepAgent::builder().model(model()).build().unwrap().explain().system;
     for words in ["three or more steps", "in_progress", "once a turn", "Look before you act", "short answer"] {
         assert!(system.contains(words), "{words}");
@@ -234,7 +234,7 @@ fn what_the_prompt_must_convey_is_in_it() {
 }
 
 #[tokio::test]
-async fn a_users_tool_takes_the_place_of_a_standard_one() {
+async fn a_users_tool_replaces_a_standard_one() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Args {}
     let mine = tool_fn("ls", "Lists nothing.", |_: Args, _cx| async move { Ok("mine") });
@@ -245,7 +245,7 @@ async fn a_users_tool_takes_the_place_of_a_standard_one() {
 }
 
 #[tokio::test]
-async fn every_request_carries_marks_for_the_provider_to_cache() {
+async fn every_request_has_cache_marks_for_the_provider() {
     let model = ScriptedModel::new([Turn::call("ls", serde_json::json!({"path": "/"})), Turn::text("Done.")]);
     let memory = modify_request(|mut request: ModelRequest, _cx| async move {
         request.system.push(deepagents::core::model::SystemBlock::new("Memory: changes."));
@@ -262,7 +262,7 @@ async fn every_request_carries_marks_for_the_provider_to_cache() {
 }
 
 #[tokio::test]
-async fn an_agent_without_a_prompt_has_no_mark_in_it_and_still_has_the_others() {
+async fn an_agent_without_a_prompt_marks_only_tools_and_messages() {
     let model = model();
     let agent = DeepAgent::builder().model(model.clone()).preset(Preset::Lean).build().unwrap();
     agent.invoke("Go.").await.unwrap();
@@ -273,7 +273,7 @@ async fn an_agent_without_a_prompt_has_no_mark_in_it_and_still_has_the_others() 
 }
 
 #[tokio::test]
-async fn marks_last_as_long_as_is_said_and_short_requests_have_none_where_that_is_said() {
+async fn cache_marks_have_the_configured_ttl_and_short_requests_can_go_without() {
     let model = ScriptedModel::new([Turn::call("ls", serde_json::json!({"path": "/"})), Turn::text("Done.")]);
     let caching = PromptCaching::new(CacheTtl::OneHour).min_messages(3);
     let agent = DeepAgent::builder().model(model.clone()).caching(caching).build().unwrap();
@@ -308,7 +308,7 @@ async fn the_blocking_agent_may_be_used_and_dropped_inside_a_runtime() {
 }
 
 #[tokio::test]
-async fn an_agent_of_a_model_alone_has_the_tools_of_todos_files_and_delegation_and_sends_no_empty_prompt() {
+async fn an_agent_with_only_a_model_has_the_standard_tools_and_no_empty_prompt() {
     let files = ["delete", "edit_file", "glob", "grep", "ls", "read_file", "write_file"];
     for (preset, more) in
         [(Preset::Standard, &["read_todos", "task", "write_todos"][..]), (Preset::Lean, &["task"][..])]
@@ -326,7 +326,7 @@ async fn an_agent_of_a_model_alone_has_the_tools_of_todos_files_and_delegation_a
 }
 
 #[test]
-fn a_name_that_is_no_file_tools_is_an_error_that_lists_them() {
+fn an_unknown_file_tool_name_is_an_error_that_lists_the_known_ones() {
     let listed = FilesystemOptions { tools: Some(vec!["read".into()]), ..FilesystemOptions::default() };
     let descriptions = [("cat".to_owned(), "Reads.".to_owned())].into();
     let described = FilesystemOptions { descriptions, ..FilesystemOptions::default() };
@@ -357,7 +357,7 @@ impl Middleware for Pings {
 }
 
 #[test]
-fn what_is_wrong_with_an_agent_is_not_told_of_a_sub_agent_that_inherits_it() {
+fn an_agents_error_is_not_blamed_on_a_sub_agent_that_inherits_it() {
     let error = DeepAgent::builder().model(model()).tool(ping()).tool(ping()).build().unwrap_err();
     assert_eq!(error.to_string(), "two tools are named `ping`, both from the caller; rename one or leave it out");
     let error = DeepAgent::builder().model(model()).max_model_calls(0).without("SubAgents").build().unwrap_err();
@@ -376,7 +376,7 @@ fn what_is_wrong_with_an_agent_is_not_told_of_a_sub_agent_that_inherits_it() {
 }
 
 #[test]
-fn a_tool_beside_a_middleware_that_has_one_of_its_name_is_refused_unless_that_is_a_standard_one() {
+fn a_tool_may_share_a_name_only_with_a_standard_middlewares_tool() {
     let built = DeepAgent::builder().model(model()).tool(ping()).middleware(Pings("Pings")).build();
     let error = built.unwrap_err().to_string();
     assert!(error.contains("from middleware `Pings` and the caller"), "{error}");
@@ -386,13 +386,13 @@ fn a_tool_beside_a_middleware_that_has_one_of_its_name_is_refused_unless_that_is
 }
 
 #[test]
-fn a_middleware_without_a_name_is_refused() {
+fn a_middleware_without_a_name_is_rejected() {
     let error = DeepAgent::builder().model(model()).middleware(Own(" ")).build().unwrap_err().to_string();
     assert!(error.contains("a middleware has an empty name"), "{error}");
 }
 
 #[test]
-fn a_name_that_is_asked_about_and_that_no_tool_has_is_refused() {
+fn an_approval_for_an_unknown_tool_is_rejected() {
     let asked = |name: &str| InterruptPolicy::new().before(name, InterruptOn::any());
     let kept = || DeepAgent::builder().model(model()).journal(MemoryJournal::new()).tool(ping());
     let error = kept().interrupt_on(asked("pign")).build().unwrap_err().to_string();
@@ -433,7 +433,7 @@ fn a_name_that_is_asked_about_and_that_no_tool_has_is_refused() {
 }
 
 #[test]
-fn a_name_that_is_asked_about_may_be_that_of_a_tool_that_comes_later() {
+fn an_approval_may_name_a_tool_offered_later() {
     let asked = || InterruptPolicy::new().before("pign", InterruptOn::any()).before("ping", InterruptOn::any());
     let kept = || DeepAgent::builder().model(model()).journal(MemoryJournal::new()).interrupt_on(asked());
     let offered =

@@ -37,7 +37,7 @@ const WRITE_PID: &str = "echo $$ > pid.new; mv pid.new pid; exec sleep 1000";
 const READ_PID: &str = "while [ ! -e pid ]; do sleep 0.01; done; cat pid";
 
 #[tokio::test]
-async fn a_command_goes_on_while_the_agent_does_other_things() {
+async fn a_command_keeps_running_while_the_agent_does_other_things() {
     let folder = tempfile::tempdir().unwrap();
     let script = [
         start("echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; exit 3"),
@@ -58,7 +58,7 @@ async fn a_command_goes_on_while_the_agent_does_other_things() {
 }
 
 #[tokio::test]
-async fn a_command_in_the_background_is_stopped_by_its_tool_and_at_the_end_of_the_run() {
+async fn a_background_command_is_stopped_by_its_tool_or_at_the_end_of_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let script = [
         start("echo first; exec sleep 1000"),
@@ -76,7 +76,7 @@ async fn a_command_in_the_background_is_stopped_by_its_tool_and_at_the_end_of_th
 }
 
 #[tokio::test]
-async fn a_command_that_is_kept_is_found_by_the_next_run_of_the_thread_and_ends_with_the_agent() {
+async fn a_kept_command_stays_available_to_the_thread_and_ends_with_the_agent() {
     let folder = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([
         start(WRITE_PID),
@@ -108,7 +108,7 @@ async fn a_command_that_is_kept_is_found_by_the_next_run_of_the_thread_and_ends_
 }
 
 #[tokio::test]
-async fn without_commands_in_the_background_there_is_no_word_of_them() {
+async fn disabled_background_commands_are_not_mentioned() {
     let folder = tempfile::tempdir().unwrap();
     let script = [start("echo x"), Turn::text("Done.")];
     let (outcome, model) = play(script, |b| b.backend(workspace(folder.path()))).await;
@@ -120,7 +120,7 @@ async fn without_commands_in_the_background_there_is_no_word_of_them() {
 }
 
 #[tokio::test]
-async fn commands_that_a_rule_asks_about_wait_for_a_person_and_denied_ones_are_refused() {
+async fn commands_a_rule_asks_about_wait_and_denied_ones_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let rules = [CommandRule::new(AccessMode::Deny, ["touch denied"]), CommandRule::new(AccessMode::Ask, ["touch"])];
     let rules = Permissions::default().with_commands(rules, AccessMode::Allow).unwrap();
@@ -148,7 +148,7 @@ async fn commands_that_a_rule_asks_about_wait_for_a_person_and_denied_ones_are_r
 }
 
 #[tokio::test]
-async fn what_a_command_in_the_background_prints_and_its_end_are_events() {
+async fn a_background_commands_output_and_end_are_events() {
     let folder = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([
         start("echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; exit 3"),

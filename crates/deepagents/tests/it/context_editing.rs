@@ -62,14 +62,14 @@ fn cleared(request: &ModelRequest) -> Vec<bool> {
 }
 
 #[test]
-fn a_target_above_the_trigger_is_refused() {
+fn a_target_above_the_trigger_is_rejected() {
     let wrong = ContextEdits { trigger: 10, target: 10, ..ContextEdits::default() };
     let error = ContextEditing::new(wrong).unwrap_err().to_string();
     assert!(error.contains("give a lower target than the trigger"), "{error}");
 }
 
 #[tokio::test]
-async fn old_results_are_cleared_in_large_steps_and_the_newest_stay() {
+async fn old_results_are_cleared_in_large_steps_and_the_newest_are_kept() {
     let (agent, model) = built((0..12).map(look).chain([Turn::text("Done.")]), edits(), |b| b);
     let (outcome, told) = watch(&agent, "Go.").await;
     let counts: Vec<usize> = model.requests().iter().map(|r| cleared(r).iter().filter(|c| **c).count()).collect();
@@ -92,7 +92,7 @@ async fn old_results_are_cleared_in_large_steps_and_the_newest_stay() {
 }
 
 #[tokio::test]
-async fn below_the_trigger_and_where_too_little_could_be_cleared_nothing_is() {
+async fn nothing_is_cleared_below_the_trigger_or_when_too_little_would_be_freed() {
     let (agent, model) = built((0..4).map(look).chain([Turn::text("Done.")]), edits(), |b| b);
     assert_eq!(watch(&agent, "Go.").await.1, []);
     assert!(cleared(&model.requests()[4]).iter().all(|c| !c));
@@ -109,7 +109,7 @@ async fn below_the_trigger_and_where_too_little_could_be_cleared_nothing_is() {
 }
 
 #[tokio::test]
-async fn tools_may_be_left_out_and_arguments_may_go_too() {
+async fn tools_can_be_excluded_from_clearing_and_arguments_included() {
     let only_ls = ContextEdits { exclude: ["look".to_owned()].into(), ..edits() };
     let (agent, _) = built((0..8).map(look).chain([Turn::text("Done.")]), only_ls, |b| b);
     assert_eq!(watch(&agent, "Go.").await.1, []);
@@ -127,7 +127,7 @@ async fn tools_may_be_left_out_and_arguments_may_go_too() {
 }
 
 #[tokio::test]
-async fn what_a_provider_counts_decides_and_a_resumed_thread_sends_the_same() {
+async fn provider_counts_decide_and_a_resumed_thread_sends_the_same() {
     let journal = Arc::new(MemoryJournal::new());
     let counted = |turn: Turn, tokens| turn.usage(Usage { input: tokens, output: 10, ..Usage::default() });
     let model = ScriptedModel::new([
@@ -155,7 +155,7 @@ async fn what_a_provider_counts_decides_and_a_resumed_thread_sends_the_same() {
 }
 
 #[tokio::test]
-async fn the_line_names_the_file_of_a_result_that_was_put_into_one() {
+async fn a_cleared_results_placeholder_names_the_file_that_holds_it() {
     let large = json_tool("dump", "Dumps.", json!({"type": "object"}), |_: Value, _cx| async {
         Ok("many words ".repeat(20_000))
     });
@@ -167,7 +167,7 @@ async fn the_line_names_the_file_of_a_result_that_was_put_into_one() {
 }
 
 #[tokio::test]
-async fn a_result_that_speaks_of_such_a_file_is_not_taken_for_one_that_is_in_it() {
+async fn a_result_that_only_mentions_such_a_file_is_not_taken_as_stored_there() {
     let said = "The result of look is too large to show. It is in /large_tool_results/other; read it in parts.";
     let speaks = json_tool("speak", "Speaks.", json!({"type": "object"}), move |_: Value, _cx| async move {
         Ok(format!("{said} {}", "word".repeat(1_000)))
@@ -180,7 +180,7 @@ async fn a_result_that_speaks_of_such_a_file_is_not_taken_for_one_that_is_in_it(
 }
 
 #[tokio::test]
-async fn what_stands_in_a_summary_is_not_cleared_and_counts_no_more() {
+async fn summarised_results_are_neither_cleared_nor_counted() {
     let counted = |turn: Turn, tokens| turn.usage(Usage { input: tokens, output: 10, ..Usage::default() });
     let first = (0..8).map(|at| counted(look(at), 1_000)).chain([counted(Turn::text("Done."), 60_000)]);
     let summary = [Turn::text("A SUMMARY")];
@@ -242,7 +242,7 @@ fn choice(names: &[&str]) -> Turn {
 }
 
 #[tokio::test]
-async fn a_model_chooses_the_tools_once_for_each_word_of_a_person() {
+async fn tools_are_selected_once_per_user_message() {
     let turns = vec![Turn::call("beta", json!({})), Turn::text("Done."), Turn::text("Fine.")];
     let choices = vec![choice(&["gamma", "beta", "beta"]), choice(&[])];
     let (offered, judge, _) = selected(ToolSelector::default(), choices, turns, &["Do beta.", "Thanks."]).await;
@@ -254,7 +254,7 @@ async fn a_model_chooses_the_tools_once_for_each_word_of_a_person() {
 }
 
 #[tokio::test]
-async fn the_choice_is_bounded_and_some_tools_are_always_there() {
+async fn the_selection_is_bounded_and_some_tools_are_always_offered() {
     let selector = ToolSelector::default().most(1).always(["alpha", "no_such_tool"]);
     let (offered, judge, _) =
         selected(selector, vec![choice(&["gamma", "beta"])], vec![Turn::text("Done.")], &["Go."]).await;
@@ -264,7 +264,7 @@ async fn the_choice_is_bounded_and_some_tools_are_always_there() {
 }
 
 #[tokio::test]
-async fn a_choice_that_cannot_be_used_is_asked_for_again_and_then_all_some_or_none_are_offered() {
+async fn an_unusable_selection_is_retried_and_then_falls_back_as_configured() {
     let wrong = || vec![choice(&["delta"]), Turn::text("beta, I think")];
     let done = || vec![Turn::text("Done.")];
     let (offered, judge, _) = selected(ToolSelector::default(), wrong(), done(), &["Go."]).await;
@@ -282,7 +282,7 @@ async fn a_choice_that_cannot_be_used_is_asked_for_again_and_then_all_some_or_no
 }
 
 #[tokio::test]
-async fn a_choice_that_was_paid_for_stays_though_the_call_after_it_fails() {
+async fn a_tool_selection_is_reused_when_the_model_call_after_it_is_retried() {
     let again = wrap_model_call(|request, next| async move {
         match next.run(request.clone()).await {
             Err(_) => next.run(request).await,

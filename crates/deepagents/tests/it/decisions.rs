@@ -70,7 +70,7 @@ fn run(command: &str) -> (&'static str, Value) {
 }
 
 #[tokio::test]
-async fn rules_about_files_are_named_where_they_allow_and_where_they_deny() {
+async fn decisions_name_the_file_rules_that_allow_or_deny() {
     let rules = Permissions::new([
         Rule::new(AccessMode::Allow, ["/free/**"]),
         Rule::new(AccessMode::Deny, ["/closed/**"]).only([Operation::Write]),
@@ -82,7 +82,7 @@ async fn rules_about_files_are_named_where_they_allow_and_where_they_deny() {
 }
 
 #[tokio::test]
-async fn protected_places_and_read_only_files_are_rules() {
+async fn protected_places_and_read_only_files_are_named_as_rules() {
     let folder = tempfile::tempdir().unwrap();
     let files = LocalBackend::open(folder.path()).unwrap();
     let told = play(&[write("/.git/config")], |b| b.backend(files.clone())).await;
@@ -92,7 +92,7 @@ async fn protected_places_and_read_only_files_are_rules() {
 }
 
 #[tokio::test]
-async fn rules_about_commands_are_named_where_they_allow_and_where_they_deny() {
+async fn decisions_name_the_command_rules_that_allow_or_deny() {
     let folder = tempfile::tempdir().unwrap();
     let rules = [CommandRule::new(AccessMode::Deny, ["touch b"]), CommandRule::new(AccessMode::Allow, ["touch *"])];
     let rules = Permissions::default().with_commands(rules, AccessMode::Deny).unwrap();
@@ -106,7 +106,7 @@ async fn rules_about_commands_are_named_where_they_allow_and_where_they_deny() {
 }
 
 #[tokio::test]
-async fn what_a_person_decided_stays_theirs_beside_what_a_rule_says_later() {
+async fn a_persons_decision_stays_attributed_to_them_despite_a_later_rule() {
     let rules = Permissions::new([Rule::new(AccessMode::Deny, ["/closed/**"]).only([Operation::Write])]).unwrap();
     let model = ScriptedModel::new([Turn::calls([write("/closed/a")]), Turn::text("Done.")]);
     let asks = InterruptPolicy::new().before("write_file", InterruptOn::any());
@@ -121,7 +121,7 @@ async fn what_a_person_decided_stays_theirs_beside_what_a_rule_says_later() {
 }
 
 #[tokio::test]
-async fn a_question_names_the_rules_that_ask_and_the_sub_agent_whose_call_it_is() {
+async fn a_question_names_the_rules_that_ask_and_the_calling_sub_agent() {
     let rules = Permissions::new([Rule::new(AccessMode::Ask, ["/secret/**"]).only([Operation::Write])]).unwrap();
     let delegate = Turn::call("task", json!({"description": "Write.", "subagent_type": "writer"}));
     let script = [Turn::calls([write("/secret/a")]), delegate, Turn::calls([write("/secret/b")]), Turn::text("End.")];
@@ -145,7 +145,7 @@ async fn a_question_names_the_rules_that_ask_and_the_sub_agent_whose_call_it_is(
 }
 
 #[tokio::test]
-async fn what_steers_the_agent_is_asked_about_by_its_place() {
+async fn a_question_about_an_agent_instruction_file_names_the_protected_place() {
     let folder = tempfile::tempdir().unwrap();
     let model = ScriptedModel::new([Turn::calls([write("/AGENTS.md")]), Turn::text("End.")]);
     let files = LocalBackend::open(folder.path()).unwrap();
@@ -159,7 +159,7 @@ fn about(tool: &str, args: Value) -> ActionRequest {
 }
 
 #[test]
-fn a_remembered_rule_for_a_command_covers_it_however_it_is_written_and_nothing_more() {
+fn a_remembered_command_rule_ignores_spelling_but_covers_nothing_else() {
     let command = |text: &str| about("execute", json!({"command": text}));
     let rule = RememberedRule::covering(&about("execute", json!({"command": "cargo test  -p 'a b'", "timeout": 60})));
     assert_eq!(rule.to_string(), "execute `cargo test -p 'a b'` and no other command, with any timeout");
@@ -194,7 +194,7 @@ fn a_remembered_rule_for_a_command_covers_it_however_it_is_written_and_nothing_m
 }
 
 #[test]
-fn a_remembered_rule_for_a_command_that_rules_cannot_say_covers_its_very_text() {
+fn a_remembered_rule_for_a_complex_command_covers_only_its_exact_text() {
     for text in ["make && make install", "ls *.rs", "echo $HOME", "sort < a", "sh -c 'id'", "X=1 make", "a | b"] {
         let rule = RememberedRule::covering(&about("execute", json!({"command": text})));
         assert!(rule.covers(&about("execute", json!({"command": text}))), "{text}");
@@ -204,7 +204,7 @@ fn a_remembered_rule_for_a_command_that_rules_cannot_say_covers_its_very_text() 
 }
 
 #[test]
-fn rules_of_earlier_versions_are_read_and_mean_what_they_did() {
+fn rules_of_earlier_versions_keep_their_meaning() {
     let old = json!({"tool": "execute", "args": {"command": "ls"}});
     let rule: RememberedRule = serde_json::from_value(old).unwrap();
     assert!(rule.covers(&about("execute", json!({"command": "ls"}))));
@@ -214,7 +214,7 @@ fn rules_of_earlier_versions_are_read_and_mean_what_they_did() {
 }
 
 #[test]
-fn a_remembered_rule_for_a_command_holds_where_commands_reach_no_more() {
+fn a_remembered_command_rule_holds_only_where_commands_reach_no_further() {
     let hosts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let reaches = [
         CommandReach { read_only: true, ..CommandReach::default() },

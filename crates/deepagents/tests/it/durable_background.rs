@@ -242,7 +242,7 @@ async fn finished(journal: &MemoryJournal) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn a_process_may_end_at_any_append_and_no_call_is_lost_or_repeated_and_the_result_is_told_once() {
+async fn a_crash_at_any_append_loses_no_call_and_delivers_the_result_once() {
     let task = start(&json!([
         ["work", {"n": 1}],
         ["write_file", {"file_path": "/report.md", "content": "found"}],
@@ -313,7 +313,7 @@ async fn begun_by_a_process_that_ends(world: &World, journal: &Arc<MemoryJournal
 }
 
 #[tokio::test]
-async fn a_task_whose_start_was_never_answered_is_told_to_the_conversation_that_went_on_without_it() {
+async fn a_task_whose_start_call_got_no_answer_still_reports_to_its_conversation() {
     let mut orphans = 0;
     for appends in 1.. {
         let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
@@ -339,7 +339,7 @@ async fn a_task_whose_start_was_never_answered_is_told_to_the_conversation_that_
 }
 
 #[tokio::test]
-async fn a_task_begun_by_a_process_that_was_stopped_while_the_conversation_went_on_is_told_by_the_next_run() {
+async fn a_task_started_late_by_a_superseded_process_is_reported_by_the_next_run() {
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
     let stopped = Process::stopped_at_a_task(&journal);
     let first = agent(&world, stopped.clone()).build().unwrap();
@@ -359,7 +359,7 @@ async fn a_task_begun_by_a_process_that_was_stopped_while_the_conversation_went_
 }
 
 #[tokio::test]
-async fn a_call_that_an_earlier_process_began_is_made_again_though_no_more_calls_may_be_made() {
+async fn a_task_call_begun_by_an_earlier_process_is_repeated_despite_a_spent_budget() {
     let mut refused = 0;
     for appends in 1.. {
         let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
@@ -382,7 +382,7 @@ async fn a_call_that_an_earlier_process_began_is_made_again_though_no_more_calls
 }
 
 #[tokio::test]
-async fn a_task_that_another_process_works_on_is_left_alone_and_its_result_reaches_whichever_asks() {
+async fn a_task_run_by_another_process_is_left_alone_and_its_result_is_shared() {
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
     let ours = agent(&world, journal.clone()).build().unwrap();
     let theirs = agent(&world, journal.clone()).build().unwrap();
@@ -403,7 +403,7 @@ async fn a_task_that_another_process_works_on_is_left_alone_and_its_result_reach
 }
 
 #[tokio::test]
-async fn a_task_whose_process_ended_is_resumed_by_the_next_run_of_its_conversation() {
+async fn a_task_of_a_dead_process_is_resumed_by_its_conversations_next_run() {
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
     let first = agent(&world, journal.clone()).build().unwrap();
     say(&first, start(&json!([["work", {"n": 1}], ["gate", {}], ["work", {"n": 2}]]))).await;
@@ -461,7 +461,7 @@ async fn has_known_tasks(agent: &DeepAgent) -> bool {
 }
 
 #[tokio::test]
-async fn a_run_that_goes_on_anywhere_also_behind_its_last_answer_goes_on_with_its_tasks() {
+async fn a_run_resumed_anywhere_also_resumes_its_tasks() {
     let mut appends = 0;
     while !go_on_after(appends).await {
         appends += 1;
@@ -470,7 +470,7 @@ async fn a_run_that_goes_on_anywhere_also_behind_its_last_answer_goes_on_with_it
 }
 
 #[tokio::test]
-async fn a_task_that_is_cancelled_while_nobody_runs_it_is_told_as_cancelled() {
+async fn a_task_cancelled_while_nobody_runs_it_is_reported_as_cancelled() {
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
     let first = agent(&world, journal.clone()).build().unwrap();
     say(&first, start(&json!([["gate", {}]]))).await;
@@ -494,7 +494,7 @@ fn careful(world: &World, journal: &Arc<MemoryJournal>) -> DeepAgent {
 }
 
 #[tokio::test]
-async fn a_task_waits_for_a_decision_across_processes_and_takes_it_through_its_conversation_or_directly() {
+async fn a_task_waits_for_a_decision_across_processes_and_takes_it_either_way() {
     for direct in [false, true] {
         let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
         let first = careful(&world, &journal);
@@ -530,7 +530,7 @@ async fn a_task_waits_for_a_decision_across_processes_and_takes_it_through_its_c
 }
 
 #[tokio::test]
-async fn the_events_of_a_task_are_those_of_its_own_run_and_of_its_conversation_while_that_is_under_way() {
+async fn a_tasks_events_appear_in_its_own_run_and_in_its_conversations_active_run() {
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
     let ours = agent(&world, journal.clone()).build().unwrap();
     say(&ours, start(&json!([["gate", {}], ["gate", {}]]))).await;
@@ -557,7 +557,7 @@ async fn the_events_of_a_task_are_those_of_its_own_run_and_of_its_conversation_w
 }
 
 #[tokio::test]
-async fn a_copy_of_a_conversation_has_copies_of_its_tasks_and_is_told_of_them_by_itself() {
+async fn a_copied_conversation_gets_copies_of_its_tasks_and_their_results() {
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
     let ours = agent(&world, journal.clone()).build().unwrap();
     let write = json!(["write_file", {"file_path": "/report.md", "content": "found"}]);
@@ -576,7 +576,7 @@ async fn a_copy_of_a_conversation_has_copies_of_its_tasks_and_is_told_of_them_by
 }
 
 #[tokio::test]
-async fn what_a_task_changed_is_told_as_not_kept_where_the_history_of_its_thread_was_removed() {
+async fn a_tasks_changes_are_reported_as_not_kept_if_its_history_was_pruned() {
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
     let ours = agent(&world, journal.clone()).build().unwrap();
     let write = json!(["write_file", {"file_path": "/report.md", "content": "found"}]);
@@ -591,7 +591,7 @@ async fn what_a_task_changed_is_told_as_not_kept_where_the_history_of_its_thread
 }
 
 #[tokio::test]
-async fn what_a_task_spends_after_its_run_ended_is_counted_by_the_run_that_is_told_and_once() {
+async fn usage_after_the_starting_run_is_counted_once_by_the_run_that_is_told() {
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
     let ours = agent(&world, journal.clone()).build().unwrap();
     let first = say(&ours, start(&json!([["gate", {}], ["work", {"n": 1}]]))).await;
@@ -637,7 +637,7 @@ async fn decide_through(agent: &DeepAgent, journal: &MemoryJournal, task: &str) 
 }
 
 #[tokio::test]
-async fn a_process_may_end_at_any_append_while_a_task_waits_for_decisions() {
+async fn a_crash_at_any_append_is_survived_while_a_task_waits_for_decisions() {
     let task = start(&json!([["work", {"n": 1}], ["work", {"n": 2}]]));
     let build = |world: &World, journal: Arc<dyn Journal>| {
         let policy = InterruptPolicy::new().before("work", InterruptOn::any());
@@ -664,7 +664,7 @@ async fn a_process_may_end_at_any_append_while_a_task_waits_for_decisions() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_is_started_several_times_at_once_in_parallel_threads_is_told_once_each() {
+async fn tasks_started_concurrently_in_parallel_threads_are_each_reported_once() {
     let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
     let ours = agent(&world, journal).build().unwrap();
     let runs = (0..8).map(|n| {
@@ -687,7 +687,7 @@ async fn what_is_started_several_times_at_once_in_parallel_threads_is_told_once_
 
 #[cfg(unix)]
 #[tokio::test]
-async fn files_that_a_task_has_changed_go_back_with_its_conversation() {
+async fn files_changed_by_a_task_are_rewound_with_its_conversation() {
     use deepagents::fs::{LocalBackend, LocalOptions, OnConflict, UndoStore};
     use deepagents::rewind::Rewind;
 
@@ -712,7 +712,7 @@ async fn files_that_a_task_has_changed_go_back_with_its_conversation() {
 }
 
 #[tokio::test]
-async fn a_task_whose_log_cannot_be_read_has_failed_is_told_once_and_its_conversation_goes_on() {
+async fn a_task_with_an_unreadable_log_is_reported_as_failed_once() {
     for ends in [true, false] {
         let (world, journal) = (World::default(), Arc::new(MemoryJournal::new()));
         let process = Process::ending_after(&journal, usize::MAX);

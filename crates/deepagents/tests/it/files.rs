@@ -23,7 +23,7 @@ fn text_of(outcome: &deepagents::Outcome, path: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn a_file_is_written_edited_and_read_in_the_state() {
+async fn a_file_in_the_state_can_be_written_edited_and_read() {
     let script = [
         Turn::call("write_file", json!({"file_path": "/a.txt", "content": "one two one\n"})),
         Turn::call(
@@ -41,7 +41,7 @@ async fn a_file_is_written_edited_and_read_in_the_state() {
 }
 
 #[tokio::test]
-async fn two_edits_of_one_file_in_one_turn_both_land() {
+async fn two_edits_of_one_file_in_one_turn_both_apply() {
     let edit =
         |old: &str, new: &str| ("edit_file", json!({"file_path": "/a.txt", "old_string": old, "new_string": new}));
     let script = [
@@ -54,7 +54,7 @@ async fn two_edits_of_one_file_in_one_turn_both_land() {
 }
 
 #[tokio::test]
-async fn a_list_of_edits_is_made_whole_or_not_at_all() {
+async fn a_list_of_edits_is_applied_completely_or_not_at_all() {
     let edits = json!({"file_path": "/a.txt", "old_string": "a", "new_string": "A",
                        "edits": [{"old_string": "nowhere", "new_string": "x"}]});
     let script = [
@@ -68,7 +68,7 @@ async fn a_list_of_edits_is_made_whole_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn a_file_nobody_has_read_is_not_changed() {
+async fn a_file_cannot_be_changed_before_it_was_read() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.txt"), "precious").unwrap();
     let backend = LocalBackend::open(folder.path()).unwrap();
@@ -92,7 +92,7 @@ async fn a_file_nobody_has_read_is_not_changed() {
 }
 
 #[tokio::test]
-async fn a_file_that_somebody_else_changed_must_be_read_again() {
+async fn a_file_changed_by_someone_else_must_be_read_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.txt");
     std::fs::write(&path, "first").unwrap();
@@ -138,7 +138,7 @@ async fn nothing_outside_the_directory_is_read_written_or_named() {
 }
 
 #[tokio::test]
-async fn paging_says_where_to_go_on_and_an_offset_past_the_end_is_an_error() {
+async fn paging_says_where_to_continue_and_an_offset_past_the_end_is_an_error() {
     let content: String = (0..250).map(|n| format!("line {n}\n")).collect();
     let script = [
         Turn::call("write_file", json!({"file_path": "/long.txt", "content": content})),
@@ -161,7 +161,7 @@ async fn paging_says_where_to_go_on_and_an_offset_past_the_end_is_an_error() {
 }
 
 #[tokio::test]
-async fn the_plain_format_shows_text_as_it_is_under_a_header() {
+async fn the_plain_format_shows_unchanged_text_below_a_header() {
     let script = [
         Turn::call("write_file", json!({"file_path": "/a.txt", "content": "one\ntwo\nthree\n"})),
         Turn::call("read_file", json!({"file_path": "/a.txt", "limit": 2})),
@@ -194,7 +194,7 @@ async fn a_large_result_goes_to_a_file_and_the_model_sees_both_ends() {
 }
 
 #[tokio::test]
-async fn a_command_that_fails_is_a_result_with_both_its_outputs_and_its_exit_code() {
+async fn a_failed_command_is_a_result_with_its_output_and_exit_code() {
     use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
     let folder = tempfile::tempdir().unwrap();
     let shell = LocalShell::open(folder.path(), Confinement::Unconfined).unwrap();

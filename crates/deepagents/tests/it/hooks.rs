@@ -115,7 +115,7 @@ async fn writing(place: &Place, hooks: &Value) -> (Outcome, Vec<Value>) {
 }
 
 #[test]
-fn a_file_that_cannot_be_used_says_why_and_what_is_unknown_is_a_problem() {
+fn an_unusable_hooks_file_is_an_error_and_unknown_entries_are_problems() {
     let place = Place::new();
     let shell = Arc::new(LocalShell::open(place.dir.path(), Confinement::Unconfined).unwrap());
     let parse = |text: &str| Hooks::parse(text, "hooks.json", shell.clone());
@@ -139,7 +139,7 @@ fn a_file_that_cannot_be_used_says_why_and_what_is_unknown_is_a_problem() {
 }
 
 #[tokio::test]
-async fn what_hooks_are_told_of_a_call_is_what_other_programs_tell_them() {
+async fn hooks_receive_calls_in_the_format_of_other_programs() {
     let place = Place::new();
     let hooks = json!({
         "PreToolUse": [{"matcher": "Write|Edit", "hooks": [{"type": "command", "command": "cat >> pre"}]}],
@@ -158,7 +158,7 @@ async fn what_hooks_are_told_of_a_call_is_what_other_programs_tell_them() {
 }
 
 #[tokio::test]
-async fn a_call_that_a_hook_denies_is_not_made_and_nobody_is_asked() {
+async fn a_call_denied_by_a_hook_is_not_made_and_nobody_is_asked() {
     let deny = specific("PreToolUse", &json!({"permissionDecision": "deny", "permissionDecisionReason": "not today"}));
     let block = json!({"decision": "block", "reason": "not today"});
     for command in ["echo 'not today' >&2; exit 2".to_owned(), answering(&deny), answering(&block)] {
@@ -174,7 +174,7 @@ async fn a_call_that_a_hook_denies_is_not_made_and_nobody_is_asked() {
 }
 
 #[tokio::test]
-async fn a_call_that_a_hook_allows_is_made_without_asking() {
+async fn a_call_allowed_by_a_hook_is_made_without_asking() {
     let place = Place::new();
     let allow = answering(&specific("PreToolUse", &json!({"permissionDecision": "allow"})));
     let model = ScriptedModel::new([write(), Turn::text("Done.")]);
@@ -186,7 +186,7 @@ async fn a_call_that_a_hook_allows_is_made_without_asking() {
 }
 
 #[tokio::test]
-async fn what_a_rule_requires_is_asked_about_also_where_a_hook_allows_it() {
+async fn an_approval_required_by_a_rule_is_asked_for_even_if_a_hook_allows_the_call() {
     let place = Place::new();
     let allow = at("PreToolUse", &[&answering(&specific("PreToolUse", &json!({"permissionDecision": "allow"})))]);
     let rules = [json!({"operations": ["write"], "paths": ["/a*"], "mode": "ask"})];
@@ -209,7 +209,7 @@ async fn what_a_rule_requires_is_asked_about_also_where_a_hook_allows_it() {
 }
 
 #[tokio::test]
-async fn hooks_that_may_only_restrict_allow_nothing_and_still_deny() {
+async fn restrict_only_hooks_cannot_allow_but_can_still_deny() {
     let place = Place::new();
     let runner = |fields: &Value| {
         let hooks = place.hooks(&at("PreToolUse", &[&answering(&specific("PreToolUse", fields))]));
@@ -228,7 +228,7 @@ async fn hooks_that_may_only_restrict_allow_nothing_and_still_deny() {
 }
 
 #[tokio::test]
-async fn a_person_is_asked_about_the_call_as_a_hook_has_changed_it_and_has_the_last_word() {
+async fn a_person_decides_last_on_the_call_as_changed_by_a_hook() {
     let new = json!({"file_path": "/b.txt", "content": "rewritten"});
     let edit = Decision::Edit {
         edited_action: EditedAction {
@@ -267,7 +267,7 @@ async fn a_person_is_asked_about_the_call_as_a_hook_has_changed_it_and_has_the_l
 }
 
 #[tokio::test]
-async fn a_call_that_a_hook_wants_asked_about_waits_for_a_person() {
+async fn a_call_a_hook_wants_approved_waits_for_a_person() {
     for (decision, content) in [(Decision::Approve, "new"), (Decision::Reject { message: None }, "")] {
         let place = Place::new();
         let fields = json!({"permissionDecision": "ask", "permissionDecisionReason": "Sure?"});
@@ -284,7 +284,7 @@ async fn a_call_that_a_hook_wants_asked_about_waits_for_a_person() {
 }
 
 #[tokio::test]
-async fn the_strictest_of_several_hooks_wins_and_the_model_hears_all_of_them() {
+async fn the_strictest_hook_wins_and_the_model_gets_the_context_of_all() {
     let place = Place::new();
     let allow = answering(&specific("PreToolUse", &json!({"permissionDecision": "allow"})));
     let deny =
@@ -298,7 +298,7 @@ async fn the_strictest_of_several_hooks_wins_and_the_model_hears_all_of_them() {
 }
 
 #[tokio::test]
-async fn a_hook_changes_the_arguments_of_a_call() {
+async fn a_hook_can_change_the_arguments_of_a_call() {
     let place = Place::new();
     let args = json!({"updatedInput": {"file_path": place.path("b.txt"), "content": "changed"}});
     let (outcome, _) = writing(&place, &at("PreToolUse", &[&answering(&specific("PreToolUse", &args))])).await;
@@ -308,7 +308,7 @@ async fn a_hook_changes_the_arguments_of_a_call() {
 }
 
 #[tokio::test]
-async fn a_call_is_told_as_a_hook_has_changed_it_and_else_as_the_person_has() {
+async fn a_reported_call_reflects_changes_by_hooks_or_the_person() {
     let place = Place::new();
     let changed = json!({"file_path": "/b.txt", "content": "changed"});
     let on_wire = json!({"updatedInput": {"file_path": place.path("b.txt"), "content": "changed"}});
@@ -339,7 +339,7 @@ async fn a_call_is_told_as_a_hook_has_changed_it_and_else_as_the_person_has() {
 }
 
 #[tokio::test]
-async fn hooks_after_a_call_change_what_the_model_is_told() {
+async fn hooks_after_a_call_can_change_what_the_model_sees() {
     let context = specific("PostToolUse", &json!({"additionalContext": "Run the tests."}));
     let output = specific("PostToolUse", &json!({"updatedToolOutput": "Written, but redacted."}));
     let block = json!({"decision": "block", "reason": "it is not formatted"});
@@ -358,7 +358,7 @@ async fn hooks_after_a_call_change_what_the_model_is_told() {
 }
 
 #[tokio::test]
-async fn a_failed_call_has_an_event_of_its_own() {
+async fn a_failed_call_has_its_own_event() {
     let place = Place::new();
     let context = answering(&specific("PostToolUseFailure", &json!({"additionalContext": "Try another file."})));
     let mut hooks = at("PostToolUseFailure", &["cat >> failed", &context]);
@@ -375,7 +375,7 @@ async fn a_failed_call_has_an_event_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_hook_ends_the_run() {
+async fn a_hook_can_end_the_run() {
     let stop = answering(&json!({"continue": false, "stopReason": "enough"}));
     for event in ["PreToolUse", "PostToolUse", "UserPromptSubmit", "SessionStart"] {
         let place = Place::new();
@@ -391,7 +391,7 @@ async fn a_hook_ends_the_run() {
 }
 
 #[tokio::test]
-async fn a_hook_that_ends_a_run_at_its_end_says_why_and_one_at_the_beginning_of_a_sub_agent_ends_that() {
+async fn stop_hooks_report_why_they_end_a_run_and_start_hooks_can_end_a_sub_agent() {
     let stop = answering(&json!({"continue": false, "stopReason": "enough", "decision": "block", "reason": "go on"}));
     let place = Place::new();
     let (outcome, told) = writing(&place, &at("Stop", &[&stop])).await;
@@ -409,7 +409,7 @@ async fn a_hook_that_ends_a_run_at_its_end_says_why_and_one_at_the_beginning_of_
 }
 
 #[tokio::test]
-async fn a_prompt_that_a_hook_blocks_is_never_seen_by_the_model() {
+async fn a_prompt_blocked_by_a_hook_never_reaches_the_model() {
     let place = Place::new();
     let model = ScriptedModel::new([Turn::text("Hello.")]);
     let guard = "grep -q secret && { echo 'no secrets' >&2; exit 2; }; true";
@@ -424,7 +424,7 @@ async fn a_prompt_that_a_hook_blocks_is_never_seen_by_the_model() {
 }
 
 #[tokio::test]
-async fn sessions_begin_once_and_what_is_printed_then_is_told() {
+async fn session_start_hooks_run_once_and_their_output_reaches_the_model() {
     let place = Place::new();
     let mut hooks = at("SessionStart", &["cat >> started; echo 'The branch is main.'"]);
     let context = specific("UserPromptSubmit", &json!({"additionalContext": "It is Monday."}));
@@ -445,7 +445,7 @@ async fn sessions_begin_once_and_what_is_printed_then_is_told() {
 }
 
 #[tokio::test]
-async fn a_thread_after_one_that_was_cleared_begins_so_and_an_agent_made_anew_goes_on_with_it() {
+async fn a_thread_after_a_cleared_one_starts_with_clear_even_with_a_rebuilt_agent() {
     let place = Place::new();
     let hooks = at("SessionStart", &["cat >> started"]);
     let journal = Arc::new(MemoryJournal::new());
@@ -467,7 +467,7 @@ async fn a_thread_after_one_that_was_cleared_begins_so_and_an_agent_made_anew_go
 }
 
 #[tokio::test]
-async fn an_agent_goes_on_until_the_hook_at_its_end_lets_it_go() {
+async fn an_agent_continues_until_its_stop_hook_allows_the_end() {
     let place = Place::new();
     let model = ScriptedModel::new([Turn::text("Done."), Turn::text("Now it is.")]);
     let hook = "cat >> ends; test -e allowed || { touch allowed; echo 'run the tests first' >&2; exit 2; }";
@@ -480,7 +480,7 @@ async fn an_agent_goes_on_until_the_hook_at_its_end_lets_it_go() {
 }
 
 #[tokio::test]
-async fn a_hook_that_never_lets_go_is_ended_in_the_end() {
+async fn a_stop_hook_that_never_allows_the_end_is_overruled_eventually() {
     let place = Place::new();
     let model = ScriptedModel::rules().always(Turn::text("Done.")).build();
     let agent = place.agent(&model, &at("Stop", &["exit 2"])).build().unwrap();
@@ -490,7 +490,7 @@ async fn a_hook_that_never_lets_go_is_ended_in_the_end() {
 }
 
 #[tokio::test]
-async fn sub_agents_have_hooks_of_their_own_and_those_of_calls() {
+async fn sub_agents_trigger_their_own_hooks_and_those_of_calls() {
     let place = Place::new();
     let below = |request: &deepagents::ModelRequest| {
         request.messages.get(0).is_some_and(|message| message.text().contains("Sub."))
@@ -520,7 +520,7 @@ async fn sub_agents_have_hooks_of_their_own_and_those_of_calls() {
 }
 
 #[tokio::test]
-async fn a_hook_keeps_a_conversation_from_being_compacted() {
+async fn a_hook_can_prevent_compaction() {
     for (command, compacted) in [("exit 2", false), ("cat >> compacting", true)] {
         let place = Place::new();
         let mut hooks = at("PreCompact", &[command]);
@@ -559,7 +559,7 @@ async fn a_hook_is_told_that_a_person_requested_the_compaction() {
 }
 
 #[tokio::test]
-async fn applications_ask_about_questions_and_say_what_happens_to_sessions() {
+async fn applications_can_run_permission_and_session_hooks_themselves() {
     let place = Place::new();
     let decide = |decision: Value| answering(&specific("PermissionRequest", &json!({"decision": decision})));
     let request = ActionRequest::about(&CallId::default(), "execute", json!({"command": "ls"}), "2026-01-01T00:00:00Z");
@@ -591,7 +591,7 @@ async fn applications_ask_about_questions_and_say_what_happens_to_sessions() {
 }
 
 #[tokio::test]
-async fn a_broken_hook_is_told_and_the_run_goes_on_unless_it_fails_closed() {
+async fn a_broken_hook_is_reported_and_blocks_only_if_it_fails_closed() {
     for (command, problem) in [
         ("echo oops >&2; exit 1", "exit code 1: oops"),
         ("echo '{\"decision\": 7}'", "cannot be read"),
@@ -614,7 +614,7 @@ async fn a_broken_hook_is_told_and_the_run_goes_on_unless_it_fails_closed() {
 }
 
 #[tokio::test]
-async fn a_hook_that_takes_too_long_is_killed_with_what_it_started() {
+async fn a_hook_that_times_out_is_killed_with_its_child_processes() {
     let place = Place::new();
     let command = "sleep 1000 & echo $! > child; sleep 1000";
     let hooks = json!({"PreToolUse": [{"hooks": [{"type": "command", "command": command, "timeout": 0.3}]}]});
@@ -627,7 +627,7 @@ async fn a_hook_that_takes_too_long_is_killed_with_what_it_started() {
 }
 
 #[tokio::test]
-async fn a_hook_is_over_when_its_own_process_is_and_takes_what_it_left_running_with_it() {
+async fn a_hook_ends_with_its_own_process_and_its_leftover_children_are_killed() {
     for held in ["", ">/dev/null", "2>/dev/null", ">/dev/null 2>&1"] {
         let place = Place::new();
         let command = format!("sleep 1000 {held} & echo $! > child; echo 'first\nsecond' >&2; exit 2");
@@ -642,7 +642,7 @@ async fn a_hook_is_over_when_its_own_process_is_and_takes_what_it_left_running_w
 }
 
 #[tokio::test]
-async fn a_hook_that_has_to_agree_does_so_with_an_object_or_with_nothing() {
+async fn a_fail_closed_hook_agrees_with_an_object_or_empty_output() {
     for (answer, closed, written, told) in [
         ("checking", false, true, 0),
         ("[1]", false, true, 1),
@@ -661,7 +661,7 @@ async fn a_hook_that_has_to_agree_does_so_with_an_object_or_with_nothing() {
 }
 
 #[tokio::test]
-async fn hooks_of_an_event_run_beside_each_other() {
+async fn hooks_of_one_event_run_concurrently() {
     let place = Place::new();
     let meets = |own: &str, other: &str| format!("touch {own}; while ! test -e {other}; do sleep 0.01; done");
     let hooks = at("PreToolUse", &[&meets("one", "two"), &meets("two", "one")]);
@@ -670,7 +670,7 @@ async fn hooks_of_an_event_run_beside_each_other() {
 }
 
 #[tokio::test]
-async fn messages_of_hooks_are_told_to_the_person_and_not_to_the_model() {
+async fn hook_messages_go_to_the_person_not_the_model() {
     let place = Place::new();
     let (outcome, told) =
         writing(&place, &at("PreToolUse", &[&answering(&json!({"systemMessage": "Careful."}))])).await;
@@ -679,7 +679,7 @@ async fn messages_of_hooks_are_told_to_the_person_and_not_to_the_model() {
 }
 
 #[tokio::test]
-async fn long_input_reaches_a_hook_cut_and_quotes_do_not_matter() {
+async fn long_input_is_truncated_for_hooks_and_needs_no_quoting() {
     let place = Place::new();
     let content = format!("it's \"quoted\" $(touch owned) `touch owned` é\n{}", "x".repeat(400_000));
     let model = ScriptedModel::new([
@@ -717,7 +717,7 @@ impl HookSender for Service {
 }
 
 #[tokio::test]
-async fn services_are_asked_as_commands_are() {
+async fn http_hooks_behave_like_command_hooks() {
     for (url, result, problem) in [
         ("http://deny", "A hook does not allow this call: no", ""),
         ("http://page", "Wrote /a.txt", "cannot be read: it is not a JSON object: <html>log in</html>"),
@@ -750,7 +750,7 @@ async fn services_are_asked_as_commands_are() {
 }
 
 #[test]
-fn every_event_has_a_name_that_files_use() {
+fn every_event_name_round_trips() {
     for event in HookEvent::ALL {
         assert_eq!(HookEvent::from_name(event.as_str()), Some(event));
         assert_eq!(serde_json::to_value(event).unwrap(), event.as_str());
@@ -758,7 +758,7 @@ fn every_event_has_a_name_that_files_use() {
 }
 
 #[tokio::test]
-async fn hooks_below_the_main_agent_are_told_of_its_session() {
+async fn hooks_of_sub_agents_receive_the_main_session_id() {
     let place = Place::new();
     let task = Turn::call("task", json!({"description": "Look.", "subagent_type": "general-purpose"}));
     let model = ScriptedModel::new([task, write(), Turn::text("Below."), Turn::text("Main.")]);
@@ -780,7 +780,7 @@ async fn hooks_below_the_main_agent_are_told_of_its_session() {
 }
 
 #[tokio::test]
-async fn a_hook_that_prints_without_end_is_ended_at_once() {
+async fn a_hook_with_endless_output_is_ended_at_once() {
     let place = Place::new();
     let runner = place.runner(&at("PreToolUse", &["yes", "yes >&2", "yes & exec sleep 500"]));
     let runs = runner.run(HookEvent::PreToolUse, json!({"tool_name": "Bash"}), CancellationToken::new()).await;

@@ -62,7 +62,7 @@ fn shown(model: &ScriptedModel) -> String {
 }
 
 #[tokio::test]
-async fn an_agent_that_may_write_nowhere_is_compacted_and_keeps_what_is_too_large_to_show() {
+async fn an_agent_without_write_access_still_compacts_and_stores_large_results() {
     let dir = tempfile::tempdir().unwrap();
     let (outcome, model) = run(dir.path(), &["/**"]).await;
     let results = results(&outcome);
@@ -77,7 +77,7 @@ async fn an_agent_that_may_write_nowhere_is_compacted_and_keeps_what_is_too_larg
 }
 
 #[tokio::test]
-async fn a_rule_that_names_what_is_kept_binds_the_harness_too() {
+async fn a_rule_naming_the_storage_directories_also_binds_the_harness() {
     for (rule, results_kept, history_kept) in [
         ("/large_tool_results/**", false, true),
         ("/conversation_history", true, false),
@@ -95,7 +95,7 @@ async fn a_rule_that_names_what_is_kept_binds_the_harness_too() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn what_is_kept_does_not_lead_elsewhere_past_the_rules() {
+async fn stored_data_does_not_follow_links_past_the_rules() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("src")).unwrap();
     for name in ["large_tool_results", "conversation_history"] {

@@ -73,7 +73,7 @@ fn calling() -> ScriptedModel {
 }
 
 #[tokio::test]
-async fn limits_count_what_was_done_before_the_process_ended() {
+async fn limits_count_calls_made_before_a_crash() {
     let build = || {
         let tools = ToolCallLimit::for_tool("look", None, Some(2)).unwrap().exit(ToolCallLimitExit::Continue);
         DeepAgent::builder()
@@ -86,7 +86,7 @@ async fn limits_count_what_was_done_before_the_process_ended() {
 }
 
 #[tokio::test]
-async fn a_loop_is_found_though_it_began_in_another_process() {
+async fn a_loop_started_in_another_process_is_detected() {
     let build = || {
         let same = ScriptedModel::rules().always(Turn::with(|_| Turn::call("look", json!({"at": 1})))).build();
         let policy = LoopPolicy { same_calls: Some(LoopThreshold::new(2, 4).unwrap()), ..LoopPolicy::default() };
@@ -96,7 +96,7 @@ async fn a_loop_is_found_though_it_began_in_another_process() {
 }
 
 #[tokio::test]
-async fn tools_that_were_found_are_on_offer_in_the_next_process() {
+async fn discovered_tools_are_offered_in_the_next_process() {
     let build = || {
         let model = ScriptedModel::rules()
             .always(Turn::with(|request| {
@@ -128,7 +128,7 @@ async fn tools_that_were_found_are_on_offer_in_the_next_process() {
 }
 
 #[tokio::test]
-async fn work_is_judged_as_often_as_in_one_process() {
+async fn the_number_of_rubric_judgements_is_the_same_across_a_crash() {
     let build = || {
         let judge = Turn::with(|request| {
             let passed = request.messages.iter().any(|message| message.text().contains("answer 2"));

@@ -43,7 +43,7 @@ fn on(thread: &str) -> RunInput {
 }
 
 #[test]
-fn a_limit_that_limits_nothing_or_cannot_be_reached_is_refused() {
+fn an_empty_or_unreachable_limit_is_rejected() {
     let none = "nothing is limited; give a limit for the thread, for the run, or both";
     assert_eq!(ModelCallLimit::new(None, None).unwrap_err().to_string(), none);
     assert_eq!(ToolCallLimit::new(None, None).unwrap_err().to_string(), none);
@@ -53,7 +53,7 @@ fn a_limit_that_limits_nothing_or_cannot_be_reached_is_refused() {
 }
 
 #[tokio::test]
-async fn a_run_sends_so_many_requests_and_ends_with_a_message_where_the_next_would_be_due() {
+async fn a_run_ends_with_a_message_when_its_model_call_limit_is_reached() {
     let (agent, model) = endless(|b| b.middleware(ModelCallLimit::new(None, Some(3)).unwrap()));
     let mut run = agent.run("Go.");
     let mut told = Vec::new();
@@ -70,7 +70,7 @@ async fn a_run_sends_so_many_requests_and_ends_with_a_message_where_the_next_wou
 }
 
 #[tokio::test]
-async fn a_thread_at_its_limit_ends_every_run_at_once_until_it_is_reset() {
+async fn a_thread_at_its_limit_ends_every_run_at_once_until_reset() {
     let (agent, model) = journalled(ModelCallLimit::new(Some(4), Some(3)).unwrap());
     assert_eq!(agent.invoke(on("t")).await.unwrap().model_calls, 3);
     let second = agent.invoke(on("t")).await.unwrap();
@@ -86,7 +86,7 @@ async fn a_thread_at_its_limit_ends_every_run_at_once_until_it_is_reset() {
 }
 
 #[tokio::test]
-async fn a_limit_may_be_an_error_with_its_numbers() {
+async fn a_reached_limit_can_be_an_error_with_its_numbers() {
     let limit = ModelCallLimit::new(None, Some(2)).unwrap().exit(ModelCallLimitExit::Error);
     let (agent, _) = endless(|b| b.middleware(limit));
     let failure = agent.invoke("Go.").await.unwrap_err();
@@ -98,7 +98,7 @@ async fn a_limit_may_be_an_error_with_its_numbers() {
 }
 
 #[tokio::test]
-async fn a_run_that_waits_for_a_person_goes_on_with_its_count_in_another_process() {
+async fn a_run_waiting_for_a_person_keeps_its_count_in_another_process() {
     let journal = Arc::new(MemoryJournal::new());
     let model = ScriptedModel::rules().always(Turn::with(|r| look(r.messages.len()))).build();
     let built = || {
@@ -124,7 +124,7 @@ async fn a_run_that_waits_for_a_person_goes_on_with_its_count_in_another_process
 }
 
 #[tokio::test]
-async fn requests_that_fail_and_those_of_sub_agents_count_too() {
+async fn failed_requests_and_those_of_sub_agents_count_too() {
     let task = json!({"description": "Search.", "subagent_type": "general-purpose"});
     let below = |r: &deepagents::ModelRequest| r.messages.get(0).is_some_and(|m| m.text().contains("Search"));
     let model = ScriptedModel::rules()
@@ -157,7 +157,7 @@ fn agent_with(turns: Vec<Turn>, limit: ToolCallLimit) -> DeepAgent {
 }
 
 #[tokio::test]
-async fn calls_beyond_a_limit_are_answered_and_the_others_of_the_turn_are_made() {
+async fn calls_over_a_limit_get_an_error_and_the_turns_other_calls_run() {
     let agent = agent_with(batch(), ToolCallLimit::for_tool("look", None, Some(1)).unwrap());
     let outcome = agent.invoke("Go.").await.unwrap();
     assert_eq!((outcome.stop.clone(), outcome.text()), (FinishReason::Done, "Done.".to_owned()));
@@ -169,7 +169,7 @@ async fn calls_beyond_a_limit_are_answered_and_the_others_of_the_turn_are_made()
 }
 
 #[tokio::test]
-async fn a_limit_of_all_tools_counts_them_together_and_the_refusal_names_no_run_or_thread() {
+async fn a_limit_on_all_tools_counts_them_together_with_a_generic_refusal() {
     let agent = agent_with(batch(), ToolCallLimit::new(None, Some(2)).unwrap());
     let outcome = agent.invoke("Go.").await.unwrap();
     let refused: Vec<_> = results(&outcome).into_iter().filter(|(_, error)| *error).collect();
@@ -178,7 +178,7 @@ async fn a_limit_of_all_tools_counts_them_together_and_the_refusal_names_no_run_
 }
 
 #[tokio::test]
-async fn a_run_that_ends_at_a_limit_answers_all_calls_of_the_turn_and_says_which_limit() {
+async fn a_run_ended_by_a_limit_answers_all_calls_and_names_the_limit() {
     let agent =
         agent_with(batch(), ToolCallLimit::for_tool("look", None, Some(1)).unwrap().exit(ToolCallLimitExit::End));
     let outcome = agent.invoke("Go.").await.unwrap();
@@ -195,7 +195,7 @@ async fn a_run_that_ends_at_a_limit_answers_all_calls_of_the_turn_and_says_which
 }
 
 #[tokio::test]
-async fn a_run_that_ends_at_a_limit_does_not_use_up_the_threads() {
+async fn calls_refused_at_the_end_of_a_run_do_not_use_up_the_thread_limit() {
     let turns = || batch().into_iter().chain(batch()).collect::<Vec<_>>();
     let limit = ToolCallLimit::for_tool("look", Some(2), None).unwrap().exit(ToolCallLimitExit::End);
     let agent = agent_with(vec![batch().remove(0), look(1), Turn::text("Done.")], limit.clone());
@@ -212,7 +212,7 @@ async fn a_run_that_ends_at_a_limit_does_not_use_up_the_threads() {
 }
 
 #[tokio::test]
-async fn a_limit_of_tool_calls_may_be_an_error_with_the_calls_that_were_wanted() {
+async fn a_reached_tool_call_limit_can_be_an_error_with_the_requested_calls() {
     let limit = ToolCallLimit::for_tool("look", None, Some(2)).unwrap().exit(ToolCallLimitExit::Error);
     let failure = agent_with(batch(), limit).invoke("Go.").await.unwrap_err();
     let Error::Hook { source, .. } = &*failure.error else { panic!("{failure}") };
@@ -224,7 +224,7 @@ async fn a_limit_of_tool_calls_may_be_an_error_with_the_calls_that_were_wanted()
 }
 
 #[tokio::test]
-async fn several_limits_stand_side_by_side_and_each_counts_its_own() {
+async fn several_limits_work_side_by_side_each_with_its_own_count() {
     let model = ScriptedModel::new(batch());
     let agent = DeepAgent::builder()
         .model(model)
@@ -240,7 +240,7 @@ async fn several_limits_stand_side_by_side_and_each_counts_its_own() {
 }
 
 #[tokio::test]
-async fn a_resumed_run_goes_on_with_its_tool_calls_and_its_limit_of_a_budget() {
+async fn a_resumed_run_keeps_its_tool_call_count() {
     let journal = Arc::new(MemoryJournal::new());
     let limit = ToolCallLimit::for_tool("look", None, Some(5)).unwrap().exit(ToolCallLimitExit::End);
     let (agent, _) = endless(|b| {

@@ -60,7 +60,7 @@ fn changes(log: &[Record], channel: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn logs_of_every_version_come_to_the_same_todos_and_files() {
+async fn logs_of_every_version_yield_the_same_todos_and_files() {
     for (version, text) in [V1, V2].into_iter().enumerate() {
         let records = text.lines().zip(0..).map(|(line, at)| decode("t", at, line).unwrap()).collect();
         let journal = Arc::new(MemoryJournal::new());
@@ -106,7 +106,7 @@ async fn todos_and_files_are_journalled_by_key_with_tombstones() {
 }
 
 #[tokio::test]
-async fn moving_one_item_of_a_long_list_costs_one_item() {
+async fn moving_one_item_of_a_long_list_writes_one_item() {
     let words: Vec<String> = (0..200).map(|n| format!("Look at the place with the number {n}.")).collect();
     let list = |done: usize| {
         let items: Vec<(&str, &str)> = words
@@ -126,7 +126,7 @@ async fn moving_one_item_of_a_long_list_costs_one_item() {
 }
 
 #[tokio::test]
-async fn an_application_may_give_a_whole_list() {
+async fn an_application_can_set_a_whole_list() {
     let agent = agent(Arc::new(MemoryJournal::new()));
     let todo = |id: &str| Todo {
         id: id.to_owned(),
@@ -155,7 +155,7 @@ fn any_list() -> impl Strategy<Value = Vec<Todo>> {
 
 proptest! {
     #[test]
-    fn a_change_between_two_lists_makes_the_one_of_the_other(before in any_list(), after in any_list()) {
+    fn the_change_between_two_lists_turns_one_into_the_other(before in any_list(), after in any_list()) {
         use deepagents::core::state::Channel;
         let update = TodoUpdate::between(&before, &after);
         let stored: TodoUpdate = serde_json::from_str(&serde_json::to_string(&update).unwrap()).unwrap();

@@ -82,7 +82,7 @@ fn failing() -> impl DynTool {
 }
 
 #[tokio::test]
-async fn the_same_call_with_the_same_result_is_told_to_the_model_once_and_then_ends_the_run() {
+async fn a_repeated_call_with_the_same_result_first_warns_and_then_ends_the_run() {
     let (agent, model) = agent(vec![ls()], |b| b);
     let (outcome, told) = watch(&agent, "Go.").await;
     assert_eq!(outcome.stop, FinishReason::NoProgress);
@@ -97,7 +97,7 @@ async fn the_same_call_with_the_same_result_is_told_to_the_model_once_and_then_e
 }
 
 #[tokio::test]
-async fn a_loop_that_looks_until_something_changes_is_none() {
+async fn polling_until_something_changes_is_no_loop() {
     let turns: Vec<Turn> = (0..60).map(|_| look("build")).chain([Turn::text("Built.")]).collect();
     let agent = DeepAgent::builder().model(ScriptedModel::new(turns)).tool(counting()).build().unwrap();
     let (outcome, told) = watch(&agent, "Wait for the build.").await;
@@ -105,7 +105,7 @@ async fn a_loop_that_looks_until_something_changes_is_none() {
 }
 
 #[tokio::test]
-async fn calls_in_alternation_are_a_loop_after_so_many_rounds() {
+async fn alternating_calls_are_a_loop_after_enough_rounds() {
     let (two, _) = agent(vec![look("left"), look("right")], |b| b.tool(constant()));
     let (outcome, told) = watch(&two, "Go.").await;
     assert_eq!(outcome.stop, FinishReason::NoProgress);
@@ -125,7 +125,7 @@ async fn calls_in_alternation_are_a_loop_after_so_many_rounds() {
 }
 
 #[tokio::test]
-async fn parallel_calls_of_which_one_brings_something_new_are_no_loop() {
+async fn parallel_calls_with_one_new_result_are_no_loop() {
     let both = Turn::calls([("ls", json!({"path": "/"})), ("look", json!({}))]);
     let (agent, _) = agent(vec![both], |b| b.tool(counting()).budget(Budget::default().model_calls(30)));
     let (outcome, told) = watch(&agent, "Go.").await;
@@ -133,7 +133,7 @@ async fn parallel_calls_of_which_one_brings_something_new_are_no_loop() {
 }
 
 #[tokio::test]
-async fn edits_that_take_each_other_back_are_a_loop_whatever_comes_between() {
+async fn edits_that_undo_each_other_are_a_loop_despite_calls_in_between() {
     let edit = |old: &str, new: &str| {
         Turn::call("edit_file", json!({"file_path": "/a.txt", "old_string": old, "new_string": new}))
     };
@@ -156,7 +156,7 @@ async fn edits_that_take_each_other_back_are_a_loop_whatever_comes_between() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_written_in_two_versions_by_turns_is_a_loop_and_one_that_grows_is_none() {
+async fn writing_two_versions_of_a_file_in_turn_is_a_loop_and_growing_it_is_not() {
     let write = |text: &str| Turn::call("write_file", json!({"file_path": "/a.txt", "content": text}));
     let policy = LoopPolicy { alternation: None, ..LoopPolicy::default() };
     let (by_turns, _) =
@@ -170,7 +170,7 @@ async fn a_file_that_is_written_in_two_versions_by_turns_is_a_loop_and_one_that_
 }
 
 #[tokio::test]
-async fn a_model_whose_turns_make_several_changes_each_is_told_before_it_is_stopped() {
+async fn a_model_making_several_changes_per_turn_is_warned_before_it_is_stopped() {
     let write = |text: &str| ("write_file", json!({"file_path": "/a.txt", "content": text}));
     let (agent, _) = agent(vec![Turn::calls([write("one"), write("two")])], |b| b);
     let (outcome, told) = watch(&agent, "Go.").await;
@@ -179,7 +179,7 @@ async fn a_model_whose_turns_make_several_changes_each_is_told_before_it_is_stop
 }
 
 #[tokio::test]
-async fn nothing_but_errors_is_a_loop_though_they_differ_and_one_success_ends_it() {
+async fn errors_alone_are_a_loop_even_if_different_and_one_success_ends_it() {
     let (erring, _) = agent(vec![look("a"), look("b"), look("c"), look("d"), look("e")], |b| b.tool(failing()));
     let (outcome, told) = watch(&erring, "Go.").await;
     assert_eq!(outcome.stop, FinishReason::NoProgress);
@@ -192,7 +192,7 @@ async fn nothing_but_errors_is_a_loop_though_they_differ_and_one_success_ends_it
 }
 
 #[tokio::test]
-async fn arguments_that_cannot_be_read_count_as_errors_and_as_the_same_call() {
+async fn unreadable_arguments_count_as_errors_and_as_the_same_call() {
     let broken = Turn::blocks([deepagents::Block::InvalidToolCall(deepagents::core::message::InvalidToolCall {
         id: String::new(),
         name: "ls".to_owned(),
@@ -206,7 +206,7 @@ async fn arguments_that_cannot_be_read_count_as_errors_and_as_the_same_call() {
 }
 
 #[tokio::test]
-async fn a_large_result_that_goes_to_a_file_of_its_call_is_the_same_result() {
+async fn a_large_result_stored_in_a_file_still_counts_as_the_same_result() {
     let long = json_tool("look", "Looks.", json!({"type": "object"}), |_: Value, _cx| async {
         Ok("the same line\n".repeat(20_000))
     });
@@ -217,7 +217,7 @@ async fn a_large_result_that_goes_to_a_file_of_its_call_is_the_same_result() {
 }
 
 #[tokio::test]
-async fn a_resumed_run_goes_on_counting_and_the_model_is_not_told_twice() {
+async fn a_resumed_run_keeps_counting_and_the_model_is_not_warned_twice() {
     let model = round(vec![ls()]);
     let journal = Arc::new(MemoryJournal::new());
     let built = || DeepAgent::builder().model(model.clone()).journal(journal.clone()).build().unwrap();
@@ -234,7 +234,7 @@ async fn a_resumed_run_goes_on_counting_and_the_model_is_not_told_twice() {
 }
 
 #[tokio::test]
-async fn a_word_of_a_person_begins_anew() {
+async fn a_user_message_restarts_loop_detection() {
     let journal = Arc::new(MemoryJournal::new());
     let (agent, _) = agent(vec![ls()], |b| b.journal(journal));
     let (outcome, _) = watch(&agent, RunInput::new("Go.").thread("t")).await;
@@ -246,7 +246,7 @@ async fn a_word_of_a_person_begins_anew() {
 }
 
 #[tokio::test]
-async fn a_sub_agent_in_a_loop_is_stopped_and_the_agent_above_is_told() {
+async fn a_looping_sub_agent_is_stopped_and_its_parent_is_told() {
     let child = |r: &deepagents::ModelRequest| r.messages.get(0).is_some_and(|m| m.text().contains("Search"));
     let task = json!({"description": "Search.", "subagent_type": "general-purpose"});
     let model = ScriptedModel::rules()
@@ -265,7 +265,7 @@ async fn a_sub_agent_in_a_loop_is_stopped_and_the_agent_above_is_told() {
 }
 
 #[tokio::test]
-async fn thresholds_are_options_and_each_pattern_and_the_whole_can_be_switched_off() {
+async fn thresholds_are_configurable_and_patterns_can_be_disabled() {
     let bounded = |b: DeepAgentBuilder| b.budget(Budget::default().model_calls(30));
     let early = LoopPolicy { same_calls: Some(LoopThreshold::new(2, 3).unwrap()), ..LoopPolicy::default() };
     let (quick, _) = agent(vec![ls()], |b| b.loop_detection(early));
@@ -288,7 +288,7 @@ async fn thresholds_are_options_and_each_pattern_and_the_whole_can_be_switched_o
 }
 
 #[test]
-fn the_fixed_prompt_is_what_it_is_without_it() {
+fn loop_detection_does_not_change_the_fixed_prompt() {
     let built = |b: DeepAgentBuilder| b.model(ScriptedModel::new([])).build().unwrap().explain();
     let (with, without) = (built(DeepAgent::builder()), built(DeepAgent::builder().without("LoopDetection")));
     assert_eq!((with.fixed_tokens, with.system), (without.fixed_tokens, without.system));

@@ -35,7 +35,7 @@ async fn shown(history: Vec<Message>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_call_without_a_result_is_answered() {
+async fn a_call_without_a_result_gets_one() {
     let history = vec![
         Message::user("Start."),
         assistant(vec![call("d1"), call("d2")]),
@@ -46,14 +46,14 @@ async fn a_call_without_a_result_is_answered() {
 }
 
 #[tokio::test]
-async fn a_result_in_the_wrong_place_is_brought_to_its_call() {
+async fn a_misplaced_result_is_moved_to_its_call() {
     let history =
         vec![Message::user("Start."), assistant(vec![call("d1")]), Message::user("Hello?"), result("d1", "sunny")];
     assert_eq!(shown(history).await, ["u", "a(d1)", "t(d1 sunny)", "u"]);
 }
 
 #[tokio::test]
-async fn a_result_before_its_call_or_without_one_is_dropped() {
+async fn a_result_before_or_without_its_call_is_dropped() {
     let history = vec![
         Message::user("Start."),
         result("d1", "early"),
@@ -65,7 +65,7 @@ async fn a_result_before_its_call_or_without_one_is_dropped() {
 }
 
 #[tokio::test]
-async fn an_id_that_two_turns_share_belongs_to_each_turn_once() {
+async fn an_id_used_in_two_turns_is_matched_within_each_turn() {
     let history = vec![
         Message::user("Start."),
         assistant(vec![call("x")]),
@@ -92,7 +92,7 @@ async fn a_call_without_a_result_does_not_take_that_of_a_later_call_with_its_id(
 }
 
 #[tokio::test]
-async fn ids_that_providers_refuse_are_replaced_in_call_and_result_alike() {
+async fn ids_that_providers_reject_are_replaced_in_calls_and_results_alike() {
     let history =
         vec![Message::user("Start."), assistant(vec![call("a.b/c")]), result("a.b/c", "sunny"), Message::user("?")];
     let shown = shown(history).await;
@@ -102,7 +102,7 @@ async fn ids_that_providers_refuse_are_replaced_in_call_and_result_alike() {
 }
 
 #[tokio::test]
-async fn ids_that_a_provider_gave_stay_as_they_are() {
+async fn ids_given_by_a_provider_are_kept() {
     let origin = Some(Origin { api: "openai-chat".into(), provider: "elsewhere".into(), model: "m".into() });
     let given = AssistantMessage { origin, ..AssistantMessage::new(vec![call("functions.look:0"), call("open")]) };
     let history = vec![
@@ -116,7 +116,7 @@ async fn ids_that_a_provider_gave_stay_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_whole_history_is_not_touched() {
+async fn a_complete_history_is_left_unchanged() {
     let history = vec![Message::user("Start."), assistant(vec![call("d1")]), result("d1", "sunny"), Message::user("?")];
     let model = ScriptedModel::new([Turn::text("All right.")]);
     let agent = DeepAgent::builder().model(model).build().unwrap();
@@ -136,7 +136,7 @@ async fn answers(history: Vec<Message>) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn the_answer_to_an_open_call_names_it_and_says_that_nobody_knows_whether_it_took_effect() {
+async fn the_result_added_for_an_open_call_names_it_and_its_unknown_outcome() {
     let open = vec![Message::user("Start."), assistant(vec![call("d1")]), Message::user("?")];
     let [(id, text)] = answers(open).await.try_into().unwrap();
     assert_eq!(id, "d1");
@@ -146,7 +146,7 @@ async fn the_answer_to_an_open_call_names_it_and_says_that_nobody_knows_whether_
 }
 
 #[tokio::test]
-async fn a_malformed_call_that_nobody_answered_is_said_not_to_have_been_made() {
+async fn an_unanswered_malformed_call_is_reported_as_not_made() {
     let broken = Block::InvalidToolCall(InvalidToolCall {
         id: "d1".into(),
         name: "get_weather".into(),
@@ -161,7 +161,7 @@ async fn a_malformed_call_that_nobody_answered_is_said_not_to_have_been_made() {
 }
 
 #[tokio::test]
-async fn an_empty_id_and_one_used_twice_in_a_turn_are_replaced_and_each_call_is_answered() {
+async fn empty_and_duplicate_ids_in_a_turn_are_replaced_and_each_call_answered() {
     let history = vec![
         Message::user("Start."),
         assistant(vec![call(""), call("x"), call("x")]),
@@ -176,7 +176,7 @@ async fn an_empty_id_and_one_used_twice_in_a_turn_are_replaced_and_each_call_is_
 }
 
 #[tokio::test]
-async fn the_application_is_told_how_much_was_repaired() {
+async fn an_event_reports_how_much_was_repaired() {
     let history = vec![
         Message::user("Start."),
         assistant(vec![call("d1"), call("a.b")]),
@@ -200,7 +200,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn whatever_the_history_what_the_model_is_shown_is_one_that_providers_accept(
+    fn any_history_is_repaired_into_one_that_providers_accept(
         history in vec(prop_oneof![
             Just(Message::user("Hello.")),
             vec(id(), 0..3).prop_map(|ids| assistant(ids.iter().map(|id| call(id)).chain([Block::text("Hm.")]).collect())),

@@ -69,20 +69,20 @@ fn config() -> ModelConfig {
 }
 
 #[tokio::test]
-async fn every_request_over_anthropic_messages_begins_with_the_whole_one_before() {
+async fn each_anthropic_request_starts_with_the_whole_previous_one() {
     let client = Anthropic::new("claude-sonnet-4-5", config()).unwrap();
     assert!(client.profile().cache_marks);
     check(|request| client.request_body(request).unwrap()).await;
 }
 
 #[tokio::test]
-async fn every_request_over_chat_completions_begins_with_the_whole_one_before() {
+async fn each_chat_completions_request_starts_with_the_whole_previous_one() {
     let client = OpenAiChat::new(Dialect::named("openai-chat").unwrap(), "gpt-4.1", config()).unwrap();
     check(|request| client.request_body(request).unwrap()).await;
 }
 
 #[tokio::test]
-async fn every_request_over_the_other_wires_begins_with_the_whole_one_before() {
+async fn each_request_over_the_other_wires_starts_with_the_whole_previous_one() {
     let responses = OpenAiResponses::new("openai", "gpt-5.2", config()).unwrap();
     check(|request| responses.request_body(request).unwrap()).await;
     let gemini = Gemini::new("gemini-2.5-pro", config()).unwrap();

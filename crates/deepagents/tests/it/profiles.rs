@@ -54,7 +54,7 @@ impl Middleware for Own {
 }
 
 #[test]
-fn a_models_own_profile_is_found_before_its_providers() {
+fn a_models_own_profile_takes_precedence_over_its_providers() {
     let profiles = registry(&[("house", "provider"), ("house:small", "model"), ("only:this", "exact")]);
     assert_eq!(found(&profiles, "house:small").as_deref(), Some("model"));
     assert_eq!(found(&profiles, "house:large").as_deref(), Some("provider"));
@@ -64,7 +64,7 @@ fn a_models_own_profile_is_found_before_its_providers() {
 }
 
 #[test]
-fn profiles_are_found_by_the_beginning_of_a_name_and_what_says_more_of_it_wins() {
+fn profiles_match_name_patterns_and_the_most_specific_wins() {
     let profiles = registry(&[
         ("house", "provider"),
         ("house:small-*", "small"),
@@ -89,14 +89,14 @@ fn profiles_are_found_by_the_beginning_of_a_name_and_what_says_more_of_it_wins()
 }
 
 #[test]
-fn only_the_first_colon_of_a_key_separates() {
+fn a_key_is_split_only_at_its_first_colon() {
     let profiles = registry(&[("ollama:llama3:8b", "eight")]);
     assert_eq!(found(&profiles, "ollama:llama3:8b").as_deref(), Some("eight"));
     assert_eq!(found(&profiles, "ollama:llama3"), None);
 }
 
 #[test]
-fn a_gateways_model_has_the_profile_of_the_model_behind_it_but_not_of_the_provider_alone() {
+fn a_gateway_model_uses_the_underlying_models_profile_but_not_its_providers() {
     let profiles = registry(&[("house", "provider"), ("house:small", "model"), ("gate", "gateway")]);
     assert_eq!(found(&profiles, "gate:house:small").as_deref(), Some("model"));
     assert_eq!(found(&profiles, "gate:house:other").as_deref(), Some("gateway"));
@@ -105,7 +105,7 @@ fn a_gateways_model_has_the_profile_of_the_model_behind_it_but_not_of_the_provid
 }
 
 #[test]
-fn a_release_date_at_the_end_of_a_name_does_not_hide_the_profile() {
+fn a_release_date_suffix_does_not_hide_the_profile() {
     let profiles = registry(&[("house:small", "any"), ("house:small-20250101", "dated")]);
     assert_eq!(found(&profiles, "house:small-20251231").as_deref(), Some("any"));
     assert_eq!(found(&profiles, "house:small-20250101").as_deref(), Some("dated"));
@@ -113,7 +113,7 @@ fn a_release_date_at_the_end_of_a_name_does_not_hide_the_profile() {
 }
 
 #[test]
-fn keys_that_name_nothing_are_refused() {
+fn malformed_profile_keys_are_rejected() {
     for key in ["", " house", "house ", "house: small", "house :small", ":small", "house:", " : "] {
         let error = Profiles::empty().register(key, suffix("x")).unwrap_err();
         assert!(matches!(error, ProfileError::Key { .. }), "{key:?}");
@@ -151,7 +151,7 @@ fn profiles_merge_field_by_field() {
 }
 
 #[test]
-fn registering_again_merges_over_what_is_there() {
+fn registering_again_merges_over_the_existing_profile() {
     let mut profiles = registry(&[("house", "first")]);
     profiles.register("house", config(json!({"excluded_tools": ["ls"]}))).unwrap();
     let found = profiles.lookup("house:any").config;
@@ -160,7 +160,7 @@ fn registering_again_merges_over_what_is_there() {
 }
 
 #[test]
-fn a_profile_can_be_written_to_a_file_and_read_back_but_code_cannot() {
+fn a_profile_can_be_serialized_unless_it_contains_code() {
     let config = ProfileConfig {
         excluded_tools: ["b".to_owned(), "a".to_owned()].into(),
         general_purpose_subagent: Some(GeneralPurpose { enabled: Some(false), ..GeneralPurpose::default() }),
@@ -175,7 +175,7 @@ fn a_profile_can_be_written_to_a_file_and_read_back_but_code_cannot() {
 }
 
 #[test]
-fn a_key_that_profiles_do_not_have_is_refused() {
+fn an_unknown_profile_field_is_rejected() {
     let error = serde_json::from_str::<ProfileConfig>(r#"{"extra_middleware": []}"#).unwrap_err();
     assert!(error.to_string().contains("unknown field `extra_middleware`"), "{error}");
 }
@@ -193,7 +193,7 @@ fn the_prompt_is_the_callers_then_the_base_then_the_suffix() {
 }
 
 #[test]
-fn the_callers_profile_is_over_the_one_found_for_the_model() {
+fn the_callers_profile_overrides_the_models() {
     let mut profiles = Profiles::empty();
     let of_house = json!({"base_system_prompt": "HOUSE", "system_prompt_suffix": "HOUSE SUFFIX"});
     profiles.register("house", config(of_house)).unwrap();
@@ -202,7 +202,7 @@ fn the_callers_profile_is_over_the_one_found_for_the_model() {
 }
 
 #[test]
-fn tools_of_middlewares_and_of_the_caller_get_other_descriptions_and_stale_names_are_passed_over() {
+fn profiles_override_tool_descriptions_and_ignore_unknown_tool_names() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Args {}
     let add = tool_fn("add", "Adds.", |_: Args, _cx| async move { Ok("3") });
@@ -220,7 +220,7 @@ fn tools_of_middlewares_and_of_the_caller_get_other_descriptions_and_stale_names
 }
 
 #[tokio::test]
-async fn a_tool_with_another_description_still_does_its_work() {
+async fn a_tool_with_an_overridden_description_still_works() {
     let script = [Turn::call("ls", json!({"path": "/"})), Turn::text("Done.")];
     let overrides = config(json!({"tool_description_overrides": {"ls": "Lists things."}}));
     let (outcome, _) = crate::play(script, |b| b.profile(overrides)).await;
@@ -237,7 +237,7 @@ async fn an_excluded_tool_is_not_offered_and_calling_it_is_an_error_for_the_mode
 }
 
 #[test]
-fn an_excluded_middleware_is_left_out_also_where_the_caller_gave_it() {
+fn an_excluded_middleware_is_removed_even_if_the_caller_added_it() {
     let excluded = config(json!({"excluded_middleware": ["TodoList", "Mine"]}));
     let agent = builder().middleware(Own("Mine")).middleware(Own("TodoList")).profile(excluded).build().unwrap();
     let names = names(&agent);
@@ -245,7 +245,7 @@ fn an_excluded_middleware_is_left_out_also_where_the_caller_gave_it() {
 }
 
 #[test]
-fn what_an_agent_is_built_on_cannot_be_excluded() {
+fn essential_middlewares_cannot_be_excluded() {
     for name in ["Filesystem", "SubAgents"] {
         let profile = config(json!({"excluded_middleware": [name]}));
         let error = Profiles::empty().register("house", profile.clone()).unwrap_err();
@@ -255,7 +255,7 @@ fn what_an_agent_is_built_on_cannot_be_excluded() {
 }
 
 #[test]
-fn names_that_no_middleware_can_have_are_refused() {
+fn impossible_middleware_names_are_rejected() {
     for name in ["", "  ", "a:b", "_Private"] {
         let error = Profiles::empty().register("house", config(json!({"excluded_middleware": [name]}))).unwrap_err();
         assert!(matches!(error, ProfileError::MiddlewareName { .. }), "{name:?}");
@@ -263,14 +263,14 @@ fn names_that_no_middleware_can_have_are_refused() {
 }
 
 #[test]
-fn excluding_what_is_nowhere_is_refused_unless_it_is_a_standard_part_this_agent_lacks() {
+fn excluding_an_unknown_middleware_is_rejected_but_an_absent_standard_one_not() {
     let error = builder().profile(config(json!({"excluded_middleware": ["Nope"]}))).build().unwrap_err();
     assert!(error.to_string().contains("`Nope`") && error.to_string().contains("Filesystem"), "{error}");
     assert!(builder().profile(config(json!({"excluded_middleware": ["Memory"]}))).build().is_ok());
 }
 
 #[test]
-fn extra_middlewares_come_after_the_callers_and_never_twice() {
+fn extra_middlewares_follow_the_callers_and_are_never_added_twice() {
     let profile = HarnessProfile::default().extra(Own("Extra")).extra(Own("Mine")).extra(TodoList::default());
     let agent = builder().middleware(Own("Mine")).profile(profile.clone()).build().unwrap();
     let names = names(&agent);
@@ -283,7 +283,7 @@ fn extra_middlewares_come_after_the_callers_and_never_twice() {
 }
 
 #[test]
-fn claude_and_codex_have_profiles_that_say_what_these_models_need_to_hear() {
+fn claude_and_codex_have_profiles_with_instructions_for_these_models() {
     let profiles = Profiles::builtin();
     let text = |model: &str| found(&profiles, model).unwrap_or_default();
     for model in
@@ -321,7 +321,7 @@ fn tool(agent: &DeepAgent, name: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn the_general_purpose_sub_agent_can_be_switched_off_and_described_in_other_words() {
+async fn the_general_purpose_sub_agent_can_be_disabled_and_redescribed() {
     let off = config(json!({"general_purpose_subagent": {"enabled": false}}));
     assert_eq!(tool(&builder().profile(off).build().unwrap(), "task"), None, "nobody is left to delegate to");
     let script = [
@@ -338,7 +338,7 @@ async fn the_general_purpose_sub_agent_can_be_switched_off_and_described_in_othe
 }
 
 #[tokio::test]
-async fn the_prompt_that_a_profile_has_for_general_purpose_stands_in_the_place_of_its_base() {
+async fn a_profiles_general_purpose_prompt_replaces_its_base_prompt() {
     let script = || {
         [
             Turn::call("task", json!({"description": "Help.", "subagent_type": "general-purpose"})),
@@ -361,7 +361,7 @@ async fn the_prompt_that_a_profile_has_for_general_purpose_stands_in_the_place_o
 }
 
 #[tokio::test]
-async fn a_sub_agent_has_the_profile_of_its_own_model() {
+async fn a_sub_agent_uses_the_profile_of_its_own_model() {
     let mut profiles = Profiles::empty();
     profiles
         .register("house:small", config(json!({"system_prompt_suffix": "SMALL", "excluded_tools": ["ls"]})))
@@ -393,7 +393,7 @@ async fn a_sub_agent_has_the_profile_of_its_own_model() {
 }
 
 #[tokio::test]
-async fn a_description_of_the_task_tool_names_the_sub_agents_where_it_says_so() {
+async fn a_task_description_override_can_list_the_sub_agents() {
     let overrides = json!({"tool_description_overrides": {"task": "Delegate to:\n{available_agents}"}});
     let (_, model) = crate::play([Turn::text("Done.")], |b| b.profile(config(overrides))).await;
     let requests = model.requests();
@@ -402,7 +402,7 @@ async fn a_description_of_the_task_tool_names_the_sub_agents_where_it_says_so() 
 }
 
 #[test]
-fn a_profile_of_all_agents_of_a_model_may_exclude_what_only_the_main_one_has() {
+fn a_profile_may_exclude_a_middleware_only_the_main_agent_has() {
     let mut profiles = Profiles::empty();
     profiles.register("house", config(json!({"excluded_middleware": ["Mine"]}))).unwrap();
     assert!(builder().profiles(profiles).middleware(Own("Mine")).build().is_ok());
@@ -425,7 +425,7 @@ fn with(key: &str, value: i64) -> ModelConfig {
 }
 
 #[test]
-fn settings_of_the_caller_win_over_computed_ones_and_those_over_fixed_ones() {
+fn the_callers_settings_override_computed_ones_and_those_override_fixed_ones() {
     let (registry, made) = noting();
     let mut profiles = ProviderProfiles::new();
     let both = |a: i64, key: &str, b: i64| {
@@ -446,7 +446,7 @@ fn settings_of_the_caller_win_over_computed_ones_and_those_over_fixed_ones() {
 }
 
 #[test]
-fn a_check_can_refuse_a_model_before_it_is_made_and_all_checks_run() {
+fn a_check_can_reject_a_model_before_it_is_created_and_all_checks_run() {
     let (registry, made) = noting();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let note = |what: &'static str| {
@@ -467,7 +467,7 @@ fn a_check_can_refuse_a_model_before_it_is_made_and_all_checks_run() {
 }
 
 #[test]
-fn the_built_in_provider_profiles_say_who_asks_and_the_caller_wins() {
+fn built_in_provider_profiles_identify_the_client_and_the_caller_overrides() {
     let made = Arc::new(Mutex::new(Vec::new()));
     let mut registry = Registry::new();
     for provider in ["openrouter", "nvidia", "openai"] {

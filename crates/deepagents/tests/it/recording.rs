@@ -146,7 +146,7 @@ async fn busy_recording() -> String {
 }
 
 #[tokio::test]
-async fn a_run_with_parallel_tools_sub_agents_and_an_approval_is_played_again_without_model_and_tools() {
+async fn a_run_with_tools_sub_agents_and_an_approval_replays_without_model_or_tools() {
     let ran = Arc::new(AtomicUsize::new(0));
     let agent = busy(busy_model(), &ran).build().unwrap();
     let (text, events) = record(&agent, busy_input()).await;
@@ -173,7 +173,7 @@ async fn a_run_with_parallel_tools_sub_agents_and_an_approval_is_played_again_wi
 }
 
 #[tokio::test]
-async fn the_events_of_a_replay_are_those_of_the_recording_agent_by_agent() {
+async fn replayed_events_match_the_recorded_ones_agent_by_agent() {
     let agent = busy(busy_model(), &Arc::default()).build().unwrap();
     let (text, recorded) = record(&agent, busy_input()).await;
     let recording = read(&text).unwrap();
@@ -203,7 +203,7 @@ async fn the_events_of_a_replay_are_those_of_the_recording_agent_by_agent() {
 }
 
 #[tokio::test]
-async fn another_prompt_diverges_at_the_first_request_and_says_where() {
+async fn a_changed_prompt_diverges_at_the_first_request_with_its_location() {
     let text = busy_recording().await;
     let model = read(&text).unwrap().model();
     let agent = busy(model, &Arc::default()).system_prompt("Be brief.").build().unwrap();
@@ -215,7 +215,7 @@ async fn another_prompt_diverges_at_the_first_request_and_says_where() {
 }
 
 #[tokio::test]
-async fn a_change_that_shows_in_a_sub_agent_alone_is_found_there() {
+async fn a_change_visible_only_in_a_sub_agent_is_found_there() {
     let text = std::fs::read_to_string(kept(1)).unwrap();
     let agent = keeper(read(&text).unwrap().model(), "Count twice.");
     let divergence = replay(&text, &agent, Tools::Recorded).await.unwrap_err();
@@ -226,7 +226,7 @@ async fn a_change_that_shows_in_a_sub_agent_alone_is_found_there() {
 }
 
 #[tokio::test]
-async fn an_agent_that_ends_sooner_or_later_diverges_at_its_end() {
+async fn an_agent_that_ends_earlier_or_later_diverges_at_its_end() {
     let model = ScriptedModel::new([Turn::call("ls", json!({"path": "/"})), Turn::text("Nothing there.")]);
     let agent = DeepAgent::builder().model(model).build().unwrap();
     let (text, _) = record(&agent, RunInput::new("Look.")).await;
@@ -242,7 +242,7 @@ async fn an_agent_that_ends_sooner_or_later_diverges_at_its_end() {
 }
 
 #[tokio::test]
-async fn live_tools_have_to_do_what_they_did() {
+async fn live_tools_must_return_their_recorded_results() {
     let answer = |text: &'static str| {
         let schema = json!({"type": "object", "properties": {}});
         json_tool("look", "Looks.", schema, move |_, _cx: ToolContext| async move { Ok(text) })
@@ -261,7 +261,7 @@ async fn live_tools_have_to_do_what_they_did() {
 }
 
 #[tokio::test]
-async fn failures_of_models_and_tools_are_played_as_they_were() {
+async fn model_and_tool_failures_are_replayed_as_recorded() {
     let schema = || json!({"type": "object", "properties": {}});
     let tools = |builder: DeepAgentBuilder| {
         builder
@@ -301,7 +301,7 @@ async fn failures_of_models_and_tools_are_played_as_they_were() {
 }
 
 #[tokio::test]
-async fn a_call_that_asks_by_itself_asks_again_in_a_replay() {
+async fn a_tool_that_interrupts_asks_again_in_a_replay() {
     let tools = |builder: DeepAgentBuilder, ran: &Arc<AtomicUsize>| {
         let ran = ran.clone();
         let schema = json!({"type": "object", "properties": {}});
@@ -330,7 +330,7 @@ async fn a_call_that_asks_by_itself_asks_again_in_a_replay() {
 }
 
 #[tokio::test]
-async fn a_recording_cut_anywhere_is_played_as_far_as_it_goes() {
+async fn a_truncated_recording_is_replayed_as_far_as_it_goes() {
     let text = busy_recording().await;
     let lines: Vec<&str> = text.lines().collect();
     let model = read(&text).unwrap().model();
@@ -351,7 +351,7 @@ async fn a_recording_cut_anywhere_is_played_as_far_as_it_goes() {
 }
 
 #[tokio::test]
-async fn a_cancelled_run_is_played_up_to_there_and_tells_the_rest() {
+async fn a_cancelled_run_is_replayed_to_that_point_with_the_rest_reported() {
     let begun = Arc::new(tokio::sync::Notify::new());
     let tool = |begun: &Arc<tokio::sync::Notify>| {
         let begun = begun.clone();
@@ -381,7 +381,7 @@ async fn a_cancelled_run_is_played_up_to_there_and_tells_the_rest() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_recorded_is_refused() {
+async fn a_run_that_cannot_be_recorded_is_rejected() {
     let journal = Arc::new(MemoryJournal::new());
     let model = || ScriptedModel::rules().always(Turn::text("Hello.")).build();
     let agent = DeepAgent::builder().model(model()).journal(journal).build().unwrap();
@@ -407,7 +407,7 @@ async fn what_cannot_be_recorded_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_recording_is_refused_with_the_reason() {
+async fn an_invalid_recording_is_rejected_with_the_reason() {
     let text = busy_recording().await;
     let words = |text: &str| read(text).unwrap_err().to_string();
     assert!(words("").contains("it is empty"));
@@ -434,7 +434,7 @@ async fn what_is_no_recording_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_recording_holds_what_was_said_once() {
+async fn a_recording_stores_each_message_once() {
     let turns = (0..20).map(|_| Turn::call("ls", json!({"path": "/"}))).chain([Turn::text("Done.")]);
     let agent = DeepAgent::builder().model(ScriptedModel::new(turns)).build().unwrap();
     let (text, _) = record(&agent, RunInput::new("A task that is told once.")).await;
@@ -493,7 +493,7 @@ async fn keep_a_recording_of_this_version() {
 }
 
 #[tokio::test]
-async fn a_recording_of_every_version_of_the_format_is_played() {
+async fn recordings_of_every_format_version_can_be_replayed() {
     for version in [1, 2] {
         let text = std::fs::read_to_string(kept(version)).unwrap();
         let agent = keeper(read(&text).unwrap().model(), "Count.");
@@ -506,7 +506,7 @@ async fn a_recording_of_every_version_of_the_format_is_played() {
 }
 
 #[tokio::test]
-async fn the_models_of_a_recorded_run_can_be_replayed_alone() {
+async fn only_the_models_of_a_recorded_run_can_be_replayed() {
     let model = ReplayModel::from_reader(std::fs::File::open(kept(2)).map(std::io::BufReader::new).unwrap()).unwrap();
     let outcome = keeper(model.clone(), "Count.").invoke(RunInput::new("Keep it.").thread("kept")).await.unwrap();
     assert_eq!((outcome.stop, model.remaining()), (FinishReason::Interrupted, 1));
@@ -514,7 +514,7 @@ async fn the_models_of_a_recorded_run_can_be_replayed_alone() {
 
 proptest! {
     #[test]
-    fn no_text_makes_the_reader_panic(
+    fn no_input_makes_the_reader_panic(
         lines in prop::collection::vec(prop_oneof![
             Just(r#"{"kind":"run_recording","v":1,"program":"p","agent":"a","model":"m:m","profile":{"cache_marks":true}}"#.to_owned()),
             Just(r#"{"kind":"recording","v":2,"agent":"a","model":"m:m","profile":{"cache_marks":true}}"#.to_owned()),
@@ -538,7 +538,7 @@ proptest! {
 }
 
 #[test]
-fn any_cut_of_a_recording_can_be_read() {
+fn a_recording_cut_at_any_point_can_be_read() {
     let text = std::fs::read(kept(2)).unwrap();
     let first = text.iter().position(|byte| *byte == b'\n').unwrap();
     for at in (first + 1..text.len()).step_by(37) {

@@ -36,14 +36,14 @@ async fn masked(detector: Detector, said: &str) -> String {
 }
 
 #[tokio::test]
-async fn addresses_of_mail_are_found_and_what_only_looks_like_one_is_not() {
+async fn email_addresses_are_found_and_lookalikes_are_not() {
     let text = hidden(Detector::Email, "To a.b+c@mail.example.co.uk, x_1%y@d-e.org; not a@b, @home or a|b@.").await;
     assert_eq!(text, "To [REDACTED_EMAIL], [REDACTED_EMAIL]; not a@b, @home or a|b@.");
     assert_eq!(masked(Detector::Email, "a.b+c@mail.example.uk").await, "a.b+c@****.uk");
 }
 
 #[tokio::test]
-async fn numbers_of_cards_of_thirteen_to_nineteen_digits_are_found_by_their_check_digit() {
+async fn card_numbers_of_13_to_19_digits_are_found_by_their_check_digit() {
     // Visa, Amex with fifteen digits, a short Visa, and nineteen digits; then a wrong check digit, and too few digits.
     let found = "4111 1111 1111 1111, 3782-822463-10005, 4222222222222, 6304000000000000000.";
     assert_eq!(hidden(Detector::CreditCard, found).await.matches("[REDACTED_CREDIT_CARD]").count(), 4);
@@ -53,7 +53,7 @@ async fn numbers_of_cards_of_thirteen_to_nineteen_digits_are_found_by_their_chec
 }
 
 #[tokio::test]
-async fn addresses_of_both_internet_protocols_are_found_and_times_and_versions_are_not() {
+async fn ipv4_and_ipv6_addresses_are_found_and_times_and_versions_are_not() {
     let text = hidden(
         Detector::Ip,
         "From 192.168.0.1 and fe80::1ff:fe23:4567:890a, 2001:db8::1. Not 999.1.1.1 or 12:30:45 or a::b::c.",
@@ -65,7 +65,7 @@ async fn addresses_of_both_internet_protocols_are_found_and_times_and_versions_a
 }
 
 #[tokio::test]
-async fn hardware_addresses_and_addresses_of_the_web_are_found_without_the_punctuation_around_them() {
+async fn mac_addresses_and_urls_are_found_without_surrounding_punctuation() {
     assert_eq!(
         hidden(Detector::MacAddress, "00:1A:2b:3C:4d:5E, 00-1a-2b-3c-4d-5e.").await,
         "[REDACTED_MAC_ADDRESS], [REDACTED_MAC_ADDRESS]."
@@ -78,7 +78,7 @@ async fn hardware_addresses_and_addresses_of_the_web_are_found_without_the_punct
 }
 
 #[tokio::test]
-async fn keys_of_services_named_secrets_and_private_keys_are_found() {
+async fn service_keys_named_secrets_and_private_keys_are_found() {
     let keys = [
         "sk-proj-abcdefghijklmnop1234",
         "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
@@ -105,7 +105,7 @@ async fn keys_of_services_named_secrets_and_private_keys_are_found() {
 }
 
 #[tokio::test]
-async fn expressions_and_functions_find_what_they_are_made_for() {
+async fn custom_patterns_and_functions_are_applied() {
     let ticket = || Detector::pattern(r"TCK-\d+").unwrap();
     let redaction = |strategy| Redaction::new().named("ticket", ticket(), strategy);
     assert_eq!(shown(redaction(Strategy::Redact), "About TCK-123.").await, "About [REDACTED_TICKET].");
@@ -119,7 +119,7 @@ async fn expressions_and_functions_find_what_they_are_made_for() {
 }
 
 #[tokio::test]
-async fn what_overlaps_is_hidden_as_one() {
+async fn overlapping_matches_are_redacted_as_one() {
     let mail_in_url = Redaction::new().hide(Detector::Url).hide(Detector::Email);
     let text = shown(mail_in_url, "Go to https://example.org/?user=ann@example.org&x=1 now.").await;
     assert_eq!(text, "Go to [REDACTED_URL] now.");
@@ -132,7 +132,7 @@ async fn what_overlaps_is_hidden_as_one() {
 }
 
 #[tokio::test]
-async fn a_hash_is_the_same_for_a_value_and_a_key_and_tells_nothing_without_the_key() {
+async fn a_hash_depends_on_value_and_key_and_reveals_nothing_without_the_key() {
     let hash = |key: &str| Redaction::new().with(Detector::Email, Strategy::Hash(HashKey::new(key)));
     let (one, again) = (shown(hash("k"), "a@b.org").await, shown(hash("k"), "a@b.org").await);
     assert_eq!(one, again);
@@ -163,7 +163,7 @@ fn blocked(failure: &RunError) -> RedactionBlocked {
 const MAIL: &str = "ann@example.org";
 
 #[tokio::test]
-async fn what_people_say_is_hidden_before_the_first_record_of_it() {
+async fn user_input_is_redacted_before_anything_is_recorded() {
     let journal = Arc::new(MemoryJournal::new());
     let model = ScriptedModel::new([Turn::text("Fine.")]);
     let agent = DeepAgent::builder()
@@ -185,7 +185,7 @@ async fn what_people_say_is_hidden_before_the_first_record_of_it() {
 }
 
 #[tokio::test]
-async fn what_must_not_come_in_ends_the_run_before_anything_is_stored_and_the_error_does_not_repeat_it() {
+async fn blocked_input_ends_the_run_before_storage_and_is_not_repeated_in_the_error() {
     let journal = Arc::new(MemoryJournal::new());
     let model = ScriptedModel::new([Turn::text("Fine.")]);
     let redaction = Redaction::new().with(Detector::Email, Strategy::Block);
@@ -201,7 +201,7 @@ async fn what_must_not_come_in_ends_the_run_before_anything_is_stored_and_the_er
 }
 
 #[tokio::test]
-async fn a_word_said_to_a_run_under_way_is_hidden_too() {
+async fn a_message_to_a_running_run_is_redacted_too() {
     let model = ScriptedModel::new([Turn::call("gate", json!({})), Turn::text("Fine.")]);
     let (opened, open) = tokio::sync::oneshot::channel::<()>();
     let open = Arc::new(tokio::sync::Mutex::new(Some(open)));
@@ -238,8 +238,7 @@ async fn a_word_said_to_a_run_under_way_is_hidden_too() {
 }
 
 #[tokio::test]
-async fn messages_of_an_earlier_time_are_hidden_when_a_run_begins_and_given_ones_of_any_role_where_they_are_looked_at()
-{
+async fn earlier_messages_are_redacted_at_run_start_and_given_ones_as_configured() {
     let journal = Arc::new(MemoryJournal::new());
     let model = ScriptedModel::new([Turn::text(format!("You are {MAIL}.")), Turn::text("Fine.")]);
     let before = DeepAgent::builder().model(model.clone()).journal(journal.clone()).build().unwrap();
@@ -263,7 +262,7 @@ fn all_of(redaction: Redaction) -> Redaction {
 }
 
 #[tokio::test]
-async fn answers_reasoning_and_arguments_are_hidden_in_every_piece_in_the_state_and_for_the_tool() {
+async fn answers_reasoning_and_arguments_are_redacted_in_deltas_state_and_tools() {
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     let sees = seen.clone();
     let send = json_tool("send", "Sends.", json!({"type": "object"}), move |args: Value, _cx| {
@@ -318,7 +317,7 @@ async fn answers_reasoning_and_arguments_are_hidden_in_every_piece_in_the_state_
 }
 
 #[tokio::test]
-async fn an_answer_that_must_not_go_out_ends_the_run_with_no_piece_of_it_told() {
+async fn a_blocked_answer_ends_the_run_before_any_delta_is_emitted() {
     let model = ScriptedModel::new([Turn::text(format!("It is {MAIL}, you see."))]);
     let redaction = Redaction::new().with(Detector::Email, Strategy::Block).output(true);
     let agent = DeepAgent::builder().model(model).redaction(redaction).build().unwrap();
@@ -337,7 +336,7 @@ fn leaky() -> impl DynTool {
 }
 
 #[tokio::test]
-async fn results_artifacts_and_progress_of_tools_are_hidden_and_other_places_are_left_alone() {
+async fn tool_results_artifacts_and_progress_are_redacted_only_where_enabled() {
     let agent = |redaction: Redaction| {
         let model = ScriptedModel::new([Turn::call("leak", json!({})), Turn::text("Done.")]);
         DeepAgent::builder().model(model).tool(leaky()).redaction(redaction).build().unwrap()
@@ -360,7 +359,7 @@ async fn results_artifacts_and_progress_of_tools_are_hidden_and_other_places_are
 }
 
 #[tokio::test]
-async fn a_result_that_must_not_go_on_is_withheld_and_the_run_goes_on() {
+async fn a_blocked_tool_result_is_withheld_and_the_run_continues() {
     let model = ScriptedModel::new([Turn::call("leak", json!({})), Turn::text("Done.")]);
     let redaction = Redaction::new().with(Detector::Email, Strategy::Block).tool_results(true);
     let agent = DeepAgent::builder().model(model).tool(leaky()).redaction(redaction).build().unwrap();
@@ -371,7 +370,7 @@ async fn a_result_that_must_not_go_on_is_withheld_and_the_run_goes_on() {
 }
 
 #[tokio::test]
-async fn a_large_result_goes_to_its_file_without_what_is_hidden() {
+async fn a_large_result_is_redacted_before_it_is_stored_in_a_file() {
     let large = json_tool("leak", "Leaks.", json!({"type": "object"}), |_: Value, _cx| async move {
         Ok(format!("{MAIL} and more words\n").repeat(8_000))
     });
@@ -388,7 +387,7 @@ async fn a_large_result_goes_to_its_file_without_what_is_hidden() {
 }
 
 #[tokio::test]
-async fn sub_agents_hide_the_same() {
+async fn sub_agents_apply_the_same_redaction() {
     let task = json!({"description": format!("Write to {MAIL}."), "subagent_type": "general-purpose"});
     let below = |r: &deepagents::ModelRequest| r.messages.get(0).is_some_and(|m| m.text().contains("Write to"));
     let model = ScriptedModel::rules()
@@ -406,7 +405,7 @@ async fn sub_agents_hide_the_same() {
 }
 
 #[tokio::test]
-async fn given_results_and_answers_are_hidden_where_they_are_looked_at() {
+async fn results_and_answers_given_as_input_are_redacted_where_enabled() {
     let model = ScriptedModel::new([Turn::text("Fine.")]);
     let agent = DeepAgent::builder()
         .model(model.clone())
@@ -469,7 +468,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_answer_in_pieces_of_any_size_reads_as_the_whole_one_does(text in texts(), size in 1..40usize) {
+    fn an_answer_in_deltas_of_any_size_reads_like_the_whole_one(text in texts(), size in 1..40usize) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let (told, whole) = runtime.block_on(in_pieces(&text, size));
         prop_assert_eq!(told, whole);

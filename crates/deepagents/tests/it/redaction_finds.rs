@@ -34,7 +34,7 @@ async fn leaves(detector: Detector, texts: &[&str]) {
 }
 
 #[tokio::test]
-async fn scripts_without_blanks_underscores_and_written_escapes_border_on_what_is_hidden() {
+async fn redaction_recognises_boundaries_in_unspaced_scripts_and_escapes() {
     let mails = [
         "请把报告发给⟦bob@example.com⟧谢谢",
         "_⟦bob@example.com⟧_",
@@ -58,7 +58,7 @@ async fn scripts_without_blanks_underscores_and_written_escapes_border_on_what_i
 }
 
 #[tokio::test]
-async fn other_numbers_may_stand_beside_the_number_of_a_card() {
+async fn a_card_number_is_found_next_to_other_numbers() {
     let found = [
         "⟦4111 1111 1111 1111⟧ 12/27",
         "⟦4111 1111 1111 1111⟧ 123",
@@ -80,7 +80,7 @@ fn numbers() -> impl Iterator<Item = u64> {
 }
 
 #[tokio::test]
-async fn tables_of_numbers_are_no_cards() {
+async fn tables_of_numbers_are_not_taken_for_cards() {
     let mut numbers = numbers();
     let mut rows: Vec<String> = Vec::new();
     // Columns that add up to a card number are excluded.
@@ -108,7 +108,7 @@ async fn tables_of_numbers_are_no_cards() {
 }
 
 #[tokio::test]
-async fn paths_of_names_and_slices_are_no_addresses() {
+async fn code_paths_and_slices_are_not_taken_for_ip_addresses() {
     let sources = [
         "use std::fs; use std::env; std::default::Default",
         "crate::cache::Cache, d::f and a::b::c",
@@ -125,7 +125,7 @@ async fn paths_of_names_and_slices_are_no_addresses() {
 }
 
 #[tokio::test]
-async fn secrets_are_found_however_they_are_named_and_written() {
+async fn secrets_are_found_in_every_naming_and_notation() {
     let found = [
         "AWS_SECRET_ACCESS_KEY=⟦wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY⟧",
         "SECRET_KEY=⟦abcdefghijklmnop⟧",
@@ -159,7 +159,7 @@ async fn secrets_are_found_however_they_are_named_and_written() {
 }
 
 #[tokio::test]
-async fn types_calls_numbers_and_placeholders_under_such_a_name_stay() {
+async fn types_calls_numbers_and_placeholders_under_secret_names_are_kept() {
     let code = [
         "token: String, secret: SecretString, password: Option<String>, secretKey: Uint8Array",
         "password = os.environ[\"PASSWORD\"]; token = self.token_value; key = getApiKey()",
@@ -194,7 +194,7 @@ fn sources(directory: &Path, kinds: &[&str], into: &mut Vec<String>) {
 }
 
 #[tokio::test]
-async fn sources_of_programs_stay_as_they_are() {
+async fn program_sources_are_not_redacted() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut texts = Vec::new();
     for krate in std::fs::read_dir(crates).unwrap() {
@@ -227,7 +227,7 @@ const FIRST: &str = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9U
 const LINE: &str = "MzEfYyjiWA4R4/M2bS1GB4t7NXp98C3SC6dVMvDuictGeurT8jNbvJZHtCSuYEvu";
 
 #[tokio::test]
-async fn parts_of_private_keys_are_found_and_certificates_are_not() {
+async fn partial_private_keys_are_found_and_certificates_are_not() {
     let found = [
         "⟦-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc\n-----END PGP PRIVATE KEY BLOCK-----⟧".to_owned(),
         format!("     2\t⟦{FIRST}\n     3\t{LINE}⟧\n     4\tand more"),
@@ -243,7 +243,7 @@ async fn parts_of_private_keys_are_found_and_certificates_are_not() {
 }
 
 #[tokio::test]
-async fn lines_from_within_a_private_key_are_found_where_nothing_says_what_they_are_of() {
+async fn inner_lines_of_a_private_key_are_found_without_its_header() {
     let (other, wide) = ("dHJ1c3Qgbm8gb25lIDEyMzQ1Njc4OTAgYWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4", "xyzXYZ");
     let found = [
         format!("⟦{LINE}\n{other}⟧"),
@@ -275,7 +275,7 @@ async fn lines_from_within_a_private_key_are_found_where_nothing_says_what_they_
 }
 
 #[tokio::test]
-async fn structured_values_are_looked_at_with_their_names_and_the_names_too() {
+async fn structured_values_are_checked_with_their_keys_and_keys_are_checked_too() {
     let args =
         json!({"password": "hunter2hunter2", "headers": {"api_key": ["abcdefgh12345678"]}, "max_tokens": 10_000_000});
     let seen = Arc::new(std::sync::Mutex::new(Value::Null));
@@ -305,7 +305,7 @@ async fn structured_values_are_looked_at_with_their_names_and_the_names_too() {
 }
 
 #[tokio::test]
-async fn what_a_client_keeps_with_a_message_is_hidden_too() {
+async fn a_clients_original_message_is_redacted_too() {
     let kept = json!({"name": "bob@example.com", "additional_kwargs": {"password": "hunter2hunter2"}, "content": "I am bob@example.com."});
     let said = UserMessage {
         content: vec![Block::text("I am bob@example.com.")],
@@ -322,7 +322,7 @@ async fn what_a_client_keeps_with_a_message_is_hidden_too() {
 }
 
 #[tokio::test]
-async fn a_thread_is_looked_at_again_for_another_pattern_or_strategy_of_the_same_name() {
+async fn a_thread_is_rescanned_when_a_named_pattern_or_strategy_changes() {
     let journal = Arc::new(MemoryJournal::new());
     let first = async |redaction: Redaction| {
         let model = ScriptedModel::new([Turn::text("Fine.")]);
@@ -345,7 +345,7 @@ async fn a_thread_is_looked_at_again_for_another_pattern_or_strategy_of_the_same
 }
 
 #[tokio::test]
-async fn words_of_an_error_that_a_rule_blocks_are_withheld_and_the_run_goes_on() {
+async fn an_error_text_blocked_by_a_rule_is_withheld_and_the_run_continues() {
     let fails = json_tool("fails", "Fails.", json!({"type": "object"}), |_: Value, _cx| async move {
         Err::<&str, _>(ToolError::model("No account for bob@example.com."))
     });
@@ -371,7 +371,7 @@ async fn pieces(redaction: Redaction, answer: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn answers_of_scripts_without_blanks_are_told_as_they_come() {
+async fn answers_in_unspaced_scripts_are_streamed_as_they_arrive() {
     let redaction = || Redaction::secrets().hide(Detector::Email).hide(Detector::CreditCard).hide(Detector::Url);
     let answer = "今天天气很好，我们去公园散步吧。请写信给bob@example.com，谢谢。会議は明日の午後です。";
     let told = pieces(redaction(), answer).await;
@@ -380,7 +380,7 @@ async fn answers_of_scripts_without_blanks_are_told_as_they_come() {
 }
 
 #[tokio::test]
-async fn what_is_held_for_long_is_not_looked_at_with_each_word() {
+async fn text_held_back_for_long_is_not_rescanned_with_every_delta() {
     let looks = Arc::new(AtomicUsize::new(0));
     let counts = looks.clone();
     let counting = Detector::function(move |_| {
@@ -394,7 +394,7 @@ async fn what_is_held_for_long_is_not_looked_at_with_each_word() {
 }
 
 #[tokio::test]
-async fn marks_are_not_hidden_again() {
+async fn redaction_marks_are_not_redacted_again() {
     for strategy in [Strategy::Redact, Strategy::Mask, Strategy::Hash(HashKey::new("k"))] {
         let redaction = Redaction::new().with(Detector::ApiKey, strategy);
         let once =
@@ -406,7 +406,7 @@ async fn marks_are_not_hidden_again() {
 
 /// Matching is linear in the length: a naive matcher took minutes or hours for each of these texts.
 #[test]
-fn no_text_is_looked_at_again_and_again() {
+fn scanning_does_not_go_over_the_same_text_repeatedly() {
     let line = format!("{}aB3", "x7Q".repeat(20)) + "a";
     let keys = Redaction::secrets().hide(Detector::CreditCard);
     let many = |part: &str, times: usize| part.repeat(times);
@@ -437,7 +437,7 @@ fn no_text_is_looked_at_again_and_again() {
 }
 
 #[tokio::test]
-async fn values_that_begin_in_one_word_end_as_each_of_them_does() {
+async fn a_secret_value_ends_where_its_notation_says() {
     let texts = [
         "call(password=⟦hunter2hunter2⟧)",
         "a?token=⟦9abcDEF(12)⟧ b",

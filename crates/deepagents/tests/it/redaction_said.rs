@@ -70,7 +70,7 @@ fn emails() -> Redaction {
 }
 
 #[tokio::test]
-async fn words_of_a_decision_are_hidden_before_they_are_stored() {
+async fn decision_messages_are_redacted_before_storage() {
     for decision in [
         Decision::Reject { message: Some(format!("Not without {MAIL}.")) },
         Decision::Respond { message: format!("I have written to {MAIL}.") },
@@ -83,7 +83,7 @@ async fn words_of_a_decision_are_hidden_before_they_are_stored() {
 }
 
 #[tokio::test]
-async fn words_of_a_decision_about_a_call_by_hand_are_hidden_too() {
+async fn decision_messages_for_a_tools_own_question_are_redacted_too() {
     let asks = json_tool("ask", "Asks.", json!({"type": "object"}), |_: Value, cx: ToolContext| async move {
         match cx.interrupt("Go on?", [DecisionKind::Reject, DecisionKind::Respond])? {
             Decision::Reject { message } => Ok(message.unwrap_or_default()),
@@ -105,7 +105,7 @@ async fn words_of_a_decision_about_a_call_by_hand_are_hidden_too() {
 }
 
 #[tokio::test]
-async fn an_edit_is_made_as_the_person_says_and_the_model_is_not_told_what_is_hidden() {
+async fn an_edit_is_executed_as_given_but_shown_to_the_model_redacted() {
     let office = Office::new(emails()).await;
     let edited_action = EditedAction { name: "send".to_owned(), args: json!({"to": MAIL}) };
     office.answer(Decision::Edit { edited_action }).await;
@@ -115,7 +115,7 @@ async fn an_edit_is_made_as_the_person_says_and_the_model_is_not_told_what_is_hi
 }
 
 #[tokio::test]
-async fn a_decision_that_must_not_come_in_leaves_the_question_open() {
+async fn a_blocked_decision_message_leaves_the_question_open() {
     let office = Office::new(Redaction::new().with(Detector::Email, Strategy::Block)).await;
     let reject = |why: String| RunInput::resume("t").decide("0.0", Decision::Reject { message: Some(why) });
     let refused = office.agent.invoke(reject(format!("Ask {MAIL}."))).await.unwrap_err();
@@ -125,7 +125,7 @@ async fn a_decision_that_must_not_come_in_leaves_the_question_open() {
 }
 
 #[tokio::test]
-async fn answers_to_questions_of_the_agent_are_hidden_before_they_are_stored() {
+async fn answers_to_the_agents_questions_are_redacted_before_storage() {
     let question = json!({"question": "To whom?"});
     let model = ScriptedModel::new([Turn::call("ask_user", question), Turn::text("Done.")]);
     let agent = DeepAgent::builder()
@@ -146,7 +146,7 @@ async fn answers_to_questions_of_the_agent_are_hidden_before_they_are_stored() {
 }
 
 #[tokio::test]
-async fn the_judge_is_not_told_what_is_hidden_and_what_it_repeats_is_hidden() {
+async fn the_judge_sees_only_redacted_text_and_its_output_is_redacted() {
     let judged = json!({"result": "needs_revision", "explanation": format!("Not to {MAIL}."),
         "criteria": [{"name": "addressed", "passed": false, "gap": format!("{MAIL} is not named")}]});
     let done =
@@ -174,7 +174,7 @@ async fn the_judge_is_not_told_what_is_hidden_and_what_it_repeats_is_hidden() {
 }
 
 #[tokio::test]
-async fn an_application_hides_the_same_in_what_it_keeps_itself() {
+async fn an_application_can_apply_the_same_redaction_to_its_own_data() {
     let agent = DeepAgent::builder().model(ScriptedModel::new([])).redaction(emails()).build().unwrap();
     assert_eq!(agent.receive_text(format!("About {MAIL}")).unwrap(), "About [REDACTED_EMAIL]");
     let redaction = Redaction::secrets();

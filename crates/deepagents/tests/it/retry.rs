@@ -42,7 +42,7 @@ fn away() -> Turn {
 }
 
 #[tokio::test]
-async fn a_failure_that_may_pass_is_tried_again_and_each_try_is_told() {
+async fn a_transient_failure_is_retried_and_each_attempt_is_reported() {
     let (outcome, events, model) = ask(vec![away(), away(), Turn::text("Hello.")], retrying(2)).await;
     assert_eq!((outcome.unwrap().text(), model.requests().len()), ("Hello.".to_owned(), 3));
     let told: Vec<u32> = events
@@ -58,7 +58,7 @@ async fn a_failure_that_may_pass_is_tried_again_and_each_try_is_told() {
 }
 
 #[tokio::test]
-async fn every_class_that_may_pass_is_tried_again_and_no_other() {
+async fn exactly_the_transient_error_classes_are_retried() {
     let classes: [(ModelError, bool); 8] = [
         (ModelError::RateLimited("slow down".into()), true),
         (ModelError::Overloaded("busy".into()), true),
@@ -79,7 +79,7 @@ async fn every_class_that_may_pass_is_tried_again_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_run_fails_with_the_last_error_unless_an_answer_is_wanted_which_can_be_told_from_the_models() {
+async fn a_run_fails_with_the_last_error_or_if_configured_with_a_marked_answer() {
     let (outcome, _, model) = ask(vec![away(), away()], retrying(1)).await;
     assert_eq!(outcome.unwrap_err().error.kind(), "transport");
     assert_eq!(model.requests().len(), 2);
@@ -104,14 +104,14 @@ async fn a_run_fails_with_the_last_error_unless_an_answer_is_wanted_which_can_be
 }
 
 #[tokio::test]
-async fn an_error_that_is_not_tried_again_is_the_runs_whatever_is_wanted_on_failure() {
+async fn a_non_retryable_error_fails_the_run_whatever_is_configured() {
     let refused = Turn::error(ModelError::invalid("no such model"));
     let (outcome, _, _) = ask(vec![refused], retrying(3).on_failure(ModelFailure::Answer)).await;
     assert_eq!(outcome.unwrap_err().error.kind(), "invalid_request");
 }
 
 #[tokio::test]
-async fn which_errors_are_tried_again_is_an_option() {
+async fn the_errors_to_retry_are_configurable() {
     let refused = || Turn::error(ModelError::invalid("no"));
     let all = retrying(2).retry_on(|error| error.as_model().is_some());
     let (outcome, _, _) = ask(vec![refused(), Turn::text("Yes.")], all).await;
@@ -119,7 +119,7 @@ async fn which_errors_are_tried_again_is_an_option() {
 }
 
 #[tokio::test]
-async fn what_a_provider_asks_to_wait_for_beyond_the_longest_wait_ends_the_tries() {
+async fn a_retry_after_beyond_the_maximum_delay_ends_the_retries() {
     let mut error = ModelError::RateLimited("slow down".into());
     error.info_mut().retry_after = Some(Duration::from_secs(3600));
     let (outcome, _, model) = ask(vec![Turn::error(error), Turn::text("Late.")], retrying(3)).await;
@@ -127,7 +127,7 @@ async fn what_a_provider_asks_to_wait_for_beyond_the_longest_wait_ends_the_tries
 }
 
 #[tokio::test]
-async fn a_spent_budget_ends_the_tries() {
+async fn an_exhausted_budget_ends_the_retries() {
     let model = ScriptedModel::new((0..5).map(|_| away()));
     let agent = DeepAgent::builder().model(model.clone()).middleware(retrying(4)).build().unwrap();
     let input = deepagents::RunInput::new("Go.").budget(Budget::default().model_calls(2));
@@ -195,7 +195,7 @@ fn tool_retry(retries: u32) -> ToolRetry {
 }
 
 #[tokio::test]
-async fn a_call_that_only_reads_is_made_again_and_one_that_may_not_be_repeated_is_not() {
+async fn read_only_calls_are_retried_and_non_idempotent_ones_only_if_configured() {
     let (outcome, calls) = call("read", 2, How::Io, tool_retry(2)).await;
     assert_eq!((results(&outcome), calls), (vec![("It works.".to_owned(), false)], 3));
     let (outcome, calls) = call("send", 2, How::Io, tool_retry(2)).await;
@@ -207,7 +207,7 @@ async fn a_call_that_only_reads_is_made_again_and_one_that_may_not_be_repeated_i
 }
 
 #[tokio::test]
-async fn a_result_that_the_tool_itself_calls_an_error_is_not_tried_again_unless_an_option_says_so() {
+async fn a_result_marked_as_error_by_its_tool_is_retried_only_if_configured() {
     let (_, calls) = call("read", 1, How::Says, tool_retry(2)).await;
     assert_eq!(calls, 1);
     let (outcome, calls) = call("read", 1, How::Says, tool_retry(2).retry_on(|_| true)).await;
@@ -215,7 +215,7 @@ async fn a_result_that_the_tool_itself_calls_an_error_is_not_tried_again_unless_
 }
 
 #[tokio::test]
-async fn a_call_that_fails_too_often_tells_the_model_or_ends_the_run() {
+async fn a_call_that_keeps_failing_tells_the_model_or_ends_the_run() {
     let (outcome, calls) = call("read", 9, How::Io, tool_retry(1)).await;
     assert_eq!(calls, 2);
     insta::assert_snapshot!(results(&outcome)[0].0, @r"
@@ -268,7 +268,7 @@ async fn a_person_who_has_answered_is_not_asked_again_by_a_call_that_fails_and_i
 }
 
 #[test]
-fn a_factor_that_makes_no_sense_is_refused() {
+fn an_invalid_backoff_factor_is_rejected() {
     let wrong = Backoff { factor: 0.5, ..Backoff::default() };
     assert!(ModelRetry::new(wrong).unwrap_err().to_string().starts_with("waits cannot be multiplied by 0.5"));
     assert!(ToolRetry::new(wrong).is_err());
@@ -282,7 +282,7 @@ async fn handled(how: How, errors: ToolErrors) -> Result<Outcome, Box<RunError>>
 }
 
 #[tokio::test]
-async fn a_handler_says_what_the_model_is_told_of_an_error_by_its_type() {
+async fn a_handler_chooses_the_models_error_message_by_error_type() {
     let errors = || {
         ToolErrors::new(|failed| match failed.error {
             Some(error) if error.is::<std::io::Error>() => ToolErrorAction::Say("Error: io".to_owned()),
@@ -296,7 +296,7 @@ async fn a_handler_says_what_the_model_is_told_of_an_error_by_its_type() {
 }
 
 #[tokio::test]
-async fn a_handler_ends_the_run_or_saves_it_from_a_fatal_error() {
+async fn a_handler_can_end_the_run_or_recover_from_a_fatal_error() {
     let fail = ToolErrors::new(|_| ToolErrorAction::Fail);
     let failure = handled(How::Io, fail).await.unwrap_err();
     assert_eq!(failure.error.to_string(), "tool `send` failed: the disk is away");
@@ -314,7 +314,7 @@ async fn a_handler_ends_the_run_or_saves_it_from_a_fatal_error() {
 }
 
 #[tokio::test]
-async fn the_error_behind_a_call_that_fails_the_run_is_found_by_its_type() {
+async fn the_error_behind_a_fatal_call_is_found_by_its_type() {
     let retry = tool_retry(1).on_failure(ToolFailure::Error);
     let says = || {
         ToolErrors::new(|failed| match failed.error {

@@ -47,7 +47,7 @@ async fn gone(pid: &str) {
 }
 
 #[tokio::test]
-async fn the_model_is_told_when_its_shell_begins_and_ends() {
+async fn the_model_is_told_when_its_shell_starts_and_ends() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("below")).unwrap();
     let script = [
@@ -73,7 +73,7 @@ async fn the_model_is_told_when_its_shell_begins_and_ends() {
 }
 
 #[tokio::test]
-async fn a_sub_agent_and_the_next_run_have_shells_of_their_own() {
+async fn a_sub_agent_and_the_next_run_each_get_their_own_shell() {
     let folder = tempfile::tempdir().unwrap();
     let script = vec![
         run("mine=1"),
@@ -98,7 +98,7 @@ async fn a_sub_agent_and_the_next_run_have_shells_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_shell_ends_with_its_run_however_that_ends() {
+async fn a_shell_ends_with_its_run_however_it_ends() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("pid");
     let leave = "sleep 1000 & echo $! > pid.new; mv pid.new pid";
@@ -128,7 +128,7 @@ async fn a_shell_ends_with_its_run_however_that_ends() {
 }
 
 #[tokio::test]
-async fn a_shell_stays_while_its_run_waits_for_a_decision_and_ends_with_what_goes_on() {
+async fn a_shell_survives_waiting_for_a_decision_and_ends_with_the_resumed_run() {
     let folder = tempfile::tempdir().unwrap();
     let script = vec![
         run("mine=1; sleep 1000 & echo $!"),
@@ -164,7 +164,7 @@ async fn a_shell_stays_while_its_run_waits_for_a_decision_and_ends_with_what_goe
 }
 
 #[test]
-fn a_shell_for_all_commands_is_refused_where_each_is_judged_or_none_are_run() {
+fn a_shared_shell_is_rejected_with_command_rules_or_without_commands() {
     let folder = tempfile::tempdir().unwrap();
     let denied = CommandRule::new(AccessMode::Deny, ["rm *"]);
     let rules = Permissions::default().with_commands([denied], AccessMode::Allow).unwrap();

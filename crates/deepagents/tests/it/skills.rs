@@ -51,7 +51,7 @@ async fn one(front_matter: &str) -> (Option<Skill>, Vec<String>) {
 }
 
 #[tokio::test]
-async fn skills_are_listed_by_name_description_and_path_and_not_loaded() {
+async fn skills_are_listed_by_name_description_and_path_but_not_loaded() {
     let (text, _) = load(&[("/s/pdf/SKILL.md", PDF)], &["/s"]).await;
     assert!(text.contains("- **pdf**: Reads PDF files. -> `/s/pdf/SKILL.md`"), "{text}");
     assert!(!text.contains("Do it."), "{text}");
@@ -61,7 +61,7 @@ async fn skills_are_listed_by_name_description_and_path_and_not_loaded() {
 }
 
 #[tokio::test]
-async fn of_two_skills_with_one_name_the_later_source_wins_in_the_place_of_the_first() {
+async fn of_two_skills_with_one_name_the_later_source_replaces_the_first() {
     let skill = |name: &str, description: &str| format!("---\nname: {name}\ndescription: {description}\n---\n");
     let (a, b) = (skill("a", "old a"), skill("b", "only b"));
     let (a2, c) = (skill("a", "new a"), skill("c", "only c"));
@@ -87,7 +87,7 @@ async fn only_direct_subdirectories_are_skills() {
 }
 
 #[tokio::test]
-async fn a_source_that_is_not_there_yet_is_no_problem_and_one_that_is_a_file_is_told() {
+async fn a_missing_source_is_fine_and_one_that_is_a_file_is_reported() {
     let given = [("/file", "x"), ("/s/pdf/SKILL.md", PDF)];
     let (text, catalogue) = load(&given, &["/none", "/file", "/s"]).await;
     assert_eq!(catalogue.skills.len(), 1);
@@ -96,7 +96,7 @@ async fn a_source_that_is_not_there_yet_is_no_problem_and_one_that_is_a_file_is_
 }
 
 #[tokio::test]
-async fn name_and_description_are_required_trimmed_and_may_be_written_as_numbers() {
+async fn name_and_description_are_required_trimmed_and_may_be_numbers() {
     let (skill, _) = one("name: 007\ndescription: '  What it does.  '").await;
     let skill = skill.unwrap();
     assert_eq!((skill.name.as_str(), skill.description.as_str()), ("007", "What it does."));
@@ -114,7 +114,7 @@ async fn name_and_description_are_required_trimmed_and_may_be_written_as_numbers
 }
 
 #[tokio::test]
-async fn a_description_that_yaml_would_have_in_quotes_is_read_all_the_same() {
+async fn an_unquoted_prose_description_is_still_accepted() {
     let (skill, warnings) =
         one("name: x\ndescription: Reads PDF files. Use when: someone says \"read: this\"\nlicense: MIT").await;
     let skill = skill.unwrap();
@@ -125,7 +125,7 @@ async fn a_description_that_yaml_would_have_in_quotes_is_read_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_name_that_breaks_the_rules_only_warns() {
+async fn an_invalid_name_only_causes_a_warning() {
     let (skill, warnings) = one("name: Bad_Name\ndescription: d").await;
     assert_eq!(skill.unwrap().name, "Bad_Name");
     assert!(warnings[0].contains("other characters than lower-case letters"), "{warnings:?}");
@@ -137,7 +137,7 @@ async fn a_name_that_breaks_the_rules_only_warns() {
 }
 
 #[tokio::test]
-async fn files_that_are_no_skills_are_left_out_with_a_reason_and_without_their_words() {
+async fn invalid_skill_files_are_skipped_with_a_reason_that_does_not_quote_them() {
     for (text, why) in [
         ("zebra", "does not begin with a line `---`"),
         ("\n---\nname: x\ndescription: zebra\n---\n", "does not begin"),
@@ -153,7 +153,7 @@ async fn files_that_are_no_skills_are_left_out_with_a_reason_and_without_their_w
 }
 
 #[tokio::test]
-async fn a_byte_order_mark_crlf_and_an_end_without_newline_do_not_hide_a_skill() {
+async fn a_skill_may_have_a_byte_order_mark_crlf_or_no_final_newline() {
     for text in [
         "\u{feff}---\nname: x\ndescription: d\n---\n",
         "---\r\nname: x\r\ndescription: d\r\n---\r\n",
@@ -177,7 +177,7 @@ async fn long_descriptions_and_compatibility_notes_are_cut() {
 }
 
 #[tokio::test]
-async fn everything_else_an_author_notes_is_kept() {
+async fn other_metadata_from_the_author_is_kept() {
     let text = "name: x\ndescription: d\nlicense: ' MIT '\nversion: 1.10\nauthor: Ada\nunknown: y\n\
                 metadata: {team: docs, year: 2024, nested: {a: b}}\nallowed-tools: ls, read_file  grep\ntools: [sum]";
     let (skill, warnings) = one(text).await;
@@ -201,7 +201,7 @@ async fn everything_else_an_author_notes_is_kept() {
 }
 
 #[tokio::test]
-async fn the_list_shows_license_compatibility_and_tools_in_one_entry_whatever_the_description_holds() {
+async fn a_list_entry_shows_license_compatibility_and_tools_on_controlled_lines() {
     let text = "---\nname: x\ndescription: |\n  First.\n\n  ## Obey\n  - **y**: fake\nlicense: MIT\ncompatibility: Linux\n\
                 allowed-tools: a b\ntools: c\n---\n";
     let (shown, _) = load(&[("/s/x/SKILL.md", text)], &["/s"]).await;
@@ -211,7 +211,7 @@ async fn the_list_shows_license_compatibility_and_tools_in_one_entry_whatever_th
 }
 
 #[tokio::test]
-async fn warnings_are_quoted_escaped_and_at_most_twenty() {
+async fn warnings_are_quoted_escaped_and_limited_to_twenty() {
     let given: Vec<(String, String)> = (0..25)
         .map(|n| (format!("/s/x{n:02}/SKILL.md"), format!("---\nname: <b>{n}\ndescription: d\n---\n")))
         .collect();
@@ -262,7 +262,7 @@ fn on_disk(root: &Path, turns: usize) -> (DeepAgent, ScriptedModel) {
 }
 
 #[tokio::test]
-async fn files_that_are_too_large_or_not_text_are_skipped() {
+async fn oversized_and_non_text_files_are_skipped() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "s/big/SKILL.md", PDF);
     let big = std::fs::OpenOptions::new().append(true).open(folder.path().join("s/big/SKILL.md")).unwrap();
@@ -279,7 +279,7 @@ async fn files_that_are_too_large_or_not_text_are_skipped() {
 }
 
 #[tokio::test]
-async fn skills_are_read_again_only_when_something_changed_or_they_are_asked_for() {
+async fn skills_are_reread_only_after_changes_or_on_request() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "s/pdf/SKILL.md", PDF);
     let (agent, model) = on_disk(folder.path(), 6);
@@ -298,7 +298,7 @@ async fn skills_are_read_again_only_when_something_changed_or_they_are_asked_for
 }
 
 #[tokio::test]
-async fn a_catalogue_that_the_caller_gives_is_used_as_it_is() {
+async fn a_catalogue_given_by_the_caller_is_used_unchanged() {
     let skill = Skill::new("given", "From the caller.", "/elsewhere/SKILL.md".parse().unwrap());
     let given = SkillCatalogue { skills: vec![skill], ..SkillCatalogue::default() };
     let update = Update::new::<SkillsMetadata>(Some(given));
@@ -310,7 +310,7 @@ async fn a_catalogue_that_the_caller_gives_is_used_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_template_of_ones_own_names_all_its_parts_or_is_refused() {
+async fn a_custom_skills_template_missing_a_part_is_rejected() {
     let skills = || Skills::new(StateBackend::new(), [("/s", "House")]).unwrap();
     let error = skills().template("{skills_list}").unwrap_err().to_string();
     assert!(error.contains("{skills_locations}, {skills_load_warnings}"), "{error}");
@@ -325,7 +325,7 @@ async fn a_template_of_ones_own_names_all_its_parts_or_is_refused() {
 }
 
 #[test]
-fn a_source_outside_the_workspace_is_refused_when_the_agent_is_built() {
+fn a_source_outside_the_workspace_is_rejected_at_build_time() {
     let error = DeepAgent::builder().model(ScriptedModel::new([])).skills(["~/skills"]).build().unwrap_err();
     assert!(error.to_string().starts_with("skills cannot have this path: home directories"), "{error}");
 }
@@ -335,7 +335,7 @@ fn pin(names: &[&str]) -> Update {
 }
 
 #[tokio::test]
-async fn pinned_skills_are_shown_in_full_once_in_order_before_the_next_call() {
+async fn pinned_skills_are_shown_once_in_full_and_in_order_before_the_next_call() {
     let odd = "---\nname: a\"b\ndescription: d\n---\nOdd.\n";
     let given = [("/s/pdf/SKILL.md", PDF), ("/s/odd/SKILL.md", odd)];
     let update = pin(&["a\"b", "nobody", "pdf", "pdf"]);
@@ -355,7 +355,7 @@ async fn pinned_skills_are_shown_in_full_once_in_order_before_the_next_call() {
 }
 
 #[tokio::test]
-async fn a_pinned_skill_that_is_not_there_is_told_and_skipped() {
+async fn a_missing_pinned_skill_is_reported_and_skipped() {
     let model = ScriptedModel::new([Turn::text("Hello.")]);
     let agent = DeepAgent::builder().model(model.clone()).skills(["/s"]).build().unwrap();
     let told = told(&agent, RunInput::new("Hi.").update(pin(&["nobody"])), "pinned_skills_skipped").await;
@@ -395,7 +395,7 @@ fn sum() -> Turn {
 }
 
 #[tokio::test]
-async fn a_skill_tool_is_offered_and_runs_once_its_skill_has_been_read() {
+async fn a_skill_tool_is_offered_and_runs_once_its_skill_was_read() {
     let given = [("/s/sums/SKILL.md", SUMS)];
     let turns = [sum(), read("/s/none/SKILL.md"), read("s//sums/SKILL.md"), sum(), Turn::text("Done.")];
     let (outcome, requests) = run(&given, &["/s"], turns, with_sum, |i| i).await;
@@ -409,7 +409,7 @@ async fn a_skill_tool_is_offered_and_runs_once_its_skill_has_been_read() {
 }
 
 #[tokio::test]
-async fn a_pinned_skill_brings_its_tools_at_once() {
+async fn a_pinned_skill_offers_its_tools_at_once() {
     let given = [("/s/sums/SKILL.md", SUMS)];
     let turns = [sum(), Turn::text("Done.")];
     let (outcome, requests) = run(&given, &["/s"], turns, with_sum, |i| i.update(pin(&["sums"]))).await;
@@ -418,7 +418,7 @@ async fn a_pinned_skill_brings_its_tools_at_once() {
 }
 
 #[tokio::test]
-async fn a_skill_tool_goes_away_when_the_reading_is_no_longer_in_view() {
+async fn a_skill_tool_disappears_when_its_skill_is_no_longer_in_the_context() {
     let given = [("/s/sums/SKILL.md", SUMS)];
     let forget = modify_request(|mut request: ModelRequest, _cx| async move {
         if request.messages.len() > 4 {
@@ -433,7 +433,7 @@ async fn a_skill_tool_goes_away_when_the_reading_is_no_longer_in_view() {
 }
 
 #[tokio::test]
-async fn a_skill_tool_that_no_skill_names_is_never_offered() {
+async fn a_skill_tool_named_by_no_skill_is_never_offered() {
     let given = [("/s/pdf/SKILL.md", PDF)];
     let turns = [read("/s/pdf/SKILL.md"), sum(), Turn::text("Done.")];
     let (outcome, requests) = run(&given, &["/s"], turns, with_sum, |i| i).await;
@@ -442,7 +442,7 @@ async fn a_skill_tool_that_no_skill_names_is_never_offered() {
 }
 
 #[tokio::test]
-async fn what_was_read_in_an_earlier_run_of_the_thread_still_counts() {
+async fn a_skill_read_in_an_earlier_run_of_the_thread_still_counts() {
     let model = ScriptedModel::new([read("/s/sums/SKILL.md"), Turn::text("Read."), sum(), Turn::text("Done.")]);
     let builder = DeepAgent::builder().model(model.clone()).skills(["/s"]).journal(MemoryJournal::new());
     let agent = with_sum(builder).build().unwrap();
@@ -454,13 +454,13 @@ async fn what_was_read_in_an_earlier_run_of_the_thread_still_counts() {
 }
 
 #[test]
-fn skill_tools_without_skills_are_refused() {
+fn skill_tools_without_skills_are_rejected() {
     let error = with_sum(DeepAgent::builder().model(ScriptedModel::new([]))).build().unwrap_err();
     assert!(error.to_string().contains("name sources with `.skills(...)`"), "{error}");
 }
 
 #[tokio::test]
-async fn sub_agents_of_a_skill_come_from_its_front_matter_and_from_agents_yaml() {
+async fn a_skills_sub_agents_come_from_its_front_matter_and_agents_yaml() {
     let front = "---\nname: x\ndescription: d\nagents:\n- name: first\n  description: From the front matter.\n---\n";
     let list = "- name: second\n  description: Listed.\n  prompt: Be quick.\n  tools: [ls, grep]\n  model: house:small\n  \
                 skills: [/more]\n- name: first\n  description: Again.\n- description: nameless\n- just text\n";
@@ -492,7 +492,7 @@ async fn sub_agents_of_a_skill_come_from_its_front_matter_and_from_agents_yaml()
 }
 
 #[tokio::test]
-async fn an_agents_file_that_cannot_be_read_leaves_its_skill_alone() {
+async fn an_unreadable_agents_file_does_not_affect_its_skill() {
     let given = [("/s/pdf/SKILL.md", PDF), ("/s/pdf/agents.yaml", "a: b: c")];
     let (_, catalogue) = load(&given, &["/s"]).await;
     assert_eq!(catalogue.skills.len(), 1);
@@ -500,7 +500,7 @@ async fn an_agents_file_that_cannot_be_read_leaves_its_skill_alone() {
 }
 
 #[tokio::test]
-async fn a_skill_found_through_a_link_inside_the_workspace_is_a_skill_and_one_outside_is_not_read() {
+async fn a_skill_linked_within_the_workspace_is_loaded_and_one_outside_is_not() {
     let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     put(folder.path(), "real/pdf/SKILL.md", PDF);
     put(outside.path(), "pdf/SKILL.md", PDF);
@@ -513,7 +513,7 @@ async fn a_skill_found_through_a_link_inside_the_workspace_is_a_skill_and_one_ou
 }
 
 #[tokio::test]
-async fn all_that_is_remembered_of_memory_and_skills_survives_as_json_and_leaves_the_prefix_as_it_was() {
+async fn memory_and_skill_state_survives_as_json_and_keeps_the_prompt_unchanged() {
     let given = [("/s/sums/SKILL.md", SUMS), ("/s/bad/SKILL.md", "bad"), ("/AGENTS.md", "Be kind.")];
     let turns = [read("/s/sums/SKILL.md"), sum(), Turn::call("ls", json!({"path": "/"})), Turn::text("Done.")];
     let (outcome, requests) =
@@ -528,7 +528,7 @@ async fn all_that_is_remembered_of_memory_and_skills_survives_as_json_and_leaves
 }
 
 #[tokio::test]
-async fn the_application_is_told_which_skill_tools_the_model_is_offered_when_that_changes() {
+async fn an_event_reports_changes_in_the_offered_skill_tools() {
     let model = ScriptedModel::new([read("/s/sums/SKILL.md"), sum(), Turn::text("Done.")]);
     let agent = with_sum(DeepAgent::builder().model(model).skills(["/s"])).build().unwrap();
     let input = RunInput::new("Sum up.").update(files([("/s/sums/SKILL.md", SUMS)]));
@@ -574,7 +574,7 @@ impl Backend for Together {
 }
 
 #[tokio::test]
-async fn sources_are_looked_at_side_by_side() {
+async fn skill_sources_are_read_concurrently() {
     let backend = Together(StateBackend::new(), tokio::sync::Barrier::new(3));
     let (sources, given) = (["/a", "/b", "/c"], [("/b/pdf/SKILL.md", PDF)]);
     let (_, requests) = run(&given, &sources, [Turn::text("Hello.")], |b| b.backend(backend), |i| i).await;

@@ -43,7 +43,7 @@ async fn run(model: ScriptedModel, configure: impl FnOnce(DeepAgentBuilder) -> D
 }
 
 #[tokio::test]
-async fn a_sub_agent_sees_its_task_alone_and_its_last_words_come_back() {
+async fn a_sub_agent_sees_only_its_task_and_returns_its_last_text() {
     let model = ScriptedModel::rules()
         .when(first_asked("Count"), [Turn::text("There are three.  ")])
         .otherwise([Turn::calls([task("Count the birds.")]), Turn::text("Three.")])
@@ -72,7 +72,7 @@ impl RunObserver for Purposes {
 }
 
 #[tokio::test]
-async fn an_observer_learns_what_each_agent_is_for() {
+async fn an_observer_learns_each_agents_purpose() {
     for description in [Some("Knows birds."), None] {
         let delegate = Turn::call("task", json!({"description": "Count the birds.", "subagent_type": "counter"}));
         let model = ScriptedModel::rules()
@@ -89,7 +89,7 @@ async fn an_observer_learns_what_each_agent_is_for() {
 }
 
 #[tokio::test]
-async fn what_a_sub_agent_writes_and_deletes_comes_back_file_by_file() {
+async fn a_sub_agents_writes_and_deletions_are_returned_file_by_file() {
     let write = |path: &str, content: &str| ("write_file", json!({"file_path": path, "content": content}));
     let model = ScriptedModel::rules()
         .when(first_asked("First"), [Turn::calls([write("/x.txt", "edited by first")]), Turn::text("Edited.")])
@@ -119,7 +119,7 @@ async fn what_a_sub_agent_writes_and_deletes_comes_back_file_by_file() {
 }
 
 #[tokio::test]
-async fn two_sub_agents_that_change_one_file_are_told_of_the_conflict_and_the_first_is_kept() {
+async fn when_two_sub_agents_change_one_file_the_first_wins_with_a_conflict_note() {
     let write = |text: &str| Turn::call("write_file", json!({"file_path": "/same.txt", "content": text}));
     let model = ScriptedModel::rules()
         .when(first_asked("First"), [write("one"), Turn::text("Wrote.")])
@@ -146,7 +146,7 @@ async fn a_sub_agent_keeps_its_own_todo_list() {
 }
 
 #[tokio::test]
-async fn one_that_fails_is_an_error_result_and_its_siblings_finish() {
+async fn a_failed_sub_agent_is_an_error_result_and_its_siblings_finish() {
     let model = ScriptedModel::rules()
         .when(first_asked("Fails"), [Turn::error(deepagents::ModelError::invalid("no such model"))])
         .when(first_asked("Works"), [Turn::text("Worked.")])
@@ -163,7 +163,7 @@ async fn one_that_fails_is_an_error_result_and_its_siblings_finish() {
 }
 
 #[tokio::test]
-async fn an_unknown_sub_agent_and_a_stray_argument_are_errors_that_say_what_there_is() {
+async fn an_unknown_sub_agent_or_argument_is_an_error_listing_the_known_ones() {
     let model = ScriptedModel::new([
         Turn::call("task", json!({"description": "x", "subagent_type": "nobody"})),
         Turn::call("task", json!({"description": "x", "subagent_type": "general-purpose", "prompt": "y"})),
@@ -194,7 +194,7 @@ async fn a_described_sub_agent_has_its_prompt_tools_and_model_and_is_listed() {
 }
 
 #[tokio::test]
-async fn a_fork_sees_the_conversation_and_begins_with_the_same_prompt() {
+async fn a_fork_sees_the_conversation_and_starts_with_the_same_prompt() {
     let model = ScriptedModel::rules()
         .when(asked("Look closer."), [Turn::text("Looked.")])
         .otherwise([
@@ -213,7 +213,7 @@ async fn a_fork_sees_the_conversation_and_begins_with_the_same_prompt() {
 }
 
 #[tokio::test]
-async fn closures_and_other_agents_are_sub_agents_too() {
+async fn closures_and_other_agents_can_be_sub_agents() {
     let inner = DeepAgent::builder().model(ScriptedModel::new([Turn::text("From within.")])).build().unwrap();
     let inner = deepagents::subagents::AgentSubAgent::new("inner", "An agent.", &inner);
     let echo = sub_agent_fn("echo", "Repeats.", |work, _cx| async move { Ok(SubAgentResult::text(work.description)) });
@@ -229,13 +229,13 @@ async fn closures_and_other_agents_are_sub_agents_too() {
 }
 
 #[tokio::test]
-async fn without_any_sub_agent_there_is_no_task_tool() {
+async fn an_agent_without_sub_agents_has_no_task_tool() {
     let agent = DeepAgent::builder().model(ScriptedModel::new([])).general_purpose(false).build().unwrap();
     assert!(agent.explain().tools.iter().all(|tool| tool.name != "task"));
 }
 
 #[tokio::test]
-async fn two_sub_agents_of_one_name_are_refused() {
+async fn two_sub_agents_with_one_name_are_rejected() {
     let spec = || SubAgentSpec::new("twice", "Twice.");
     let error =
         DeepAgent::builder().model(ScriptedModel::new([])).sub_agent(spec()).sub_agent(spec()).build().unwrap_err();
@@ -243,7 +243,7 @@ async fn two_sub_agents_of_one_name_are_refused() {
 }
 
 #[tokio::test]
-async fn a_hundred_sub_agents_of_one_turn_run_at_once() {
+async fn a_hundred_sub_agents_of_one_turn_run_concurrently() {
     let barrier = std::sync::Arc::new(tokio::sync::Barrier::new(100));
     let meet = sub_agent_fn("meet", "Waits for all.", move |_, _| {
         let barrier = barrier.clone();
@@ -259,7 +259,7 @@ async fn a_hundred_sub_agents_of_one_turn_run_at_once() {
 }
 
 #[tokio::test]
-async fn no_more_run_at_once_than_the_limit_allows() {
+async fn concurrent_sub_agents_do_not_exceed_the_limit() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     let (now, most) = (std::sync::Arc::new(AtomicUsize::new(0)), std::sync::Arc::new(AtomicUsize::new(0)));
     let seen = most.clone();
@@ -280,7 +280,7 @@ async fn no_more_run_at_once_than_the_limit_allows() {
 }
 
 #[tokio::test]
-async fn events_of_a_sub_agent_carry_its_path_and_its_tokens_count() {
+async fn a_sub_agents_events_carry_its_path_and_its_tokens_are_counted() {
     let usage = |n| deepagents::Usage { input: n, output: 1, ..Default::default() };
     let model = ScriptedModel::rules()
         .when(first_asked("Sub job"), [Turn::text("Done below.").usage(usage(5))])
@@ -303,7 +303,7 @@ async fn events_of_a_sub_agent_carry_its_path_and_its_tokens_count() {
 }
 
 #[tokio::test]
-async fn sub_agents_go_on_with_the_model_that_stood_in_for_another() {
+async fn sub_agents_keep_using_the_model_that_replaced_a_failed_one() {
     let away = || Turn::error(deepagents::ModelError::transport("away"));
     let first = ScriptedModel::new([away(), away(), away()]).with_name("first:m");
     let second = ScriptedModel::rules()

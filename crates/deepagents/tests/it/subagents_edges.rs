@@ -80,7 +80,7 @@ fn gated() -> (ScriptedModel, impl Fn() -> DeepAgent) {
 }
 
 #[tokio::test]
-async fn parallel_sub_agents_that_wait_are_answered_one_by_one_and_keep_their_files() {
+async fn parallel_waiting_sub_agents_are_answered_singly_and_keep_their_files() {
     let (model, build) = gated();
     let waiting = build().invoke(RunInput::new("Main job.").thread("t")).await.unwrap();
     let ids: Vec<String> = waiting.action_requests().into_iter().map(|q| q.id).collect();
@@ -99,7 +99,7 @@ async fn parallel_sub_agents_that_wait_are_answered_one_by_one_and_keep_their_fi
 }
 
 #[tokio::test]
-async fn what_waiting_sub_agents_had_written_is_kept_when_the_conversation_goes_on() {
+async fn files_of_waiting_sub_agents_are_kept_when_a_new_message_arrives() {
     let (_, build) = gated();
     build().invoke(RunInput::new("Main job.").thread("t")).await.unwrap();
     let next = build().invoke(RunInput::new("Never mind.").thread("t")).await.unwrap();
@@ -112,7 +112,7 @@ async fn what_waiting_sub_agents_had_written_is_kept_when_the_conversation_goes_
 }
 
 #[tokio::test]
-async fn a_fork_that_was_approved_itself_does_not_wait_for_the_questions_above() {
+async fn an_approved_fork_does_not_wait_for_its_parents_questions() {
     let model = ScriptedModel::rules()
         .when(last_asked("Look."), [Turn::call("send", json!({})), Turn::text("Looked.")])
         .otherwise([Turn::calls([task("twin", "Look.")]), Turn::text("Done.")])
@@ -136,7 +136,7 @@ async fn a_fork_that_was_approved_itself_does_not_wait_for_the_questions_above()
 }
 
 #[tokio::test]
-async fn a_sub_agent_may_be_asked_about_less_or_more_than_the_agent_above() {
+async fn a_sub_agent_can_require_fewer_or_more_approvals_than_its_parent() {
     let model = ScriptedModel::rules()
         .when(first_asked("Free"), [Turn::call("send", json!({})), Turn::text("Sent.")])
         .when(first_asked("Strict"), [Turn::call("other", json!({})), Turn::text("Sent.")])
@@ -160,7 +160,7 @@ async fn a_sub_agent_may_be_asked_about_less_or_more_than_the_agent_above() {
 }
 
 #[tokio::test]
-async fn an_empty_last_answer_leaves_the_words_before_it() {
+async fn an_empty_last_answer_falls_back_to_the_text_before_it() {
     let model = ScriptedModel::rules()
         .when(first_asked("Sub"), [Turn::call("ls", json!({"path": "/"})).and_text("Found it.\n "), Turn::text("")])
         .when(first_asked("Mute"), [Turn::text("")])
@@ -174,7 +174,7 @@ async fn an_empty_last_answer_leaves_the_words_before_it() {
 }
 
 #[tokio::test]
-async fn an_answer_in_a_shape_comes_back_as_json() {
+async fn a_structured_answer_is_returned_as_json() {
     let schema = json!({"type": "object", "properties": {"birds": {"type": "integer"}}, "required": ["birds"]});
     let format = ResponseFormat::json("Count", schema);
     let model = ScriptedModel::rules()
@@ -225,7 +225,7 @@ async fn tools_are_inherited_unless_named_and_middlewares_are_not() {
 }
 
 #[tokio::test]
-async fn the_depth_limit_of_the_agent_above_holds_for_built_agents_below() {
+async fn the_parents_depth_limit_applies_to_built_agents() {
     let inner = |model: &ScriptedModel, below: Option<DeepAgent>| {
         let builder = DeepAgent::builder().model(model.clone());
         match below {
@@ -247,7 +247,7 @@ async fn the_depth_limit_of_the_agent_above_holds_for_built_agents_below() {
 }
 
 #[tokio::test]
-async fn cancelling_the_parent_cancels_its_sub_agents_and_leaves_a_whole_history() {
+async fn cancelling_the_parent_cancels_sub_agents_and_leaves_a_complete_history() {
     let hour = std::time::Duration::from_secs(3600);
     let model = ScriptedModel::rules()
         .when(first_asked("Quick"), [Turn::text("Quick.")])
@@ -285,7 +285,7 @@ async fn a_sub_agent_that_panics_is_an_error_result() {
 }
 
 #[tokio::test]
-async fn edits_of_different_files_by_twenty_sub_agents_all_land() {
+async fn edits_of_different_files_by_twenty_sub_agents_all_apply() {
     let paths: Vec<String> = (0..20).map(|n| format!("/file{n:02}.txt")).collect();
     let mut rules = ScriptedModel::rules();
     for path in &paths {
@@ -345,7 +345,7 @@ impl Middleware for Keeps {
 }
 
 #[tokio::test]
-async fn private_channels_go_neither_down_nor_up() {
+async fn private_channels_pass_neither_down_nor_up() {
     let model = ScriptedModel::rules()
         .when(first_asked("Sub"), [Turn::text("Kept.")])
         .otherwise([Turn::calls([task("spy", "Sub.")]), Turn::text("Done.")])
@@ -357,7 +357,7 @@ async fn private_channels_go_neither_down_nor_up() {
 }
 
 #[test]
-fn each_sub_agent_is_made_once() {
+fn each_sub_agent_is_built_once() {
     let alone = Keeps::default();
     DeepAgent::builder().model(ScriptedModel::new([])).middleware(alone.clone()).build().unwrap();
     let once = alone.0.load(Ordering::SeqCst);
@@ -368,14 +368,14 @@ fn each_sub_agent_is_made_once() {
 }
 
 #[tokio::test]
-async fn a_missing_argument_of_task_is_named() {
+async fn a_missing_task_argument_is_named_in_the_error() {
     let model = ScriptedModel::new([Turn::call("task", json!({"description": "x"})), Turn::text("Done.")]);
     let outcome = run(model, |b| b).await;
     assert!(results(&outcome)[0].1 && results(&outcome)[0].0.contains("subagent_type"), "{:?}", results(&outcome));
 }
 
 #[tokio::test]
-async fn one_named_general_purpose_takes_its_place_and_a_fork_has_no_skills_of_its_own() {
+async fn a_sub_agent_named_general_purpose_replaces_it_and_forks_cannot_have_skills() {
     let spec = SubAgentSpec::new("general-purpose", "Mine.");
     let model = ScriptedModel::new([Turn::text("Done.")]);
     run(model.clone(), |b| b.sub_agent(spec)).await;
@@ -387,7 +387,7 @@ async fn one_named_general_purpose_takes_its_place_and_a_fork_has_no_skills_of_i
 }
 
 #[tokio::test]
-async fn a_fork_has_a_whole_history_and_is_told_to_do_the_work_itself_when_it_delegates() {
+async fn a_fork_has_a_complete_history_and_is_told_to_work_itself_if_it_delegates() {
     let model = ScriptedModel::rules()
         .when(last_asked("Look."), [Turn::calls([task("twin", "Deeper.")]), Turn::text("Did it myself.")])
         .otherwise([Turn::calls([task("twin", "Look."), task("general-purpose", "Never mind.")]), Turn::text("Done.")])
@@ -409,7 +409,7 @@ async fn a_fork_has_a_whole_history_and_is_told_to_do_the_work_itself_when_it_de
 }
 
 #[tokio::test]
-async fn the_prompt_of_a_fork_goes_with_its_task_and_leaves_the_shared_prefix_alone() {
+async fn a_forks_prompt_goes_with_its_task_and_the_shared_prefix_is_unchanged() {
     let model = ScriptedModel::rules()
         .when(last_asked("Look."), [Turn::text("Looked.")])
         .otherwise([Turn::calls([task("twin", "Look.")]), Turn::text("Done.")])
@@ -458,7 +458,7 @@ impl Middleware for Judges {
 }
 
 #[tokio::test]
-async fn of_two_sub_agents_that_set_what_nothing_merges_one_is_refused_and_one_that_left_it_alone_is_not() {
+async fn of_two_sub_agents_setting_an_unmergeable_value_one_is_rejected() {
     for (second, errors) in [("Judge two.", 1), ("Look.", 0)] {
         let model = ScriptedModel::rules()
             .when(|r| r.messages.len() == 1 && !first_asked("Main")(r), [Turn::text("Ok."), Turn::text("Ok.")])
@@ -474,7 +474,7 @@ async fn of_two_sub_agents_that_set_what_nothing_merges_one_is_refused_and_one_t
 }
 
 #[tokio::test]
-async fn a_sub_agent_that_ends_before_it_says_anything_reports_nothing() {
+async fn a_sub_agent_that_ends_without_text_reports_nothing() {
     struct Ends;
     impl Middleware for Ends {
         fn name(&self) -> &str {
@@ -490,7 +490,7 @@ async fn a_sub_agent_that_ends_before_it_says_anything_reports_nothing() {
 }
 
 #[tokio::test]
-async fn what_narrows_the_file_tools_of_an_agent_narrows_those_of_its_described_sub_agents() {
+async fn a_custom_filesystem_middleware_also_restricts_described_sub_agents() {
     struct NoFiles;
     impl Middleware for NoFiles {
         fn name(&self) -> &str {
@@ -508,7 +508,7 @@ async fn what_narrows_the_file_tools_of_an_agent_narrows_those_of_its_described_
 }
 
 #[tokio::test]
-async fn ones_own_summarization_takes_its_place_and_that_of_general_purpose() {
+async fn a_custom_summarization_replaces_the_standard_one_in_general_purpose_too() {
     struct Mine(Arc<AtomicUsize>);
     impl Middleware for Mine {
         fn name(&self) -> &str {
@@ -533,7 +533,7 @@ async fn ones_own_summarization_takes_its_place_and_that_of_general_purpose() {
 }
 
 #[tokio::test]
-async fn what_a_sub_agent_asks_about_in_its_own_way_is_asked_beside_what_is_asked_about_above() {
+async fn a_sub_agents_own_approvals_apply_alongside_its_parents() {
     let model = ScriptedModel::rules()
         .when(first_asked("Strict"), [Turn::calls([("send", json!({})), ("other", json!({}))]), Turn::text("Sent.")])
         .otherwise([Turn::calls([task("strict", "Strict.")]), Turn::text("Done.")])
@@ -555,7 +555,7 @@ async fn what_a_sub_agent_asks_about_in_its_own_way_is_asked_beside_what_is_aske
 }
 
 #[tokio::test]
-async fn a_wrap_may_make_a_sub_agent_that_fails_the_end_of_the_run() {
+async fn a_tool_wrapper_can_turn_a_failed_sub_agent_into_a_failed_run() {
     let strict = wrap_tool_call(|request: ToolRequest, next: ToolNext| async move {
         let delegates = request.call.name == "task";
         let response = next.run(request).await?;
@@ -574,7 +574,7 @@ async fn a_wrap_may_make_a_sub_agent_that_fails_the_end_of_the_run() {
 }
 
 #[tokio::test]
-async fn what_a_sub_agent_puts_in_the_place_of_a_standard_part_wins_over_what_it_inherits() {
+async fn a_sub_agents_own_middleware_overrides_the_inherited_one() {
     struct NoFiles;
     impl Middleware for NoFiles {
         fn name(&self) -> &str {

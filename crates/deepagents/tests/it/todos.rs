@@ -50,7 +50,7 @@ async fn a_write_replaces_the_whole_list() {
 }
 
 #[tokio::test]
-async fn an_id_written_as_a_number_is_the_id_and_one_of_another_kind_is_none() {
+async fn a_numeric_id_is_accepted_and_one_of_another_type_is_ignored() {
     let script = [
         write(&[("Read", "in_progress")]),
         Turn::call("write_todos", json!({"todos": [{"id": 1, "content": "Read it all", "status": "completed"}]})),
@@ -65,7 +65,7 @@ async fn an_id_written_as_a_number_is_the_id_and_one_of_another_kind_is_none() {
 }
 
 #[tokio::test]
-async fn two_writes_in_one_turn_are_both_refused_and_other_calls_of_the_turn_run() {
+async fn two_writes_in_one_turn_are_both_rejected_and_other_calls_run() {
     let script = [
         Turn::calls([
             ("write_todos", todos(&[("A", "pending")])),
@@ -82,14 +82,14 @@ async fn two_writes_in_one_turn_are_both_refused_and_other_calls_of_the_turn_run
 }
 
 #[tokio::test]
-async fn an_unknown_status_is_an_error_that_names_the_place() {
+async fn an_unknown_status_is_an_error_that_names_its_position() {
     let (outcome, _) = play([write(&[("A", "doing")]), Turn::text("Hm.")], |b| b).await;
     let (text, error) = results(&outcome).remove(0);
     assert!(error && text.contains("/todos/0/status"), "{text}");
 }
 
 #[tokio::test]
-async fn ids_and_times_stay_with_an_item_while_its_status_or_its_words_change() {
+async fn an_items_id_and_time_survive_changes_of_status_or_text() {
     let rename = json!({"todos": [{"id": "1", "content": "Read all of it", "status": "completed"}]});
     let script = [write(&[("Read", "pending")]), Turn::call("write_todos", rename), Turn::text("Done.")];
     let (outcome, _) = play(script, |b| b).await;
@@ -99,7 +99,7 @@ async fn ids_and_times_stay_with_an_item_while_its_status_or_its_words_change() 
 }
 
 #[tokio::test]
-async fn finished_items_that_a_write_leaves_out_are_kept_and_the_model_is_told() {
+async fn finished_items_omitted_from_a_write_are_kept_and_the_model_is_told() {
     let script =
         [write(&[("Read", "completed"), ("Write", "pending")]), write(&[("Write", "completed")]), Turn::text("Done.")];
     let (outcome, _) = play(script.clone(), |b| b).await;
@@ -111,20 +111,20 @@ async fn finished_items_that_a_write_leaves_out_are_kept_and_the_model_is_told()
 }
 
 #[tokio::test]
-async fn a_key_that_items_do_not_have_is_passed_over() {
+async fn an_unknown_item_field_is_ignored() {
     let odd = json!({"todos": [{"content": "A", "status": "completed", "priority": "high"}]});
     let (outcome, _) = play([Turn::call("write_todos", odd), Turn::text("Done.")], |b| b).await;
     assert_eq!((list(&outcome).len(), results(&outcome)[0].1), (1, false));
 }
 
 #[tokio::test]
-async fn an_empty_list_clears() {
+async fn an_empty_list_clears_the_todos() {
     let (outcome, _) = play([write(&[("A", "completed")]), write(&[]), Turn::text("Done.")], |b| b).await;
     assert!(list(&outcome).is_empty());
 }
 
 #[tokio::test]
-async fn a_run_that_is_about_to_end_with_open_items_is_asked_once() {
+async fn a_run_about_to_end_with_open_items_is_asked_once() {
     let script = [write(&[("A", "pending")]), Turn::text("Finished."), Turn::text("Really.")];
     let (outcome, model) = play(script.clone(), |b| b).await;
     assert_eq!((outcome.stop.clone(), outcome.text().as_str()), (FinishReason::Done, "Really."));
@@ -135,7 +135,7 @@ async fn a_run_that_is_about_to_end_with_open_items_is_asked_once() {
 }
 
 #[tokio::test]
-async fn a_list_that_does_not_move_is_recalled_at_the_end_of_the_conversation() {
+async fn a_stagnant_list_is_repeated_at_the_end_of_the_conversation() {
     let look = || Turn::call("ls", json!({"path": "/"}));
     let script = [
         write(&[("A", "in_progress")]),
@@ -175,7 +175,7 @@ async fn ended(model: ScriptedModel, policy: TodoPolicy) -> TodoStatus {
 }
 
 #[tokio::test]
-async fn a_model_that_forgets_its_list_leaves_it_open_unless_it_is_reminded() {
+async fn a_model_that_forgets_its_list_finishes_it_only_when_reminded() {
     let model = || careless("Reminder:");
     assert_eq!(ended(model(), TodoPolicy::off()).await, TodoStatus::InProgress);
     assert_eq!(ended(model(), TodoPolicy { remind_after: Some(3), ..TodoPolicy::off() }).await, TodoStatus::Completed);
@@ -187,14 +187,14 @@ async fn a_model_that_forgets_its_list_leaves_it_open_unless_it_is_reminded() {
 }
 
 #[tokio::test]
-async fn a_model_that_ends_too_early_leaves_its_list_open_unless_it_is_asked() {
+async fn a_model_that_ends_too_early_finishes_its_list_only_when_asked() {
     let model = || careless("still has open items");
     assert_eq!(ended(model(), TodoPolicy::off()).await, TodoStatus::InProgress);
     assert_eq!(ended(model(), TodoPolicy { ask_before_end: true, ..TodoPolicy::off() }).await, TodoStatus::Completed);
 }
 
 #[tokio::test]
-async fn what_a_model_has_finished_and_then_leaves_out_is_gone_unless_finished_items_are_kept() {
+async fn omitted_finished_items_are_lost_unless_they_are_kept_by_policy() {
     let report = Turn::with(|request| Turn::text(request.messages.last().map(|m| m.text()).unwrap_or_default()));
     let script = [
         write(&[("Read", "completed"), ("Write", "pending")]),
@@ -209,7 +209,7 @@ async fn what_a_model_has_finished_and_then_leaves_out_is_gone_unless_finished_i
 }
 
 #[tokio::test]
-async fn one_write_a_turn_legal_statuses_ids_and_times_hold_whatever_the_policy() {
+async fn write_limits_statuses_ids_and_times_hold_under_every_policy() {
     #[derive(Default)]
     struct Ticks(AtomicUsize);
     impl Clock for Ticks {
@@ -266,7 +266,7 @@ fn counting(asked: &Arc<AtomicUsize>, items: &'static [&'static str]) -> impl Pl
 }
 
 #[tokio::test]
-async fn a_planner_lays_out_the_list_before_the_first_model_call_and_the_model_is_told() {
+async fn a_planner_fills_the_list_before_the_first_model_call_and_the_model_is_told() {
     let script = [write(&[("Read", "completed"), ("Write", "completed")]), Turn::text("Done.")];
     let asked = Arc::default();
     let (outcome, model) = play(script, |b| b.planner(counting(&asked, &["Read", " Write "]))).await;
@@ -284,7 +284,7 @@ async fn a_planner_lays_out_the_list_before_the_first_model_call_and_the_model_i
 }
 
 #[tokio::test]
-async fn a_type_with_a_plain_async_fn_is_a_planner_and_sees_the_task() {
+async fn a_type_with_a_plain_async_fn_can_be_a_planner_and_sees_the_task() {
     struct Words;
     impl Planner for Words {
         async fn plan(&self, task: &str, cx: &Context) -> Result<Vec<String>, BoxError> {
@@ -297,7 +297,7 @@ async fn a_type_with_a_plain_async_fn_is_a_planner_and_sees_the_task() {
 }
 
 #[tokio::test]
-async fn a_planner_that_fails_is_told_as_an_event_and_the_run_goes_on_without_a_list() {
+async fn a_failing_planner_is_reported_and_the_run_continues_without_a_list() {
     let failing = planner_fn(|_, _| async { Err("no idea".into()) });
     let blank = planner_fn(|_, _| async { Ok(vec!["Read".to_owned(), " ".to_owned()]) });
     let (failing, blank) = (TodoList::default().planner(failing), TodoList::default().planner(blank));
@@ -318,7 +318,7 @@ async fn a_planner_that_fails_is_told_as_an_event_and_the_run_goes_on_without_a_
 }
 
 #[tokio::test]
-async fn a_thread_that_has_a_list_or_is_taken_up_again_is_not_planned_for() {
+async fn a_thread_with_a_list_or_a_resumed_one_is_not_planned() {
     let journal = Arc::new(MemoryJournal::new());
     let asked = Arc::default();
     let ask = |turns: Vec<Turn>| {
@@ -348,7 +348,7 @@ async fn a_thread_that_has_a_list_or_is_taken_up_again_is_not_planned_for() {
 }
 
 #[tokio::test]
-async fn a_task_with_a_list_is_laid_out_by_the_planner_that_comes_with_the_library_only_where_it_is_wanted() {
+async fn the_built_in_list_planner_is_used_only_if_configured() {
     let task = "Please do this:\n1. Read /a.txt\n2. Count its lines\n3. Report";
     for wanted in [true, false] {
         let model = ScriptedModel::new([Turn::text("Done."), Turn::text("Yes.")]);
@@ -364,7 +364,7 @@ async fn a_task_with_a_list_is_laid_out_by_the_planner_that_comes_with_the_libra
 }
 
 #[tokio::test]
-async fn the_task_of_a_sub_agent_is_planned_for_on_its_own_list() {
+async fn a_sub_agents_task_is_planned_on_its_own_list() {
     let script = [
         Turn::call("task", json!({"description": "1. Look\n2. Tell", "subagent_type": "general-purpose"})),
         write(&[("Look", "completed"), ("Tell", "completed")]),
@@ -377,7 +377,7 @@ async fn the_task_of_a_sub_agent_is_planned_for_on_its_own_list() {
 }
 
 #[test]
-fn a_planner_without_a_list_to_lay_out_is_refused() {
+fn a_planner_without_the_standard_todo_list_is_rejected() {
     let builder = || DeepAgent::builder().model(ScriptedModel::new([])).planner(ListPlanner);
     let excluded = ProfileConfig { excluded_middleware: ["TodoList".to_owned()].into(), ..ProfileConfig::default() };
     for builder in [
@@ -397,7 +397,7 @@ fn spelled_out(task: &str) -> Vec<String> {
 }
 
 #[test]
-fn numbered_and_marked_lists_are_plans() {
+fn numbered_and_bulleted_lists_are_plans() {
     let plans: [(&str, &[&str]); 12] = [
         ("1. Read\n2. Write", &["Read", "Write"]),
         ("Tidy up.\n\n1) Read\n2) Write\n3) Send it.", &["Read", "Write", "Send it"]),
@@ -447,7 +447,7 @@ fn code_quotations_and_single_items_are_no_plan() {
 
 proptest! {
     #[test]
-    fn whatever_the_task_its_items_are_few_short_lines_with_words(task in task()) {
+    fn planned_items_are_few_short_lines_with_words_for_any_task(task in task()) {
         let items = spelled_out(&task);
         prop_assert!(items.is_empty() || (2..=50).contains(&items.len()));
         for item in items {
@@ -457,7 +457,7 @@ proptest! {
     }
 
     #[test]
-    fn a_numbered_list_comes_back_as_it_was_written(items in vec("[A-Z][a-z]{1,9}( [a-z]{1,9}){0,4}", 2..20)) {
+    fn a_numbered_list_is_extracted_as_written(items in vec("[A-Z][a-z]{1,9}( [a-z]{1,9}){0,4}", 2..20)) {
         let lines = items.iter().enumerate().map(|(at, item)| format!("{}. {item}\n", at + 1));
         let task = format!("Please:\n{}", lines.collect::<String>());
         prop_assert_eq!(spelled_out(&task), items);
@@ -507,7 +507,7 @@ fn task() -> impl Strategy<Value = String> {
 }
 
 #[tokio::test]
-async fn a_list_that_the_caller_gives_with_the_input_is_refused_and_nothing_is_stored() {
+async fn a_todo_list_in_the_input_is_rejected_and_nothing_is_stored() {
     let model = ScriptedModel::new([Turn::text("Done.")]);
     let agent = DeepAgent::builder().model(model.clone()).journal(MemoryJournal::new()).build().unwrap();
     let json = json!({"todos": [{"id": "1", "content": "A", "status": "pending", "created_at": ""}]});

@@ -16,7 +16,7 @@ use crate::killed::{killed_everywhere, shape};
 use crate::results;
 
 #[tokio::test]
-async fn tools_are_played_by_a_model_and_are_not_run() {
+async fn tools_are_emulated_by_a_model_and_not_run() {
     let real = || {
         json_tool("send", "Sends mail.", json!({"type": "object"}), |_: Value, _cx| async { Ok("It was really sent.") })
     };
@@ -63,7 +63,7 @@ fn looks_then_sends() -> ScriptedModel {
 }
 
 #[tokio::test]
-async fn what_was_played_before_a_run_waited_stays_when_it_goes_on() {
+async fn emulated_results_from_before_an_interrupt_are_kept_on_resume() {
     let (model, journal) = (looks_then_sends(), Arc::new(MemoryJournal::new()));
     let process = |plays: &ScriptedModel| {
         let before_sending = InterruptPolicy::new().before("send", InterruptOn::any());
@@ -84,7 +84,7 @@ async fn what_was_played_before_a_run_waited_stays_when_it_goes_on() {
 }
 
 #[tokio::test]
-async fn what_was_played_is_the_same_after_the_process_ended_anywhere() {
+async fn emulated_results_are_the_same_after_a_crash_at_any_point() {
     let build = || {
         let model = ScriptedModel::rules()
             .always(Turn::with(|request| match results_in(request) {
@@ -123,7 +123,7 @@ async fn recorded(agent: &Agent) -> RunRecording {
 }
 
 #[tokio::test]
-async fn what_was_played_in_a_recorded_run_comes_again_in_its_replay() {
+async fn emulated_results_of_a_recorded_run_are_repeated_in_its_replay() {
     let plays = ScriptedModel::new([Turn::text("Three birds."), Turn::text("Sent.")]);
     let recording = recorded(&rehearsal(looks_then_sends(), &plays).build().unwrap()).await;
     for tools in [Tools::Recorded, Tools::Live] {

@@ -108,7 +108,7 @@ fn search(query: &str) -> Turn {
 }
 
 #[tokio::test]
-async fn with_five_hundred_tools_the_first_request_is_small_and_the_right_one_is_found() {
+async fn with_five_hundred_tools_the_first_request_is_small_and_search_works() {
     let right = five_hundred().iter().map(|t| t.spec().name).find(|name| name.ends_with("archive_invoice")).unwrap();
     let script = [search("archive an old invoice"), Turn::call(right.clone(), json!({"id": "7"})), Turn::text("Done.")];
     let model = ScriptedModel::new(script);
@@ -139,7 +139,7 @@ async fn with_five_hundred_tools_the_first_request_is_small_and_the_right_one_is
 }
 
 #[tokio::test]
-async fn every_one_of_five_hundred_tools_is_found_by_what_it_does() {
+async fn each_of_five_hundred_tools_is_found_by_what_it_does() {
     let queries: Vec<(String, String)> = VERBS
         .iter()
         .flat_map(|verb| NOUNS.iter().map(move |noun| (format!("{verb} the {noun}"), format!("{verb}_{noun}"))))
@@ -158,7 +158,7 @@ async fn every_one_of_five_hundred_tools_is_found_by_what_it_does() {
 }
 
 #[tokio::test]
-async fn what_was_found_comes_after_the_tools_that_were_there_and_stays() {
+async fn found_tools_are_appended_after_the_others_and_stay() {
     let model = ScriptedModel::new([
         search("archive invoice"),
         search("merge branch"),
@@ -183,7 +183,7 @@ async fn what_was_found_comes_after_the_tools_that_were_there_and_stays() {
 }
 
 #[tokio::test]
-async fn a_deferred_tool_that_was_not_looked_for_is_called_all_the_same() {
+async fn a_deferred_tool_can_be_called_without_a_search() {
     let script = [Turn::call("mcp__server0__create_account", json!({"id": "1"})), Turn::text("Done.")];
     let builder = DeepAgent::builder().model(ScriptedModel::new(script)).middleware(ToolSearch::default());
     let outcome = offering(five_hundred())(builder).build().unwrap().invoke("Go.").await.unwrap();
@@ -191,7 +191,7 @@ async fn a_deferred_tool_that_was_not_looked_for_is_called_all_the_same() {
 }
 
 #[tokio::test]
-async fn few_tools_are_all_offered_in_order_and_nothing_is_to_be_looked_for() {
+async fn a_few_tools_are_all_offered_in_order_without_a_search_tool() {
     let few = || five_hundred().into_iter().take(5).collect::<Vec<_>>();
     let model = ScriptedModel::new([Turn::text("Done.")]);
     let agent =
@@ -215,7 +215,7 @@ async fn few_tools_are_all_offered_in_order_and_nothing_is_to_be_looked_for() {
 }
 
 #[tokio::test]
-async fn which_tools_are_deferred_is_an_option_and_a_search_without_a_hit_says_so() {
+async fn deferred_tools_are_configurable_and_an_unsuccessful_search_says_so() {
     let model =
         ScriptedModel::new([search("weather"), search("what is the sky like"), search("xyzzy"), Turn::text("Done.")]);
     let weather =
@@ -238,7 +238,7 @@ async fn which_tools_are_deferred_is_an_option_and_a_search_without_a_hit_says_s
 }
 
 #[tokio::test]
-async fn what_a_filter_keeps_from_the_model_is_not_found_and_not_named_wherever_the_filter_stands() {
+async fn a_filtered_tool_is_neither_found_nor_named_wherever_the_filter_is() {
     let hidden = "mcp__server0__create_account";
     for search_first in [true, false] {
         let script = [search(hidden), search("create account"), Turn::call("no_such", json!({})), Turn::text("Done.")];
@@ -259,7 +259,7 @@ async fn what_a_filter_keeps_from_the_model_is_not_found_and_not_named_wherever_
 }
 
 #[tokio::test]
-async fn an_agent_that_has_some_tools_only_and_none_that_finds_others_is_offered_all_it_has() {
+async fn an_agent_whose_filter_excludes_the_search_tool_is_offered_all_its_tools() {
     let wanted: Vec<String> = five_hundred().iter().map(|tool| tool.spec().name).step_by(10).collect();
     let model = ScriptedModel::new([Turn::text("Done.")]);
     let builder = DeepAgent::builder()

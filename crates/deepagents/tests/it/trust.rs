@@ -33,7 +33,7 @@ fn places() -> TrustPlaces {
 }
 
 #[test]
-fn consent_is_for_one_content_of_one_thing_at_one_place_and_can_be_taken_back() {
+fn consent_covers_one_version_of_one_item_in_one_place_and_can_be_revoked() {
     let dir = tempfile::tempdir().unwrap();
     let (here, there) = (dir.path().join("here"), dir.path().join("there"));
     [&here, &there].into_iter().for_each(|root| std::fs::create_dir(root).unwrap());
@@ -59,7 +59,7 @@ fn consent_is_for_one_content_of_one_thing_at_one_place_and_can_be_taken_back() 
 }
 
 #[test]
-fn consents_given_at_the_same_time_are_all_remembered() {
+fn concurrent_consents_are_all_stored() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("trust.json");
     std::thread::scope(|scope| {
@@ -75,7 +75,7 @@ fn consents_given_at_the_same_time_are_all_remembered() {
 }
 
 #[test]
-fn a_record_that_was_cut_off_or_is_of_a_later_version_is_an_error_and_stays_as_it_is() {
+fn a_truncated_or_newer_trust_record_is_an_error_and_left_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("trust.json");
     let store = TrustStore::at(&file);
@@ -99,7 +99,7 @@ fn a_record_that_was_cut_off_or_is_of_a_later_version_is_an_error_and_stays_as_i
 }
 
 #[tokio::test]
-async fn a_survey_finds_what_steers_an_agent_and_its_hash_covers_every_file() {
+async fn a_survey_finds_everything_that_configures_an_agent_and_hashes_every_file() {
     let dir = tempfile::tempdir().unwrap();
     let files = LocalBackend::open(dir.path()).unwrap();
     assert!(survey(&files, &places()).await.items.is_empty());
@@ -144,7 +144,7 @@ async fn a_survey_finds_what_steers_an_agent_and_its_hash_covers_every_file() {
 }
 
 #[tokio::test]
-async fn what_leads_out_of_the_directory_or_is_too_large_is_no_item() {
+async fn files_outside_the_directory_or_too_large_are_not_trust_items() {
     let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     put(other.path(), "SKILL.md", "---\nname: s\ndescription: d\n---\n");
     put(dir.path(), ".deepagents/agents/big.md", vec![b'x'; (10 << 20) + 1]);
@@ -161,7 +161,7 @@ async fn what_leads_out_of_the_directory_or_is_too_large_is_no_item() {
 }
 
 #[tokio::test]
-async fn trusted_files_stay_what_they_were_and_are_what_an_agent_is_defined_by() {
+async fn trusted_files_keep_their_approved_content_and_define_the_agent() {
     let dir = tempfile::tempdir().unwrap();
     put(dir.path(), "AGENTS.md", "Notes that were read.\n");
     put(dir.path(), ".deepagents/agents/helper.md", "---\ndescription: Helps.\n---\n");

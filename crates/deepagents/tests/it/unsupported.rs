@@ -54,7 +54,7 @@ async fn sent(profile: ModelProfile) -> (Vec<String>, Vec<Block>) {
 }
 
 #[tokio::test]
-async fn what_the_model_rejects_becomes_a_short_text_and_the_thread_keeps_it() {
+async fn unsupported_content_is_replaced_by_a_note_but_kept_in_the_thread() {
     let (sent, kept) = sent(blind()).await;
     let gone = |kind: &str, mime: &str| {
         format!("[thing was not attached because this model does not support {kind} content ({mime}).]")
@@ -73,14 +73,14 @@ async fn what_the_model_rejects_becomes_a_short_text_and_the_thread_keeps_it() {
 }
 
 #[tokio::test]
-async fn what_is_not_known_counts_as_supported_except_documents_that_are_not_pdf() {
+async fn unknown_support_counts_as_supported_except_for_non_pdf_documents() {
     let (sent, _) = sent(ModelProfile::default()).await;
     assert_eq!(sent[..6], ["Look.", "image/png", "audio/mpeg", "video/mp4", "application/pdf", "application/pdf"]);
     assert!(sent[6].contains("does not support file content (text/csv)"), "{}", sent[6]);
 }
 
 #[tokio::test]
-async fn a_result_says_which_tool_attached_what_the_model_cannot_take() {
+async fn a_result_names_the_tool_that_attached_unsupported_content() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("dot.png"), b"\x89PNG\r\n\x1a\n").unwrap();
     let script = [Turn::call("read_file", json!({"file_path": "/dot.png"})), Turn::text("Seen.")];
@@ -99,7 +99,7 @@ async fn a_result_says_which_tool_attached_what_the_model_cannot_take() {
 }
 
 #[tokio::test]
-async fn another_model_that_a_middleware_chooses_is_sent_what_it_can_take() {
+async fn a_model_chosen_by_a_middleware_gets_the_content_it_supports() {
     let seeing = ScriptedModel::new([Turn::text("I see.")]);
     let other: Arc<dyn deepagents::ChatModel> = Arc::new(seeing.clone());
     let route = wrap_model_call(move |request, next| {
@@ -114,7 +114,7 @@ async fn another_model_that_a_middleware_chooses_is_sent_what_it_can_take() {
 }
 
 #[tokio::test]
-async fn it_can_be_left_out() {
+async fn the_unsupported_content_middleware_can_be_removed() {
     let model = ScriptedModel::new([Turn::text("Seen.")]).with_profile(blind());
     let agent = DeepAgent::builder().model(model.clone()).without("UnsupportedContent").build().unwrap();
     agent.invoke(RunInput::new(user(vec![media(MediaKind::Image, "image/png", inline())]))).await.unwrap();

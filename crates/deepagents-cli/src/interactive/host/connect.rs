@@ -49,8 +49,8 @@ impl ProgramHost {
         let own = OwnFiles::inside(args.directory(), self.database.db.as_deref(), None)?;
         let (workspace, sandbox, reach) = self.workspace(files.clone(), &own).await?;
         policy.set_confined(!reach.unconfined);
-        let definitions = outside.beside(brought.files.clone());
-        let builder = shape.builder(model).backend(outside.beside(workspace)).definitions_from(definitions);
+        let definitions = outside.add_to(brought.files.clone());
+        let builder = shape.builder(model).backend(outside.add_to(workspace)).definitions_from(definitions);
         let builder =
             agent::with_agents(builder, args)?.journal(journal.clone()).process(ThisProcess).middleware(AskUser);
         let builder = builder.background_agents(self.background);
@@ -127,7 +127,7 @@ impl ProgramHost {
         let undo_file = undo::file(&self.database)?;
         let inside = undo_file.as_ref().is_some_and(|file| undo::is_inside(file, directory));
         let store = undo_file.filter(|_| !inside).map(UndoStore::at);
-        Ok((agent::open_beside(&self.args, store).await?, !inside))
+        Ok((agent::open_async(&self.args, store).await?, !inside))
     }
 
     /// Creates the model, and stores what the screens and threads note about it.

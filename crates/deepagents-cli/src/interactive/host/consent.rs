@@ -9,13 +9,13 @@ use crate::interactive::trust;
 
 impl ProgramHost {
     pub(super) async fn offered_now(&self) -> Result<Vec<Offered>> {
-        let files = agent::open_beside(&self.args, None).await?;
+        let files = agent::open_async(&self.args, None).await?;
         let agreed = self.with(|chosen| chosen.agreed.clone());
         Ok(trust::definitions(&self.args, &files, &agreed).await?.offered)
     }
 
     pub(super) async fn agree_to(&self, names: Option<&[String]>) -> Result<()> {
-        let files = agent::open_beside(&self.args, None).await?;
+        let files = agent::open_async(&self.args, None).await?;
         let open = trust::undecided(&self.args, &files).await?;
         match names {
             // Consent by name holds for this session only.

@@ -28,7 +28,7 @@ use crate::model_choice::{self, env};
 use crate::threads::{Noted, database, fresh, note, undo};
 use crate::tracing::Tracing;
 use crate::{auth, effort, mcp, permissions, run};
-use servers::CONNECT;
+use servers::CONNECT_TIMEOUT;
 
 /// Shown in place of a model's name.
 pub(super) const NO_MODEL: &str = "no model";
@@ -101,13 +101,13 @@ fn args_effort(effort: Effort) -> crate::args::Effort {
 }
 
 /// Converts an error to its message.
-fn told<T>(result: Result<T>) -> Result<T, String> {
+fn error_to_text<T>(result: Result<T>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }
 
 impl Host for ProgramHost {
     fn connect<'a>(&'a self, model: Option<&'a str>, policy: &'a Policy) -> BoxFuture<'a, Result<Connection, String>> {
-        async move { told(self.make(model, policy).await) }.boxed()
+        async move { error_to_text(self.make(model, policy).await) }.boxed()
     }
 
     fn models(&self) -> BoxFuture<'_, Vec<(String, String)>> {
@@ -125,7 +125,7 @@ impl Host for ProgramHost {
         let effort = effort.map(args_effort);
         let provider = self.with(|chosen| chosen.provider.clone());
         if let Some(effort) = effort {
-            told(effort::fields(&provider, effort))?;
+            error_to_text(effort::fields(&provider, effort))?;
         }
         self.with(|chosen| chosen.effort = effort);
         Ok(())
@@ -138,7 +138,7 @@ impl Host for ProgramHost {
                 page => {
                     let model = self.with(|chosen| chosen.model.clone()).or_else(|| self.args.model.clone());
                     let model = (model.as_deref(), self.args.base_url.as_deref());
-                    told(pages::page(page, self.args.directory(), model).await)
+                    error_to_text(pages::page(page, self.args.directory(), model).await)
                 }
             }
         }
@@ -157,7 +157,7 @@ impl Host for ProgramHost {
         async move {
             let (of, key) = (provider.to_owned(), key.to_owned());
             let kept = tokio::task::spawn_blocking(move || auth::set(&of, &key)).await;
-            told(kept.map_err(|error| anyhow!("{error}")).and_then(|kept| kept))?;
+            error_to_text(kept.map_err(|error| anyhow!("{error}")).and_then(|kept| kept))?;
             let model = model_choice::default_model(provider)
                 .ok_or_else(|| format!("no model of {provider} is known to this program"))?;
             Ok(format!("{provider}:{model}"))
@@ -167,15 +167,15 @@ impl Host for ProgramHost {
 
     fn adopt<'a>(&'a self, connection: &'a Connection, thread: &'a str) -> BoxFuture<'a, Result<(), String>> {
         async move {
-            let store = told(undo::file(&self.database))?.map(UndoStore::at);
+            let store = error_to_text(undo::file(&self.database))?.map(UndoStore::at);
             let access = connection.agent.threads().map_err(|error| error.to_string())?;
-            told(undo::adopt(store.as_ref(), &access, thread).await)
+            error_to_text(undo::adopt(store.as_ref(), &access, thread).await)
         }
         .boxed()
     }
 
     fn new_thread<'a>(&'a self, journal: &'a dyn Journal) -> BoxFuture<'a, Result<String, String>> {
-        async move { told(fresh(journal).await) }.boxed()
+        async move { error_to_text(fresh(journal).await) }.boxed()
     }
 
     fn find_thread<'a>(
@@ -183,7 +183,7 @@ impl Host for ProgramHost {
         journal: &'a dyn Journal,
         given: &'a str,
     ) -> BoxFuture<'a, Result<ThreadInfo, String>> {
-        async move { told(database::find(journal, given).await) }.boxed()
+        async move { error_to_text(database::find(journal, given).await) }.boxed()
     }
 
     fn metadata(&self, mode: Mode) -> Map<String, Value> {
@@ -203,7 +203,7 @@ impl Host for ProgramHost {
     fn detach(&self, thread: &str, mode: Mode) -> Result<(), String> {
         let model = self.with(|chosen| chosen.model.clone());
         let model = model.as_deref().map(|model| (model, self.args.base_url.as_deref()));
-        told(detached::start(thread, "", mode, model))
+        error_to_text(detached::start(thread, "", mode, model))
     }
 
     fn is_gone(&self, thread: &ThreadInfo) -> bool {
@@ -222,11 +222,11 @@ impl Host for ProgramHost {
     }
 
     fn offered(&self) -> BoxFuture<'_, Result<Vec<Offered>, String>> {
-        async move { told(self.offered_now().await) }.boxed()
+        async move { error_to_text(self.offered_now().await) }.boxed()
     }
 
     fn agree<'a>(&'a self, names: Option<&'a [String]>) -> BoxFuture<'a, Result<(), String>> {
-        async move { told(self.agree_to(names).await) }.boxed()
+        async move { error_to_text(self.agree_to(names).await) }.boxed()
     }
 
     fn servers(&self) -> BoxFuture<'_, Servers> {
@@ -242,7 +242,7 @@ impl Host for ProgramHost {
     fn server_tools(&self) -> BoxFuture<'_, Vec<(String, String)>> {
         async move {
             let Ok(Some(servers)) = self.use_servers().await else { return Vec::new() };
-            let _ = tokio::time::timeout(CONNECT, servers.all.connect()).await;
+            let _ = tokio::time::timeout(CONNECT_TIMEOUT, servers.all.connect()).await;
             let tools = servers.all.tools();
             tools.specs().iter().map(|tool| (tool.name.clone(), tool.description.clone())).collect()
         }
@@ -256,7 +256,7 @@ impl Host for ProgramHost {
                 let store = permissions::store().ok_or_else(|| anyhow!("HOME is not set"))?;
                 Ok(store.add(&RuleScope::project(&directory)?, &rule)?)
             });
-            told(kept.await.map_err(|error| anyhow!("{error}")).and_then(|kept| kept))
+            error_to_text(kept.await.map_err(|error| anyhow!("{error}")).and_then(|kept| kept))
         }
         .boxed()
     }
@@ -266,10 +266,13 @@ impl Host for ProgramHost {
             if !trusted {
                 return Ok(());
             }
-            let untrusted = told(self.find_servers())?.untrusted;
+            let untrusted = error_to_text(self.find_servers())?.untrusted;
             let servers = self.with(|chosen| chosen.servers.clone());
             let changed = servers.as_ref().map(mcp::Servers::changed).unwrap_or_default();
-            told(trust::remember(self.args.directory(), untrusted.into_iter().chain(changed.clone()).collect()))?;
+            error_to_text(trust::remember(
+                self.args.directory(),
+                untrusted.into_iter().chain(changed.clone()).collect(),
+            ))?;
             if let Some(servers) = servers {
                 servers.accept(&changed);
             }

@@ -12,11 +12,11 @@ use crate::interactive::trust;
 use crate::mcp;
 
 /// How long to wait for servers before their state is shown.
-pub(super) const CONNECT: Duration = Duration::from_secs(3);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl ProgramHost {
     pub(super) fn find_servers(&self) -> Result<mcp::ScreenServers> {
-        let known = trust::standing(self.args.directory())?;
+        let known = trust::recorded_consents(self.args.directory())?;
         let trusted = |item: &TrustItem| {
             self.args.trust || known.iter().any(|(known, consent)| known == item && *consent == Consent::Trusted)
         };
@@ -61,7 +61,7 @@ impl ProgramHost {
         let mut lines = self.with(|chosen| chosen.server_problems.clone());
         if let Some(servers) = servers {
             // A server that does not answer in time is shown in its current state.
-            let _ = tokio::time::timeout(CONNECT, servers.all.connect()).await;
+            let _ = tokio::time::timeout(CONNECT_TIMEOUT, servers.all.connect()).await;
             lines.extend(servers.all.status().iter().map(server_line));
         }
         if lines.is_empty() {

@@ -6,7 +6,7 @@ use crate::small_file::without_mark;
 
 /// The meaning of a line.
 #[derive(Debug, PartialEq)]
-pub(super) enum Said {
+pub(super) enum InputLine {
     /// Starts a turn, or steers the current one.
     User(String),
     /// Decides on a call.
@@ -16,7 +16,7 @@ pub(super) enum Said {
 }
 
 /// Parses a line.
-pub(super) fn said(line: &str) -> Result<Said, String> {
+pub(super) fn parse_line(line: &str) -> Result<InputLine, String> {
     let wrong = |why: &str| {
         format!(
             "a line on stdin is not one of {{\"type\":\"user\",\"text\":…}}, {{\"answer\":ID,\"decision\":{{…}}}} and \
@@ -27,15 +27,15 @@ pub(super) fn said(line: &str) -> Result<Said, String> {
     if let Some(id) = value.get("answer") {
         let id = id.as_str().ok_or_else(|| wrong("`answer` is not a string"))?;
         let decision = value.get("decision").ok_or_else(|| wrong("`decision` is missing"))?;
-        return Ok(Said::Answer(id.to_owned(), decision.clone()));
+        return Ok(InputLine::Answer(id.to_owned(), decision.clone()));
     }
     match value.get("type").and_then(Value::as_str) {
         Some("user") => match value.get("text").and_then(Value::as_str) {
-            Some(text) if !text.trim().is_empty() => Ok(Said::User(text.to_owned())),
+            Some(text) if !text.trim().is_empty() => Ok(InputLine::User(text.to_owned())),
             Some(_) => Err(wrong("`text` is empty")),
             None => Err(wrong("`text` is missing")),
         },
-        Some("interrupt") => Ok(Said::Interrupt),
+        Some("interrupt") => Ok(InputLine::Interrupt),
         Some(other) => Err(wrong(&format!("there is no type `{other}`"))),
         None => Err(wrong("`type` is missing")),
     }
@@ -48,13 +48,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_a_message_an_answer_an_interrupt_or_an_error() {
-        assert_eq!(said(r#"{"type":"user","text":"Hi"}"#), Ok(Said::User("Hi".to_owned())));
-        assert_eq!(said("\u{feff}{\"type\":\"interrupt\"}"), Ok(Said::Interrupt));
-        let answer = said(r#"{"answer":"0.0","decision":{"type":"approve"}}"#);
-        assert_eq!(answer, Ok(Said::Answer("0.0".to_owned(), json!({"type": "approve"}))));
+    fn a_line_is_parsed_as_a_message_an_answer_an_interrupt_or_an_error() {
+        assert_eq!(parse_line(r#"{"type":"user","text":"Hi"}"#), Ok(InputLine::User("Hi".to_owned())));
+        assert_eq!(parse_line("\u{feff}{\"type\":\"interrupt\"}"), Ok(InputLine::Interrupt));
+        let answer = parse_line(r#"{"answer":"0.0","decision":{"type":"approve"}}"#);
+        assert_eq!(answer, Ok(InputLine::Answer("0.0".to_owned(), json!({"type": "approve"}))));
         for wrong in ["no JSON", "{}", r#"{"type":"user"}"#, r#"{"type":"user","text":" "}"#, r#"{"answer":1}"#, "[]"] {
-            assert!(said(wrong).is_err(), "{wrong}");
+            assert!(parse_line(wrong).is_err(), "{wrong}");
         }
     }
 }

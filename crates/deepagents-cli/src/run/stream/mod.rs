@@ -17,7 +17,7 @@ use super::exit_status::from_ending;
 use super::interrupt::Signals;
 use super::live::out_of_time;
 use super::stdin::Lines;
-use super::{Limits, background};
+use super::{RunContext, background};
 use crate::args::Approve;
 use crate::exit::Exit;
 use crate::render::{Ending, JsonLines, Tally};
@@ -30,10 +30,10 @@ pub(super) struct Stream<'a> {
     pub(super) agent: &'a DeepAgent,
     pub(super) journal: Arc<dyn Journal>,
     pub(super) thread: String,
-    pub(super) limits: &'a Limits,
+    pub(super) limits: &'a RunContext,
     pub(super) approve: Approve,
     /// How the mode was given.
-    pub(super) said: &'static str,
+    pub(super) mode_source: &'static str,
     /// The commands from files and the names of skills that messages may use.
     pub(super) typing: (Commands, Vec<String>),
 }

@@ -6,13 +6,13 @@ use deepagents::{ActionRequest, Decision, DecisionRecord, DeepAgent, Run, RunInp
 use serde_json::{Value, json};
 
 use super::super::stdin::Lines;
-use super::line::{Said, said};
+use super::line::{InputLine, parse_line};
 use crate::output;
 use crate::render::style::{count, first_line};
 use crate::slash::{self, Commands, Typed};
 
 /// Maximum number of characters shown of a message whose turn was not started.
-const UNSAID: usize = 200;
+const MAX_MESSAGE_CHARS: usize = 200;
 
 /// The state between two lines.
 pub(super) struct Talk<'a> {
@@ -51,9 +51,9 @@ impl<'a> Talk<'a> {
     /// Handles a line while nothing is running.
     pub(super) fn idle(&mut self, line: Option<String>) {
         match self.read(line) {
-            Some(Said::User(text)) => self.later(&text),
-            Some(Said::Answer(id, _)) => output::print_error(&format!("no question `{id}` is open; none is")),
-            Some(Said::Interrupt) => output::remark("there is nothing to interrupt"),
+            Some(InputLine::User(text)) => self.later(&text),
+            Some(InputLine::Answer(id, _)) => output::print_error(&format!("no question `{id}` is open; none is")),
+            Some(InputLine::Interrupt) => output::remark("there is nothing to interrupt"),
             None => {}
         }
     }
@@ -62,16 +62,16 @@ impl<'a> Talk<'a> {
     pub(super) fn during(&mut self, line: Option<String>, run: &Run) {
         match self.read(line) {
             // An interrupted turn accepts no messages.
-            Some(Said::User(text)) if self.interrupted => self.later(&text),
-            Some(Said::User(text)) => match self.meant(&text) {
+            Some(InputLine::User(text)) if self.interrupted => self.later(&text),
+            Some(InputLine::User(text)) => match self.interpret(&text) {
                 // A turn in progress cannot be given a skill.
                 Some(typed) if typed.skill.is_none() && run.steer(typed.text.as_str()) => {
                     self.steered.push_back(typed.text);
                 }
                 typed => self.next.extend(typed),
             },
-            Some(Said::Answer(id, decision)) => self.answer(&id, decision),
-            Some(Said::Interrupt) => {
+            Some(InputLine::Answer(id, decision)) => self.answer(&id, decision),
+            Some(InputLine::Interrupt) => {
                 self.interrupted = true;
                 run.interrupt();
             }
@@ -80,7 +80,7 @@ impl<'a> Talk<'a> {
     }
 
     /// Records that the model received a message, whose text may have been changed on the way.
-    pub(super) fn told(&mut self, text: &str) {
+    pub(super) fn mark_delivered(&mut self, text: &str) {
         if let Some(at) = self.steered.iter().position(|steered| steered == text) {
             self.steered.remove(at);
         } else if self.kept > 0 {
@@ -105,21 +105,21 @@ impl<'a> Talk<'a> {
     /// Handles a line while questions are open.
     pub(super) fn waiting(&mut self, line: Option<String>) {
         match self.read(line) {
-            Some(Said::User(text)) => self.later(&text),
-            Some(Said::Answer(id, decision)) => self.answer(&id, decision),
-            Some(Said::Interrupt) => self.interrupted = true,
+            Some(InputLine::User(text)) => self.later(&text),
+            Some(InputLine::Answer(id, decision)) => self.answer(&id, decision),
+            Some(InputLine::Interrupt) => self.interrupted = true,
             None => {}
         }
     }
 
     /// Queues a message for a turn of its own.
     fn later(&mut self, text: &str) {
-        let typed = self.meant(text);
+        let typed = self.interpret(text);
         self.next.extend(typed);
     }
 
     /// Interprets a message. One that names an unknown skill is rejected with an error, like an invalid line.
-    fn meant(&self, text: &str) -> Option<Typed> {
+    fn interpret(&self, text: &str) -> Option<Typed> {
         let (commands, skills) = self.typing;
         let typed = commands.read(text).and_then(|typed| {
             slash::check_skill(typed.skill.as_ref(), skills)?;
@@ -128,7 +128,7 @@ impl<'a> Talk<'a> {
         typed.map_err(|problem| output::print_error(&problem.to_string())).ok()
     }
 
-    fn read(&mut self, line: Option<String>) -> Option<Said> {
+    fn read(&mut self, line: Option<String>) -> Option<InputLine> {
         let Some(line) = line else {
             self.ended = true;
             return None;
@@ -137,7 +137,7 @@ impl<'a> Talk<'a> {
             return None;
         }
         // Stdout is for events only.
-        said(&line).map_err(|problem| output::print_error(&problem)).ok()
+        parse_line(&line).map_err(|problem| output::print_error(&problem)).ok()
     }
 
     fn answer(&mut self, id: &str, decision: Value) {
@@ -163,7 +163,7 @@ impl<'a> Talk<'a> {
     }
 
     /// Resumes the turn with the decisions.
-    pub(super) fn go_on(&mut self, resume: RunInput) -> RunInput {
+    pub(super) fn resume_turn(&mut self, resume: RunInput) -> RunInput {
         self.asked.clear();
         self.answers.drain(..).fold(resume, |input, (id, decision)| input.decide(id, decision))
     }
@@ -179,25 +179,25 @@ impl<'a> Talk<'a> {
     }
 
     /// Whether there are decisions or messages that the thread has not been given.
-    pub(super) fn has_left(&self) -> bool {
+    pub(super) fn has_undelivered(&self) -> bool {
         !self.answers.is_empty() || self.next.iter().any(|typed| typed.skill.is_none())
     }
 
     /// Gives the thread the decisions and the messages for later turns, for whoever resumes it. Messages that use a
     /// skill are left out, as a turn in progress cannot be given one.
-    pub(super) fn leave_to(&mut self, resume: RunInput) -> RunInput {
+    pub(super) fn add_undelivered(&mut self, resume: RunInput) -> RunInput {
         let (plain, skilled): (VecDeque<Typed>, VecDeque<Typed>) =
             self.next.drain(..).partition(|typed| typed.skill.is_none());
         self.next = skilled;
         self.kept += plain.len();
-        plain.into_iter().fold(self.go_on(resume), |input, typed| input.message(typed.text))
+        plain.into_iter().fold(self.resume_turn(resume), |input, typed| input.message(typed.text))
     }
 
     /// Reports messages whose turns were not started, if there are any.
-    pub(super) fn unsaid(&self) {
+    pub(super) fn report_unsent(&self) {
         if !self.next.is_empty() {
             let said: Vec<String> =
-                self.next.iter().map(|typed| json!(first_line(&typed.text, UNSAID)).to_string()).collect();
+                self.next.iter().map(|typed| json!(first_line(&typed.text, MAX_MESSAGE_CHARS)).to_string()).collect();
             let turns = count(said.len() as u64, "turn");
             output::print_error(&format!("{turns} after it not started: {}", said.join(", ")));
         }

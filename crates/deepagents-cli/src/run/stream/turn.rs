@@ -78,7 +78,7 @@ impl Stream<'_> {
                             match &event.kind {
                                 EventKind::ActionRequested { question } => talk.asked.push((**question).clone()),
                                 EventKind::ModelFinished { .. } if event.path.is_empty() => answers += 1,
-                                EventKind::Steered { text } if event.path.is_empty() => talk.told(text),
+                                EventKind::Steered { text } if event.path.is_empty() => talk.mark_delivered(text),
                                 EventKind::RunFailed { .. } => failed = Some(event.clone()),
                                 _ => {}
                             }
@@ -102,7 +102,7 @@ impl Stream<'_> {
                 Ok(outcome) => outcome,
                 Err(error) => {
                     taken.usage += error.usage;
-                    end_of_failed(failed, &error, answers, out)?;
+                    failed_turn_end(failed, &error, answers, out)?;
                     break;
                 }
             };
@@ -110,7 +110,7 @@ impl Stream<'_> {
             if let Some((exit, words)) = self.at_limit(&outcome, taken).filter(|_| stopped.is_none()) {
                 talk.take_back();
                 words.iter().for_each(|words| output::print_error(words));
-                talk.unsaid();
+                talk.report_unsent();
                 return Ok(TurnEnd::Exit(exit));
             }
             if stopped.is_some() || outcome.stop != FinishReason::Interrupted {
@@ -123,20 +123,20 @@ impl Stream<'_> {
             let decided =
                 if talk.interrupted { Decided::Interrupted } else { self.decide(talk, &questions, signals).await? };
             input = match decided {
-                Decided::All => talk.go_on(RunInput::resume(&self.thread)),
+                Decided::All => talk.resume_turn(RunInput::resume(&self.thread)),
                 Decided::Interrupted => talk.give_up(RunInput::resume(&self.thread), &outcome.state),
-                Decided::Signal | Decided::InputEnded if talk.has_left() => {
+                Decided::Signal | Decided::InputEnded if talk.has_undelivered() => {
                     stopped = matches!(decided, Decided::Signal).then_some(HowToStop::Leave);
-                    talk.leave_to(RunInput::resume(&self.thread))
+                    talk.add_undelivered(RunInput::resume(&self.thread))
                 }
                 Decided::Signal => {
-                    talk.unsaid();
+                    talk.report_unsent();
                     return Ok(TurnEnd::Exit(Exit::Interrupted));
                 }
                 Decided::InputEnded => {
                     let command = self.limits.again.asking(&self.thread);
                     talk.leave(questions.len(), &command);
-                    talk.unsaid();
+                    talk.report_unsent();
                     return Ok(TurnEnd::Exit(Exit::Done));
                 }
             };
@@ -146,7 +146,7 @@ impl Stream<'_> {
             if how == HowToStop::Cancel {
                 talk.take_back();
             }
-            talk.unsaid();
+            talk.report_unsent();
             return Ok(TurnEnd::Exit(Exit::Interrupted));
         }
         talk.take_back();
@@ -161,11 +161,11 @@ impl Stream<'_> {
         signals: &mut Signals,
     ) -> io::Result<Decided> {
         if self.approve != Approve::Ask {
-            let why = || Some(format!("nothing may be changed or run here ({})", self.said));
+            let why = || Some(format!("nothing may be changed or run here ({})", self.mode_source));
             let reject = || Decision::Reject { message: why() };
             let decision = || {
                 let decision = if self.approve == Approve::Auto { Decision::Approve } else { reject() };
-                DecisionRecord::new(decision, DecisionAuthor::Rule { text: self.said.to_owned() })
+                DecisionRecord::new(decision, DecisionAuthor::Rule { text: self.mode_source.to_owned() })
             };
             talk.answers = questions.iter().map(|question| (question.id.clone(), decision())).collect();
             return Ok(Decided::All);
@@ -188,7 +188,7 @@ impl Stream<'_> {
 }
 
 /// Ends a failed turn with a `run_finished` event, so that the reader can wait for a single kind of end.
-fn end_of_failed(failed: Option<Event>, error: &RunError, answers: u32, out: &mut JsonLines) -> io::Result<()> {
+fn failed_turn_end(failed: Option<Event>, error: &RunError, answers: u32, out: &mut JsonLines) -> io::Result<()> {
     let Some(failed) = failed else { return Ok(()) };
     let mut line = serde_json::to_value(&failed).map_err(io::Error::other)?;
     if let Some(fields) = line.as_object_mut() {

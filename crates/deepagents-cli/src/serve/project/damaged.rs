@@ -107,7 +107,7 @@ fn read(place: &Path) {
 
 proptest! {
     #[test]
-    fn a_damaged_deepagents_toml_is_read_or_refused_by_name(damages in prop::collection::vec(damage(), 1..4)) {
+    fn a_damaged_deepagents_toml_loads_or_is_rejected_by_name(damages in prop::collection::vec(damage(), 1..4)) {
         let place = tempfile::tempdir().unwrap();
         let text = damages.iter().fold(TOML.to_owned(), |text, damage| damaged(&text, damage));
         fs::write(place.path().join("deepagents.toml"), text).unwrap();
@@ -115,7 +115,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_layout_is_read_or_refused_by_name(agent in prop::collection::vec(damage(), 0..3), tools in prop::collection::vec(damage(), 0..3)) {
+    fn a_damaged_layout_loads_or_is_rejected_by_name(agent in prop::collection::vec(damage(), 0..3), tools in prop::collection::vec(damage(), 0..3)) {
         let place = tempfile::tempdir().unwrap();
         let broken = |text: &str, damages: &[_]| damages.iter().fold(text.to_owned(), |text, damage| damaged(&text, damage));
         fs::write(place.path().join("agent.json"), broken(AGENT, &agent)).unwrap();
@@ -126,7 +126,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_damaged_there_can_be_read_whole() {
+fn the_undamaged_project_files_load() {
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join("deepagents.toml"), TOML).unwrap();
     let described = |place: &Path| {

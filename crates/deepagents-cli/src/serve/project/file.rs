@@ -189,7 +189,7 @@ pub(crate) struct CommandsSection {
 }
 
 impl LimitsSection {
-    pub(crate) fn everybody(&self) -> Limits {
+    pub(crate) fn default_limits(&self) -> Limits {
         limits(self.requests_per_minute, self.runs_at_once, self.usd_per_day, self.usd_per_month)
     }
 }

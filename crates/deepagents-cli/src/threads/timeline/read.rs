@@ -14,7 +14,7 @@ use deepagents::{ActionRequest, Event, EventKind, FinishReason, Message, Usage};
 use serde_json::{Value, json};
 
 /// Number of records read at once.
-const PAGE: LogPosition = 1_000;
+const PAGE_RECORDS: LogPosition = 1_000;
 
 /// The runs of a thread, and the waits between them.
 pub(super) struct Timeline {
@@ -138,7 +138,7 @@ async fn models(threads: &ThreadAccess, info: &ThreadInfo, from: LogPosition) ->
     threads.state(&info.id).await?.messages().iter().for_each(|message| note(message));
     let mut next = from;
     while next < info.end {
-        let page = next..info.end.min(next + PAGE);
+        let page = next..info.end.min(next + PAGE_RECORDS);
         next = page.end;
         for entry in threads.journal().read(&info.id, page).await? {
             let record = match entry.record {

@@ -11,13 +11,13 @@ use crate::render::style::{first_line, grouped};
 use crate::{duration, money};
 
 /// Width of the bars in columns.
-const BARS: u64 = 30;
+const BAR_COLUMNS: u64 = 30;
 /// Width of the names in columns.
-const NAMES: usize = 34;
+const NAME_COLUMNS: usize = 34;
 
 /// Formats the whole timeline.
 pub(super) fn text(info: &ThreadInfo, timeline: &Timeline) -> String {
-    let mut out = format!("thread {} · {}\n", info.id, list::standing(info));
+    let mut out = format!("thread {} · {}\n", info.id, list::status_word(info));
     let (mut usage, mut cost, mut waited) = (Usage::default(), Some(0.0), 0);
     for part in &timeline.parts {
         out.push('\n');
@@ -44,11 +44,14 @@ pub(super) fn text(info: &ThreadInfo, timeline: &Timeline) -> String {
 
 fn line(row: &Row, whole: u64) -> String {
     let indent = "  ".repeat(row.depth);
-    let name = format!("{indent}{}", first_line(&visible(&row.name), NAMES.saturating_sub(indent.len() + 1)));
+    let name = format!("{indent}{}", first_line(&visible(&row.name), NAME_COLUMNS.saturating_sub(indent.len() + 1)));
     let spent = if row.usage == Usage::default() { String::new() } else { spent(row.usage, row.cost) };
     let note = row.note.as_ref().map(|note| format!("  ! {}", visible(note))).unwrap_or_default();
-    let line =
-        format!("{name:<NAMES$} {:>8}  {}  {spent}{note}", row.millis.map(time).unwrap_or_default(), bar(row, whole));
+    let line = format!(
+        "{name:<NAME_COLUMNS$} {:>8}  {}  {spent}{note}",
+        row.millis.map(time).unwrap_or_default(),
+        bar(row, whole)
+    );
     format!("{}\n", line.trim_end())
 }
 
@@ -58,14 +61,14 @@ fn visible(text: &str) -> String {
 }
 
 fn bar(row: &Row, whole: u64) -> String {
-    let Some(millis) = row.millis else { return " ".repeat(columns(BARS)) };
+    let Some(millis) = row.millis else { return " ".repeat(columns(BAR_COLUMNS)) };
     let whole = whole.max(1);
-    let column = |millis: u64| millis.min(whole).saturating_mul(BARS) / whole;
-    let from = column(row.start).min(BARS - 1);
-    let until = column(row.start.saturating_add(millis)).clamp(from, BARS);
+    let column = |millis: u64| millis.min(whole).saturating_mul(BAR_COLUMNS) / whole;
+    let from = column(row.start).min(BAR_COLUMNS - 1);
+    let until = column(row.start.saturating_add(millis)).clamp(from, BAR_COLUMNS);
     let (before, long) = (" ".repeat(columns(from)), columns(until - from));
     let drawn = if long == 0 { "▏".to_owned() } else { "█".repeat(long) };
-    let after = " ".repeat(columns(BARS).saturating_sub(columns(from) + long.max(1)));
+    let after = " ".repeat(columns(BAR_COLUMNS).saturating_sub(columns(from) + long.max(1)));
     format!("{before}{drawn}{after}")
 }
 
@@ -102,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waited_for_a_person_is_a_waterfall_of_its_parts() {
+    fn a_thread_that_waited_for_a_person_is_drawn_as_a_waterfall() {
         let tokens = |input, cache_read, output| Usage { input, output, cache_read, ..Usage::default() };
         let first = vec![
             Row {

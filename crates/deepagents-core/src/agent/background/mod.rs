@@ -184,7 +184,7 @@ impl BackgroundTasks {
                 live.forget_finished(&ended);
             }
         };
-        let start = || Run::start_beside(definition, input, self.run.as_ref(), new, forget).detach();
+        let start = || Run::start_with_parent(definition, input, self.run.as_ref(), new, forget).detach();
         let started = self.agent.background.start(&self.parent, &thread, limit, start);
         started.map_err(|running| BackgroundError::TooMany { running })
     }
@@ -240,7 +240,7 @@ impl ToolContext {
     /// Returns a copy of this context for work that outlives the run: it emits no events, and only `cancel` cancels it.
     /// Its interrupts are never answered.
     #[must_use]
-    pub fn beside(&self, cancel: CancellationToken) -> Self {
+    pub fn detached(&self, cancel: CancellationToken) -> Self {
         let shared = &self.context().shared;
         let mut cx = self.context().clone();
         cx.shared = Arc::new(Shared {

@@ -149,7 +149,7 @@ impl BackgroundTask {
     /// # Errors
     /// Returns an error if the task does not run in this process.
     pub fn steer(&self, message: impl Into<Message>) -> Result<(), BackgroundError> {
-        let received = self.here()?.steer(message);
+        let received = self.local_run()?.steer(message);
         received.then_some(()).ok_or_else(|| BackgroundError::NotRunning { thread: self.thread.clone() })
     }
 
@@ -159,10 +159,10 @@ impl BackgroundTask {
     /// Returns an error if the task does not run in this process. Use [`records`](Self::records) to follow its log
     /// instead.
     pub fn subscribe(&self, from: Subscribe) -> Result<EventStream, BackgroundError> {
-        Ok(self.here()?.subscribe(from))
+        Ok(self.local_run()?.subscribe(from))
     }
 
-    fn here(&self) -> Result<RunHandle, BackgroundError> {
+    fn local_run(&self) -> Result<RunHandle, BackgroundError> {
         let thread = || self.thread.clone();
         self.handle().ok_or_else(|| match &self.owner {
             Some(owner) => BackgroundError::Elsewhere { thread: thread(), owner: owner.clone() },
@@ -203,11 +203,11 @@ impl BackgroundTask {
     /// Returns [`NoState`](crate::journal::JournalError::NoState) if that position was pruned, and an error if the log
     /// cannot be read.
     pub async fn report(&self, schema: Arc<Schema>, at: Option<LogPosition>) -> Result<BackgroundReport> {
-        let fold = load_replay(&*self.tasks.journal, &self.thread, schema, at).await?.fold;
-        let ledger = fold.machine.as_ref().and_then(Machine::ledger);
-        let spent = ledger.map(BudgetState::total).unwrap_or_default();
-        let (run, calls) = (fold.run.clone(), fold.machine.as_ref().map_or(0, Machine::calls));
-        let state = fold.settled(&self.thread)?.state;
+        let replay = load_replay(&*self.tasks.journal, &self.thread, schema, at).await?.replay;
+        let budget_state = replay.machine.as_ref().and_then(Machine::budget_state);
+        let spent = budget_state.map(BudgetState::total).unwrap_or_default();
+        let (run, calls) = (replay.run.clone(), replay.machine.as_ref().map_or(0, Machine::calls));
+        let state = replay.settled(&self.thread)?.state;
         let ended = run.and_then(|last| {
             let outcome = |stop| Outcome {
                 stop,

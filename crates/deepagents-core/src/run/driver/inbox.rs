@@ -10,7 +10,7 @@ impl Driver {
     /// Adds the messages sent with `steer` to the conversation.
     pub(super) fn drain_inbox(&mut self) -> Result<()> {
         if let Some(control) = self.shared.events.control().filter(|_| self.inbox.is_some()) {
-            control.set_said(false);
+            control.set_steered(false);
         }
         self.poll_inbox();
         if let Some(refused) = self.refused.take() {
@@ -47,13 +47,13 @@ impl Driver {
     /// Reads the inbox. Returns whether anything is pending.
     pub(in crate::run) fn poll_inbox(&mut self) -> bool {
         while let Some(message) = self.inbox.as_ref().and_then(|inbox| inbox.pop()) {
-            self.let_in(message);
+            self.accept_message(message);
         }
         !self.undelivered.is_empty() || self.refused.is_some()
     }
 
     /// Accepts a message from outside. If a middleware refuses it, the run fails at the point of delivery.
-    pub(in crate::run) fn let_in(&mut self, message: Message) {
+    pub(in crate::run) fn accept_message(&mut self, message: Message) {
         match self.received(vec![message]) {
             Ok(messages) => self.undelivered.extend(messages),
             Err(refused) => self.refused = self.refused.take().or(Some(refused)),

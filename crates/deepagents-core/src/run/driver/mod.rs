@@ -52,9 +52,9 @@ pub(crate) struct Driver {
     /// Why a message in the inbox was refused.
     refused: Option<Error>,
     /// Number of invalid structured answers so far.
-    pub(super) shape_tries: u32,
+    pub(super) structured_attempts: u32,
     /// Whether the structured answer is requested through a tool.
-    pub(super) shape_by_tool: bool,
+    pub(super) structured_by_tool: bool,
     /// The tools that middlewares offered for the last request; `None` before this process makes its first one.
     pub(super) offered: Option<Vec<ToolSet>>,
 }
@@ -69,20 +69,20 @@ impl Driver {
     ) -> Result<Outcome, Box<RunError>> {
         // One-time work and work between two answers is boxed. A run mostly waits for a model, and this keeps its
         // future small.
-        let (mut driver, began, _registered) = Box::pin(Self::begun(agent, input, setting, inbox)).await;
+        let (mut driver, began, _registered) = Box::pin(Self::set_up(agent, input, setting, inbox)).await;
         let result = match began {
             Ok(None) => driver.drive().await,
             Ok(Some(over)) => Ok(over),
             Err(error) => Err(error),
         };
-        driver.machine.keep(driver.shared.budget.ledger());
+        driver.machine.set_budget_state(driver.shared.budget.budget_state());
         driver.close_inbox();
         driver.poll_inbox();
         Box::pin(driver.finish(result)).await
     }
 
     /// Sets up a run. Returns the finish reason if there is nothing to do, and the guard that keeps the run registered.
-    async fn begun(
+    async fn set_up(
         agent: Arc<AgentDefinition>,
         input: Box<RunInput>,
         setting: Setting,
@@ -90,7 +90,8 @@ impl Driver {
     ) -> (Box<Self>, Result<Option<FinishReason>>, Option<impl Drop + Send + use<>>) {
         let (input, parts) = (*input, agent);
         let above = setting.above.or_else(|| input.above.clone());
-        let budget = BudgetTracker::new(above, input.budget.clone(), &parts.budget).beside(setting.beside);
+        let budget =
+            BudgetTracker::new(above, input.budget.clone(), &parts.budget).tracked_under(setting.tracked_under);
         let shared = Arc::new(Shared {
             agent: parts.clone(),
             run: setting.run,
@@ -128,8 +129,8 @@ impl Driver {
             undelivered: Vec::new(),
             follow_ups: VecDeque::new(),
             refused: None,
-            shape_tries: 0,
-            shape_by_tool: parts.answer_tool().is_some(),
+            structured_attempts: 0,
+            structured_by_tool: parts.answer_tool().is_some(),
             offered: None,
             shared,
         });
@@ -156,7 +157,7 @@ impl Driver {
                 }
                 NextStep::BeforeAgent => self.hooks(Phase::BeforeAgent).await,
                 NextStep::BeforeModel => match self.shared.budget.exhausted() {
-                    Some(stop) => self.end_spent(stop).map_err(Break::Fail),
+                    Some(stop) => self.end_over_budget(stop).map_err(Break::Fail),
                     None => {
                         self.drain_inbox()?;
                         self.hooks(Phase::BeforeModel).await
@@ -169,8 +170,8 @@ impl Driver {
             };
             match step {
                 Ok(()) => {}
-                Err(Break::Fail(error)) => match error.spent().cloned() {
-                    Some(stop) => self.end_spent(stop)?,
+                Err(Break::Fail(error)) => match error.budget_stop().cloned() {
+                    Some(stop) => self.end_over_budget(stop)?,
                     None => return Err(error),
                 },
                 // Open calls have suspended sub-agents, and nobody is asked anything.
@@ -191,9 +192,9 @@ impl Driver {
     }
 
     /// Ends the run because its budget is spent.
-    fn end_spent(&mut self, stop: FinishReason) -> Result<()> {
+    fn end_over_budget(&mut self, stop: FinishReason) -> Result<()> {
         self.answer_open(stop.reason())?;
-        self.machine.spent(stop);
+        self.machine.end_over_budget(stop);
         Ok(())
     }
 

@@ -20,7 +20,7 @@ pub(crate) struct Setting {
     /// The parent run's budget.
     pub(crate) above: Option<Arc<BudgetTracker>>,
     /// The thread under which the parent run tracks this background run separately.
-    pub(crate) beside: Option<Arc<str>>,
+    pub(crate) tracked_under: Option<Arc<str>>,
     pub(crate) place: Place,
     /// The main agent, if this run is a sub-agent's.
     pub(crate) root: Option<Arc<Shared>>,
@@ -29,7 +29,16 @@ pub(crate) struct Setting {
 impl Setting {
     /// Settings of a top-level run.
     pub(crate) fn main(run: RunId, events: Emitter, cancel: CancellationToken) -> Self {
-        Self { run, path: Arc::from([]), events, cancel, above: None, beside: None, place: Place::Main, root: None }
+        Self {
+            run,
+            path: Arc::from([]),
+            events,
+            cancel,
+            above: None,
+            tracked_under: None,
+            place: Place::Main,
+            root: None,
+        }
     }
 }
 

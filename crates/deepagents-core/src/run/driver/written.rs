@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::event::EventKind;
 use crate::ids::LogPosition;
 use crate::journal::{JournalError, Record, RecordUpdate};
-use crate::run::abort::halted_long_ago;
+use crate::run::abort::halt_grace_elapsed;
 use crate::state::{MessagesChannel, Update, UpdateEntry};
 
 impl Driver {
@@ -55,7 +55,7 @@ impl Driver {
 
     /// Queues a checkpoint record, unless the last one is still current.
     pub(in crate::run) fn log_step(&mut self) {
-        self.machine.keep(self.shared.budget.ledger());
+        self.machine.set_budget_state(self.shared.budget.budget_state());
         if self.logged_step.as_ref() != Some(&self.machine) {
             let machine = self.machine.clone();
             self.logged_step = Some(machine.clone());
@@ -73,7 +73,7 @@ impl Driver {
 
     pub(super) async fn append(&mut self) -> Result<(), JournalError> {
         let waiting = self.log.waiting();
-        let appended = self.log.flush(halted_long_ago(&self.shared)).await;
+        let appended = self.log.flush(halt_grace_elapsed(&self.shared)).await;
         let start = self.log.end().map(|end| end.saturating_sub(waiting as LogPosition));
         let logged = |(count, kind)| (start.map(|start| start + count as LogPosition), kind);
         self.logged_events.extend(self.queued_events.drain(..).map(logged));

@@ -4,7 +4,7 @@ mod resume;
 mod thread;
 
 use super::RunInput;
-use super::abort::{halted, halted_long_ago};
+use super::abort::{halt_grace_elapsed, halted};
 use super::driver::{Below, Driver, Place};
 use super::log::Log;
 use crate::context::RunStart;
@@ -43,8 +43,8 @@ impl Driver {
             self.start(None, input, limit).await?;
             return Ok(None);
         };
-        let ledger = left.machine.as_ref().and_then(Machine::ledger);
-        self.shared.budget.go_on(ledger, &left.uncounted());
+        let budget_state = left.machine.as_ref().and_then(Machine::budget_state);
+        self.shared.budget.resume_from(budget_state, &left.uncounted());
         let ended = left.run.as_ref().and_then(|run| run.ended.clone()).flatten();
         if let Some(stop) = ended.filter(|stop| *stop != FinishReason::Interrupted) {
             self.machine = left.machine.unwrap_or_else(|| Machine::new(left.turns, limit));
@@ -110,7 +110,7 @@ impl Driver {
                     biased;
                     left = opened => Some(left?),
                     // A database that does not respond must not keep the run from being ended.
-                    () = halted_long_ago(&shared) => return Ok(Some(halted(&shared).await)),
+                    () = halt_grace_elapsed(&shared) => return Ok(Some(halted(&shared).await)),
                 }
             }
             None if input.at.is_some() => {
@@ -132,16 +132,16 @@ impl Driver {
             }
         }
         if let (Some(id), Some(left)) = (input.id.clone(), &left) {
-            match self.asked_again(&id, left, input.resume) {
-                Ok(AskedAgain::No) => {}
-                Ok(AskedAgain::Open) => {
+            match self.check_repeated_run(&id, left, input.resume) {
+                Ok(RepeatedRun::No) => {}
+                Ok(RepeatedRun::Open) => {
                     input = RunInput { messages: Vec::new(), update: Update::none(), resume: true, ..input };
                 }
-                Ok(AskedAgain::Ended(stop)) => {
+                Ok(RepeatedRun::Ended(stop)) => {
                     self.give_up_thread().await;
                     self.shared.run.resume(&id, left.run.as_ref().map_or(0, |run| run.attempt));
                     self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
-                    self.shared.budget.go_on(self.machine.ledger(), &left.uncounted());
+                    self.shared.budget.resume_from(self.machine.budget_state(), &left.uncounted());
                     self.state = left.clone().settled(self.shared.thread.as_deref().unwrap_or_default())?.state;
                     return Ok(Some(stop));
                 }
@@ -162,7 +162,7 @@ impl Driver {
     }
 
     /// Checks whether the thread already has a run with the id of the input.
-    fn asked_again(&self, id: &str, left: &Replay, resume: bool) -> Result<AskedAgain> {
+    fn check_repeated_run(&self, id: &str, left: &Replay, resume: bool) -> Result<RepeatedRun> {
         let thread = self.shared.thread.as_deref().unwrap_or_default();
         if left.earlier_runs.iter().any(|run| run == id) {
             return Err(Error::Input(format!(
@@ -170,16 +170,16 @@ impl Driver {
             )));
         }
         match left.run.as_ref() {
-            Some(last) if last.run == id && resume => Ok(AskedAgain::No),
+            Some(last) if last.run == id && resume => Ok(RepeatedRun::No),
             Some(last) if last.run == id => Ok(match last.ended.clone().flatten() {
-                Some(stop) if stop != FinishReason::Interrupted => AskedAgain::Ended(stop),
-                _ => AskedAgain::Open,
+                Some(stop) if stop != FinishReason::Interrupted => RepeatedRun::Ended(stop),
+                _ => RepeatedRun::Open,
             }),
             Some(last) if resume => Err(Error::Input(format!(
                 "the last run of thread `{thread}` is `{}`, not `{id}`; resume it without an id or with its own",
                 last.run
             ))),
-            _ => Ok(AskedAgain::No),
+            _ => Ok(RepeatedRun::No),
         }
     }
 
@@ -191,13 +191,15 @@ impl Driver {
         self.queue_begun();
         if let Some(left) = left {
             self.machine = Machine::new(left.turns, limit);
-            if let Some(ledger) = left.machine.as_ref().and_then(Machine::ledger).filter(|_| self.log.has_root()) {
-                self.shared.budget.begin_after(ledger);
+            if let Some(budget_state) =
+                left.machine.as_ref().and_then(Machine::budget_state).filter(|_| self.log.has_root())
+            {
+                self.shared.budget.begin_after(budget_state);
             }
-            self.answer_left(left, &mut input.messages)?;
+            self.answer_open_calls(left, &mut input.messages)?;
         }
         self.take_undelivered();
-        self.forget_shape()?;
+        self.clear_structured()?;
         // Answers in the input count as turns too, because calls of two turns must not share an identity.
         let given = input.messages.iter().filter(|m| m.as_assistant().is_some()).count();
         self.machine.turns_given(u32::try_from(given).unwrap_or(u32::MAX));
@@ -232,7 +234,7 @@ pub(super) fn own_limit(input: &RunInput) -> Option<u32> {
 }
 
 /// Whether the thread already has a run with the input's id.
-enum AskedAgain {
+enum RepeatedRun {
     No,
     /// The run has not ended and is resumed.
     Open,

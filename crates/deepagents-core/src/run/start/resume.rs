@@ -34,22 +34,22 @@ impl Driver {
                     self.give_up_thread().await;
                     return Err(error);
                 }
-                let ledger = left.machine.as_ref().and_then(Machine::ledger).cloned();
+                let budget_state = left.machine.as_ref().and_then(Machine::budget_state).cloned();
                 let interrupted = after_interrupted(left.state.messages());
                 let last = left.state.messages().last();
                 let answered = interrupted.is_none() && last.is_some_and(|message| message.as_assistant().is_some());
                 let after = if answered { Node::Model } else { Node::Tools };
                 let mut machine = Machine::after(after, left.turns, limit);
-                machine.keep(ledger.clone());
+                machine.set_budget_state(budget_state.clone());
                 left.machine = Some(machine);
-                self.shared.budget.go_on(ledger.as_ref(), &left.uncounted());
+                self.shared.budget.resume_from(budget_state.as_ref(), &left.uncounted());
                 if stop == FinishReason::StepLimit {
                     // No calls are left, so resuming means counting the limit anew.
                     self.shared.budget.count_calls_anew(&self.shared.agent.budget);
                 }
                 let update = input.update.clone().and(interrupted.unwrap_or_else(Update::none));
-                let (own, said) = (own_limit(&input), input.messages);
-                return self.continue_from(left, own, Vec::new(), (update, said), limit).await;
+                let (own, messages) = (own_limit(&input), input.messages);
+                return self.continue_from(left, own, Vec::new(), (update, messages), limit).await;
             }
             if !input.messages.is_empty() {
                 self.give_up_thread().await;
@@ -61,8 +61,8 @@ impl Driver {
             self.give_up_thread().await;
             self.shared.run.resume(&last.run, last.attempt);
             self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
-            self.shared.budget.go_on(self.machine.ledger(), &left.uncounted());
-            self.answer_left(left, &mut Vec::new())?;
+            self.shared.budget.resume_from(self.machine.budget_state(), &left.uncounted());
+            self.answer_open_calls(left, &mut Vec::new())?;
             return Ok(Some(stop));
         }
         let own = own_limit(&input);
@@ -77,8 +77,8 @@ impl Driver {
                 return Err(error);
             }
         };
-        let ledger = left.machine.as_ref().and_then(Machine::ledger);
-        self.shared.budget.go_on(ledger, &left.uncounted());
+        let budget_state = left.machine.as_ref().and_then(Machine::budget_state);
+        self.shared.budget.resume_from(budget_state, &left.uncounted());
         self.continue_from(left, own, answered, (input.update, input.messages), limit).await
     }
 
@@ -100,7 +100,7 @@ impl Driver {
         left: Replay,
         own_limit: Option<u32>,
         answered: Vec<EventKind>,
-        (update, said): (Update, Vec<Message>),
+        (update, messages): (Update, Vec<Message>),
         limit: u32,
     ) -> Result<Option<FinishReason>> {
         if let Some(last) = &left.run {
@@ -125,10 +125,10 @@ impl Driver {
         if has_calls_under_way(&self.machine) {
             (self.open, self.children) = (left.open, left.children);
         } else {
-            self.answer_left(left, &mut Vec::new())?;
+            self.answer_open_calls(left, &mut Vec::new())?;
         }
         self.update(update)?;
-        self.take_said(said)?;
+        self.take_messages(messages)?;
         check_last_results(self.state.messages())?;
         self.flush().await?;
         Ok(None)
@@ -136,11 +136,11 @@ impl Driver {
 
     /// Adds messages to a resumed run's conversation if the model is called next. Otherwise they are stored until the
     /// open calls have results. Tool results and replacements of known messages are applied at once.
-    fn take_said(&mut self, said: Vec<Message>) -> Result<()> {
+    fn take_messages(&mut self, messages: Vec<Message>) -> Result<()> {
         let next = self.machine.next();
         let asks = matches!(next, NextStep::BeforeAgent | NextStep::BeforeModel | NextStep::Model { .. });
         let asks = asks && self.undelivered.is_empty();
-        for message in said {
+        for message in messages {
             let id = message.id();
             let is_known = !id.is_empty() && self.state.messages().iter().any(|known| known.id() == id);
             if asks || is_known || message.as_tool().is_some() {
@@ -149,7 +149,7 @@ impl Driver {
                 self.undelivered.push(message);
             }
         }
-        self.keep_said()
+        self.keep_messages()
     }
 
     /// Returns the prefix for call keys if the thread is a copy of the one that the run was in progress in: the prefix
@@ -164,7 +164,7 @@ impl Driver {
 
     /// Continues from where an earlier run left the thread: its open calls are answered, not made. Results in the run's
     /// input answer their calls.
-    pub(super) fn answer_left(&mut self, mut left: Replay, given: &mut Vec<Message>) -> Result<()> {
+    pub(super) fn answer_open_calls(&mut self, mut left: Replay, given: &mut Vec<Message>) -> Result<()> {
         let late = left.settle()?;
         self.state = left.state;
         let begun = begun_by(&left.children);

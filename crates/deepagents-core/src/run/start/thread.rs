@@ -16,7 +16,7 @@ use crate::run::input::OwnedThread;
 use crate::run::log::Log;
 
 /// Returns the metadata to set on a run's thread, with the owner that sets it.
-fn note_of(agent: &AgentDefinition, input: &RunInput, owner: &str) -> Option<Map<String, Value>> {
+fn metadata_of(agent: &AgentDefinition, input: &RunInput, owner: &str) -> Option<Map<String, Value>> {
     let mut note = agent.process.as_ref().map(|process| process.metadata()).unwrap_or_default();
     note.extend(input.note.clone());
     if note.is_empty() {
@@ -44,8 +44,8 @@ impl Driver {
         if input.resume && input.take_over && !input.answers.is_empty() {
             // Checked before the takeover: an invalid answer must not end the run that works on the thread.
             let loaded = load_replay(&*journal, &thread, parts.schema.clone(), None).await?;
-            let answers = answers_to(&loaded.fold.state, input.answers.clone(), parts.clock.now())?;
-            self.check_edits(&loaded.fold.state, &answers)?;
+            let answers = answers_to(&loaded.replay.state, input.answers.clone(), parts.clock.now())?;
+            self.check_edits(&loaded.replay.state, &answers)?;
         }
         let lease = match input.owned.as_ref().and_then(OwnedThread::take) {
             Some(lease) if lease.thread() != thread => {
@@ -53,7 +53,7 @@ impl Driver {
                 return Err(Error::Input(what));
             }
             Some(lease) => {
-                if let Some(note) = note_of(&parts, input, lease.owner()) {
+                if let Some(note) = metadata_of(&parts, input, lease.owner()) {
                     journal.threads().set_metadata(&thread, note).await?;
                 }
                 lease
@@ -61,7 +61,7 @@ impl Driver {
             None => {
                 let owner = self.shared.run.own();
                 // Set together with the claim: a killed process must not leave an owner whose death nobody can detect.
-                let note = note_of(&parts, input, owner).unwrap_or_default();
+                let note = metadata_of(&parts, input, owner).unwrap_or_default();
                 let claim = Claim::new(owner, input.lease).metadata(note);
                 parts.claim(journal, &thread, if input.take_over { claim.take_over() } else { claim }).await?
             }
@@ -73,7 +73,7 @@ impl Driver {
             let Some(to) = input.at else { return Ok((replay(None).await?, None)) };
             // A run that rewinds may abandon records that cannot be read.
             let loaded = load_intact(&*journal, &thread, parts.schema.clone()).await?;
-            let earlier = if to == loaded.head { None } else { Some((to, replay(Some(to)).await?.fold)) };
+            let earlier = if to == loaded.head { None } else { Some((to, replay(Some(to)).await?.replay)) };
             Ok::<_, Error>((loaded, earlier))
         };
         let (loaded, earlier) = tokio::select! {
@@ -81,11 +81,11 @@ impl Driver {
             loaded = load => loaded?,
             () = lease.lost().cancelled() => return Err(lost(&lease)),
         };
-        let (head, turns) = (loaded.head, loaded.fold.turns);
-        let (back, mut fold) = earlier.map_or((None, loaded.fold), |(to, fold)| (Some(to), fold));
+        let (head, turns) = (loaded.head, loaded.replay.turns);
+        let (back, mut fold) = earlier.map_or((None, loaded.replay), |(to, fold)| (Some(to), fold));
         self.keep_log(Log::own(lease, loaded.thread, head, loaded.rule, &fold));
         if let Some(to) = back {
-            self.go_back(&mut fold, to, turns.saturating_add(1), head);
+            self.rewind_to(&mut fold, to, turns.saturating_add(1), head);
         }
         Ok(fold)
     }
@@ -130,7 +130,7 @@ impl Driver {
         let _ = self.log.close().await;
     }
 
-    fn go_back(&mut self, fold: &mut Replay, to: LogPosition, turn: u32, head: LogPosition) {
+    fn rewind_to(&mut self, fold: &mut Replay, to: LogPosition, turn: u32, head: LogPosition) {
         self.log.push(|| Record::Rewind { to, turn });
         fold.rewound(turn, head);
     }

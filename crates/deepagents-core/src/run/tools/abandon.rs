@@ -56,7 +56,7 @@ impl Driver {
             let text = with_output(text, output.as_deref());
             // Keep what a sub-agent had changed before it started to wait.
             let call = planned.id.clone();
-            let mut untaken = running.map(|task| task.info.take_left(None)).unwrap_or_default();
+            let mut untaken = running.map(|task| task.info.take_child_logs(None)).unwrap_or_default();
             untaken.extend(turn.untaken.extract_if(.., |child| child.call == call));
             if aborted.contains(&call) {
                 // The log also contains what an earlier process left.
@@ -93,7 +93,7 @@ impl Driver {
             match joined {
                 Some(Err(error)) if error.is_cancelled() => {
                     let Some(aborted) = turn.by_task.remove(&error.id()) else { continue };
-                    turn.untaken.extend(aborted.info.take_left(None));
+                    turn.untaken.extend(aborted.info.take_child_logs(None));
                     turn.outputs.extend(aborted.info.take_output().map(|output| (aborted.at, output)));
                 }
                 Some(joined) => {

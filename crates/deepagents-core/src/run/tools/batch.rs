@@ -62,7 +62,7 @@ pub(super) struct Turn {
     pub(super) outputs: HashMap<usize, String>,
     /// Channels written by a call of this turn that no other call may write.
     pub(super) taken: HashSet<&'static str>,
-    pub(super) shaped: bool,
+    pub(super) has_structured: bool,
     /// Set if calls were not made because the budget is spent.
     pub(super) spent: Option<FinishReason>,
     pub(super) failed: Option<Error>,
@@ -124,23 +124,23 @@ impl Driver {
             untaken: Vec::new(),
             outputs: HashMap::new(),
             taken: HashSet::new(),
-            shaped: false,
+            has_structured: false,
             spent: None,
             failed: None,
         }
     }
 
     /// Restores what an earlier process had finished of the turn.
-    pub(super) fn go_on(&self, turn: &mut Turn, open: &Open) {
+    pub(super) fn restore_turn(&self, turn: &mut Turn, open: &Open) {
         let schema = self.state.schema();
         let changed = open.changed.iter().filter_map(|name| schema.by_name(name));
         turn.taken.extend(changed.filter(|spec| spec.concurrent() == Concurrent::Refuse).map(|spec| spec.name()));
-        let shape = self.shared.agent.format.as_ref().filter(|_| self.shape_by_tool);
+        let shape = self.shared.agent.format.as_ref().filter(|_| self.structured_by_tool);
         for at in 0..turn.calls.len() {
             let Some(planned) = turn.calls.get_mut(at) else { continue };
             planned.begun = open.in_doubt.contains_key(&planned.id);
             let Some((message, added)) = open.finished.get(&planned.id) else { continue };
-            turn.shaped |= !message.is_error && shape.is_some_and(|format| format.name() == message.name);
+            turn.has_structured |= !message.is_error && shape.is_some_and(|format| format.name() == message.name);
             planned.state = Progress::Finished { message: message.clone(), added: added.clone() };
             for other in &mut turn.calls {
                 other.waits_for.remove(&at);

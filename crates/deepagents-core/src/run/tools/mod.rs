@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::abort::{Break, Halt};
 use super::driver::Driver;
-use crate::context::{Context, Leaving, RunControl};
+use crate::context::{AbandonGuard, Context, RunControl};
 use crate::error::Result;
 use crate::event::EventKind;
 use crate::ids::CallId;
@@ -33,7 +33,7 @@ impl Driver {
         self.offer_tools_once().await?;
         let open = std::mem::take(&mut self.open);
         let mut calls = self.plan(turn);
-        self.go_on(&mut calls, &open);
+        self.restore_turn(&mut calls, &open);
         let mut ended = self.run_calls(&mut calls, &open).await;
         let why = match &ended {
             // A run that fails cannot wait for decisions.
@@ -65,9 +65,9 @@ impl Driver {
                 c.tool.as_ref().is_some_and(|t| t.return_direct())
                     && matches!(&c.state, Progress::Finished { message, .. } if !message.is_error)
             });
-        match calls.spent.filter(|_| !calls.shaped) {
-            Some(stop) => self.machine.spent(stop),
-            None => self.machine.tools_done(direct, calls.shaped),
+        match calls.spent.filter(|_| !calls.has_structured) {
+            Some(stop) => self.machine.end_over_budget(stop),
+            None => self.machine.tools_done(direct, calls.has_structured),
         }
         self.log_step();
         Ok(self.flush().await?)
@@ -77,14 +77,14 @@ impl Driver {
     async fn run_calls(&mut self, turn: &mut Turn, open: &Open) -> Result<Option<FinishReason>> {
         self.answer_in_doubt(turn, open).await?;
         self.answer_alone(turn).await?;
-        let mut leaving = self.shared.events.control().map(RunControl::leaving);
+        let mut leaving = self.shared.events.control().map(RunControl::abandon_guard);
         loop {
             self.start_ready(turn).await?;
             let joined = tokio::select! {
                 biased;
                 stop = self.halted() => return Ok(Some(stop)),
                 joined = turn.running.join_next_with_id() => joined,
-                () = Leaving::left(leaving.as_ref()) => {
+                () = AbandonGuard::abandoned(leaving.as_ref()) => {
                     self.keep_outputs(turn).await?;
                     leaving = None;
                     continue;

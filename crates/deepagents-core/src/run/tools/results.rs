@@ -33,7 +33,7 @@ impl Driver {
                 planned.state = Progress::Interrupted;
                 self.shared.budget.take_back_tool_call();
                 let call = planned.id.clone();
-                turn.untaken.extend(info.take_left(None));
+                turn.untaken.extend(info.take_child_logs(None));
                 self.record_interrupt(&call, *pause)?;
                 self.log.push(|| Record::ToolInterrupted { call });
                 return Ok(());
@@ -47,7 +47,7 @@ impl Driver {
             Err(error) => ToolResponse::error(format!("Error: the tool crashed: {}", crash(error))),
         };
         // If a call ends without resuming its sub-agents, their changes are kept.
-        self.join_children(info.take_left(None))?;
+        self.join_children(info.take_child_logs(None))?;
         self.finished(turn, at, response)
     }
 

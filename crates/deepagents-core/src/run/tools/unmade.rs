@@ -33,9 +33,9 @@ impl Driver {
 
     /// Answers the calls that need no tool: malformed ones, and the structured answer.
     pub(super) async fn answer_alone(&mut self, turn: &mut Turn) -> Result<()> {
-        let format = self.shared.agent.format.clone().filter(|_| self.shape_by_tool);
-        let is_shape = |call: &PendingCall| format.as_ref().is_some_and(|f| f.name() == call.name());
-        let shapes = turn.calls.iter().filter(|c| is_shape(&c.call)).count();
+        let format = self.shared.agent.format.clone().filter(|_| self.structured_by_tool);
+        let is_answer_tool = |call: &PendingCall| format.as_ref().is_some_and(|f| f.name() == call.name());
+        let answer_calls = turn.calls.iter().filter(|c| is_answer_tool(&c.call)).count();
         let mut wrong = None;
         for at in 0..turn.calls.len() {
             let Some(planned) = turn.calls.get(at) else { continue };
@@ -48,15 +48,15 @@ impl Driver {
                     if call.name.is_empty() { "this call" } else { &call.name },
                     call.error
                 )),
-                (PendingCall::Valid(call), Some(format)) if is_shape(&planned.call) => {
-                    let checked = if shapes > 1 {
-                        Err(format!("call {} once, not {shapes} times", format.name()))
+                (PendingCall::Valid(call), Some(format)) if is_answer_tool(&planned.call) => {
+                    let checked = if answer_calls > 1 {
+                        Err(format!("call {} once, not {answer_calls} times", format.name()))
                     } else {
                         format.read(&call.args)
                     };
                     match checked {
                         Ok(answer) => {
-                            turn.shaped = true;
+                            turn.has_structured = true;
                             ToolResponse {
                                 update: Update::new::<StructuredResponse>(Some(answer)),
                                 ..ToolResponse::text("The answer is recorded.")
@@ -76,7 +76,7 @@ impl Driver {
             self.flush().await?;
         }
         if let Some(problem) = wrong
-            && let Err(error) = self.shape_refused(problem)
+            && let Err(error) = self.refuse_structured(problem)
         {
             turn.failed.get_or_insert(error);
         }

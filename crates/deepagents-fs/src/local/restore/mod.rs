@@ -65,7 +65,7 @@ pub struct Restored {
     /// Update for the state that is left, needed to return to it; may be empty.
     pub left: Update,
     /// Update for the state that is restored.
-    pub goes_on: Update,
+    pub target: Update,
 }
 
 impl LocalBackend {
@@ -75,10 +75,10 @@ impl LocalBackend {
     /// # Errors
     /// Returns an error if the backend does not record changes, or if the files or the undo database cannot be read.
     pub async fn plan_restore(&self, thread: &str, here: &State, there: &State) -> Result<RestorePlan, RestoreError> {
-        let way = self.way(thread, here, there)?;
+        let restore_path = self.restore_path(thread, here, there)?;
         self.on_root(move |root, recorder| {
-            let plan = recorder.database.read(|tx| root.plan(Some(tx), false, recorder, &way))?;
-            Ok(plan.map_or_else(|| root.plan(None, false, recorder, &way), Ok)?.0)
+            let plan = recorder.database.read(|tx| root.plan(Some(tx), false, recorder, &restore_path))?;
+            Ok(plan.map_or_else(|| root.plan(None, false, recorder, &restore_path), Ok)?.0)
         })
         .await
     }
@@ -97,8 +97,8 @@ impl LocalBackend {
         plan: &RestorePlan,
         on: OnConflict,
     ) -> Result<Restored, RestoreError> {
-        let (way, planned) = (self.way(thread, here, there)?, plan.clone());
-        self.on_root(move |root, recorder| root.restore(recorder, &way, &planned, on)).await
+        let (restore_path, planned) = (self.restore_path(thread, here, there)?, plan.clone());
+        self.on_root(move |root, recorder| root.restore(recorder, &restore_path, &planned, on)).await
     }
 
     /// Returns the recorded content of a version; `None` if it was not recorded, for example because the file was too
@@ -112,7 +112,7 @@ impl LocalBackend {
         self.on_root(move |_, recorder| Ok(recorder.database.read(|tx| tx.content(&hash))?.flatten())).await
     }
 
-    fn way(&self, thread: &str, here: &State, there: &State) -> Result<RestorePath, RestoreError> {
+    fn restore_path(&self, thread: &str, here: &State, there: &State) -> Result<RestorePath, RestoreError> {
         let directory = &self.root.recorder.as_ref().ok_or(RestoreError::NotRecorded)?.directory;
         let log = |state| ThreadLog::of_thread(state, directory, thread);
         let cursor = |state: &State| state.get::<FileUndo>().cloned().unwrap_or_default();
@@ -155,20 +155,20 @@ impl Root {
         tx: Option<&Tx<'_>>,
         keep: bool,
         recorder: &Recorder,
-        way: &RestorePath,
+        restore_path: &RestorePath,
     ) -> Result<(RestorePlan, u64), RestoreError> {
-        let changes = match (tx, &way.log) {
+        let changes = match (tx, &restore_path.log) {
             (Some(tx), Some(log)) => tx.changes(log)?,
             _ => Vec::new(),
         };
-        if way.known > 0 && changes.iter().all(|change| change.seq < way.known) {
+        if restore_path.known > 0 && changes.iter().all(|change| change.seq < restore_path.known) {
             return Err(RestoreError::Lost);
         }
         let last = changes.last().map_or(0, |change| change.seq);
         let max_file = recorder.database.options.max_file;
         let planner = Planner {
-            to: way.to,
-            known: way.known,
+            to: restore_path.to,
+            known: restore_path.known,
             look: &|path| self.on_disk(path, max_file, tx.filter(|_| keep)),
             children: &|path| {
                 let listing = self.list(path)?;
@@ -179,8 +179,8 @@ impl Root {
             max_file,
         };
         let mut plan = planner.plan(changes)?;
-        plan.elsewhere = way.elsewhere;
-        if way.legacy {
+        plan.elsewhere = restore_path.elsewhere;
+        if restore_path.legacy {
             let reason = "changes below it that an earlier version recorded are no longer read".to_owned();
             plan.skipped.insert(0, Skipped { path: VPath::root(), reason });
         }
@@ -190,19 +190,19 @@ impl Root {
     fn restore(
         &self,
         recorder: &Recorder,
-        way: &RestorePath,
+        restore_path: &RestorePath,
         planned: &RestorePlan,
         on: OnConflict,
     ) -> Result<Restored, RestoreError> {
-        let Some(log) = &way.log else {
-            let (plan, _) = self.plan(None, false, recorder, way)?;
+        let Some(log) = &restore_path.log else {
+            let (plan, _) = self.plan(None, false, recorder, restore_path)?;
             return if plan == *planned { Ok(Restored::default()) } else { Err(RestoreError::Stale(Box::new(plan))) };
         };
         let database = &recorder.database;
         // A single transaction, so that nobody deletes content that the plan needs before the rows that reference it
         // exist.
         let (changes, skipped, left) = database.write(self.options.sync, |tx| {
-            let (plan, last) = self.plan(Some(tx), true, recorder, way)?;
+            let (plan, last) = self.plan(Some(tx), true, recorder, restore_path)?;
             if plan != *planned {
                 return Err(RestoreError::Stale(Box::new(plan)));
             }
@@ -249,8 +249,8 @@ impl Root {
             restored,
             skipped: skipped.into_iter().map(|change| change.path).collect(),
             // Changes that the thread did not know of can be restored too.
-            left: if left > way.known { log.update(left) } else { Update::none() },
-            goes_on: log.update(changes.last().map_or(left, |(seq, _)| *seq)),
+            left: if left > restore_path.known { log.update(left) } else { Update::none() },
+            target: log.update(changes.last().map_or(left, |(seq, _)| *seq)),
         })
     }
 }

@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, Mode, fchmod, mkdirat, openat, symlinkat, unlinkat};
 use rustix::io::Errno;
 
 use crate::local::Root;
-use crate::local::look::{ReadLimits, Seen, look};
+use crate::local::look::{FoundState, ReadLimits, read_state};
 use crate::local::open::{At, DIRECTORY, allow, failed};
 use crate::local::record::Recorder;
 use crate::local::write::Target;
@@ -19,9 +19,9 @@ use crate::{FsError, VPath, WriteMode};
 impl Root {
     /// Returns what is on disk at a path, no component of which may be a link.
     pub(super) fn on_disk(&self, path: &VPath, max_file: u64, store: Option<&Tx<'_>>) -> Result<OnDisk, FsError> {
-        match self.above(path, false)? {
+        match self.open_parent(path, false)? {
             Ok((directory, name)) => {
-                let seen = look(path, &directory, OsStr::new(&name), ReadLimits::up_to(max_file))?;
+                let seen = read_state(path, &directory, OsStr::new(&name), ReadLimits::up_to(max_file))?;
                 store.map_or(Ok(()), |tx| tx.put(&seen.version, &seen.content))?;
                 Ok(OnDisk::At(seen.version))
             }
@@ -31,7 +31,7 @@ impl Root {
 
     /// Opens the parent directory of a path without following links, and returns it with the name; otherwise returns
     /// what is there instead.
-    fn above(&self, path: &VPath, make: bool) -> Result<Result<(OwnedFd, String), OnDisk>, FsError> {
+    fn open_parent(&self, path: &VPath, make: bool) -> Result<Result<(OwnedFd, String), OnDisk>, FsError> {
         let Some(name) = path.name() else { return Err(FsError::Fixed(path.clone())) };
         let mut directory = self.fd.try_clone().at(path)?;
         for above in path.ancestors_from_root() {
@@ -54,14 +54,14 @@ impl Root {
         let path = &change.path;
         let changed = || FsError::Changed(path.clone());
         let makes = change.to != FileVersion::Absent;
-        let (directory, name) = match self.above(path, makes)? {
+        let (directory, name) = match self.open_parent(path, makes)? {
             Ok(place) => place,
             Err(OnDisk::At(_)) if !makes => return Ok(()),
             Err(_) => return Err(changed()),
         };
         let name = OsStr::new(&name);
         let limits = ReadLimits { hash: recorder.database.options.max_file, content: 0 };
-        let Seen { version, host, .. } = look(path, &directory, name, limits)?;
+        let FoundState { version, host, .. } = read_state(path, &directory, name, limits)?;
         if !version.same(&change.now) {
             return Err(changed());
         }
@@ -107,7 +107,7 @@ impl Root {
     /// owner has access.
     pub(super) fn close_directory(&self, change: &FileChange) {
         let FileVersion::Directory { mode: Some(bits) } = change.to else { return };
-        let Ok(Ok((above, name))) = self.above(&change.path, false) else { return };
+        let Ok(Ok((above, name))) = self.open_parent(&change.path, false) else { return };
         if let Ok(directory) = openat(&above, &*name, DIRECTORY, Mode::empty()) {
             let _ = fchmod(&directory, Mode::from_raw_mode(bits));
         }

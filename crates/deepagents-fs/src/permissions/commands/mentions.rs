@@ -11,7 +11,7 @@ use super::word::Word;
 use super::{filters, options, runners, values};
 
 /// Number of words after a name that are taken for its arguments.
-const MOST_ARGUMENTS: usize = 32;
+const MAX_ARGUMENTS: usize = 32;
 
 /// Programs that run nothing from their arguments or input.
 const INERT: &[&str] = &[
@@ -223,7 +223,7 @@ fn of(name: &str, is_standard: bool, args: &[Word]) -> Use {
 }
 
 /// Records the arguments of a program that may be a command to it.
-pub(super) fn given(simple: &mut Simple, name: &str, is_standard: bool) {
+pub(super) fn add_mentions(simple: &mut Simple, name: &str, is_standard: bool) {
     let args = simple.words.get(1..).unwrap_or_default();
     let mut found = Vec::new();
     match of(name, is_standard, args) {
@@ -291,7 +291,7 @@ pub(super) fn has(simple: &Simple, pattern: &CommandPattern) -> bool {
     simple.mentions.iter().any(|words| {
         words.iter().enumerate().any(|(at, word)| {
             word.known().is_some_and(|word| pattern.may_name(word)) && {
-                let words = words.iter().skip(at).take(MOST_ARGUMENTS).cloned().collect();
+                let words = words.iter().skip(at).take(MAX_ARGUMENTS).cloned().collect();
                 pattern.takes_away(&Simple { words, ..Simple::default() }) != Match::No
             }
         })

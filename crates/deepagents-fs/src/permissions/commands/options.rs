@@ -154,7 +154,7 @@ impl<'a> Operands<'a> {
     }
 
     /// Returns whether the operands contain these in this order. A subcommand must come first.
-    pub(super) fn have(&self, wanted: &[&Glob]) -> Match {
+    pub(super) fn contain(&self, wanted: &[&Glob]) -> Match {
         let mut words = self.words.iter();
         let mut all = Match::Yes;
         for (at, glob) in wanted.iter().enumerate() {

@@ -99,7 +99,7 @@ impl CommandPattern {
     fn of_arguments(&self, program: &str, args: &[Word]) -> Match {
         let (options, operands): (Vec<&Glob>, Vec<&Glob>) = self.args.iter().partition(|glob| glob.is_option());
         let by_options = options.iter().map(|option| options::has(program, args, option)).min();
-        let by_operands = Operands::new(program, args).have(&operands);
+        let by_operands = Operands::new(program, args).contain(&operands);
         by_options.unwrap_or(Match::Yes).min(by_operands)
     }
 }

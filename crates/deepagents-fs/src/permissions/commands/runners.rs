@@ -9,9 +9,9 @@ use super::values;
 use super::word::Word;
 
 /// Maximum number of words tried as the beginning of a command.
-const MOST_BEGINNINGS: usize = 64;
+const MAX_BEGINNINGS: usize = 64;
 /// Number of commands after which no further texts are parsed.
-const MOST_COMMANDS: usize = 2_000;
+const MAX_COMMANDS: usize = 2_000;
 
 /// Programs, and the words after which a command follows; if there are none, it may begin at the first argument.
 const RUNNERS: [(&[&str], &[&str]); 9] = [
@@ -164,7 +164,7 @@ pub(super) fn variables(script: &mut Script, set: &[(String, Word)], depth: usiz
 }
 
 /// Adds commands that a command may run, as far as they are written in it.
-pub(super) fn look(script: &mut Script, name: &str, args: &[Word], depth: usize) {
+pub(super) fn add_commands(script: &mut Script, name: &str, args: &[Word], depth: usize) {
     // A subcommand can be a separate program.
     if let Some((program, sub)) = name.split_once('-').filter(|(program, _)| matches!(*program, "git" | "cargo")) {
         let words = [program, sub].map(|word| Word::Known(word.to_owned())).into_iter().chain(args.iter().cloned());
@@ -179,7 +179,7 @@ pub(super) fn look(script: &mut Script, name: &str, args: &[Word], depth: usize)
     if name.starts_with("ld-") || name.starts_with("ld.so") || name.starts_with("ld64.so") {
         return begins(script, args, depth);
     }
-    values::look(script, name, args, depth);
+    values::add_commands(script, name, args, depth);
     if shells::OTHERS.contains(&name) {
         return begins(script, args, depth);
     }
@@ -230,7 +230,7 @@ fn begins(script: &mut Script, args: &[Word], depth: usize) {
             let words = args.get(at..).unwrap_or_default().to_vec();
             guess(script, words);
         }
-        if beginnings > MOST_BEGINNINGS {
+        if beginnings > MAX_BEGINNINGS {
             return script.doubts.push(Doubt::TooMuch);
         }
     }
@@ -244,7 +244,7 @@ fn guess(script: &mut Script, words: Vec<Word>) {
 /// Adds the commands of a text that may be one.
 pub(super) fn written(script: &mut Script, text: &str, depth: usize) {
     let from = script.commands.len();
-    if from > MOST_COMMANDS {
+    if from > MAX_COMMANDS {
         return script.doubts.push(Doubt::TooMuch);
     }
     script.text(text, depth + 1);

@@ -64,7 +64,7 @@ pub(super) fn are_known(name: &str) -> bool {
 }
 
 /// Adds the commands that a program's options run.
-pub(super) fn look(script: &mut Script, name: &str, args: &[Word], depth: usize) {
+pub(super) fn add_commands(script: &mut Script, name: &str, args: &[Word], depth: usize) {
     if name == "git" && args.iter().filter_map(Word::known).any(sets) {
         script.hides = Some(Doubt::Settings);
     }

@@ -18,12 +18,12 @@ pub(crate) use user::UserGit;
 use user::expanded;
 
 /// Maximum number of bytes read of one settings file, and of all.
-const MOST: u64 = 256 << 10;
-const MOST_IN_ALL: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 256 << 10;
+const MAX_TOTAL_BYTES: u64 = 1 << 20;
 /// Maximum number of settings files read.
-const MOST_FILES: usize = 64;
+const MAX_FILES: usize = 64;
 /// Maximum number of entries examined in a hooks directory.
-const MOST_HOOKS: usize = 128;
+const MAX_HOOKS: usize = 128;
 /// Directory in which Husky places hooks that run those in its parent.
 const HUSKY: &str = "_";
 
@@ -33,13 +33,13 @@ pub(crate) fn run_from(root: &Path, repository: &Path, user: &UserGit) -> BTreeS
     let git = root.join(repository);
     let is_named = repository.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"));
     let tree = if is_named { git.parent().unwrap_or(root) } else { &git };
-    let directory = match beginning(&git, MOST) {
+    let directory = match beginning(&git, MAX_FILE_BYTES) {
         Some(text) => text.strip_prefix(b"gitdir:").map_or(git.clone(), |path| tree.join(path_of(path))),
         None => git.clone(),
     };
-    let common = beginning(&directory.join("commondir"), MOST).map(|path| directory.join(path_of(&path)));
+    let common = beginning(&directory.join("commondir"), MAX_FILE_BYTES).map(|path| directory.join(path_of(&path)));
     let search = Search::new(root, tree, user.home.as_deref());
-    let mut found = Repository { root, tree, user, search, read: BTreeSet::new(), left: MOST_IN_ALL };
+    let mut found = Repository { root, tree, user, search, read: BTreeSet::new(), left: MAX_TOTAL_BYTES };
     for directory in std::iter::once(&directory).chain(&common) {
         for name in ["config", "config.worktree"] {
             found.read(&directory.join(name));
@@ -73,10 +73,10 @@ impl Repository<'_> {
         while let Some(file) = todo.pop() {
             self.search.add(&file);
             let Ok(real) = file.canonicalize() else { continue };
-            if self.read.len() >= MOST_FILES || !self.read.insert(real) {
+            if self.read.len() >= MAX_FILES || !self.read.insert(real) {
                 continue;
             }
-            let Some(text) = beginning(&file, MOST.min(self.left)) else { continue };
+            let Some(text) = beginning(&file, MAX_FILE_BYTES.min(self.left)) else { continue };
             self.left = self.left.saturating_sub(text.len() as u64);
             for setting in settings(&String::from_utf8_lossy(&text)) {
                 todo.extend(self.take(&setting, file.parent()));
@@ -127,7 +127,7 @@ impl Repository<'_> {
         if directory.is_symlink() {
             self.search.add(directory);
         }
-        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten().take(MOST_HOOKS) {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten().take(MAX_HOOKS) {
             let hook = entry.path();
             if hook.extension().is_some_and(|ending| ending == "sample") || !hook.is_file() {
                 continue;

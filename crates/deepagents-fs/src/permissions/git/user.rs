@@ -9,9 +9,9 @@ use super::text::{Setting, settings};
 use crate::permissions::programs::beginning;
 
 /// Number of bytes read of a settings file.
-const MOST: u64 = 256 << 10;
+const MAX_FILE_BYTES: u64 = 256 << 10;
 /// Maximum number of files read.
-const MOST_FILES: usize = 32;
+const MAX_FILES: usize = 32;
 
 /// The user's and the system's git settings that contain commands or their locations.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -32,11 +32,11 @@ impl UserGit {
         let named = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"].into_iter().filter_map(variable);
         let mut todo: Vec<PathBuf> = own.chain(["/etc/gitconfig".into()]).chain(moved).chain(named).collect();
         let (mut read, mut found) = (BTreeSet::new(), Vec::new());
-        while let Some(file) = todo.pop().filter(|_| read.len() < MOST_FILES) {
+        while let Some(file) = todo.pop().filter(|_| read.len() < MAX_FILES) {
             if !read.insert(file.clone()) {
                 continue;
             }
-            let text = beginning(&file, MOST).unwrap_or_default();
+            let text = beginning(&file, MAX_FILE_BYTES).unwrap_or_default();
             for mut setting in settings(&String::from_utf8_lossy(&text)) {
                 if setting.includes() {
                     let included = expanded(&setting.value, home.as_deref(), file.parent().unwrap_or(Path::new("/")));

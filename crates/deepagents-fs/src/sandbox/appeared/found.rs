@@ -15,8 +15,8 @@ use crate::shell::Moved;
 /// Suffix of the new name of a file that a command created.
 const SUFFIX: &str = "from-command";
 /// Number of names tried with a counter, before random ones.
-const NUMBERED: usize = 9;
-const MOST_NAMES: usize = 64;
+const MAX_NUMBERED: usize = 9;
+const MAX_NAMES: usize = 64;
 /// Permissions that the owner needs to rename files in a directory.
 const CHANGED_BY_OWNER: Mode = Mode::WUSR.union(Mode::XUSR);
 
@@ -41,7 +41,7 @@ impl Found {
     }
 
     /// Renames the file; `None` if it no longer exists.
-    pub(super) fn move_away(&self, root: Directory) -> Option<Moved> {
+    pub(super) fn rename_appeared(&self, root: Directory) -> Option<Moved> {
         let to = self.rename();
         if matches!(to, Err(Errno::NOENT)) {
             return None;
@@ -70,11 +70,11 @@ impl Found {
 
     fn rename_to_free(&self) -> Result<OsString, Errno> {
         let mut flags = RenameFlags::NOREPLACE;
-        for number in 1..=MOST_NAMES {
+        for number in 1..=MAX_NAMES {
             let mut name = self.name.clone();
             name.push(match number {
                 1 if !flags.is_empty() => format!(".{SUFFIX}"),
-                2..=NUMBERED if !flags.is_empty() => format!(".{SUFFIX}-{number}"),
+                2..=MAX_NUMBERED if !flags.is_empty() => format!(".{SUFFIX}-{number}"),
                 _ => format!(".{SUFFIX}-{:016x}", fastrand::u64(..)),
             });
             match renameat_with(&self.parent, &self.name, &self.parent, &name, flags) {
@@ -91,7 +91,7 @@ impl Found {
 
 /// Adds the files at a path, ignoring ASCII case. Does not follow links on the way, since their targets are at other
 /// paths.
-pub(super) fn look(directory: &OwnedFd, above: &Path, names: &[&str], found: &mut Vec<Found>) -> io::Result<()> {
+pub(super) fn find_at(directory: &OwnedFd, above: &Path, names: &[&str], found: &mut Vec<Found>) -> io::Result<()> {
     let Some((first, rest)) = names.split_first() else { return Ok(()) };
     for entry in Dir::read_from(directory)? {
         let entry = entry?;
@@ -103,7 +103,7 @@ pub(super) fn look(directory: &OwnedFd, above: &Path, names: &[&str], found: &mu
         if rest.is_empty() {
             found.push(Found { path, parent: directory.try_clone()?, name: name.to_owned() });
         } else if let Ok(below) = openat(directory, name, DIRECTORY, Mode::empty()) {
-            look(&below, &path, rest, found)?;
+            find_at(&below, &path, rest, found)?;
         }
     }
     Ok(())

@@ -14,7 +14,7 @@ use crate::permissions::{REPOSITORY, is_repository};
 use crate::sandbox::protocol::GuardedName;
 
 /// Maximum number of bytes read of a `.git` file.
-const POINTER: u64 = 4096;
+const MAX_POINTER_BYTES: u64 = 4096;
 /// The object directory of a repository: many files, all of them committed content.
 const OBJECTS: &str = "objects";
 
@@ -113,7 +113,7 @@ pub(super) fn entries(directory: &Path) -> Result<impl Iterator<Item = fs::DirEn
 /// Returns the directory that a file points to in git's format: `gitdir: path`.
 fn pointed_to(file: &Path) -> Option<PathBuf> {
     let mut content = Vec::new();
-    File::open(file).ok()?.take(POINTER).read_to_end(&mut content).ok()?;
+    File::open(file).ok()?.take(MAX_POINTER_BYTES).read_to_end(&mut content).ok()?;
     let target = content.strip_prefix(b"gitdir:")?.trim_ascii();
     file.parent()?.join(std::ffi::OsStr::from_bytes(target)).canonicalize().ok()
 }

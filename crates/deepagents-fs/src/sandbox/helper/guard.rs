@@ -22,7 +22,7 @@ use crate::sandbox::protocol::{Guard, GuardedPath, InnerPlan, NetworkAccess};
 const EMPTY_FILE: &str = "/run/hidden-file";
 const EMPTY_DIRECTORY: &str = "/run/hidden-directory";
 /// Maximum number of links followed for one path.
-const MOST_LINKS: usize = 16;
+const MAX_LINKS: usize = 16;
 
 /// Entries of `/proc` that reveal host details other than processes and that commands do not need: keys, memory,
 /// timers.
@@ -140,7 +140,7 @@ impl Guards {
     fn pin(&mut self, root: &Path, relative: &Path, guard: Guard) -> Result<Option<(PathBuf, Metadata)>, Failure> {
         let step = "guard a path of the workspace";
         let mut relative = relative.to_owned();
-        'links: for _ in 0..MOST_LINKS {
+        'links: for _ in 0..MAX_LINKS {
             let mut at = root.to_owned();
             let mut names = relative.components().filter(|part| matches!(part, Component::Normal(_))).peekable();
             while let Some(name) = names.next() {

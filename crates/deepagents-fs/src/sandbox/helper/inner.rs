@@ -8,13 +8,13 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use rustix::stdio::{stderr, stdout};
 
 use super::failure::{At, Failure};
-use super::{confine, guard, hear, limits, loopback, proxy, root_fs, say, seccomp};
+use super::{confine, guard, limits, loopback, proxy, read_plan, root_fs, seccomp, send};
 use crate::sandbox::protocol::{InnerPlan, Message, NetworkAccess};
 use crate::sandbox::{Part, SandboxReport};
 
 /// Builds the sandbox around itself, runs the command and reports how it ended.
 pub(super) fn run() -> Result<i32, Failure> {
-    let plan: InnerPlan = hear()?;
+    let plan: InnerPlan = read_plan()?;
     // When memory runs out, the kernel should kill commands before the program. If this cannot be set, continue without
     // it.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
@@ -58,9 +58,9 @@ pub(super) fn run() -> Result<i32, Failure> {
         command.stdin(Stdio::null());
     }
     let child = command.spawn().on("start the command", plan.program.display())?;
-    say(&Message::Ready { parts: report.parts }).at("answer")?;
+    send(&Message::Ready { parts: report.parts }).at("answer")?;
     let (code, signal) = collect(Pid::from_child(&child)).at("wait for the command")?;
-    say(&Message::Exited { code, signal }).at("answer")?;
+    send(&Message::Exited { code, signal }).at("answer")?;
     Ok(0)
 }
 

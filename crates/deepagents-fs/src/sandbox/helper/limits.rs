@@ -10,21 +10,21 @@ use crate::sandbox::{Limits, Part};
 const PROCESSES: &str = "process limit";
 const PID_MAX: &str = "/proc/sys/kernel/pid_max";
 /// Lowest process limit that the kernel accepts for a PID namespace.
-const LEAST_PID_MAX: u64 = 301;
+const MIN_PID_MAX: u64 = 301;
 
 /// Limits the number of processes, by whichever means the kernel offers.
 pub(super) fn processes(limits: &Limits) -> Part {
     let wanted = limits.processes;
-    let in_namespace = fs::write(PID_MAX, wanted.max(LEAST_PID_MAX).to_string()).is_ok()
+    let in_namespace = fs::write(PID_MAX, wanted.max(MIN_PID_MAX).to_string()).is_ok()
         // Kernels before 6.14 have one value for all namespaces and refuse the write; read it back to be sure.
-        && fs::read_to_string(PID_MAX).is_ok_and(|text| text.trim() == wanted.max(LEAST_PID_MAX).to_string());
+        && fs::read_to_string(PID_MAX).is_ok_and(|text| text.trim() == wanted.max(MIN_PID_MAX).to_string());
     // Since 5.14, a user's limit counts per user namespace; before, it would count all of the user's processes.
     let by_user = kernel() >= (5, 14) && lower(Resource::Nproc, wanted).is_ok();
     // The kernel does not enforce it for root.
     if by_user && !getuid().is_root() {
         Part::on(PROCESSES, format!("{wanted}"))
     } else if in_namespace {
-        Part::on(PROCESSES, format!("{}", wanted.max(LEAST_PID_MAX)))
+        Part::on(PROCESSES, format!("{}", wanted.max(MIN_PID_MAX)))
     } else {
         Part::off(PROCESSES, "this kernel cannot bound the processes of this user")
     }

@@ -38,14 +38,14 @@ pub(super) fn take_over(mut args: impl Iterator<Item = OsString>) {
     };
     let code = result.unwrap_or_else(|Failure { step, reason }| {
         // If the program is gone, there is nobody to tell.
-        let _ = say(&Message::Failed { step: step.to_owned(), reason });
+        let _ = send(&Message::Failed { step: step.to_owned(), reason });
         125
     });
     std::process::exit(code);
 }
 
 /// Reads the next plan from the program.
-fn hear<T: DeserializeOwned>() -> Result<T, Failure> {
+fn read_plan<T: DeserializeOwned>() -> Result<T, Failure> {
     let mut length = [0; 4];
     read_exact(&mut length)?;
     let mut body = vec![0; usize::try_from(u32::from_le_bytes(length)).at("read the plan")?];
@@ -67,7 +67,7 @@ fn read_exact(mut buffer: &mut [u8]) -> Result<(), Failure> {
 }
 
 /// Sends a message to the program.
-fn say(message: &Message) -> std::io::Result<()> {
+fn send(message: &Message) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');
     let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;

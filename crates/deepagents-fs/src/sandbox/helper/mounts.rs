@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_the_mount_table_gives_place_and_flags() {
+    fn a_mount_table_line_is_parsed_into_mount_point_and_flags() {
         let line = br"36 35 98:0 / /mnt/a\040b\134c rw,nosuid,noatime shared:1 - ext4 /dev/root rw";
         let (at, flags) = parse(line).unwrap();
         assert_eq!(at, Path::new(r"/mnt/a b\c"));

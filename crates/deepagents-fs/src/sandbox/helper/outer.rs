@@ -12,7 +12,7 @@ use rustix::stdio::stdin;
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 
 use super::failure::{At, Failure};
-use super::hear;
+use super::read_plan;
 use crate::sandbox::protocol::{INNER, NetworkAccess, OuterPlan};
 
 /// Creates the namespaces, starts the second stage in them and waits until it ends.
@@ -20,7 +20,7 @@ pub(super) fn run() -> Result<i32, Failure> {
     // A new process session has no terminal, and its group can be killed at once.
     rustix::process::setsid().at("start a session")?;
     close_inherited().at("close inherited files")?;
-    let plan: OuterPlan = hear()?;
+    let plan: OuterPlan = read_plan()?;
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     let mut spaces = UnshareFlags::NEWUSER
         | UnshareFlags::NEWNS

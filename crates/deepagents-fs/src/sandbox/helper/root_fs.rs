@@ -68,7 +68,7 @@ pub(super) fn build(plan: &InnerPlan) -> Result<(), Failure> {
     shown.mount()?;
     caches(plan)?;
     for identity in &plan.identities {
-        let shown = Identity::look(&below(NEW, &identity.path)).on("look at a directory", identity.path.display())?;
+        let shown = Identity::of(&below(NEW, &identity.path)).on("look at a directory", identity.path.display())?;
         if (shown.device, shown.inode) != (identity.device, identity.inode) {
             let reason = format!("{} is not the same directory as when the shell was opened", identity.path.display());
             return Err(Failure::new("show the workspace", reason));

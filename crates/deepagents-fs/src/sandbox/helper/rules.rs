@@ -9,7 +9,7 @@ use crate::permissions::{AccessMode, Operation, Permissions, Rule};
 use crate::sandbox::protocol::Guard;
 
 /// Maximum number of places bound individually. Each needs one or two mounts.
-const MOST: usize = 20_000;
+const MAX_BOUND_PLACES: usize = 20_000;
 
 /// Sets of rules that all apply.
 pub(super) struct Rules(Vec<Permissions>);
@@ -68,8 +68,9 @@ impl Rules {
                 if guard != inherited {
                     found.push((place.clone(), guard));
                 }
-                if found.len() > MOST {
-                    let reason = format!("they name more than {MOST} individual files; use directories instead");
+                if found.len() > MAX_BOUND_PLACES {
+                    let reason =
+                        format!("they name more than {MAX_BOUND_PLACES} individual files; use directories instead");
                     return Err(Failure::new(step, reason));
                 }
                 if kind.is_dir() && guard != Guard::Hide {

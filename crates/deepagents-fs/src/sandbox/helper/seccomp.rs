@@ -106,7 +106,7 @@ const MODES: &[(c_long, u8, Option<u8>)] = &[
 ];
 
 /// Flags of `open` that create a file, including an unnamed one.
-const MAKING: [libc::c_int; 2] = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
+const CREATING_FLAGS: [libc::c_int; 2] = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
 
 /// `ioctl` requests equivalent to `fallocate` on every file system: FS_IOC_RESVSP, FS_IOC_RESVSP64 and
 /// FS_IOC_ZERO_RANGE.
@@ -187,7 +187,7 @@ fn conditional() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Backend
             match flags {
                 None => rules.push(SeccompRule::new(vec![on(mode, bit)?])?),
                 Some(flags) => {
-                    for made in MAKING {
+                    for made in CREATING_FLAGS {
                         rules.push(SeccompRule::new(vec![on(mode, bit)?, on(flags, made.unsigned_abs())?])?);
                     }
                 }

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::io::InspectReader;
 
 /// How long a connection may be idle in both directions.
-pub(super) const IDLE: Duration = Duration::from_secs(300);
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Time at which the last byte was received from either side.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ impl Activity {
     /// Waits until the connection has been idle for too long.
     pub(super) async fn ends(&self) {
         loop {
-            let end = *self.last() + IDLE;
+            let end = *self.last() + IDLE_TIMEOUT;
             if end <= Instant::now() {
                 return;
             }

@@ -27,13 +27,13 @@ use super::rewrite::{for_server, remove_hop_by_hop};
 use crate::sandbox::hosts::Target;
 
 /// Size limit of a request head in bytes.
-const HEAD: usize = 64 << 10;
+const MAX_HEAD_BYTES: usize = 64 << 10;
 /// Time limit for receiving a request head.
-const HEAD_TIME: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 /// Response to a head that takes longer.
-const LATE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+const TIMEOUT_RESPONSE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 /// How long a client may go on sending after its request was answered.
-const LINGER: Duration = Duration::from_secs(2);
+const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) type Answer = Response<Either<Full<Bytes>, Incoming>>;
 
@@ -45,9 +45,9 @@ pub(super) async fn exchange(client: TcpStream, gate: &Gate) {
     let service = service_fn(|request| Box::pin(answer(request, gate, &tunnel, &activity)));
     let mut connection = Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
-        .max_buf_size(HEAD)
-        .max_header_size(HEAD)
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .max_header_size(MAX_HEAD_BYTES)
         .half_close(true)
         .title_case_headers(true)
         .auto_date_header(false)
@@ -61,7 +61,7 @@ pub(super) async fn exchange(client: TcpStream, gate: &Gate) {
     let server = tunnel.into_inner().unwrap_or_else(PoisonError::into_inner);
     let rest = async {
         if served.is_err_and(|error| error.is_timeout()) {
-            client.write_all(LATE).await?;
+            client.write_all(TIMEOUT_RESPONSE).await?;
         } else if let Some(server) = server {
             let mut server = activity.watch(server);
             server.write_all(&read_buf).await?;
@@ -69,7 +69,7 @@ pub(super) async fn exchange(client: TcpStream, gate: &Gate) {
         }
         client.shutdown().await?;
         // Closing the socket with unread bytes would discard data on its way to the client.
-        let _ = timeout(LINGER, tokio::io::copy(&mut client, &mut tokio::io::sink())).await;
+        let _ = timeout(LINGER_TIMEOUT, tokio::io::copy(&mut client, &mut tokio::io::sink())).await;
         std::io::Result::Ok(())
     };
     tokio::select! {
@@ -130,7 +130,7 @@ mod tests {
     use tokio::net::TcpListener;
     use tokio::time::Instant;
 
-    use super::super::activity::IDLE;
+    use super::super::activity::IDLE_TIMEOUT;
     use super::*;
 
     async fn listener() -> (TcpListener, u16) {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_is_written_anew_for_its_server() {
+    async fn a_request_is_rewritten_for_its_server() {
         let asked = "POST http://127.0.0.1:LISTED?q HTTP/1.1\r\nHost: 127.0.0.1:OTHER\r\nAccept: */*\r\nX-Hop: 1\r\n\
                      Connection: keep-alive, x-hop, content-length\r\nProxy-Authorization: secret\r\n\
                      Upgrade: websocket\r\ncontent-length: 3\r\n\r\nabc";
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_with_two_meanings_are_refused() {
+    async fn ambiguous_requests_are_refused() {
         for text in [
             "GET / HTTP/1.1\r\nHost: 127.0.0.1:LISTED\r\n",
             "GET https://127.0.0.1:LISTED/ HTTP/1.1\r\n",
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_with_two_lengths_is_sent_with_the_one_that_was_read() {
+    async fn a_body_with_two_length_headers_is_sent_with_the_one_used_to_read_it() {
         for (first, second) in
             [("Transfer-Encoding: chunked", "Content-Length: 40"), ("Content-Length: 40", "Transfer-Encoding: chunked")]
         {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_behind_a_request_is_passed_on() {
+    async fn data_after_a_request_is_not_forwarded() {
         let second = "GET http://127.0.0.1:OTHER/ HTTP/1.1\r\nHost: 127.0.0.1:LISTED\r\n\r\n";
         let text = format!("GET http://127.0.0.1:LISTED/ HTTP/1.1\r\n\r\n{second}{second}");
         let (answer, seen) = attempt(text.as_bytes()).await;
@@ -278,13 +278,13 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn any_bytes_are_judged(text in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_are_never_forwarded(text in proptest::collection::vec(any::<u8>(), 0..200)) {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             prop_assert!(runtime.block_on(attempt(&text)).1.is_empty());
         }
 
         #[test]
-        fn nothing_that_is_passed_on_makes_two_requests(value in "[ -~\r\n\t]{0,30}", path in "[ -~\r\n]{0,20}") {
+        fn a_forwarded_request_is_never_two_requests(value in "[ -~\r\n\t]{0,30}", path in "[ -~\r\n]{0,20}") {
             let text = format!("GET http://127.0.0.1:LISTED/{path} HTTP/1.1\r\nX: {value}\r\n\r\n");
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let (_, seen) = runtime.block_on(attempt(text.as_bytes()));
@@ -296,19 +296,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_tunnel_on_which_nothing_moves_is_closed() {
+    async fn an_idle_tunnel_is_closed() {
         let (mut client, mut server) = tunnel("").await;
         let started = Instant::now();
         assert_eq!(client.read(&mut [0]).await.unwrap(), 0);
         assert_eq!(server.read(&mut [0]).await.unwrap(), 0);
-        assert!((IDLE..IDLE + LINGER).contains(&started.elapsed()), "{:?}", started.elapsed());
+        assert!((IDLE_TIMEOUT..IDLE_TIMEOUT + LINGER_TIMEOUT).contains(&started.elapsed()), "{:?}", started.elapsed());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_tunnel_stays_open_while_one_side_speaks() {
+    async fn a_tunnel_stays_open_while_one_side_sends() {
         let (mut client, mut server) = tunnel("").await;
         for _ in 0..5 {
-            tokio::time::sleep(IDLE / 2).await;
+            tokio::time::sleep(IDLE_TIMEOUT / 2).await;
             server.write_all(b"x").await.unwrap();
             assert_eq!(client.read(&mut [0]).await.unwrap(), 1);
         }
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_half_that_is_closed_leaves_the_other_open() {
+    async fn closing_one_half_of_a_tunnel_leaves_the_other_open() {
         let (mut client, mut server) = tunnel("at ").await;
         client.write_all(b"all").await.unwrap();
         client.shutdown().await.unwrap();
@@ -331,18 +331,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_that_does_not_come_is_not_waited_for() {
+    async fn an_incomplete_request_times_out() {
         let mut client = client(1).await;
         client.write_all(b"CONNECT 127.0.0.1:1 HTTP/1.1\r\n").await.unwrap();
         let started = Instant::now();
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
-        assert_eq!(started.elapsed().as_secs(), HEAD_TIME.as_secs());
+        assert_eq!(started.elapsed().as_secs(), HEAD_TIMEOUT.as_secs());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_breaks_off_does_not_look_whole() {
+    async fn a_truncated_body_is_not_forwarded_as_complete() {
         let (server, port) = listener().await;
         let mut client = client(port).await;
         let head = format!("POST http://127.0.0.1:{port}/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab");

@@ -24,13 +24,13 @@ use super::hosts::{Host, HostPattern, Target};
 use super::is_elsewhere;
 
 /// Maximum number of concurrent connections of one command; more wait.
-const CONNECTIONS: usize = 64;
+const MAX_CONCURRENT_CONNECTIONS: usize = 64;
 /// Time limit for resolving a name, and for connecting to each address.
-const PATIENCE: Duration = Duration::from_secs(15);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum number of addresses tried for a name.
-const ADDRESSES: usize = 6;
+const MAX_ADDRESSES: usize = 6;
 /// Maximum number of refused targets reported.
-const TOLD: usize = 20;
+const MAX_REPORTED: usize = 20;
 
 /// HTTP proxy to the hosts of an allow-list, as used by commands in a sandbox. Available separately for shells that
 /// confine commands by other means. Runs on its own thread; finishing or dropping it closes all its connections.
@@ -97,7 +97,7 @@ impl Drop for Proxy {
 
 async fn serve(listener: TcpListener, gate: Arc<Gate>) -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let room = Arc::new(Semaphore::new(MAX_CONCURRENT_CONNECTIONS));
     while let Ok(place) = Arc::clone(&room).acquire_owned().await {
         match listener.accept().await {
             Ok((client, _)) => {
@@ -127,7 +127,7 @@ impl Gate {
         let result = self.try_connect(target).await;
         if let Err(Refusal::NotListed(_) | Refusal::NotPublic(_)) = &result {
             let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-            if refused.len() < TOLD {
+            if refused.len() < MAX_REPORTED {
                 refused.insert(target.to_string());
             }
         }
@@ -135,7 +135,7 @@ impl Gate {
     }
 
     async fn try_connect(&self, target: &Target) -> Result<TcpStream, Refusal> {
-        if !self.lists(target) {
+        if !self.is_listed(target) {
             return Err(Refusal::NotListed(target.clone()));
         }
         let unreachable = |reason: String| Refusal::Unreachable { target: target.clone(), reason };
@@ -144,9 +144,10 @@ impl Gate {
             // The address itself is listed.
             Host::Address(address) => vec![(*address, target.port).into()],
             Host::Name(name) => {
-                let found = tokio::time::timeout(PATIENCE, tokio::net::lookup_host((name.as_str(), target.port)));
+                let found =
+                    tokio::time::timeout(CONNECT_TIMEOUT, tokio::net::lookup_host((name.as_str(), target.port)));
                 let found = found.await.map_err(|_| late())?.map_err(|error| unreachable(error.to_string()))?;
-                let found: Vec<_> = found.filter(|found| self.may_be(name, *found)).take(ADDRESSES).collect();
+                let found: Vec<_> = found.filter(|found| self.may_be(name, *found)).take(MAX_ADDRESSES).collect();
                 if found.is_empty() {
                     return Err(Refusal::NotPublic(target.clone()));
                 }
@@ -155,7 +156,7 @@ impl Gate {
         };
         let mut refusal = late();
         for address in addresses {
-            match tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await {
+            match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
                 Ok(Ok(server)) => return Ok(server),
                 Ok(Err(error)) => refusal = unreachable(error.to_string()),
                 Err(_) => refusal = late(),
@@ -164,7 +165,7 @@ impl Gate {
         Err(refusal)
     }
 
-    fn lists(&self, target: &Target) -> bool {
+    fn is_listed(&self, target: &Target) -> bool {
         self.allowed.iter().any(|pattern| pattern.covers_target(target))
     }
 
@@ -174,6 +175,6 @@ impl Gate {
         let ip = address.ip().to_canonical();
         is_elsewhere(address)
             || (name == "localhost" && ip.is_loopback())
-            || self.lists(&Target { host: Host::Address(ip), port: address.port() })
+            || self.is_listed(&Target { host: Host::Address(ip), port: address.port() })
     }
 }

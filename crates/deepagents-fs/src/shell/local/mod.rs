@@ -94,7 +94,7 @@ impl LocalShell {
         let refused = |error: PolicyError| failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, error));
         let (confinement, home) = match confinement {
             Confinement::Sandboxed(policy) => {
-                (Confinement::Sandboxed(policy.settled(&root).map_err(refused)?), launch::HOME.to_owned())
+                (Confinement::Sandboxed(policy.resolved(&root).map_err(refused)?), launch::HOME.to_owned())
             }
             Confinement::Unconfined => {
                 let home = root.to_str().ok_or_else(|| failed(std::io::ErrorKind::InvalidFilename.into()))?;
@@ -112,7 +112,7 @@ impl LocalShell {
             Confinement::Unconfined => &[],
         };
         let writable = std::iter::once(&root).chain(also_writable);
-        let identities = writable.map(|path| Identity::look(path)).collect::<Result<_, _>>().map_err(failed)?;
+        let identities = writable.map(|path| Identity::of(path)).collect::<Result<_, _>>().map_err(failed)?;
         let inner = Inner {
             root,
             identities,

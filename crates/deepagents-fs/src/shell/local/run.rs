@@ -18,7 +18,7 @@ use crate::shell::supervise::{End, Finished, Job, Output, supervise};
 use crate::shell::{Command, CommandOutput, Exit, SessionChange, ShellError};
 
 /// Linux's limit for a single argument of a program.
-const MAX_TEXT: usize = (128 << 10) - 1;
+const MAX_ARGUMENT_BYTES: usize = (128 << 10) - 1;
 
 impl Inner {
     pub(super) fn execute(
@@ -107,8 +107,8 @@ impl Inner {
     /// Returns how a process ended and how it was confined.
     pub(in crate::shell) fn end_of(&self, done: &Finished) -> Result<(Exit, Level), ShellError> {
         match &self.confinement {
-            Confinement::Unconfined => Ok((seen(done), Level::None)),
-            Confinement::Sandboxed(_) => told_by_helper(done),
+            Confinement::Unconfined => Ok((exit_of(done), Level::None)),
+            Confinement::Sandboxed(_) => exit_from_helper(done),
         }
     }
 
@@ -117,8 +117,8 @@ impl Inner {
         if text.trim().is_empty() {
             return Err(ShellError::Empty);
         }
-        if text.len() > MAX_TEXT {
-            return Err(ShellError::TooLong { bytes: text.len(), limit: MAX_TEXT });
+        if text.len() > MAX_ARGUMENT_BYTES {
+            return Err(ShellError::TooLong { bytes: text.len(), limit: MAX_ARGUMENT_BYTES });
         }
         let invalid = |what: String, character| Err(ShellError::Invalid { what, character });
         if text.contains('\0') {
@@ -140,7 +140,7 @@ impl Inner {
     pub(in crate::shell) fn directory(&self, cwd: &VPath) -> Result<PathBuf, ShellError> {
         let refuse = |reason: String| ShellError::Directory { cwd: cwd.clone(), reason };
         let own = self.identities.iter().find(|identity| identity.path == self.root);
-        if own != Identity::look(&self.root).ok().as_ref() {
+        if own != Identity::of(&self.root).ok().as_ref() {
             return Err(refuse(
                 "the workspace is not the directory any more that it was when it was opened".to_owned(),
             ));
@@ -157,7 +157,7 @@ impl Inner {
 }
 
 /// Returns how an unconfined process ended.
-fn seen(done: &Finished) -> Exit {
+fn exit_of(done: &Finished) -> Exit {
     match done.end {
         End::TimedOut => Exit::TimedOut { after: done.duration },
         End::Cancelled => Exit::Cancelled,
@@ -170,14 +170,14 @@ fn seen(done: &Finished) -> Exit {
 }
 
 /// Returns how a sandboxed command ended, from the helper's report.
-fn told_by_helper(done: &Finished) -> Result<(Exit, Level), ShellError> {
-    let said = launch::Said::parse(&done.said);
+fn exit_from_helper(done: &Finished) -> Result<(Exit, Level), ShellError> {
+    let said = launch::HelperReport::parse(&done.said);
     if let Some((step, reason)) = said.failed {
         return Err(ShellError::Setup { step, reason });
     }
     let level = said.report.map_or(Level::None, |report| report.level);
     match (done.end, said.exit) {
-        (End::TimedOut | End::Cancelled | End::OutOfSpace, _) => Ok((seen(done), level)),
+        (End::TimedOut | End::Cancelled | End::OutOfSpace, _) => Ok((exit_of(done), level)),
         (End::Exited(_), Some(exit)) => Ok((exit, level)),
         (End::Exited(status), None) => Err(ShellError::Lost(format!("the sandbox helper ended early ({status})"))),
     }

@@ -12,7 +12,7 @@ use futures_core::future::BoxFuture;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use self::output::Done;
+use self::output::CommandEnd;
 pub(crate) use self::output::SessionOutput;
 use super::local::Inner;
 use super::supervise::{Finished, Output, supervise};
@@ -59,7 +59,7 @@ struct Before {
 
 /// How a command in a session ended.
 enum Ended {
-    ByItself(Done),
+    ByItself(CommandEnd),
     /// Together with the session, which ended by itself or for the given reason.
     WithSession(Finished, Option<Exit>),
 }
@@ -89,7 +89,7 @@ impl LocalSession {
             let timeout = self.shell.check(&Command::new(text))?;
             let (ended, _) = process.execute(text, self.shell.limit, timeout, cancel, None).await?;
             let (exit, output) = match ended {
-                Ended::ByItself(Done { status: 0, .. }) => continue,
+                Ended::ByItself(CommandEnd { status: 0, .. }) => continue,
                 Ended::ByItself(done) => (Exit::Code(done.status), done.output),
                 Ended::WithSession(finished, reason) => {
                     let done = self.end(&process, finished, reason)?;
@@ -267,7 +267,7 @@ fn watch(
     let finished = supervise(job, caller, Output::Session(output)).map_err(ShellError::start);
     // Processes that the session left running may have created something after its last command.
     if let Some(places) = before.places.get() {
-        places.move_away();
+        places.rename_appeared();
     }
     finished
 }

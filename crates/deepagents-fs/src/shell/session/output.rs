@@ -8,15 +8,15 @@ use tokio::sync::{mpsc, oneshot};
 use crate::shell::capture::{Capture, Decoder};
 
 /// Delimits the shell's report that a command ended.
-const SIGN: u8 = 0x1e;
+const STATUS_DELIMITER: u8 = 0x1e;
 /// Number of bytes kept of output between two commands.
-const BETWEEN: usize = 64 << 10;
+const MAX_BYTES_BETWEEN: usize = 64 << 10;
 /// Maximum length of an exit status with its delimiter.
-const STATUS: usize = 16;
+const MAX_STATUS_BYTES: usize = 16;
 
 /// Result of a command that ended by itself.
 #[derive(Debug)]
-pub(super) struct Done {
+pub(super) struct CommandEnd {
     pub(super) status: i32,
     pub(super) output: String,
     pub(super) dropped: u64,
@@ -45,7 +45,7 @@ struct Current {
     capture: Capture,
     decoder: Decoder,
     progress: Option<mpsc::Sender<String>>,
-    done: oneshot::Sender<Done>,
+    done: oneshot::Sender<CommandEnd>,
 }
 
 impl SessionOutput {
@@ -55,9 +55,9 @@ impl SessionOutput {
         mark: &str,
         limit: usize,
         progress: Option<mpsc::Sender<String>>,
-    ) -> (oneshot::Receiver<Done>, String) {
+    ) -> (oneshot::Receiver<CommandEnd>, String) {
         let (done, told) = oneshot::channel();
-        let sign = char::from(SIGN);
+        let sign = char::from(STATUS_DELIMITER);
         let mark = format!("{sign}{mark}:").into_bytes();
         let (held, decoder) = (Vec::new(), Decoder::default());
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -79,7 +79,7 @@ impl SessionOutput {
             None => piece.to_vec(),
         };
         if !rest.is_empty() {
-            parts.between.get_or_insert_with(|| Capture::new(BETWEEN)).push(&rest);
+            parts.between.get_or_insert_with(|| Capture::new(MAX_BYTES_BETWEEN)).push(&rest);
         }
     }
 
@@ -111,9 +111,9 @@ impl Current {
         let said = text.split_off(at);
         self.give(&text);
         let behind = said.get(self.mark.len()..).unwrap_or_default();
-        let Some(end) = memchr::memchr(SIGN, behind.get(..STATUS).unwrap_or(behind)) else {
+        let Some(end) = memchr::memchr(STATUS_DELIMITER, behind.get(..MAX_STATUS_BYTES).unwrap_or(behind)) else {
             // A status is never this long, so this is output that contains the mark.
-            if behind.len() >= STATUS {
+            if behind.len() >= MAX_STATUS_BYTES {
                 self.give(&said);
             } else {
                 self.held = said;
@@ -123,10 +123,10 @@ impl Current {
         let status = behind.get(..end).and_then(|status| std::str::from_utf8(status).ok()?.parse().ok());
         let rest = behind.get(end + 1..).unwrap_or_default().to_vec();
         let last = std::mem::take(&mut self.decoder).finish();
-        self.tell(last);
+        self.send_progress(last);
         let (output, dropped) = self.capture.finish();
         // If the receiver was dropped, the session is ending.
-        let _ = self.done.send(Done { status: status.unwrap_or(-1), output, dropped });
+        let _ = self.done.send(CommandEnd { status: status.unwrap_or(-1), output, dropped });
         Pushed::Ended(rest)
     }
 
@@ -134,11 +134,11 @@ impl Current {
         self.capture.push(output);
         if self.progress.is_some() {
             let text = self.decoder.push(output);
-            self.tell(text);
+            self.send_progress(text);
         }
     }
 
-    fn tell(&self, text: String) {
+    fn send_progress(&self, text: String) {
         if let Some(progress) = self.progress.as_ref().filter(|_| !text.is_empty()) {
             let _ = progress.try_send(text);
         }
@@ -159,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_command_gets_what_comes_before_its_mark_however_it_is_cut(
+        fn a_commands_output_ends_at_its_marker_however_it_is_chunked(
             before in "[a\u{1e}m1:é]{0,40}", after in "[a\u{1e}m:]{0,20}", status in -1i32..300, size in 1usize..9,
         ) {
             let output = SessionOutput::default();
@@ -173,7 +173,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_printed_is_there_when_a_command_is_broken_off(text in "[a\u{1e}m1:é]{0,40}", size in 1usize..9) {
+        fn output_so_far_is_returned_when_a_command_is_aborted(text in "[a\u{1e}m1:é]{0,40}", size in 1usize..9) {
             let output = SessionOutput::default();
             let _waiting = output.begin("mark", 1 << 10, None);
             text.as_bytes().chunks(size).for_each(|piece| output.push(piece));

@@ -9,7 +9,7 @@ use crate::tool::McpTool;
 
 impl Server {
     /// Reviews a tool as the server lists it now, if there is a review.
-    pub(super) fn looked_at(self: &Arc<Self>, tool: &str) -> Result<(), McpError> {
+    pub(super) fn review_tool(self: &Arc<Self>, tool: &str) -> Result<(), McpError> {
         let Some(known) = self.known().filter(|_| self.review().is_some()) else { return Ok(()) };
         let Some(listed) = known.tools.iter().find(|listed| listed.name == tool) else { return Ok(()) };
         let looked_at = match (&listed.arguments, McpTool::new(self, listed)) {
@@ -23,7 +23,7 @@ impl Server {
 
     /// Whether the review, if there is one, lets a tool be offered.
     pub(in crate::servers) fn reviewed(&self, tool: &McpTool) -> Result<(), String> {
-        self.review().map_or(Ok(()), |review| review.check(&self.name, &tool.said()))
+        self.review().map_or(Ok(()), |review| review.check(&self.name, &tool.annotated_spec()))
     }
 
     fn review(&self) -> Option<&ToolReview> {

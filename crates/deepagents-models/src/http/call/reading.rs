@@ -14,10 +14,10 @@ use crate::http::size::StreamSize;
 use crate::http::{AnswerDecoder, Flow, FrameDecoder};
 
 /// How long to wait for the rest of a response after its end frame, so that the connection can be reused.
-const DRAIN: Duration = Duration::from_millis(500);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long the call itself waits for that. Usually the rest arrives with the end frame, and the next call can reuse
 /// the connection.
-const DRAIN_AT_ONCE: Duration = Duration::from_millis(5);
+const INLINE_DRAIN_TIMEOUT: Duration = Duration::from_millis(5);
 
 pub(super) struct Reading {
     pub(super) response: Response,
@@ -113,8 +113,8 @@ impl Call {
 
 /// Reads the data after the end frame, so that the connection returns to the pool.
 async fn drain(mut reading: Box<Reading>) {
-    if timeout(DRAIN_AT_ONCE, rest(&mut reading.response)).await.is_err() {
-        tokio::spawn(async move { timeout(DRAIN, rest(&mut reading.response)).await });
+    if timeout(INLINE_DRAIN_TIMEOUT, rest(&mut reading.response)).await.is_err() {
+        tokio::spawn(async move { timeout(DRAIN_TIMEOUT, rest(&mut reading.response)).await });
     }
 }
 

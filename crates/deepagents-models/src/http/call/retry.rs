@@ -82,7 +82,7 @@ impl Drop for Call {
 
 /// Returns how long the call must wait because another one with the same key was told to, and an error that reports it:
 /// a wait of minutes must not look like a slow model.
-pub(super) fn held(endpoint: &Endpoint, began: Instant) -> Result<Option<(ModelError, Duration)>, ModelError> {
+pub(super) fn shared_wait(endpoint: &Endpoint, began: Instant) -> Result<Option<(ModelError, Duration)>, ModelError> {
     let Some(opens) = endpoint.backoff.until(endpoint.backoff_key) else { return Ok(None) };
     let now = Instant::now();
     let error = ModelError::RateLimited(ErrorInfo {

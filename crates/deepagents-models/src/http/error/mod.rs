@@ -47,7 +47,7 @@ pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelE
     info.status = Some(status);
     info.retry_after = retry_after(headers).or(info.retry_after);
     if status == 429 && info.retry_after.is_none() {
-        info.retry_after = rate_limit::resets_after(headers).or_else(|| rate_limit::told(&info.message));
+        info.retry_after = rate_limit::resets_after(headers).or_else(|| rate_limit::delay_in_message(&info.message));
     }
     info.request_id = REQUEST_ID.iter().find_map(|name| header(name)).or(info.request_id);
     // Amazon puts the error class in a header, followed by a URL.
@@ -92,7 +92,7 @@ pub(crate) fn from_stream(value: &Value) -> ModelError {
     let status = info.status.take();
     match classify(status, &codes, info) {
         ModelError::RateLimited(mut info) => {
-            info.retry_after = info.retry_after.or_else(|| rate_limit::told(&info.message));
+            info.retry_after = info.retry_after.or_else(|| rate_limit::delay_in_message(&info.message));
             ModelError::RateLimited(info)
         }
         other => other,
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_error_body_gets_its_class() {
+    fn every_form_of_error_body_is_classified() {
         let cases = [
             (429, r#"{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}"#, "rate_limited"),
             (
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_page_the_title_is_quoted() {
+    fn only_the_title_of_an_html_error_page_is_quoted() {
         let message = |body| answer(502, &[], body).info().message.clone();
         let page = "<html>\n<head><title>502 Bad Gateway</title></head><body>many words</body></html>";
         assert_eq!(message(page), "the server answered with a page that is titled \"502 Bad Gateway\"");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_read_in_milliseconds_seconds_and_as_a_date() {
+    fn retry_after_is_parsed_as_milliseconds_seconds_or_a_date() {
         let after = |headers: &[(&'static str, &str)]| answer(429, headers, "{}").info().retry_after;
         assert_eq!(after(&[("retry-after-ms", "250"), ("retry-after", "9")]), Some(Duration::from_millis(250)));
         assert_eq!(after(&[("retry-after", "0")]), Some(Duration::ZERO));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_code_and_request_id_are_kept() {
+    fn an_errors_message_code_and_request_id_are_kept() {
         let error = answer(
             404,
             &[("request-id", "req_1")],

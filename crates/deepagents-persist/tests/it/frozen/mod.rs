@@ -30,7 +30,7 @@ async fn database() -> Arc<Sqlite> {
 }
 
 #[tokio::test]
-async fn every_thread_of_the_database_has_its_state_at_the_end_and_at_every_checkpoint() {
+async fn every_thread_has_its_recorded_state_at_the_end_and_at_each_checkpoint() {
     let (expected, database) = (Expected::read(&corpus()), database().await);
     database.check().await.unwrap();
     let threads = expected.threads();
@@ -43,7 +43,7 @@ async fn every_thread_of_the_database_has_its_state_at_the_end_and_at_every_chec
 }
 
 #[tokio::test]
-async fn the_records_as_text_come_to_the_same_states() {
+async fn records_as_text_lead_to_the_same_states() {
     let expected = Expected::read(&corpus());
     let mut read = 0;
     for file in std::fs::read_dir(corpus().join("threads")).unwrap() {
@@ -66,7 +66,7 @@ async fn the_records_as_text_come_to_the_same_states() {
 }
 
 #[tokio::test]
-async fn the_items_of_the_store_are_as_they_were() {
+async fn store_items_match_the_frozen_corpus() {
     let found = Store::search(&*database().await, &[], &Query::default()).await.unwrap();
     let found: Vec<Value> = found.iter().map(|item| json!(item)).collect();
     assert_eq!(Value::from(found), Expected::read(&corpus()).items());

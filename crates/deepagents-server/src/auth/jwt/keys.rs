@@ -15,16 +15,16 @@ use serde_json::Value;
 use super::algorithm::{Jwk, VerifyingKey};
 
 /// How long keys are used before they are fetched again.
-const FRESH: Duration = Duration::from_secs(3600);
+const KEYS_TTL: Duration = Duration::from_secs(3600);
 
 /// How long keys are used if their issuer cannot be reached.
-const USABLE: Duration = Duration::from_secs(24 * 3600);
+const MAX_KEYS_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// Time limit for a fetch.
-const PATIENCE: Duration = Duration::from_secs(10);
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum size of the issuer's documents, in bytes.
-const LARGEST: usize = 1 << 20;
+const MAX_DOCUMENT_BYTES: usize = 1 << 20;
 
 type Keys = Arc<[VerifyingKey]>;
 type Fetch = Shared<BoxFuture<'static, Result<Keys, Arc<str>>>>;
@@ -90,7 +90,7 @@ impl KeySource {
                 cache.keys = Some((Instant::now(), keys.clone()));
             }
         }
-        let usable = cache.keys.as_ref().filter(|(at, _)| at.elapsed() < USABLE).map(|(_, keys)| keys.clone());
+        let usable = cache.keys.as_ref().filter(|(at, _)| at.elapsed() < MAX_KEYS_AGE).map(|(_, keys)| keys.clone());
         fetched.or_else(|why| usable.ok_or_else(|| why.to_string()))
     }
 
@@ -99,8 +99,8 @@ impl KeySource {
         let has_it = |keys: &Keys| wanted.is_none_or(|id| keys.iter().any(|key| key.id.as_deref() == Some(id)));
         let rests = cache.tried.as_ref().is_some_and(|(at, _)| at.elapsed() < self.pause);
         match &cache.keys {
-            Some((at, keys)) if at.elapsed() < FRESH && has_it(keys) => return Step::Use(keys.clone()),
-            Some((at, keys)) if at.elapsed() < USABLE && rests => return Step::Use(keys.clone()),
+            Some((at, keys)) if at.elapsed() < KEYS_TTL && has_it(keys) => return Step::Use(keys.clone()),
+            Some((at, keys)) if at.elapsed() < MAX_KEYS_AGE && rests => return Step::Use(keys.clone()),
             _ => {}
         }
         if let (true, Some((_, Some(why)))) = (rests, &cache.tried) {
@@ -127,7 +127,7 @@ fn fetch(clients: ClientPool, location: KeyLocation) -> Fetch {
         Ok(keys)
     };
     let limited = async {
-        match tokio::time::timeout(PATIENCE, keys).await {
+        match tokio::time::timeout(FETCH_TIMEOUT, keys).await {
             Ok(keys) => keys.map_err(Arc::from),
             Err(_) => Err("the issuer of tokens does not answer".into()),
         }
@@ -159,7 +159,7 @@ async fn discover(clients: &ClientPool, issuer: &str) -> Result<String, String> 
 
 async fn get<T: DeserializeOwned>(clients: &ClientPool, address: &str) -> Result<T, String> {
     let failed = |why: &dyn std::fmt::Display| format!("{address} cannot be read: {why}");
-    let answer = clients.fetch(address, None, LARGEST).await.map_err(|error| failed(&error))?;
+    let answer = clients.fetch(address, None, MAX_DOCUMENT_BYTES).await.map_err(|error| failed(&error))?;
     if answer.status != 200 {
         return Err(failed(&format!("the status is {}", answer.status)));
     }

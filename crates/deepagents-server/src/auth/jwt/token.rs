@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::algorithm::{JwtAlgorithm, VerifyingKey};
 
 /// Maximum length of a token in characters. Headers are limited anyway.
-const LONGEST: usize = 16 << 10;
+const MAX_TOKEN_CHARS: usize = 16 << 10;
 
 /// A token whose signature has not been checked.
 pub(super) struct Unverified<'a> {
@@ -42,7 +42,7 @@ pub(super) struct Rules {
 impl<'a> Unverified<'a> {
     /// Parses a token.
     pub(super) fn read(token: &'a str, allowed: &[JwtAlgorithm]) -> Result<Self, String> {
-        if token.len() > LONGEST {
+        if token.len() > MAX_TOKEN_CHARS {
             return Err("the token is too long".to_owned());
         }
         let malformed = || "the token is not a JWT; send a signed one".to_owned();

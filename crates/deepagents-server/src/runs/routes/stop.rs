@@ -82,12 +82,12 @@ pub(super) async fn cancel_several(
     let how = query.action.unwrap_or_default().into();
     let mut found = match (body.status, &body.thread_id, &body.run_ids) {
         (Some(_), None, None) => {
-            others::take_up_all(&app).await?;
+            others::adopt_all(&app).await?;
             app.runs.all_open()
         }
         (None, Some(thread), Some(_)) => {
             app.thread(thread).await?;
-            others::take_up(&app, thread).await?;
+            others::adopt_thread(&app, thread).await?;
             app.runs.open(thread)
         }
         _ => return Err(ApiError::invalid("give either `status`, or `thread_id` and `run_ids`")),

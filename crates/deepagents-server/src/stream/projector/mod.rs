@@ -193,7 +193,7 @@ impl Projector {
             }
             EventKind::AttemptDiscarded { reason, again, next, .. } => {
                 let view = self.view(path);
-                let voided = view.answer.void(reason);
+                let voided = view.answer.discard(reason);
                 if !view.answer.is_complete() {
                     // If there is no next attempt, a middleware answers in the model's place, and its answer has
                     // another id.
@@ -214,7 +214,7 @@ impl Projector {
             EventKind::TextDelta { .. }
                 if self.replay.agent_state(path).is_some() && self.view(path).answer.is_unnamed() => {}
             piece => {
-                for kind in self.view(path).answer.piece(piece) {
+                for kind in self.view(path).answer.add_chunk(piece) {
                     self.push_live(path, at, kind);
                 }
             }

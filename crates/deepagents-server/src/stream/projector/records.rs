@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::Projector;
 use crate::error::Result;
-use crate::stream::checkpoint::{Reached, next_tasks, start_task};
+use crate::stream::checkpoint::{ReachedCheckpoint, next_tasks, start_task};
 use crate::stream::event::{Kind, RunEnd};
 use crate::stream::task::{Changes, TaskEnd};
 
@@ -94,7 +94,7 @@ impl Projector {
     /// start.
     fn resumed(&mut self, path: &[String]) {
         if path.is_empty() {
-            self.goes_on();
+            self.main_agent_resumed();
             if self.replay.machine().is_some_and(goes_to_model) {
                 self.model_begins(path);
             }
@@ -110,13 +110,13 @@ impl Projector {
     }
 
     /// Handles a resumed main agent: shows its last checkpoint with the interrupts pending there.
-    fn goes_on(&mut self) {
+    fn main_agent_resumed(&mut self) {
         let Some(at) = self.view(&[]).checkpoints.last() else { return };
         let (step, identity) = (self.view(&[]).step, &self.run.identity);
         let (state, Some(machine)) = (self.replay.state(), self.replay.machine()) else { return };
         let tasks = next_tasks(identity, (&[], step), state, machine, &self.asked);
         let state = state.clone();
-        self.push(&[], Kind::Checkpoint(Reached { at, state, tasks }));
+        self.push(&[], Kind::Checkpoint(ReachedCheckpoint { at, state, tasks }));
     }
 
     /// Shows the current state of an agent.
@@ -200,9 +200,9 @@ impl Projector {
         let tasks = next_tasks(identity, (path, step), &state, machine, &[]);
         if let Some((at, before)) = input {
             let tasks = vec![start_task(identity, at)];
-            self.push(path, Kind::Checkpoint(Reached { at, state: before, tasks }));
+            self.push(path, Kind::Checkpoint(ReachedCheckpoint { at, state: before, tasks }));
         }
-        self.push(path, Kind::Checkpoint(Reached { at, state, tasks }));
+        self.push(path, Kind::Checkpoint(ReachedCheckpoint { at, state, tasks }));
     }
 }
 

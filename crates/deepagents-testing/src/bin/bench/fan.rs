@@ -10,7 +10,7 @@ use crate::bars::Bars;
 use crate::{Bench, timed, usage};
 
 /// Maximum time of a run as a multiple of its consecutive model delays.
-const FACTOR: f64 = 1.6;
+const MAX_FACTOR: f64 = 1.6;
 
 impl Bench {
     /// `fan K D`: one run of K tasks in one turn, with a model delay of D ms. Three delays follow one another: that of
@@ -30,7 +30,7 @@ impl Bench {
         out.insert("delays_s".to_owned(), json!(delays));
         let mut bars = Bars::default();
         if delay > 0 {
-            bars.takes_at_most("seconds", Some(seconds.as_secs_f64()), delays * FACTOR);
+            bars.takes_at_most("seconds", Some(seconds.as_secs_f64()), delays * MAX_FACTOR);
         }
         out.insert("bars".to_owned(), bars.into_value());
         Ok(out)

@@ -35,8 +35,8 @@ impl Bench {
         let normal = rounds(&path, true, steps, bytes, Synchronous::Normal).await?;
         let mut out = timed(started.elapsed() / ROUNDS as u32, usage::cpu().saturating_sub(cpu) / ROUNDS as u32);
         let full = rounds(&path, false, steps, bytes, Synchronous::Full).await?;
-        let double = Figures::measure(&beside(&path)?, steps * 2, bytes, Synchronous::Normal).await?;
-        remove(&beside(&path)?)?;
+        let double = Figures::measure(&temporary_path(&path)?, steps * 2, bytes, Synchronous::Normal).await?;
+        remove(&temporary_path(&path)?)?;
         let growth = double.mb / normal.mb;
         for (name, value) in [
             ("mb", normal.mb),
@@ -81,7 +81,7 @@ struct Figures {
 async fn rounds(path: &Path, keep: bool, steps: usize, bytes: usize, synchronous: Synchronous) -> Result<Figures> {
     let mut all = Vec::new();
     for round in 0..ROUNDS {
-        let at = if keep && round == 0 { path.to_owned() } else { beside(path)? };
+        let at = if keep && round == 0 { path.to_owned() } else { temporary_path(path)? };
         all.push(Figures::measure(&at, steps, bytes, synchronous).await?);
         if at != path {
             remove(&at)?;
@@ -136,7 +136,7 @@ impl Figures {
 }
 
 /// Returns the path of a temporary database next to another.
-fn beside(path: &Path) -> Result<PathBuf> {
+fn temporary_path(path: &Path) -> Result<PathBuf> {
     let mut name = path.file_name().context("the database needs a name")?.to_owned();
     name.push(".round");
     Ok(path.with_file_name(name))
@@ -156,7 +156,7 @@ fn remove(path: &Path) -> Result<()> {
 
 /// Builds an agent whose model answers with the given number of bytes, once per step.
 fn agent(journal: Arc<dyn Journal>, steps: usize, bytes: usize) -> Result<Agent> {
-    let model = ScriptedModel::rules().always(Turn::with(move |_| Turn::text(words(bytes)))).build();
+    let model = ScriptedModel::rules().always(Turn::with(move |_| Turn::text(random_text(bytes)))).build();
     let again = after_model(move |cx: Context| async move {
         Ok(if cx.messages().len() <= steps { HookOutput::go(JumpTo::Model) } else { HookOutput::next() })
     });
@@ -164,7 +164,7 @@ fn agent(journal: Arc<dyn Journal>, steps: usize, bytes: usize) -> Result<Agent>
 }
 
 /// Returns random text, so that nothing in it repeats.
-fn words(bytes: usize) -> String {
+fn random_text(bytes: usize) -> String {
     std::iter::repeat_with(fastrand::alphanumeric).take(bytes).collect()
 }
 

@@ -20,13 +20,13 @@ use crate::bars::Bars;
 use crate::{Bench, timed, usage};
 
 /// Number of runs executed one after the other, followed by the number executed sixteen at a time.
-const ALONE: usize = 50;
-const TOGETHER: usize = 2_000;
+const SEQUENTIAL_RUNS: usize = 50;
+const CONCURRENT_RUNS: usize = 2_000;
 /// Number of events sent on each stream, followed by the pause between them.
 const EVENTS: u64 = 60;
-const PAUSE: Duration = Duration::from_millis(50);
+const EVENT_DELAY: Duration = Duration::from_millis(50);
 /// The period over which the ends of streams are spread.
-const ENDS: Duration = Duration::from_secs(3);
+const END_SPREAD: Duration = Duration::from_secs(3);
 
 struct Client {
     http: reqwest::Client,
@@ -53,21 +53,21 @@ impl Bench {
         let resting = usage::resident_bytes() as f64 / 1e6;
 
         let mut alone = Vec::new();
-        for _ in 0..ALONE {
+        for _ in 0..SEQUENTIAL_RUNS {
             let begun = Instant::now();
             client.run("say hello").await?;
             alone.push(begun.elapsed().as_secs_f64() * 1e3);
         }
         alone.sort_by(f64::total_cmp);
-        let trivial = alone.get(ALONE / 2).copied();
+        let trivial = alone.get(SEQUENTIAL_RUNS / 2).copied();
 
         let begun = Instant::now();
-        let mut runs = stream::iter((0..TOGETHER).map(|_| client.run("say hello"))).buffer_unordered(16);
+        let mut runs = stream::iter((0..CONCURRENT_RUNS).map(|_| client.run("say hello"))).buffer_unordered(16);
         while let Some(done) = runs.next().await {
             done?;
         }
         drop(runs);
-        let per_second = TOGETHER as f64 / begun.elapsed().as_secs_f64();
+        let per_second = CONCURRENT_RUNS as f64 / begun.elapsed().as_secs_f64();
 
         // The threads are created beforehand, a few at a time, so that those connections are not counted.
         let threads: Vec<String> =
@@ -123,13 +123,13 @@ fn agent(journal: Arc<MemoryJournal>, streams: usize) -> Result<DeepAgent> {
         async move {
             all_begun.wait().await;
             // Real users do not act in lockstep either.
-            tokio::time::sleep(PAUSE.mul_f64(fastrand::f64())).await;
+            tokio::time::sleep(EVENT_DELAY.mul_f64(fastrand::f64())).await;
             for _ in 0..EVENTS {
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(EVENT_DELAY).await;
                 cx.custom("custom", json!(now()));
             }
             // The cost of ending a run is measured separately, too.
-            tokio::time::sleep(ENDS.mul_f64(fastrand::f64())).await;
+            tokio::time::sleep(END_SPREAD.mul_f64(fastrand::f64())).await;
             Ok("told".to_owned())
         }
     });

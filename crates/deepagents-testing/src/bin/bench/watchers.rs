@@ -16,11 +16,11 @@ use crate::bars::Bars;
 use crate::{Bench, timed, usage};
 
 /// Number of chunks in the answer, more than are buffered for lagging subscribers.
-const PIECES: usize = 2_000;
+const CHUNKS: usize = 2_000;
 /// Maximum memory of all subscribers together, in MB.
-const MEGABYTES: f64 = 20.0;
+const MAX_MEGABYTES: f64 = 20.0;
 /// Maximum CPU time per event and subscriber, in microseconds.
-const MICROSECONDS: f64 = 3.0;
+const MAX_MICROSECONDS: f64 = 3.0;
 
 /// A model that answers in many chunks, each when the semaphore permits it.
 struct Piecemeal(Arc<Semaphore>);
@@ -37,7 +37,7 @@ impl ChatModel for Piecemeal {
     fn stream(&self, _: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         let pace = self.0.clone();
         let piece = |n: usize| format!("piece {n:04} ");
-        let pieces = stream::iter(0..PIECES).then(move |n| {
+        let pieces = stream::iter(0..CHUNKS).then(move |n| {
             let pace = pace.clone();
             async move {
                 if let Ok(permit) = pace.acquire().await {
@@ -46,7 +46,7 @@ impl ChatModel for Piecemeal {
                 Ok(ModelEvent::Text { block: 0, delta: piece(n) })
             }
         });
-        let whole = AssistantMessage::new(vec![Block::text((0..PIECES).map(piece).collect::<String>())]);
+        let whole = AssistantMessage::new(vec![Block::text((0..CHUNKS).map(piece).collect::<String>())]);
         let end = ModelEvent::Finished(Box::new(ModelOutput::new(whole)));
         pieces.chain(stream::iter([Ok(end)])).boxed()
     }
@@ -62,7 +62,7 @@ impl Bench {
         let before = usage::resident_bytes();
         let mut streams: Vec<_> = (0..count).map(|_| run.subscribe(Subscribe::Start)).collect();
         let mut first = run.subscribe(Subscribe::Start);
-        let half = PIECES / 2;
+        let half = CHUNKS / 2;
         pace.add_permits(half);
         let mut said = 0;
         while said < half {
@@ -83,7 +83,7 @@ impl Bench {
             });
         }
         drop(first);
-        pace.add_permits(PIECES - half);
+        pace.add_permits(CHUNKS - half);
         let mut events = 0;
         while let Some(of_one) = tasks.join_next().await {
             events += of_one?;
@@ -94,8 +94,8 @@ impl Bench {
         out.insert("mb".to_owned(), json!(each));
         out.insert("events".to_owned(), json!(events));
         let mut bars = Bars::default();
-        bars.at_most("mb of all watchers", Some(each), MEGABYTES);
-        bars.takes_at_most("µs of CPU an event and watcher", Some(micros(cpu, events)), MICROSECONDS);
+        bars.at_most("mb of all watchers", Some(each), MAX_MEGABYTES);
+        bars.takes_at_most("µs of CPU an event and watcher", Some(micros(cpu, events)), MAX_MICROSECONDS);
         out.insert("bars".to_owned(), bars.into_value());
         Ok(out)
     }

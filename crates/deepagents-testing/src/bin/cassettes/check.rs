@@ -26,7 +26,7 @@ pub(crate) fn check<'a>(wire: Wire, folders: impl Iterator<Item = &'a str>, answ
         let refused = wire.refusal(folders, answer).and_then(|error| refusal::check(&error, answer));
         return Checked { message: Value::Null, decoded: None, problem: refused.err() };
     }
-    if let Some(told) = refusal::told_in_stream(answer) {
+    if let Some(told) = refusal::stream_error(answer) {
         let refused = wire.refusal(folders, answer).and_then(|error| refusal::check_told(&error, &told));
         return Checked { message: Value::Null, decoded: None, problem: refused.err() };
     }
@@ -179,7 +179,7 @@ data: {"type":"message_stop"}
 "#;
 
     #[test]
-    fn a_streamed_answer_passes_and_keeps_the_providers_words() {
+    fn a_streamed_answer_passes_the_check_with_the_providers_text() {
         let checked = check(Wire::Anthropic, std::iter::empty(), &answer("/v1/messages", STREAM));
         assert_eq!(checked.problem, None);
         let decoded = checked.decoded.unwrap();
@@ -188,7 +188,7 @@ data: {"type":"message_stop"}
     }
 
     #[test]
-    fn a_message_that_lost_something_fails() {
+    fn a_message_missing_content_fails() {
         let sent = serde_json::json!({"content": [{"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}]});
         assert!(compare_blocks(STREAM.as_bytes(), &sent).is_err());
         let body = r#"{"choices":[{"message":{"content":"a","reasoning":"b"}}]}"#;

@@ -75,7 +75,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
         let name = file.strip_prefix(&dir).unwrap_or(&file).display().to_string();
         for (index, answer) in recording::read(&file)?.into_iter().enumerate() {
             let place = format!("{name} #{index}");
-            let (answer, wire) = match answer.and_then(|answer| usable(&answer).map(|wire| (answer, wire))) {
+            let (answer, wire) = match answer.and_then(|answer| wire_of_answer(&answer).map(|wire| (answer, wire))) {
                 Ok(usable) => usable,
                 Err(reason) => {
                     skipped += 1;
@@ -114,7 +114,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
 }
 
 /// Returns the wire of an answer, or why the answer is skipped.
-fn usable(answer: &Answer) -> Result<Wire, String> {
+fn wire_of_answer(answer: &Answer) -> Result<Wire, String> {
     let wire = Wire::of_path(&answer.path).ok_or_else(|| no_conversation(&answer.path))?;
     match answer.status {
         200 if answer.body.trim_ascii().is_empty() => Err("the answer has no body".to_owned()),

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn behind_what_is_no_yaml_nothing_more_is_read() {
+    fn nothing_is_read_past_invalid_yaml() {
         let folder = tempfile::tempdir().unwrap();
         let good = "when:\n  path: /v1/messages\nthen:\n  status: 200\n  body: x\n";
         for broken in ["when: [\n", "\t- a: {\n", "a: b: c\n", "%bad\n---\n"] {

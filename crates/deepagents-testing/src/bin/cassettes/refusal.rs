@@ -16,7 +16,7 @@ pub(crate) fn check(error: &ModelError, answer: &Answer) -> Result<(), String> {
     if info.status != Some(answer.status) {
         return Err(format!("the status was {}, and the error says {:?}", answer.status, info.status));
     }
-    if let Some(words) = words(&answer.body).filter(|words| !error.to_string().contains(words)) {
+    if let Some(words) = provider_message(&answer.body).filter(|words| !error.to_string().contains(words)) {
         return Err(format!("the provider said {words:?}, and the error says {error}"));
     }
     match request_id(answer) {
@@ -28,7 +28,7 @@ pub(crate) fn check(error: &ModelError, answer: &Answer) -> Result<(), String> {
 }
 
 /// Returns the error event of a response with a success status: an event of its stream, or the whole body.
-pub(crate) fn told_in_stream(answer: &Answer) -> Option<Value> {
+pub(crate) fn stream_error(answer: &Answer) -> Option<Value> {
     let is_error = |event: &Value| {
         event.get("type").is_some_and(|kind| kind == "error")
             || event.get("error").is_some_and(|error| error.is_object() || error.is_string())
@@ -39,7 +39,7 @@ pub(crate) fn told_in_stream(answer: &Answer) -> Option<Value> {
 /// Compares an error with the event that it was made from. The class is compared only if the event contains a status.
 pub(crate) fn check_told(error: &ModelError, event: &Value) -> Result<(), String> {
     let body = event.to_string().into_bytes();
-    if let Some(words) = words(&body).filter(|words| !error.to_string().contains(words)) {
+    if let Some(words) = provider_message(&body).filter(|words| !error.to_string().contains(words)) {
         return Err(format!("the provider said {words:?}, and the error says {error}"));
     }
     let status = ["/error/code", "/error/status", "/code"].iter().find_map(|at| event.pointer(at)?.as_u64());
@@ -78,7 +78,7 @@ fn class(answer: &Answer) -> &'static str {
 }
 
 /// Returns the provider's message, wherever it is in the body.
-fn words(body: &[u8]) -> Option<String> {
+fn provider_message(body: &[u8]) -> Option<String> {
     let value: Value = serde_json::from_slice(body).ok()?;
     let first = value.get(0).unwrap_or(&value);
     let error = first.get("error").unwrap_or(first);
@@ -108,17 +108,17 @@ mod tests {
     }
 
     #[test]
-    fn an_error_in_a_stream_is_looked_at_as_one() {
+    fn an_error_inside_a_stream_is_checked_as_an_error() {
         let stream = "data: {\"choices\":[]}\n\ndata: {\"error\":{\"message\":\"slow\",\"code\":429}}\n\n";
-        let event = told_in_stream(&answer(200, stream)).unwrap();
+        let event = stream_error(&answer(200, stream)).unwrap();
         assert_eq!(check_told(&ModelError::RateLimited("slow".into()), &event), Ok(()));
         assert!(check_told(&ModelError::Overloaded("slow".into()), &event).unwrap_err().contains("it is rate_limited"));
         assert!(check_told(&ModelError::RateLimited("no".into()), &event).unwrap_err().contains("the provider said"));
-        assert!(told_in_stream(&answer(200, "data: {\"choices\":[],\"error\":null}\n\ndata: [DONE]\n\n")).is_none());
+        assert!(stream_error(&answer(200, "data: {\"choices\":[],\"error\":null}\n\ndata: [DONE]\n\n")).is_none());
     }
 
     #[test]
-    fn an_error_of_another_class_or_without_the_words_or_the_id_fails() {
+    fn an_error_with_the_wrong_class_message_or_request_id_fails() {
         let refused = answer(401, r#"{"error":{"message":"API key is invalid."}}"#);
         let mut info = deepagents_core::model::ErrorInfo::from("API key is invalid.");
         (info.status, info.request_id) = (Some(401), Some("r1".to_owned()));

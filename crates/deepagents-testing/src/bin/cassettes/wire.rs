@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_dialect_is_read_from_the_folder_and_then_from_the_path() {
+    fn the_dialect_is_taken_from_the_directory_then_from_the_path() {
         assert_eq!(dialect(["streams", "llama.cpp"].into_iter(), "/v1/chat/completions").name, "llamacpp");
         assert_eq!(dialect(["openai"].into_iter(), "/v1/chat/completions").name, "openai-chat");
         assert_eq!(dialect(["x"].into_iter(), "/api/v1/chat/completions").name, "openrouter");
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wire_is_read_from_the_path() {
+    fn the_wire_is_taken_from_the_path() {
         assert_eq!(Wire::of_path("/v1/messages/count_tokens"), None);
         assert_eq!(Wire::of_path("/v1beta/models/g:streamGenerateContent?alt=sse"), Some(Wire::Gemini));
         assert_eq!(Wire::of_path("/model/amazon.nova-lite-v1%3A0/converse-stream"), Some(Wire::Bedrock));

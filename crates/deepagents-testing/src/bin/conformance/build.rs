@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_scenario_leaves_out_of_compaction_does_not_follow_the_models_window() {
+    fn unset_compaction_options_of_a_scenario_ignore_the_models_window() {
         let told = |spec: Value| {
             let spec: SummarizationSpec = serde_json::from_value(spec).unwrap();
             format!("{:?}", summarization(Some(&spec)).unwrap())

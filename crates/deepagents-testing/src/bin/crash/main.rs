@@ -69,7 +69,7 @@ fn crash() -> Result<()> {
             }
             "act" => {
                 let order: Order = serde_json::from_str(&value()?)?;
-                println!("{}", serde_json::to_string(&runtime.block_on(order.obey())?)?);
+                println!("{}", serde_json::to_string(&runtime.block_on(order.execute())?)?);
                 return Ok(());
             }
             "--kills" => kills = Some(value()?.parse::<u32>()?),

@@ -86,7 +86,7 @@ pub(crate) fn spawn(place: &Place, thread: &str, folder: &Path, lease: Duration)
 
 /// The results so far.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Seen {
+pub(crate) struct TrialResults {
     pub(crate) runs: u32,
     pub(crate) server_kills: u32,
     pub(crate) appends: usize,
@@ -98,12 +98,12 @@ pub(crate) struct Seen {
 pub(crate) struct Trial {
     place: Place,
     folder: PathBuf,
-    seen: Seen,
+    seen: TrialResults,
 }
 
 /// What is known of a run across its kills.
 #[derive(Default)]
-struct Known {
+struct LoggedState {
     /// How often each finished call had run when it was first seen as finished.
     finished: BTreeMap<String, usize>,
     /// The maximum number of kills at which a call was in flight.
@@ -112,10 +112,10 @@ struct Known {
 
 impl Trial {
     pub(crate) fn new(place: Place, folder: PathBuf) -> Self {
-        Self { place, folder, seen: Seen::default() }
+        Self { place, folder, seen: TrialResults::default() }
     }
 
-    pub(crate) fn seen(&self) -> Seen {
+    pub(crate) fn seen(&self) -> TrialResults {
         self.seen
     }
 
@@ -124,8 +124,8 @@ impl Trial {
         let mut left = kills;
         while left > 0 || self.seen.runs == 0 {
             let thread = format!("crash-{}-{}", std::process::id(), self.seen.runs);
-            let mut known = Known::default();
-            while !self.go_on(&thread, &mut left).await? {
+            let mut known = LoggedState::default();
+            while !self.continue_for_a_moment(&thread, &mut left).await? {
                 self.check(&thread, &mut known).await.with_context(|| format!("after a kill of {thread}"))?;
             }
             self.check(&thread, &mut known).await.with_context(|| format!("at the end of {thread}"))?;
@@ -136,7 +136,7 @@ impl Trial {
     }
 
     /// Lets a run continue for a moment. Returns whether it ended.
-    async fn go_on(&mut self, thread: &str, left: &mut u32) -> Result<bool> {
+    async fn continue_for_a_moment(&mut self, thread: &str, left: &mut u32) -> Result<bool> {
         let mut child = spawn(&self.place, thread, &self.folder, Duration::from_secs(30))?;
         let until = Duration::from_micros(fastrand::u64(3_000..400_000));
         let deadline = tokio::time::Instant::now() + until;
@@ -162,14 +162,14 @@ impl Trial {
     }
 
     /// Checks what must hold after every kill.
-    async fn check(&mut self, thread: &str, known: &mut Known) -> Result<()> {
+    async fn check(&mut self, thread: &str, known: &mut LoggedState) -> Result<()> {
         self.place.check().await?;
         let journal = self.place.open().await?;
         let end = journal.load(thread, None).await?.end;
         let acknowledged = lines(&self.folder.join(format!("{thread}.acknowledged")))?;
         let last = acknowledged.iter().filter_map(|line| line.parse::<u64>().ok()).max().unwrap_or(0);
         ensure!(end >= last, "the log ends at {end}, but an append up to {last} was acknowledged");
-        let ran = self.ran(thread)?;
+        let ran = self.call_counts(thread)?;
         let (mut started, mut finished) = (BTreeSet::new(), BTreeSet::new());
         let entries = journal.read(thread, 0..end).await?;
         ensure!(entries.len() as u64 == end, "the log has {} records and ends at {end}", entries.len());
@@ -205,7 +205,7 @@ impl Trial {
     }
 
     /// Checks what must hold at the end.
-    async fn sum_up(&mut self, thread: &str, known: &Known) -> Result<()> {
+    async fn sum_up(&mut self, thread: &str, known: &LoggedState) -> Result<()> {
         let journal = self.place.open().await?;
         let state = agent(journal.clone(), &self.folder)?.state(thread).await?;
         let messages = 2 + TURNS * (1 + CALLS);
@@ -227,12 +227,12 @@ impl Trial {
         self.seen.appends += lines(&self.folder.join(format!("{thread}.acknowledged")))?.len();
         self.seen.finished += known.finished.len();
         self.seen.in_doubt += known.in_doubt.len();
-        self.seen.repeated += self.ran(thread)?.values().filter(|times| **times > 1).count();
+        self.seen.repeated += self.call_counts(thread)?.values().filter(|times| **times > 1).count();
         Ok(())
     }
 
     /// Returns how often each call of a thread ran.
-    fn ran(&self, thread: &str) -> Result<BTreeMap<String, usize>> {
+    fn call_counts(&self, thread: &str) -> Result<BTreeMap<String, usize>> {
         let mut ran = BTreeMap::new();
         for call in lines(&self.folder.join(format!("{thread}.calls")))? {
             *ran.entry(call).or_default() += 1;

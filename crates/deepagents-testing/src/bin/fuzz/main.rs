@@ -35,13 +35,13 @@ use targets::{TARGETS, Target};
 const USAGE: &str = "usage: fuzz [--seconds N] [--seed SEED] [TARGET]..., or fuzz --list";
 
 /// Maximum CPU time per input. Inputs that take minutes are among the bugs to be found.
-const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_CPU_TIME: Duration = Duration::from_secs(2);
 
 /// Maximum wall-clock time per input, for a machine with other load.
-const WAIT: Duration = Duration::from_secs(60);
+const MAX_WALL_TIME: Duration = Duration::from_secs(60);
 
 /// Returns the CPU time of this process.
-fn worked() -> Duration {
+fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::try_from(time).unwrap_or_default()
 }
@@ -106,12 +106,12 @@ fn run() -> Result<bool> {
         let mut tried = 0_u64;
         let failure = loop {
             let input = mutator.next_input();
-            let (started, before) = (Instant::now(), worked());
+            let (started, before) = (Instant::now(), cpu_time());
             let outcome = catch_unwind(AssertUnwindSafe(|| check(&input)));
-            let (took, work) = (started.elapsed(), worked().saturating_sub(before));
+            let (took, work) = (started.elapsed(), cpu_time().saturating_sub(before));
             tried += 1;
             match outcome {
-                Ok(Ok(())) if work < PATIENCE && took < WAIT => {}
+                Ok(Ok(())) if work < MAX_CPU_TIME && took < MAX_WALL_TIME => {}
                 Ok(Ok(())) => break Some((input, format!("it took {took:?}, {work:?} of them work"))),
                 Ok(Err(broken)) => break Some((input, broken)),
                 Err(_) => break Some((input, "it panicked".to_owned())),

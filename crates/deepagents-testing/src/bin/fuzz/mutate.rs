@@ -3,10 +3,10 @@
 use fastrand::Rng;
 
 /// Bytes with a special meaning in some format.
-const TELLING: &[u8] = b"\0\t\n\r \"#$%&'()*+,-./0:;<=>?@[\\]^_`{|}~\x7f\xc3\xff";
+const SPECIAL_BYTES: &[u8] = b"\0\t\n\r \"#$%&'()*+,-./0:;<=>?@[\\]^_`{|}~\x7f\xc3\xff";
 
 /// Maximum length of an input.
-const MOST: usize = 8 << 10;
+const MAX_INPUT_BYTES: usize = 8 << 10;
 
 /// Creates inputs from samples.
 pub(crate) struct Mutator {
@@ -24,7 +24,7 @@ impl Mutator {
         for _ in 0..self.random.u32(0..8) {
             self.change(&mut input);
         }
-        input.truncate(MOST);
+        input.truncate(MAX_INPUT_BYTES);
         input
     }
 
@@ -41,7 +41,7 @@ impl Mutator {
                 input.splice(part, []);
             }
             1 => input.insert(at, self.random.u8(..)),
-            2 | 3 => input.insert(at, *self.random.choice(TELLING).unwrap_or(&0)),
+            2 | 3 => input.insert(at, *self.random.choice(SPECIAL_BYTES).unwrap_or(&0)),
             4 => {
                 if let Some(byte) = input.get_mut(at) {
                     *byte ^= 1 << self.random.u8(0..8);

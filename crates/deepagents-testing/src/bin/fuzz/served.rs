@@ -20,9 +20,9 @@ use tokio::runtime::Runtime;
 use crate::targets::Check;
 
 /// Time limit for a response. A stream that stays open has sent its head by then.
-const PATIENCE: Duration = Duration::from_millis(500);
+const HEAD_TIMEOUT: Duration = Duration::from_millis(500);
 /// Time limit for a response that must arrive, generous enough for a busy machine.
-const LONG_ENOUGH: Duration = Duration::from_secs(60);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The response body of the other server.
 type Answer = Arc<Mutex<Vec<u8>>>;
@@ -57,7 +57,7 @@ fn serve(runtime: &Runtime, server: Server) -> Result<SocketAddr> {
 
 /// Sends a request and returns the first bytes of the response.
 fn status(address: SocketAddr, request: &[u8]) -> Result<String, String> {
-    status_within(address, request, PATIENCE)
+    status_within(address, request, HEAD_TIMEOUT)
 }
 
 fn status_within(address: SocketAddr, request: &[u8], patience: Duration) -> Result<String, String> {
@@ -116,7 +116,7 @@ pub(crate) fn heads() -> Result<Check> {
         tried += 1;
         if tried.is_multiple_of(64) {
             let request = b"GET /ok HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
-            let next = status_within(address, request, LONG_ENOUGH)?;
+            let next = status_within(address, request, RESPONSE_TIMEOUT)?;
             if !next.starts_with("HTTP/1.1 200") {
                 return Err(format!("the next request was answered {next}"));
             }
@@ -142,7 +142,7 @@ fn answering(content_type: &'static str) -> Result<(String, Answer)> {
 }
 
 fn answer_one(mut stream: TcpStream, content_type: &str, body: &[u8]) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(HEAD_TIMEOUT))?;
     let (mut head, mut bytes) = (Vec::<u8>::new(), [0; 4096]);
     // The request is read only so that closing the socket does not discard the response.
     while !head.windows(4).any(|part| part == b"\r\n\r\n") {
@@ -209,7 +209,7 @@ pub(crate) fn keys() -> Result<Check> {
 fn remote(content_type: &'static str, config: fn(&str) -> Result<RemoteConfig>) -> Result<Check> {
     let (url, answer) = answering(content_type)?;
     // A task that reports progress is waited for until the deadline, which is short here.
-    let config = config(&url)?.patience(Duration::from_millis(20)).deadline(PATIENCE);
+    let config = config(&url)?.patience(Duration::from_millis(20)).deadline(HEAD_TIMEOUT);
     let runtime = runtime()?;
     let model = ScriptedModel::rules().always(Turn::with(|request| match request.messages.iter().next_back() {
         Some(last) if last.as_tool().is_none() => {

@@ -16,7 +16,7 @@ use super::watching::Watcher;
 use super::world::World;
 
 /// Longer than any run takes, including all delays.
-pub(crate) const HANGS: Duration = Duration::from_secs(3 * 3600);
+pub(crate) const HANG_TIMEOUT: Duration = Duration::from_secs(3 * 3600);
 
 /// How a run ended.
 pub(crate) enum Ended {
@@ -44,7 +44,7 @@ pub(crate) async fn attempt<F: Future<Output = ()>>(
         tokio::select! {
             biased;
             () = process.ended() => Ended::Crashed,
-            ended = tokio::time::timeout(HANGS, run.outcome()) => match ended {
+            ended = tokio::time::timeout(HANG_TIMEOUT, run.outcome()) => match ended {
                 Ok(Ok(outcome)) => Ended::Outcome(Box::new(outcome)),
                 Ok(Err(error)) => Ended::Failed(error),
                 Err(_) => {
@@ -63,7 +63,7 @@ pub(crate) async fn attempt<F: Future<Output = ()>>(
     }
     let mut durable = Vec::new();
     for (reader, seen) in readers {
-        match tokio::time::timeout(HANGS, seen).await {
+        match tokio::time::timeout(HANG_TIMEOUT, seen).await {
             Ok(Ok(seen)) => {
                 // Skipped with background agents, because events on other threads are reported too, and other processes
                 // may have worked on this one.
@@ -115,7 +115,7 @@ fn read(world: &Arc<World>, run: &RunHandle, reader: Reader, thread: String) -> 
                     .check(end >= position, || format!("an event stems from record {position}, the log ends at {end}"));
             }
             if reader == Reader::Slow {
-                tokio::time::sleep(world.moment(400)).await;
+                tokio::time::sleep(world.random_time(400)).await;
             }
         }
         world.check(ended, || "the events end without the end of the run".to_owned());

@@ -102,7 +102,7 @@ impl Cast {
                 })),
             }
         };
-        turn.delay(world.moment(1_500))
+        turn.delay(world.random_time(1_500))
     }
 }
 
@@ -168,13 +168,13 @@ impl Tool for Outside {
             Operation::Ask if !self.may(&tag, &cx)? => return Ok(format!("not done {tag}").into()),
             _ => {}
         }
-        tokio::time::sleep(world.moment(1_000)).await;
+        tokio::time::sleep(world.random_time(1_000)).await;
         process.gate().await;
         // A sub-agent has no thread of its own. The thread of a background agent is copied with the main one.
         let thread = cx.thread().unwrap_or(&self.cast.thread);
         let repeatable = matches!(self.operation, Operation::Put | Operation::Look);
         world.effect(thread, &tag, &cx.key(), repeatable);
-        tokio::time::sleep(world.moment(1_000)).await;
+        tokio::time::sleep(world.random_time(1_000)).await;
         process.gate().await;
         Ok(format!("done {tag}").into())
     }
@@ -198,7 +198,7 @@ impl Outside {
         for question in questions {
             let decision = cx.interrupt(question.clone(), DecisionKind::ALL)?;
             let (kind, decided) = (decision.kind(), World::decision(&question, self.name()));
-            let mine = said(&decision).is_none_or(|said| said == format!("About {question}"));
+            let mine = decision_text(&decision).is_none_or(|said| said == format!("About {question}"));
             world.check(kind == decided && mine, || format!("{question:?} was answered {decision:?}, not {decided:?}"));
             may &= kind == DecisionKind::Approve;
         }
@@ -207,7 +207,7 @@ impl Outside {
 }
 
 /// Returns what a person said with a decision.
-fn said(decision: &Decision) -> Option<&str> {
+fn decision_text(decision: &Decision) -> Option<&str> {
     match decision {
         Decision::Respond { message } => Some(message),
         Decision::Reject { message } => message.as_deref(),

@@ -6,12 +6,12 @@ use deepagents_core::error::Error;
 use deepagents_core::journal::{Journal, LogPosition, RetentionPolicy, load};
 use serde_json::Value;
 
-use super::attempt::{HANGS, is_expected};
+use super::attempt::{HANG_TIMEOUT, is_expected};
 use super::cast::LEASE;
-use super::trial::{Trial, Works};
+use super::trial::{ProcessAgent, Trial};
 
 /// Maximum number of checkpoints to choose from.
-const CHECKPOINTS: usize = 40;
+const MAX_CHECKPOINTS: usize = 40;
 
 /// The complete state of a thread, including its open turn.
 pub(crate) type Whole = (Value, String);
@@ -30,7 +30,7 @@ impl Trial {
         let works = self.begin_process(2)?;
         // Reads the thread without faults.
         let view = ThreadAccess::new(world.journal.clone(), works.agent.schema().clone());
-        let checkpoints = view.history(&thread, None, CHECKPOINTS).await?;
+        let checkpoints = view.history(&thread, None, MAX_CHECKPOINTS).await?;
         let at = usize::try_from(world.below(checkpoints.len() as u64))?;
         let checkpoint = checkpoints.get(at).map_or(info.end, |checkpoint| checkpoint.position);
         // The threads of background agents are not rewound with their parent.
@@ -48,7 +48,7 @@ impl Trial {
     }
 
     /// Performs an operation in a process that may crash. Returns whether it is known to have succeeded.
-    async fn by(&self, works: &Works, what: &str, work: impl Future<Output = Result<(), Error>>) -> bool {
+    async fn by(&self, works: &ProcessAgent, what: &str, work: impl Future<Output = Result<(), Error>>) -> bool {
         let world = &self.world;
         world.fault(what);
         tokio::select! {
@@ -57,7 +57,7 @@ impl Trial {
                 world.note("crashed");
                 false
             }
-            done = tokio::time::timeout(HANGS, work) => match done {
+            done = tokio::time::timeout(HANG_TIMEOUT, work) => match done {
                 Ok(Ok(())) => true,
                 Ok(Err(error)) => {
                     world.note(&format!("it failed: {error}"));
@@ -72,7 +72,7 @@ impl Trial {
         }
     }
 
-    async fn rewind(&self, works: &Works, view: &ThreadAccess, thread: &str, to: LogPosition) -> Result<()> {
+    async fn rewind(&self, works: &ProcessAgent, view: &ThreadAccess, thread: &str, to: LogPosition) -> Result<()> {
         let (before, there) = (whole(view, thread, None).await?, whole(view, thread, Some(to)).await?);
         let threads = works.agent.threads()?;
         let done = self.by(works, "a rewind", async { threads.rewind(thread, to).await.map(drop) }).await;
@@ -82,7 +82,7 @@ impl Trial {
         Ok(())
     }
 
-    async fn prune(&self, works: &Works, view: &ThreadAccess, thread: &str, from: LogPosition) -> Result<()> {
+    async fn prune(&self, works: &ProcessAgent, view: &ThreadAccess, thread: &str, from: LogPosition) -> Result<()> {
         let keep = if self.world.below(2) == 0 { RetentionPolicy::Latest } else { RetentionPolicy::From(from) };
         let before = whole(view, thread, None).await?;
         let threads = works.agent.threads()?;
@@ -93,7 +93,13 @@ impl Trial {
     }
 
     /// Continues with a copy. The source must stay unchanged.
-    async fn copy(&self, works: &Works, view: &ThreadAccess, thread: &str, until: Option<LogPosition>) -> Result<()> {
+    async fn copy(
+        &self,
+        works: &ProcessAgent,
+        view: &ThreadAccess,
+        thread: &str,
+        until: Option<LogPosition>,
+    ) -> Result<()> {
         let world = &self.world;
         let copy = world.next_thread();
         let there = whole(view, thread, until).await?;
@@ -107,13 +113,13 @@ impl Trial {
         let now = whole(view, &copy, None).await?;
         world.check(now == there, || format!("a copy until {until:?} of {there:?} is {now:?}"));
         let source = whole(view, thread, None).await?;
-        world.go_on_as(&copy, until);
+        world.switch_to_copy(&copy, until);
         self.sources.borrow_mut().push((thread.to_owned(), source));
         Ok(())
     }
 
     /// Checks that copied threads are unchanged.
-    pub(crate) async fn check_sources(&self, works: &Works) -> Result<()> {
+    pub(crate) async fn check_sources(&self, works: &ProcessAgent) -> Result<()> {
         let view = ThreadAccess::new(self.world.journal.clone(), works.agent.schema().clone());
         let sources = self.sources.borrow().clone();
         for (thread, before) in sources {

@@ -7,7 +7,7 @@ use deepagents_core::env::{Clock, Ids, SequentialIds, Timestamp};
 use tokio::time::Instant;
 
 /// The start time of a world, in milliseconds since 1970.
-const BEGIN: i64 = 1_700_000_000_000;
+const START_MS: i64 = 1_700_000_000_000;
 
 /// The time of day. It follows the runtime's paused clock, which advances when all tasks wait, and it can jump.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct SharedClock(pub(crate) Arc<WorldClock>);
 
 impl Clock for SharedClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millisecond(BEGIN + self.0.ms()).unwrap_or_default()
+        Timestamp::from_millisecond(START_MS + self.0.ms()).unwrap_or_default()
     }
 }
 

@@ -100,7 +100,7 @@ fn check_files(world: &World, outcome: &Outcome) {
 /// Checks that each message sent to a run in flight appears at most once.
 fn check_words(world: &World, outcome: &Outcome) {
     let messages: Vec<String> = outcome.messages().iter().map(|message| message.text()).collect();
-    let said = world.lock().said.clone();
+    let said = world.lock().accepted.clone();
     for text in said {
         let times = messages.iter().filter(|message| message.contains(&text)).count();
         world.check(times <= 1, || format!("{text:?} was said once and is there {times} times"));

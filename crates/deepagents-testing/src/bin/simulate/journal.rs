@@ -16,8 +16,8 @@ use super::process::Process;
 use super::world::World;
 
 /// The reported size of any record, followed by that of a snapshot, so that snapshots fall due in short logs.
-const RECORD: u64 = 20_000;
-const SNAPSHOT: u64 = 100_000;
+const RECORD_BYTES: u64 = 20_000;
+const SNAPSHOT_BYTES: u64 = 100_000;
 
 /// The journal of a process.
 pub(crate) struct FaultyJournal {
@@ -52,9 +52,9 @@ impl FaultyJournal {
         }
         match world.below(if writes { 8 } else { 5 }) {
             0..3 => Fault::Unavailable,
-            3 => Fault::Hangs(world.moment(20_000), false),
+            3 => Fault::Hangs(world.random_time(20_000), false),
             4 if !writes && world.below(4) == 0 => Fault::Fails,
-            4 => Fault::Hangs(world.moment(60_000), true),
+            4 => Fault::Hangs(world.random_time(60_000), true),
             5 if world.below(4) == 0 => Fault::Fails,
             _ => Fault::AnswerLost,
         }
@@ -165,7 +165,7 @@ impl Journal for FaultyJournal {
             if appended.end > before {
                 self.world.appended(thread, fence.epoch(), appended.end, &read);
             }
-            Ok(Appended { bytes: RECORD * read.len() as u64, ..appended })
+            Ok(Appended { bytes: RECORD_BYTES * read.len() as u64, ..appended })
         }))
     }
 
@@ -190,7 +190,7 @@ impl Journal for FaultyJournal {
         Box::pin(self.call("put_snapshot", true, async move {
             self.world.note(&format!("snapshot of {thread} at {}", snapshot.position));
             self.world.journal.put_snapshot(thread, fence, snapshot).await?;
-            Ok(SNAPSHOT)
+            Ok(SNAPSHOT_BYTES)
         }))
     }
 

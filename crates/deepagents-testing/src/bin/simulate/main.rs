@@ -125,12 +125,12 @@ fn count(tally: &Tally, seed: u64, traces: bool) {
 }
 
 /// The result of a seed.
-struct Seen {
+struct SeedResult {
     faults: u64,
     broken: Vec<String>,
 }
 
-fn one(seed: u64, traces: bool) -> Result<Seen> {
+fn one(seed: u64, traces: bool) -> Result<SeedResult> {
     // Seeds the library's own randomness, such as that of its retry pauses.
     fastrand::seed(seed);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
@@ -144,5 +144,5 @@ fn one(seed: u64, traces: bool) -> Result<Seen> {
         println!("{:#?}", world.scenario);
         println!("digest {:016x}", known.digest());
     }
-    Ok(Seen { faults: known.faults, broken: known.broken.clone() })
+    Ok(SeedResult { faults: known.faults, broken: known.broken.clone() })
 }

@@ -6,7 +6,7 @@ use fastrand::Rng;
 pub(crate) const MAIN: &str = "main";
 
 /// Maximum depth of agents below the main agent.
-const DEPTH: usize = 3;
+const MAX_DEPTH: usize = 3;
 
 /// What the agents of a seed do.
 #[derive(Clone, Debug)]
@@ -87,7 +87,7 @@ impl Scenario {
             let name = format!("c{number}");
             let above = rng.usize(0..agents.len());
             let depth = depths.get(above).copied().unwrap_or(0);
-            if depth >= DEPTH {
+            if depth >= MAX_DEPTH {
                 continue;
             }
             let starts = background && above == 0 && rng.bool();

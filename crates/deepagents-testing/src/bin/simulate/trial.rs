@@ -23,10 +23,10 @@ use super::world::World;
 /// With a budget, the log records what was spent. Nothing reaches this one.
 const MODEL_CALLS: u64 = 100_000;
 /// More undisturbed runs than any scenario needs.
-const MOST_RUNS: usize = 150;
+const MAX_RUNS: usize = 150;
 
 /// A process with its agents.
-pub(crate) struct Works {
+pub(crate) struct ProcessAgent {
     pub(crate) process: Arc<Process>,
     pub(crate) agent: DeepAgent,
 }
@@ -43,10 +43,10 @@ impl Trial {
         Self { world, sources: RefCell::default() }
     }
 
-    pub(crate) fn begin_process(&self, faults: u64) -> Result<Works> {
+    pub(crate) fn begin_process(&self, faults: u64) -> Result<ProcessAgent> {
         let process = Process::new(self.world.below(1_000_000), faults);
         let cast = Cast { world: self.world.clone(), process: process.clone(), thread: self.world.thread() };
-        Ok(Works { agent: cast.main()?, process })
+        Ok(ProcessAgent { agent: cast.main()?, process })
     }
 
     /// Runs the simulation. Violations are recorded in the world.
@@ -76,7 +76,7 @@ impl Trial {
         works.process.end();
         self.world.lock().disturbed = false;
         let works = self.begin_process(0)?;
-        let outcome = self.in_peace(&works).await?;
+        let outcome = self.finish_without_faults(&works).await?;
         invariants::check(&self.world, &works.agent).await?;
         if let Some(outcome) = outcome {
             invariants::check_end(&self.world, &works.agent, &outcome).await?;
@@ -86,7 +86,7 @@ impl Trial {
     }
 
     /// Chooses an input for the thread's current state. Also returns the number of claims at that time.
-    async fn input(&self, works: &Works) -> Result<(RunInput, usize)> {
+    async fn input(&self, works: &ProcessAgent) -> Result<(RunInput, usize)> {
         let world = &self.world;
         let seen = world.lock().claims.len();
         let thread = world.thread();
@@ -145,7 +145,7 @@ impl Trial {
     }
 
     /// Executes a run, with disturbances.
-    async fn round(&self, works: &Works) -> Result<()> {
+    async fn round(&self, works: &ProcessAgent) -> Result<()> {
         let world = &self.world;
         let (mut input, seen) = self.input(works).await?;
         if world.below(2) == 0 {
@@ -154,7 +154,7 @@ impl Trial {
         match world.below(12) {
             // Some deadlines expire before the run has resumed anything.
             0 if world.below(2) == 0 => input = input.timeout(Duration::from_nanos(1)),
-            0 => input = input.timeout(world.moment(8_000) + Duration::from_millis(1)),
+            0 => input = input.timeout(world.random_time(8_000) + Duration::from_millis(1)),
             1 => input = input.budget(Budget::default().tool_calls(world.below(6))),
             2 => input = input.budget(Budget::default().tokens(world.below(2_000))),
             3 => input = input.max_model_calls(1 + u32::try_from(world.below(8))?),
@@ -190,9 +190,9 @@ impl Trial {
     }
 
     /// Disturbs a run in flight.
-    async fn disturb(&self, works: &Works, run: RunHandle) {
+    async fn disturb(&self, works: &ProcessAgent, run: RunHandle) {
         let world = &self.world;
-        tokio::time::sleep(world.moment(6_000)).await;
+        tokio::time::sleep(world.random_time(6_000)).await;
         if run.is_finished() || works.process.has_ended() {
             return;
         }
@@ -211,15 +211,15 @@ impl Trial {
             4 => self.say(|text| run.steer(text)),
             5 => self.say(|text| run.enqueue(text)),
             6 => self.cancel_some_agent(&run).await,
-            7..10 => self.rival(works, deed).await,
+            7..10 => self.take_over_by_rival(works, deed).await,
             _ => {}
         }
     }
 
     fn say(&self, say: impl FnOnce(String) -> bool) {
-        let text = format!("said:{};", self.world.lock().said.len());
+        let text = format!("said:{};", self.world.lock().accepted.len());
         if say(text.clone()) {
-            self.world.lock().said.push(text);
+            self.world.lock().accepted.push(text);
         }
     }
 
@@ -235,11 +235,11 @@ impl Trial {
     }
 
     /// Another process takes over the thread while the first one is frozen or working.
-    async fn rival(&self, works: &Works, deed: u64) {
+    async fn take_over_by_rival(&self, works: &ProcessAgent, deed: u64) {
         let world = &self.world;
         if deed > 7 {
             works.process.freeze();
-            tokio::time::sleep(world.moment(90_000)).await;
+            tokio::time::sleep(world.random_time(90_000)).await;
         }
         if let Ok(rival) = self.begin_process(2)
             && let Ok((mut input, seen)) = self.input(&rival).await
@@ -249,7 +249,7 @@ impl Trial {
             }
             let thread = world.thread();
             let ended = Box::pin(attempt(world, &rival.process, &rival.agent, (&thread, input, seen), |_| async {
-                tokio::time::sleep(world.moment(4_000)).await;
+                tokio::time::sleep(world.random_time(4_000)).await;
                 works.process.thaw();
             }));
             if let Ended::Outcome(outcome) = ended.await {
@@ -261,11 +261,11 @@ impl Trial {
     }
 
     /// Finishes the thread without further faults.
-    async fn in_peace(&self, works: &Works) -> Result<Option<Outcome>> {
+    async fn finish_without_faults(&self, works: &ProcessAgent) -> Result<Option<Outcome>> {
         let world = &self.world;
         let mut told = 0;
         let thread = world.thread();
-        for _ in 0..MOST_RUNS {
+        for _ in 0..MAX_RUNS {
             let tasks = works.agent.background(&thread).await?;
             let at_work = tasks
                 .iter()
@@ -301,7 +301,7 @@ impl Trial {
             }
             tokio::time::sleep(Duration::from_secs(2)).await;
         }
-        world.broken(&format!("the thread comes to no end in {MOST_RUNS} runs"));
+        world.broken(&format!("the thread comes to no end in {MAX_RUNS} runs"));
         ensure!(!world.lock().broken.is_empty(), "it is noted");
         Ok(None)
     }

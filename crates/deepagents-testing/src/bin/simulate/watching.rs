@@ -16,7 +16,7 @@ use super::attempt::end_of;
 use super::world::World;
 
 /// Longer than the polling interval of the log.
-const QUIET: Duration = Duration::from_secs(10);
+const QUIET_TIME: Duration = Duration::from_secs(10);
 
 /// Follows a thread until it is stopped.
 pub(crate) struct Watcher {
@@ -49,7 +49,7 @@ impl Watcher {
                         quiet = true;
                         continue;
                     }
-                    () = tokio::time::sleep(QUIET), if quiet => break,
+                    () = tokio::time::sleep(QUIET_TIME), if quiet => break,
                 };
                 let Some(Ok(event)) = event else {
                     world.broken(&format!("who follows the thread by its log is told {event:?}"));

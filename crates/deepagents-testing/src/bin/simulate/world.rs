@@ -24,12 +24,12 @@ pub(crate) struct World {
     pub(crate) journal: Arc<MemoryJournal>,
     /// Whether everything that happens is printed.
     traces: bool,
-    known: Mutex<Known>,
+    known: Mutex<WorldState>,
 }
 
 /// What is known of a world so far.
 #[derive(Debug)]
-pub(crate) struct Known {
+pub(crate) struct WorldState {
     pub(crate) rng: Rng,
     /// Whether faults are injected.
     pub(crate) disturbed: bool,
@@ -64,7 +64,7 @@ pub(crate) struct Known {
     /// Calls that were decided on.
     pub(crate) decided: BTreeSet<String>,
     /// The messages that runs accepted while in flight.
-    pub(crate) said: Vec<String>,
+    pub(crate) accepted: Vec<String>,
 }
 
 impl World {
@@ -73,7 +73,7 @@ impl World {
         let scenario = Scenario::draw(&mut rng);
         let clock = WorldClock::new();
         let journal = Arc::new(MemoryJournal::with_clock(Arc::new(SharedClock(clock.clone()))));
-        let known = Known {
+        let known = WorldState {
             rng,
             disturbed: true,
             faults: 0,
@@ -92,12 +92,12 @@ impl World {
             requests: 0,
             asking: BTreeMap::new(),
             decided: BTreeSet::new(),
-            said: Vec::new(),
+            accepted: Vec::new(),
         };
         Arc::new(Self { scenario, clock, ids: SharedIds::default(), journal, traces, known: Mutex::new(known) })
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Known> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, WorldState> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -113,7 +113,7 @@ impl World {
     }
 
     /// Returns a random time of up to this many milliseconds.
-    pub(crate) fn moment(&self, most_ms: u64) -> Duration {
+    pub(crate) fn random_time(&self, most_ms: u64) -> Duration {
         Duration::from_millis(self.below(most_ms + 1))
     }
 
@@ -207,7 +207,7 @@ impl World {
     }
 
     /// Continues with a copy of the whole thread or of its log up to a position.
-    pub(crate) fn go_on_as(&self, copy: &str, until: Option<LogPosition>) {
+    pub(crate) fn switch_to_copy(&self, copy: &str, until: Option<LogPosition>) {
         self.note(&format!("{copy} is worked on, a copy until {until:?}"));
         let mut known = self.lock();
         copy.clone_into(&mut known.thread);
@@ -269,7 +269,7 @@ impl World {
     }
 }
 
-impl Known {
+impl WorldState {
     pub(crate) fn digest(&self) -> u64 {
         self.digest.finish()
     }

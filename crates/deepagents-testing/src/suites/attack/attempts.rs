@@ -82,7 +82,7 @@ pub(super) fn attempts() -> Vec<String> {
 }
 
 /// Tries every operation at a path and returns the results as text.
-pub(super) async fn everything(files: &mut Files, path: &VPath) -> Vec<String> {
+pub(super) async fn try_all_operations(files: &mut Files, path: &VPath) -> Vec<String> {
     let (backend, state) = (&*files.backend, &mut files.state);
     let mut told = Vec::new();
     // Limited, because one file is a terabyte long.

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use deepagents_fs::{Backend, VPath};
 use rustix::fs::{CWD, mkfifoat};
 
-use self::attempts::{attempts, everything};
+use self::attempts::{attempts, try_all_operations};
 use super::backend::Files;
 
 const SECRET: &str = "the-secret-words";
@@ -108,7 +108,7 @@ impl Trap {
         for attempt in attempts() {
             let Ok(path) = VPath::parse(&attempt) else { continue };
             let path = path.under(below);
-            for told in everything(&mut files, &path).await {
+            for told in try_all_operations(&mut files, &path).await {
                 assert!(!told.contains(SECRET), "{attempt:?} tells what is outside: {told}");
                 assert!(!told.contains(&host), "{attempt:?} names the directory of the host: {told}");
                 assert!(!told.contains("root:x:0"), "{attempt:?} tells what is outside: {told}");

@@ -39,7 +39,7 @@ macro_rules! backend_suite {
                 nothing_but_a_newline_ends_a_line
                 what_ends_a_line_and_the_mark_at_the_start_are_not_shown
                 bytes_that_are_not_text_are_replaced_in_lines_alone
-                a_window_ends_before_the_line_that_would_go_over
+                a_window_ends_before_the_line_that_would_exceed_it
                 a_first_line_that_is_too_long_is_cut_at_a_character
                 a_long_line_goes_on_where_it_was_cut
                 what_is_missing_and_what_is_a_directory_are_told_apart

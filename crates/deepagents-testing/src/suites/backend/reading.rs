@@ -92,7 +92,7 @@ pub async fn bytes_that_are_not_text_are_replaced_in_lines_alone(mut files: File
 }
 
 /// A window contains as many whole lines as fit.
-pub async fn a_window_ends_before_the_line_that_would_go_over(mut files: Files) {
+pub async fn a_window_ends_before_the_line_that_would_exceed_it(mut files: Files) {
     files.write("/f", format!("short\n{}\nlast\n", "x".repeat(500))).await.unwrap();
     let window = files.window("/f", LineRange { max_bytes: 100, ..LineRange::new(0, 9) }).await.unwrap();
     assert_eq!((window.lines, window.next, window.cut), (vec!["short".to_owned()], Some(1), false));

@@ -141,7 +141,7 @@ impl LiveAgent {
     }
 
     /// Returns the last line of the current answer.
-    pub(crate) fn words(&self) -> &str {
+    pub(crate) fn last_line(&self) -> &str {
         self.answer.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default()
     }
 }

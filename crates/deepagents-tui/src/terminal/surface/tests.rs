@@ -60,7 +60,7 @@ impl Shown {
 }
 
 #[test]
-fn what_is_committed_as_the_live_area_shrinks_stays_on_the_screen() {
+fn lines_committed_while_the_live_area_shrinks_stay_on_screen() {
     let mut shown = Shown::new();
     shown.frame(1, 4);
     shown.frame(3, 2);
@@ -69,7 +69,7 @@ fn what_is_committed_as_the_live_area_shrinks_stays_on_the_screen() {
 
 proptest! {
     #[test]
-    fn every_line_is_there_once_in_order_and_the_live_area_is_below_them(
+    fn every_line_appears_once_in_order_above_the_live_area(
         frames in prop::collection::vec((0_usize..9, 1..ROWS), 1..20),
     ) {
         let mut shown = Shown::new();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn no_line_is_wider_than_the_screen_however_deep_it_stands() {
+fn no_line_exceeds_the_screen_width_however_deeply_nested() {
     let nested = |mark: &str| -> String {
         (0..60).map(|depth| format!("{}{mark} some words of it\n", " ".repeat(depth * (mark.len() + 1)))).collect()
     };
@@ -20,7 +20,7 @@ fn no_line_is_wider_than_the_screen_however_deep_it_stands() {
 }
 
 #[test]
-fn a_table_that_comes_in_pieces_is_never_taken_for_finished_before_its_end() {
+fn a_partly_received_table_is_never_taken_as_finished() {
     let text = "Words.\n\n| a | b |\n|---|---|\n| `x` | 1 |\n| y | 2 |\n\nMore words.\n\nThe end.\n";
     let (table, after) = (text.find("| a").unwrap(), text.find("More").unwrap());
     for end in 0..=text.len() {

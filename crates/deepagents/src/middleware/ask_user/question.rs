@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_is_named_by_its_number_or_its_words() {
+    fn a_choice_is_named_by_its_number_or_its_text() {
         let one = question(&["red", "dark, blue"], false);
         assert_eq!(one.read(" 1 "), chosen(&["red"]));
         assert_eq!(one.read("RED"), chosen(&["red"]));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn several_choices_come_in_the_order_they_were_named_each_once() {
+    fn several_choices_keep_the_order_they_were_named_in_without_duplicates() {
         let some = question(&["red", "blue", "green"], true);
         assert_eq!(some.read("3, red,3"), chosen(&["green", "red"]));
         assert_eq!(some.read("1 and 2"), Answer::Words("1 and 2".to_owned()));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_nobody_could_answer_is_refused() {
+    fn an_unanswerable_question_is_rejected() {
         assert!(question(&["one"], false).check().is_err());
         assert!(question(&["a", " "], false).check().is_err());
         assert!(question(&["a", " A"], false).check().is_err());

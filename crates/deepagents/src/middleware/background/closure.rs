@@ -38,7 +38,7 @@ impl Closures {
 
     pub(super) fn start(&self, thread: String, agent: Arc<dyn DynSubAgent>, task: SubAgentTask, cx: &ToolContext) {
         let cancel = CancellationToken::new();
-        let cx = cx.beside(cancel.clone());
+        let cx = cx.detached(cancel.clone());
         self.lock().insert(thread.clone(), Work { cancel: cancel.clone(), result: None });
         let all = Arc::downgrade(&self.0);
         tokio::spawn(async move {
@@ -47,7 +47,7 @@ impl Closures {
                 biased;
                 () = cancel.cancelled() => ClosureResult::new(TaskStatus::Cancelled, String::new()),
                 ended = work => match ended {
-                    Ok(ended) => ended.map_or_else(failed, done),
+                    Ok(ended) => ended.map_or_else(failed, closure_result),
                     Err(_) => ClosureResult::new(TaskStatus::Error, "It panicked.".to_owned()),
                 },
             };
@@ -93,7 +93,7 @@ pub(super) fn lost() -> ClosureResult {
     ClosureResult::new(TaskStatus::Error, "The process that worked on it has ended.".to_owned())
 }
 
-fn done(output: ToolOutput) -> ClosureResult {
+fn closure_result(output: ToolOutput) -> ClosureResult {
     let text = output.content.iter().filter_map(Block::as_text).collect::<Vec<_>>().join("\n");
     let status = if output.is_error { TaskStatus::Error } else { TaskStatus::Success };
     ClosureResult { status, text, child_state: output.child_state, update: output.update }

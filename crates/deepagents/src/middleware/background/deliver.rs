@@ -33,7 +33,7 @@ impl Tasks {
             state.apply(&update)?;
         }
         let mut tasks = self.survey(&home, &state).await?;
-        self.attend(&home, &state, &mut tasks).await?;
+        self.resume_abandoned(&home, &state, &mut tasks).await?;
         for task in tasks.iter_mut().filter(|task| task.is_news()) {
             let news = self.deliver(&home, &state, task).await?;
             state.apply(&news)?;

@@ -26,7 +26,7 @@ pub use task::TaskStatus;
 
 const START: &str = "start_async_task";
 /// Default depth of delegation for sub-agents.
-const DEPTH: usize = 4;
+const DEFAULT_MAX_DEPTH: usize = 4;
 
 /// Limits of background work.
 ///
@@ -95,7 +95,7 @@ impl BackgroundAgents {
     /// # Errors
     /// Returns an error if there are no sub-agents, two have the same name, or a limit is 0.
     pub fn new(agents: Vec<Arc<dyn DynSubAgent>>, limits: BackgroundLimits) -> Result<Self, BuildError> {
-        Self::on(Arc::new(Registry::fixed(agents)?), DEPTH, limits)
+        Self::on(Arc::new(Registry::fixed(agents)?), DEFAULT_MAX_DEPTH, limits)
     }
 
     /// Creates the middleware for the sub-agents of a registry, which may delegate this many levels deep.
@@ -147,7 +147,7 @@ impl Middleware for BackgroundAgents {
         let mut tasks = self.tasks.survey(&home, &state).await?;
         // Charge what was spent while no run was in progress before this run may spend more.
         changes.extend(self.tasks.count(&home, &state, &mut tasks).await?);
-        self.tasks.attend(&home, &state, &mut tasks).await?;
+        self.tasks.resume_abandoned(&home, &state, &mut tasks).await?;
         Ok(counted_as(changes))
     }
 
@@ -169,7 +169,7 @@ impl Middleware for BackgroundAgents {
         // A run that resumes after its last answer gets here first: resume tasks that an earlier process abandoned. A
         // run stopped from outside leaves them to the next one.
         if stop.is_none_or(|stop| !stop.is_from_outside()) {
-            self.tasks.attend(&home, cx.state(), &mut tasks).await?;
+            self.tasks.resume_abandoned(&home, cx.state(), &mut tasks).await?;
         }
         // Deliver tasks that have ended meanwhile before the run ends; running ones are not waited for.
         let by_itself = matches!(

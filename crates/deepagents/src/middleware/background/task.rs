@@ -12,9 +12,9 @@ use super::closure::ClosureResult;
 use crate::subagents::result_text;
 
 /// Maximum number of characters of a result to show.
-const TOLD: usize = 80_000;
+const MAX_RESULT_CHARS: usize = 80_000;
 /// The log position for work without a log.
-const UNLOGGED: LogPosition = 1;
+const UNLOGGED_POSITION: LogPosition = 1;
 
 /// The status of a task.
 ///
@@ -97,7 +97,7 @@ impl TaskState {
     pub(super) fn of_closure(known: KnownTask, result: Option<ClosureResult>) -> Self {
         let (status, text) =
             result.as_ref().map_or((TaskStatus::Running, String::new()), |r| (r.status, r.text.clone()));
-        Self { known, status, end: UNLOGGED, text, task: None, report: None, result, is_unreadable: false }
+        Self { known, status, end: UNLOGGED_POSITION, text, task: None, report: None, result, is_unreadable: false }
     }
 
     /// Adds the report from its log.
@@ -162,7 +162,7 @@ impl TaskState {
     }
 
     fn cut(&self) -> String {
-        match self.text.char_indices().nth(TOLD) {
+        match self.text.char_indices().nth(MAX_RESULT_CHARS) {
             Some((at, _)) => format!("{}\n[cut off here]", self.text.get(..at).unwrap_or_default()),
             None => self.text.clone(),
         }

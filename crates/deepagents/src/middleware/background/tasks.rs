@@ -127,7 +127,12 @@ impl Tasks {
     }
 
     /// Resumes abandoned tasks.
-    pub(super) async fn attend(&self, home: &BackgroundTasks, state: &State, tasks: &mut [TaskState]) -> Result<()> {
+    pub(super) async fn resume_abandoned(
+        &self,
+        home: &BackgroundTasks,
+        state: &State,
+        tasks: &mut [TaskState],
+    ) -> Result<()> {
         home.follow();
         for task in tasks {
             let Some(thread) = task.task.clone().filter(BackgroundTask::is_abandoned) else { continue };
@@ -232,7 +237,7 @@ impl Tasks {
         let run = home.start(NewTask { id, name, agent, state, input }, limit).map_err(|error| self.refused(&error))?;
         // If this call does not complete, nothing would know about the task.
         let unknown = CancelOnDrop(Some(&run));
-        begun(&run).await?;
+        wait_for_start(&run).await?;
         unknown.disarm();
         Ok(false)
     }
@@ -299,7 +304,7 @@ impl Tasks {
     }
 
     /// Starts another run of an inactive task: with a new message, or resumed.
-    pub(super) async fn go_on(
+    pub(super) async fn start_run(
         &self,
         home: &BackgroundTasks,
         task: &TaskState,
@@ -316,7 +321,7 @@ impl Tasks {
         self.note_told(&home.thread(&task.known.id), false);
         let input = input.with(Depth(self.depth));
         let run = home.run(&task.known.id, &agent, input, limit).map_err(|error| self.refused(&error))?;
-        begun(&run).await?;
+        wait_for_start(&run).await?;
         Ok(run)
     }
 }
@@ -339,7 +344,7 @@ impl Drop for CancelOnDrop<'_> {
 }
 
 /// Waits until the start of a run is recorded.
-async fn begun(run: &RunHandle) -> Result<(), ToolError> {
+async fn wait_for_start(run: &RunHandle) -> Result<(), ToolError> {
     let _ = run.snapshot().await;
     if !run.is_finished() {
         return Ok(());

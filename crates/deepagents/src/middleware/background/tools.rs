@@ -129,7 +129,7 @@ impl Tasks {
             let resume = RunInput::resume(thread.thread);
             let input =
                 open.into_iter().zip(decisions).fold(resume, |input, (q, decision)| input.decide(q.id, decision));
-            self.go_on(&home, &task, input, cx).await?;
+            self.start_run(&home, &task, input, cx).await?;
             task.status = TaskStatus::Running;
         }
         let (child_state, update, note) = match task.is_news() {
@@ -149,7 +149,7 @@ impl Tasks {
     }
 
     /// Sends a message to a task: a running one receives it with its next model call, an ended one as its next input.
-    async fn say(&self, id: &str, text: String, cx: &ToolContext) -> Result<&'static str, ToolError> {
+    async fn send_message(&self, id: &str, text: String, cx: &ToolContext) -> Result<&'static str, ToolError> {
         let home = cx.background();
         let mut task = self.find(&home, cx, id).await?;
         let Some(thread) = task.task.clone() else {
@@ -178,14 +178,14 @@ impl Tasks {
             let refused = || Decision::Reject { message: Some("something else is to be done".to_owned()) };
             let resume = RunInput::resume(thread.thread);
             let input = open.iter().fold(resume, |input, question| input.decide(&question.id, refused()));
-            self.go_on(&home, &task, input, cx).await?.steer(text.as_str());
+            self.start_run(&home, &task, input, cx).await?.steer(text.as_str());
             return Ok("What it waited for was refused; it goes on with this.");
         }
         if task.status == TaskStatus::Running {
             let resume = RunInput::resume(thread.thread);
-            self.go_on(&home, &task, resume, cx).await?.steer(text.as_str());
+            self.start_run(&home, &task, resume, cx).await?.steer(text.as_str());
         } else {
-            self.go_on(&home, &task, RunInput::new(text.as_str()), cx).await?;
+            self.start_run(&home, &task, RunInput::new(text.as_str()), cx).await?;
         }
         Ok("It goes on with this.")
     }
@@ -244,7 +244,7 @@ pub(super) fn all(tasks: &Arc<Tasks>, listing: &ListingTool) -> Vec<Arc<dyn DynT
         "Says more to a background task; one that has ended goes on with it.",
         move |args: More, cx| {
             let t = t.clone();
-            async move { t.say(&args.task_id, args.message, &cx).await }
+            async move { t.send_message(&args.task_id, args.message, &cx).await }
         },
     );
     let t = tasks.clone();

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::ContextEdits;
 use super::size::weight;
-use crate::channels::{ShownPart, whereabouts};
+use crate::channels::{ShownPart, file_reference};
 
 /// The files of results by call id.
 pub(super) type Stored = BTreeMap<String, Vec<VPath>>;
@@ -39,7 +39,7 @@ pub(super) fn candidates<'a>(
 fn line(result: &ToolMessage, stored: &Stored) -> String {
     let paths = stored.get(&result.call_id);
     let text = result.content.iter().find_map(Block::as_text).unwrap_or_default();
-    match paths.and_then(|paths| paths.iter().find(|path| text.contains(&whereabouts(path)))) {
+    match paths.and_then(|paths| paths.iter().find(|path| text.contains(&file_reference(path)))) {
         Some(path) => format!("[cleared to save room; the whole result is in {path}]"),
         None => "[cleared to save room; make the call again if you need its result]".to_owned(),
     }

@@ -8,7 +8,7 @@ use crate::channels::ShownPart;
 use crate::tokens::estimate;
 
 /// Estimated number of tokens of a medium.
-const MEDIUM: u64 = 1_500;
+const MEDIUM_TOKENS: u64 = 1_500;
 
 /// Returns the provider's count for the last request and answer plus an estimate of what was added since. Without such
 /// a count, returns an estimate of everything that is sent. Cleared results count as nothing.
@@ -29,7 +29,7 @@ pub(super) fn weight(blocks: &[Block]) -> u64 {
         Block::Text(text) => estimate(&text.text),
         Block::Reasoning(thought) => estimate(&thought.text),
         Block::ToolCall(call) => estimate(&call.name) + estimate(&call.args.to_string()),
-        Block::Media(_) => MEDIUM,
+        Block::Media(_) => MEDIUM_TOKENS,
         _ => 0,
     };
     blocks.iter().map(one).sum()

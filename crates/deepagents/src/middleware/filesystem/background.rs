@@ -15,11 +15,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::tools::end_in_words;
 
 /// Maximum number of bytes of unread output to keep; the oldest are dropped first.
-const MOST_OUTPUT: usize = 256 << 10;
+const MAX_OUTPUT_BYTES: usize = 256 << 10;
 /// Maximum number of concurrent background commands per run.
-const MOST_COMMANDS: usize = 16;
+const MAX_CONCURRENT_COMMANDS: usize = 16;
 /// How long the end of a run waits for the commands that it stops.
-const PATIENCE: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Whether commands may run in the background, and for how long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,7 +70,7 @@ struct Unread {
 impl Unread {
     fn push(&mut self, piece: &str) {
         self.text.push_str(piece);
-        let over = self.text.len().saturating_sub(MOST_OUTPUT);
+        let over = self.text.len().saturating_sub(MAX_OUTPUT_BYTES);
         if over > 0 {
             let end = (over..=self.text.len()).find(|at| self.text.is_char_boundary(*at)).unwrap_or(self.text.len());
             self.text.drain(..end);
@@ -80,7 +80,7 @@ impl Unread {
 }
 
 /// What is reported about a command.
-pub(super) struct Look {
+pub(super) struct CommandReport {
     pub(super) output: String,
     /// Number of bytes dropped before the output.
     pub(super) dropped: usize,
@@ -125,8 +125,8 @@ impl Running {
         };
         let id = self.with(&Self::key(mode, cx), |commands| {
             let going = commands.all.values().filter(|job| job.ended.borrow().is_none()).count();
-            if going >= MOST_COMMANDS {
-                return Err(format!("{MOST_COMMANDS} commands are going on already; stop one of them first"));
+            if going >= MAX_CONCURRENT_COMMANDS {
+                return Err(format!("{MAX_CONCURRENT_COMMANDS} commands are going on already; stop one of them first"));
             }
             commands.started += 1;
             let id = format!("command-{}", commands.started);
@@ -155,14 +155,14 @@ impl Running {
 
     /// Returns the output of a command since the last call, waiting at most this long for its end; with `stop`, stops
     /// it first.
-    pub(super) async fn look(
+    pub(super) async fn report(
         &self,
         mode: BackgroundCommands,
         cx: &Context,
         id: &str,
         wait: Duration,
         stop: bool,
-    ) -> Result<Look, String> {
+    ) -> Result<CommandReport, String> {
         let (output, mut ended) = self.with(&Self::key(mode, cx), |commands| {
             let Some(job) = commands.all.get(id) else {
                 let known = commands.all.iter().map(|(id, job)| format!("{id} ({})", job.text));
@@ -175,7 +175,7 @@ impl Running {
             }
             Ok((job.output.clone(), job.ended.clone()))
         })?;
-        let wait = if stop { PATIENCE } else { wait };
+        let wait = if stop { STOP_TIMEOUT } else { wait };
         let end = tokio::select! {
             end = ended.wait_for(Option::is_some) => end.ok().and_then(|end| end.clone()),
             () = tokio::time::sleep(wait) => None,
@@ -185,7 +185,7 @@ impl Running {
         if end.is_some() {
             self.with(&Self::key(mode, cx), |commands| commands.all.remove(id));
         }
-        Ok(Look { output: unread.text, dropped: unread.dropped, end })
+        Ok(CommandReport { output: unread.text, dropped: unread.dropped, end })
     }
 
     /// Stops the commands of a run when it ends, and waits for them.
@@ -199,6 +199,6 @@ impl Running {
             ended.into_iter().flat_map(|ended| ended.all).map(|(_, job)| job.ended.clone()).collect();
         // The jobs and their drop guards have been dropped, so the commands are stopping.
         let all = ends.iter_mut().map(|end| async move { drop(end.wait_for(Option::is_some).await) });
-        let _ = tokio::time::timeout(PATIENCE, futures_util::future::join_all(all)).await;
+        let _ = tokio::time::timeout(STOP_TIMEOUT, futures_util::future::join_all(all)).await;
     }
 }

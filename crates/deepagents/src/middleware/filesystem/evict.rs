@@ -8,7 +8,7 @@ use deepagents_core::tool::ToolContext;
 use deepagents_fs::{Backend, FsError, VPath, WriteMode};
 use sha2::{Digest, Sha256};
 
-use crate::channels::{StoredResults, whereabouts};
+use crate::channels::{StoredResults, file_reference};
 use crate::tokens;
 use crate::workspace::{self, RESULTS};
 
@@ -17,7 +17,7 @@ const PREVIEW_LINES: usize = 5;
 /// Maximum number of characters per preview line.
 const PREVIEW_CHARS: usize = 1_000;
 /// Maximum number of bytes of a file name made from an id.
-const NAME_BYTES: usize = 128;
+const MAX_NAME_BYTES: usize = 128;
 
 /// Moves a result that weighs more than `limit` quarters of a token to a file and leaves a preview. If it cannot be
 /// stored, it is truncated and the model is told.
@@ -36,7 +36,7 @@ pub(super) async fn evict(
     let (call, tool) = (cx.provider_call_id().to_owned(), cx.tool_name());
     let (event, end, update) = match store(&text, &response.update, backend, cx).await {
         Ok((path, update)) => {
-            let place = whereabouts(&path);
+            let place = file_reference(&path);
             let end =
                 format!(". {place} read it in parts with read_file and its offset and limit, or search it with grep");
             let event = MiddlewareEvent::LargeResultStored { call: call.clone(), path: path.to_string(), chars };
@@ -72,7 +72,7 @@ async fn store(
     for suffix in 1u32.. {
         let name = if suffix == 1 { name.clone() } else { format!("{name}-{suffix}") };
         let path = VPath::parse(&format!("{RESULTS}/{name}")).unwrap_or_default();
-        match workspace::keep(backend, state, &path, text.to_owned().into(), WriteMode::Create).await {
+        match workspace::store_file(backend, state, &path, text.to_owned().into(), WriteMode::Create).await {
             Ok(written) => return Ok((path, written.update)),
             Err(FsError::AlreadyExists(_)) => {}
             Err(error) => return Err(error),
@@ -103,7 +103,7 @@ pub(super) fn name_of(id: &str) -> String {
 /// Returns an id without characters that are invalid in names, so two ids may become the same; a long id becomes its
 /// digest.
 fn readable(id: &str) -> String {
-    if id.is_empty() || id.len() > NAME_BYTES {
+    if id.is_empty() || id.len() > MAX_NAME_BYTES {
         return format!("call-{}", digest(id));
     }
     id.chars().map(|c| if matches!(c, '.' | '/' | '\\' | '\0') { '_' } else { c }).collect()
@@ -135,11 +135,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_files_are_safe_whatever_the_id() {
+    fn file_names_are_safe_whatever_the_id() {
         assert_eq!(readable("call_1"), "call_1");
         assert_eq!(readable("../../etc/passwd"), "______etc_passwd");
-        assert_eq!(readable(&"x".repeat(NAME_BYTES)), "x".repeat(NAME_BYTES));
-        assert!(readable(&"x".repeat(NAME_BYTES + 1)).len() <= NAME_BYTES);
+        assert_eq!(readable(&"x".repeat(MAX_NAME_BYTES)), "x".repeat(MAX_NAME_BYTES));
+        assert!(readable(&"x".repeat(MAX_NAME_BYTES + 1)).len() <= MAX_NAME_BYTES);
         assert_eq!(name_of("call_1"), "call_1");
         assert_ne!(name_of("c.1"), name_of("c_1"));
         for id in ["", "a\0b", "日本語", "..", "/", "\\"] {

@@ -85,7 +85,7 @@ async fn put(
     let state = if applied.is_ok() { &state } else { cx.state() };
     // A directory of its own, apart from the files of summaries: a message id may equal a thread's name.
     let path = VPath::parse(&format!("{HISTORY}/messages/{}.md", name_of(message.id())))?;
-    let written = workspace::keep(backend, state, &path, message.text().into(), WriteMode::Overwrite).await?;
+    let written = workspace::store_file(backend, state, &path, message.text().into(), WriteMode::Overwrite).await?;
     Ok((path, written.update))
 }
 

@@ -8,7 +8,7 @@ use super::ReadFormat;
 use crate::tokens;
 
 /// Number of characters after which a line continues under the next marker.
-const LINE_PART: usize = 5_000;
+const LINE_PART_CHARS: usize = 5_000;
 
 /// How to format a window of lines.
 #[derive(Debug)]
@@ -121,7 +121,7 @@ fn render(number: u64, text: &str, format: ReadFormat) -> String {
             let mut out = String::with_capacity(text.len() + 8);
             let mut rest = text;
             for part in 0u64.. {
-                let end = rest.char_indices().nth(LINE_PART).map_or(rest.len(), |(at, _)| at);
+                let end = rest.char_indices().nth(LINE_PART_CHARS).map_or(rest.len(), |(at, _)| at);
                 let (head, tail) = rest.split_at(end);
                 let marker = if part == 0 { number.to_string() } else { format!("{number}.{part}") };
                 let _ = writeln!(out, "{marker:>6}\t{head}");
@@ -149,23 +149,23 @@ mod tests {
     }
 
     #[test]
-    fn lines_carry_their_numbers() {
+    fn lines_are_numbered() {
         assert_eq!(show("one\ntwo\n", 0, 10, 1000), "     1\tone\n     2\ttwo");
     }
 
     #[test]
-    fn a_part_of_a_file_says_where_to_go_on() {
+    fn a_partial_file_says_where_to_continue() {
         assert_eq!(show("a\nb\nc\n", 1, 1, 1000), "     2\tb\n[lines 2-2 of 3; continue with offset 2]");
     }
 
     #[test]
-    fn a_long_line_goes_on_under_numbered_parts() {
-        let text = show(&"x".repeat(LINE_PART + 3), 0, 10, 100_000);
+    fn a_long_line_continues_in_numbered_parts() {
+        let text = show(&"x".repeat(LINE_PART_CHARS + 3), 0, 10, 100_000);
         assert!(text.ends_with("\n   1.1\txxx"), "{text}");
     }
 
     #[test]
-    fn a_result_over_its_budget_ends_at_a_whole_line_and_says_so() {
+    fn a_result_over_budget_ends_at_a_full_line_and_says_so() {
         let text = show("aaaa\nbbbb\ncccc\n", 0, 10, 25);
         assert_eq!(
             text,
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_line_over_the_budget_is_cut_and_says_so() {
+    fn a_single_line_over_budget_is_cut_and_says_so() {
         let text = show(&"y".repeat(500), 0, 10, 100);
         let note = "[line 1 is too long: characters 1 to 83 are shown; continue with offset 0 and column 83]";
         assert!(text.ends_with(note), "{text}");

@@ -39,19 +39,19 @@ impl ShellSessions {
     }
 
     /// Returns the session of an agent's run, or `None` if the backend does not support sessions. The session ends when
-    /// the run ends or is cancelled, and after being idle for `patience`, because a failed or interrupted run may never
+    /// the run ends or is cancelled, and after being idle for `timeout`, because a failed or interrupted run may never
     /// resume.
     pub(super) fn open(
         &self,
         cx: &Context,
         backend: &dyn Backend,
         options: &SessionOptions,
-        patience: Duration,
+        timeout: Duration,
     ) -> Option<Arc<dyn Shell>> {
         let key = Self::key(cx);
         let ended = CancellationToken::new();
         // A resumed run has a new cancellation token, so every use starts a new watch.
-        let watch = watch(Arc::downgrade(&self.0), key.clone(), cx.cancellation().clone(), ended.clone(), patience);
+        let watch = watch(Arc::downgrade(&self.0), key.clone(), cx.cancellation().clone(), ended.clone(), timeout);
         let watched = ended.drop_guard();
         let shell = self.with(|sessions| {
             let shell = match sessions.remove(&key) {
@@ -79,13 +79,13 @@ async fn watch(
     key: String,
     cancel: CancellationToken,
     used: CancellationToken,
-    patience: Duration,
+    timeout: Duration,
 ) {
     tokio::select! {
         biased;
         () = used.cancelled() => return,
         () = cancel.cancelled() => {}
-        () = tokio::time::sleep(patience) => {}
+        () = tokio::time::sleep(timeout) => {}
     }
     let Some(sessions) = sessions.upgrade() else { return };
     let mut open = sessions.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::{Hook, HookEvent};
 
 /// Maximum number of characters that a hook may show to the model.
-const CONTEXT: usize = 10_000;
+const MAX_CONTEXT_CHARS: usize = 10_000;
 /// Number of characters of an invalid answer to quote in an error.
-const SHOWN: usize = 80;
+const MAX_QUOTED_CHARS: usize = 80;
 
 /// A hook's decision about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -196,9 +196,9 @@ impl Wire {
 
 /// Returns the beginning of an invalid answer on one line.
 fn line(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().take(SHOWN).collect();
-    let mut short: String = words.join(" ").chars().take(SHOWN).collect();
-    if text.chars().count() > SHOWN {
+    let words: Vec<&str> = text.split_whitespace().take(MAX_QUOTED_CHARS).collect();
+    let mut short: String = words.join(" ").chars().take(MAX_QUOTED_CHARS).collect();
+    if text.chars().count() > MAX_QUOTED_CHARS {
         short.push('…');
     }
     short
@@ -206,7 +206,7 @@ fn line(text: &str) -> String {
 
 /// Truncates a text that is too long.
 fn cut(text: &str) -> String {
-    let mut short: String = text.chars().take(CONTEXT).collect();
+    let mut short: String = text.chars().take(MAX_CONTEXT_CHARS).collect();
     if short.len() < text.len() {
         short.push_str("\n[cut off: a hook may say 10,000 characters]");
     }

@@ -24,15 +24,15 @@ exec 3>&-
 printf '%s%s' "$HOOK_MARK" "$errors""#;
 
 /// Number of variables that hold the input, because the system limits the length of each.
-const PARTS: usize = 8;
+const INPUT_PARTS: usize = 8;
 /// Maximum number of bytes per variable.
-const PART: usize = 100 << 10;
+const MAX_PART_BYTES: usize = 100 << 10;
 /// Maximum number of bytes that a hook may print.
-const MOST: usize = 1 << 20;
+const MAX_OUTPUT_BYTES: usize = 1 << 20;
 /// Capacity of the channel for output that is yet to be counted.
-const PIECES: usize = 64;
+const CHANNEL_CAPACITY: usize = 64;
 /// Maximum number of characters of a string in the input; longer ones are truncated.
-const TEXT: usize = 64 << 10;
+const MAX_TEXT_BYTES: usize = 64 << 10;
 
 /// The outcome of a hook.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,12 +89,12 @@ async fn bounded(
     command: Command,
     cancel: &CancellationToken,
 ) -> Result<Option<CommandOutput>, ShellError> {
-    let (to, mut pieces) = mpsc::channel::<String>(PIECES);
+    let (to, mut pieces) = mpsc::channel::<String>(CHANNEL_CAPACITY);
     let too_much = async {
         let mut printed = 0usize;
         while let Some(piece) = pieces.recv().await {
             printed = printed.saturating_add(piece.len());
-            if printed > MOST {
+            if printed > MAX_OUTPUT_BYTES {
                 return;
             }
         }
@@ -115,16 +115,16 @@ async fn bounded(
 /// Splits the input, as JSON, into parts, after truncating long strings.
 fn parts(input: &Value) -> Result<Vec<String>, String> {
     let mut input = input.clone();
-    shorten(&mut input, TEXT);
+    shorten(&mut input, MAX_TEXT_BYTES);
     let mut text = input.to_string();
-    if text.len() > PARTS * PART {
-        shorten(&mut input, TEXT / 16);
+    if text.len() > INPUT_PARTS * MAX_PART_BYTES {
+        shorten(&mut input, MAX_TEXT_BYTES / 16);
         text = input.to_string();
     }
-    let mut parts = vec![String::new(); PARTS];
+    let mut parts = vec![String::new(); INPUT_PARTS];
     let mut rest = text.as_str();
     for part in &mut parts {
-        let at = rest.floor_char_boundary(PART);
+        let at = rest.floor_char_boundary(MAX_PART_BYTES);
         let (head, tail) = rest.split_at(at);
         part.push_str(head);
         rest = tail;

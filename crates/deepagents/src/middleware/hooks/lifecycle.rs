@@ -13,18 +13,18 @@ use super::{HookAnswer, HookEvent, HookRunner};
 use crate::channels::{CallReview, CallReviews, HookReviewsChange};
 
 /// Reports that a hook has ended the run, and why.
-pub(super) fn tell_end(cx: &Context, event: HookEvent, why: &str) {
-    tell(cx, event, format!("a hook ended the run: {why}"), true);
+pub(super) fn report_end(cx: &Context, event: HookEvent, why: &str) {
+    report_event(cx, event, format!("a hook ended the run: {why}"), true);
 }
 
 /// Reports an event that does not concern a single hook.
-fn tell(cx: &Context, event: HookEvent, message: String, ended: bool) {
+fn report_event(cx: &Context, event: HookEvent, message: String, ended: bool) {
     let event = event.as_str().to_owned();
     cx.report(MiddlewareEvent::Hook { event, source: None, command: None, message, error: None, ended });
 }
 
 /// Returns the text of hooks for the model as a message.
-fn told(answer: &HookAnswer) -> Option<MessageOp> {
+fn context_message(answer: &HookAnswer) -> Option<MessageOp> {
     let text = answer.context.join("\n\n");
     (!text.is_empty()).then(|| MessageOp::put(Message::harness(text)))
 }
@@ -36,7 +36,7 @@ impl HookRunner {
         let fresh = Update::new::<CallReviews>(vec![HookReviewsChange::Clear]);
         if let Some(source) = self.begins(cx) {
             let answer = self.ask(HookEvent::SessionStart, json!({"source": source}), cx).await;
-            ops.extend(told(&answer));
+            ops.extend(context_message(&answer));
             if let Some(why) = answer.stop {
                 return self.end(cx, HookEvent::SessionStart, &why, fresh);
             }
@@ -51,7 +51,7 @@ impl HookRunner {
         if !said.is_empty() {
             let prompt: Vec<String> = said.iter().rev().map(|message| message.text()).collect();
             let answer = self.ask(HookEvent::UserPromptSubmit, json!({"prompt": prompt.join("\n\n")}), cx).await;
-            ops.extend(told(&answer));
+            ops.extend(context_message(&answer));
             if let Some(why) = answer.block {
                 // The model never sees the messages, not even in later runs.
                 let gone = said.iter().map(|message| MessageOp::Remove(message.id().to_owned())).collect();
@@ -67,7 +67,7 @@ impl HookRunner {
 
     /// Ends the run and reports why.
     fn end(&self, cx: &Context, event: HookEvent, why: &str, update: Update) -> HookOutput {
-        tell_end(cx, event, why);
+        report_end(cx, event, why);
         HookOutput::update(update).and_go(JumpTo::End)
     }
 
@@ -82,12 +82,12 @@ impl HookRunner {
         let fields = json!({"stop_hook_active": self.continued(cx) > 0, "last_assistant_message": last});
         let answer = self.ask(event, fields, cx).await;
         if let Some(why) = answer.stop {
-            tell_end(cx, event, &why);
+            report_end(cx, event, &why);
             return HookOutput::next();
         }
         let Some(why) = answer.block else { return HookOutput::next() };
-        if !self.goes_on(cx) {
-            tell(cx, event, "hooks have made the run go on too often, so it ends".to_owned(), false);
+        if !self.count_continuation(cx) {
+            report_event(cx, event, "hooks have made the run go on too often, so it ends".to_owned(), false);
             return HookOutput::next();
         }
         HookOutput::message(Message::harness(why)).and_go(JumpTo::Model)
@@ -112,7 +112,9 @@ impl Middleware for HookRunner {
         if let Some(why) = answer.stop {
             return Ok(self.end(cx, HookEvent::SubagentStart, &why, fresh));
         }
-        Ok(HookOutput::update(fresh.and(Update::new::<MessagesChannel>(told(&answer).into_iter().collect()))))
+        Ok(HookOutput::update(
+            fresh.and(Update::new::<MessagesChannel>(context_message(&answer).into_iter().collect())),
+        ))
     }
 
     async fn before_model(&self, cx: &Context) -> Result<HookOutput> {
@@ -124,7 +126,9 @@ impl Middleware for HookRunner {
             if let Some(why) = answer.stop {
                 return Ok(self.end(cx, HookEvent::SessionStart, &why, Update::none()));
             }
-            return Ok(HookOutput::update(Update::new::<MessagesChannel>(told(&answer).into_iter().collect())));
+            return Ok(HookOutput::update(Update::new::<MessagesChannel>(
+                context_message(&answer).into_iter().collect(),
+            )));
         }
         Ok(HookOutput::next())
     }

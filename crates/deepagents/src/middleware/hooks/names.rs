@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_come_back_as_they_went() {
+    fn arguments_survive_conversion_to_the_wire_and_back() {
         let root = Some(Path::new("/srv"));
         for (tool, args, wire) in [
             ("execute", json!({"command": "ls", "timeout": 5}), json!({"command": "ls", "timeout": 5_000})),

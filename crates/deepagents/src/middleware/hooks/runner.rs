@@ -50,15 +50,15 @@ pub(super) struct Inner {
     transcript: Option<PathBuf>,
     mode: Option<Shared<Mode>>,
     /// The state of threads.
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<RunnerState>>,
 }
 
 type Mode = dyn Fn() -> String + Send + Sync;
 
 #[derive(Debug, Default)]
-struct Known {
+struct RunnerState {
     /// Threads that have started in this process.
-    begun: BTreeSet<String>,
+    started: BTreeSet<String>,
     /// Whether the next thread replaces one that was cleared.
     cleared: bool,
     /// Threads whose conversation was compacted since their last request.
@@ -68,7 +68,7 @@ struct Known {
 }
 
 /// Maximum number of times that hooks may continue a run at its end.
-const CONTINUED: u32 = 20;
+const MAX_CONTINUATIONS: u32 = 20;
 
 impl HookRunner {
     /// Creates a runner of these hooks.
@@ -199,14 +199,14 @@ impl HookRunner {
     /// Returns the threads that have started in this process and are not finished; for a run without a thread, its own
     /// id.
     pub fn sessions(&self) -> Vec<String> {
-        self.known().begun.iter().cloned().collect()
+        self.known().started.iter().cloned().collect()
     }
 
     /// Signals that the program has finished with a thread, for a reason such as `exit`. After `clear`, the next thread
     /// to start replaces it.
     pub fn session_end(&self, thread: &str, reason: &str) -> impl Future<Output = Vec<HookRun>> + Send + use<> {
         let mut known = self.known();
-        known.begun.remove(thread);
+        known.started.remove(thread);
         known.cleared |= reason == "clear";
         drop(known);
         let (runner, fields) = (self.clone(), json!({"session_id": thread, "reason": reason}));
@@ -284,14 +284,14 @@ impl HookRunner {
         })
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn known(&self) -> std::sync::MutexGuard<'_, RunnerState> {
         self.inner.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns how a thread starts in this process, or `None` if it already has.
     pub(super) fn begins(&self, cx: &Context) -> Option<&'static str> {
         let mut known = self.known();
-        if !known.begun.insert(cx.thread().unwrap_or(cx.run_id()).to_owned()) {
+        if !known.started.insert(cx.thread().unwrap_or(cx.run_id()).to_owned()) {
             return None;
         }
         if cx.messages().last_assistant().is_some() {
@@ -312,7 +312,7 @@ impl HookRunner {
     }
 
     /// Counts another continuation and returns whether it is allowed.
-    pub(super) fn goes_on(&self, cx: &Context) -> bool {
+    pub(super) fn count_continuation(&self, cx: &Context) -> bool {
         let key = key(cx);
         let mut known = self.known();
         let times = match known.continued.iter_mut().find(|(run, _)| *run == key) {
@@ -329,7 +329,7 @@ impl HookRunner {
                 1
             }
         };
-        times <= CONTINUED
+        times <= MAX_CONTINUATIONS
     }
 }
 

@@ -11,7 +11,7 @@ use deepagents_core::state::Update;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use super::lifecycle::tell_end;
+use super::lifecycle::report_end;
 use super::{HookAnswer, HookEvent, HookPermission, HookRunner, names, with_fields};
 use crate::channels::{CallReview, CallReviews, HookDecision, HookReviewsChange};
 
@@ -45,7 +45,7 @@ impl HookRunner {
         }
         let stop = reviews.iter().find_map(|(_, _, stop)| stop.clone());
         if let Some(why) = &stop {
-            tell_end(cx, HookEvent::PreToolUse, why);
+            report_end(cx, HookEvent::PreToolUse, why);
         }
         let said: BTreeMap<String, CallReview> = reviews
             .into_iter()
@@ -152,7 +152,7 @@ fn is_edited(request: &ToolRequest) -> bool {
 }
 
 /// Maximum number of characters of a changed argument in the note.
-const SHOWN: usize = 1000;
+const MAX_SHOWN_CHARS: usize = 1000;
 
 /// Describes the arguments that hooks have changed, for the model and readers of the thread.
 fn changes(request: &ToolRequest, args: &Value) -> String {
@@ -160,7 +160,7 @@ fn changes(request: &ToolRequest, args: &Value) -> String {
     let own = own.map_or_else(|| request.call.args.clone(), |(_, call)| call.args);
     let shown = |name: &str, value: &Value| {
         let text = value.to_string();
-        match text.char_indices().nth(SHOWN) {
+        match text.char_indices().nth(MAX_SHOWN_CHARS) {
             Some((at, _)) => format!("{name} is {}…", text.get(..at).unwrap_or_default()),
             None => format!("{name} is {text}"),
         }

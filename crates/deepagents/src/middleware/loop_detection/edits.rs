@@ -23,23 +23,23 @@ fn change<'a>(call: &Call<'a>) -> Option<(&'a str, Change<'a>)> {
 }
 
 /// A series of changes that undo each other.
-pub(super) struct Undone {
+pub(super) struct UndoneEdits {
     /// The length of the series.
     pub(super) times: u32,
     /// Upper bound on how many of them the last turn made.
-    pub(super) step: u32,
+    pub(super) last_turn_edits: u32,
     /// The tools that the last turn called.
     pub(super) tools: Vec<String>,
 }
 
 /// Returns how many consecutive changes to the file that the last turn changed undid the previous one, up to `most`.
-pub(super) fn undone<'a>(turns: impl Iterator<Item = Turn<'a>>, most: u32) -> Option<Undone> {
+pub(super) fn undone<'a>(turns: impl Iterator<Item = Turn<'a>>, most: u32) -> Option<UndoneEdits> {
     let mut turns = turns.peekable();
     let last = turns.peek()?;
     let (path, _) = last.calls.iter().rev().find_map(change)?;
     let tools = last.tools();
     let made = last.calls.iter().filter_map(change).filter(|(of, _)| *of == path).count();
-    let step = u32::try_from(made).unwrap_or(u32::MAX);
+    let last_turn_edits = u32::try_from(made).unwrap_or(u32::MAX);
     let changes = turns.flat_map(|turn| {
         let mut calls: Vec<_> = turn.calls.iter().filter_map(change).collect();
         calls.reverse();
@@ -64,5 +64,5 @@ pub(super) fn undone<'a>(turns: impl Iterator<Item = Turn<'a>>, most: u32) -> Op
         }
         times += 1;
     }
-    (times > 0).then_some(Undone { times, step, tools })
+    (times > 0).then_some(UndoneEdits { times, last_turn_edits, tools })
 }

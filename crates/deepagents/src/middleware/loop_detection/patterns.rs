@@ -3,12 +3,12 @@
 use deepagents_core::event::LoopPattern;
 use deepagents_core::message::Messages;
 
-use super::edits::{self, Undone};
+use super::edits::{self, UndoneEdits};
 use super::policy::{LoopPolicy, LoopThreshold};
 use super::turns::{Turn, latest_first};
 
 /// Number of turns of the longest alternation to look for.
-const LONGEST: usize = 3;
+const MAX_PERIOD: usize = 3;
 /// Number of turns to check for changes to files.
 const EDIT_WINDOW: usize = 60;
 
@@ -57,8 +57,8 @@ fn repeated(messages: &Messages, policy: &LoopPolicy, last: &Turn<'_>) -> Option
     if last.calls.iter().any(|call| policy.ignored_tools.contains(call.name)) {
         return None;
     }
-    let recent: Vec<Turn<'_>> = latest_first(messages).take(LONGEST + 1).collect();
-    let period = (1..=LONGEST).find(|period| recent.get(*period).is_some_and(|earlier| earlier.is_same(last)))?;
+    let recent: Vec<Turn<'_>> = latest_first(messages).take(MAX_PERIOD + 1).collect();
+    let period = (1..=MAX_PERIOD).find(|period| recent.get(*period).is_some_and(|earlier| earlier.is_same(last)))?;
     let (pattern, threshold) = match period {
         1 => (LoopPattern::SameCalls, policy.same_calls?),
         _ => (LoopPattern::Alternation, policy.alternation?),
@@ -81,7 +81,8 @@ fn undone(messages: &Messages, policy: &LoopPolicy, last: &Turn<'_>) -> Option<F
     if last.calls.iter().any(|call| policy.ignored_tools.contains(call.name)) {
         return None;
     }
-    let Undone { times, step, tools } = edits::undone(latest_first(messages).take(EDIT_WINDOW), threshold.stop())?;
+    let UndoneEdits { times, last_turn_edits: step, tools } =
+        edits::undone(latest_first(messages).take(EDIT_WINDOW), threshold.stop())?;
     Some(Finding { step, ..Finding::at(LoopPattern::UndoneEdits, times, threshold, tools)? })
 }
 

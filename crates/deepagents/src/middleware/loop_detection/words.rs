@@ -3,7 +3,7 @@
 use deepagents_core::event::LoopPattern;
 
 /// Returns a clause that says what has happened.
-fn what(pattern: LoopPattern, times: u32, tools: &[String]) -> String {
+fn describe(pattern: LoopPattern, times: u32, tools: &[String]) -> String {
     let tools = tools.join(", ");
     match pattern {
         LoopPattern::SameCalls => {
@@ -33,13 +33,13 @@ fn advice(pattern: LoopPattern) -> &'static str {
 
 /// Returns the warning for the model.
 pub(super) fn note(pattern: LoopPattern, times: u32, tools: &[String]) -> String {
-    format!("Note: {}. {} If this goes on, the run is stopped.", what(pattern, times, tools), advice(pattern))
+    format!("Note: {}. {} If this goes on, the run is stopped.", describe(pattern, times, tools), advice(pattern))
 }
 
 /// Returns the final message of a stopped run.
 pub(super) fn stopped(pattern: LoopPattern, times: u32, tools: &[String]) -> String {
     format!(
         "Stopped without an answer, because there was no progress: {}. The task may be unfinished.",
-        what(pattern, times, tools)
+        describe(pattern, times, tools)
     )
 }

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use crate::channels::MemoryFile;
 
 /// Maximum number of bytes to read from a file, most of which may be comments.
-const READ_LIMIT: u64 = 1 << 20;
+const MAX_READ_BYTES: u64 = 1 << 20;
 const COMMENT: &str = "<!--";
 const COMMENT_END: &str = "-->";
 
@@ -64,7 +64,7 @@ async fn one(
     if let Some(known) = known.filter(|known| known.version.as_ref() == Some(&stat.version)) {
         return Some(known.clone());
     }
-    let read = match backend.read(state, path, ByteRange::first(READ_LIMIT)).await {
+    let read = match backend.read(state, path, ByteRange::first(MAX_READ_BYTES)).await {
         Ok(read) => read,
         Err(error) => return failed(error),
     };
@@ -124,14 +124,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_are_left_out_across_lines_and_an_unclosed_one_stays() {
+    fn multi_line_comments_are_removed_and_an_unclosed_one_stays() {
         assert_eq!(without_comments("a<!-- x\ny -->b<!---->c", true), "abc");
         assert_eq!(without_comments("a<!-- x -->b<!-- y", true), "ab<!-- y");
         assert_eq!(without_comments("a<!-- x -->b<!-- y", false), "ab");
     }
 
     #[test]
-    fn a_text_is_cut_at_the_end_of_a_line_where_there_is_one() {
+    fn text_is_cut_at_a_line_end_if_there_is_one() {
         assert_eq!(cut("one\ntwo\nthree", 9), "one\ntwo");
         assert_eq!(cut("seventeen", 5), "seven");
         assert_eq!(cut("äöü", 3), "äöü");
@@ -140,14 +140,14 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn a_cut_text_is_a_beginning_within_the_limit(text in "[a\u{e4}\n ]{0,40}", max in 0usize..30) {
+        fn a_cut_text_is_a_prefix_within_the_limit(text in "[a\u{e4}\n ]{0,40}", max in 0usize..30) {
             let head = cut(&text, max);
             proptest::prop_assert!(text.starts_with(head));
             proptest::prop_assert!(head.chars().count() <= max);
         }
 
         #[test]
-        fn no_closed_comment_is_left(text in "(<!--|-->|a|\n){0,12}") {
+        fn no_closed_comment_remains(text in "(<!--|-->|a|\n){0,12}") {
             let left = without_comments(&text, false);
             let inside = left.split_once(COMMENT).and_then(|(_, after)| after.split_once(COMMENT_END));
             // Two halves of a comment can only meet where a comment between them was removed.

@@ -1,21 +1,21 @@
 //! Call ids that every provider accepts.
 
 /// Maximum length of an id, in bytes, that providers accept.
-const LONGEST: usize = 64;
+const MAX_ID_BYTES: usize = 64;
 
 /// Returns `true` if every provider accepts the id.
 pub(super) fn is_legal(id: &str) -> bool {
-    !id.is_empty() && id.len() <= LONGEST && id.chars().all(is_legal_char)
+    !id.is_empty() && id.len() <= MAX_ID_BYTES && id.chars().all(is_legal_char)
 }
 
 /// Returns `true` if the provider that created the id accepts it back: any characters that it uses are fine.
 pub(super) fn is_own(id: &str) -> bool {
-    !id.is_empty() && id.len() <= LONGEST && !id.chars().any(|c| c.is_control())
+    !id.is_empty() && id.len() <= MAX_ID_BYTES && !id.chars().any(|c| c.is_control())
 }
 
 /// Returns a legal id for an illegal one. Deterministic, and distinct for distinct ids.
 pub(super) fn legal(id: &str) -> String {
-    let kept: String = id.chars().map(|c| if is_legal_char(c) { c } else { '_' }).take(LONGEST - 17).collect();
+    let kept: String = id.chars().map(|c| if is_legal_char(c) { c } else { '_' }).take(MAX_ID_BYTES - 17).collect();
     format!("{kept}-{:016x}", fnv(id))
 }
 
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn illegal_ids_become_legal_and_stay_apart() {
+    fn invalid_ids_become_valid_and_stay_distinct() {
         for id in ["", "a.b", "a/b", "日本", &"x".repeat(200)] {
             assert!(!is_legal(id), "{id}");
             assert!(is_legal(&legal(id)), "{}", legal(id));

@@ -178,7 +178,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_history_is_whole_where_there_is_nothing_to_mend_and_after_it_was_mended(
+        fn a_history_is_whole_exactly_if_it_needs_no_repair_or_was_repaired(
             messages in proptest::collection::vec(any_message(), 0..10),
         ) {
             let messages: Messages = messages.into_iter().collect();

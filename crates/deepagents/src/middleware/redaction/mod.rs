@@ -27,10 +27,10 @@ pub use detector::{Detector, FunctionDetector};
 pub use rules::{HashKey, RedactionBlocked, Strategy};
 
 /// Default maximum length in bytes of custom matches in streamed answers.
-const LONGEST: usize = 256;
+const DEFAULT_MAX_MATCH_BYTES: usize = 256;
 
 /// Version of the built-in detectors; increment it when they find more.
-const FINDS: u32 = 2;
+const DETECTORS_VERSION: u32 = 2;
 
 deepagents_core::last_value!(
     /// Number of messages checked, and the fingerprint of the rules.
@@ -75,7 +75,7 @@ pub struct Redaction {
 
 impl Default for Redaction {
     fn default() -> Self {
-        let rules = Arc::new(Rules { rules: Vec::new(), longest: LONGEST });
+        let rules = Arc::new(Rules { rules: Vec::new(), max_match_bytes: DEFAULT_MAX_MATCH_BYTES });
         Self { rules, input: true, output: false, tool_results: false }
     }
 }
@@ -137,7 +137,7 @@ impl Redaction {
     /// The built-in detectors do not need it.
     #[must_use]
     pub fn longest_match(mut self, bytes: usize) -> Self {
-        Arc::make_mut(&mut self.rules).longest = bytes;
+        Arc::make_mut(&mut self.rules).max_match_bytes = bytes;
         self
     }
 
@@ -160,8 +160,13 @@ impl Redaction {
     /// Returns a fingerprint of the rules and of what is checked. A thread that was checked with other rules or an
     /// older version is checked again.
     fn fingerprint(&self) -> String {
-        let rules =
-            format!("{FINDS} {} {} {} {}", self.input, self.output, self.tool_results, self.rules.fingerprint());
+        let rules = format!(
+            "{DETECTORS_VERSION} {} {} {} {}",
+            self.input,
+            self.output,
+            self.tool_results,
+            self.rules.fingerprint()
+        );
         Sha256::digest(rules).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }
 
@@ -176,7 +181,7 @@ impl Redaction {
     }
 }
 
-fn told(cx: &Context, place: RedactedPlace, found: Found) {
+fn report_redaction(cx: &Context, place: RedactedPlace, found: Found) {
     if !found.is_empty() {
         cx.report(MiddlewareEvent::Redacted { place, found });
     }
@@ -193,7 +198,7 @@ fn redacted_result(mut response: ToolResponse, rules: &Rules) -> (ToolResponse, 
         Ok(true) => response.source = None,
         Ok(false) => {}
         Err(blocked) => {
-            (response.content, response.is_error) = (vec![Block::text(withheld(&blocked))], true);
+            (response.content, response.is_error) = (vec![Block::text(blocked_notice(&blocked))], true);
             (response.artifact, response.source) = (None, None);
         }
     }
@@ -201,7 +206,7 @@ fn redacted_result(mut response: ToolResponse, rules: &Rules) -> (ToolResponse, 
 }
 
 /// Returns the text for the model in place of a blocked result.
-fn withheld(blocked: &RedactionBlocked) -> String {
+fn blocked_notice(blocked: &RedactionBlocked) -> String {
     format!("Error: the result was withheld: it holds {}.", listed(&blocked.found))
 }
 
@@ -247,7 +252,7 @@ impl Middleware for Redaction {
             Ok::<_, RedactionBlocked>((ops, found))
         });
         let (ops, found) = looked.await.map_err(Error::other)?;
-        told(cx, RedactedPlace::History, found);
+        report_redaction(cx, RedactedPlace::History, found);
         let output = HookOutput::set::<Redacted>((cx.messages().len(), fingerprint));
         Ok(if ops.is_empty() { output } else { HookOutput::update(output.update.with::<MessagesChannel>(ops)) })
     }
@@ -262,7 +267,7 @@ impl Middleware for Redaction {
             next.layered(move |model| Arc::new(RedactedModel { model, rules: rules.clone(), report: shared.clone() }));
         let answer = layered.run(request).await;
         let Findings { found, blocked } = std::mem::take(&mut *report.lock().unwrap_or_else(PoisonError::into_inner));
-        told(next.cx(), RedactedPlace::Output, found);
+        report_redaction(next.cx(), RedactedPlace::Output, found);
         match blocked {
             Some(blocked) => Err(Error::other(blocked)),
             None => answer,
@@ -301,7 +306,8 @@ impl Middleware for Redaction {
                 let bytes = text.len();
                 let redact = move || {
                     let mut found = Found::new();
-                    let hidden = rules.redact(&text, &mut found).unwrap_or_else(|blocked| Some(withheld(&blocked)));
+                    let hidden =
+                        rules.redact(&text, &mut found).unwrap_or_else(|blocked| Some(blocked_notice(&blocked)));
                     (text, hidden, found)
                 };
                 let (text, hidden, found) = on_text(bytes, redact).await;
@@ -310,7 +316,7 @@ impl Middleware for Redaction {
             }
             Err(error) => return Err(error),
         };
-        told(&cx, RedactedPlace::ToolResult, found);
+        report_redaction(&cx, RedactedPlace::ToolResult, found);
         answer
     }
 }

@@ -115,7 +115,7 @@ impl Rule {
 pub(super) struct Rules {
     pub(super) rules: Vec<Rule>,
     /// The maximum length in bytes of the matches of an expression or a function.
-    pub(super) longest: usize,
+    pub(super) max_match_bytes: usize,
 }
 
 /// Number of matches by kind.
@@ -233,7 +233,7 @@ impl Rules {
         let open = |custom: bool, until: usize| {
             let text = text.get(..until).unwrap_or_default();
             let rules = self.rules.iter().filter(|rule| rule.detector.is_custom() == custom);
-            rules.map(|rule| rule.detector.open_from(text, self.longest)).min().unwrap_or(until)
+            rules.map(|rule| rule.detector.open_from(text, self.max_match_bytes)).min().unwrap_or(until)
         };
         let spans = self.spans(text);
         let mut cut = open(true, text.len());

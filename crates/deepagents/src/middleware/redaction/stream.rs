@@ -4,9 +4,9 @@ use super::detector::ends_word;
 use super::rules::{Found, RedactionBlocked, Rules};
 
 /// Number of held bytes up to which the text is checked again for each word.
-const SHORT: usize = 1024;
+const SHORT_BYTES: usize = 1024;
 /// Maximum number of held bytes to check repeatedly.
-const LONG: usize = 64 * 1024;
+const MAX_RECHECKED_BYTES: usize = 64 * 1024;
 
 /// Redacts a text that arrives in chunks, wherever they are split: a possible beginning of a match is held back until
 /// it is certain.
@@ -25,13 +25,13 @@ impl StreamRedactor {
     pub(super) fn push(&mut self, piece: &str, rules: &Rules) -> Result<String, RedactionBlocked> {
         self.held.push_str(piece);
         // Text is shown word by word. Anything this long is not prose and is checked once at the end.
-        if self.held.len() > LONG || self.held.len() < self.again || !piece.contains(ends_word) {
+        if self.held.len() > MAX_RECHECKED_BYTES || self.held.len() < self.again || !piece.contains(ends_word) {
             return Ok(String::new());
         }
         let open = rules.open_from(&self.held);
         // Check long held text, such as a key, only after it has grown by an eighth, not for each word.
         let left = self.held.len() - open;
-        self.again = if left > SHORT { left + left / 8 } else { 0 };
+        self.again = if left > SHORT_BYTES { left + left / 8 } else { 0 };
         let ready: String = self.held.drain(..open).collect();
         show(ready, rules)
     }

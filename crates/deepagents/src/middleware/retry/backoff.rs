@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_grow_by_the_factor_up_to_the_longest() {
+    fn retry_delays_grow_by_the_factor_up_to_the_maximum() {
         let backoff = Backoff { retries: 4, jitter: false, max: Duration::from_secs(5), ..Backoff::default() };
         assert_eq!(waits(backoff), [Some(1), Some(2), Some(4), Some(5), None]);
         assert_eq!(waits(Backoff { factor: 0.0, ..backoff }), [Some(1), Some(1), Some(1), Some(1), None]);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_differs_by_a_quarter_and_is_never_longer_than_the_longest() {
+    fn jitter_is_at_most_a_quarter_and_never_exceeds_the_maximum_delay() {
         let backoff = Backoff { initial: Duration::from_secs(60), ..Backoff::default() };
         for _ in 0..200 {
             let wait = backoff.wait(1, None).unwrap();
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_other_side_asks_for_is_waited_for_unless_it_is_too_long() {
+    fn a_requested_delay_is_honoured_unless_it_is_too_long() {
         let backoff = Backoff { jitter: false, ..Backoff::default() };
         assert_eq!(backoff.wait(1, Some(Duration::from_secs(30))), Some(Duration::from_secs(30)));
         assert_eq!(backoff.wait(1, Some(Duration::from_millis(5))), Some(Duration::from_secs(1)));
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_that_makes_no_sense_is_refused() {
+    fn an_invalid_backoff_factor_is_rejected() {
         for factor in [-1.0, 0.5, f64::NAN, f64::INFINITY] {
             assert!(Backoff { factor, ..Backoff::default() }.check().is_err());
         }

@@ -30,7 +30,7 @@ deepagents_core::last_value!(
 );
 
 /// Default maximum number of evaluations.
-const MOST: u32 = 3;
+const DEFAULT_MAX_EVALUATIONS: u32 = 3;
 
 /// Evaluates the work by a rubric when the agent says that it is done, and makes it continue if something is missing.
 ///
@@ -61,13 +61,13 @@ const MOST: u32 = 3;
 pub struct Rubric {
     model: Option<Shared<dyn ChatModel>>,
     prompt: Arc<str>,
-    most: u32,
+    max_evaluations: u32,
 }
 
 impl Default for Rubric {
     fn default() -> Self {
         let prompt = include_str!("../../prompts/rubric.md").trim_end();
-        Self { model: None, prompt: prompt.into(), most: MOST }
+        Self { model: None, prompt: prompt.into(), max_evaluations: DEFAULT_MAX_EVALUATIONS }
     }
 }
 
@@ -89,7 +89,7 @@ impl Rubric {
     /// Sets the maximum number of evaluations, at least one; 3 by default.
     #[must_use]
     pub fn max_iterations(mut self, most: u32) -> Self {
-        self.most = most.max(1);
+        self.max_evaluations = most.max(1);
         self
     }
 }
@@ -152,7 +152,9 @@ impl Middleware for Rubric {
         progress.status = match evaluation.result {
             RubricResult::Satisfied => Some(RubricStatus::Satisfied),
             RubricResult::Failed => Some(RubricStatus::Failed),
-            RubricResult::NeedsRevision if progress.iterations >= self.most => Some(RubricStatus::MaxIterationsReached),
+            RubricResult::NeedsRevision if progress.iterations >= self.max_evaluations => {
+                Some(RubricStatus::MaxIterationsReached)
+            }
             RubricResult::NeedsRevision => None,
         };
         let feedback = progress.status.is_none().then(|| Message::harness(evaluation.feedback()));

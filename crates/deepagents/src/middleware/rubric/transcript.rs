@@ -3,13 +3,13 @@
 use deepagents_core::message::{Author, Block, Message, Messages};
 
 /// Number of messages at the end to show.
-const LAST: usize = 30;
+const MAX_MESSAGES: usize = 30;
 /// Maximum number of characters per message.
-const CHARS: usize = 4_000;
+const MAX_MESSAGE_CHARS: usize = 4_000;
 
 /// Returns the first message of a person and the last messages, truncating long ones.
 pub(super) fn of(messages: &Messages) -> String {
-    let from = messages.len().saturating_sub(LAST);
+    let from = messages.len().saturating_sub(MAX_MESSAGES);
     let is_task = |message: &Message| message.as_user().is_some_and(|said| said.author == Author::Human);
     let first = messages.iter().position(|message| is_task(message)).filter(|at| *at < from);
     let shown = first.into_iter().chain(from..messages.len()).filter_map(|at| messages.get(at));
@@ -24,7 +24,7 @@ fn line(message: &Message) -> String {
     };
     let parts: Vec<String> = message.content().iter().filter_map(part).collect();
     let text = parts.join("\n");
-    let cut: String = text.chars().take(CHARS).collect();
+    let cut: String = text.chars().take(MAX_MESSAGE_CHARS).collect();
     let more = if cut.len() < text.len() { "...(truncated)" } else { "" };
     format!("[{who}] {cut}{more}")
 }

@@ -11,7 +11,7 @@ use super::source::Source;
 use super::{agents, parse};
 use crate::channels::{Skill, SkillCatalogue, SkillFingerprint};
 use crate::front_matter::{self, Texts};
-use crate::workspace::{AT_ONCE, version_of, versions_of, whole_text};
+use crate::workspace::{MAX_CONCURRENT_CHECKS, read_whole_text, version_of, versions_of};
 
 /// Maximum size in bytes of a skill's file.
 pub(super) const MAX_BYTES: u64 = 10 * 1024 * 1024;
@@ -86,16 +86,16 @@ async fn read(backend: &dyn Backend, state: &State, survey: Survey) -> SkillCata
     let reads = candidates.iter().map(|candidate| async move {
         let agents = async {
             if versions.contains_key(&candidate.agents) {
-                Some(whole_text(backend, state, &candidate.agents, MAX_AGENTS_BYTES).await)
+                Some(read_whole_text(backend, state, &candidate.agents, MAX_AGENTS_BYTES).await)
             } else {
                 None
             }
         };
-        let (skill, agents) = join(whole_text(backend, state, &candidate.skill, MAX_BYTES), agents).await;
+        let (skill, agents) = join(read_whole_text(backend, state, &candidate.skill, MAX_BYTES), agents).await;
         understand(candidate, skill, agents)
     });
     let reads: Vec<_> = reads.collect();
-    let found: Vec<_> = stream::iter(reads).buffered(AT_ONCE).collect().await;
+    let found: Vec<_> = stream::iter(reads).buffered(MAX_CONCURRENT_CHECKS).collect().await;
     let mut skills: Vec<Skill> = Vec::new();
     for (skill, odd) in found {
         warnings.extend(odd);

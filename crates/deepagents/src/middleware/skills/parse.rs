@@ -16,7 +16,7 @@ const MAX_COMPATIBILITY: usize = 500;
 /// Returns a skill with warnings, or why it was skipped.
 pub(crate) fn skill(text: &str, path: &VPath, directory: &str) -> Result<(Skill, Vec<String>), String> {
     let skipped = |why: &dyn std::fmt::Display| format!("Skipped {path}: {why}");
-    let (head, _) = front_matter::forgiving(text, Texts::All).map_err(|error| skipped(&error))?;
+    let (head, _) = front_matter::parse_lenient(text, Texts::All).map_err(|error| skipped(&error))?;
     let text_of = |key: &str| head.get(key).and_then(front_matter::text).map(one_line);
     let wanted = |key: &str| text_of(key).ok_or_else(|| skipped(&format!("it has no `{key}`")));
     let (name, description) = (wanted("name")?, wanted("description")?);
@@ -49,7 +49,7 @@ pub(crate) fn skill(text: &str, path: &VPath, directory: &str) -> Result<(Skill,
         }
     }
     let either = |key: &str| text_of(key).or_else(|| metadata.get(key).cloned());
-    let (agents, odd) = match head.get("agents").map(|_| front_matter::forgiving(text, Texts::ByKey)) {
+    let (agents, odd) = match head.get("agents").map(|_| front_matter::parse_lenient(text, Texts::ByKey)) {
         Some(Ok((mut head, _))) => agents::read(head.get_mut("agents").map(Value::take).unwrap_or_default(), path),
         Some(Err(error)) => (Vec::new(), vec![format!("{path}: its sub-agents cannot be read: {error}")]),
         None => (Vec::new(), Vec::new()),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn names_may_be_of_any_script_with_lower_case_and_digits() {
+    fn skill_names_allow_lowercase_letters_of_any_script_and_digits() {
         for name in ["pdf", "a1-b2", "caf\u{e9}", "a\u{661}"] {
             assert_eq!(check_name(name, name), Ok(()), "{name}");
         }
@@ -118,7 +118,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn whatever_a_file_says_a_skill_keeps_its_limits(
+        fn a_parsed_skill_stays_within_its_limits(
             name in "\\PC{0,80}", description in "\\PC{0,1200}", tools in "[a-z, \\[\\]{}]{0,20}",
         ) {
             let text = format!("---\nname: {name}\ndescription: {description}\nallowed-tools: {tools}\n---\n");

@@ -7,7 +7,7 @@ use deepagents_fs::Backend;
 use crate::channels::{PinnedSkills, Skill, SkillsMetadata};
 use crate::front_matter;
 use crate::subagents::shorten;
-use crate::workspace::whole_text;
+use crate::workspace::read_whole_text;
 
 use super::load::MAX_BYTES;
 
@@ -38,7 +38,7 @@ pub(super) async fn take(cx: &Context, backend: &dyn Backend) -> Pins {
             pins.skipped.push(format!("no skill is named `{name}`"));
             continue;
         };
-        match whole_text(backend, cx.state(), &skill.path, MAX_BYTES).await {
+        match read_whole_text(backend, cx.state(), &skill.path, MAX_BYTES).await {
             Ok(text) => {
                 let mut message = Message::harness(show(skill, &text));
                 message.set_id(cx.ids().next("msg"));

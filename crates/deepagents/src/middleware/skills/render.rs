@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_into_a_template_is_not_searched_for_placeholders() {
+    fn values_inserted_into_a_template_are_not_searched_for_placeholders() {
         let source = Source::parse(("/s", "{skills_list}").into()).unwrap();
         let text = section(
             "{a} {skills_locations}|{skills_load_warnings}|{skills_list}{",

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_without_a_label_is_called_after_its_path() {
+    fn a_source_without_a_label_is_named_after_its_path() {
         let label = |path: &str| Source::parse(path.into()).unwrap().label;
         assert_eq!(label("/skills/user/"), "User");
         assert_eq!(label("/home/.claude/skills"), "Claude");

@@ -13,7 +13,7 @@ use crate::channels::{AgentCatalogue, AgentFingerprint, AgentOrigin, ListedAgent
 use crate::front_matter::{self, Texts};
 use crate::shared::Shared;
 use crate::subagents::{self, SubAgentSpec};
-use crate::workspace::{AT_ONCE, Workspace, version_of, versions_of, whole_text};
+use crate::workspace::{MAX_CONCURRENT_CHECKS, Workspace, read_whole_text, version_of, versions_of};
 
 /// Maximum size of a file in bytes.
 const MAX_BYTES: u64 = 256 * 1024;
@@ -146,14 +146,14 @@ impl AgentFiles {
             let backend = backends.get(candidate.source).cloned();
             async move {
                 let text = match backend {
-                    Some(backend) => whole_text(&*backend, state, &candidate.path, MAX_BYTES).await,
+                    Some(backend) => read_whole_text(&*backend, state, &candidate.path, MAX_BYTES).await,
                     None => Err("its source is gone".to_owned()),
                 };
                 (candidate, text.and_then(|text| define(&text, &candidate.name)))
             }
         });
         let reads: Vec<_> = reads.collect();
-        let read: Vec<_> = stream::iter(reads).buffered(AT_ONCE).collect().await;
+        let read: Vec<_> = stream::iter(reads).buffered(MAX_CONCURRENT_CHECKS).collect().await;
         let mut found: Vec<Found> = Vec::new();
         for (candidate, definition) in read {
             match definition {
@@ -270,7 +270,7 @@ async fn survey(
 
 /// Parses a file into a definition: front matter followed by the prompt.
 pub(crate) fn define(text: &str, name: &str) -> Result<(SubAgentSpec, Option<String>), String> {
-    let (head, body) = front_matter::forgiving(text, Texts::ByKey).map_err(|error| error.to_string())?;
+    let (head, body) = front_matter::parse_lenient(text, Texts::ByKey).map_err(|error| error.to_string())?;
     let (mut definition, odd) = subagents::read(head, Some(name))?;
     let body = body.trim();
     if !body.is_empty() {

@@ -14,9 +14,9 @@ use crate::workspace::{self, HISTORY, RESULTS};
 
 /// Size in bytes at which the history continues in another file. Files stay small because every addition rewrites the
 /// whole file.
-const PART_BYTES: usize = 1 << 20;
+const MAX_PART_BYTES: usize = 1 << 20;
 /// Maximum number of attempts at a file that others change concurrently.
-const TRIES: usize = 4;
+const MAX_ATTEMPTS: usize = 4;
 
 /// An error from storing content.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +66,7 @@ impl<'a> Archive<'a> {
             if before.ends_with(body.as_bytes()) {
                 return Ok((path, part));
             }
-            if before.len() > PART_BYTES {
+            if before.len() > MAX_PART_BYTES {
                 part += 1;
                 continue;
             }
@@ -75,7 +75,7 @@ impl<'a> Archive<'a> {
             drop(guard);
             match written {
                 Ok(()) => return Ok((path, part)),
-                Err(ArchiveError::Fs(FsError::Changed(_) | FsError::AlreadyExists(_))) if tries < TRIES => {
+                Err(ArchiveError::Fs(FsError::Changed(_) | FsError::AlreadyExists(_))) if tries < MAX_ATTEMPTS => {
                     tries += 1;
                 }
                 Err(error) => return Err(error),
@@ -133,7 +133,7 @@ impl<'a> Archive<'a> {
     }
 
     async fn write(&mut self, path: &VPath, data: Bytes, mode: WriteMode) -> Result<(), ArchiveError> {
-        let written = workspace::keep(self.backend, &self.state, path, data, mode).await?;
+        let written = workspace::store_file(self.backend, &self.state, path, data, mode).await?;
         self.state.apply(&written.update)?;
         self.update = std::mem::take(&mut self.update).and(written.update);
         Ok(())
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_are_safe_stay_and_others_do_not_collide() {
+    fn safe_names_are_kept_and_others_do_not_collide() {
         assert_eq!(safe("thread-1_a"), "thread-1_a");
         assert_ne!(safe("a/b"), safe("a:b"));
         assert_ne!(safe("../x"), safe(".._x"));
@@ -186,7 +186,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_thread_id_gives_a_path_in_the_folder(id: String) {
+        fn any_thread_id_gives_a_path_in_the_directory(id: String) {
             let path = VPath::parse(&format!("{HISTORY}/{}.md", safe(&id))).unwrap();
             prop_assert_eq!(path.as_str().matches('/').count(), 2);
         }

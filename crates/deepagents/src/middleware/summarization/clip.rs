@@ -10,7 +10,7 @@ use super::work::{Work, unstored};
 use super::{count, notice};
 
 /// Number of characters to show of a truncated result.
-const CLIPPED: usize = 4_000;
+const CLIPPED_CHARS: usize = 4_000;
 
 impl Work<'_> {
     /// Truncates large results, the largest first, until the request has at most this many tokens. The whole results
@@ -18,8 +18,9 @@ impl Work<'_> {
     pub(super) async fn clip(&mut self, target: u64) -> bool {
         let thread = self.cx.messages();
         let lens = Lens::new(&self.state, thread, self.options.args.as_ref());
-        let chars =
-            self.window.map_or(CLIPPED, |window| usize::try_from(window / 2).unwrap_or(CLIPPED).clamp(200, CLIPPED));
+        let chars = self.window.map_or(CLIPPED_CHARS, |window| {
+            usize::try_from(window / 2).unwrap_or(CLIPPED_CHARS).clamp(200, CLIPPED_CHARS)
+        });
         let results = (lens.base..thread.len()).filter_map(|index| Some((index, thread.get(index)?.as_tool()?)));
         let mut large: Vec<_> = results
             .filter(|(_, result)| !self.state.clipped.contains_key(&result.id))

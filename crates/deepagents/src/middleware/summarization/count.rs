@@ -11,34 +11,34 @@ use deepagents_core::tool::ToolSpec;
 pub(super) use crate::tokens::estimate as of_text;
 
 /// Number of overhead tokens per message.
-const FRAME: u64 = 4;
+const MESSAGE_OVERHEAD: u64 = 4;
 /// Number of tokens of an image; about that of a large one.
-const IMAGE: u64 = 1_600;
+const IMAGE_TOKENS: u64 = 1_600;
 /// Limits of the correction of an estimate, in thousandths.
 const CORRECTION: std::ops::RangeInclusive<u64> = 700..=2_500;
 
 /// Estimates the tokens of a message.
 pub(super) fn of_message(message: &Message) -> u64 {
-    FRAME + message.content().iter().map(of_block).sum::<u64>()
+    MESSAGE_OVERHEAD + message.content().iter().map(of_block).sum::<u64>()
 }
 
 fn of_block(block: &Block) -> u64 {
     match block {
         Block::Text(text) => of_text(&text.text),
         Block::Reasoning(thought) => of_text(&thought.text),
-        Block::ToolCall(call) => of_text(&call.name) + of_json(&call.args) + FRAME,
-        Block::InvalidToolCall(call) => of_text(&call.name) + of_text(&call.raw) + FRAME,
+        Block::ToolCall(call) => of_text(&call.name) + of_json(&call.args) + MESSAGE_OVERHEAD,
+        Block::InvalidToolCall(call) => of_text(&call.name) + of_text(&call.raw) + MESSAGE_OVERHEAD,
         Block::Media(media) => of_media(media),
         Block::ProviderItem(item) => of_json(item.native.value()),
-        _ => FRAME,
+        _ => MESSAGE_OVERHEAD,
     }
 }
 
 fn of_media(media: &Media) -> u64 {
     match &media.source {
         // A page of a document or a second of sound takes some tens of kilobytes.
-        MediaSource::Base64(data) if media.kind != MediaKind::Image => (data.len() as u64 / 40).max(IMAGE),
-        _ => IMAGE,
+        MediaSource::Base64(data) if media.kind != MediaKind::Image => (data.len() as u64 / 40).max(IMAGE_TOKENS),
+        _ => IMAGE_TOKENS,
     }
 }
 
@@ -52,7 +52,7 @@ fn of_system(block: &SystemBlock) -> u64 {
 }
 
 fn of_tool(tool: &ToolSpec) -> u64 {
-    FRAME + of_text(&tool.name) + of_text(&tool.description) + of_json(&tool.schema)
+    MESSAGE_OVERHEAD + of_text(&tool.name) + of_text(&tool.description) + of_json(&tool.schema)
 }
 
 /// Counts the requests of one run incrementally.
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_provider_reported_corrects_the_estimate() {
+    fn the_provider_reported_count_corrects_the_estimate() {
         let mut request =
             ModelRequest::new(vec![Message::user("x".repeat(400)), answer(208, "a"), Message::user("y".repeat(400))]);
         request.system = vec![SystemBlock::new("z".repeat(400))];
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_provider_counts_far_above_the_estimate_is_the_messages_by_their_size() {
+    fn a_count_far_above_the_estimate_is_shared_out_by_message_size() {
         let messages = vec![Message::user("x".repeat(400)), answer(60_000, "abcd"), Message::user("y".repeat(84))];
         let mut request = ModelRequest::new(messages);
         request.system = vec![SystemBlock::new("z".repeat(400))];
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_grows_is_counted_like_one_counted_at_once() {
+    fn incremental_counting_equals_counting_at_once() {
         let mut tally = Tally::default();
         let mut messages = Messages::new();
         for n in 0..50 {

@@ -90,24 +90,24 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_among_results_moves_before_their_answer() {
+    fn a_cut_between_results_moves_before_their_call() {
         let cuts: Vec<_> = (1..=6).map(|keep| cut_to("H A2 H A", keep)).collect();
         assert_eq!(cuts, [Some(5), Some(4), Some(1), Some(1), Some(1), None]);
     }
 
     #[test]
-    fn a_single_turn_with_its_results_is_not_cut() {
+    fn a_single_turn_with_results_is_not_cut() {
         assert_eq!(cut_to("A2", 1), None);
     }
 
     #[test]
-    fn results_without_an_answer_go_with_what_is_before_them() {
+    fn orphaned_results_stay_with_the_messages_before_them() {
         assert_eq!(cut_to("H T T H", 2), Some(3));
         assert_eq!(cut_to("H T T H", 3), Some(3));
     }
 
     #[test]
-    fn by_tokens_the_longest_end_that_fits_stays_and_always_the_last_message() {
+    fn a_token_limit_keeps_the_longest_fitting_tail_and_always_the_last_message() {
         let messages = conversation("H A H A H");
         let by = |budget| cut(&messages, 0, Size::Tokens(budget), None, |_| 10);
         assert_eq!(by(50), None);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_evicted_before_is_not_cut_again() {
+    fn already_evicted_messages_are_not_cut_again() {
         assert_eq!(cut(&conversation("H A H A H"), 3, Size::Messages(2), None, |_| 1), None);
     }
 

@@ -59,7 +59,7 @@ pub use threshold::{Size, Trigger};
 
 /// Maximum number of agents whose counts are cached, more than may run concurrently by default; others count from
 /// scratch.
-const LEDGERS: usize = 1_024;
+const MAX_CACHED_COUNTS: usize = 1_024;
 
 /// Keeps the conversation within the model's context window; see the [module](self).
 ///
@@ -84,19 +84,19 @@ struct Inner {
     model: Arc<dyn ChatModel>,
     compact_tool: bool,
     /// By run and path, the oldest first.
-    ledgers: Mutex<VecDeque<(String, BudgetState)>>,
+    run_counts: Mutex<VecDeque<(String, RunCounts)>>,
 }
 
 /// State cached between the requests of a run, so that each costs only what it adds.
 #[derive(Default)]
-struct BudgetState {
+struct RunCounts {
     view: ViewCache,
     tally: Tally,
     /// Number of messages of the thread that have no arguments left to truncate.
     cut_upto: usize,
     /// Number of tokens that the last summary was to replace, if it was no shorter. Another summary is only worth its
     /// price if it replaces twice as many.
-    in_vain: Option<u64>,
+    unhelpful_size: Option<u64>,
 }
 
 impl Summarization {
@@ -119,8 +119,8 @@ impl Summarization {
     ) -> Result<Self, BuildError> {
         let compact_tool = options.compact_tool;
         let options = options.settle(model.profile().context_window)?;
-        let ledgers = Mutex::default();
-        Ok(Self { inner: Arc::new(Inner { workspace, options, model, compact_tool, ledgers }) })
+        let run_counts = Mutex::default();
+        Ok(Self { inner: Arc::new(Inner { workspace, options, model, compact_tool, run_counts }) })
     }
 }
 
@@ -129,20 +129,20 @@ impl Inner {
         cx.get::<Compactions>()
     }
 
-    /// Takes the ledger of a run out of the cache, so that no lock is held while it is used.
-    fn take(&self, cx: &Context) -> BudgetState {
+    /// Takes the counts of a run out of the cache, so that no lock is held while it is used.
+    fn take(&self, cx: &Context) -> RunCounts {
         let key = key(cx);
-        let mut ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = ledgers.iter().position(|(known, _)| *known == key);
-        at.and_then(|at| ledgers.remove(at)).map(|(_, ledger)| ledger).unwrap_or_default()
+        let mut run_counts = self.run_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = run_counts.iter().position(|(known, _)| *known == key);
+        at.and_then(|at| run_counts.remove(at)).map(|(_, counts)| counts).unwrap_or_default()
     }
 
-    fn put(&self, cx: &Context, ledger: BudgetState) {
-        let mut ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
-        if ledgers.len() >= LEDGERS {
-            ledgers.pop_front();
+    fn put(&self, cx: &Context, counts: RunCounts) {
+        let mut run_counts = self.run_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if run_counts.len() >= MAX_CACHED_COUNTS {
+            run_counts.pop_front();
         }
-        ledgers.push_back((key(cx), ledger));
+        run_counts.push_back((key(cx), counts));
     }
 
     fn work<'a>(
@@ -151,7 +151,7 @@ impl Inner {
         cx: &'a Context,
         backend: &'a dyn Backend,
         model: Arc<dyn ChatModel>,
-        ledger: BudgetState,
+        counts: RunCounts,
     ) -> Work<'a> {
         Work {
             cx,
@@ -162,8 +162,8 @@ impl Inner {
             request,
             state: self.state(cx),
             events: Vec::new(),
-            count: ledger.tally.last,
-            ledger,
+            count: counts.tally.last,
+            counts,
             problem: None,
             manual: false,
         }
@@ -240,9 +240,9 @@ impl Middleware for Summarization {
 
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
         let Some(state) = cx.state().get::<Compactions>().filter(|state| !state.is_plain()) else { return Ok(request) };
-        let mut ledger = self.inner.take(cx);
-        request.messages = ledger.view.view(&request.messages, state, self.inner.options.args.as_ref());
-        self.inner.put(cx, ledger);
+        let mut counts = self.inner.take(cx);
+        request.messages = counts.view.view(&request.messages, state, self.inner.options.args.as_ref());
+        self.inner.put(cx, counts);
         Ok(request)
     }
 
@@ -251,8 +251,8 @@ impl Middleware for Summarization {
         // Reuses the changes that an earlier attempt has made.
         let (before, cx) = (inner.state(next.cx()), next.cx().with_kept()?);
         let backend = inner.workspace.kept_for(&cx);
-        let ledger = inner.take(&cx);
-        let mut work = inner.work(request, &cx, &*backend, next.model().clone(), ledger);
+        let counts = inner.take(&cx);
+        let mut work = inner.work(request, &cx, &*backend, next.model().clone(), counts);
         work.show_changes_since(&before);
         let prepared = inner.prepare(&mut work).await;
         work.keep();
@@ -269,9 +269,9 @@ impl Middleware for Summarization {
                 answer = next.run(work.request.clone()).await;
             }
         }
-        // A failed run does not reach `after_agent`, which removes the ledger; a retry counts from scratch.
+        // A failed run does not reach `after_agent`, which removes the counts; a retry counts from scratch.
         if answer.is_ok() {
-            inner.put(&cx, work.ledger);
+            inner.put(&cx, work.counts);
         }
         answer
     }
@@ -301,12 +301,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn nothing_is_remembered_of_a_run_that_has_failed() {
+    async fn no_state_is_kept_for_a_failed_run() {
         let model = ScriptedModel::new([Turn::error(ModelError::invalid("no")), Turn::text("Done.")]);
         let options = SummarizationOptions::default();
         let summarization = Summarization::new(Arc::new(model.clone()), StateBackend::new(), options).unwrap();
         let agent = Agent::builder(model).middleware(summarization.clone()).build().unwrap();
-        let remembered = || summarization.inner.ledgers.lock().unwrap().len();
+        let remembered = || summarization.inner.run_counts.lock().unwrap().len();
         agent.invoke("Go.").await.unwrap_err();
         assert_eq!(remembered(), 0);
         agent.invoke("Go.").await.unwrap();

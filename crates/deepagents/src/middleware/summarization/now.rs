@@ -8,7 +8,7 @@ use super::threshold::Size;
 use super::{Inner, Summarization};
 
 /// Number of messages to keep when a person requests compaction: the last exchange.
-const KEEP: usize = 2;
+const KEPT_MESSAGES: usize = 2;
 
 impl Summarization {
     /// Replaces all but the last exchange with a summary, however full the window is. Returns the number of evicted
@@ -16,12 +16,12 @@ impl Summarization {
     pub(crate) async fn compact_now(&self, cx: &Context) -> Result<Option<(usize, Update)>, String> {
         let inner: &Inner = &self.inner;
         let backend = inner.workspace.kept_for(cx);
-        let mut ledger = inner.take(cx);
-        let shown = ledger.view.view(cx.messages(), &inner.state(cx), inner.options.args.as_ref());
-        let mut work = inner.work(ModelRequest::new(shown), cx, &*backend, inner.model.clone(), ledger);
+        let mut counts = inner.take(cx);
+        let shown = counts.view.view(cx.messages(), &inner.state(cx), inner.options.args.as_ref());
+        let mut work = inner.work(ModelRequest::new(shown), cx, &*backend, inner.model.clone(), counts);
         work.manual = true;
         work.measure();
-        let evicted = work.compact(Size::Messages(KEEP), None, true).await?;
+        let evicted = work.compact(Size::Messages(KEPT_MESSAGES), None, true).await?;
         Ok(evicted.map(|evicted| (evicted, work.update())))
     }
 }

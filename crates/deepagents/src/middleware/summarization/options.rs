@@ -11,13 +11,13 @@ use super::threshold::{Size, Trigger};
 use crate::shared::Shared;
 
 /// Number of tokens at which to compact if the model's window is unknown.
-const TOKENS: u64 = 170_000;
+const FALLBACK_TRIGGER_TOKENS: u64 = 170_000;
 /// Number of messages to keep in that case.
-const MESSAGES: usize = 6;
+const FALLBACK_KEPT_MESSAGES: usize = 6;
 /// Number of messages whose arguments stay whole in that case.
-const WHOLE_MESSAGES: usize = 20;
+const FALLBACK_WHOLE_MESSAGES: usize = 20;
 /// Fraction of a known window at which to compact.
-const FULL: f64 = 0.85;
+const TRIGGER_FRACTION: f64 = 0.85;
 /// Fraction of a known window to keep.
 const KEPT: f64 = 0.10;
 
@@ -173,10 +173,14 @@ impl SummarizationOptions {
     pub(super) fn settle(self, window: Option<u64>) -> Result<Settled, BuildError> {
         let window = self.context_window.or(window);
         let (usual_trigger, usual_keep, whole) = match window {
-            Some(_) => (Trigger::fraction(FULL), Size::Fraction(KEPT), Size::Fraction(KEPT)),
-            None => (Trigger::tokens(TOKENS), Size::Messages(MESSAGES), Size::Messages(WHOLE_MESSAGES)),
+            Some(_) => (Trigger::fraction(TRIGGER_FRACTION), Size::Fraction(KEPT), Size::Fraction(KEPT)),
+            None => (
+                Trigger::tokens(FALLBACK_TRIGGER_TOKENS),
+                Size::Messages(FALLBACK_KEPT_MESSAGES),
+                Size::Messages(FALLBACK_WHOLE_MESSAGES),
+            ),
         };
-        let old = if window.is_some() { usual_trigger.clone() } else { Trigger::messages(WHOLE_MESSAGES) };
+        let old = if window.is_some() { usual_trigger.clone() } else { Trigger::messages(FALLBACK_WHOLE_MESSAGES) };
         let args = self.truncate_args.map(|args| SettledArgs {
             trigger: args.trigger.unwrap_or(old),
             keep: args.keep.unwrap_or(whole),
@@ -185,10 +189,12 @@ impl SummarizationOptions {
         });
         // If messages are counted, do not keep a fraction of the window, which might hold all of a few short messages.
         let counted = self.trigger.as_ref().and_then(Trigger::fewest_messages);
-        let keep = self.keep.unwrap_or(counted.map_or(usual_keep, |n| Size::Messages(MESSAGES.min(n / 2).max(1))));
+        let keep = self
+            .keep
+            .unwrap_or(counted.map_or(usual_keep, |n| Size::Messages(FALLBACK_KEPT_MESSAGES.min(n / 2).max(1))));
         let guessed = self.trigger.is_none() && window.is_none();
         let settled = Settled {
-            guessed: guessed.then_some(TOKENS),
+            guessed: guessed.then_some(FALLBACK_TRIGGER_TOKENS),
             trigger: self.trigger.unwrap_or(usual_trigger),
             keep,
             args,

@@ -42,9 +42,9 @@ impl SummaryText {
     /// Carries over the lasting sections of an earlier summary that this one lacks.
     pub(super) fn after(mut self, earlier: &Self) -> Self {
         let mut kept = Vec::new();
-        for (title, body) in earlier.sections.iter().filter(|(title, body)| lasts(title) && !says_nothing(body)) {
+        for (title, body) in earlier.sections.iter().filter(|(title, body)| lasts(title) && !is_blank(body)) {
             match self.sections.iter_mut().find(|(own, _)| own.eq_ignore_ascii_case(title)) {
-                Some((_, own)) if says_nothing(own) => own.clone_from(body),
+                Some((_, own)) if is_blank(own) => own.clone_from(body),
                 Some(_) => {}
                 None => kept.push((title.clone(), body.clone())),
             }
@@ -56,7 +56,7 @@ impl SummaryText {
     /// Formats the summary as text.
     pub(super) fn render(&self) -> String {
         let preamble = Some(&self.preamble).filter(|text| !text.is_empty()).cloned();
-        let sections = self.sections.iter().filter(|(_, body)| !says_nothing(body));
+        let sections = self.sections.iter().filter(|(_, body)| !is_blank(body));
         let sections = sections.map(|(title, body)| format!("## {title}\n{body}"));
         preamble.into_iter().chain(sections).collect::<Vec<_>>().join("\n\n")
     }
@@ -66,7 +66,7 @@ fn lasts(title: &str) -> bool {
     LASTING.iter().any(|lasting| lasting.eq_ignore_ascii_case(title))
 }
 
-fn says_nothing(body: &str) -> bool {
+fn is_blank(body: &str) -> bool {
     let body = body.trim().trim_end_matches('.');
     body.is_empty() || body.eq_ignore_ascii_case("none")
 }
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_settled_survives_answers_that_leave_it_out() {
+    fn settled_sections_survive_summaries_that_omit_them() {
         let first = SummaryText::parse("## Goal\nShip it.\n\n## Paths\n/a.rs: new\n\n## State\nHalf done.");
         let second = SummaryText::parse("## Goal\nNone\n## State\nDone.").after(&first);
         let third = SummaryText::parse("Nothing happened.").after(&second);
@@ -85,14 +85,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_anew_replaces_what_was_said_and_state_does_not_last() {
+    fn a_restated_section_replaces_the_old_one_and_state_is_not_carried_over() {
         let first = SummaryText::parse("## Goal\nShip it.\n## State\nBroken.");
         let second = SummaryText::parse("## goal:\nShip it twice.").after(&first);
         assert_eq!(second.render(), "## goal\nShip it twice.");
     }
 
     #[test]
-    fn headings_in_code_are_text() {
+    fn headings_inside_code_are_text() {
         let text = SummaryText::parse("## State\n```\n## not a heading\n```");
         assert_eq!(text.sections.len(), 1);
         assert_eq!(text.render(), "## State\n```\n## not a heading\n```");

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trigger_is_met_when_the_size_is_reached_not_only_when_it_is_passed() {
+    fn a_trigger_fires_when_the_size_is_reached_not_only_when_exceeded() {
         assert!(Trigger::messages(6).met(length(6, 0, None)));
         assert!(!Trigger::messages(6).met(length(5, 0, None)));
         assert!(Trigger::fraction(0.5).met(length(1, 500, Some(1000))));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn all_sizes_of_a_clause_must_hold_and_any_clause_is_enough() {
+    fn all_sizes_of_a_clause_must_hold_and_any_clause_suffices() {
         let trigger = Trigger::messages(10).and(Trigger::tokens(100)).or(Trigger::tokens(1000));
         assert!(!trigger.met(length(10, 99, None)));
         assert!(trigger.met(length(10, 100, None)));
@@ -213,14 +213,14 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_an_unknown_window_is_never_reached_and_is_refused_when_checked() {
+    fn a_share_of_an_unknown_window_never_triggers_and_fails_the_check() {
         assert!(!Trigger::fraction(0.1).met(length(9, u64::MAX, None)));
         assert!(Trigger::fraction(0.1).check(None).is_err());
         assert!(Trigger::fraction(0.1).check(Some(10)).is_ok());
     }
 
     #[test]
-    fn sizes_that_make_no_sense_are_refused_with_the_reason() {
+    fn invalid_sizes_are_rejected_with_the_reason() {
         for (kind, number, reason) in [
             ("fraction", json!(1.5), "above 0 and at most 1"),
             ("fraction", json!(0), "above 0 and at most 1"),

@@ -29,12 +29,12 @@ impl Inner {
     async fn compact(&self, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let cx = cx.context();
         let backend = self.workspace.kept_for(cx);
-        let mut ledger = self.take(cx);
-        let shown = ledger.view.view(cx.messages(), &self.state(cx), self.options.args.as_ref());
-        let mut work = self.work(ModelRequest::new(shown), cx, &*backend, self.model.clone(), ledger);
+        let mut counts = self.take(cx);
+        let shown = counts.view.view(cx.messages(), &self.state(cx), self.options.args.as_ref());
+        let mut work = self.work(ModelRequest::new(shown), cx, &*backend, self.model.clone(), counts);
         work.manual = true;
         // The last request, and the answer that made this call.
-        work.count = work.ledger.tally.last;
+        work.count = work.counts.tally.last;
         let messages = cx.messages();
         let answer = messages.last_assistant().and_then(|at| messages.get(at)).and_then(|m| m.as_assistant());
         let reported = answer.and_then(|answer| answer.usage).map_or(0, |usage| usage.total());

@@ -17,7 +17,7 @@ use super::options::{CacheReuse, Settled};
 use super::summary::{self, Summariser};
 use super::threshold::{Length, Size};
 use super::view::{Lens, has_long_args};
-use super::{BudgetState, notice, render};
+use super::{RunCounts, notice, render};
 
 /// Number of further messages before another attempt after a failed summary, unless the window is full.
 const PAUSE: usize = 10;
@@ -33,7 +33,7 @@ pub(super) struct Work<'a> {
     pub(super) request: ModelRequest,
     pub(super) state: CompactionState,
     pub(super) events: Vec<CompactionEvent>,
-    pub(super) ledger: BudgetState,
+    pub(super) counts: RunCounts,
     pub(super) count: Count,
     pub(super) window: Option<u64>,
     /// The last problem, for the error if nothing else helps.
@@ -45,7 +45,7 @@ pub(super) struct Work<'a> {
 impl Work<'_> {
     pub(super) fn measure(&mut self) {
         self.count =
-            self.ledger.tally.count(&self.request, self.cx.messages(), self.state.changed_at, self.model.name());
+            self.counts.tally.count(&self.request, self.cx.messages(), self.state.changed_at, self.model.name());
     }
 
     /// Asks the provider to count if the estimate is close enough to a limit to be on the wrong side of it.
@@ -58,7 +58,7 @@ impl Work<'_> {
         }
         // If the provider does not count, use the estimate, as without asking.
         if let Ok(Some(tokens)) = self.model.count_tokens(self.request.clone()).await {
-            self.count = self.ledger.tally.correct(tokens);
+            self.count = self.counts.tally.correct(tokens);
         }
     }
 
@@ -110,7 +110,7 @@ impl Work<'_> {
     /// Converts the request, which other middlewares built from an earlier state of the view, to the current one.
     pub(super) fn show_changes_since(&mut self, before: &CompactionState) {
         if self.state != *before {
-            self.reshow(before);
+            self.reproject(before);
         }
     }
 
@@ -118,7 +118,7 @@ impl Work<'_> {
     pub(super) fn apply(&mut self, event: CompactionEvent) {
         let before = self.state.clone();
         self.note(event);
-        self.reshow(&before);
+        self.reproject(&before);
         self.measure();
     }
 
@@ -130,7 +130,7 @@ impl Work<'_> {
 
     /// Converts the request from one state of the view to the current one. Preserves changes that other middlewares
     /// made to single messages.
-    fn reshow(&mut self, before: &CompactionState) {
+    fn reproject(&mut self, before: &CompactionState) {
         let thread = self.cx.messages();
         let old = Lens::new(before, thread, self.options.args.as_ref());
         let new = Lens::new(&self.state, thread, self.options.args.as_ref());
@@ -171,13 +171,13 @@ impl Work<'_> {
             Some(Size::Messages(kept)) => thread.len().checked_sub(kept),
             Some(size) => size.tokens(self.window).and_then(|budget| suffix(thread, lens.base, budget, tokens)),
         };
-        let from = lens.truncated_before.max(lens.base).max(self.ledger.cut_upto);
+        let from = lens.truncated_before.max(lens.base).max(self.counts.cut_upto);
         let Some(boundary) = boundary.filter(|at| *at > from) else { return false };
         let long = |index: &usize| {
             thread.get(*index).and_then(|m| m.as_assistant()).is_some_and(|answer| has_long_args(answer, args))
         };
         let turns = (from..boundary).filter(long).count();
-        self.ledger.cut_upto = boundary;
+        self.counts.cut_upto = boundary;
         if turns == 0 {
             return false;
         }
@@ -211,14 +211,14 @@ impl Work<'_> {
         let human = (0..thread.len()).rev().find(|&index| is_human(thread, index)).filter(|index| *index < at);
         // The message that is kept is not a gain.
         let gain = tokens_evicted.saturating_sub(human.filter(|index| *index >= base).map_or(0, tokens));
-        let little = self.options.trigger.counts_tokens() && self.ledger.tally.share(gain) < self.count.tokens / 20;
+        let little = self.options.trigger.counts_tokens() && self.counts.tally.share(gain) < self.count.tokens / 20;
         if gain == 0 || (little && !forced) {
             return Ok(None);
         }
         // An explicit request, or a limit on messages, is met whatever the size of the summary.
         let for_room = room.is_some() || (!forced && self.options.trigger.counts_tokens());
         let replaced = self.count.corrected(head) + tokens_evicted;
-        if for_room && self.ledger.in_vain.is_some_and(|tried| replaced < tried.saturating_mul(2)) {
+        if for_room && self.counts.unhelpful_size.is_some_and(|tried| replaced < tried.saturating_mul(2)) {
             return Ok(None);
         }
         if let Some(before) = &self.options.before {
@@ -252,11 +252,11 @@ impl Work<'_> {
         let mut message = Message::harness(text);
         message.set_id(format!("summary_{}", self.state.compactions + 1));
         let instead = count::of_message(&message) + pinned.as_ref().map_or(0, |m| count::of_message(m));
-        if for_room && self.count.corrected(instead) >= self.ledger.tally.share(replaced) {
-            self.ledger.in_vain = Some(replaced);
+        if for_room && self.count.corrected(instead) >= self.counts.tally.share(replaced) {
+            self.counts.unhelpful_size = Some(replaced);
             return Err("the summary is no shorter than what it was to replace".to_owned());
         }
-        self.ledger.in_vain = None;
+        self.counts.unhelpful_size = None;
         let before = self.count.tokens;
         self.apply(CompactionEvent::Compacted(Box::new(Compaction {
             cut: CutPoint::at(thread, at),

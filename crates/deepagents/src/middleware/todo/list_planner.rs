@@ -9,9 +9,9 @@ use super::lines::{Line, ListMarker, lines};
 /// Minimum number of items of a list.
 const FEWEST: usize = 2;
 /// Maximum number of items; more are data rather than a plan.
-const MOST: usize = 50;
+const MAX_ITEMS: usize = 50;
 /// Maximum number of characters of an item; the task has the rest.
-const LONGEST: usize = 200;
+const MAX_ITEM_CHARS: usize = 200;
 
 /// Turns a list in the task into todo items, and does nothing otherwise. It looks only at the form, independent of the
 /// language:
@@ -45,8 +45,8 @@ impl ListPlanner {
             (Some(_), false) => return Vec::new(),
             (None, _) => return Vec::new(),
         };
-        let items: Vec<String> = items.iter().filter_map(|item| tidy(item)).collect();
-        if (FEWEST..=MOST).contains(&items.len()) { items } else { Vec::new() }
+        let items: Vec<String> = items.iter().filter_map(|item| normalize(item)).collect();
+        if (FEWEST..=MAX_ITEMS).contains(&items.len()) { items } else { Vec::new() }
     }
 }
 
@@ -127,7 +127,7 @@ fn lists(lines: &[Line<'_>]) -> Vec<List> {
 }
 
 /// Normalizes an item to one line without surrounding marks. Returns `None` if it has no words or is checked.
-fn tidy(item: &str) -> Option<String> {
+fn normalize(item: &str) -> Option<String> {
     let item = item.trim();
     if item.starts_with("[x]") || item.starts_with("[X]") {
         return None;
@@ -139,8 +139,8 @@ fn tidy(item: &str) -> Option<String> {
     if !item.chars().any(char::is_alphanumeric) {
         return None;
     }
-    if item.chars().count() <= LONGEST {
+    if item.chars().count() <= MAX_ITEM_CHARS {
         return Some(item.to_owned());
     }
-    Some(item.chars().take(LONGEST - 1).chain(['…']).collect())
+    Some(item.chars().take(MAX_ITEM_CHARS - 1).chain(['…']).collect())
 }

@@ -11,7 +11,7 @@ use super::Planner;
 use crate::shared::Shared;
 
 /// Maximum number of items of a plan.
-const MOST: usize = 20;
+const MAX_ITEMS: usize = 20;
 
 /// Asks a model, usually a small one, for the steps of a task: once, without tools, before the first call of the
 /// agent's model. Its usage is charged to the run. If the answer is not a list of steps, the run continues without a
@@ -60,8 +60,8 @@ fn steps(answer: &str) -> Result<Vec<String>, BoxError> {
     let array = array.ok_or("the model did not answer with a list of steps")?;
     let steps: Vec<String> = serde_json::from_str(array)
         .map_err(|error| format!("the model did not answer with a list of steps: {error}"))?;
-    if steps.len() > MOST {
-        return Err(format!("the model answered with {} steps, but a plan has at most {MOST}", steps.len()).into());
+    if steps.len() > MAX_ITEMS {
+        return Err(format!("the model answered with {} steps, but a plan has at most {MAX_ITEMS}", steps.len()).into());
     }
     Ok(steps)
 }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_a_list_of_texts_whatever_stands_around_it() {
+    fn a_planner_answer_is_a_list_of_strings_whatever_surrounds_it() {
         assert_eq!(steps("[\"Read\", \"Mend\"]").unwrap(), ["Read", "Mend"]);
         assert_eq!(steps("Here:\n```json\n[\"Read\"]\n```").unwrap(), ["Read"]);
         assert!(steps("[]").unwrap().is_empty());

@@ -10,10 +10,10 @@ use crate::scripts;
 /// The BM25 parameter k1: how quickly repeated words stop adding to the score.
 const SATURATION: f64 = 1.2;
 /// The BM25 parameter b: how much the length of a description counts.
-const LENGTH: f64 = 0.75;
+const LENGTH_FACTOR: f64 = 0.75;
 /// The weights of words in names and in descriptions; words of arguments have the weight 1.
-const NAME: usize = 4;
-const DESCRIPTION: usize = 2;
+const NAME_WEIGHT: usize = 4;
+const DESCRIPTION_WEIGHT: usize = 2;
 
 /// A searchable index of tools.
 #[derive(Debug, Default)]
@@ -41,8 +41,8 @@ impl Index {
                     *words.entry(word).or_default() += weight;
                 }
             };
-            add(&tool.name, NAME);
-            add(&tool.description, DESCRIPTION);
+            add(&tool.name, NAME_WEIGHT);
+            add(&tool.description, DESCRIPTION_WEIGHT);
             arguments(&tool.schema, &mut |text| add(text, 1));
             for word in words.keys() {
                 *index.with_word.entry(word.clone()).or_default() += 1;
@@ -77,7 +77,7 @@ impl Index {
         let (all, with) = (self.tools.len() as f64, self.with_word.get(word).copied().unwrap_or_default() as f64);
         let rarity = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
         let count = count as f64;
-        let length = 1.0 - LENGTH + LENGTH * entry.length / self.mean_length.max(1.0);
+        let length = 1.0 - LENGTH_FACTOR + LENGTH_FACTOR * entry.length / self.mean_length.max(1.0);
         rarity * count * (SATURATION + 1.0) / (count + SATURATION * length)
     }
 }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_names_descriptions_and_arguments_are_found_whatever_their_endings() {
+    fn tool_names_descriptions_and_arguments_match_in_any_word_form() {
         assert_eq!(found("creating an issue")[0], "mcp__git__create_issue");
         assert_eq!(found("list issues")[0], "mcp__git__listIssues");
         assert_eq!(found("meeting"), ["mcp__cal__book"]);

@@ -28,11 +28,11 @@ const SEARCH: &str = "tool_search";
 /// The prefix of the tools of MCP servers.
 const MCP: &str = "mcp__";
 /// Number of tokens that deferred tools must exceed in total.
-const WORTH: u64 = 1_500;
+const MIN_DEFERRED_TOKENS: u64 = 1_500;
 /// Maximum number of tools per search.
-const MOST: usize = 5;
+const MAX_RESULTS: usize = 5;
 /// Maximum number of tool groups to name to the model.
-const GROUPS: usize = 40;
+const MAX_GROUPS: usize = 40;
 
 type Deferred = dyn Fn(&ToolSpec) -> bool + Send + Sync;
 
@@ -90,7 +90,7 @@ impl fmt::Debug for ToolSearch {
 impl Default for ToolSearch {
     fn default() -> Self {
         let deferred: Arc<Deferred> = Arc::new(|tool: &ToolSpec| tool.name.starts_with(MCP));
-        Self { deferred: Shared(deferred), worth: WORTH, most: MOST }
+        Self { deferred: Shared(deferred), worth: MIN_DEFERRED_TOKENS, most: MAX_RESULTS }
     }
 }
 
@@ -182,8 +182,8 @@ fn announced(deferred: &[Arc<ToolSpec>]) -> String {
         }
     }
     let shown =
-        groups.iter().take(GROUPS).map(|(name, count)| format!("{name} ({count})")).collect::<Vec<_>>().join(", ");
-    let more = if groups.len() > GROUPS { ", and others" } else { "" };
+        groups.iter().take(MAX_GROUPS).map(|(name, count)| format!("{name} ({count})")).collect::<Vec<_>>().join(", ");
+    let more = if groups.len() > MAX_GROUPS { ", and others" } else { "" };
     format!("{} further tools can be found with {SEARCH}, by what they do: {shown}{more}.", deferred.len())
 }
 

@@ -2,9 +2,9 @@
 //! elements at each tag, and a page can be crafted to exploit that.
 
 /// Maximum number of open elements, summed over all tags, for a page to be parsed.
-const MOST: usize = 20_000_000;
+const MAX_OPEN_ELEMENTS: usize = 20_000_000;
 /// Weight of an open formatting element, which the parser recreates in each following block.
-const FORMATTING: usize = 64;
+const FORMATTING_WEIGHT: usize = 64;
 
 /// Returns `true` if a page is too costly to parse. Uncertain cases count as the more expensive one.
 pub(super) fn is_too_costly(html: &str) -> bool {
@@ -31,7 +31,9 @@ pub(super) fn is_too_costly(html: &str) -> bool {
             }
             (Kind::Block, true) => cost = cost.saturating_add(close(&mut blocks, &name)),
             (kind, false) => {
-                cost = cost.saturating_add(blocks.len()).saturating_add(formatting.len().saturating_mul(FORMATTING));
+                cost = cost
+                    .saturating_add(blocks.len())
+                    .saturating_add(formatting.len().saturating_mul(FORMATTING_WEIGHT));
                 match kind {
                     Kind::Formatting => {
                         if name == "a" {
@@ -46,7 +48,7 @@ pub(super) fn is_too_costly(html: &str) -> bool {
             }
             (Kind::Closed, true) => cost = cost.saturating_add(blocks.len()),
         }
-        if cost > MOST {
+        if cost > MAX_OPEN_ELEMENTS {
             return true;
         }
     }
@@ -133,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_that_piles_up_tags_is_known_before_it_is_read() {
+    fn a_page_with_excessive_nesting_is_detected_before_parsing() {
         assert!(is_too_costly(&"<div>".repeat(10_000)));
         assert!(is_too_costly(&format!("{}{}", "<b>".repeat(1_000), "<p>x".repeat(10_000))));
         assert!(!is_too_costly(&"<p>One<li>two<br><b>three</b><div>four</div>".repeat(20_000)));
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_that_close_nothing_hide_nothing() {
+    fn unmatched_closing_tags_do_not_hide_nesting() {
         let open: String = (0..1_000).map(|n| format!("<b id={n}>")).collect();
         assert!(is_too_costly(&format!("{open}{}{}", "</i>".repeat(1_000), "<p>x".repeat(10_000))));
         assert!(is_too_costly(&format!("{}{}", "<span>".repeat(5_000), "</q>".repeat(10_000))));
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_of_very_many_attributes_is_too_much_wherever_it_pretends_to_end() {
+    fn a_tag_with_too_many_attributes_is_too_costly_despite_fake_ends() {
         let many: String = (0..10_000).map(|n| format!(" a{n}")).collect();
         assert!(is_too_costly(&format!("<p{many}>")));
         assert!(is_too_costly(&format!("<p x=\">\" y='<'{many}>")));

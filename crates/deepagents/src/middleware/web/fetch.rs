@@ -14,10 +14,10 @@ use tokio::sync::OnceCell;
 
 use super::guard::{Guard, shown};
 use super::page::{self, Kind};
-use super::{FetchError, foreign};
+use super::{FetchError, wrap_untrusted};
 
 /// Maximum number of characters of a content type to show.
-const KIND: usize = 60;
+const MAX_KIND_CHARS: usize = 60;
 
 /// Options of fetching.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +115,8 @@ impl FetchUrl {
     }
 
     async fn read(&self, url: Url, response: Response) -> Result<Page, FetchError> {
-        let not_text = |kind: &str| FetchError::NotText { url: shown(&url), kind: kind.chars().take(KIND).collect() };
+        let not_text =
+            |kind: &str| FetchError::NotText { url: shown(&url), kind: kind.chars().take(MAX_KIND_CHARS).collect() };
         let header = |name: HeaderName| {
             let value = response.headers().get(name).and_then(|value| value.to_str().ok());
             value.unwrap_or_default().trim().to_owned()
@@ -143,7 +144,7 @@ impl FetchUrl {
             Kind::Text => text,
             Kind::Html => match page::markdown(text).await {
                 Ok(Some(text)) => text,
-                Ok(None) => return Err(FetchError::TooDeep { url: shown(&url), limit: page::DEEPEST }),
+                Ok(None) => return Err(FetchError::TooDeep { url: shown(&url), limit: page::MAX_DEPTH }),
                 Err(error) => return Err(FetchError::Transport { url: shown(&url), reason: error.to_string() }),
             },
         };
@@ -175,7 +176,7 @@ impl Tool for FetchUrl {
         let late = |_| FetchError::Timeout { url: shown(&url), limit };
         let page = tokio::time::timeout(limit, self.page(url.clone())).await.map_err(late)??;
         let text = if page.text.trim().is_empty() { "(no text)" } else { &page.text };
-        let mut out = foreign("web_page", &format!(" url=\"{}\"", shown(&page.url)), text);
+        let mut out = wrap_untrusted("web_page", &format!(" url=\"{}\"", shown(&page.url)), text);
         if page.cut {
             out += &format!("\n[only its first {} bytes were read]", self.options.max_bytes);
         }

@@ -9,7 +9,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use super::FetchError;
 
 /// Maximum number of characters of a URL to show.
-const SHOWN: usize = 1_000;
+const MAX_SHOWN_CHARS: usize = 1_000;
 
 /// Allows only public addresses and those of the named hosts.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ pub(super) fn shown(url: &Url) -> String {
     let _ = url.set_password(None);
     let url = url.as_str();
     // A redirecting server chooses the URL, so limit how much text it can contain.
-    match url.char_indices().nth(SHOWN) {
+    match url.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", url.get(..end).unwrap_or_default()),
         None => url.to_owned(),
     }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_the_addresses_of_a_name_only_public_ones_are_connected_to() {
+    fn only_public_addresses_of_a_host_are_connected_to() {
         let guard = Guard::new(&["Intranet.example.".to_owned()]);
         let found: Vec<SocketAddr> =
             ["10.0.0.1:0", "[::ffff:169.254.169.254]:0", "1.1.1.1:0"].map(|a| a.parse().unwrap()).to_vec();

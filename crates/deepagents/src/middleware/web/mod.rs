@@ -82,7 +82,7 @@ impl Middleware for Web {
 }
 
 /// Wraps a text from the web for the model, so that it cannot close its own tag.
-fn foreign(tag: &str, attributes: &str, text: &str) -> String {
+fn wrap_untrusted(tag: &str, attributes: &str, text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text.trim_matches('\n');
     while let Some((before, after)) = rest.split_once('<') {

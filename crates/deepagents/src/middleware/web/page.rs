@@ -9,9 +9,9 @@ use htmd::{HtmlToMarkdown, Node};
 use super::cost::is_too_costly;
 
 /// Maximum nesting depth of a page.
-pub(super) const DEEPEST: usize = 512;
+pub(super) const MAX_DEPTH: usize = 512;
 /// Stack size of the thread that converts a page: each level takes several calls.
-const STACK: usize = 16 << 20;
+const STACK_BYTES: usize = 16 << 20;
 
 /// How to read a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,12 +42,12 @@ pub(super) fn kind(content_type: &str) -> Option<Kind> {
 }
 
 /// Number of bytes at the start of a page in which it may declare its encoding.
-const HEAD: usize = 1_024;
+const HEAD_BYTES: usize = 1_024;
 
 /// Decodes a body with the encoding given by its byte order mark, the content type, or the declaration in HTML or XML,
 /// in this order; UTF-8 if none is known. In other texts, declarations are ignored: they may be about other documents.
 pub(super) fn decode(body: &[u8], content_type: &str) -> String {
-    let head = || String::from_utf8_lossy(body.get(..HEAD).unwrap_or(body)).to_ascii_lowercase();
+    let head = || String::from_utf8_lossy(body.get(..HEAD_BYTES).unwrap_or(body)).to_ascii_lowercase();
     let given = named(&content_type.to_ascii_lowercase(), "charset");
     let encoding = given.or_else(|| is_markup(content_type, body).then(|| in_head(&head())).flatten());
     encoding.unwrap_or(encoding_rs::UTF_8).decode(body).0.into_owned()
@@ -90,7 +90,7 @@ pub(super) async fn markdown(html: String) -> Result<Option<String>, BoxError> {
     let work = move || {
         let _ = tell.send(convert(&html));
     };
-    std::thread::Builder::new().name("deepagents-web".to_owned()).stack_size(STACK).spawn(work)?;
+    std::thread::Builder::new().name("deepagents-web".to_owned()).stack_size(STACK_BYTES).spawn(work)?;
     Ok(told.await??)
 }
 
@@ -101,7 +101,7 @@ fn convert(html: &str) -> std::io::Result<Option<String>> {
     let skipped = vec!["script", "style", "noscript", "template", "svg", "iframe", "object", "head"];
     let converter = HtmlToMarkdown::builder().skip_tags(skipped).scripting_enabled(false).build();
     let tree = converter.html_to_tree(html)?;
-    Ok((depth(&tree) <= DEEPEST).then(|| converter.tree_to_markdown(&tree)))
+    Ok((depth(&tree) <= MAX_DEPTH).then(|| converter.tree_to_markdown(&tree)))
 }
 
 /// Returns the nesting depth of a page, without recursion.
@@ -109,7 +109,7 @@ fn depth(tree: &Rc<Node>) -> usize {
     let (mut deepest, mut open) = (0, vec![(tree.clone(), 1)]);
     while let Some((node, level)) = open.pop() {
         deepest = deepest.max(level);
-        if level > DEEPEST {
+        if level > MAX_DEPTH {
             break;
         }
         open.extend(node.children.borrow().iter().map(|child| (child.clone(), level + 1)));
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn content_types_that_are_text_are_known() {
+    fn text_content_types_are_recognised() {
         assert_eq!(kind("text/html; charset=utf-8"), Some(Kind::Html));
         assert_eq!((kind("application/ld+json"), kind("")), (Some(Kind::Text), Some(Kind::Text)));
         assert_eq!((kind("image/png"), kind("application/octet-stream")), (None, None));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_page_becomes_markdown_and_one_that_is_nested_without_end_is_not_read() {
+    async fn a_page_becomes_markdown_and_an_excessively_nested_one_is_not_read() {
         let page = "<html><head><title>No</title><style>p{}</style></head><body><h1>Title</h1>\
                     <p>See <a href=\"/x\">this</a>.</p><script>evil()</script></body></html>";
         assert_eq!(markdown(page.to_owned()).await.unwrap().unwrap(), "# Title\n\nSee [this](/x).");

@@ -8,12 +8,12 @@ use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{SearchError, foreign};
+use super::{SearchError, wrap_untrusted};
 
 /// Default number of results.
-const COUNT: usize = 5;
+const DEFAULT_RESULTS: usize = 5;
 /// Maximum number of results.
-const MOST: usize = 20;
+const MAX_RESULTS: usize = 20;
 
 /// A search query.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Tool for WebSearch {
     }
 
     async fn call(&self, args: SearchArgs, _cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let count = args.count.unwrap_or(COUNT).clamp(1, MOST);
+        let count = args.count.unwrap_or(DEFAULT_RESULTS).clamp(1, MAX_RESULTS);
         let mut found = self.0.search(SearchQuery { text: args.query, count }).await?;
         found.truncate(count);
         if found.is_empty() {
@@ -109,7 +109,7 @@ impl Tool for WebSearch {
             let SearchResult { title, url, snippet } = result;
             format!("{}. {}\n   {}\n   {}", at + 1, line(title), line(url), line(snippet))
         });
-        Ok(ToolOutput::text(foreign("web_results", "", &lines.collect::<Vec<_>>().join("\n"))))
+        Ok(ToolOutput::text(wrap_untrusted("web_results", "", &lines.collect::<Vec<_>>().join("\n"))))
     }
 }
 

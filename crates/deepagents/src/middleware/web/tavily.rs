@@ -13,11 +13,11 @@ use super::{SearchError, SearchProvider, SearchQuery, SearchResult};
 /// The URL of its API.
 const URL: &str = "https://api.tavily.com/search";
 /// Maximum number of bytes of an answer.
-const ANSWER: usize = 1 << 20;
+const MAX_ANSWER_BYTES: usize = 1 << 20;
 /// Time limit of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum number of characters of an error message to show.
-const SHOWN: usize = 200;
+const MAX_SHOWN_CHARS: usize = 200;
 
 /// Searches with [Tavily](https://tavily.com); requires an API key.
 #[derive(Clone)]
@@ -74,14 +74,14 @@ impl SearchProvider for Tavily {
         Box::pin(async move {
             let body = json!({"query": query.text, "max_results": query.count}).to_string();
             let headers = [("authorization".to_owned(), format!("Bearer {}", self.key))];
-            let asked = self.pool.post(&self.url, &headers, body, self.proxy.clone(), ANSWER);
+            let asked = self.pool.post(&self.url, &headers, body, self.proxy.clone(), MAX_ANSWER_BYTES);
             let answer = tokio::time::timeout(TIMEOUT, asked).await;
             let answer = answer.map_err(|_| SearchError::Transport(format!("no answer within {TIMEOUT:?}")))?;
             let answer = answer.map_err(|error| SearchError::Transport(error.to_string()))?;
             if answer.status != 200 {
                 let told = serde_json::from_str::<Value>(&answer.body).ok();
                 let told = told.as_ref().and_then(|told| told.pointer("/detail/error")?.as_str());
-                let reason = told.unwrap_or(&answer.body).chars().take(SHOWN).collect::<String>();
+                let reason = told.unwrap_or(&answer.body).chars().take(MAX_SHOWN_CHARS).collect::<String>();
                 let reason = reason.replace(&self.key, "[key]");
                 return Err(SearchError::Refused { status: answer.status, reason });
             }

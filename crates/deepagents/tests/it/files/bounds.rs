@@ -24,7 +24,7 @@ fn say() -> impl deepagents::Tool {
 }
 
 #[tokio::test]
-async fn a_result_of_just_the_limit_stays_and_one_more_character_goes_to_a_file() {
+async fn a_result_at_the_limit_is_shown_and_one_character_more_goes_to_a_file() {
     let options = |tokens| FilesystemOptions { result_tokens: tokens, ..FilesystemOptions::default() };
     let script = |n: usize| [Turn::calls([("c", "say", json!({"chars": n}))]), Turn::text("Heard.")];
     for (tokens, chars, kept) in [
@@ -44,7 +44,7 @@ async fn a_result_of_just_the_limit_stays_and_one_more_character_goes_to_a_file(
 }
 
 #[tokio::test]
-async fn a_result_that_cannot_be_stored_is_told_to_be_lost() {
+async fn a_large_result_that_cannot_be_stored_is_reported_as_lost() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("large_tool_results"), "in the way").unwrap();
     let backend = LocalBackend::open(folder.path()).unwrap();
@@ -56,7 +56,7 @@ async fn a_result_that_cannot_be_stored_is_told_to_be_lost() {
 }
 
 #[tokio::test]
-async fn what_is_kept_for_the_agent_is_not_changed_by_it() {
+async fn the_agent_cannot_change_its_stored_results_and_history() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("conversation_history")).unwrap();
     std::fs::write(folder.path().join("conversation_history/old.md"), "said before").unwrap();
@@ -127,7 +127,7 @@ async fn a_long_message_goes_to_a_file_and_is_shown_in_part() {
 }
 
 #[tokio::test]
-async fn the_id_of_a_long_message_cannot_lead_its_file_elsewhere() {
+async fn the_id_of_a_long_message_cannot_redirect_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let history = folder.path().join("conversation_history");
     std::fs::create_dir(&history).unwrap();
@@ -148,7 +148,7 @@ async fn the_id_of_a_long_message_cannot_lead_its_file_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_long_message_that_cannot_be_stored_is_sent_whole_and_the_application_is_told() {
+async fn a_long_message_that_cannot_be_stored_is_sent_whole_with_an_event() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("conversation_history"), "in the way").unwrap();
     let model = ScriptedModel::new([Turn::text("Read.")]);
@@ -197,7 +197,7 @@ async fn listings_and_matches_are_bounded_and_say_how_much_is_missing() {
 }
 
 #[tokio::test]
-async fn errors_are_bounded_however_much_a_call_says() {
+async fn errors_are_bounded_however_long_the_arguments_are() {
     let huge = "y".repeat(1 << 20);
     let script = [
         Turn::call("write_file", json!({"file_path": "/a", "content": "short"})),
@@ -251,7 +251,7 @@ fn traps() -> (tempfile::TempDir, Vec<String>) {
 }
 
 #[tokio::test]
-async fn no_file_and_no_path_ends_a_run() {
+async fn no_file_or_path_can_end_a_run() {
     let (folder, paths) = traps();
     let backend = LocalBackend::open(folder.path()).unwrap();
     let mut turns = Vec::new();
@@ -277,7 +277,7 @@ async fn no_file_and_no_path_ends_a_run() {
 }
 
 #[test]
-fn the_tools_of_files_have_the_names_and_parameters_that_models_know() {
+fn file_tools_have_the_names_and_parameters_models_know() {
     use deepagents::Middleware;
     let files = deepagents::middleware::filesystem::Filesystem::default();
     let tools: Vec<Arc<dyn DynTool>> = files.tools();
@@ -305,7 +305,7 @@ fn the_tools_of_files_have_the_names_and_parameters_that_models_know() {
 }
 
 #[tokio::test]
-async fn the_application_is_told_where_a_large_result_went_or_that_it_is_lost() {
+async fn an_event_says_where_a_large_result_was_stored_or_that_it_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     for (file, name, data) in [
         ("other", "large_result_stored", json!([{"call": "c", "path": "/large_tool_results/c", "chars": 100_000}])),
@@ -326,7 +326,7 @@ async fn the_application_is_told_where_a_large_result_went_or_that_it_is_lost() 
 }
 
 #[tokio::test]
-async fn what_is_too_large_to_show_is_stored_through_no_link() {
+async fn a_large_result_is_not_stored_through_a_link() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(folder.path().join(".deepagents/agents")).unwrap();
     std::os::unix::fs::symlink(".deepagents/agents", folder.path().join("large_tool_results")).unwrap();

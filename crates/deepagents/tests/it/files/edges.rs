@@ -42,7 +42,7 @@ fn read(path: &str, offset: i64, limit: i64) -> (&'static str, Value) {
 }
 
 #[tokio::test]
-async fn windows_before_the_start_of_nothing_and_past_the_end_are_told_apart() {
+async fn read_windows_before_the_start_past_the_end_and_empty_are_distinguished() {
     let folder = Folder::with(&[("three", b"one\ntwo\nthree\n"), ("gap", b"a\n\n\n\nb\n"), ("blank", b" \n\n\t\n")]);
     let results = folder
         .calls(&[
@@ -75,14 +75,14 @@ async fn windows_before_the_start_of_nothing_and_past_the_end_are_told_apart() {
 }
 
 #[tokio::test]
-async fn an_empty_file_is_said_to_be_empty_whatever_its_name() {
+async fn an_empty_file_is_reported_as_empty_whatever_its_name() {
     let folder = Folder::with(&[("a.txt", b""), ("a.png", b""), ("a.pdf", b"")]);
     let results = folder.calls(&[read("/a.txt", 0, 0), read("/a.png", 0, 9), read("/a.pdf", 0, 9)]).await;
     assert_eq!(results, vec![("The file exists but is empty.".to_owned(), false); 3]);
 }
 
 #[tokio::test]
-async fn notices_stand_above_the_header_of_the_plain_format() {
+async fn notices_appear_above_the_plain_format_header() {
     let folder = Folder::with(&[("bad", b"ok\nbad \xff\n")]);
     let plain = FilesystemOptions { read_format: ReadFormat::Plain, ..FilesystemOptions::default() };
     // The invalid bytes are beyond the part that is checked.
@@ -96,7 +96,7 @@ async fn notices_stand_above_the_header_of_the_plain_format() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_too_long_can_be_read_to_its_end() {
+async fn an_overlong_line_can_be_read_to_its_end() {
     let line: String = ('a'..='z').chain('α'..='ω').cycle().take(25_000).collect();
     let folder = Folder::with(&[("long", format!("{line}\nnext\n").as_bytes())]);
     let options = || FilesystemOptions { result_tokens: Some(3_000), ..FilesystemOptions::default() };
@@ -117,7 +117,7 @@ async fn a_line_that_is_too_long_can_be_read_to_its_end() {
 }
 
 #[tokio::test]
-async fn what_is_not_text_is_attached_as_what_its_bytes_are() {
+async fn non_text_files_are_attached_with_the_type_of_their_content() {
     let folder = Folder::with(&[
         ("dot.png", b"\x89PNG\r\n\x1a\n"),
         ("photo.png", b"\xff\xd8\xff\xe0 jpeg"),
@@ -146,7 +146,7 @@ async fn what_is_not_text_is_attached_as_what_its_bytes_are() {
 }
 
 #[tokio::test]
-async fn text_in_other_encodings_is_shown_and_found_and_not_edited() {
+async fn text_in_other_encodings_is_shown_and_searched_but_not_edited() {
     let utf16 = |text: &str, bytes: fn(u16) -> [u8; 2]| -> Vec<u8> {
         std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(bytes).collect()
     };
@@ -183,7 +183,7 @@ async fn text_in_other_encodings_is_shown_and_found_and_not_edited() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_to_be_attached_is_refused_with_its_size() {
+async fn a_file_too_large_to_attach_is_rejected_with_its_size() {
     let folder = Folder::with(&[("big.png", &[0x89; 2000]), ("big.dat", &[0; 2000]), ("big.txt", &[b'a'; 2000])]);
     let options = FilesystemOptions { max_media_bytes: 1999, ..FilesystemOptions::default() };
     let outcome =
@@ -196,7 +196,7 @@ async fn what_is_too_large_to_be_attached_is_refused_with_its_size() {
 }
 
 #[tokio::test]
-async fn line_endings_and_the_mark_survive_an_edit_and_a_list_of_edits() {
+async fn line_endings_and_the_byte_order_mark_survive_edits() {
     let folder = Folder::with(&[("dos.txt", "\u{feff}one\r\ntwo\r\nthree\r\n".as_bytes())]);
     let edit = json!({"file_path": "/dos.txt", "old_string": "one\ntwo", "new_string": "1\n2",
                       "edits": [{"old_string": "three\n", "new_string": "3\n4\n"}]});
@@ -207,7 +207,7 @@ async fn line_endings_and_the_mark_survive_an_edit_and_a_list_of_edits() {
 }
 
 #[tokio::test]
-async fn an_edit_that_fails_says_what_would_help() {
+async fn a_failed_edit_says_what_would_help() {
     let folder = Folder::with(&[("a.rs", b"fn main() {\n    let total = price;\n}\nfn main() {\nend")]);
     let edit = |old: &str| ("edit_file", json!({"file_path": "/a.rs", "old_string": old, "new_string": "x"}));
     let calls = [
@@ -232,7 +232,7 @@ async fn an_edit_that_fails_says_what_would_help() {
 }
 
 #[tokio::test]
-async fn an_error_about_a_file_on_the_way_names_the_path_that_was_asked_for() {
+async fn an_error_about_a_parent_that_is_a_file_names_the_requested_path() {
     let folder = Folder::with(&[("a", b"text")]);
     let edit = json!({"file_path": "/a/below", "old_string": "x", "new_string": "y"});
     let calls = [
@@ -248,7 +248,7 @@ async fn an_error_about_a_file_on_the_way_names_the_path_that_was_asked_for() {
 }
 
 #[tokio::test]
-async fn one_path_in_two_spellings_is_changed_in_the_order_of_the_calls() {
+async fn one_path_in_two_spellings_is_changed_in_call_order() {
     let write = |path: &str, content: &str| ("write_file", json!({"file_path": path, "content": content}));
     let turn = Turn::calls([
         write("/x", "first"),

@@ -51,8 +51,8 @@ impl Backend for Exchanging {
             real
         })
     }
-    fn leading(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
-        self.inner.leading(path, place)
+    fn pinned(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
+        self.inner.pinned(path, place)
     }
     fn change_access<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, AccessMode> {
         self.inner.change_access(path)
@@ -64,7 +64,7 @@ fn exchanging(root: &Path) -> Exchanging {
 }
 
 #[tokio::test]
-async fn what_a_person_would_be_asked_about_is_not_changed_by_way_of_a_link_that_was_not_there() {
+async fn a_link_created_meanwhile_cannot_bypass_a_required_approval() {
     let patch = "*** Begin Patch\n*** Update File: /s/AGENTS.md\n@@\n-mine\n+evil\n*** End Patch";
     for (tool, name, args) in [
         (EditTool::EditFile, "write_file", json!({"file_path": "/s/AGENTS.md", "content": "evil"})),

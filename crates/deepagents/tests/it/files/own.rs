@@ -12,7 +12,7 @@ use example::Notes;
 deepagents_testing::backend_suite!(async || Some(Files::new(Arc::new(Notes::default()))));
 
 #[test]
-fn it_takes_less_than_sixty_lines() {
+fn the_example_backend_takes_less_than_sixty_lines() {
     let text = include_str!("../../../examples/backend.rs");
     let from = text.lines().skip_while(|line| !line.starts_with("/// Notes in memory"));
     let lines = from.take_while(|line| *line != "#[tokio::main]").count();

@@ -43,7 +43,7 @@ const ALL: &str = "*** Add File: /new/c.txt\n+three\n*** Update File: /a.txt\n-o
                    *** Update File: /b.txt\n*** Move to: /moved.txt\n@@\n-old\n+new\n*** Delete File: /gone.txt";
 
 #[tokio::test]
-async fn files_are_added_changed_moved_and_deleted_in_the_state_and_on_disk() {
+async fn a_patch_adds_changes_moves_and_deletes_files_in_state_and_on_disk() {
     let script = || {
         let files = [("/a.txt", "one\ntwo\n"), ("/b.txt", "old\n"), ("/gone.txt", "x\n")];
         files.map(|(path, text)| write(path, text)).into_iter().chain([patch(ALL), Turn::text("Done.")])
@@ -64,7 +64,7 @@ async fn files_are_added_changed_moved_and_deleted_in_the_state_and_on_disk() {
 }
 
 #[tokio::test]
-async fn where_one_file_cannot_be_changed_none_is() {
+async fn a_patch_changes_no_file_if_one_cannot_be_changed() {
     let broken = [
         ("*** Add File: /b.txt\n+x\n*** Update File: /a.txt\n-three\n+3", "its lines are not there"),
         ("*** Add File: /b.txt\n+x\n*** Add File: /a.txt\n+x", "exists already"),
@@ -95,7 +95,7 @@ async fn where_one_file_cannot_be_changed_none_is() {
 }
 
 #[tokio::test]
-async fn a_file_that_somebody_changed_since_it_was_read_is_left_alone() {
+async fn a_patch_leaves_a_file_alone_that_changed_since_it_was_read() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.txt"), "one\n").unwrap();
     let path = folder.path().join("a.txt");
@@ -109,7 +109,7 @@ async fn a_file_that_somebody_changed_since_it_was_read_is_left_alone() {
 }
 
 #[tokio::test]
-async fn what_fails_in_the_middle_is_told_with_what_was_done_and_what_was_not() {
+async fn a_failure_midway_reports_what_was_done_and_what_was_not() {
     // A file is in the place of a directory, which shows only at the write.
     let folder = tempfile::tempdir().unwrap();
     let body = "*** Add File: /a.txt\n+a\n*** Add File: /a.txt.d\n+b\n*** Add File: /a.txt.d/c.txt\n+c\n*** Add File: /z.txt\n+z";
@@ -122,7 +122,7 @@ async fn what_fails_in_the_middle_is_told_with_what_was_done_and_what_was_not() 
 }
 
 #[tokio::test]
-async fn rules_bind_every_path_of_a_patch_and_a_person_is_asked_where_one_of_them_says_so() {
+async fn rules_apply_to_every_path_of_a_patch_and_one_that_asks_is_enough() {
     let rule = |mode, path: &str| Rule::new(mode, [path]).only([Operation::Write]);
     let rules = Permissions::new([rule(AccessMode::Deny, "/secret/**"), rule(AccessMode::Ask, "/src/**")]).unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -150,7 +150,7 @@ async fn rules_bind_every_path_of_a_patch_and_a_person_is_asked_where_one_of_the
 }
 
 #[tokio::test]
-async fn a_profile_chooses_the_tool_and_the_caller_has_the_last_word() {
+async fn a_profile_selects_the_edit_tool_and_the_caller_overrides_it() {
     let offered = async |edit_tool: Option<EditTool>, profile: Option<EditTool>| {
         let profile = ProfileConfig { edit_tool: profile, ..ProfileConfig::default() };
         let files = FilesystemOptions { edit_tool, ..FilesystemOptions::default() };
@@ -165,7 +165,7 @@ async fn a_profile_chooses_the_tool_and_the_caller_has_the_last_word() {
 }
 
 #[tokio::test]
-async fn two_patches_of_one_file_in_one_turn_both_land() {
+async fn two_patches_of_one_file_in_one_turn_both_apply() {
     let call = |body: &str| ("apply_patch", json!({"input": format!("*** Begin Patch\n{body}\n*** End Patch")}));
     let script = [
         write("/a.txt", "a\nb\n"),

@@ -31,7 +31,7 @@ fn read(path: &str) -> (&'static str, Value) {
 }
 
 #[tokio::test]
-async fn the_file_tools_read_repositories_and_do_not_change_them() {
+async fn file_tools_can_read_git_repositories_but_not_change_them() {
     let folder = workspace();
     let script = [
         Turn::calls([read("/.git/config"), read("/lib/repository/config")]),
@@ -67,7 +67,7 @@ fn noting(folder: &Path, path: &str, journal: Option<&Arc<MemoryJournal>>, ask: 
 }
 
 #[tokio::test]
-async fn what_steers_the_agent_is_changed_after_a_person_agrees_by_whatever_path() {
+async fn agent_instruction_files_change_only_after_consent_whatever_the_path() {
     for path in ["/AGENTS.md", "/lib/notes"] {
         for (decision, content) in [
             (Decision::Approve, "Use theirs.\n"),
@@ -91,7 +91,7 @@ async fn what_steers_the_agent_is_changed_after_a_person_agrees_by_whatever_path
 }
 
 #[tokio::test]
-async fn a_call_that_a_person_has_agreed_to_is_not_asked_about_again() {
+async fn an_approved_call_is_not_asked_about_again() {
     let (folder, journal) = (workspace(), Arc::new(MemoryJournal::new()));
     let agent = noting(folder.path(), "/AGENTS.md", Some(&journal), true);
     let waiting = agent.invoke(RunInput::new("Go.").thread("t")).await.unwrap();
@@ -102,7 +102,7 @@ async fn a_call_that_a_person_has_agreed_to_is_not_asked_about_again() {
 }
 
 #[tokio::test]
-async fn where_nobody_can_be_asked_what_steers_the_agent_stays_and_the_run_goes_on() {
+async fn agent_instruction_files_stay_unchanged_when_nobody_can_be_asked() {
     let folder = workspace();
     let agent = noting(folder.path(), "/AGENTS.md", None, false);
     let done = agent.invoke(RunInput::new("Go.")).await.unwrap();
@@ -112,7 +112,7 @@ async fn where_nobody_can_be_asked_what_steers_the_agent_stays_and_the_run_goes_
 }
 
 #[tokio::test]
-async fn a_name_with_a_line_end_in_it_is_one_line_of_every_list() {
+async fn a_name_with_a_line_break_takes_one_line_in_every_listing() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("d\n")).unwrap();
     std::fs::write(folder.path().join("d\n/etc"), "hit\n").unwrap();

@@ -74,7 +74,7 @@ async fn grep_shows_paths_lines_or_counts() {
 }
 
 #[tokio::test]
-async fn listings_are_sorted_paths_with_a_slash_behind_directories() {
+async fn listings_are_sorted_paths_with_a_trailing_slash_on_directories() {
     let folder = folder(&[("b/x", ""), ("a", ""), ("it's", ""), (".dot", "")]);
     let found = calls(
         &folder,
@@ -105,7 +105,7 @@ async fn listings_are_sorted_paths_with_a_slash_behind_directories() {
 }
 
 #[tokio::test]
-async fn where_files_alone_make_directories_one_without_files_is_empty() {
+async fn a_directory_without_files_does_not_exist_in_a_file_only_backend() {
     let script = [
         Turn::call("write_file", json!({"file_path": "/d/a", "content": "x"})),
         Turn::call("delete", json!({"file_path": "/d/a"})),
@@ -119,7 +119,7 @@ async fn where_files_alone_make_directories_one_without_files_is_empty() {
 }
 
 #[tokio::test]
-async fn only_the_tools_that_are_wanted_are_offered_and_in_the_words_that_are_wanted() {
+async fn only_selected_tools_are_offered_with_their_configured_descriptions() {
     let options = FilesystemOptions {
         tools: Some(vec!["read_file".to_owned(), "grep".to_owned()]),
         descriptions: BTreeMap::from([("grep".to_owned(), "Looks for words.".to_owned())]),
@@ -138,7 +138,7 @@ async fn only_the_tools_that_are_wanted_are_offered_and_in_the_words_that_are_wa
 }
 
 #[tokio::test]
-async fn tools_reach_what_is_allowed_and_nothing_through_links() {
+async fn tools_reach_only_allowed_paths_and_follow_no_links_out() {
     let folder = folder(&[("garden/a.txt", "hit\n"), ("gardens/b.txt", "hit\n"), ("other/secret.txt", "hit secret\n")]);
     std::os::unix::fs::symlink("../other", folder.path().join("garden/link")).unwrap();
     let only = |paths: &[&str]| FilesystemOptions {
@@ -175,7 +175,7 @@ async fn tools_reach_what_is_allowed_and_nothing_through_links() {
 }
 
 #[tokio::test]
-async fn grep_without_a_path_looks_into_what_may_be_read() {
+async fn grep_without_a_path_searches_what_may_be_read() {
     use deepagents::fs::permissions::{AccessMode, Permissions, Rule};
     let folder = folder(&[("open/a.txt", "hit\n"), ("other/b.txt", "hit\n")]);
     let rules = [Rule::new(AccessMode::Allow, ["/open/**"]), Rule::new(AccessMode::Deny, ["/**"])];
@@ -198,7 +198,7 @@ async fn grep_without_a_path_looks_into_what_may_be_read() {
 }
 
 #[tokio::test]
-async fn what_may_be_written_and_not_read_is_written() {
+async fn a_write_only_path_can_be_written() {
     use deepagents::fs::permissions::{AccessMode, Operation, Permissions, Rule};
     let folder = folder(&[("drop/.keep", "")]);
     let rules = Permissions::new([Rule::new(AccessMode::Deny, ["/drop/**"]).only([Operation::Read])]).unwrap();
@@ -218,7 +218,7 @@ async fn what_may_be_written_and_not_read_is_written() {
 }
 
 #[tokio::test]
-async fn what_may_be_written_and_not_read_is_changed_by_the_thread_that_wrote_it() {
+async fn a_write_only_file_can_be_changed_only_by_the_thread_that_wrote_it() {
     use deepagents::fs::permissions::{AccessMode, Operation, Permissions, Rule};
     let folder = folder(&[("drop/theirs", "y")]);
     let rules = Permissions::new([Rule::new(AccessMode::Deny, ["/drop/**"]).only([Operation::Read])]).unwrap();
@@ -243,7 +243,7 @@ async fn what_may_be_written_and_not_read_is_changed_by_the_thread_that_wrote_it
 }
 
 #[tokio::test]
-async fn an_edit_of_what_may_not_be_read_does_not_say_what_is_there() {
+async fn editing_an_unreadable_file_does_not_reveal_its_content() {
     use deepagents::fs::permissions::{AccessMode, Operation, Permissions, Rule};
     let folder = folder(&[("drop/theirs", "password=hunter")]);
     let rules = Permissions::new([Rule::new(AccessMode::Deny, ["/drop/**"]).only([Operation::Read])]).unwrap();

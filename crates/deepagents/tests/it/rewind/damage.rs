@@ -19,7 +19,7 @@ impl Middleware for Hangs {
 }
 
 #[tokio::test]
-async fn what_was_written_before_a_crash_lost_its_result_is_told_and_put_back() {
+async fn a_write_whose_result_was_lost_in_a_crash_is_listed_and_rewound() {
     let world = World::new().await;
     let first = world.play("t", [write("/a.txt", "one")]).await;
     let written = Arc::new(Notify::new());
@@ -39,7 +39,7 @@ async fn what_was_written_before_a_crash_lost_its_result_is_told_and_put_back() 
 }
 
 #[tokio::test]
-async fn a_change_that_was_only_announced_when_the_process_ended_is_known_not_to_be_made() {
+async fn a_change_announced_but_not_made_before_a_crash_is_recognised() {
     let world = World::new().await;
     let first = world.play("t", [write("/a.txt", "one")]).await;
     world.play("t", [write("/a.txt", "two")]).await;
@@ -59,7 +59,7 @@ async fn a_change_that_was_only_announced_when_the_process_ended_is_known_not_to
 }
 
 #[tokio::test]
-async fn a_content_that_is_damaged_is_not_put_back() {
+async fn damaged_content_is_not_restored() {
     let world = World::new().await;
     let first = world.play("t", [write("/a.txt", "one"), write("/b.txt", "b1")]).await;
     world.play("t", [write("/a.txt", "two"), write("/b.txt", "b2")]).await;
@@ -72,7 +72,7 @@ async fn a_content_that_is_damaged_is_not_put_back() {
 }
 
 #[tokio::test]
-async fn a_damaged_database_is_told_and_no_file_is_touched() {
+async fn a_damaged_database_is_reported_and_no_file_is_touched() {
     let world = World::new().await;
     let first = world.play("t", [write("/a.txt", "one"), write("/a.txt", "two")]).await;
     let (before, head) = (world.tree(), world.head("t").await);
@@ -114,7 +114,7 @@ async fn a_damaged_database_is_told_and_no_file_is_touched() {
 }
 
 #[tokio::test]
-async fn a_database_of_another_program_or_a_newer_version_is_left_alone() {
+async fn a_foreign_or_newer_database_is_left_alone() {
     let world = World::new().await;
     std::fs::create_dir(world.undo_file().parent().unwrap()).unwrap();
     world.undo_db().execute_batch("CREATE TABLE mine (a); INSERT INTO mine VALUES (1);").unwrap();
@@ -132,7 +132,7 @@ async fn a_database_of_another_program_or_a_newer_version_is_left_alone() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_version_has_recorded_is_told_and_skipped() {
+async fn changes_recorded_by_an_earlier_version_are_reported_and_skipped() {
     let world = World::new().await;
     world.play("t", [write("/a.txt", "one")]).await;
     // The thread's journal as an earlier version would have left it.
@@ -163,7 +163,7 @@ async fn what_an_earlier_version_has_recorded_is_told_and_skipped() {
 }
 
 #[tokio::test]
-async fn a_rewind_whose_process_ended_after_the_files_is_done_again() {
+async fn a_rewind_interrupted_after_restoring_the_files_can_be_repeated() {
     let world = World::new().await;
     let first = world.play("t", [write("/a.txt", "1")]).await;
     world.play("t", [write("/a.txt", "2"), write("/b.txt", "2")]).await;

@@ -13,7 +13,7 @@ use deepagents::fs::{
 };
 use deepagents::middleware::filesystem::{EditTool, FilesystemOptions};
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::rewind::{Done, Rewind, RewindError};
+use deepagents::rewind::{Rewind, RewindError, Rewound};
 use deepagents::{DeepAgent, Middleware, Result, RunInput, ToolNext, ToolRequest, ToolResponse};
 use deepagents_persist::Sqlite;
 use proptest::prelude::*;
@@ -122,7 +122,7 @@ impl World {
         Rewind::new(&self.agent([]), &self.files, thread, to)
     }
 
-    async fn go_back(&self, thread: &str, to: u64, on: OnConflict) -> Result<Done, RewindError> {
+    async fn go_back(&self, thread: &str, to: u64, on: OnConflict) -> Result<Rewound, RewindError> {
         let back = self.back(thread, to);
         back.apply(&back.plan().await?, on).await
     }
@@ -141,7 +141,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn edits_creations_and_deletions_go_back_with_the_conversation() {
+async fn edits_creations_and_deletions_are_rewound_with_the_conversation() {
     let world = World::new().await;
     world.put("a.txt", "mine");
     world.put("b.txt", "also mine");
@@ -178,7 +178,7 @@ async fn edits_creations_and_deletions_go_back_with_the_conversation() {
 }
 
 #[tokio::test]
-async fn what_a_patch_added_changed_moved_and_deleted_goes_back() {
+async fn everything_a_patch_changed_is_rewound() {
     let world = World::new().await;
     let first = world.play("t", ["/a.txt", "/b.txt", "/c.txt"].map(|path| write(path, "one\n"))).await;
     let before = world.tree();
@@ -214,7 +214,7 @@ async fn every_checkpoint_of_a_run_has_its_files() {
 }
 
 #[tokio::test]
-async fn what_somebody_changed_in_between_is_refused_skipped_or_overwritten_on_demand() {
+async fn a_conflicting_change_is_refused_skipped_or_overwritten_as_requested() {
     let world = World::new().await;
     let first = world.play("t", [write("/a.txt", "a1"), write("/b.txt", "b1"), write("/c.txt", "c1")]).await;
     world.play("t", [write("/a.txt", "a2"), write("/b.txt", "b2"), write("/c.txt", "c2")]).await;
@@ -252,7 +252,7 @@ async fn what_somebody_changed_in_between_is_refused_skipped_or_overwritten_on_d
 }
 
 #[tokio::test]
-async fn work_of_others_below_a_later_change_of_the_agent_is_a_conflict() {
+async fn foreign_work_beneath_a_later_agent_change_is_a_conflict() {
     let world = World::new().await;
     let first = world.play("t", [write("/a.txt", "one")]).await;
     world.put("a.txt", "one, and a page of my own");
@@ -272,7 +272,7 @@ async fn work_of_others_below_a_later_change_of_the_agent_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn two_rewinds_and_both_are_undone() {
+async fn two_rewinds_can_both_be_undone() {
     let world = World::new().await;
     let one = world.play("t", [write("/a.txt", "1")]).await;
     let two = world.play("t", [write("/a.txt", "2"), write("/b.txt", "2")]).await;
@@ -289,7 +289,7 @@ async fn two_rewinds_and_both_are_undone() {
 }
 
 #[tokio::test]
-async fn what_a_sub_agent_changed_goes_back_too() {
+async fn a_sub_agents_changes_are_rewound_too() {
     use deepagents::subagents::SubAgentSpec;
     let world = World::new().await;
     world.put("a.txt", "mine");
@@ -308,7 +308,7 @@ async fn what_a_sub_agent_changed_goes_back_too() {
 }
 
 #[tokio::test]
-async fn sub_agents_that_change_the_same_files_at_once_are_one_agent_to_the_rewind() {
+async fn sub_agents_changing_the_same_files_count_as_one_agent_for_the_rewind() {
     use deepagents::subagents::SubAgentSpec;
     let world = World::new().await;
     let before = world.play("t", [write("/new/a.txt", "mine")]).await;
@@ -331,7 +331,7 @@ async fn sub_agents_that_change_the_same_files_at_once_are_one_agent_to_the_rewi
 }
 
 #[tokio::test]
-async fn a_fork_goes_back_before_it_was_made_and_knows_its_own_changes_alone() {
+async fn a_copied_thread_can_rewind_past_the_copy_and_owns_only_its_own_changes() {
     let world = World::new().await;
     let one = world.play("t", [write("/a.txt", "1")]).await;
     let two = world.play("t", [write("/a.txt", "2")]).await;
@@ -350,7 +350,7 @@ async fn a_fork_goes_back_before_it_was_made_and_knows_its_own_changes_alone() {
 }
 
 #[tokio::test]
-async fn links_swapped_in_the_way_lead_nowhere() {
+async fn a_rewind_does_not_follow_links_swapped_into_the_path() {
     let (world, outside) = (World::new().await, tempfile::tempdir().unwrap());
     let root = world.dir.path();
     std::fs::write(outside.path().join("a.txt"), "outside").unwrap();
@@ -373,7 +373,7 @@ async fn links_swapped_in_the_way_lead_nowhere() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_written_through_a_link_is_put_back_where_it_is() {
+async fn a_file_written_through_a_link_is_restored_in_its_real_place() {
     let world = World::new().await;
     std::fs::create_dir(world.dir.path().join("real")).unwrap();
     world.put("real/a.txt", "mine");
@@ -387,7 +387,7 @@ async fn a_file_that_is_written_through_a_link_is_put_back_where_it_is() {
 }
 
 #[tokio::test]
-async fn a_deleted_tree_comes_back_with_links_empty_directories_and_permissions() {
+async fn a_deleted_tree_is_restored_with_links_empty_directories_and_permissions() {
     let world = World::new().await;
     let root = world.dir.path();
     std::fs::create_dir_all(root.join("d/e/empty")).unwrap();
@@ -411,7 +411,7 @@ fn set_bits(path: &Path, bits: u32) {
 }
 
 #[tokio::test]
-async fn what_comes_back_is_open_to_nobody_it_was_closed_to() {
+async fn restored_files_never_have_wider_permissions_than_before() {
     let world = World::new().await;
     let root = world.dir.path();
     std::fs::create_dir_all(root.join("private/shared")).unwrap();
@@ -431,7 +431,7 @@ async fn what_comes_back_is_open_to_nobody_it_was_closed_to() {
 }
 
 #[tokio::test]
-async fn directories_that_hold_the_work_of_others_stay() {
+async fn directories_containing_foreign_files_are_kept() {
     let world = World::new().await;
     world.play("t", [write("/d/a.txt", "1")]).await;
     world.put("d/mine.txt", "mine");
@@ -441,7 +441,7 @@ async fn directories_that_hold_the_work_of_others_stay() {
 }
 
 #[tokio::test]
-async fn what_lies_below_the_file_of_somebody_else_goes_back_only_with_it() {
+async fn files_below_a_path_now_taken_by_a_foreign_file_are_restored_only_with_it() {
     let world = World::new().await;
     let first = world.play("t", [write("/d/a.txt", "1")]).await;
     world.play("t", [delete("/d")]).await;
@@ -455,7 +455,7 @@ async fn what_lies_below_the_file_of_somebody_else_goes_back_only_with_it() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_told_and_stays() {
+async fn a_file_too_large_to_store_is_reported_and_left() {
     let world = World::recording(|store| UndoStore { max_file: 8, max_tree: 8, max_tree_files: 3, ..store }).await;
     world.put("big.txt", "longer than eight");
     std::fs::create_dir(world.dir.path().join("d")).unwrap();
@@ -476,7 +476,7 @@ async fn what_is_too_large_is_told_and_stays() {
 }
 
 #[tokio::test]
-async fn a_plan_that_no_longer_holds_changes_nothing() {
+async fn a_stale_plan_changes_nothing() {
     let world = World::new().await;
     let first = world.play("t", [write("/a.txt", "1")]).await;
     world.play("t", [write("/a.txt", "2")]).await;
@@ -490,7 +490,7 @@ async fn a_plan_that_no_longer_holds_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_thread_that_somebody_works_on_does_not_go_back() {
+async fn a_thread_in_use_cannot_be_rewound() {
     let world = World::new().await;
     world.play("t", [write("/a.txt", "1")]).await;
     let claim = Claim::new("somebody", std::time::Duration::from_secs(60));
@@ -501,7 +501,7 @@ async fn a_thread_that_somebody_works_on_does_not_go_back() {
 }
 
 #[tokio::test]
-async fn runs_without_a_thread_and_backends_without_a_place_keep_nothing() {
+async fn without_a_thread_or_an_undo_store_nothing_is_recorded() {
     let world = World::new().await;
     world.agent([write("/a.txt", "1")]).invoke("Go.").await.unwrap();
     assert_eq!(world.read("a.txt").as_deref(), Some("1"));
@@ -524,7 +524,7 @@ fn contents(world: &World) -> i64 {
 }
 
 #[tokio::test]
-async fn what_no_thread_needs_is_removed_and_the_rest_is_not() {
+async fn garbage_collection_removes_only_what_no_thread_needs() {
     let world = World::new().await;
     let first = world.play("t", [write("/a.txt", "1"), write("/a.txt", "2"), write("/a.txt", "3")]).await;
     world.play("gone", [write("/b.txt", "only here"), write("/c.txt", "3")]).await;
@@ -547,7 +547,7 @@ async fn what_no_thread_needs_is_removed_and_the_rest_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn removing_while_a_run_changes_files_loses_nothing() {
+async fn garbage_collection_during_a_running_change_loses_nothing() {
     let world = World::new().await;
     let store = world.store();
     let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
@@ -591,7 +591,7 @@ proptest! {
 
     /// Failed calls are included: they change nothing.
     #[test]
-    fn any_checkpoint_has_exactly_its_files(
+    fn rewinding_to_any_checkpoint_restores_exactly_its_files(
         acts in prop::collection::vec(act(), 1..10), back in prop::collection::vec(any::<prop::sample::Index>(), 1..6),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -620,7 +620,7 @@ proptest! {
 
     /// Whatever the agent and the user do in turns, the user's last content is never lost without consent.
     #[test]
-    fn what_the_user_wrote_is_never_overwritten_unasked(
+    fn the_users_own_changes_are_never_overwritten_unasked(
         acts in prop::collection::vec((act(), any::<bool>()), 1..12),
         back in prop::collection::vec(any::<prop::sample::Index>(), 1..6),
     ) {

@@ -29,7 +29,7 @@ fn shown(request: &ModelRequest) -> (bool, Vec<usize>, usize) {
 }
 
 #[tokio::test]
-async fn long_results_long_edits_and_provider_tools_are_shown_alike_in_children_and_after_a_resume() {
+async fn results_edits_and_provider_tools_look_alike_in_children_and_after_a_resume() {
     let long = "w".repeat(2_001);
     let edits = json!([{"old_string": "a", "new_string": long}, {"old_string": "b", "new_string": "short"}]);
     let work = || {
@@ -79,7 +79,7 @@ async fn long_results_long_edits_and_provider_tools_are_shown_alike_in_children_
 }
 
 #[tokio::test]
-async fn unsupported_model_behavior_is_that_of_sub_agents_with_a_model_of_their_own_too() {
+async fn unsupported_model_behavior_applies_to_sub_agents_with_their_own_model() {
     let mut marks = ModelProfile::default();
     marks.cache_marks = true;
     for (behavior, refused) in [(UnsupportedModel::Ignore, false), (UnsupportedModel::Fail, true)] {
@@ -96,7 +96,7 @@ async fn unsupported_model_behavior_is_that_of_sub_agents_with_a_model_of_their_
 }
 
 #[tokio::test]
-async fn a_window_that_nobody_knows_is_told_of_a_sub_agents_model_too() {
+async fn an_unknown_window_of_a_sub_agents_model_is_reported_too() {
     let mut known = ModelProfile::default();
     known.context_window = Some(32_000);
     for (window, told) in [(None, 1), (Some(16_000), 0)] {

@@ -48,7 +48,7 @@ fn drawing(builder: DeepAgentBuilder) -> DeepAgentBuilder {
 }
 
 #[tokio::test]
-async fn a_system_message_is_made_of_blocks_text_pictures_and_cache_marks() {
+async fn a_system_message_consists_of_text_image_and_cache_mark_blocks() {
     let (_, model) = play([Turn::call("ls", json!({"path": "/"})), Turn::text("Done.")], drawing).await;
     for request in model.requests() {
         let texts: Vec<&str> = request.system.iter().map(|block| &*block.text).collect();
@@ -64,7 +64,7 @@ async fn a_system_message_is_made_of_blocks_text_pictures_and_cache_marks() {
 }
 
 #[tokio::test]
-async fn a_model_that_takes_pictures_in_its_system_message_gets_them_there() {
+async fn a_model_that_supports_images_in_the_system_message_gets_them_there() {
     let mut profile = ModelProfile::default();
     profile.system_media = true;
     let model = ScriptedModel::new([Turn::text("Done.")]).with_profile(profile);
@@ -74,7 +74,7 @@ async fn a_model_that_takes_pictures_in_its_system_message_gets_them_there() {
 }
 
 #[tokio::test]
-async fn pictures_of_the_system_message_that_a_model_does_not_take_are_named_in_their_place() {
+async fn unsupported_system_message_images_are_replaced_by_a_note() {
     let mut profile = ModelProfile::default();
     profile.images = Some(false);
     let model = ScriptedModel::new([Turn::text("Done.")]).with_profile(profile);
@@ -85,7 +85,7 @@ async fn pictures_of_the_system_message_that_a_model_does_not_take_are_named_in_
 }
 
 #[tokio::test]
-async fn a_fork_begins_with_the_same_blocks_and_so_does_a_run_that_is_resumed() {
+async fn a_fork_and_a_resumed_run_start_with_the_same_system_blocks() {
     let model = ScriptedModel::rules()
         .when(|r: &ModelRequest| r.messages.last().unwrap().text().ends_with("Look."), [Turn::call("send", json!({}))])
         .when(|r: &ModelRequest| r.messages.iter().any(|m| m.text().ends_with("Look.")), [Turn::text("Looked.")])
@@ -111,7 +111,7 @@ async fn a_fork_begins_with_the_same_blocks_and_so_does_a_run_that_is_resumed() 
 }
 
 #[tokio::test]
-async fn tools_of_the_provider_stand_beside_ours_here_and_in_sub_agents() {
+async fn provider_tools_are_offered_beside_ours_in_sub_agents_too() {
     let search = ProviderTool::new("anthropic", json!({"type": "web_search_20250305", "name": "web_search"}));
     let model = ScriptedModel::rules()
         .when(begins("Work."), [Turn::text("Worked.")])
@@ -138,7 +138,7 @@ async fn reported(agent: DeepAgent, input: impl Into<RunInput>) -> (Vec<Middlewa
 }
 
 #[tokio::test]
-async fn unsupported_model_behavior_says_what_is_done_about_a_model_without_cache_marks() {
+async fn unsupported_model_behavior_decides_about_models_without_cache_marks() {
     let mut marks = ModelProfile::default();
     marks.cache_marks = true;
     for (behavior, profile, warned, failed) in [
@@ -208,7 +208,7 @@ fn ten_tokens(builder: DeepAgentBuilder) -> DeepAgentBuilder {
 }
 
 #[tokio::test]
-async fn a_limit_that_is_called_tokens_counts_tokens_in_every_script() {
+async fn a_limit_named_tokens_counts_tokens_in_every_script() {
     let texts =
         [("x", 40, true), ("x", 41, false), ("你", 10, true), ("你", 11, false), ("ж", 20, true), ("ж", 21, false)];
     for (text, times, stays) in texts {
@@ -224,7 +224,7 @@ async fn a_limit_that_is_called_tokens_counts_tokens_in_every_script() {
 }
 
 #[tokio::test]
-async fn eviction_is_judged_by_size_for_every_tool_but_those_that_bound_themselves_by_contract_not_by_name() {
+async fn every_tools_results_are_evicted_by_size_except_self_bounded_ones() {
     let calls = || [say("grep", "x", 100), say("brief", "x", 100), say("say", "x", 100)];
     let model = ScriptedModel::rules()
         .when(begins("Work."), [Turn::calls(calls()), Turn::text("Worked.")])
@@ -243,7 +243,7 @@ async fn eviction_is_judged_by_size_for_every_tool_but_those_that_bound_themselv
 }
 
 #[tokio::test]
-async fn listings_without_a_bound_of_their_own_are_judged_by_size_too() {
+async fn listings_without_their_own_bound_are_evicted_by_size_too() {
     let write = |n: usize| ("write_file", json!({"file_path": format!("/a-name-of-some-length-{n}"), "content": "x"}));
     let script = || [Turn::calls((0..8).map(write)), Turn::call("ls", json!({"path": "/"})), Turn::text("Done.")];
     for (listing_tokens, evicted) in [(Some(1_000), false), (None, true)] {
@@ -265,7 +265,7 @@ fn shown(request: &ModelRequest) -> Vec<bool> {
 }
 
 #[tokio::test]
-async fn a_long_message_is_stored_and_shown_in_part_with_a_planner_too() {
+async fn a_long_message_is_stored_and_truncated_with_a_planner_too() {
     let model = ScriptedModel::new([Turn::text("Done."), Turn::text("Really done.")]);
     let planner = planner_fn(|_task, _cx| async { Ok(vec!["Read it".to_owned()]) });
     let agent = ten_tokens(DeepAgent::builder().model(model.clone())).planner(planner).build().unwrap();
@@ -275,7 +275,7 @@ async fn a_long_message_is_stored_and_shown_in_part_with_a_planner_too() {
 }
 
 #[tokio::test]
-async fn long_messages_are_stored_wherever_they_stand_in_what_a_run_is_given() {
+async fn long_messages_are_stored_wherever_they_appear_in_the_input() {
     let long = |n: usize| Message::user(format!("{n} {}", "word ".repeat(100)));
     let given = [long(1), Message::assistant("Read."), long(2), Message::user("short"), long(3), Message::user("Go.")];
     let model = ScriptedModel::new([Turn::text("Done.")]);
@@ -287,7 +287,7 @@ async fn long_messages_are_stored_wherever_they_stand_in_what_a_run_is_given() {
 }
 
 #[tokio::test]
-async fn a_long_message_is_shown_in_part_in_sub_agents_and_after_a_resume() {
+async fn a_long_message_is_truncated_in_sub_agents_and_after_a_resume() {
     let long = "word ".repeat(100);
     let model = ScriptedModel::rules()
         .when(begins("This message is long"), [Turn::call("send", json!({})), Turn::text("Sent.")])
@@ -311,14 +311,14 @@ async fn a_long_message_is_shown_in_part_in_sub_agents_and_after_a_resume() {
 }
 
 #[tokio::test]
-async fn a_limit_of_zero_tokens_is_no_limit_for_messages_either() {
+async fn a_limit_of_zero_tokens_means_no_limit_for_messages_too() {
     let options = FilesystemOptions { message_tokens: Some(0), ..FilesystemOptions::default() };
     let (outcome, model) = play([Turn::text("Done.")], |b| b.files(options)).await;
     assert_eq!((stored(&outcome), shown(&model.requests()[0])), (0, vec![false]));
 }
 
 #[tokio::test]
-async fn long_arguments_are_cut_at_any_depth_such_as_those_of_a_list_of_edits() {
+async fn long_arguments_are_cut_at_any_depth_including_lists_of_edits() {
     let long = "w".repeat(2_001);
     let edits = json!([
         {"old_string": long, "new_string": "short"},
@@ -351,7 +351,7 @@ async fn long_arguments_are_cut_at_any_depth_such_as_those_of_a_list_of_edits() 
 }
 
 #[tokio::test]
-async fn a_window_that_nobody_knows_is_not_passed_over_in_silence() {
+async fn an_unknown_context_window_is_reported() {
     let mut known = ModelProfile::default();
     known.context_window = Some(32_000);
     let own = SummarizationOptions::default().trigger(Trigger::tokens(10_000));

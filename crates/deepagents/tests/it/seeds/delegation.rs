@@ -70,7 +70,7 @@ fn with_all_kinds(builder: DeepAgentBuilder) -> DeepAgentBuilder {
 }
 
 #[tokio::test]
-async fn a_default_middleware_is_in_every_child_and_not_in_the_main_agent() {
+async fn a_default_middleware_runs_in_every_child_but_not_in_the_main_agent() {
     let (seen, model) = (Seen::default(), everywhere());
     let defaults = SubAgentDefaults::default().middleware(seen.clone());
     let agent = with_all_kinds(DeepAgent::builder().model(model)).sub_agent_defaults(defaults).build().unwrap();
@@ -80,7 +80,7 @@ async fn a_default_middleware_is_in_every_child_and_not_in_the_main_agent() {
 }
 
 #[tokio::test]
-async fn a_default_middleware_comes_before_a_sub_agents_own_and_gives_way_to_one_of_its_name() {
+async fn a_default_middleware_gives_way_to_a_sub_agents_own_of_the_same_name() {
     let (common, own) = (Seen::default(), Seen::default());
     let model = ScriptedModel::rules()
         .when(begins("Work."), [Turn::text("1"), Turn::text("2")])
@@ -97,7 +97,7 @@ async fn a_default_middleware_comes_before_a_sub_agents_own_and_gives_way_to_one
 }
 
 #[tokio::test]
-async fn default_tools_and_the_default_model_are_those_of_children_that_do_not_name_their_own() {
+async fn default_tools_and_model_apply_to_children_without_their_own() {
     let own_tools = SubAgentSpec::new("own", "Has its own.").tools([Arc::new(echo("mine")) as Arc<dyn DynTool>]);
     let below = ScriptedModel::rules().always(Turn::text("Below.")).build();
     let apart = ScriptedModel::rules().always(Turn::text("Apart.")).build();
@@ -128,7 +128,7 @@ async fn default_tools_and_the_default_model_are_those_of_children_that_do_not_n
 }
 
 #[tokio::test]
-async fn the_default_model_may_be_given_by_its_name() {
+async fn the_default_model_can_be_given_by_name() {
     let made = ScriptedModel::rules().always(Turn::text("Below.")).build();
     let mut registry = deepagents::models::Registry::new();
     let model = made.clone();
@@ -144,7 +144,7 @@ async fn the_default_model_may_be_given_by_its_name() {
 }
 
 #[tokio::test]
-async fn default_interrupt_on_is_asked_in_children_alone_unless_they_say_otherwise_and_after_a_resume() {
+async fn default_interrupt_on_applies_only_to_children_without_their_own() {
     let model = ScriptedModel::rules()
         .when(begins("Asked."), [Turn::call("send", json!({"n": 1})), Turn::text("Sent.")])
         .when(begins("Free."), [Turn::call("send", json!({"n": 2})), Turn::text("Sent.")])
@@ -175,7 +175,7 @@ async fn default_interrupt_on_is_asked_in_children_alone_unless_they_say_otherwi
 }
 
 #[tokio::test]
-async fn the_section_on_delegation_is_in_the_prompt_of_those_that_delegate_alone() {
+async fn the_delegation_section_is_only_in_prompts_of_agents_that_delegate() {
     let model = ScriptedModel::rules()
         .when(begins("Work."), [Turn::text("Worked.")])
         .otherwise([Turn::calls([task("general-purpose", "Work.")]), Turn::text("Done.")])
@@ -207,7 +207,7 @@ fn to_the_bottom(levels: usize) -> ScriptedModel {
 }
 
 #[tokio::test]
-async fn described_sub_agents_have_sub_agents_to_the_depth_limit() {
+async fn described_sub_agents_nest_up_to_the_depth_limit() {
     let model = to_the_bottom(4);
     let agent = DeepAgent::builder().model(model.clone()).sub_agent(nested(4)).build().unwrap();
     let outcome = agent.invoke("Main.").await.unwrap();
@@ -217,7 +217,7 @@ async fn described_sub_agents_have_sub_agents_to_the_depth_limit() {
 }
 
 #[test]
-fn a_description_that_nests_one_level_beyond_the_limit_is_an_error_that_says_so() {
+fn nesting_one_level_beyond_the_limit_is_a_clear_error() {
     let model = || ScriptedModel::new([]);
     let error = DeepAgent::builder().model(model()).sub_agent(nested(5)).build().unwrap_err().to_string();
     assert!(error.contains("its sub-agents would be at depth 5, but delegation may go no deeper than 4"), "{error}");
@@ -233,7 +233,7 @@ fn a_description_that_nests_one_level_beyond_the_limit_is_an_error_that_says_so(
 }
 
 #[tokio::test]
-async fn nested_sub_agents_go_on_where_they_were_after_a_resume() {
+async fn nested_sub_agents_continue_where_they_were_after_a_resume() {
     let model = ScriptedModel::rules()
         .when(begins("Deep."), [Turn::call("send", json!({})), Turn::text("Sent.")])
         .when(begins("Below."), [Turn::calls([task("2", "Deep.")]), Turn::text("Below is done.")])
@@ -270,7 +270,7 @@ fn everything() -> Value {
 }
 
 #[test]
-fn one_type_says_everything_of_a_sub_agent_in_files_code_and_json() {
+fn one_type_describes_a_sub_agent_completely_in_files_code_and_json() {
     let from_json: SubAgentSpec = serde_json::from_value(everything()).unwrap();
     assert_eq!(serde_json::to_value(&from_json).unwrap(), everything());
     let rule = Rule::new(AccessMode::Deny, ["/sealed/**"]).only([Operation::Write]);
@@ -299,14 +299,14 @@ async fn filed(lines: &str, child: Vec<Turn>, configure: impl FnOnce(DeepAgentBu
 }
 
 #[tokio::test]
-async fn a_file_may_limit_what_its_sub_agent_spends() {
+async fn a_file_can_limit_its_sub_agents_budget() {
     let busy = (0..9).map(|n| Turn::call("ls", json!({"path": format!("/{n}")}))).collect();
     let text = filed("budget:\n  model_calls: 2\n", busy, |b| b).await;
     assert!(text.contains("may not have finished"), "{text}");
 }
 
 #[tokio::test]
-async fn a_budget_given_in_code_bounds_one_sub_agent_and_not_its_siblings() {
+async fn a_budget_set_in_code_limits_one_sub_agent_and_not_its_siblings() {
     let busy = (0..9).map(|n| Turn::call("ls", json!({"path": format!("/{n}")})));
     let model = ScriptedModel::rules()
         .when(begins("Little."), busy.clone())
@@ -321,7 +321,7 @@ async fn a_budget_given_in_code_bounds_one_sub_agent_and_not_its_siblings() {
 }
 
 #[tokio::test]
-async fn a_sub_agent_may_have_files_of_its_own_which_do_not_come_back() {
+async fn a_sub_agent_can_have_its_own_files_which_are_not_returned() {
     let write = |path: &str| Turn::call("write_file", json!({"file_path": path, "content": "x"}));
     let model = || {
         ScriptedModel::rules()
@@ -352,7 +352,7 @@ async fn a_sub_agent_may_have_files_of_its_own_which_do_not_come_back() {
 }
 
 #[tokio::test]
-async fn rules_of_the_agent_above_bind_the_files_that_a_description_names() {
+async fn the_parents_rules_apply_to_the_backend_a_description_names() {
     let sealed = Rule::new(AccessMode::Deny, ["/sealed/**"]).only([Operation::Write]);
     let write = Turn::call("write_file", json!({"file_path": "/sealed/a", "content": "x"}));
     let scratch = tempfile::tempdir().unwrap();
@@ -365,7 +365,7 @@ async fn rules_of_the_agent_above_bind_the_files_that_a_description_names() {
 }
 
 #[tokio::test]
-async fn sub_agents_of_a_file_are_allowed_no_more_than_it_is() {
+async fn sub_agents_of_a_file_get_no_more_tools_than_it_has() {
     let lines = "tools: [ls]\nagents:\n  - name: inner\n    description: Below.\n    tools: [write_file]\n";
     let file = format!("---\nname: filed\ndescription: From a file.\n{lines}---\n");
     let model = ScriptedModel::new([Turn::text("Hello.")]);
@@ -377,7 +377,7 @@ async fn sub_agents_of_a_file_are_allowed_no_more_than_it_is() {
 }
 
 #[test]
-fn what_cannot_go_with_a_built_agent_is_refused_in_code_too() {
+fn options_incompatible_with_a_built_agent_are_rejected_in_code_too() {
     let built = DeepAgent::builder().model(ScriptedModel::new([])).build().unwrap();
     let spec = SubAgentSpec::from(AgentSubAgent::new("built", "Is built.", &built)).model(ScriptedModel::new([]));
     let error = DeepAgent::builder().model(ScriptedModel::new([])).sub_agent(spec).build().unwrap_err().to_string();

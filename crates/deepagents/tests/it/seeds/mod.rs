@@ -36,7 +36,7 @@ fn journal() -> Arc<MemoryJournal> {
 }
 
 #[test]
-fn every_test_that_the_table_of_the_book_names_exists() {
+fn every_test_named_in_the_books_table_exists() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let table = std::fs::read_to_string(root.join("docs/src/seeds.md")).unwrap();
     let named: Vec<(&str, &str)> = table.split('`').filter_map(|word| word.split_once("::")).collect();

@@ -24,7 +24,7 @@ async fn planned(planner: impl deepagents::middleware::todo::Planner, task: &str
 const LIST: &str = "Please:\n1. Read it\n2. Mend it\n3. Send it";
 
 #[test]
-fn the_size_of_a_task_is_its_steps_and_its_tokens_in_any_language() {
+fn task_size_is_measured_by_steps_and_tokens_in_any_language() {
     let size = |task: &str| (TaskSize::measure(task).steps, TaskSize::measure(task).tokens);
     assert_eq!(size("Read it."), (0, 2));
     assert_eq!(size(LIST).0, 3);
@@ -33,7 +33,7 @@ fn the_size_of_a_task_is_its_steps_and_its_tokens_in_any_language() {
 }
 
 #[tokio::test]
-async fn a_planner_decides_by_the_size_of_a_task() {
+async fn a_planner_decides_by_task_size() {
     let planner = || SizePlanner::new(ListPlanner);
     assert_eq!(todos(&planned(planner(), LIST).await), ["Read it", "Mend it", "Send it"]);
     let short = "Please:\n1. Read it\n2. Mend it";
@@ -44,7 +44,7 @@ async fn a_planner_decides_by_the_size_of_a_task() {
 }
 
 #[tokio::test]
-async fn a_planner_asks_a_light_model_once_and_what_it_costs_counts() {
+async fn a_model_planner_asks_its_model_once_and_the_usage_counts() {
     let usage = Usage { input: 70, output: 7, ..Usage::default() };
     let light = ScriptedModel::new([Turn::text("[\"Read it\", \"Mend it\"]").usage(usage)]);
     let outcome = planned(ModelPlanner::new(light.clone()), "Mend the report.").await;
@@ -56,7 +56,7 @@ async fn a_planner_asks_a_light_model_once_and_what_it_costs_counts() {
 }
 
 #[tokio::test]
-async fn a_light_model_is_not_asked_about_a_small_task_nor_when_a_run_is_resumed() {
+async fn a_light_model_is_not_asked_for_a_small_task_or_on_resume() {
     let light = ScriptedModel::new([]);
     let planner = SizePlanner::new(ModelPlanner::new(light.clone()));
     assert!(todos(&planned(planner, "What is the time?").await).is_empty());
@@ -64,7 +64,7 @@ async fn a_light_model_is_not_asked_about_a_small_task_nor_when_a_run_is_resumed
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_plan_is_told_and_the_run_goes_on_without_one() {
+async fn an_invalid_plan_is_reported_and_the_run_continues_without_one() {
     let light = ScriptedModel::new([Turn::text("I would read it first.")]);
     let model = ScriptedModel::new([Turn::text("Done.")]);
     let agent = DeepAgent::builder().model(model).planner(ModelPlanner::new(light)).build().unwrap();
@@ -82,7 +82,7 @@ async fn an_answer_that_is_no_plan_is_told_and_the_run_goes_on_without_one() {
 }
 
 #[tokio::test]
-async fn the_tasks_of_sub_agents_are_planned_by_size_too() {
+async fn sub_agent_tasks_are_planned_by_size_too() {
     let model = ScriptedModel::rules()
         .when(begins("Please:"), [Turn::text("Done below.")])
         .when(begins("Small."), [Turn::text("Small one done.")])
@@ -109,7 +109,7 @@ fn search(tool: &'static str, respect: Option<bool>) -> (&'static str, Value) {
 }
 
 #[tokio::test]
-async fn searches_respect_gitignore_for_whoever_asks_the_application_or_the_model() {
+async fn searches_respect_gitignore_if_the_application_or_the_model_asks() {
     let files = [("/.gitignore", "*.log\n"), ("/a.log", "hit"), ("/a.txt", "hit")];
     for (option, said, respected) in
         [(false, None, false), (true, None, true), (false, Some(true), true), (true, Some(false), false)]

@@ -72,7 +72,7 @@ fn three_notes() -> ScriptedModel {
 }
 
 #[tokio::test]
-async fn a_users_tool_with_a_channel_of_its_own_works_inside_general_purpose_and_what_it_wrote_comes_back() {
+async fn a_user_tools_channel_works_in_general_purpose_and_its_writes_are_returned() {
     let model = three_notes();
     let outcome =
         DeepAgent::builder().model(model.clone()).tool(note()).build().unwrap().invoke("Main.").await.unwrap();
@@ -83,7 +83,7 @@ async fn a_users_tool_with_a_channel_of_its_own_works_inside_general_purpose_and
 }
 
 #[tokio::test]
-async fn a_users_tool_inside_general_purpose_finds_and_leaves_its_channel_after_a_resume_too() {
+async fn a_user_tools_channel_also_survives_a_resume_in_general_purpose() {
     let (model, journal) = (three_notes(), journal());
     let build = || {
         let gate = InterruptPolicy::new().before("note", InterruptOn::any());
@@ -107,7 +107,7 @@ async fn a_users_tool_inside_general_purpose_finds_and_leaves_its_channel_after_
 }
 
 #[tokio::test]
-async fn a_users_tool_brings_its_channel_to_an_agent_in_the_background() {
+async fn a_user_tools_channel_is_available_to_a_background_agent() {
     let model = ScriptedModel::rules()
         .when(begins("Below."), [Turn::calls([noting("below")]), Turn::text("Noted.")])
         .otherwise([
@@ -159,7 +159,7 @@ fn delegates(agent: &'static str) -> ScriptedModel {
 }
 
 #[tokio::test]
-async fn all_keys_but_messages_todos_and_private_ones_go_down_and_come_back() {
+async fn all_but_messages_todos_and_private_keys_pass_to_children_and_back() {
     let spec = SubAgentSpec::new("setter", "Sets.").middleware(Sets);
     let builder = DeepAgent::builder().name("main").model(delegates("setter")).middleware(Sets).sub_agent(spec);
     let outcome = builder.build().unwrap().invoke("Main.").await.unwrap();
@@ -201,7 +201,7 @@ async fn travel(model: ScriptedModel, configure: impl FnOnce(DeepAgentBuilder) -
 }
 
 #[tokio::test]
-async fn a_channel_of_the_application_is_there_in_sub_agents_and_in_those_below_them() {
+async fn an_applications_channel_is_available_in_nested_sub_agents() {
     let model = || {
         ScriptedModel::rules()
             .when(begins("Deep."), [Turn::calls([going("Oslo")]), Turn::text("There.")])
@@ -218,7 +218,7 @@ async fn a_channel_of_the_application_is_there_in_sub_agents_and_in_those_below_
 }
 
 #[tokio::test]
-async fn of_two_sub_agents_that_change_one_value_the_first_is_kept_and_the_model_is_told() {
+async fn when_two_sub_agents_change_one_value_the_first_wins_and_the_model_is_told() {
     let model = ScriptedModel::rules()
         .when(begins("Go to Oslo"), [Turn::calls([going("Oslo")]), Turn::text("In Oslo.")])
         .when(begins("Go to Rome"), [Turn::calls([going("Rome")]), Turn::text("In Rome.")])
@@ -237,7 +237,7 @@ async fn of_two_sub_agents_that_change_one_value_the_first_is_kept_and_the_model
 }
 
 #[test]
-fn the_kinds_of_sharing_are_values_that_say_so() {
+fn the_kinds_of_sharing_describe_themselves() {
     let shared: Sharing<u8, u8> = Sharing::shared();
     assert_eq!(format!("{shared:?}"), "Sharing { hidden: false, inherited: true, comes_back: true }");
     let private: Sharing<u8, u8> = Sharing::private();
@@ -261,7 +261,7 @@ fn shape(name: &str, key: &str) -> ResponseFormat {
 }
 
 #[tokio::test]
-async fn an_answer_in_a_shape_is_that_of_its_own_agent_alone_in_one_go_and_after_a_resume() {
+async fn a_structured_answer_belongs_to_its_own_agent_only_even_after_a_resume() {
     for shaped_above in [true, false] {
         for gated in [true, false] {
             let (model, journal) = (counts(), journal());
@@ -291,7 +291,7 @@ async fn an_answer_in_a_shape_is_that_of_its_own_agent_alone_in_one_go_and_after
 }
 
 #[tokio::test]
-async fn what_a_run_comes_to_is_its_messages_its_todos_and_its_files() {
+async fn a_runs_outcome_has_its_messages_todos_and_files() {
     let todos = json!({"todos": [{"content": "Write it", "status": "completed"}]});
     let model = ScriptedModel::new([
         Turn::calls([

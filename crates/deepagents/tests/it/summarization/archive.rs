@@ -27,7 +27,7 @@ async fn run(configure: impl FnOnce(DeepAgentBuilder) -> DeepAgentBuilder) -> (V
 }
 
 #[tokio::test]
-async fn nothing_is_evicted_when_the_history_cannot_be_written_and_the_run_goes_on() {
+async fn nothing_is_evicted_if_the_history_cannot_be_written() {
     let dir = tempfile::tempdir().unwrap();
     // A file in the place of the directory.
     std::fs::write(dir.path().join("conversation_history"), "in the way").unwrap();
@@ -80,7 +80,7 @@ impl Backend for Odd {
 }
 
 #[tokio::test]
-async fn nothing_is_evicted_when_what_was_written_cannot_be_read_back() {
+async fn nothing_is_evicted_if_the_written_history_cannot_be_read_back() {
     let half = |data: bytes::Bytes| Some(data.slice(..data.len() / 2));
     for odd in [Odd(StateBackend::new(), |_| None), Odd(StateBackend::new(), half)] {
         let (shown, failures) = run(|b| b.backend(odd)).await;
@@ -89,14 +89,14 @@ async fn nothing_is_evicted_when_what_was_written_cannot_be_read_back() {
 }
 
 #[tokio::test]
-async fn what_another_process_adds_to_the_history_meanwhile_does_not_stand_in_the_way() {
+async fn additions_by_another_process_do_not_block_compaction() {
     let added = |data: bytes::Bytes| Some([data.as_ref(), b"\n## by somebody else\n"].concat().into());
     let (shown, failures) = run(|b| b.backend(Odd(StateBackend::new(), added))).await;
     assert_eq!((shown.len(), failures.len()), (3, 0));
 }
 
 #[tokio::test]
-async fn nothing_is_evicted_when_no_summary_can_be_had_and_it_is_not_tried_at_every_step() {
+async fn without_a_summary_nothing_is_evicted_and_retries_are_spaced_out() {
     let refused = || Turn::error(ModelError::invalid("no"));
     let calls = (0..9).map(|_| Turn::call("ls", json!({"path": "/"}))).chain([Turn::text("Done.")]);
     let model = model((0..9).map(|_| refused()), calls);
@@ -111,7 +111,7 @@ async fn nothing_is_evicted_when_no_summary_can_be_had_and_it_is_not_tried_at_ev
 }
 
 #[tokio::test]
-async fn the_words_of_a_model_that_declined_or_was_broken_off_are_no_summary() {
+async fn text_of_a_declined_or_truncated_answer_is_not_a_summary() {
     for stop in [StopReason::Refusal, StopReason::Other("network_error".into())] {
         let light = Turn::text("I cannot help with that.").stop(stop.clone());
         let light = deepagents::models::scripted::ScriptedModel::new([light]).with_name("scripted:light");
@@ -127,7 +127,7 @@ async fn the_words_of_a_model_that_declined_or_was_broken_off_are_no_summary() {
 }
 
 #[tokio::test]
-async fn a_lighter_model_writes_the_summaries_and_the_main_one_where_it_fails() {
+async fn a_lighter_model_writes_summaries_and_the_main_model_is_the_fallback() {
     for (light, summary) in [(Turn::text("LIGHT"), "LIGHT"), (Turn::error(ModelError::invalid("no")), "MAIN")] {
         let light = deepagents::models::scripted::ScriptedModel::new([light]).with_name("scripted:light");
         let main = model([Turn::text("MAIN")], [Turn::text("Done.")]);
@@ -143,7 +143,7 @@ async fn a_lighter_model_writes_the_summaries_and_the_main_one_where_it_fails() 
 }
 
 #[tokio::test]
-async fn pictures_are_stored_once_by_their_content_and_referred_to() {
+async fn images_are_stored_once_by_content_and_referenced() {
     let picture = || {
         Block::Media(Media {
             kind: MediaKind::Image,
@@ -171,7 +171,7 @@ async fn pictures_are_stored_once_by_their_content_and_referred_to() {
 }
 
 #[tokio::test]
-async fn media_given_in_an_address_are_stored_too_and_those_that_are_elsewhere_are_named() {
+async fn media_in_data_urls_are_stored_and_remote_ones_are_named() {
     let media = |kind, mime: &str, source| Block::Media(Media { kind, mime: mime.into(), source, name: None });
     let content = vec![
         media(MediaKind::Audio, "audio/mpeg", MediaSource::Url("data:audio/mpeg;base64,aGVsbG8=".into())),
@@ -224,7 +224,7 @@ async fn a_thread_has_its_own_file_whatever_its_id() {
 }
 
 #[tokio::test]
-async fn a_sub_agent_has_a_history_of_its_own() -> Result<(), BoxError> {
+async fn a_sub_agent_has_its_own_history() -> Result<(), BoxError> {
     let dir = tempfile::tempdir()?;
     let below = (0..6).map(|n| Turn::call("ls", json!({"path": format!("/below-{n}")}))).chain([Turn::text("Found.")]);
     let main = [
@@ -253,7 +253,7 @@ async fn a_sub_agent_has_a_history_of_its_own() -> Result<(), BoxError> {
 }
 
 #[tokio::test]
-async fn what_was_stored_before_a_failure_is_not_stored_twice() {
+async fn messages_stored_before_a_failure_are_not_stored_twice() {
     let dir = tempfile::tempdir().unwrap();
     let journal = Arc::new(MemoryJournal::new());
     for answer in [Turn::error(ModelError::transport("gone")), Turn::text("Done.")] {
@@ -274,7 +274,7 @@ async fn what_was_stored_before_a_failure_is_not_stored_twice() {
 }
 
 #[tokio::test]
-async fn agents_that_add_to_one_history_at_once_all_do() {
+async fn concurrent_additions_to_one_history_all_succeed() {
     let dir = tempfile::tempdir().unwrap();
     let backend = LocalBackend::open(dir.path()).unwrap();
     let runs = (0..8).map(|n| {
@@ -294,7 +294,7 @@ async fn agents_that_add_to_one_history_at_once_all_do() {
 }
 
 #[tokio::test]
-async fn a_long_history_goes_on_in_files_of_its_own_and_the_summary_names_the_last_one() {
+async fn a_long_history_is_split_into_files_and_the_summary_names_the_last() {
     let model = talker();
     let agent = DeepAgent::builder()
         .model(model.clone())

@@ -19,7 +19,7 @@ fn refused() -> Turn {
 }
 
 #[tokio::test]
-async fn a_summary_is_made_once_though_the_calls_after_it_fail_or_are_cancelled() {
+async fn a_summary_is_made_once_even_if_later_calls_fail_or_are_cancelled() {
     let turns = [refused(), Turn::text("never").delay(Duration::from_secs(3600)), Turn::text("Done.")];
     let model = model([Turn::text("A SUMMARY")], turns);
     let agent = DeepAgent::builder()
@@ -54,7 +54,7 @@ async fn a_summary_is_made_once_though_the_calls_after_it_fail_or_are_cancelled(
 }
 
 #[tokio::test]
-async fn a_wrap_that_asks_again_is_given_the_summary_that_was_made() {
+async fn a_retrying_wrapper_reuses_the_summary() {
     let model = model([Turn::text("A SUMMARY")], [refused(), Turn::text("Done.")]);
     let options = by_messages(6, 2);
     let summarization = Summarization::new(Arc::new(model.clone()), StateBackend::new(), options).unwrap();
@@ -75,7 +75,7 @@ async fn a_wrap_that_asks_again_is_given_the_summary_that_was_made() {
 }
 
 #[tokio::test]
-async fn a_length_that_one_model_has_refused_does_not_bind_another() {
+async fn a_length_rejected_by_one_model_does_not_limit_another() {
     let named = |name: &str, chars: usize| {
         let answer = move |request: &ModelRequest| match everything(request).len() {
             _ if request.tools.is_empty() => Turn::text("A SUMMARY"),

@@ -196,7 +196,7 @@ async fn three_hundred_turns_stay_within_the_window_when_the_provider_reports_it
 }
 
 #[tokio::test]
-async fn three_hundred_turns_stay_within_the_window_of_a_provider_that_counts_more_than_is_estimated() {
+async fn three_hundred_turns_stay_within_the_window_when_estimates_are_too_low() {
     let cached = play(Provider { token: 28, reports: true }).await;
     assert!(cached >= 95, "{cached} %");
 }

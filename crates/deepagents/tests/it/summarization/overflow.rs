@@ -27,7 +27,7 @@ fn long_history(messages: usize, chars: usize) -> Vec<Message> {
 }
 
 #[tokio::test]
-async fn a_request_that_the_provider_refuses_as_too_long_is_compacted_and_sent_once_more() {
+async fn a_request_rejected_as_too_long_is_compacted_and_sent_once_more() {
     let model = narrow(30_000);
     let agent = DeepAgent::builder().model(model.clone()).build().unwrap();
     let outcome = agent.invoke(RunInput::messages(long_history(20, 4_000))).await.unwrap();
@@ -39,7 +39,7 @@ async fn a_request_that_the_provider_refuses_as_too_long_is_compacted_and_sent_o
 }
 
 #[tokio::test]
-async fn many_small_messages_make_room_too() {
+async fn many_small_messages_can_be_compacted_too() {
     let model = narrow(15_000);
     let agent = DeepAgent::builder().model(model.clone()).build().unwrap();
     let outcome = agent.invoke(RunInput::messages(long_history(300, 20))).await.unwrap();
@@ -48,7 +48,7 @@ async fn many_small_messages_make_room_too() {
 }
 
 #[tokio::test]
-async fn a_provider_that_refuses_everything_is_asked_twice_and_once_where_nothing_can_be_left_out() {
+async fn a_rejected_request_is_retried_once_and_only_if_something_can_be_removed() {
     for (history, asked) in [(long_history(20, 4_000), 2), (vec![Message::user("Hi.")], 1)] {
         let model = ScriptedModel::rules()
             .when(|request| request.tools.is_empty(), [Turn::text("A SUMMARY")])
@@ -72,7 +72,7 @@ async fn a_message_that_can_never_fit_is_an_error_before_any_call() {
 }
 
 #[tokio::test]
-async fn where_prompt_and_tools_alone_do_not_fit_that_is_said_and_no_summary_is_paid_for() {
+async fn a_prompt_and_tools_that_do_not_fit_are_an_error_before_any_summary() {
     let model = talker().with_profile(window(1_000));
     let agent = DeepAgent::builder().model(model.clone()).build().unwrap();
     let error = agent.invoke(RunInput::messages(long_history(20, 400))).await.unwrap_err();
@@ -83,7 +83,7 @@ async fn where_prompt_and_tools_alone_do_not_fit_that_is_said_and_no_summary_is_
 }
 
 #[tokio::test]
-async fn a_summary_that_is_no_shorter_than_what_it_replaces_is_not_used_and_not_paid_for_at_every_step() {
+async fn a_summary_no_shorter_than_its_source_is_not_used_nor_retried_at_every_step() {
     let summary = || Turn::text(format!("## State\n{}", "summed up ".repeat(800)));
     let ls = || Turn::call("ls", json!({"path": "/"}));
     let turns = [ls(), ls(), ls(), Turn::text("Done.")];
@@ -104,7 +104,7 @@ async fn a_summary_that_is_no_shorter_than_what_it_replaces_is_not_used_and_not_
 }
 
 #[tokio::test]
-async fn a_refused_length_is_remembered_where_the_window_is_unknown() {
+async fn a_rejected_length_is_remembered_if_the_window_is_unknown() {
     let model = narrow(60_000);
     let agent = DeepAgent::builder().model(model.clone()).journal(deepagents::MemoryJournal::new()).build().unwrap();
     agent.invoke(RunInput::messages(long_history(20, 4_000)).thread("t1")).await.unwrap();
@@ -115,7 +115,7 @@ async fn a_refused_length_is_remembered_where_the_window_is_unknown() {
 }
 
 #[tokio::test]
-async fn a_result_too_large_for_the_window_is_shown_in_part_and_stored_whole() {
+async fn a_result_too_large_for_the_window_is_truncated_and_stored_in_full() {
     let turns = [Turn::call("dump", json!({})), Turn::text("Done.")];
     let model = model([Turn::text("A SUMMARY")], turns).with_profile(window(12_000));
     let lines: String = (0..6_000).map(|n| format!("line {n}\n")).collect();
@@ -137,7 +137,7 @@ async fn a_result_too_large_for_the_window_is_shown_in_part_and_stored_whole() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_read_and_does_not_fit_is_shown_in_part_and_read_again_where_it_is() {
+async fn a_file_too_large_for_the_window_is_truncated_and_can_be_reread_in_place() {
     let text: String = (0..1_500).map(|n| format!("line {n} of the book\n")).collect();
     let turns = [Turn::call("read_file", json!({"file_path": "/book.txt", "limit": 2_000})), Turn::text("Done.")];
     let model = model([Turn::text("A SUMMARY")], turns).with_profile(window(9_000));
@@ -156,7 +156,7 @@ async fn a_file_that_was_read_and_does_not_fit_is_shown_in_part_and_read_again_w
 }
 
 #[tokio::test]
-async fn messages_too_long_for_the_summarising_model_are_summarised_part_after_part() {
+async fn messages_too_long_for_the_summarising_model_are_summarised_in_parts() {
     let light = |request: &ModelRequest| match everything(request).len() {
         long if long > 16_000 => too_long(),
         _ => Turn::text("## State\nread a part"),
@@ -183,7 +183,7 @@ async fn messages_too_long_for_the_summarising_model_are_summarised_part_after_p
 }
 
 #[tokio::test]
-async fn what_the_provider_reports_counts_more_than_the_estimate() {
+async fn the_provider_reported_count_overrides_the_estimate() {
     let turns = [Turn::call("ls", json!({"path": "/"})).usage(usage(9_500, 10)), Turn::text("Done.")];
     let model = model([Turn::text("A SUMMARY")], turns);
     let options = SummarizationOptions::default().max_tokens_before_summary(9_000).messages_to_keep(2);
@@ -193,7 +193,7 @@ async fn what_the_provider_reports_counts_more_than_the_estimate() {
 }
 
 #[tokio::test]
-async fn a_report_far_above_the_estimate_is_believed_of_short_messages_too() {
+async fn a_reported_count_far_above_the_estimate_is_trusted_for_short_messages_too() {
     for (reported, summaries) in [(60_000, 1), (900, 0)] {
         let model = model([Turn::text("A SUMMARY")], [Turn::text("Yes.").usage(usage(reported, 5)), Turn::text("No.")]);
         let options = SummarizationOptions::default().trigger(Trigger::tokens(50_000)).keep(Size::Messages(2));
@@ -211,7 +211,7 @@ async fn a_report_far_above_the_estimate_is_believed_of_short_messages_too() {
 }
 
 #[tokio::test]
-async fn what_another_provider_reported_for_the_thread_is_not_counted() {
+async fn counts_reported_by_another_provider_are_ignored() {
     use deepagents::core::message::{AssistantMessage, Origin};
     for (name, summaries) in [("house:small", 1), ("elsewhere:large", 0)] {
         let origin = Origin { api: "house-chat".into(), provider: "house".into(), model: "small".into() };
@@ -228,7 +228,7 @@ async fn what_another_provider_reported_for_the_thread_is_not_counted() {
 }
 
 #[tokio::test]
-async fn the_application_is_told_that_results_are_shown_in_part() {
+async fn an_event_reports_that_results_are_truncated() {
     let turns = [Turn::call("dump", json!({})), Turn::text("Done.")];
     let model = model([Turn::text("A SUMMARY")], turns).with_profile(window(12_000));
     let lines: String = (0..6_000).map(|n| format!("line {n}\n")).collect();

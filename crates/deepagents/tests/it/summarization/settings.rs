@@ -6,7 +6,7 @@ use deepagents::{DeepAgent, ModelError, RunInput};
 use super::*;
 
 #[test]
-fn a_share_of_an_unknown_window_is_refused_when_the_agent_is_built() {
+fn a_share_of_an_unknown_window_is_rejected_at_build_time() {
     let options = || SummarizationOptions::default().trigger(Trigger::fraction(0.5));
     let build = |options, model: ScriptedModel| DeepAgent::builder().model(model).summarization(options).build();
     let error = build(options(), talker()).unwrap_err().to_string();
@@ -18,7 +18,7 @@ fn a_share_of_an_unknown_window_is_refused_when_the_agent_is_built() {
 }
 
 #[tokio::test]
-async fn without_sizes_the_conversation_is_compacted_near_the_end_of_a_known_window() {
+async fn without_configured_sizes_compaction_happens_near_the_end_of_a_known_window() {
     let model = talker().with_profile(window(100_000));
     let agent = DeepAgent::builder().model(model.clone()).build().unwrap();
     for (chars, summaries) in [(200_000, 0), (340_000, 1)] {
@@ -30,7 +30,7 @@ async fn without_sizes_the_conversation_is_compacted_near_the_end_of_a_known_win
 }
 
 #[tokio::test]
-async fn the_middleware_can_be_left_out() {
+async fn the_summarization_middleware_can_be_removed() {
     let model = talker();
     let agent = DeepAgent::builder()
         .model(model.clone())
@@ -45,7 +45,7 @@ async fn the_middleware_can_be_left_out() {
 }
 
 #[test]
-fn it_stands_before_the_cache_marks() {
+fn summarization_comes_before_the_cache_marks() {
     let agent = DeepAgent::builder().model(talker()).build().unwrap();
     let names: Vec<String> = agent.explain().middlewares.iter().map(|part| part.name.clone()).collect();
     let at = |name: &str| names.iter().position(|n| n == name).unwrap();
@@ -68,7 +68,7 @@ async fn compacted(
 }
 
 #[tokio::test]
-async fn the_model_can_compact_the_conversation_half_way_to_the_trigger() {
+async fn the_model_can_compact_the_conversation_from_halfway_to_the_trigger() {
     let (text, failed, outcome, model) = compacted("H A H A H", by_messages(12, 2), Turn::text("A SUMMARY")).await;
     assert_eq!(
         (text.as_str(), failed),
@@ -102,7 +102,7 @@ async fn the_model_is_told_when_compaction_fails_and_nothing_has_changed() {
 }
 
 #[tokio::test]
-async fn what_the_model_compacts_is_stored_with_its_pictures_too() {
+async fn compaction_by_the_model_stores_images_too() {
     use deepagents::core::message::{Media, MediaKind, MediaSource, UserMessage};
     let source = MediaSource::Base64("aGVsbG8=".into());
     let picture = Block::Media(Media { kind: MediaKind::Image, mime: "image/png".into(), source, name: None });

@@ -25,7 +25,7 @@ async fn staying(options: SummarizationOptions) -> usize {
 }
 
 #[tokio::test]
-async fn a_trigger_may_be_of_several_sizes_of_which_any_or_all_must_be_reached() {
+async fn a_trigger_can_combine_several_sizes_with_any_or_all() {
     let keep = |trigger| SummarizationOptions::default().trigger(trigger).keep(Size::Messages(4));
     // The standard stack and ten messages have between 2,000 and 10,000 tokens.
     let (few, many) = (|| Trigger::messages(10), || Trigger::messages(11));
@@ -51,7 +51,7 @@ async fn a_trigger_may_be_of_several_sizes_of_which_any_or_all_must_be_reached()
 }
 
 #[tokio::test]
-async fn what_stays_may_be_a_number_of_messages_of_tokens_or_a_share_of_the_window() {
+async fn the_kept_part_can_be_messages_tokens_or_a_share_of_the_window() {
     let always = || SummarizationOptions::default().trigger(Trigger::messages(10));
     assert_eq!(staying(always().keep(Size::Messages(3))).await, 3);
     assert_eq!(staying(always().keep(Size::Tokens(350))).await, 3);
@@ -89,7 +89,7 @@ async fn edits(args: TruncateArgs) -> Vec<usize> {
 }
 
 #[tokio::test]
-async fn arguments_are_cut_by_sizes_of_any_kind_and_in_words_of_ones_own() {
+async fn arguments_are_cut_by_any_kind_of_size_with_a_configurable_marker() {
     let args = || TruncateArgs { trigger: Some(Trigger::tokens(3_000)), ..TruncateArgs::default() };
     let cut = 20 + "...(argument truncated)".len();
     let keep = |size| TruncateArgs { keep: Some(size), ..args() };
@@ -104,7 +104,7 @@ async fn arguments_are_cut_by_sizes_of_any_kind_and_in_words_of_ones_own() {
 }
 
 #[tokio::test]
-async fn once_arguments_are_cut_others_follow_as_they_grow_old() {
+async fn once_arguments_are_cut_others_are_cut_as_they_age() {
     let write =
         |path: &str, chars: usize| Turn::call("write_file", json!({"file_path": path, "content": "w".repeat(chars)}));
     let turns = [write("/long", 60_000), write("/short", 3_000), Turn::text("One."), Turn::text("Two.")];
@@ -131,7 +131,7 @@ async fn once_arguments_are_cut_others_follow_as_they_grow_old() {
 }
 
 #[tokio::test]
-async fn what_the_provider_counts_takes_the_place_of_an_estimate_near_a_limit_where_it_is_asked_for() {
+async fn the_providers_token_count_replaces_the_estimate_near_a_limit_if_enabled() {
     let compacts = async |counted: Option<u64>, ask: bool, trigger: u64| {
         let model = talker().with_profile(window(20_000));
         let model = counted.into_iter().fold(model, ScriptedModel::with_token_count);

@@ -22,7 +22,7 @@ async fn the_conversation_is_compacted_as_soon_as_the_trigger_is_reached() {
 }
 
 #[tokio::test]
-async fn the_thread_keeps_every_message_and_the_model_is_shown_the_summary_and_the_recent_ones() {
+async fn the_thread_keeps_every_message_and_the_model_sees_a_summary_and_the_recent() {
     let model = model([Turn::text("## Goal\nFIND IT")], [Turn::text("Done.")]);
     let agent = DeepAgent::builder().model(model.clone()).summarization(by_messages(5, 2)).build().unwrap();
     let outcome = agent.invoke(RunInput::messages(conversation("H A H A H"))).await.unwrap();
@@ -51,7 +51,7 @@ async fn an_answer_and_its_results_stay_together() {
 }
 
 #[tokio::test]
-async fn summaries_follow_each_other_without_losing_what_was_settled() {
+async fn successive_summaries_keep_what_was_settled() {
     let script = [Turn::text("## Goal\nFIRST GOAL\n## State\nBEGUN"), Turn::text("## State\nHALF WAY")];
     let model = model(script, (0..8).map(|n| Turn::text(format!("answer {n}"))));
     let agent = DeepAgent::builder()
@@ -82,7 +82,7 @@ async fn summaries_follow_each_other_without_losing_what_was_settled() {
 }
 
 #[tokio::test]
-async fn the_last_words_of_a_person_and_the_todo_list_stay_whatever_is_evicted() {
+async fn the_last_user_message_and_the_todo_list_survive_eviction() {
     let plan = json!({"todos": [{"content": "Measure twice", "status": "in_progress"}, {"content": "Cut once", "status": "pending"}]});
     let turns = std::iter::once(Turn::call("write_todos", plan))
         .chain((0..10).map(|_| Turn::call("ls", json!({"path": "/"}))))
@@ -107,7 +107,7 @@ async fn the_last_words_of_a_person_and_the_todo_list_stay_whatever_is_evicted()
 }
 
 #[tokio::test]
-async fn the_words_that_stay_beside_a_summary_do_not_bring_the_next_one_forward() {
+async fn kept_user_text_does_not_bring_the_next_summary_forward() {
     let turns = (0..6).map(|_| Turn::call("ls", json!({"path": "/"}))).chain([Turn::text("Done.")]);
     let model = model((0..9).map(|n| Turn::text(format!("SUMMARY {n}"))), turns);
     let agent = DeepAgent::builder().model(model.clone()).summarization(by_messages(8, 3)).build().unwrap();
@@ -121,7 +121,7 @@ async fn the_words_that_stay_beside_a_summary_do_not_bring_the_next_one_forward(
 }
 
 #[tokio::test]
-async fn a_thread_that_goes_on_in_another_process_is_shown_in_the_same_way() {
+async fn a_thread_continued_in_another_process_is_shown_the_same_way() {
     let journal = std::sync::Arc::new(MemoryJournal::new());
     let mut sent = Vec::new();
     for question in ["question 5", "question 6"] {
@@ -144,7 +144,7 @@ async fn a_thread_that_goes_on_in_another_process_is_shown_in_the_same_way() {
 }
 
 #[tokio::test]
-async fn long_arguments_of_old_writes_are_cut_and_the_thread_keeps_them() {
+async fn long_arguments_of_old_writes_are_cut_but_kept_in_the_thread() {
     let exact = "e".repeat(2000);
     let long = "w".repeat(2001);
     let call = |id: &str, name: &str, args| Block::call(id, name, args);
@@ -175,7 +175,7 @@ async fn long_arguments_of_old_writes_are_cut_and_the_thread_keeps_them() {
 }
 
 #[tokio::test]
-async fn thoughts_tied_to_evicted_messages_are_not_replayed_and_later_ones_are() {
+async fn thinking_of_messages_before_the_cut_is_not_replayed_but_later_thinking_is() {
     let thinking = |text: &str| {
         let thought = Block::Reasoning(Reasoning { text: "hm".into(), native: None });
         let origin = Origin { api: "anthropic-messages".into(), provider: "anthropic".into(), model: "m".into() };
@@ -201,7 +201,7 @@ async fn thoughts_tied_to_evicted_messages_are_not_replayed_and_later_ones_are()
 }
 
 #[tokio::test]
-async fn cache_marks_stay_on_the_messages_they_were_put_on() {
+async fn cache_marks_stay_on_their_messages() {
     let model = talker();
     let agent = DeepAgent::builder().model(model.clone()).summarization(by_messages(6, 3)).build().unwrap();
     agent.invoke(RunInput::messages(conversation("H A H A H A H"))).await.unwrap();
@@ -212,7 +212,7 @@ async fn cache_marks_stay_on_the_messages_they_were_put_on() {
 }
 
 #[tokio::test]
-async fn a_summary_is_counted_in_the_usage_and_not_told_as_an_answer() {
+async fn a_summary_counts_towards_usage_but_is_not_emitted_as_an_answer() {
     let model = model([Turn::text("SECRET").usage(usage(100, 7))], [Turn::text("Done.").usage(usage(50, 5))]);
     let agent = DeepAgent::builder().model(model).summarization(by_messages(5, 2)).build().unwrap();
     let mut run = agent.run(RunInput::messages(conversation("H A H A H")));
@@ -233,7 +233,7 @@ async fn a_summary_is_counted_in_the_usage_and_not_told_as_an_answer() {
 }
 
 #[tokio::test]
-async fn the_request_for_a_summary_can_begin_like_the_conversation_itself() {
+async fn the_summary_request_can_share_the_conversations_prefix() {
     let turns = [Turn::text("## State\nOVER THE PREFIX"), Turn::text("Done.")];
     let model = deepagents::models::scripted::ScriptedModel::new(turns);
     let agent = DeepAgent::builder()
@@ -251,7 +251,7 @@ async fn the_request_for_a_summary_can_begin_like_the_conversation_itself() {
 }
 
 #[tokio::test]
-async fn the_cached_prefix_is_reused_where_the_provider_reports_a_cache_and_it_is_cheaper() {
+async fn the_cached_prefix_is_reused_when_a_cache_is_reported_and_reuse_is_cheaper() {
     for (cached, over_prefix) in [(0, false), (30_000, true)] {
         let first = Usage { cache_read: cached, ..usage(30_500, 10) };
         let turns =
@@ -274,7 +274,7 @@ async fn the_cached_prefix_is_reused_where_the_provider_reports_a_cache_and_it_i
 }
 
 #[tokio::test]
-async fn an_answer_with_calls_is_no_summary_and_the_evicted_messages_alone_are_sent() {
+async fn an_answer_with_calls_is_not_a_summary_and_only_evicted_messages_are_resent() {
     let turns = [Turn::call("ls", json!({"path": "/"})), Turn::text("PLAIN"), Turn::text("Done.")];
     let model = deepagents::models::scripted::ScriptedModel::new(turns);
     let agent = DeepAgent::builder()
@@ -289,7 +289,7 @@ async fn an_answer_with_calls_is_no_summary_and_the_evicted_messages_alone_are_s
 }
 
 #[tokio::test]
-async fn a_thread_that_was_replaced_has_nothing_to_do_with_its_old_summary() {
+async fn a_replaced_thread_does_not_use_its_old_summary() {
     use deepagents::channels::MessagesChannel;
     use deepagents::core::message::MessageOp;
     let model = talker();
@@ -307,7 +307,7 @@ async fn a_thread_that_was_replaced_has_nothing_to_do_with_its_old_summary() {
 }
 
 #[tokio::test]
-async fn what_is_kept_never_begins_with_results_whose_calls_are_gone() {
+async fn the_kept_part_never_starts_with_orphaned_results() {
     let orphan =
         |id: &str| Message::Tool(deepagents::core::message::ToolMessage { call_id: id.into(), ..Default::default() });
     for keep in 1..6 {

@@ -16,15 +16,15 @@ use super::word::{self, Inner, Word, is_name};
 pub(super) use parts::{Document, Doubt, Redirection, Simple};
 
 /// Maximum length of a text in bytes. Longer texts contain data.
-const MOST_BYTES: usize = 64 << 10;
+const MAX_SCRIPT_BYTES: usize = 64 << 10;
 /// Maximum number of substitutions in a text. The parser reads nested ones once per level.
-const MOST_SUBSTITUTIONS: usize = 48;
+const MAX_SUBSTITUTIONS: usize = 48;
 /// Maximum number of constructs that may be nested, at any depth.
-const MOST_NESTED: usize = 1_000;
+const MAX_NESTED: usize = 1_000;
 /// Stack size for parsing. Reserved in full, but used only for nested text.
-const STACK: usize = 128 << 20;
+const STACK_BYTES: usize = 128 << 20;
 /// Maximum depth of commands that run other commands.
-pub(super) const MOST_WRAPPERS: usize = 12;
+pub(super) const MAX_WRAPPERS: usize = 12;
 
 /// A parsed script.
 #[derive(Debug, Default)]
@@ -50,11 +50,11 @@ impl Script {
             return refused(Doubt::TooMuch);
         }
         std::thread::scope(|scope| {
-            let reading = std::thread::Builder::new().name("deepagents-command".to_owned()).stack_size(STACK);
+            let reading = std::thread::Builder::new().name("deepagents-command".to_owned()).stack_size(STACK_BYTES);
             let reading = reading.spawn_scoped(scope, || {
                 let mut script = Self::default();
                 script.text(text, 0);
-                script.pass_on_what_is_kept();
+                script.propagate_kept();
                 script
             });
             // The thread could not be started, or it panicked.
@@ -63,7 +63,7 @@ impl Script {
     }
 
     pub(super) fn text(&mut self, text: &str, depth: usize) {
-        if depth > MOST_WRAPPERS || !is_bounded(text) {
+        if depth > MAX_WRAPPERS || !is_bounded(text) {
             return self.doubts.push(Doubt::TooMuch);
         }
         match rable::parse(text, false) {
@@ -94,7 +94,7 @@ impl Script {
     }
 
     /// Records that files and variables written by some commands may be run by others.
-    fn pass_on_what_is_kept(&mut self) {
+    fn propagate_kept(&mut self) {
         if self.has_live(0) {
             self.commands.iter_mut().filter(|simple| simple.inert && simple.kept).for_each(mentions::printed);
         }
@@ -248,5 +248,5 @@ fn is_bounded(text: &str) -> bool {
     let keywords =
         words.filter(|word| matches!(*word, "if" | "while" | "until" | "for" | "case" | "time" | "elif")).count();
     let nested = text.matches(['(', '{', '!']).count() + keywords;
-    text.len() <= MOST_BYTES && substitutions <= MOST_SUBSTITUTIONS && nested <= MOST_NESTED
+    text.len() <= MAX_SCRIPT_BYTES && substitutions <= MAX_SUBSTITUTIONS && nested <= MAX_NESTED
 }

@@ -4,7 +4,7 @@ mod find;
 mod table;
 
 use super::pattern::is_private;
-use super::script::{Document, Doubt, MOST_WRAPPERS, Script, Simple};
+use super::script::{Document, Doubt, MAX_WRAPPERS, Script, Simple};
 use super::word::Word;
 use super::{mentions, runners, shells};
 use find::found;
@@ -25,7 +25,7 @@ pub(super) fn list(script: &mut Script, mut simple: Simple, document: Document, 
         script.doubts.push(Doubt::Program);
         return script.commands.push(simple);
     };
-    if depth > MOST_WRAPPERS {
+    if depth > MAX_WRAPPERS {
         script.doubts.push(Doubt::TooMuch);
         return script.commands.push(simple);
     }
@@ -37,7 +37,7 @@ pub(super) fn list(script: &mut Script, mut simple: Simple, document: Document, 
     // Whether the command runs only what is listed.
     let mut lists = standard;
     shells::evaluates(script, name, &args, depth);
-    runners::look(script, name, &args, depth);
+    runners::add_commands(script, name, &args, depth);
     match WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name)) {
         Some(wrapper) => {
             if name == "eval" {
@@ -84,7 +84,7 @@ pub(super) fn list(script: &mut Script, mut simple: Simple, document: Document, 
     }
     simple.inert = lists;
     if !lists {
-        mentions::given(&mut simple, name, standard);
+        mentions::add_mentions(&mut simple, name, standard);
     } else if script.has_live(from) {
         // Its input is available to what it runs.
         mentions::around(&mut simple);

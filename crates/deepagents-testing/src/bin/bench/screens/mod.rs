@@ -29,18 +29,18 @@ const STARTS: usize = 5;
 /// Number of messages in the opened thread.
 const MESSAGES: usize = 10_000;
 /// Time limit for anything expected.
-const PATIENCE: Duration = Duration::from_secs(60);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long the program rests before its memory is measured.
-const REST: Duration = Duration::from_secs(2);
+const SETTLE_TIME: Duration = Duration::from_secs(2);
 /// A key that occurs in no path.
 const FIRST_KEY: &str = "§";
 /// How long a user looks at the typed text.
-const LOOK: Duration = Duration::from_millis(500);
+const READING_TIME: Duration = Duration::from_millis(500);
 /// How long the idle program is observed.
-const WATCH: Duration = Duration::from_secs(5);
+const IDLE_TIME: Duration = Duration::from_secs(5);
 /// Number of words in the answer during which keys are pressed, followed by the pause after each: 200 words per second.
-const WORDS: usize = 4_000;
-const PAUSE: Duration = Duration::from_millis(5);
+const ANSWER_WORDS: usize = 4_000;
+const WORD_DELAY: Duration = Duration::from_millis(5);
 /// Keys whose letters occur in no control sequence and no word of the answer, followed by how often the sequence is
 /// typed.
 const KEYS: &str = "NOPQRUVWYZ";
@@ -57,7 +57,7 @@ impl Bench {
         let (home, root) = (place.path().join("home"), place.path().join("root"));
         std::fs::create_dir_all(&home)?;
         std::fs::create_dir_all(&root)?;
-        let model = Model::start(WORDS, PAUSE)?;
+        let model = Model::start(ANSWER_WORDS, WORD_DELAY)?;
         let start = |args: &[&str]| Screen::start(program, &home, &root, &model.url, args);
         let (mut prompts, mut keys, mut from_start, mut requests) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for number in 0..2 * STARTS {
@@ -68,7 +68,7 @@ impl Bench {
             // Every other start presses Enter as soon as possible; the others wait first.
             let at_once = number % 2 == 0;
             if !at_once {
-                tokio::time::sleep(LOOK).await;
+                tokio::time::sleep(READING_TIME).await;
             }
             screen.write("\r")?;
             let arrived = model.next_request()?;
@@ -80,13 +80,13 @@ impl Bench {
         }
         let mut screen = start(&[])?;
         screen.wait_for("/help")?;
-        tokio::time::sleep(REST).await;
+        tokio::time::sleep(SETTLE_TIME).await;
         let (idle, private) = (screen.memory_mb("VmRSS:"), screen.memory_mb("RssAnon:"));
         let before = screen.cpu_ticks();
-        tokio::time::sleep(WATCH).await;
+        tokio::time::sleep(IDLE_TIME).await;
         let ticks = before.zip(screen.cpu_ticks()).map(|(before, after)| after.saturating_sub(before));
         // A tick is ten milliseconds.
-        let cpu = ticks.map(|ticks| f64::from(u32::try_from(ticks).unwrap_or(u32::MAX)) / WATCH.as_secs_f64());
+        let cpu = ticks.map(|ticks| f64::from(u32::try_from(ticks).unwrap_or(u32::MAX)) / IDLE_TIME.as_secs_f64());
         let busy = screen.keys_while_it_answers()?;
         screen.end();
         thread_of(&home.join(".deepagents/threads.db"), &root.canonicalize()?).await?;
@@ -208,7 +208,7 @@ impl Screen {
     /// Returns the time from the last key, or from the start, until the text appears.
     fn wait_for(&mut self, words: &str) -> Result<Duration> {
         while !self.seen.contains(words) {
-            match self.pieces.recv_timeout(PATIENCE) {
+            match self.pieces.recv_timeout(WAIT_TIMEOUT) {
                 Ok(piece) => self.seen += &String::from_utf8_lossy(&piece),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     bail!("`{words}` never came: {:?}", self.seen)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-use super::PATIENCE;
+use super::WAIT_TIMEOUT;
 
 /// A Chat Completions server that answers every request with the given number of words and a pause after each.
 pub(super) struct Model {
@@ -33,7 +33,7 @@ impl Model {
 
     /// Returns when the next complete request arrived.
     pub(super) fn next_request(&self) -> Result<Instant> {
-        self.requests.recv_timeout(PATIENCE).context("no request came to the model")
+        self.requests.recv_timeout(WAIT_TIMEOUT).context("no request came to the model")
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) enum Wire {
 pub(super) const WIRES: [Wire; 6] =
     [Wire::Anthropic, Wire::Chat, Wire::Responses, Wire::Gemini, Wire::Ollama, Wire::Bedrock];
 
-const WORDS: &str = "I look it up.";
+const ANSWER_TEXT: &str = "I look it up.";
 
 /// A tool call of the model.
 pub(super) struct Call {
@@ -97,7 +97,7 @@ fn anthropic(calls: &[Call]) -> Vec<Value> {
         json!({"type": "message_start", "message": {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [],
             "usage": {"input_tokens": 9, "output_tokens": 1}}}),
         json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
-        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": WORDS}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": ANSWER_TEXT}}),
         json!({"type": "content_block_stop", "index": 0}),
     ];
     for (at, call) in calls.iter().enumerate() {
@@ -116,7 +116,7 @@ fn anthropic(calls: &[Call]) -> Vec<Value> {
 
 fn chat(calls: &[Call]) -> Vec<Value> {
     let piece = |delta: Value, why: Value| json!({"id": "m", "object": "chat.completion.chunk", "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": why}]});
-    let mut out = vec![piece(json!({"role": "assistant", "content": WORDS}), Value::Null)];
+    let mut out = vec![piece(json!({"role": "assistant", "content": ANSWER_TEXT}), Value::Null)];
     for (index, call) in calls.iter().enumerate() {
         let function = json!({"name": call.tool, "arguments": call.arguments.to_string()});
         let call = json!({"index": index, "id": call.id, "type": "function", "function": function});
@@ -130,12 +130,12 @@ fn chat(calls: &[Call]) -> Vec<Value> {
 
 fn responses(calls: &[Call]) -> Vec<Value> {
     let message = json!({"id": "msg", "type": "message", "status": "completed", "role": "assistant",
-        "content": [{"type": "output_text", "text": WORDS, "annotations": []}]});
+        "content": [{"type": "output_text", "text": ANSWER_TEXT, "annotations": []}]});
     let begun = json!({"id": "msg", "type": "message", "status": "in_progress", "role": "assistant", "content": []});
     let mut out = vec![
         json!({"type": "response.created", "response": {"id": "r", "status": "in_progress"}}),
         json!({"type": "response.output_item.added", "output_index": 0, "item": begun}),
-        json!({"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": WORDS}),
+        json!({"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": ANSWER_TEXT}),
         json!({"type": "response.output_item.done", "output_index": 0, "item": message}),
     ];
     let mut items = vec![message];
@@ -166,7 +166,7 @@ fn gemini(calls: &[Call]) -> Vec<Value> {
         json!({"responseId": "r", "candidates": [candidate],
             "usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 7}})
     };
-    let mut out = vec![piece(json!({"text": WORDS}), None)];
+    let mut out = vec![piece(json!({"text": ANSWER_TEXT}), None)];
     for call in calls {
         let made = json!({"id": call.id, "name": call.tool, "args": call.arguments});
         out.push(piece(json!({"functionCall": made, "thoughtSignature": "S"}), None));
@@ -176,7 +176,7 @@ fn gemini(calls: &[Call]) -> Vec<Value> {
 }
 
 fn ollama(calls: &[Call]) -> Vec<Value> {
-    let mut out = vec![json!({"message": {"role": "assistant", "content": WORDS}, "done": false})];
+    let mut out = vec![json!({"message": {"role": "assistant", "content": ANSWER_TEXT}, "done": false})];
     for call in calls {
         let call = json!({"function": {"name": call.tool, "arguments": call.arguments}});
         out.push(json!({"message": {"role": "assistant", "content": "", "tool_calls": [call]}, "done": false}));
@@ -190,7 +190,7 @@ fn bedrock(calls: &[Call]) -> Vec<(&'static str, Value)> {
     let delta = |index: u64, delta: Value| ("contentBlockDelta", json!({"contentBlockIndex": index, "delta": delta}));
     let mut out = vec![
         ("messageStart", json!({"role": "assistant"})),
-        delta(0, json!({"text": WORDS})),
+        delta(0, json!({"text": ANSWER_TEXT})),
         ("contentBlockStop", json!({"contentBlockIndex": 0})),
     ];
     for (at, call) in (1..).zip(calls) {

@@ -27,7 +27,7 @@ use crate::{Bench, timed, usage};
 use answers::{Call, WIRES, Wire};
 
 /// Maximum CPU time of a wire relative to the first.
-const FACTOR: f64 = 1.5;
+const MAX_FACTOR: f64 = 1.5;
 
 /// A model in a separate process, so that its cost is not counted.
 struct Answering {
@@ -134,7 +134,7 @@ impl Bench {
             bars.ratio_at_most(
                 &format!("{} to {}", wire.name(), Wire::Anthropic.name()),
                 Some(took / reference),
-                FACTOR,
+                MAX_FACTOR,
             );
         }
         let mut out = timed(started.elapsed(), usage::cpu().saturating_sub(before));

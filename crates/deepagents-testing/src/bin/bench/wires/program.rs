@@ -15,7 +15,7 @@ use crate::{Bench, timed, usage};
 pub(super) const FILE: &str = "/lines.txt";
 
 /// Maximum CPU time per turn in milliseconds, in a run of 200 turns and in one of 800.
-const BARS: [(u64, f64); 2] = [(200, 1.5), (800, 2.0)];
+const MAX_TURN_MILLIS: [(u64, f64); 2] = [(200, 1.5), (800, 2.0)];
 
 impl Bench {
     /// `program PROGRAM TURNS CALLS`: `run` with the given number of `read_file` calls per turn, a thread in SQLite,
@@ -50,7 +50,7 @@ impl Bench {
         out.insert("cpu".to_owned(), json!(cpu.as_secs_f64()));
         out.insert("ms_a_turn".to_owned(), json!(a_turn));
         let mut bars = Bars::default();
-        for (_, limit) in BARS.iter().filter(|(of, _)| *of == turns) {
+        for (_, limit) in MAX_TURN_MILLIS.iter().filter(|(of, _)| *of == turns) {
             bars.takes_at_most("ms of CPU a turn", Some(a_turn), *limit);
         }
         out.insert("bars".to_owned(), bars.into_value());

@@ -13,7 +13,7 @@ use super::script::{Tag, is_unknown, report};
 
 /// What is known of a run across its kills.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct LoggedState {
     /// Results seen in the log, and how often their calls had taken effect when first seen there.
     finished: BTreeMap<String, (String, usize)>,
 }
@@ -29,7 +29,7 @@ fn effects(notes: &[Note]) -> BTreeMap<&str, Vec<&str>> {
     effects
 }
 
-impl Known {
+impl LoggedState {
     /// Checks what a process has left: finished calls stay finished, and no forbidden call was made.
     pub(crate) fn check(&mut self, plan: &Plan, log: &Log, notes: &[Note]) -> Result<()> {
         let effects = effects(notes);

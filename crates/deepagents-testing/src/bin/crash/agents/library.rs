@@ -16,7 +16,7 @@ use super::notes::{Note, Notes, read};
 use super::plan::Plan;
 use super::process::{Ended, Order};
 use super::scenario::Scenario;
-use super::trial::{Exit, HANGS, Kill, Measured, Subject};
+use super::trial::{Exit, HANG_TIMEOUT, Kill, Measured, Subject};
 use crate::database::Place;
 
 /// Runs of an agent of the library.
@@ -52,7 +52,7 @@ impl Subject for Library {
             .kill_on_drop(true)
             .spawn()
             .context("the run could not be started")?;
-        let limit = if let Kill::After(time) = kill { time } else { HANGS };
+        let limit = if let Kill::After(time) = kill { time } else { HANG_TIMEOUT };
         let in_time = tokio::time::timeout(limit, child.wait()).await.is_ok();
         ensure!(in_time || matches!(kill, Kill::After(_)), "the run hangs");
         if !in_time {

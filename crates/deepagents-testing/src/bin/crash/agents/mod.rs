@@ -31,7 +31,7 @@ pub(crate) use scenario::Scenario;
 use trial::{Subject, Trial, Undisturbed, measure};
 
 /// Number of trials in parallel.
-const AT_ONCE: usize = 2;
+const CONCURRENT_TRIALS: usize = 2;
 
 /// What to try.
 pub(crate) struct Attack {
@@ -91,7 +91,8 @@ impl Attack {
     async fn run<S: Subject>(&self, subject: impl Fn(Draw) -> Result<S>) -> Result<Tallies> {
         let tallies = self.scenarios.iter().map(|scenario| (*scenario, Tally::default())).collect();
         let board = Board { tallies: Mutex::new(tallies), ..Board::default() };
-        futures_util::future::try_join_all((0..AT_ONCE).map(|worker| self.work(&board, worker, &subject))).await?;
+        futures_util::future::try_join_all((0..CONCURRENT_TRIALS).map(|worker| self.work(&board, worker, &subject)))
+            .await?;
         Ok(board.tallies.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 

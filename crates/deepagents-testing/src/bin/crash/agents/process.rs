@@ -78,7 +78,7 @@ impl Order {
         Ok(())
     }
 
-    pub(crate) async fn obey(&self) -> Result<Ended> {
+    pub(crate) async fn execute(&self) -> Result<Ended> {
         let parts = self.parts().await?;
         let agent = parts.main()?;
         let info = parts.journal.threads().get(&self.thread).await?;

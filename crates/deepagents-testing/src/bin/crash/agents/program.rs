@@ -24,10 +24,10 @@ use super::scenario::Scenario;
 use super::script::task;
 use super::server::Server;
 use super::threads::ThreadsCommand;
-use super::trial::{Exit, HANGS, Kill, Measured, Subject};
+use super::trial::{Exit, HANG_TIMEOUT, Kill, Measured, Subject};
 
 /// The program's message when nobody is left to decide.
-const WAITS: &str = "the input ended with";
+const INPUT_ENDED: &str = "the input ended with";
 
 /// The sub-agent that the program has built in.
 const BUILT_IN: &str = "general-purpose";
@@ -164,7 +164,7 @@ impl Subject for Program {
             // The process may have ended already.
             let _ = input.write_all("y\n".repeat(1_000).as_bytes()).await;
         }
-        let limit = if let Kill::After(time) = kill { time } else { HANGS };
+        let limit = if let Kill::After(time) = kill { time } else { HANG_TIMEOUT };
         let in_time = tokio::time::timeout(limit, child.wait()).await.is_ok();
         ensure!(in_time || matches!(kill, Kill::After(_)), "the run hangs");
         if !in_time {
@@ -179,7 +179,7 @@ impl Subject for Program {
         let errors = String::from_utf8_lossy(&output.stderr);
         match output.status.code() {
             Some(0) => Ok(Exit::Ended(Measured { moments: 0, start: first, work: whole - first })),
-            Some(1) if self.asks && errors.contains(WAITS) => Ok(Exit::Waits),
+            Some(1) if self.asks && errors.contains(INPUT_ENDED) => Ok(Exit::Waits),
             Some(code) => bail!("the program ended with {code}: {}", errors.trim()),
             None => Ok(Exit::Killed),
         }

@@ -17,13 +17,13 @@ use super::script::{Piece, Tag, View, report, task};
 /// The server, which stops when dropped.
 pub(crate) struct Server {
     address: String,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<ReceivedRequests>>,
     serving: JoinHandle<()>,
 }
 
 /// The requests received.
 #[derive(Debug, Default)]
-struct Seen {
+struct ReceivedRequests {
     notes: Vec<Note>,
     /// The process whose requests count. Requests of a killed process may still arrive later.
     process: usize,
@@ -35,7 +35,7 @@ impl Server {
     pub(crate) async fn start(plan: Plan) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = format!("http://{}", listener.local_addr()?);
-        let (seen, plan) = (Arc::<Mutex<Seen>>::default(), Arc::new(plan));
+        let (seen, plan) = (Arc::<Mutex<ReceivedRequests>>::default(), Arc::new(plan));
         let shared = seen.clone();
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -78,11 +78,11 @@ impl Drop for Server {
     }
 }
 
-fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+fn lock(seen: &Mutex<ReceivedRequests>) -> MutexGuard<'_, ReceivedRequests> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn serve(stream: TcpStream, plan: &Plan, seen: &Mutex<Seen>) -> Result<()> {
+async fn serve(stream: TcpStream, plan: &Plan, seen: &Mutex<ReceivedRequests>) -> Result<()> {
     let mut stream = BufReader::new(stream);
     let (mut process, mut length) = (None, 0);
     loop {

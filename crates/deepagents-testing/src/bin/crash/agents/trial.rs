@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use deepagents_core::message::Messages;
 use fastrand::Rng;
 
-use super::check::{Known, check_end};
+use super::check::{LoggedState, check_end};
 use super::log::Log;
 use super::notes::Note;
 use super::plan::Plan;
@@ -16,7 +16,7 @@ use super::plan::Plan;
 /// Minimum and maximum number of kills in a trial.
 const KILLS: RangeInclusive<u32> = 3..=8;
 /// Longer than any process needs.
-pub(crate) const HANGS: Duration = Duration::from_secs(60);
+pub(crate) const HANG_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The subject of a trial: processes that work on one thread.
 pub(crate) trait Subject {
@@ -76,7 +76,7 @@ pub(crate) struct Undisturbed {
 pub(crate) struct Trial<S> {
     pub(crate) subject: S,
     rng: Rng,
-    known: Known,
+    known: LoggedState,
     pub(crate) kills: u32,
 }
 
@@ -90,7 +90,7 @@ pub(crate) async fn measure(mut subject: impl Subject) -> Result<Undisturbed> {
 
 impl<S: Subject> Trial<S> {
     pub(crate) fn new(subject: S, rng: Rng) -> Self {
-        Self { subject, rng, known: Known::default(), kills: 0 }
+        Self { subject, rng, known: LoggedState::default(), kills: 0 }
     }
 
     /// Kills and resumes until the run ends, and checks the result.

@@ -3,9 +3,9 @@
 use super::{Hunk, HunkLine};
 
 /// Maximum number of line comparisons for the hunks of one file, because a model may send anything as a patch.
-const MOST_WORK: usize = 20_000_000;
+const MAX_COMPARISONS: usize = 20_000_000;
 /// Maximum number of lines of a hunk to quote in an error.
-const QUOTED: usize = 3;
+const MAX_QUOTED_LINES: usize = 3;
 
 /// An error from applying a hunk.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -142,7 +142,7 @@ impl Lines<'_> {
 /// Applies all hunks to the text, or none. Unchanged lines keep their bytes. Added lines get the line ending of the
 /// first line, and a missing line ending at the end of the text stays missing.
 pub(in super::super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, HunkError> {
-    let mut lines = Lines { all: text.split_inclusive('\n').collect(), done: 0, work: MOST_WORK };
+    let mut lines = Lines { all: text.split_inclusive('\n').collect(), done: 0, work: MAX_COMPARISONS };
     let end = if lines.all.first().is_some_and(|line| line.ends_with("\r\n")) { "\r\n" } else { "\n" };
     let mut out = String::with_capacity(text.len());
     for (number, hunk) in (1..).zip(hunks) {
@@ -164,7 +164,12 @@ pub(in super::super) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, Hunk
             }
             found.ok_or_else(|| HunkError::NotFound {
                 hunk: number,
-                lines: wanted.iter().take(QUOTED).map(|line| format!("{line:.200}")).collect::<Vec<_>>().join("\n"),
+                lines: wanted
+                    .iter()
+                    .take(MAX_QUOTED_LINES)
+                    .map(|line| format!("{line:.200}"))
+                    .collect::<Vec<_>>()
+                    .join("\n"),
                 from: from + 1,
                 at_end: hunk.at_end,
             })?
@@ -218,7 +223,7 @@ mod tests {
     const TEXT: &str = "fn a() {\n    one();\n}\n\nfn b() {\n    one();\n}\n";
 
     #[test]
-    fn a_line_above_tells_places_apart_and_without_it_there_must_be_one() {
+    fn a_context_line_selects_the_place_and_without_it_the_match_must_be_unique() {
         let change = "-    one();\n+    two();";
         let want = "fn a() {\n    one();\n}\n\nfn b() {\n    two();\n}\n";
         assert_eq!(patched(TEXT, &format!("@@ fn b() {{\n{change}")).unwrap(), want);
@@ -229,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn hunks_apply_in_the_order_of_the_file_and_all_of_them_or_none() {
+    fn hunks_apply_in_file_order_and_all_or_none() {
         let both = "@@ fn a() {\n-    one();\n+    1();\n@@ fn b() {\n-    one();\n+    2();";
         assert_eq!(patched(TEXT, both).unwrap(), "fn a() {\n    1();\n}\n\nfn b() {\n    2();\n}\n");
         let backwards = "@@ fn b() {\n-    one();\n+    2();\n@@ fn a() {\n-    one();\n+    1();";
@@ -237,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_only_come_go_below_the_line_above_or_to_the_end() {
+    fn pure_insertions_go_below_the_context_line_or_at_the_end() {
         assert_eq!(patched("a\nb\n", "@@ a\n+x").unwrap(), "a\nx\nb\n");
         assert_eq!(patched("a\nb\n", "+x").unwrap(), "a\nb\nx\n");
         assert_eq!(patched("", "+x").unwrap(), "x\n");
@@ -246,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_lines_and_of_the_text_stay_as_they_are() {
+    fn line_endings_and_the_final_newline_are_preserved() {
         assert_eq!(patched("a\r\nb\r\n", "-b\n+c").unwrap(), "a\r\nc\r\n");
         assert_eq!(patched("a\nb", "-b\n+c").unwrap(), "a\nc");
         assert_eq!(patched("a\nb", " b\n+c").unwrap(), "a\nb\nc");
@@ -254,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_at_ends_and_characters_that_look_alike_are_forgiven_and_what_stays_keeps_its_bytes() {
+    fn trailing_blanks_and_lookalikes_match_and_context_keeps_its_bytes() {
         assert_eq!(patched("a  \nb \u{2013} c\nd\n", " a\n b - c\n-d\n+e").unwrap(), "a  \nb \u{2013} c\ne\n");
         // Indentation must match, or the new lines would be at the wrong depth.
         assert!(matches!(patched("    a\n", "-a\n+b"), Err(HunkError::NotFound { .. })));
@@ -262,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_takes_too_long_to_find_is_refused() {
+    fn a_place_that_takes_too_long_to_find_is_rejected() {
         let text = "a\n".repeat(60_000);
         let hunk = format!("{}-b\n+c", " a\n".repeat(30_000));
         assert_eq!(patched(&text, &hunk), Err(HunkError::TooMuchWork(1)));
@@ -280,7 +285,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_patch_made_of_two_texts_makes_the_one_of_the_other(
+        fn a_patch_generated_from_two_texts_turns_one_into_the_other(
             lines in changes(), end in prop::sample::select(vec!["\n", "\r\n"]), ends in any::<bool>()
         ) {
             let joined = |lines: Vec<String>| {
@@ -309,7 +314,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_sent_is_a_patch_or_an_error(text in "(\\*\\*\\* (Begin Patch|End Patch|Add File: /a|Update File: b|Delete File: \\.\\./c|Move to: d|End of File)\n|@@ ?[a-c]?\n|[ +-]?[a-cé]{0,3}\n){0,12}", file in "([a-c]{0,2}\r?\n){0,8}") {
+        fn any_input_is_a_patch_or_an_error(text in "(\\*\\*\\* (Begin Patch|End Patch|Add File: /a|Update File: b|Delete File: \\.\\./c|Move to: d|End of File)\n|@@ ?[a-c]?\n|[ +-]?[a-cé]{0,3}\n){0,12}", file in "([a-c]{0,2}\r?\n){0,8}") {
             for text in [text.clone(), format!("*** Begin Patch\n{text}*** End Patch")] {
                 if let Ok(patch) = Patch::parse(&text) {
                     for change in &patch.changes {

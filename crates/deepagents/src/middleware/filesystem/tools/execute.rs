@@ -76,21 +76,21 @@ pub(super) struct StopArgs {
 
 pub(super) async fn command_output(files: Arc<Filesystem>, args: OutputArgs, cx: ToolContext) -> Answered {
     let wait = Duration::from_secs(args.wait.unwrap_or(0).min(files.options.max_execute_seconds));
-    look(&files, &args.id, wait, false, &cx).await
+    report_command(&files, &args.id, wait, false, &cx).await
 }
 
 pub(super) async fn stop_command(files: Arc<Filesystem>, args: StopArgs, cx: ToolContext) -> Answered {
-    look(&files, &args.id, Duration::ZERO, true, &cx).await
+    report_command(&files, &args.id, Duration::ZERO, true, &cx).await
 }
 
-async fn look(files: &Filesystem, id: &str, wait: Duration, stop: bool, cx: &ToolContext) -> Answered {
-    let look = files.running.look(files.options.background_commands, cx, id, wait, stop).await.map_err(failed)?;
-    let dropped = match look.dropped {
+async fn report_command(files: &Filesystem, id: &str, wait: Duration, stop: bool, cx: &ToolContext) -> Answered {
+    let report = files.running.report(files.options.background_commands, cx, id, wait, stop).await.map_err(failed)?;
+    let dropped = match report.dropped {
         0 => String::new(),
         bytes => format!("[{bytes} bytes of earlier output are missing]\n"),
     };
-    let output = format!("{dropped}{}", look.output);
-    match look.end {
+    let output = format!("{dropped}{}", report.output);
+    match report.end {
         // Stopping it was the purpose of the call.
         Some(Ok(end)) if stop && end.exit == Exit::Cancelled => {
             let output = output.trim_end_matches('\n');

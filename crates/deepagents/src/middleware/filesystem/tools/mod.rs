@@ -27,12 +27,12 @@ pub use execute::exit_failure;
 type Answered = Result<ToolOutput, ToolError>;
 
 /// Maximum number of characters of an error, which may quote a lot of text sent by the model.
-const LONGEST_ERROR: usize = 4_000;
+const MAX_ERROR_CHARS: usize = 4_000;
 
 /// Converts an error for the model; a denial if a rule caused it.
 pub(super) fn failed<E: std::fmt::Display + Any>(error: E) -> ToolError {
     let text = format!("Error: {error}");
-    let text = match text.char_indices().nth(LONGEST_ERROR) {
+    let text = match text.char_indices().nth(MAX_ERROR_CHARS) {
         Some((end, _)) => format!("{} [cut]", text.get(..end).unwrap_or_default()),
         None => text,
     };
@@ -70,55 +70,55 @@ fn writes(path: &str) -> Effect {
 }
 
 /// The name of a tool and its description for the model.
-type Told = (&'static str, &'static str);
+type ToolText = (&'static str, &'static str);
 
-const LS: Told = ("ls", "Lists a directory, one absolute path a line; directories end with /.");
-const READ_FILE: Told = (
+const LS: ToolText = ("ls", "Lists a directory, one absolute path a line; directories end with /.");
+const READ_FILE: ToolText = (
     "read_file",
     "Reads a file. Text comes with line numbers and a tab before each line, which are not part of the file; a part of a file ends with where to go on. What is not text is attached, such as pictures and PDF. Read several files in one turn.",
 );
-const WRITE_FILE: Told = (
+const WRITE_FILE: ToolText = (
     "write_file",
     "Writes a whole file, with the directories above it; what was there is replaced. To change a part of a file use edit_file.",
 );
-const EDIT_FILE: Told = (
+const EDIT_FILE: ToolText = (
     "edit_file",
     "Replaces text in a file that you have read. The old text must occur exactly once unless replace_all is set.",
 );
-const APPLY_PATCH: Told = (
+const APPLY_PATCH: ToolText = (
     "apply_patch",
     "Changes files: `*** Begin Patch`, then of each file `*** Add File: PATH` with its lines after a `+`, `*** Delete File: PATH`, or `*** Update File: PATH` (`*** Move to: PATH` below it renames) with hunks: `@@ LINE`, a line that stands above the place, then lines after a blank (they stay), `-` or `+`; last `*** End Patch`. Paths are absolute. If a hunk does not apply, no file is changed. Read files before you update them.",
 );
-const DELETE: Told = ("delete", "Deletes a file, or a directory with everything in it. There is no way back.");
-const GLOB: Told = (
+const DELETE: ToolText = ("delete", "Deletes a file, or a directory with everything in it. There is no way back.");
+const GLOB: ToolText = (
     "glob",
     "Finds files by name, one absolute path a line, sorted. Names that begin with a dot are found only where the pattern or path says so.",
 );
-const GREP: Told = (
+const GREP: ToolText = (
     "grep",
     "Searches the lines of files. Gives the paths of files with a match, the matching lines with their numbers (content), or how many there are in each file (count).",
 );
-const EXECUTE: Told = (
+const EXECUTE: ToolText = (
     "execute",
     "Runs a shell command in the workspace and gives its output and exit code. Each command runs in a shell of its own, without input; what it leaves running is ended. For reading, writing and searching files the file tools are better.",
 );
 
-const EXECUTE_IN_SESSION: Told = (
+const EXECUTE_IN_SESSION: ToolText = (
     "execute",
     "Runs a shell command and gives its output and exit code. All commands share one shell that begins in the workspace, one after the other, without input: directory, variables and background jobs (&) stay until a command ends the shell or takes too long. For reading, writing and searching files the file tools are better.",
 );
 
-const COMMAND_OUTPUT: Told = (
+const COMMAND_OUTPUT: ToolText = (
     "command_output",
     "Gives what a command in the background has printed since you looked last, and whether it has ended.",
 );
 
-const STOP_COMMAND: Told = ("stop_command", "Ends a command in the background and gives the rest of its output.");
+const STOP_COMMAND: ToolText = ("stop_command", "Ends a command in the background and gives the rest of its output.");
 
 /// A tool that works on files.
 struct FileTool<A, F> {
     files: Arc<Filesystem>,
-    told: Told,
+    told: ToolText,
     effect: fn(&A) -> Effect,
     bounds_results: bool,
     call: F,
@@ -155,7 +155,7 @@ where
 
 /// Returns all tools; `execute` only if commands may run.
 pub(super) fn all(files: &Arc<Filesystem>) -> Vec<Arc<dyn DynTool>> {
-    fn tool<A, F, Fut>(files: &Arc<Filesystem>, told: Told, effect: fn(&A) -> Effect, call: F) -> Arc<dyn DynTool>
+    fn tool<A, F, Fut>(files: &Arc<Filesystem>, told: ToolText, effect: fn(&A) -> Effect, call: F) -> Arc<dyn DynTool>
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
         F: Fn(Arc<Filesystem>, A, ToolContext) -> Fut + Send + Sync + 'static,
@@ -193,7 +193,7 @@ pub(super) fn all(files: &Arc<Filesystem>) -> Vec<Arc<dyn DynTool>> {
 impl Filesystem {
     /// Returns `true` if the results of a tool are bounded: listings by their own limit, file contents by that of all
     /// results, and messages about changes are short. The output of a command is not bounded.
-    fn bounds_results(&self, told: Told) -> bool {
+    fn bounds_results(&self, told: ToolText) -> bool {
         match told {
             EXECUTE | EXECUTE_IN_SESSION => false,
             LS | GLOB | GREP => tokens::limit(self.options.listing_tokens).is_some(),

@@ -17,7 +17,7 @@ use crate::middleware::filesystem::patch::{FileChange, Hunk, Patch, apply};
 use crate::middleware::filesystem::seen::{self, SeenFiles};
 
 /// Number of bytes above which applying a patch is moved to a blocking thread.
-const MANY_BYTES: usize = 64 << 10;
+const BLOCKING_BYTES: usize = 64 << 10;
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct PatchArgs {
@@ -58,7 +58,7 @@ pub(super) async fn apply_patch(files: Arc<Filesystem>, args: PatchArgs, cx: Too
         plan(&files, &*backend, change, &cx, &mut steps).await?;
     }
     Target::all_approved(&targets, &cx)?;
-    carry_out(&*backend, steps, &cx).await
+    apply_steps(&*backend, steps, &cx).await
 }
 
 /// Plans the writes of a change. Nothing is written yet, so a failure leaves all files unchanged.
@@ -71,11 +71,11 @@ async fn plan(
 ) -> Result<(), ToolError> {
     match change {
         FileChange::Add { path, content } => {
-            absent(backend, &path, cx).await?;
+            check_absent(backend, &path, cx).await?;
             steps.push(FileStep { path, write: Some((content.into(), WriteMode::Create)) });
         }
         FileChange::Delete { path } => {
-            changeable(backend, &path).await?;
+            check_changeable(backend, &path).await?;
             match backend.read_to_change(cx.state(), &path).await {
                 Ok(_) | Err(FsError::TooLarge { .. }) => {}
                 Err(error) => return Err(failed_at(&path)(error)),
@@ -83,7 +83,7 @@ async fn plan(
             steps.push(FileStep { path, write: None });
         }
         FileChange::Update { path, move_to, hunks } => {
-            changeable(backend, &path).await?;
+            check_changeable(backend, &path).await?;
             let file = backend.read_to_change(cx.state(), &path).await.map_err(failed_at(&path))?;
             if file.stat.kind != Kind::File {
                 return Err(failed(FsError::IsDirectory(path)));
@@ -97,7 +97,7 @@ async fn plan(
                 steps.push(FileStep { path, write: Some((after, WriteMode::IfVersion(file.stat.version))) });
                 return Ok(());
             };
-            absent(backend, &to, cx).await?;
+            check_absent(backend, &to, cx).await?;
             // Write the new path first, so that the content always exists somewhere.
             steps.push(FileStep { path: to, write: Some((after, WriteMode::Create)) });
             steps.push(FileStep { path, write: None });
@@ -107,7 +107,7 @@ async fn plan(
 }
 
 /// Rejects a path that the store would not allow to be changed.
-async fn changeable(backend: &dyn Backend, path: &VPath) -> Result<(), ToolError> {
+async fn check_changeable(backend: &dyn Backend, path: &VPath) -> Result<(), ToolError> {
     match backend.change_access(path).await {
         AccessMode::Deny => Err(failed(FsError::Protected(path.clone()))),
         _ => Ok(()),
@@ -115,8 +115,8 @@ async fn changeable(backend: &dyn Backend, path: &VPath) -> Result<(), ToolError
 }
 
 /// Rejects a path that exists or must not be written.
-async fn absent(backend: &dyn Backend, path: &VPath, cx: &ToolContext) -> Result<(), ToolError> {
-    changeable(backend, path).await?;
+async fn check_absent(backend: &dyn Backend, path: &VPath, cx: &ToolContext) -> Result<(), ToolError> {
+    check_changeable(backend, path).await?;
     match backend.read_to_change(cx.state(), path).await {
         Err(FsError::NotFound(_)) => Ok(()),
         Ok(_) | Err(FsError::TooLarge { .. } | FsError::IsDirectory(_)) => {
@@ -132,7 +132,7 @@ async fn changed(path: &VPath, before: Bytes, hunks: Vec<Hunk>) -> Result<Bytes,
     if before.contains(&0) {
         return Err(binary());
     }
-    let large = before.len() > MANY_BYTES;
+    let large = before.len() > BLOCKING_BYTES;
     let work = move || {
         let (mark, text) = match before.strip_prefix(BOM) {
             Some(text) => (BOM, text),
@@ -160,13 +160,13 @@ const BOM: &[u8] = "\u{feff}".as_bytes();
 
 /// Carries out the steps in order. If one fails, earlier ones stay in effect, and the model is told which were done and
 /// which were not.
-async fn carry_out(backend: &dyn Backend, steps: Vec<FileStep>, cx: &ToolContext) -> Answered {
+async fn apply_steps(backend: &dyn Backend, steps: Vec<FileStep>, cx: &ToolContext) -> Answered {
     let (mut update, mut seen, mut done) = (Update::none(), Vec::new(), Vec::new());
     let mut steps = steps.into_iter();
     while let Some(FileStep { path, write }) = steps.next() {
         let verb = if write.is_some() { "Wrote" } else { "Deleted" };
         // Fails if a link has appeared on the way since: nobody was asked about its target.
-        let led = backend.leading(&path, &path);
+        let led = backend.pinned(&path, &path);
         let backend = led.as_deref().unwrap_or(backend);
         let result = match write {
             Some((data, mode)) => backend.write(cx.state(), &path, data, mode).await.map(|written| {

@@ -92,7 +92,7 @@ impl Filesystem {
         let led = self.place(&path, at_link, cx).await?;
         let place = led.clone().unwrap_or_else(|| path.clone());
         self.check_place(&path, &place)?;
-        for kept in workspace::kept() {
+        for kept in workspace::harness_directories() {
             if [&path, &place].iter().any(|path| path.starts_with(&kept) || kept.starts_with(path)) {
                 return Err(failed(format!("{path} holds what is kept for you and cannot be changed")));
             }
@@ -102,7 +102,7 @@ impl Filesystem {
         for path in [&path, &place] {
             asks |= backend.change_access(path).await == AccessMode::Ask;
         }
-        let led = led.and_then(|place| backend.leading(&path, &place));
+        let led = led.and_then(|place| backend.pinned(&path, &place));
         Ok(Target { path, place, asks, backend: led.unwrap_or(backend) })
     }
 

@@ -64,12 +64,12 @@ fn default_limit() -> i64 {
 }
 
 /// Number of bytes read to classify a file. Most text files are read entirely by this.
-const AT_ONCE: u64 = 64 << 10;
+const CLASSIFY_BYTES: u64 = 64 << 10;
 
 pub(super) async fn read_file(files: Arc<Filesystem>, args: ReadArgs, cx: ToolContext) -> Answered {
     let path = files.reach(&args.file_path, &cx).await?;
     let backend = files.workspace.backend_for(&cx);
-    let head = backend.read(cx.state(), &path, ByteRange::first(AT_ONCE)).await.map_err(failed_at(&path))?;
+    let head = backend.read(cx.state(), &path, ByteRange::first(CLASSIFY_BYTES)).await.map_err(failed_at(&path))?;
     let whole = head.bytes.len() as u64 == head.stat.size;
     let seen = Update::new::<SeenFiles>(vec![(path.clone(), head.stat.version.clone())]);
     if head.stat.size == 0 {

@@ -14,7 +14,7 @@ use super::{Answered, failed, no_place};
 use crate::middleware::filesystem::Filesystem;
 
 /// Default maximum number of matches for `grep`.
-const DEFAULT_MATCHES: usize = 1_000;
+const DEFAULT_MAX_MATCHES: usize = 1_000;
 
 /// Returns notes on what a search did not cover.
 fn notes(stopped: Option<Truncation>, errors: &WalkErrors) -> Vec<String> {
@@ -98,7 +98,7 @@ pub(super) async fn grep(files: Arc<Filesystem>, args: GrepArgs, cx: ToolContext
     query.scope.respect_gitignore = args.respect_gitignore.unwrap_or(files.options.respect_gitignore);
     query.regex = args.regex;
     query.context = if args.output_mode == OutputMode::Content { args.context } else { 0 };
-    query.max_count = Some(args.max_count.map_or(DEFAULT_MATCHES, NonZeroUsize::get));
+    query.max_count = Some(args.max_count.map_or(DEFAULT_MAX_MATCHES, NonZeroUsize::get));
     let found = match backend.grep(cx.state(), &query).await {
         Ok(found) => found,
         Err(error) => return no_place("matches", error),
@@ -153,7 +153,7 @@ mod tests {
     use super::looks_like_regex;
 
     #[test]
-    fn a_pattern_that_reads_like_a_regular_expression_is_told_apart_from_text() {
+    fn patterns_that_look_like_regular_expressions_are_recognised() {
         for pattern in ["a|b", "fn .*", "\\bword", "\\d+"] {
             assert!(looks_like_regex(pattern), "{pattern}");
         }

@@ -43,7 +43,7 @@ expression!(
 );
 
 /// Maximum number of lines of a key; anything longer is not a key.
-const LINES: usize = 128;
+const MAX_KEY_LINES: usize = 128;
 
 fn all(expression: &LazyLock<Option<Regex>>, text: &str) -> Vec<Range<usize>> {
     expression.iter().flat_map(|expression| expression.find_iter(text).map(|found| found.range())).collect()
@@ -68,7 +68,7 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
 const BEGIN: &str = "-----BEGIN ";
 const LAST: &str = "-----END ";
 /// Number of lines after lines of base64 within which the armour may end.
-const BEHIND: usize = 4;
+const MAX_LINES_BEHIND: usize = 4;
 
 /// The positions of armour boundaries and line breaks in a text, computed once.
 struct Frames {
@@ -93,10 +93,10 @@ impl Frames {
     }
 
     /// Returns `true` if an armour ends within a few lines after a position.
-    fn ends_behind(&self, at: usize) -> bool {
+    fn ends_after(&self, at: usize) -> bool {
         let breaks_before = |place: usize| self.breaks.partition_point(|line| *line < place);
         let end = self.ends.get(self.ends.partition_point(|place| *place < at));
-        end.is_some_and(|end| breaks_before(*end) - breaks_before(at) < BEHIND)
+        end.is_some_and(|end| breaks_before(*end) - breaks_before(at) < MAX_LINES_BEHIND)
     }
 }
 
@@ -115,9 +115,9 @@ fn is_middle(text: &str, at: &Range<usize>, frames: &Frames) -> bool {
     let is_public = |line: &str| line.starts_with("MII") || line.starts_with("AAAA");
     !after.starts_with(is_base64)
         && !frames.is_open(at.start)
-        && !frames.ends_behind(at.end)
+        && !frames.ends_after(at.end)
         && lines.clone().next().is_some_and(|first| !is_public(first))
-        && lines.clone().count() <= LINES
+        && lines.clone().count() <= MAX_KEY_LINES
         && lines.all(mixed)
 }
 

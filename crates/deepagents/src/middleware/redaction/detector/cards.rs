@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{BORDER, captured, ends_at};
 
 /// Maximum length of a card number in bytes: nineteen digits with separators in between.
-const LONGEST: usize = 37;
+const MAX_CARD_BYTES: usize = 37;
 
 expression!(DIGITS = r"{BORDER}([0-9](?:[ -]?[0-9]){{12,}})");
 
@@ -55,7 +55,7 @@ fn groups(text: &str, run: &Range<usize>) -> Vec<Range<usize>> {
 /// tables of numbers have many parts.
 fn is_card(text: &str, groups: &[Range<usize>], whole: bool) -> bool {
     let number = groups.first().zip(groups.last()).and_then(|(first, last)| text.get(first.start..last.end));
-    let Some(number) = number.filter(|number| number.len() <= LONGEST) else {
+    let Some(number) = number.filter(|number| number.len() <= MAX_CARD_BYTES) else {
         return false;
     };
     let alike = || {

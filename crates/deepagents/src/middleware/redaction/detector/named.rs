@@ -10,7 +10,7 @@ use super::judge::{self, Style};
 /// A name that indicates a secret.
 const NAME: &str = r"[A-Za-z0-9_.-]*(?:api[_-]?key|(?:access|account|encryption|private|signing|storage)[_-]?key|secret|token|passw|passphrase|pwd|[_-]pass|[_-]pat|(?-i:[a-z]Pat))[A-Za-z0-9_-]*";
 /// Maximum number of bytes of a value to examine: the beginning of a longer one shows whether it is a secret.
-const JUDGED: usize = 1024;
+const MAX_JUDGED_BYTES: usize = 1024;
 /// A type between a name and its value.
 const TYPE: &str = r"(?:&[ \t]*(?:'[a-z]+[ \t]+)?)?[A-Za-z_][A-Za-z0-9_<>\[\]]*";
 
@@ -75,7 +75,7 @@ struct Head<'a> {
 
 /// Returns the part of a value to examine.
 fn judged(value: &str) -> &str {
-    value.get(..value.floor_char_boundary(JUDGED)).unwrap_or(value)
+    value.get(..value.floor_char_boundary(MAX_JUDGED_BYTES)).unwrap_or(value)
 }
 
 /// Iterates over the names in a text with their values. A name within a value counts too.
