@@ -16,7 +16,7 @@ use crate::DeepAgent;
 ///
 /// [`plan`](Self::plan) shows what would happen to each file, and [`apply`](Self::apply) does it. Files that somebody
 /// else has changed are conflicts: they are overwritten only with [`OnConflict::Overwrite`]. Overwritten contents are
-/// recorded, so a rewind can be undone by rewinding to [`Rewound::left`].
+/// recorded, so a rewind can be undone by rewinding to [`RewindReport::left`].
 ///
 /// Only one directory is rewound with the conversation. If an agent works in several, call [`LocalBackend::restore`]
 /// for each within [`Agent::rewind_with`](deepagents_core::agent::Agent::rewind_with).
@@ -65,7 +65,7 @@ pub struct Rewind {
 /// The result of a rewind.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Rewound {
+pub struct RewindReport {
     /// Files that were restored or removed.
     pub restored: Vec<VPath>,
     /// Files that were left unchanged because somebody else had changed them.
@@ -114,7 +114,7 @@ impl Rewind {
     /// # Errors
     /// Returns an error, and changes nothing, if the plan is out of date, if there are conflicts and `on` refuses them,
     /// or if the thread is in use.
-    pub async fn apply(&self, plan: &RestorePlan, on: OnConflict) -> Result<Rewound, RewindError> {
+    pub async fn apply(&self, plan: &RestorePlan, on: OnConflict) -> Result<RewindReport, RewindError> {
         let (mut restored, mut skipped, mut ran) = (Vec::new(), Vec::new(), 0);
         let work = async |here: State, there: State| {
             ran = self.commands().await?;
@@ -123,7 +123,7 @@ impl Rewind {
             Ok::<_, RewindError>(RewindPlan { left: done.left, target: done.target })
         };
         let back = self.agent.rewind_with(&self.thread, self.to, work).await?;
-        Ok(Rewound { restored, skipped, commands: ran, left: back.left, end: back.end })
+        Ok(RewindReport { restored, skipped, commands: ran, left: back.left, end: back.end })
     }
 
     /// Returns the number of commands that ran since the position, including those of sub-agents.

@@ -11,7 +11,7 @@ use deepagents::core::model::NoModel;
 use deepagents::fs::{
     ConflictReason, FileChange, FileVersion, OnConflict, RestoreError, RestorePlan, UndoStore, VPath,
 };
-use deepagents::rewind::{Rewind, RewindError, Rewound};
+use deepagents::rewind::{Rewind, RewindError, RewindReport};
 use deepagents_persist::Sqlite;
 use serde_json::Value;
 
@@ -168,7 +168,7 @@ fn line(change: &FileChange) -> String {
 }
 
 /// Describes what was done.
-fn report(id: &str, position: u64, plan: &RestorePlan, done: &Rewound, again: &Again) -> String {
+fn report(id: &str, position: u64, plan: &RestorePlan, done: &RewindReport, again: &Again) -> String {
     let mut out = format!("{id} continues from position {position}");
     let mut add = |what: &str, paths: Vec<&VPath>| {
         if !paths.is_empty() {

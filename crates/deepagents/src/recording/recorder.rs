@@ -55,7 +55,7 @@ pub enum RecordRefused {
     AnotherRun,
     /// The run starts from an earlier position of its thread; that position would differ in a replay.
     #[error("a run that begins from an earlier position of its thread cannot be recorded: record another thread")]
-    Rewound,
+    RewoundThread,
     /// Background work is not part of the run.
     #[error("what agents do in the background cannot be recorded: build the agent without `background_agents`")]
     Background,
@@ -110,7 +110,7 @@ impl RunObserver for RunRecorder {
             return Err(Error::other(RecordRefused::Background));
         }
         if beginning.rewinds {
-            return Err(Error::other(RecordRefused::Rewound));
+            return Err(Error::other(RecordRefused::RewoundThread));
         }
         let thread = beginning.input.thread.clone();
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);

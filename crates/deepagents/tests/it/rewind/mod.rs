@@ -13,7 +13,7 @@ use deepagents::fs::{
 };
 use deepagents::middleware::filesystem::{EditTool, FilesystemOptions};
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::rewind::{Rewind, RewindError, Rewound};
+use deepagents::rewind::{Rewind, RewindError, RewindReport};
 use deepagents::{DeepAgent, Middleware, Result, RunInput, ToolNext, ToolRequest, ToolResponse};
 use deepagents_persist::Sqlite;
 use proptest::prelude::*;
@@ -122,7 +122,7 @@ impl World {
         Rewind::new(&self.agent([]), &self.files, thread, to)
     }
 
-    async fn go_back(&self, thread: &str, to: u64, on: OnConflict) -> Result<Rewound, RewindError> {
+    async fn go_back(&self, thread: &str, to: u64, on: OnConflict) -> Result<RewindReport, RewindError> {
         let back = self.back(thread, to);
         back.apply(&back.plan().await?, on).await
     }
