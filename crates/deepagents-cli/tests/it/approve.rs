@@ -577,7 +577,7 @@ fn decisions_made_before_a_signal_are_stored_with_the_thread() {
         } else {
             writeln!(to, "n NO TO A").unwrap();
         }
-        let until = if as_json { "no {\"answer\"" } else { "write_file /b.txt" };
+        let until = if as_json { "of the form {\"answer\"" } else { "write_file /b.txt" };
         let mut line = String::new();
         while !line.contains(until) {
             line.clear();

@@ -291,7 +291,7 @@ fn hooks_can_be_listed_and_tested() {
     assert!(tried.out.contains("blocks: no deleting") && tried.code == Some(0), "{tried:?}");
     assert!(place.command(&["test", "PreToolUse", "--input", &input("ls")]).out.contains("has nothing to say"));
     let other = json!({"tool_name": "Write"}).to_string();
-    assert!(place.command(&["test", "PreToolUse", "--input", &other]).out.contains("no hook of PreToolUse"));
+    assert!(place.command(&["test", "PreToolUse", "--input", &other]).out.contains("no PreToolUse hook"));
     assert!(place.command(&["test", "PreTool"]).wrong_usage().contains("there are SessionStart"));
     place.hooks(&place.home(), &hook("Stop", "exit 7"));
     let broken = place.command(&["test", "Stop"]);

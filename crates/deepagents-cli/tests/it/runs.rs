@@ -43,7 +43,7 @@ fn piped_input_is_appended_to_the_task() {
         assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{done:?}");
         assert!(server.requests()[0].body["messages"].to_string().contains(r"Review this\n\n+ a line\n"), "{done:?}");
     }
-    for (input, why) in [(vec![0xff, 0xfe], "no text"), (vec![b'x'; (1 << 20) + 1], "more than 1 MiB")] {
+    for (input, why) in [(vec![0xff, 0xfe], "not text in UTF-8"), (vec![b'x'; (1 << 20) + 1], "more than 1 MiB")] {
         let server = Server::start([]);
         let file = dir.path().join("input");
         fs::write(&file, input).unwrap();

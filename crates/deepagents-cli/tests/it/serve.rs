@@ -65,7 +65,7 @@ fn project_file_errors_show_the_line_and_what_to_do() {
     place.describe("");
     place.write("some.pem", "nothing of that kind");
     let at = |name: &str| place.path().join(name).display().to_string();
-    for (file, why) in [("none.pem", "No such file"), ("some.pem", "has no TLS certificates in it")] {
+    for (file, why) in [("none.pem", "No such file"), ("some.pem", "contains no TLS certificates")] {
         let mut command = place.command();
         let refused = finish(command.args(["--tls-cert", &at(file), "--tls-key", &at("other.pem")]));
         let message = refused.wrong_usage();

@@ -388,7 +388,7 @@ fn unrecordable_files_are_refused_before_the_run_starts() {
     let server = Server::start([text("Hello.")]);
     let record = |more: &[&str]| finish(place.run(&server).arg("--record").arg(&file).args(more).arg("Go"));
     let refused = record(&[]);
-    let words = "/AGENTS.md cannot be part of a recording: it is not UTF-8 text; say --no-memory to record without it";
+    let words = "/AGENTS.md cannot be part of a recording: it is not UTF-8 text; give --no-memory to record without it";
     assert_eq!(refused.one_message(), words);
     assert!(!file.exists() && server.requests().is_empty());
     let listed = finish(deepagents().env("HOME", place.home()).args(["threads", "list"]));

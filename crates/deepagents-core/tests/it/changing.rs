@@ -98,7 +98,7 @@ async fn an_update_as_the_input_starts_a_run_and_one_as_the_end_leaves_nothing_t
     assert_eq!(notes.list().len(), 1);
 
     let (agent, _, refused) = changed(Node::Model, Update::message(Message::user("no answer"))).await;
-    assert!(refused.unwrap_err().to_string().contains("its answer"));
+    assert!(refused.unwrap_err().to_string().contains("the model's answer"));
     assert_eq!(agent.state("t").await.unwrap().messages().len(), 2, "nothing was changed");
 }
 
@@ -115,6 +115,6 @@ async fn a_result_of_a_later_call_with_the_same_id_is_none_of_the_call_that_wait
     ];
     let update = Update::new::<MessagesChannel>(messages.map(MessageOp::put).into());
     let error = agent.update_state_as("t", Node::Model, update).await.unwrap_err();
-    assert!(error.to_string().contains("calls of the last answer wait for results"), "{error}");
+    assert!(error.to_string().contains("calls of the last answer are waiting for results"), "{error}");
     assert_eq!(agent.state("t").await.unwrap().messages().len(), 3);
 }

@@ -269,7 +269,7 @@ async fn rules_that_would_not_bind_the_file_tools_are_rejected() {
     let rules = Permissions::new([Rule::new(RuleMode::Deny, ["/secret/**"])]).unwrap();
     let model = ScriptedModel::new([]);
     let refused = DeepAgent::builder().model(model).middleware(own()).permissions(rules).build().unwrap_err();
-    assert!(refused.to_string().contains("put `Guarded` around its backend"), "{refused}");
+    assert!(refused.to_string().contains("wrap its backend in `PermissionedBackend`"), "{refused}");
     let file = "---\ndescription: d\npermissions: [{operations: [write], paths: [/notes/**], mode: deny}]\n---\n";
     let (listed, warnings) = load(&[("/agents/x.md", file)], |b| b.middleware(own())).await;
     assert_eq!(listed, ["general-purpose"]);

@@ -224,7 +224,7 @@ fn nesting_one_level_beyond_the_limit_is_a_clear_error() {
     let limits = |depth| DelegationLimits { depth, ..DelegationLimits::default() };
     let builder = |depth| DeepAgent::builder().model(model()).delegation_limits(limits(depth));
     assert!(builder(5).sub_agent(nested(5)).build().is_ok());
-    assert!(builder(1).sub_agent(nested(2)).build().unwrap_err().to_string().contains("may go 1 deep"));
+    assert!(builder(1).sub_agent(nested(2)).build().unwrap_err().to_string().contains("may go no deeper than 1"));
     // A subagent's own limits count from itself.
     let narrow = |depth| nested(3).limits(limits(depth));
     assert!(DeepAgent::builder().model(model()).sub_agent(narrow(2)).build().is_ok());
@@ -348,7 +348,7 @@ async fn a_sub_agent_can_have_its_own_files_which_are_not_returned() {
     let error =
         DeepAgent::builder().model(model()).named_backend("scratch", StateBackend::new()).sub_agent(spec).build();
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("no files `elsewhere` were given") && error.contains("there are scratch"), "{error}");
+    assert!(error.contains("no backend `elsewhere` was given") && error.contains("there are scratch"), "{error}");
 }
 
 #[tokio::test]
