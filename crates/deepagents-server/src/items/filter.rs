@@ -10,7 +10,7 @@ pub(super) fn read(query: &mut Query, filter: Value) -> Result<()> {
     match filter {
         Value::Null => Ok(()),
         Value::Object(filter) => filter.into_iter().try_for_each(|(field, wanted)| add_condition(query, field, wanted)),
-        other => Err(ApiError::invalid(format!("`filter` is an object of fields, not {}", kind(&other)))),
+        other => Err(ApiError::invalid(format!("`filter` must be an object of fields, not {}", kind(&other)))),
     }
 }
 

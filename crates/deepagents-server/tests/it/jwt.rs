@@ -90,9 +90,9 @@ async fn an_invalid_token_is_rejected_with_the_reason() {
         (changed, "not signed with a key"),
         (unsigned, "none"),
         (Key::ec().token("1", &good), "not signed with a key"),
-        ("a.b.c".to_owned(), "no JWT"),
-        ("nonsense".to_owned(), "no JWT"),
-        ("..".to_owned(), "no JWT"),
+        ("a.b.c".to_owned(), "is not a JWT"),
+        ("nonsense".to_owned(), "is not a JWT"),
+        ("..".to_owned(), "is not a JWT"),
         (format!("{good_token}x"), "no"),
         ("x".repeat(20_000), "too long"),
     ] {

@@ -55,7 +55,7 @@ async fn a_run_stops_before_and_after_each_named_node() {
     assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
     assert_eq!(
         told["detail"],
-        "`interrupt_before` has `PatchToolCallsMiddleware.before_agent`, which is no node; those are model and tools, and * for both"
+        "`interrupt_before` has `PatchToolCallsMiddleware.before_agent`, which is not a node; the nodes are model and tools, and * for both"
     );
 }
 

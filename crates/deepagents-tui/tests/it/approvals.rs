@@ -302,7 +302,7 @@ async fn always_in_this_directory_is_as_narrow_as_the_call_and_persists() {
     screens.press("y").await.unwrap();
     assert!(screens.wait_until_live("touch  'a.txt'").await, "{:?}", screens.live());
     let live = screens.live().join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(live.contains("p in this directory always `touch a.txt` alone"), "{live}");
+    assert!(live.contains("p in this directory always only `touch a.txt`"), "{live}");
     screens.press("p").await.unwrap();
     let live = screens.live().join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(live.contains("execute `touch a.txt` and no other command") && live.contains("y keep the rule"), "{live}");

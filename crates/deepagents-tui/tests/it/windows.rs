@@ -197,7 +197,7 @@ async fn a_call_that_was_cut_off_is_not_shown_as_done() {
     let mut after = world.begin(Mode::Auto, Begin::Continue);
     assert!(after.wait_for("the last run was cut off during").await, "{}", after.text());
     assert!(after.text().contains("✗ execute while"), "{}", after.text());
-    assert!(after.text().contains("it did not come to an end"), "{}", after.text());
+    assert!(after.text().contains("it did not finish"), "{}", after.text());
     std::fs::write(world.dir.path().join("never"), "").unwrap();
 }
 
