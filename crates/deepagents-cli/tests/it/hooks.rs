@@ -292,7 +292,7 @@ fn hooks_can_be_listed_and_tested() {
     assert!(place.command(&["test", "PreToolUse", "--input", &input("ls")]).out.contains("has nothing to say"));
     let other = json!({"tool_name": "Write"}).to_string();
     assert!(place.command(&["test", "PreToolUse", "--input", &other]).out.contains("no PreToolUse hook"));
-    assert!(place.command(&["test", "PreTool"]).wrong_usage().contains("there are SessionStart"));
+    assert!(place.command(&["test", "PreTool"]).wrong_usage().contains("the events are SessionStart"));
     place.hooks(&place.home(), &hook("Stop", "exit 7"));
     let broken = place.command(&["test", "Stop"]);
     assert!(broken.out.contains("broken: it ended with exit code 7") && broken.code == Some(1), "{broken:?}");

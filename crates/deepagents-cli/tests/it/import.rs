@@ -264,7 +264,7 @@ fn imported_sub_agents_are_valid_and_get_no_extra_tools() {
         "its name `Code Helper`, which becomes `code-helper` here",
         "bare.md: it has no `description`",
         "hooked.md: it has hooks",
-        "y/same.md defines a sub-agent `second`, too",
+        "y/same.md also defines a sub-agent `second`",
     ] {
         assert!(told.contains(words), "{words}: {told}");
     }
