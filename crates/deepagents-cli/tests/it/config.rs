@@ -245,7 +245,10 @@ fn a_changed_setting_keeps_its_comment_and_other_errors_are_reported_first() {
     place.out(&["config", "set", "theme", "dark"]);
     assert_eq!(fs::read_to_string(place.file()).unwrap(), "theme = \"dark\" # mine\n");
     let shared = finish(&mut place.command(&["config", "set", "keys.search", "ctrl-o"]));
-    assert!(shared.code == Some(0) && shared.err.contains("ctrl-o is bound to both keys.details and keys.search"), "{shared:?}");
+    assert!(
+        shared.code == Some(0) && shared.err.contains("ctrl-o is bound to both keys.details and keys.search"),
+        "{shared:?}"
+    );
     let wrong = "approve = \"yolo\"\n";
     fs::write(place.file(), wrong).unwrap();
     let refused = finish(&mut place.command(&["config", "set", "vi", "off"]));

@@ -220,7 +220,11 @@ fn links_out_of_a_project_are_not_imported_and_links_within_it_are() {
     write(home.path(), "skills/mine/SKILL.md", "mine");
     symlink("CLAUDE.md", root.join("AGENTS.md")).unwrap();
     let told = import(&root, &[root.to_str().unwrap()]);
-    assert!(told.contains(".claude/commands: it is reached by a link that leads out") && told.contains(".agents/skills: it is reached by a link"), "{told}");
+    assert!(
+        told.contains(".claude/commands: it is reached by a link that leads out")
+            && told.contains(".agents/skills: it is reached by a link"),
+        "{told}"
+    );
     assert!(told.contains("AGENTS.md is a link to it"), "{told}");
     assert!(root.join(".deepagents/skills/tidy/SKILL.md").exists());
     assert!(!root.join(".deepagents/skills/mine").exists() && !root.join(".deepagents/commands").exists());
