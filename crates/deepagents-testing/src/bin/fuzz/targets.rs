@@ -225,7 +225,7 @@ fn edits() -> Result<Check> {
     }))
 }
 
-/// A command gets a verdict, and the narrow rule derived from it allows it.
+/// A command gets a decision, and the narrow rule derived from it allows it.
 fn commands() -> Result<Check> {
     let listed = [CommandRule::new(AccessMode::Deny, ["git push", "rm -rf *"])];
     let rules = Permissions::default().with_commands(listed, AccessMode::Ask)?;

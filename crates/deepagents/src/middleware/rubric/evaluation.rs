@@ -46,7 +46,7 @@ pub enum RubricStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Evaluation {
-    /// The verdict.
+    /// The result of the evaluation.
     pub result: RubricResult,
     /// The reason.
     pub explanation: String,
@@ -58,7 +58,7 @@ pub struct Evaluation {
     pub unverified: bool,
 }
 
-/// A verdict.
+/// The result of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RubricResult {
