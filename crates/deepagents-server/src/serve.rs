@@ -126,7 +126,8 @@ impl RunningServer {
         self.app.closing.send_replace(true);
         // A run that does not reach a step in time is recovered as after a crash.
         let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, runs::wait_until_idle(&self.app)).await;
-        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, runs::withdraw(&self.app)).await;
+        // The runs left for the next server are not failed by another one that lacks their agents.
+        let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, runs::announce(&self.app)).await;
     }
 
     async fn connection(self, stream: TcpStream, _permit: Option<OwnedSemaphorePermit>) {

@@ -147,10 +147,20 @@ impl LoginClient {
     /// Returns the server's challenge to a request without a token, which names the metadata URL and scopes. Without
     /// it, the metadata is looked for at the well-known locations.
     pub(super) async fn challenge(&self) -> Option<String> {
-        let request = match self.server.transport {
-            HttpTransport::Streamable => self.http.post(self.server.url.clone()).json(&ping()),
-            HttpTransport::Sse => self.http.get(self.server.url.clone()),
+        let post = || self.http.post(self.server.url.clone()).json(&ping());
+        let get = || self.http.get(self.server.url.clone());
+        // A server may speak the other transport than the configured one.
+        let (first, other) = match self.server.transport {
+            HttpTransport::Streamable => (post(), get()),
+            HttpTransport::Sse => (get(), post()),
         };
+        match self.challenge_to(first).await {
+            None => self.challenge_to(other).await,
+            challenge => challenge,
+        }
+    }
+
+    async fn challenge_to(&self, request: reqwest::RequestBuilder) -> Option<String> {
         let mut request = request.timeout(CHALLENGE_TIMEOUT).header(ACCEPT, ACCEPTED).build().ok()?;
         self.add_own_headers(&mut request);
         let answer = self.http.execute(request).await.ok()?;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
@@ -14,6 +15,9 @@ use crate::config::{HttpConfig, HttpTransport};
 use crate::error::McpError;
 use crate::http::{self, AnswersIn, OpenError, Requests, SseTransport};
 use crate::stdio::StderrTail;
+
+/// How long a server that refused `initialize` may take to open an event stream.
+const FALLBACK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The HTTP client of a connection, with its login and configuration.
 struct Client {
@@ -47,17 +51,23 @@ impl PendingConnection<'_> {
                     Err(error @ McpError::Connect { .. }) if seen.initialize_refused.load(Ordering::Acquire) => error,
                     connected => return connected,
                 };
-                match older.stream(config).await {
-                    Ok(watched) => older.finish(watched, None).await,
-                    Err(Unopened::NotSpoken(_)) => Err(error),
-                    Err(Unopened::Failed(error)) => Err(error),
+                match tokio::time::timeout(FALLBACK_TIMEOUT, older.stream(config)).await {
+                    Ok(Ok(watched)) => older.finish(watched, None).await,
+                    Ok(Err(Unopened::Failed(McpError::Connect { reason, .. }))) => {
+                        let McpError::Connect { reason: first, .. } = &error else { return Err(error) };
+                        Err(older.unusable(&format!("{first}; over HTTP+SSE: {reason}")))
+                    }
+                    // A login is needed.
+                    Ok(Err(Unopened::Failed(needed))) => Err(needed),
+                    Ok(Err(Unopened::NotSpoken(_))) | Err(_) => Err(error),
                 }
             }
             HttpTransport::Sse => match older.stream(config).await {
                 Ok(watched) => older.finish(watched, None).await,
                 Err(Unopened::NotSpoken(reason)) => match self.streamable(config).await {
-                    Err(McpError::Connect { .. }) => {
-                        Err(older.unusable(&format!("it speaks neither HTTP+SSE nor streamable HTTP: {reason}")))
+                    Err(McpError::Connect { reason: streamable, .. }) => {
+                        let words = "it speaks neither HTTP+SSE nor streamable HTTP";
+                        Err(older.unusable(&format!("{words}: {reason}; {streamable}")))
                     }
                     connected => connected,
                 },
@@ -101,7 +111,9 @@ impl PendingConnection<'_> {
         let made = http::transport_config(config).map_err(failed)?;
         let requests = Requests::new(client, self.seen.clone(), answers_in, self.known.is_none());
         // Configured headers take precedence over a login.
-        let login = match made.auth_header.is_none() {
+        let is_configured =
+            made.auth_header.is_some() || made.custom_headers.contains_key(&::http::header::AUTHORIZATION);
+        let login = match !is_configured {
             true => auth::authorized(self.target.name, config, &self.target.shared.options, requests.clone()).await?,
             false => None,
         };

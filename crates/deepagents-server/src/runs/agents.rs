@@ -11,7 +11,7 @@ use crate::app::App;
 /// Interval at which a process renews its record.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(300);
 
-/// How long a killed process still counts as serving its agents.
+/// How long a process that has ended still counts as serving its agents, so that its successor has time to start.
 const ANNOUNCEMENT_TTL: Duration = Duration::from_secs(900);
 
 fn namespace() -> [String; 2] {
@@ -44,11 +44,6 @@ pub(super) async fn announce_again(app: &App, last: &mut Option<Announced>) {
     if !is_known && announce(app).await.is_ok() {
         *last = Some(Announced { names, at: Instant::now() });
     }
-}
-
-/// Deletes the record of this process. If that fails, the record expires by itself.
-pub(crate) async fn withdraw(app: &App) {
-    let _ = app.store.delete(&namespace(), &app.process).await;
 }
 
 /// Returns whether any process on this storage serves an agent.

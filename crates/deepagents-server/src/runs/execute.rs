@@ -10,6 +10,7 @@ use deepagents_core::state::State;
 use jiff::Timestamp;
 use tokio::sync::watch;
 
+use super::agents::is_served;
 use super::breakpoints::Breakpoints;
 use super::finish::{StoppedEarly, store_with_retries};
 use super::input::{Prepared, prepare};
@@ -157,6 +158,10 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
         return Ok(Ending::Cancelled);
     }
     if app.agent(&stored.graph_id).is_none() {
+        // Only one process fails a run that none serves, and none while another one starts it.
+        if is_served(app, &stored.graph_id).await? || !run.record().save_over(app, version).await? {
+            return Ok(Ending::Owned);
+        }
         return Err(ApiError::not_found("Graph", &stored.graph_id));
     }
     let info = unhide_log_end(app, info, stored.kwargs.resumes()).await?;

@@ -173,9 +173,17 @@ pub(crate) async fn forget_thread(app: &Arc<App>, thread: &str) -> Result<()> {
         ended(app, &run).await?;
     }
     app.checkpoints.forget(thread);
-    for record in of_thread(app, thread).await? {
-        // A run accepted meanwhile may have started: it is ended before it is deleted.
-        if record.status.is_open() && app.agent(&record.graph_id).is_some() {
+    let records = of_thread(app, thread).await?;
+    // Read after the records: a run is indexed before it is stored.
+    let indexed = open::of_thread(app, thread).await?;
+    for record in records {
+        // A run accepted meanwhile may have started: it is ended before it is deleted. A run that is over here and whose
+        // result could not be stored is deleted as it is.
+        let can_end = match app.runs.get(&record.run_id) {
+            Some(_) => app.runs.open(thread).iter().any(|run| run.id == record.run_id),
+            None => indexed.iter().any(|open| open.run == record.run_id),
+        };
+        if can_end && record.status.is_open() && app.agent(&record.graph_id).is_some() {
             continue;
         }
         record.delete(app).await?;

@@ -20,7 +20,7 @@ mod spending;
 mod start;
 mod waiting;
 
-pub(crate) use agents::{announce, withdraw};
+pub(crate) use agents::announce;
 pub(crate) use config::mirror_context;
 pub(crate) use create::{Command, RunCreate, StreamMode};
 pub(crate) use finish::{StoppedEarly, final_values};

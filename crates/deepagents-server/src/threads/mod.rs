@@ -21,6 +21,7 @@ mod ttl;
 use std::sync::Arc;
 
 use crate::app::App;
+use crate::auth::owns_thread;
 use crate::error::Result;
 
 pub(crate) use checkpoint_ref::CheckpointRef;
@@ -36,6 +37,10 @@ pub(crate) use ttl::{sweep, touch};
 pub(crate) async fn delete(app: &Arc<App>, thread: &str) -> Result<()> {
     crate::crons::remove_where(app, |cron| cron.thread_id.as_deref() == Some(thread)).await?;
     loop {
+        // Another caller may have created a thread of this name since it was deleted.
+        if app.journal.threads().get(thread).await?.is_some_and(|info| !owns_thread(&info)) {
+            return Ok(());
+        }
         crate::runs::forget_thread(app, thread).await?;
         app.journal.threads().delete(thread).await?;
         // A run that was accepted meanwhile may have created the thread again.

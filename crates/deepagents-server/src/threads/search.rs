@@ -102,6 +102,8 @@ pub(super) async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>
 }
 
 pub(super) async fn count(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<Json<usize>> {
+    // A thread keeps its place in this order, whatever happens to it meanwhile.
+    let body = Search { sort_by: Some(SortBy::ThreadId), ..body };
     let mut matches = Matches::new(&app, &body).await?;
     let mut count = 0;
     while matches.next().await?.is_some() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use deepagents::models::scripted::Turn;
 use deepagents::{Journal, MemoryJournal};
-use deepagents_core::store::{MemoryStore, Store};
+use deepagents_core::store::{MemoryStore, Query, Store};
 use deepagents_server::Server;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -183,6 +183,10 @@ async fn a_run_whose_agent_no_server_has_any_more_fails_and_keeps_its_thread_fro
     end.send(()).unwrap();
     serving.await.unwrap();
     let announced = ["deepagents-server", "agents"].map(str::to_owned);
+    for process in world.store.search(&announced, &Query::default()).await.unwrap() {
+        // As when the time of a process that does not come back is over.
+        world.store.delete(&announced, &process.key).await.unwrap();
+    }
     world.store.put(&announced, "another-process", json!(["elsewhere"])).await.unwrap();
     let (second, _end, _serving) = run(server(&["agent"])).await;
     let status = async |(thread, run): &(String, String)| {

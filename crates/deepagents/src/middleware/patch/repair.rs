@@ -75,7 +75,8 @@ fn mend(messages: &Messages) -> Option<Repair> {
                 for ((id, name, valid), new_id) in calls(answer).zip(new_ids) {
                     // The result is the first one with its id that no earlier call has taken, before an answer reuses
                     // the id.
-                    let again = made.get(id).and_then(|made| made.iter().find(|&&answer| answer > at).copied());
+                    let again =
+                        made.get(id).and_then(|made| made.get(made.partition_point(|&answer| answer <= at)).copied());
                     let result = late.get_mut(id).and_then(|found| {
                         while found.front().is_some_and(|&i| i < at) {
                             found.pop_front();
