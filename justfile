@@ -1,4 +1,4 @@
-# What to run, by name. `just` lists it.
+# `just` lists the recipes.
 
 default:
     @just --list
@@ -12,7 +12,7 @@ lint:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
 
-# Scenarios against what another implementation did on them
+# The conformance scenarios, compared with the reference's results
 conformance shared=env("SHARED", "../shared"):
     cargo run -q -p deepagents-testing --bin conformance -- {{shared}}/conformance/scenarios target/traces --mockllm {{shared}}/conformance/mockllm.py
     python3 {{shared}}/conformance/compare.py {{shared}}/conformance/scenarios {{shared}}/conformance/expected target/traces
@@ -26,10 +26,10 @@ smoke:
 bench *args:
     bash .ci/bench.sh {{args}}
 
-# The documentation: checked, and built as a book under docs/book where there is mdbook
+# Checks the documentation, and builds the book in docs/book if mdbook is installed
 book:
     bash .ci/book.sh
 
-# Everything a change has to pass
+# Every check that a change must pass
 ci:
     bash .ci/run

@@ -1,7 +1,8 @@
 # To be sourced: selects the target directory, so that dependencies are not rebuilt in each run.
 #
 # CI_CACHE is the cache directory, by default ~/.cache/deepagents-ci. It has one target directory per lock file, compiler
-# and profile; the latest two are kept. They hold dependencies only: the artefacts of this workspace are removed at the
+# and profile; the latest two are kept. A new one takes over the latest of the others, because most dependencies stay the
+# same when a few change. They hold dependencies only: the artefacts of this workspace are removed at the
 # start and end of a run, because the files of a checkout may be older than what another checkout left. If the
 # directory is in use or cannot be written, the run builds in target/ of the checkout and is only slower.
 
@@ -15,13 +16,23 @@ cache_list() {
         -printf '%p %s %T@\n' | LC_ALL=C sort)
 }
 
+# Moves the latest directory that is not in use to `cache_place`; cargo rebuilds what differs.
+cache_take_over() {
+    local lock
+    find "$CI_CACHE" -maxdepth 1 -name '*.lock' ! -path "$cache_place.lock" -printf '%T@ %p\n' | sort -rn | cut -d ' ' -f 2- |
+        while read -r lock; do
+            [ -e "${lock%.lock}/target" ] || continue
+            if (flock -n 8 && mv "${lock%.lock}" "$cache_place") 8>>"$lock" 9>&-; then break; fi
+        done
+}
+
 cache_open() {
     if ! mkdir -p "$CI_CACHE" 2>/dev/null || [ ! -w "$CI_CACHE" ]; then
         echo "cache: none, $CI_CACHE cannot be written"
         return
     fi
     local key
-    key=$({ rustc -vV; cat Cargo.lock; sed -n '/^\[profile/,$p' Cargo.toml; env | LC_ALL=C sort | grep -E '^(CARGO_(PROFILE|ENCODED)|RUSTFLAGS)' || true; } |
+    key=$({ rustc -vV; cat Cargo.lock; sed -n '/^\[profile/,$p' Cargo.toml | grep -v '^#'; env | LC_ALL=C sort | grep -E '^(CARGO_(PROFILE|ENCODED)|RUSTFLAGS)' || true; } |
         sha256sum | cut -c 1-16)
     # The lock is next to the directory, so that it survives when the directory is removed.
     exec 9>>"$CI_CACHE/$key.lock"
@@ -32,6 +43,7 @@ cache_open() {
     fi
     touch "$CI_CACHE/$key.lock"
     cache_place=$CI_CACHE/$key
+    [ -e "$cache_place" ] || cache_take_over
     if [ -e "$cache_place/target" ] &&
         { [ ! -s "$cache_place/list" ] || cache_list | LC_ALL=C comm -13 - "$cache_place/list" | grep -q .; }; then
         echo "cache: what is in $cache_place is not what was left there; made again"
