@@ -1,11 +1,14 @@
 //! Cache breakpoints for providers that support them.
 
+use std::future::{Future, ready};
+
 use deepagents_core::error::{Error, Result};
 use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::message::Message;
 use deepagents_core::middleware::{HookOutput, Middleware, ModelNext, ModelResponse};
 use deepagents_core::model::{CacheTtl, ModelError, ModelRequest};
 use deepagents_core::run::Context;
+use futures_util::future::Either;
 
 /// Marks the cache breakpoints of a prompt: after the tools, after the static part of the system prompt, at the end of
 /// the conversation before the last answer, and at its current end. Providers without such marks ignore them.
@@ -112,14 +115,19 @@ impl Middleware for PromptCaching {
         Ok(request)
     }
 
-    async fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> Result<ModelResponse> {
+    // The future of an `async fn` would hold the request until the model has answered.
+    fn wrap_model_call(
+        &self,
+        request: ModelRequest,
+        next: ModelNext,
+    ) -> impl Future<Output = Result<ModelResponse>> + Send {
         let model = next.model();
         if self.unsupported == UnsupportedModel::Fail && !model.profile().cache_marks {
             let name = model.name();
             let text =
                 format!("`{name}` is not known to honour cache marks, which this agent's `PromptCaching` requires");
-            return Err(Error::Model(ModelError::invalid(text)));
+            return Either::Left(ready(Err(Error::Model(ModelError::invalid(text)))));
         }
-        next.run(request).await
+        Either::Right(next.run(request))
     }
 }

@@ -1,5 +1,6 @@
 //! Media that a model does not support.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use deepagents_core::error::Result;
@@ -35,7 +36,12 @@ impl Middleware for UnsupportedContent {
         "UnsupportedContent"
     }
 
-    async fn wrap_model_call(&self, mut request: ModelRequest, next: ModelNext) -> Result<ModelResponse> {
+    // The future of an `async fn` would hold the request until the model has answered.
+    fn wrap_model_call(
+        &self,
+        mut request: ModelRequest,
+        next: ModelNext,
+    ) -> impl Future<Output = Result<ModelResponse>> + Send {
         let profile = next.model().profile();
         if let Some(messages) = readable(&request.messages, &profile) {
             request.messages = messages;
@@ -46,7 +52,7 @@ impl Middleware for UnsupportedContent {
                 block.text = note(&media, kind, None).into();
             }
         }
-        next.run(request).await
+        next.run(request)
     }
 }
 

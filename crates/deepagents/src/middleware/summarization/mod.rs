@@ -254,7 +254,8 @@ impl Middleware for Summarization {
         let counts = inner.take(&cx);
         let mut work = inner.work(request, &cx, &*backend, next.model().clone(), counts);
         work.show_changes_since(&before);
-        let prepared = inner.prepare(&mut work).await;
+        // Compaction is rare and its future is large: boxed, so that waiting for the model does not need its space.
+        let prepared = Box::pin(inner.prepare(&mut work)).await;
         work.keep();
         prepared?;
         let mut answer = next.run(work.request.clone()).await;
@@ -263,7 +264,8 @@ impl Middleware for Summarization {
             let by = Some(work.model.name().to_owned());
             work.note(CompactionEvent::Refused { tokens, by });
             let half = tokens / 2;
-            let is_smaller = work.shrink(work.budget().map_or(half, |budget| budget.min(half))).await;
+            let target = work.budget().map_or(half, |budget| budget.min(half));
+            let is_smaller = Box::pin(work.shrink(target)).await;
             work.keep();
             if is_smaller {
                 answer = next.run(work.request.clone()).await;
