@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::DynTool;
 use crate::message::PendingCall;
+use crate::schema::target;
 
 /// Returns the arguments with numbers and booleans converted to the types in the schema, or `None` if nothing changes.
 ///
@@ -30,7 +31,7 @@ fn plain<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
 }
 
 fn referred<'a>(root: &'a Value, schema: &Value) -> Option<&'a Value> {
-    root.pointer(schema.get("$ref")?.as_str()?.strip_prefix('#')?)
+    target(root, schema.get("$ref")?.as_str()?)
 }
 
 /// Returns the only alternative that is not null.
