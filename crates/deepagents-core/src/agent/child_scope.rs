@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
 use serde_json::Value;
@@ -18,6 +18,7 @@ use crate::interrupt::{ActionRequest, Decision, PendingInterrupt};
 use crate::journal::{ChildLog, Record};
 use crate::machine::{Budget, BudgetRemaining, BudgetState, BudgetUsage};
 use crate::message::{MAX_VALUE_DEPTH, Usage, is_deeper};
+use crate::panics::lock;
 use crate::state::Inheritance;
 use crate::status::FinishReason;
 use crate::tool::{ToolContext, ToolError};
@@ -361,10 +362,6 @@ impl Drop for ChildScope {
         let _ = self.append(vec![self.finished(None)]).now_or_never();
         self.emit_end(None, None, Some("its call ended before it".to_owned()));
     }
-}
-
-fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for ChildScope {

@@ -2,13 +2,14 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{Emitter, Inbox};
 use crate::message::Message;
+use crate::panics::lock;
 
 /// Control signals from a run's handles.
 #[derive(Default)]
@@ -74,11 +75,11 @@ impl RunControl {
 
     /// Forwards the events of this run to another one from now on, for as long as that is in progress.
     pub(crate) fn forward_to(&self, run: Option<Emitter>) {
-        *self.forward.lock().unwrap_or_else(PoisonError::into_inner) = run;
+        *lock(&self.forward) = run;
     }
 
     pub(crate) fn forward(&self) -> Option<Emitter> {
-        self.forward.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.forward).clone()
     }
 
     /// Returns the registry of the run's agents.
@@ -167,17 +168,17 @@ impl CancelRegistry {
         struct Registered(CancelRegistry, Arc<[String]>);
         impl Drop for Registered {
             fn drop(&mut self) {
-                self.0.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
+                lock(&self.0.0).remove(&self.1);
             }
         }
         let registration = Registration { token, is_cancelled: false };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone(), registration);
+        lock(&self.0).insert(path.clone(), registration);
         Registered(self.clone(), path)
     }
 
     /// Cancels the agent with this path and those below it. Returns whether it was running.
     pub(crate) fn cancel(&self, path: &[String]) -> bool {
-        let found = self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(path).map(|agent| {
+        let found = lock(&self.0).get_mut(path).map(|agent| {
             agent.is_cancelled = true;
             agent.token.clone()
         });
@@ -189,7 +190,7 @@ impl CancelRegistry {
 
     /// Returns whether the agent with this path, or one above it, was cancelled.
     fn is_cancelled(&self, path: &[String]) -> bool {
-        let agents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let agents = lock(&self.0);
         agents.iter().any(|(above, agent)| agent.is_cancelled && path.starts_with(above))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
 use super::control::{RunControl, Suspender};
@@ -10,6 +10,7 @@ use super::observer::SharedObserver;
 use crate::env::Clock;
 use crate::event::{EVENT_VERSION, Event, EventHub, EventKind};
 use crate::ids::{LogPosition, RunId};
+use crate::panics::lock;
 use crate::state::State;
 
 /// Emits events in order without waiting for subscribers. Shared by all agents of a run.
@@ -78,7 +79,7 @@ impl Emitter {
     /// Emits an event. `position` is the position after the record that it stems from, if known.
     pub(crate) fn emit(&self, path: &Arc<[String]>, position: Option<LogPosition>, kind: impl FnOnce() -> EventKind) {
         let Some(out) = &self.out else { return };
-        let mut order = out.lock();
+        let mut order = lock(&out.order);
         let event = match out.event(&mut order, &self.run, path, position, kind()) {
             Ok(Some(event)) => event,
             Ok(None) => return,
@@ -98,7 +99,7 @@ impl Emitter {
         state: Option<State>,
     ) {
         let Some(out) = &self.out else { return };
-        let mut order = out.lock();
+        let mut order = lock(&out.order);
         let (events, panic) = out.events(&mut order, &self.run, kinds.into_iter().map(|(at, kind)| (path, at, kind)));
         let waiting = out.hub.push(&events, state);
         out.forward_and_resume(order, &events, waiting, panic);
@@ -108,7 +109,7 @@ impl Emitter {
     /// panic of an observer. The positions are dropped, because they refer to another log.
     fn relay(&self, events: &[Arc<Event>]) -> (bool, Option<Panic>) {
         let Some(out) = &self.out else { return (false, None) };
-        let mut order = out.lock();
+        let mut order = lock(&out.order);
         if order.ended {
             return (false, None);
         }
@@ -130,10 +131,6 @@ impl Emitter {
 }
 
 impl Out {
-    fn lock(&self) -> MutexGuard<'_, Order> {
-        self.order.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Forwards events to the parent run and wakes waiting subscribers, then resumes the panic of an observer.
     fn forward_and_resume(
         &self,

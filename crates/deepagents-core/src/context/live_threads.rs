@@ -2,10 +2,11 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::ids::ThreadId;
 use crate::journal::MemoryJournal;
+use crate::panics::lock;
 
 /// A run in progress, of a type defined by a higher layer.
 pub(crate) trait LiveRun: Any + Send + Sync {
@@ -26,23 +27,19 @@ pub(crate) struct LiveThreads {
 }
 
 impl LiveThreads {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ThreadId, Arc<dyn LiveRun>>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn private(&self) -> Arc<MemoryJournal> {
         self.private.get_or_init(Arc::default).clone()
     }
 
     /// Returns the run of a thread, if it is in progress.
     pub(crate) fn get<R: LiveRun + Clone>(&self, thread: &str) -> Option<R> {
-        let run: Arc<dyn Any + Send + Sync> = self.lock().get(thread).filter(|run| !run.is_finished())?.clone();
+        let run: Arc<dyn Any + Send + Sync> = lock(&self.live).get(thread).filter(|run| !run.is_finished())?.clone();
         run.downcast_ref::<R>().cloned()
     }
 
     /// Returns the direct children of a thread on which runs are in progress.
     pub(crate) fn below(&self, parent: &str) -> Vec<ThreadId> {
-        let live = self.lock();
+        let live = lock(&self.live);
         let below = live.iter().filter(|(thread, run)| is_below(thread, parent) && !run.is_finished());
         below.map(|(thread, _)| thread.clone()).collect()
     }
@@ -58,7 +55,7 @@ impl LiveThreads {
         limit: usize,
         start: impl FnOnce() -> R,
     ) -> Result<R, usize> {
-        let mut live = self.lock();
+        let mut live = lock(&self.live);
         if let Some(run) = live.get(thread).filter(|run| !run.is_finished()) {
             let run: Arc<dyn Any + Send + Sync> = run.clone();
             if let Some(run) = run.downcast_ref::<R>() {
@@ -76,12 +73,12 @@ impl LiveThreads {
 
     /// Adds a run that was started elsewhere.
     pub(crate) fn insert(&self, thread: ThreadId, run: Arc<dyn LiveRun>) {
-        self.lock().insert(thread, run);
+        lock(&self.live).insert(thread, run);
     }
 
     /// Removes the run of a thread if it has ended.
     pub(crate) fn forget_finished(&self, thread: &str) {
-        let mut live = self.lock();
+        let mut live = lock(&self.live);
         if live.get(thread).is_some_and(|run| run.is_finished()) {
             live.remove(thread);
         }
@@ -94,6 +91,6 @@ fn is_below(thread: &str, parent: &str) -> bool {
 
 impl Drop for LiveThreads {
     fn drop(&mut self) {
-        self.lock().values().for_each(|run| run.abort());
+        lock(&self.live).values().for_each(|run| run.abort());
     }
 }

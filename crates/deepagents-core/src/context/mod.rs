@@ -13,7 +13,9 @@ mod observer;
 mod reporter;
 mod shared_budget;
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +27,7 @@ use crate::journal::LogWriter;
 use crate::machine::BudgetUsage;
 use crate::message::{self, HistoryVersion, Messages, PendingCall, ToolCall};
 use crate::model::{ChatModel, ModelOutput, ModelRequest};
+use crate::panics::lock;
 use crate::state::{Channel, State, Update};
 use crate::status::FinishReason;
 use crate::store::Store;
@@ -79,27 +82,27 @@ pub(crate) struct Shared {
     pub(crate) extensions: Extensions,
     pub(crate) observer: Option<SharedObserver>,
     /// The next attempt of the current turn, which distinguishes the pieces of failed attempts.
-    pub(crate) attempt: std::sync::atomic::AtomicU32,
+    pub(crate) attempt: AtomicU32,
     /// The attempts of the current turn of which text was streamed.
-    pub(crate) streamed_attempts: std::sync::Mutex<std::collections::BTreeSet<u32>>,
+    pub(crate) streamed_attempts: Mutex<BTreeSet<u32>>,
     /// The message ids of the current turn's answers.
-    pub(crate) answer_id: std::sync::Mutex<AnswerId>,
+    pub(crate) answer_id: Mutex<AnswerId>,
     /// Writes to the run's thread, once it is open.
-    pub(crate) log: std::sync::OnceLock<LogWriter>,
+    pub(crate) log: OnceLock<LogWriter>,
     /// The main agent, if this is a sub-agent.
     pub(crate) root: Option<Arc<Shared>>,
     /// The tools of the last request.
-    pub(crate) tools: std::sync::Mutex<ToolSet>,
+    pub(crate) tools: Mutex<ToolSet>,
     /// The last history that passed validation for providers.
-    pub(crate) passed: std::sync::Mutex<Option<HistoryVersion>>,
+    pub(crate) passed: Mutex<Option<HistoryVersion>>,
     /// Updates kept by the wrap hooks of the current model call.
-    pub(crate) kept: std::sync::Mutex<Update>,
+    pub(crate) kept: Mutex<Update>,
 }
 
 impl Shared {
     /// Locks the attempts of the current turn of which text was streamed.
-    pub(crate) fn streamed_attempts(&self) -> std::sync::MutexGuard<'_, std::collections::BTreeSet<u32>> {
-        self.streamed_attempts.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    pub(crate) fn streamed_attempts(&self) -> MutexGuard<'_, BTreeSet<u32>> {
+        lock(&self.streamed_attempts)
     }
 
     /// Returns the id of the answer in progress, or of the next one.
@@ -127,11 +130,11 @@ impl Shared {
 
     /// Takes the updates kept by the wrap hooks of the model call that has ended.
     pub(crate) fn take_kept(&self) -> Update {
-        std::mem::take(&mut *self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.kept))
     }
 
-    fn answer_ids(&self) -> std::sync::MutexGuard<'_, AnswerId> {
-        self.answer_id.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    fn answer_ids(&self) -> MutexGuard<'_, AnswerId> {
+        lock(&self.answer_id)
     }
 }
 
@@ -360,7 +363,7 @@ impl Context {
     pub fn keep(&self, update: Update) {
         // Assigns message ids now, so that readers of the kept update and of the state see the same messages.
         let update = update.with_ids(&*self.shared.agent.ids);
-        let mut kept = self.shared.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut kept = lock(&self.shared.kept);
         *kept = std::mem::take(&mut *kept).and(update);
     }
 
@@ -370,7 +373,7 @@ impl Context {
     /// # Errors
     /// Returns an error if the state refuses them.
     pub fn with_kept(&self) -> Result<Self> {
-        let kept = self.shared.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let kept = lock(&self.shared.kept).clone();
         let mut cx = self.clone();
         if !kept.is_empty() {
             cx.state.apply(&kept)?;
@@ -388,7 +391,7 @@ impl Context {
     }
 
     pub(crate) fn at(shared: &Arc<Shared>, state: &State, turn: u32) -> Self {
-        let tools = shared.tools.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let tools = lock(&shared.tools).clone();
         Self { shared: shared.clone(), state: state.clone(), turn, stop: None, tools }
     }
 }

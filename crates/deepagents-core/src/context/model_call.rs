@@ -1,7 +1,7 @@
 //! A single model call: the innermost part of the stack around model calls.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use futures_core::stream::BoxStream;
 use futures_util::StreamExt;
@@ -11,12 +11,13 @@ use crate::error::Result;
 use crate::event::EventKind;
 use crate::message::{self, Messages};
 use crate::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelRequest};
+use crate::panics::lock;
 
 /// Validates the messages added since the last call; a history changed in any other way is validated as a whole.
 fn check_history(cx: &Context, messages: &Messages) -> Result<()> {
-    let passed = cx.shared.passed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let passed = lock(&cx.shared.passed).clone();
     message::check(messages, passed.map_or(0, |mark| messages.shared_with(&mark)))?;
-    *cx.shared.passed.lock().unwrap_or_else(PoisonError::into_inner) = Some(messages.mark());
+    *lock(&cx.shared.passed) = Some(messages.mark());
     Ok(())
 }
 

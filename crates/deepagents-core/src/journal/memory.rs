@@ -5,7 +5,7 @@ mod thread;
 
 use std::future::ready;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
@@ -20,6 +20,7 @@ use super::{
 };
 use crate::env::{Clock, SystemClock, Timestamp};
 use crate::ids::{LogPosition, ThreadId};
+use crate::panics::lock;
 
 type Done<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 
@@ -65,7 +66,7 @@ impl MemoryJournal {
         let now = self.clock.now();
         let now = Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now);
         // Nothing panics while the lock is held, and logs are only appended to.
-        let mut inner: MutexGuard<'_, Inner> = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = lock(&self.inner);
         Box::pin(ready(work(&mut inner, now)))
     }
 }
@@ -272,7 +273,6 @@ impl Threads for MemoryJournal {
 
 impl std::fmt::Debug for MemoryJournal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        f.debug_struct("MemoryJournal").field("threads", &inner.threads.len()).finish_non_exhaustive()
+        f.debug_struct("MemoryJournal").field("threads", &lock(&self.inner).threads.len()).finish_non_exhaustive()
     }
 }

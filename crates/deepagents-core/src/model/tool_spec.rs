@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -38,7 +38,7 @@ impl ToolSpec {
         let mut hasher = DefaultHasher::new();
         (&self.name, &self.description).hash(&mut hasher);
         let hash = hasher.finish();
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = lock(&SHARED);
         let shared = shared.get_or_insert_with(|| Shared { next_sweep: FIRST_SWEEP, ..Shared::default() });
         if shared.count >= shared.next_sweep {
             shared.sweep();

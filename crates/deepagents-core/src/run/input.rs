@@ -1,6 +1,6 @@
 //! The input of a run.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -15,6 +15,7 @@ use crate::interrupt::DecisionRecord;
 use crate::journal::{Lease, RecordUpdate};
 use crate::machine::Budget;
 use crate::message::Message;
+use crate::panics::lock;
 use crate::state::{ChannelError, Schema, Update, UpdateEntry};
 
 /// Default lease on the thread: how long it stays locked after the run's process dies.
@@ -62,7 +63,7 @@ pub(crate) struct OwnedThread(Arc<Mutex<Option<Lease>>>);
 
 impl OwnedThread {
     pub(crate) fn take(&self) -> Option<Lease> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.0).take()
     }
 }
 

@@ -1,12 +1,13 @@
 //! Runs in progress that have an id chosen by the caller.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use super::handle::Inner;
 use super::{Run, RunHandle, RunInput};
 use crate::context::AgentDefinition;
 use crate::ids::ThreadId;
+use crate::panics::lock;
 
 /// A run's thread, if it has one, and the id chosen by the caller. Ids are unique only within a thread.
 type Key = (Option<ThreadId>, String);
@@ -31,7 +32,7 @@ impl LiveRuns {
     fn start_named(self: &Arc<Self>, agent: Arc<AgentDefinition>, input: RunInput) -> Run {
         let Some(id) = input.id.clone() else { return Run::start(agent, input, || ()) };
         let key = (input.thread.clone(), id);
-        let mut live = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut live = lock(&self.0);
         if let Some(inner) = live.get(&key).and_then(Weak::upgrade) {
             let handle = RunHandle { inner };
             if !handle.is_finished() {
@@ -45,7 +46,7 @@ impl LiveRuns {
     }
 
     fn forget(&self, key: &Key) {
-        let mut live = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut live = lock(&self.0);
         // Keep a newer run that has the same key.
         let is_over = |inner: &Weak<Inner>| inner.upgrade().is_none_or(|inner| RunHandle { inner }.is_finished());
         if live.get(key).is_some_and(is_over) {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
@@ -16,6 +16,7 @@ use crate::interrupt::PendingInterrupt;
 use crate::interrupt::{ActionRequest, ActionRequests, AnswerForm, Decision, DecisionKind};
 use crate::journal::ChildLog;
 use crate::message::ToolCall;
+use crate::panics::lock;
 
 /// The context that a tool receives with its arguments: the run's [`Context`] and data about the call.
 ///
@@ -74,12 +75,12 @@ impl CallInfo {
 
     /// Takes the tail of the progress output, if there is any.
     pub(crate) fn take_output(&self) -> Option<String> {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.output).take()
     }
 
     /// Takes what an earlier process left of the call's sub-agents, or only of the one with this label.
     pub(crate) fn take_child_logs(&self, label: Option<&str>) -> Vec<ChildLog> {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = lock(&self.left);
         left.extract_if(.., |child| label.is_none_or(|label| child.label == label)).collect()
     }
 }
@@ -281,7 +282,7 @@ impl ToolContext {
             None => Some(text.into()),
         };
         let Some(text) = text else { return };
-        self.call.output.lock().unwrap_or_else(PoisonError::into_inner).push(&text);
+        lock(&self.call.output).push(&text);
         let call = self.call.id.clone();
         self.context.emit(|| EventKind::ToolProgress { call, text });
     }
