@@ -129,6 +129,11 @@ impl Error {
         }
     }
 
+    /// Names the hook of a middleware that failed.
+    pub(crate) fn in_hook(self, middleware: &str, hook: &'static str) -> Self {
+        Self::Hook { middleware: middleware.to_owned(), hook, source: Box::new(self) }
+    }
+
     /// Returns how the run ends if its budget is spent, looking through nested hook errors.
     pub(crate) fn budget_stop(&self) -> Option<&FinishReason> {
         match self {

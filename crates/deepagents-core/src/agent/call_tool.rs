@@ -1,8 +1,5 @@
 //! Tool calls made without a model.
 
-use std::panic::AssertUnwindSafe;
-
-use futures_util::FutureExt;
 use serde_json::Value;
 
 use super::Agent;
@@ -12,7 +9,7 @@ use crate::ids::CallId;
 use crate::interrupt::{ActionRequestChange, ActionRequests, ActionReview};
 use crate::message::{PendingCall, ToolCall};
 use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
-use crate::panics::panic_text;
+use crate::panics::caught_async;
 use crate::run::join_offered;
 use crate::state::{State, Update};
 use crate::tool::{ToolContext, ToolOutput, coerce_call};
@@ -89,12 +86,11 @@ impl Agent {
         };
         let tool_cx = ToolContext::for_call(cx, id, call.id.clone(), name.to_owned(), call.args.clone());
         let next = ToolNext::around(definition.stack.clone());
-        let called = AssertUnwindSafe(next.run(ToolRequest::new(call, tool, tool_cx))).catch_unwind().await;
-        let response = match called {
+        let response = match caught_async(next.run(ToolRequest::new(call, tool, tool_cx))).await {
             Ok(Ok(response)) => response,
             Ok(Err(Error::ToolCall { text, .. })) => ToolResponse::error(text),
             Ok(Err(error)) => return Err(error),
-            Err(panic) => ToolResponse::error(format!("Error: the tool crashed: {}", panic_text(&*panic))),
+            Err(panic) => ToolResponse::error(format!("Error: the tool crashed: {panic}")),
         };
         let ToolResponse { content, is_error, is_synthetic: _, update, artifact, child_state, source: _, decision: _ } =
             response;

@@ -12,13 +12,13 @@ mod thread_access;
 mod threads;
 mod watch;
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use crate::context::NoObserver;
 use crate::error::Result;
 use crate::interrupt::{ActionRequest, Decision, DecisionError};
 use crate::model::ChatModel;
+use crate::panics::caught;
 use crate::run::{LiveRuns, Outcome, Run, RunError, RunInput};
 
 pub use background::{BackgroundError, BackgroundReport, BackgroundTask, BackgroundTasks, NewTask};
@@ -107,10 +107,7 @@ impl Agent {
 
     fn observed(&self, input: RunInput) -> RunInput {
         let Some(observers) = &self.definition.observers else { return input };
-        match std::panic::catch_unwind(AssertUnwindSafe(|| observers())) {
-            Ok(observer) => input.observer(observer),
-            Err(panic) => input.observer(NoObserver::because(&*panic)),
-        }
+        input.observer(caught(|| observers()).unwrap_or_else(|panic| NoObserver::because(&panic)))
     }
 }
 

@@ -158,6 +158,11 @@ impl BudgetTracker {
         lock(&self.book).deadline.into_iter().chain(above).min()
     }
 
+    /// Returns whether a deadline of this part of the tree or those above has passed.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.deadline().is_some_and(|deadline| deadline <= Instant::now())
+    }
+
     /// Returns why no further request may be sent, if so.
     pub(crate) fn exhausted(&self) -> Option<FinishReason> {
         let book = lock(&self.book);

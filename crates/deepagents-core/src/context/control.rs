@@ -74,8 +74,13 @@ impl RunControl {
     }
 
     /// Forwards the events of this run to another one from now on, for as long as that is in progress.
-    pub(crate) fn forward_to(&self, run: Option<Emitter>) {
-        *lock(&self.forward) = run;
+    pub(crate) fn forward_to(&self, run: Emitter) {
+        *lock(&self.forward) = Some(run);
+    }
+
+    /// Stops forwarding to a run that has ended, unless another one has taken its place.
+    pub(super) fn stop_forwarding_to(&self, ended: &Emitter) {
+        lock(&self.forward).take_if(|run| run.is_same(ended));
     }
 
     pub(crate) fn forward(&self) -> Option<Emitter> {

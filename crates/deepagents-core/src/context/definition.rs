@@ -68,11 +68,7 @@ impl AgentDefinition {
         receive: impl Fn(&dyn DynMiddleware, T) -> Result<T>,
     ) -> Result<T> {
         self.stack.iter().try_fold(given, |given, middleware| {
-            receive(&**middleware, given).map_err(|source| Error::Hook {
-                middleware: middleware.name().to_owned(),
-                hook,
-                source: Box::new(source),
-            })
+            receive(&**middleware, given).map_err(|error| error.in_hook(middleware.name(), hook))
         })
     }
 
@@ -182,7 +178,7 @@ impl AgentDefinition {
 
     pub(crate) fn journal(&self) -> Result<&Arc<dyn Journal>> {
         self.journal.as_ref().ok_or_else(|| {
-            crate::error::Error::Input(
+            Error::Input(
                 "threads need a journal; give the builder one with `.journal(...)`, such as `MemoryJournal`".to_owned(),
             )
         })

@@ -61,6 +61,11 @@ impl Emitter {
         self.out.is_none()
     }
 
+    /// Returns whether both emit the events of the same run.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.out.as_ref().map(Arc::as_ptr) == other.out.as_ref().map(Arc::as_ptr)
+    }
+
     /// Returns the control signals of the run's handles.
     pub(crate) fn control(&self) -> Option<&RunControl> {
         self.out.as_ref().map(|out| &*out.control)
@@ -161,9 +166,10 @@ impl Out {
 
     /// Forwards events to the run that also receives them, until it has ended.
     fn forward(&self, events: &[Arc<Event>]) -> Option<Panic> {
-        let (is_delivered, panic) = self.control.forward()?.relay(events);
+        let above = self.control.forward()?;
+        let (is_delivered, panic) = above.relay(events);
         if !is_delivered {
-            self.control.forward_to(None);
+            self.control.stop_forwarding_to(&above);
         }
         panic
     }

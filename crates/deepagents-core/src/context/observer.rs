@@ -17,7 +17,6 @@ use crate::machine::Budget;
 use crate::message::Message;
 use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
 use crate::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest, ModelServer};
-use crate::panics::panic_text;
 
 /// Observes a run and its sub-agents: every model call and every tool call passes through it, and it sees every event.
 /// Set any number of observers with [`RunInput::observer`](crate::run::RunInput::observer). Runs that a tool starts
@@ -168,8 +167,8 @@ impl SharedObserver {
 pub(crate) struct NoObserver(String);
 
 impl NoObserver {
-    pub(crate) fn because(panic: &(dyn std::any::Any + Send)) -> Arc<Self> {
-        Arc::new(Self(format!("the closure of `observe_runs` panicked: {}", panic_text(panic))))
+    pub(crate) fn because(panic: &str) -> Arc<dyn RunObserver> {
+        Arc::new(Self(format!("the closure of `observe_runs` panicked: {panic}")))
     }
 }
 

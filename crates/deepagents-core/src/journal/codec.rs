@@ -1,12 +1,11 @@
 //! The versioned JSON encoding of records.
 
-use std::panic::AssertUnwindSafe;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{JournalError, Record};
 use crate::ids::LogPosition;
+use crate::panics::caught;
 
 /// Version of the JSON form of records. It is incremented when a field changes meaning or is removed, not when one is
 /// added. Older forms are migrated when read.
@@ -54,8 +53,7 @@ pub(super) fn encoded_len(record: &Record) -> Result<u64, serde_json::Error> {
 
 /// Catches panics: `Serialize` of channel values is application code, and a journal must survive it.
 fn guarded<T>(write: impl FnOnce() -> Result<T, serde_json::Error>) -> Result<T, serde_json::Error> {
-    let written = std::panic::catch_unwind(AssertUnwindSafe(write));
-    written.unwrap_or_else(|_| Err(serde::ser::Error::custom("the `Serialize` of a value panicked")))
+    caught(write).unwrap_or_else(|_| Err(serde::ser::Error::custom("the `Serialize` of a value panicked")))
 }
 
 /// Counts the bytes written.

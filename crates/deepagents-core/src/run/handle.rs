@@ -215,7 +215,7 @@ impl RunHandle {
 
     /// Forwards the events of this run to another run while that one is in progress.
     pub(crate) fn forward_to(&self, cx: &Context) {
-        self.inner.control.forward_to(Some(cx.shared.events.clone()));
+        self.inner.control.forward_to(cx.shared.events.clone());
     }
 
     /// Adds an owner.

@@ -19,15 +19,12 @@ mod start;
 mod tools;
 mod undelivered;
 
-use std::any::Any;
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context as TaskContext, Poll};
 
 use futures_core::Stream;
-use futures_util::FutureExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +33,7 @@ use crate::error::Error;
 use crate::event::{Event, EventKind, EventStream, Subscribe};
 use crate::ids::RunId;
 use crate::message::{Message, Usage};
-use crate::panics::panic_text;
+use crate::panics::caught_async;
 use crate::state::State;
 pub(crate) use background::{ERROR, agent_of};
 pub(crate) use driver::{Below, Driver, NewThread, Place, Setting};
@@ -147,9 +144,8 @@ impl Run {
                 hub.close();
                 ended();
             }));
-            let driven = AssertUnwindSafe(driven).catch_unwind().await;
-            let result = driven.unwrap_or_else(|panic| {
-                let error = panicked(&*panic);
+            let result = caught_async(driven).await.unwrap_or_else(|panic| {
+                let error = panicked(&panic);
                 let (kind, text) = (error.kind().to_owned(), error.to_string());
                 emitter.emit(&path, None, || EventKind::RunFailed { kind, error: text });
                 Err(error)
@@ -172,7 +168,7 @@ impl Run {
         let id = RunId::new(agent.ids.next("run"));
         let setting = Setting::main(id.clone(), Emitter::silent(id), input.cancel_token());
         let driven = Box::pin(Driver::run(agent, Box::new(input), setting, None));
-        AssertUnwindSafe(driven).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)))
+        caught_async(driven).await.unwrap_or_else(|panic| Err(panicked(&panic)))
     }
 
     /// Returns a handle that does not own the run.
@@ -241,8 +237,8 @@ impl Drop for Run {
 }
 
 /// The error of a run in which third-party code panicked.
-fn panicked(panic: &(dyn Any + Send)) -> Box<RunError> {
-    let error = Error::other(format!("the run panicked: {}", panic_text(panic)));
+fn panicked(panic: &str) -> Box<RunError> {
+    let error = Error::other(format!("the run panicked: {panic}"));
     Box::new(RunError::new(error, State::default(), Usage::default()))
 }
 

@@ -63,11 +63,7 @@ impl Driver {
         let cx = Context::at(&shared, &self.state, turn);
         let mut request = self.request();
         for middleware in parts.stack.iter() {
-            let failed = |source| Error::Hook {
-                middleware: middleware.name().to_owned(),
-                hook: "modify_request",
-                source: Box::new(source),
-            };
+            let failed = |error: Error| error.in_hook(middleware.name(), "modify_request");
             let hook = async { middleware.modify_request(request, &cx).await };
             request = self.guard_foreign(hook).await.map_err(Break::Halt)?.map_err(failed)?;
         }

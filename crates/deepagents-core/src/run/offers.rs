@@ -39,11 +39,7 @@ impl Driver {
 pub(crate) async fn offered_tools(cx: &Context) -> Result<Vec<ToolSet>> {
     let mut offered = Vec::new();
     for middleware in cx.shared.agent.stack.iter() {
-        let failed = |source| Error::Hook {
-            middleware: middleware.name().to_owned(),
-            hook: "offered_tools",
-            source: Box::new(source),
-        };
+        let failed = |error: Error| error.in_hook(middleware.name(), "offered_tools");
         offered.extend(middleware.offered_tools(cx).await.map_err(failed)?);
     }
     Ok(offered)

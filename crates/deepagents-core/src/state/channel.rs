@@ -2,7 +2,6 @@
 
 use std::any::{Any, TypeId};
 use std::marker::PhantomData;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -11,7 +10,7 @@ use serde_json::Value;
 
 use super::Sharing;
 use super::storable::storable;
-use crate::panics::panic_text;
+use crate::panics::caught;
 
 /// A named, typed part of the state, implemented by a zero-sized key type.
 ///
@@ -317,9 +316,8 @@ impl ChannelSpec {
 
     /// Runs code of the channel's author. A panic in it refuses the update like any other error.
     fn guarded<T>(&self, work: impl FnOnce() -> JsonResult<T>) -> JsonResult<T> {
-        std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-            let reason = format!("it panicked: {}", panic_text(&*panic));
-            Err(ChannelError::Refused { channel: self.name(), reason })
+        caught(work).unwrap_or_else(|panic| {
+            Err(ChannelError::Refused { channel: self.name(), reason: format!("it panicked: {panic}") })
         })
     }
 }

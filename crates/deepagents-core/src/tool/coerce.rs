@@ -1,12 +1,12 @@
 //! Conversion of arguments that a model wrote with the wrong JSON type, such as a number or a boolean in quotes.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::DynTool;
 use crate::message::PendingCall;
+use crate::panics::caught;
 use crate::schema::target;
 
 /// Returns the arguments with numbers and booleans converted to the types in the schema, or `None` if nothing changes.
@@ -115,8 +115,7 @@ fn takes(schema: &Map<String, Value>, name: &str) -> bool {
 pub(crate) fn coerce_call(mut call: PendingCall, tool: Option<&Arc<dyn DynTool>>) -> PendingCall {
     if let (PendingCall::Valid(call), Some(tool)) = (&mut call, tool) {
         // If `coerced` panics, the call reports the problem.
-        let coerced = std::panic::catch_unwind(AssertUnwindSafe(|| tool.coerced(&call.args)));
-        if let Ok(Some(args)) = coerced {
+        if let Ok(Some(args)) = caught(|| tool.coerced(&call.args)) {
             call.args = args;
         }
     }

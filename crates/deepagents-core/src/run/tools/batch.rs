@@ -1,7 +1,6 @@
 //! The calls of one turn: which are to be made, and which must wait for others.
 
 use std::collections::{HashMap, HashSet};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -13,6 +12,7 @@ use crate::journal::ChildLog;
 use crate::machine::Open;
 use crate::message::{self, MessageOp, PendingCall, ToolMessage};
 use crate::middleware::ToolResponse;
+use crate::panics::caught;
 use crate::run::driver::Driver;
 use crate::state::Concurrent;
 use crate::status::FinishReason;
@@ -151,13 +151,12 @@ impl Driver {
 
 /// Returns a call's effect as declared by its tool; if the tool panics, assumes that it writes everything.
 fn effect(tool: &Arc<dyn DynTool>, args: &Value) -> Effect {
-    let said = std::panic::catch_unwind(AssertUnwindSafe(|| tool.effect(args)));
-    said.unwrap_or(Effect::Write { paths: Vec::new() })
+    caught(|| tool.effect(args)).unwrap_or(Effect::Write { paths: Vec::new() })
 }
 
 /// Returns whether the tool allows a repeated call; `false` if it panics.
 fn idempotent(tool: &Arc<dyn DynTool>, args: &Value) -> bool {
-    std::panic::catch_unwind(AssertUnwindSafe(|| tool.idempotent(args))).unwrap_or(false)
+    caught(|| tool.idempotent(args)).unwrap_or(false)
 }
 
 /// Returns whether two writes touch the same path, or a path below one of the other's. A write without paths touches

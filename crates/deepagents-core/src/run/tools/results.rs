@@ -135,8 +135,5 @@ impl Driver {
 }
 
 fn crash(error: JoinError) -> String {
-    if !error.is_panic() {
-        return error.to_string();
-    }
-    panic_text(&*error.into_panic()).to_owned()
+    error.try_into_panic().map_or_else(|error| error.to_string(), |panic| panic_text(&*panic).to_owned())
 }
