@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::{AgentDefinition, Context, Suspender};
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::forward::forward;
 use crate::interrupt::DecisionRecord;
 use crate::machine::Budget;
 use crate::message::Message;
@@ -220,20 +221,11 @@ struct ObservedModel {
 }
 
 impl ChatModel for ObservedModel {
-    fn name(&self) -> &str {
-        self.model.name()
-    }
-
-    fn profile(&self) -> ModelProfile {
-        self.model.profile()
-    }
-
-    fn server(&self) -> Option<ModelServer> {
-        self.model.server()
-    }
-
-    fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
-        self.model.count_tokens(request)
+    forward! { self.model;
+        fn name(&self) -> &str;
+        fn profile(&self) -> ModelProfile;
+        fn server(&self) -> Option<ModelServer>;
+        fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>>;
     }
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{HookOutput, Middleware, ModelNext, ModelResponse, NothingOffered, ToolNext, ToolRequest, ToolResponse};
 use crate::context::{AgentDefinition, Context};
 use crate::error::Result;
+use crate::forward::forward;
 use crate::ids::CallId;
 use crate::message::{Message, ToolCall};
 use crate::model::ModelRequest;
@@ -130,58 +131,24 @@ fn answers<'a, M: 'a, F>(_: fn(&'a M, &'a Context) -> F) -> &'static str {
 
 /// Lets a builder accept both a middleware and a shared one.
 impl<M: DynMiddleware + ?Sized> DynMiddleware for Arc<M> {
-    fn name(&self) -> &str {
-        (**self).name()
-    }
-    fn channels(&self) -> Vec<ChannelSpec> {
-        (**self).channels()
-    }
-    fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        (**self).tools()
-    }
-    fn offered_tools<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Option<ToolSet>>> {
-        (**self).offered_tools(cx)
-    }
-    fn offers_tools(&self) -> bool {
-        (**self).offers_tools()
-    }
-    fn system_prompt(&self) -> Option<&str> {
-        (**self).system_prompt()
-    }
-    fn background_agent(&self, name: &str, state: &State) -> Option<Arc<AgentDefinition>> {
-        (**self).background_agent(name, state)
-    }
-    fn receive_message(&self, message: Message) -> Result<Message> {
-        (**self).receive_message(message)
-    }
-    fn receive_text(&self, text: String) -> Result<String> {
-        (**self).receive_text(text)
-    }
-    fn hides_tool(&self, name: &str) -> bool {
-        (**self).hides_tool(name)
-    }
-    fn planned_args(&self, id: &CallId, call: &ToolCall, cx: &Context) -> Option<Value> {
-        (**self).planned_args(id, call, cx)
-    }
-    fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
-        (**self).before_agent(cx)
-    }
-    fn before_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
-        (**self).before_model(cx)
-    }
-    fn modify_request<'a>(&'a self, request: ModelRequest, cx: &'a Context) -> BoxFuture<'a, Result<ModelRequest>> {
-        (**self).modify_request(request, cx)
-    }
-    fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> BoxFuture<'_, Result<ModelResponse>> {
-        (**self).wrap_model_call(request, next)
-    }
-    fn after_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
-        (**self).after_model(cx)
-    }
-    fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> BoxFuture<'_, Result<ToolResponse>> {
-        (**self).wrap_tool_call(request, next)
-    }
-    fn after_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
-        (**self).after_agent(cx)
+    forward! { (**self);
+        fn name(&self) -> &str;
+        fn channels(&self) -> Vec<ChannelSpec>;
+        fn tools(&self) -> Vec<Arc<dyn DynTool>>;
+        fn offered_tools<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Option<ToolSet>>>;
+        fn offers_tools(&self) -> bool;
+        fn system_prompt(&self) -> Option<&str>;
+        fn background_agent(&self, name: &str, state: &State) -> Option<Arc<AgentDefinition>>;
+        fn receive_message(&self, message: Message) -> Result<Message>;
+        fn receive_text(&self, text: String) -> Result<String>;
+        fn hides_tool(&self, name: &str) -> bool;
+        fn planned_args(&self, id: &CallId, call: &ToolCall, cx: &Context) -> Option<Value>;
+        fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>>;
+        fn before_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>>;
+        fn modify_request<'a>(&'a self, request: ModelRequest, cx: &'a Context) -> BoxFuture<'a, Result<ModelRequest>>;
+        fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> BoxFuture<'_, Result<ModelResponse>>;
+        fn after_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>>;
+        fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> BoxFuture<'_, Result<ToolResponse>>;
+        fn after_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>>;
     }
 }
