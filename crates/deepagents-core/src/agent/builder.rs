@@ -91,14 +91,9 @@ pub enum BuildError {
         /// The source of the second.
         second: String,
     },
-    /// Providers reject the tool's name.
-    #[error("`{0}` is not a valid tool name: providers accept 1 to 64 of the characters A-Z, a-z, 0-9, _ and -")]
-    ToolName(String),
-    /// A tool's schema does not describe an object.
-    #[error(
-        "the arguments of tool `{0}` are not an object: make them the fields of a struct, or give a schema of type object"
-    )]
-    ToolSchema(String),
+    /// A tool cannot be offered to a model.
+    #[error(transparent)]
+    Tool(#[from] ToolSetError),
     /// Two types use the same channel name.
     #[error(transparent)]
     Channels(#[from] SchemaError),
@@ -364,16 +359,6 @@ impl AgentBuilder {
             });
         }
         Ok(ToolSet::new(entries.into_values().map(|entry| entry.tool))?)
-    }
-}
-
-impl From<ToolSetError> for BuildError {
-    fn from(error: ToolSetError) -> Self {
-        match error {
-            ToolSetError::Name(name) => Self::ToolName(name),
-            ToolSetError::Schema(name) => Self::ToolSchema(name),
-            twice => Self::Option(twice.to_string()),
-        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::event::EventKind;
 use crate::ids::{CallId, LogPosition};
 use crate::interrupt::{ActionRequest, Decision, PendingInterrupt};
 use crate::journal::{ChildLog, Record};
-use crate::machine::{Budget, BudgetRemaining, BudgetState, BudgetUsage};
+use crate::machine::{Budget, BudgetState, BudgetUsage};
 use crate::message::{MAX_VALUE_DEPTH, Usage, is_deeper};
 use crate::panics::lock;
 use crate::state::Inheritance;
@@ -244,8 +244,9 @@ impl ChildScope {
         }
     }
 
-    /// Returns what this sub-agent may still spend: the minimum of what it and its ancestors have left.
-    pub fn remaining(&self) -> BudgetRemaining {
+    /// Returns what this sub-agent may still spend: the minimum of what it and its ancestors have left. What is not
+    /// limited is `None`.
+    pub fn remaining(&self) -> Budget {
         self.budget.remaining()
     }
 

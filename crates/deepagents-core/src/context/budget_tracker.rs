@@ -1,12 +1,13 @@
 //! Tracks what a tree of agents spends.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::machine::{Budget, BudgetRemaining, BudgetState, BudgetUsage};
+use crate::machine::{Budget, BudgetState, BudgetUsage};
 use crate::message::Usage;
 use crate::model::ChatModel;
 use crate::panics::lock;
@@ -22,7 +23,7 @@ pub(crate) struct BudgetTracker {
     book: Mutex<Book>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Book {
     /// The budget given to this part of the run. It takes precedence over the one left by an earlier part.
     given: Budget,
@@ -61,10 +62,8 @@ impl Book {
 impl BudgetTracker {
     /// Starts tracking a part of the tree. Limits that `given` leaves open come from the agent's own budget.
     pub(crate) fn new(above: Option<Arc<Self>>, given: Budget, own: &Budget) -> Self {
-        let (budget, spent, by_agent) = (given.clone().or(own), BudgetUsage::default(), BTreeMap::new());
-        let (deadline, by_thread) = (deadline(&budget), BTreeMap::new());
-        let (recorded, earlier, background) = (false, spent, spent);
-        let book = Book { given, deadline, budget, spent, by_agent, by_thread, recorded, earlier, background };
+        let budget = given.clone().or(own);
+        let book = Book { given, deadline: deadline(&budget), budget, ..Book::default() };
         Self { above, tracked_under: None, book: Mutex::new(book) }
     }
 
@@ -183,28 +182,33 @@ impl BudgetTracker {
     /// # Errors
     /// As [`begin_model_call`](Self::begin_model_call).
     pub(crate) fn begin_request(&self, unpriced: impl Fn() -> Option<String>) -> Result<()> {
-        self.begin_request_of(None, &unpriced)
+        let check = |book: &Book| match book.budget.exhausted_by(&book.all()) {
+            Some(stop) => Err(Error::BudgetExhausted(stop)),
+            None => match book.budget.cost.and_then(|_| unpriced()) {
+                Some(name) => Err(Error::Input(format!(
+                    "the cost of the run is limited, but the price of {name} is not known; set it in the model's \
+                     profile"
+                ))),
+                None => Ok(()),
+            },
+        };
+        self.count(None, &check, &|spent| spent.model_calls = spent.model_calls.saturating_add(1))
     }
 
-    fn begin_request_of(&self, from: Option<&Arc<str>>, unpriced: &dyn Fn() -> Option<String>) -> Result<()> {
-        // The parents are checked and updated while this part is locked, so that two requests cannot both take the last
-        // place.
+    /// Counts something here and above, unless a check refuses it here or above. Returns the refusal. Each part stays
+    /// locked while those above are checked and updated, so that two requests cannot both take the last place.
+    fn count<E>(
+        &self,
+        from: Option<&Arc<str>>,
+        check: &dyn Fn(&Book) -> Result<(), E>,
+        add: &dyn Fn(&mut BudgetUsage),
+    ) -> Result<(), E> {
         let mut book = lock(&self.book);
-        if let Some(stop) = book.budget.exhausted_by(&book.all()) {
-            return Err(Error::BudgetExhausted(stop));
-        }
-        if book.budget.cost.is_some()
-            && let Some(name) = unpriced()
-        {
-            return Err(Error::Input(format!(
-                "the cost of the run is limited, but the price of {name} is not known; set it in the model's profile"
-            )));
-        }
+        check(&book)?;
         if let Some(above) = &self.above {
-            above.begin_request_of(self.tracked_under.as_ref().or(from), unpriced)?;
+            above.count(self.tracked_under.as_ref().or(from), check, add)?;
         }
-        let spent = book.account(from);
-        spent.model_calls = spent.model_calls.saturating_add(1);
+        add(book.account(from));
         Ok(())
     }
 
@@ -238,41 +242,25 @@ impl BudgetTracker {
     /// # Errors
     /// Returns why it may not be made. Nothing is counted in that case.
     pub(crate) fn begin_tool_call(&self, begun: bool) -> Result<(), FinishReason> {
-        self.begin_tool(None, begun)
-    }
-
-    fn begin_tool(&self, from: Option<&Arc<str>>, begun: bool) -> Result<(), FinishReason> {
-        let mut book = lock(&self.book);
-        if !begun && book.budget.tool_calls.is_some_and(|limit| book.all().tool_calls >= limit) {
-            return Err(FinishReason::Budget(BudgetKind::ToolCalls));
-        }
-        if let Some(above) = &self.above {
-            above.begin_tool(self.tracked_under.as_ref().or(from), begun)?;
-        }
-        let spent = book.account(from);
-        spent.tool_calls = spent.tool_calls.saturating_add(1);
-        Ok(())
+        let check = |book: &Book| match book.budget.tool_calls {
+            Some(limit) if !begun && book.all().tool_calls >= limit => Err(FinishReason::Budget(BudgetKind::ToolCalls)),
+            _ => Ok(()),
+        };
+        self.count(None, &check, &|spent| spent.tool_calls = spent.tool_calls.saturating_add(1))
     }
 
     /// Uncounts a tool call that waits for a decision: it has not been made, and is counted when it is repeated.
     pub(crate) fn take_back_tool_call(&self) {
-        self.take_back_tool(None);
-    }
-
-    fn take_back_tool(&self, from: Option<&Arc<str>>) {
-        if let Some(above) = &self.above {
-            above.take_back_tool(self.tracked_under.as_ref().or(from));
-        }
-        let mut book = lock(&self.book);
-        let spent = book.account(from);
-        spent.tool_calls = spent.tool_calls.saturating_sub(1);
+        let Ok(()) = self.count(None, &|_| Ok::<_, Infallible>(()), &|spent| {
+            spent.tool_calls = spent.tool_calls.saturating_sub(1);
+        });
     }
 
     /// Returns what may still be spent, here and above. Requests are refused by the same limits.
-    pub(crate) fn remaining(&self) -> BudgetRemaining {
+    pub(crate) fn remaining(&self) -> Budget {
         let book = lock(&self.book);
         let time = book.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let own = BudgetRemaining { time, ..book.budget.remaining(&book.all()) };
+        let own = Budget { time, ..book.budget.remaining(&book.all()) };
         drop(book);
         match &self.above {
             Some(above) => own.least(above.remaining()),
@@ -294,11 +282,7 @@ impl BudgetTracker {
     }
 
     pub(crate) fn total(&self) -> Usage {
-        let mut total = Usage::default();
-        for usage in lock(&self.book).by_agent.values() {
-            total += *usage;
-        }
-        total
+        lock(&self.book).by_agent.values().copied().sum()
     }
 }
 

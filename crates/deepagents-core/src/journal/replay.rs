@@ -9,9 +9,7 @@ use serde_json::{Map, Value};
 use super::{ChildLog, JournalError, Record, RecordUpdate, Snapshot, ThreadInstance};
 use crate::ids::{CallId, LogPosition};
 use crate::interrupt::PausedChildren;
-use crate::machine::Open;
-use crate::machine::committed;
-use crate::machine::{BudgetUsage, Machine};
+use crate::machine::{BudgetUsage, Machine, Open, committed};
 use crate::message::{MessageOp, pending};
 use crate::state::{ChannelError, Inheritance, MessagesChannel, Schema, State, Update};
 use crate::status::FinishReason;
@@ -50,7 +48,7 @@ pub fn fold(thread: &str, schema: Arc<Schema>, records: Vec<Record>) -> Result<R
 }
 
 /// The result of replaying records so far. A turn in progress is kept separate.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Replay {
     /// The path of the agent that wrote the records.
     pub(crate) path: Vec<String>,
@@ -86,7 +84,7 @@ pub(crate) struct UnknownChannels {
 }
 
 /// The last run to write.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LastRun {
     pub(crate) run: String,
     /// Whether and why it ended. The inner value is `None` if it failed.
@@ -111,22 +109,7 @@ impl Replay {
     }
 
     fn of(state: State) -> Self {
-        Self {
-            path: Vec::new(),
-            given: state.clone(),
-            base: None,
-            call_states: BTreeMap::new(),
-            children: BTreeMap::new(),
-            spent_below: BudgetUsage::default(),
-            state,
-            kept: UnknownChannels::default(),
-            machine: None,
-            run: None,
-            earlier_runs: VecDeque::new(),
-            open: Open::default(),
-            turns: 0,
-            end: 0,
-        }
+        Self { given: state.clone(), state, ..Self::default() }
     }
 
     /// Restores a replay from a snapshot.
@@ -149,20 +132,19 @@ impl Replay {
                 self.settle()?;
                 self.close_turn();
                 self.machine = None;
-                let last = self.run.replace(LastRun { run, ended: None, attempt: 0, thread, keys: None });
+                let last = self.run.replace(LastRun { run, thread, ..LastRun::default() });
                 if let Some(last) = last {
                     self.earlier_runs.truncate(MAX_EARLIER_RUNS - 1);
                     self.earlier_runs.push_front(last.run);
                 }
             }
             Record::RunResumed { run, thread, keys, .. } => {
-                let attempt = self.attempt() + 1;
+                let attempt = self.run.as_ref().map_or(0, |run| run.attempt) + 1;
                 self.run = Some(LastRun { run, ended: None, attempt, thread, keys });
             }
             Record::RunFinished { run, stop } => {
-                let (attempt, last) = (self.attempt(), self.run.take());
-                let (thread, keys) = last.map_or((None, None), |last| (last.thread, last.keys));
-                self.run = Some(LastRun { run, ended: Some(stop), attempt, thread, keys });
+                let last = self.run.take().unwrap_or_default();
+                self.run = Some(LastRun { run, ended: Some(stop), ..last });
             }
             Record::Update { update } | Record::StateUpdated { update } => {
                 let update = self.known(update)?;
@@ -216,10 +198,6 @@ impl Replay {
             }
         }
         Ok(())
-    }
-
-    fn attempt(&self) -> u32 {
-        self.run.as_ref().map_or(0, |run| run.attempt)
     }
 
     /// Returns what sub-agents had spent beyond what the last step includes.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::StopReason;
 use crate::status::FinishReason;
 pub(crate) use budget::BudgetState;
-pub use budget::{Budget, BudgetError, BudgetRemaining, BudgetUsage};
+pub use budget::{Budget, BudgetError, BudgetUsage};
 pub use jump::{EndReason, JumpTo, RouteError};
 pub(crate) use open_turn::{Open, committed};
 pub use step::{NextStep, Node, StepInput};

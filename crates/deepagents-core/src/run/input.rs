@@ -18,9 +18,6 @@ use crate::message::Message;
 use crate::panics::lock;
 use crate::state::{ChannelError, Schema, Update, UpdateEntry};
 
-/// Default lease on the thread: how long it stays locked after the run's process dies.
-const DEFAULT_LEASE: Duration = Duration::from_secs(60);
-
 /// The input of a run: messages, a thread, limits, and values that the application passes to tools and hooks.
 ///
 /// ```
@@ -31,7 +28,7 @@ const DEFAULT_LEASE: Duration = Duration::from_secs(60);
 /// ```
 ///
 /// It serialises as an [`InputRecord`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RunInput {
     pub(crate) id: Option<String>,
     pub(crate) messages: Vec<Message>,
@@ -46,7 +43,7 @@ pub struct RunInput {
     pub(crate) answers: Vec<(String, DecisionRecord)>,
     /// An earlier position to start from.
     pub(crate) at: Option<LogPosition>,
-    pub(crate) lease: Duration,
+    pub(crate) lease: Option<Duration>,
     pub(crate) take_over: bool,
     /// The lease on the thread, if the caller already has it.
     pub(crate) owned: Option<OwnedThread>,
@@ -64,29 +61,6 @@ pub(crate) struct OwnedThread(Arc<Mutex<Option<Lease>>>);
 impl OwnedThread {
     pub(crate) fn take(&self) -> Option<Lease> {
         lock(&self.0).take()
-    }
-}
-
-impl Default for RunInput {
-    fn default() -> Self {
-        Self {
-            id: None,
-            messages: Vec::new(),
-            update: Update::none(),
-            thread: None,
-            budget: Budget::default(),
-            above: None,
-            extensions: Extensions::default(),
-            resume: false,
-            answers: Vec::new(),
-            at: None,
-            lease: DEFAULT_LEASE,
-            take_over: false,
-            owned: None,
-            observer: None,
-            canceller: None,
-            note: Map::new(),
-        }
     }
 }
 
@@ -160,7 +134,7 @@ impl RunInput {
     /// are refused until then. The lease is renewed while the run is in progress.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease;
+        self.lease = Some(lease);
         self
     }
 
@@ -233,14 +207,6 @@ impl RunInput {
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         self.budget(Budget::default().time(timeout))
-    }
-
-    /// Charges this run's spending, including its time, to another run: for work that an agent starts and does not wait
-    /// for. That budget still applies after the other run has ended.
-    #[must_use]
-    pub fn charge_to(mut self, cx: &Context) -> Self {
-        self.above = Some(cx.shared.budget.clone());
-        self
     }
 
     /// Charges this run's spending to a budget shared with other runs, in addition to its own.

@@ -5,7 +5,9 @@ use deepagents_core::journal::{MemoryJournal, Record, RecordUpdate, decode, enco
 use deepagents_core::middleware::{HookOutput, Middleware, ToolNext, ToolRequest, after_model, wrap_tool_call};
 use deepagents_core::run::{Context, RunInput};
 use deepagents_core::state::Update;
-use deepagents_core::tool::{DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput, json_tool, schema_of, tool_fn};
+use deepagents_core::tool::{
+    DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput, ToolSetError, json_tool, schema_of, tool_fn,
+};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -359,11 +361,11 @@ fn two_tools_with_one_name_are_a_build_error_that_names_their_sources() {
 fn tools_that_providers_reject_are_build_errors() {
     for name in ["", "a b", "é", &"x".repeat(65)] {
         let built = agent(ScriptedModel::new([])).tool(tool(name, |_, _| async { Ok("") })).build();
-        assert!(matches!(built.unwrap_err(), BuildError::ToolName(_)), "{name}");
+        assert!(matches!(built.unwrap_err(), BuildError::Tool(ToolSetError::Name(_))), "{name}");
     }
     let list = json_tool("list", "", json!({"type": "array"}), |_, _| async { Ok::<_, ToolError>("") });
     let built = agent(ScriptedModel::new([])).tool(list).build();
-    assert!(matches!(built.unwrap_err(), BuildError::ToolSchema(name) if name == "list"));
+    assert!(matches!(built.unwrap_err(), BuildError::Tool(ToolSetError::Schema(name)) if name == "list"));
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The thread of a run: claiming, loading and releasing it, or creating it for a background agent.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
@@ -14,6 +15,9 @@ use crate::run::RunInput;
 use crate::run::driver::{Driver, NewThread};
 use crate::run::input::OwnedThread;
 use crate::run::log::Log;
+
+/// Default lease on the thread: how long it stays locked after the run's process dies.
+const DEFAULT_LEASE: Duration = Duration::from_secs(60);
 
 /// Returns the metadata to set on a run's thread, with the owner that sets it.
 fn metadata_of(agent: &AgentDefinition, input: &RunInput, owner: &str) -> Option<Map<String, Value>> {
@@ -62,7 +66,7 @@ impl Driver {
                 let owner = self.shared.run.own();
                 // Set together with the claim: a killed process must not leave an owner whose death nobody can detect.
                 let note = metadata_of(&parts, input, owner).unwrap_or_default();
-                let claim = Claim::new(owner, input.lease).metadata(note);
+                let claim = Claim::new(owner, input.lease.unwrap_or(DEFAULT_LEASE)).metadata(note);
                 parts.claim(journal, &thread, if input.take_over { claim.take_over() } else { claim }).await?
             }
         };
