@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::Agent;
-use crate::context::{AgentDefinition, Observers};
-use crate::env::{Clock, Ids, RandomIds, SystemClock};
+use crate::context::{AgentDefinition, MAX_MODEL_CALLS, Observers};
+use crate::env::{Clock, Ids};
 use crate::error::{BoxError, BudgetError};
 use crate::interrupt::{ActionRequests, PausedChildren};
 use crate::journal::{Journal, ProcessIdentity};
@@ -16,9 +16,6 @@ use crate::state::{ChannelSpec, MessagesChannel, Schema, SchemaError, Structured
 use crate::store::Store;
 use crate::structured::ResponseFormat;
 use crate::tool::{DynTool, ToolSet, ToolSetError, check_spec};
-
-/// Default limit of model calls per run.
-pub(super) const MAX_MODEL_CALLS: u32 = 9_999;
 
 /// The options of an agent other than its model, prompt, middlewares and tools; for builders that produce an
 /// [`AgentBuilder`].
@@ -294,9 +291,10 @@ impl AgentBuilder {
         let options = self.options;
         let mut system = self.system;
         system.extend(self.middlewares.iter().filter_map(|m| m.system_prompt()).map(SystemBlock::new));
+        let default = AgentDefinition::default();
         Ok(Agent {
             definition: Arc::new(AgentDefinition {
-                name: options.name.unwrap_or_else(|| "agent".to_owned()),
+                name: options.name.unwrap_or(default.name),
                 description: options.description.map(Into::into),
                 model: self.model,
                 stack: self.middlewares.into(),
@@ -311,10 +309,10 @@ impl AgentBuilder {
                 journal: options.journal,
                 process: options.process,
                 store: options.store,
-                clock: options.clock.unwrap_or_else(|| Arc::new(SystemClock)),
-                ids: options.ids.unwrap_or_else(|| Arc::new(RandomIds)),
+                clock: options.clock.unwrap_or(default.clock),
+                ids: options.ids.unwrap_or(default.ids),
                 observers: options.observers,
-                background: Arc::default(),
+                background: default.background,
             }),
             live: Arc::default(),
         })

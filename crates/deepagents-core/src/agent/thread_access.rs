@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::builder::MAX_MODEL_CALLS;
+use crate::context::MAX_MODEL_CALLS;
 use crate::env::{Clock, Ids, RandomIds, SystemClock};
 use crate::error::{Error, Result};
 use crate::ids::{CallId, LogPosition};

@@ -38,6 +38,7 @@ pub use builder::ContextBuilder;
 pub use control::Suspender;
 pub(crate) use control::{AbandonGuard, RunControl};
 pub use definition::AgentDefinition;
+pub(crate) use definition::MAX_MODEL_CALLS;
 pub(crate) use emitter::Emitter;
 pub(crate) use extensions::Extensions;
 pub(crate) use inbox::Inbox;
@@ -100,6 +101,35 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Creates the data of a run of the main agent without a thread, which nobody observes.
+    pub(crate) fn new(
+        agent: Arc<AgentDefinition>,
+        run: RunId,
+        events: Emitter,
+        cancel: CancellationToken,
+        budget: Arc<BudgetTracker>,
+    ) -> Self {
+        Self {
+            tools: Mutex::new(agent.tools.clone()),
+            agent,
+            run,
+            thread: None,
+            path: Arc::from([]),
+            events,
+            cancel,
+            budget,
+            extensions: Extensions::default(),
+            observer: None,
+            attempt: AtomicU32::new(0),
+            streamed_attempts: Mutex::default(),
+            answer_id: Mutex::default(),
+            log: OnceLock::new(),
+            root: None,
+            passed: Mutex::default(),
+            kept: Mutex::default(),
+        }
+    }
+
     /// Locks the attempts of the current turn of which text was streamed.
     pub(crate) fn streamed_attempts(&self) -> MutexGuard<'_, BTreeSet<u32>> {
         lock(&self.streamed_attempts)

@@ -93,23 +93,12 @@ impl Driver {
         let budget =
             BudgetTracker::new(above, input.budget.clone(), &parts.budget).tracked_under(setting.tracked_under);
         let shared = Arc::new(Shared {
-            agent: parts.clone(),
-            run: setting.run,
             thread: input.thread.clone(),
             path: setting.path,
-            events: setting.events,
-            cancel: setting.cancel,
-            budget: Arc::new(budget),
             extensions: input.extensions.clone(),
             observer: input.observer.clone(),
-            attempt: std::sync::atomic::AtomicU32::new(0),
-            streamed_attempts: std::sync::Mutex::default(),
-            answer_id: std::sync::Mutex::default(),
-            tools: std::sync::Mutex::new(parts.tools.clone()),
-            passed: std::sync::Mutex::new(None),
-            kept: std::sync::Mutex::default(),
-            log: std::sync::OnceLock::new(),
             root: setting.root,
+            ..Shared::new(parts.clone(), setting.run, setting.events, setting.cancel, Arc::new(budget))
         });
         let control = shared.events.control();
         let registered = control.map(|all| all.agents().register(shared.path.clone(), shared.cancel.clone()));
