@@ -319,44 +319,31 @@ impl AgentBuilder {
     }
 
     fn collect_tools(&self) -> Result<ToolSet, BuildError> {
-        struct Entry {
-            source: Option<String>,
-            tool: Arc<dyn DynTool>,
-        }
-        let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
-        let of_middlewares =
-            self.middlewares.iter().flat_map(|m| m.tools().into_iter().map(|tool| (Some(m.name().to_owned()), tool)));
-        let of_user = self.tools.iter().map(|tool| (None, tool.clone()));
-        for (source, tool) in of_middlewares.chain(of_user) {
+        const CALLER: &str = "the caller";
+        let mut entries: BTreeMap<String, (String, Arc<dyn DynTool>)> = BTreeMap::new();
+        let of_middlewares = self.middlewares.iter().flat_map(|m| {
+            let source = format!("middleware `{}`", m.name());
+            m.tools().into_iter().map(move |tool| (source.clone(), tool))
+        });
+        let of_caller = self.tools.iter().map(|tool| (CALLER.to_owned(), tool.clone()));
+        for (source, tool) in of_middlewares.chain(of_caller) {
             let spec = tool.spec();
             check_spec(&spec)?;
-            match entries.get(&spec.name) {
-                Some(known) if known.source.is_none() || source.is_some() => {
-                    let who = |source: &Option<String>| match source {
-                        Some(name) => format!("middleware `{name}`"),
-                        None => "the caller".to_owned(),
-                    };
-                    return Err(BuildError::ToolTwice {
-                        name: spec.name,
-                        first: who(&known.source),
-                        second: who(&source),
-                    });
+            let replaces = source == CALLER;
+            match entries.insert(spec.name.clone(), (source.clone(), tool)) {
+                Some((first, _)) if first == CALLER || !replaces => {
+                    return Err(BuildError::ToolTwice { name: spec.name, first, second: source });
                 }
-                _ => {
-                    entries.insert(spec.name, Entry { source, tool });
-                }
+                _ => {}
             }
         }
         if let Some(format) = &self.options.format
-            && let Some(known) = entries.get(format.name())
+            && let Some((first, _)) = entries.remove(format.name())
         {
-            return Err(BuildError::ToolTwice {
-                name: format.name().to_owned(),
-                first: known.source.clone().unwrap_or_else(|| "the caller".to_owned()),
-                second: "the response format".to_owned(),
-            });
+            let (name, second) = (format.name().to_owned(), "the response format".to_owned());
+            return Err(BuildError::ToolTwice { name, first, second });
         }
-        Ok(ToolSet::new(entries.into_values().map(|entry| entry.tool))?)
+        Ok(ToolSet::new(entries.into_values().map(|(_, tool)| tool))?)
     }
 }
 

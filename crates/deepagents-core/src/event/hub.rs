@@ -7,7 +7,6 @@ use std::task::{Poll, Waker};
 use tokio::sync::watch;
 
 use super::live::LiveState;
-use super::log::EventLog;
 use super::{Event, EventStream, RunSnapshot, Subscribe};
 use crate::env::{Clock, Timestamp};
 use crate::ids::RunId;
@@ -29,7 +28,8 @@ pub(crate) struct EventHub {
 
 #[derive(Default)]
 struct Inner {
-    log: EventLog,
+    /// The durable events, in order. They stay in memory as long as a handle of the run exists.
+    log: Vec<Arc<Event>>,
     /// The latest events. Empty while there are no subscribers.
     ring: VecDeque<Arc<Event>>,
     /// The sequence number of the next event.
@@ -80,7 +80,7 @@ impl EventHub {
                 inner.next = event.seq + 1;
                 inner.closed |= event.kind.is_end();
                 if event.kind.is_durable() {
-                    inner.log.append(event.clone());
+                    inner.log.push(event.clone());
                 }
                 if inner.subscribers.is_empty() {
                     continue;
@@ -180,7 +180,7 @@ impl Inner {
             return Delivery::Event(event.clone());
         }
         let in_ring = following.map_or(self.next, |event| event.seq);
-        match self.log.since(next).first() {
+        match self.log.get(self.log.partition_point(|event| event.seq < next)) {
             Some(event) if event.seq == next => Delivery::Event(event.clone()),
             durable => {
                 let until = durable.map_or(in_ring, |event| event.seq.min(in_ring));

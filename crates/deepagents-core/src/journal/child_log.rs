@@ -108,10 +108,8 @@ impl ChildLog {
 
     /// Replays the records for an agent with these channels. Also returns the sub-agent's initial state.
     pub(crate) fn replay(self, thread: &str, schema: Arc<Schema>) -> Result<(Replay, State), JournalError> {
-        let damaged = |error: ChannelError| JournalError::Damaged {
-            thread: thread.to_owned(),
-            position: 0,
-            reason: format!("sub-agent {}: {error}", self.path.join("/")),
+        let damaged = |error: ChannelError| {
+            JournalError::damaged(thread, 0, format_args!("sub-agent {}: {error}", self.path.join("/")))
         };
         let mut replay = Replay::new(schema.clone());
         replay.path.clone_from(&self.path);
@@ -142,11 +140,7 @@ impl ChildLog {
     /// Returns its initial state, and its last state merged with those of all sub-agents below it, seen with these
     /// channels.
     pub(crate) fn left(self, thread: &str, schema: &Arc<Schema>) -> Result<(State, State), JournalError> {
-        let damaged = |error: ChannelError| JournalError::Damaged {
-            thread: thread.to_owned(),
-            position: 0,
-            reason: error.to_string(),
-        };
+        let damaged = |error: ChannelError| JournalError::damaged(thread, 0, error);
         let (mut replay, given) = self.replay(thread, schema.clone())?;
         replay.settle().map_err(damaged)?;
         let mut left = replay.state;

@@ -76,11 +76,7 @@ impl std::io::Write for Count {
 /// Returns [`JournalError::Newer`] for a later version, and [`JournalError::Damaged`] for anything else that is not a
 /// record.
 pub fn decode(thread: &str, position: LogPosition, text: &str) -> Result<Record, JournalError> {
-    let damaged = |error: serde_json::Error| JournalError::Damaged {
-        thread: thread.to_owned(),
-        position,
-        reason: error.to_string(),
-    };
+    let damaged = |error: serde_json::Error| JournalError::damaged(thread, position, error);
     let Version { v: version } = serde_json::from_str(text).map_err(damaged)?;
     if version == RECORD_VERSION {
         return serde_json::from_str(text).map_err(damaged);

@@ -43,13 +43,13 @@ pub async fn prune(
     keep: &RetentionPolicy,
 ) -> Result<(), JournalError> {
     if journal.threads().get(thread).await?.is_none() {
-        return Err(JournalError::NotFound { thread: thread.to_owned() });
+        return Err(JournalError::not_found(thread));
     }
     let lease = Lease::claim(journal.clone(), thread, Claim::new("prune", LEASE)).await?;
     let pruned = tokio::select! {
         biased;
         () = lease.lost().cancelled() => {
-            Err(lease.why_lost().unwrap_or_else(|| JournalError::Fenced { thread: thread.to_owned() }))
+            Err(lease.why_lost().unwrap_or_else(|| JournalError::fenced(thread)))
         }
         pruned = replace(&**journal, thread, &schema, keep, lease.fence()) => pruned,
     };

@@ -121,7 +121,7 @@ impl Replay {
     pub(crate) fn take(&mut self, thread: &str, record: Record) -> Result<(), JournalError> {
         let position = self.end;
         self.end += 1;
-        self.apply(record).map_err(|error| damaged(thread, position, &error))
+        self.apply(record).map_err(|error| JournalError::damaged(thread, position, error))
     }
 
     fn apply(&mut self, record: Record) -> Result<(), ChannelError> {
@@ -313,7 +313,7 @@ impl Replay {
     }
 
     pub(crate) fn settled(mut self, thread: &str) -> Result<ReplayedState, JournalError> {
-        let late = self.settle().map_err(|error| damaged(thread, self.end, &error))?;
+        let late = self.settle().map_err(|error| JournalError::damaged(thread, self.end, error))?;
         Ok(ReplayedState {
             state: self.state,
             machine: self.machine,
@@ -322,8 +322,4 @@ impl Replay {
             end: self.end,
         })
     }
-}
-
-fn damaged(thread: &str, position: LogPosition, error: &ChannelError) -> JournalError {
-    JournalError::Damaged { thread: thread.to_owned(), position, reason: error.to_string() }
 }

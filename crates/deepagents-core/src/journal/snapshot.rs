@@ -111,8 +111,7 @@ impl ChildBody {
 impl Replay {
     /// Returns the replay as a snapshot.
     pub(crate) fn snapshot(&self, thread: &str) -> Result<Snapshot, JournalError> {
-        let fail = |reason: String| JournalError::Damaged { thread: thread.to_owned(), position: self.end, reason };
-        let failed = |error: ChannelError| fail(error.to_string());
+        let failed = |error: ChannelError| JournalError::damaged(thread, self.end, error);
         let mut values = self.state.to_storable().map_err(failed)?;
         values.add_unknown(&self.kept.values);
         let call_states = self.call_states.iter().map(|(call, state)| Ok((call.clone(), state.to_storable()?)));
@@ -131,21 +130,21 @@ impl Replay {
             spent_below: self.spent_below,
             earlier_runs: self.earlier_runs.iter().cloned().collect(),
         };
-        let body = serde_json::to_string(&body).map_err(|error| fail(error.to_string()))?;
+        let body = serde_json::to_string(&body).map_err(|error| JournalError::damaged(thread, self.end, error))?;
         Ok(Snapshot { position: self.end, body })
     }
 }
 
 pub(super) fn restore(thread: &str, schema: &Arc<Schema>, snapshot: &Snapshot) -> Result<Replay, JournalError> {
     let position = snapshot.position;
-    let damaged = |reason: String| JournalError::Damaged { thread: thread.to_owned(), position, reason };
-    let body: Body = serde_json::from_str(&snapshot.body).map_err(|error| damaged(error.to_string()))?;
+    let body: Body =
+        serde_json::from_str(&snapshot.body).map_err(|error| JournalError::damaged(thread, position, error))?;
     if body.v > SNAPSHOT_VERSION {
         return Err(JournalError::Newer { thread: thread.to_owned(), position, version: body.v });
     }
     let (known, unknown): (Map<_, _>, Map<_, _>) =
         body.values.into_iter().partition(|(channel, _)| schema.by_name(channel).is_some());
-    let failed = |error: ChannelError| damaged(error.to_string());
+    let failed = |error: ChannelError| JournalError::damaged(thread, position, error);
     let mut state = State::from_json(schema.clone(), known).map_err(failed)?;
     let mut kept = UnknownChannels { values: unknown, changes: Vec::new() };
     for (channel, change) in body.changes {
