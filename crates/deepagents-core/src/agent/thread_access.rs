@@ -85,8 +85,7 @@ impl ThreadAccess {
     /// # Errors
     /// Returns an error if the log cannot be read.
     pub async fn state(&self, thread: &str) -> Result<State> {
-        let journal = &self.journal;
-        Ok(journal::load(&**journal, thread, self.schema.clone(), None).await?.state)
+        Ok(journal::load(&*self.journal, thread, self.schema.clone(), None).await?.state)
     }
 
     /// Returns the state of a thread at a position of its log, for example of a checkpoint.
@@ -94,8 +93,7 @@ impl ThreadAccess {
     /// # Errors
     /// Returns an error if the log has no state there, because the log ends before the position or was pruned.
     pub async fn state_at(&self, thread: &str, position: LogPosition) -> Result<State> {
-        let journal = &self.journal;
-        Ok(journal::load(&**journal, thread, self.schema.clone(), Some(position)).await?.state)
+        Ok(journal::load(&*self.journal, thread, self.schema.clone(), Some(position)).await?.state)
     }
 
     /// Lists the sub-agents that ran as part of a thread, in the order in which they started.
@@ -111,8 +109,7 @@ impl ThreadAccess {
     /// # Errors
     /// Returns an error if there is no sub-agent at that path, or the log cannot be read.
     pub async fn sub_agent_state(&self, thread: &str, path: &[String]) -> Result<State> {
-        let (journal, schema) = (&self.journal, self.schema.clone());
-        Ok(journal::load_sub_agent(&**journal, thread, schema, path, None).await?.state)
+        Ok(journal::load_sub_agent(&*self.journal, thread, self.schema.clone(), path).await?.state)
     }
 
     /// Lists the calls that started between a position and the end of a thread's log, with the names of their tools.
@@ -159,10 +156,7 @@ impl ThreadAccess {
     /// Returns an error if another owner works on the thread, a channel refuses the change, or the change puts a
     /// message between calls and their results.
     pub async fn update_state(&self, thread: &str, update: Update) -> Result<LogPosition> {
-        let lease = self.claim_thread(thread, "update_state").await?;
-        let done = self.append_update(&lease, update, None).await;
-        give_up(lease).await;
-        done
+        self.update_state_charged(thread, update, BudgetUsage::default()).await
     }
 
     /// Changes the state of a thread as [`update_state`](Self::update_state) does, and records the cost of computing
@@ -269,7 +263,7 @@ impl ThreadAccess {
     /// # Errors
     /// Returns an error if another owner works on the thread, or the log has no state at the position.
     pub async fn rewind(&self, thread: &str, to: LogPosition) -> Result<LogPosition> {
-        let nothing = |_, _| async { Ok::<_, crate::error::Error>(RewindPlan::default()) };
+        let nothing = |_, _| async { Ok::<_, Error>(RewindPlan::default()) };
         Ok(self.rewind_with(thread, to, nothing).await?.end)
     }
 

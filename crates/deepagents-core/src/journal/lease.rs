@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures_core::future::BoxFuture;
 use futures_util::FutureExt;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::unfinished::Unfinished;
 use super::{Claim, Fence, Journal, JournalError};
 use crate::ids::ThreadId;
 
@@ -107,24 +108,11 @@ impl Lease {
     ) -> Result<Self, JournalError> {
         claim.lease = claim.lease.min(MAX_LEASE);
         let (thread, owner, duration, claimed) = (thread.into(), claim.owner.clone(), claim.lease, Instant::now());
-        let fence = Claiming::new(journal.clone(), thread.clone(), claim).done().await?;
+        let fence = completed_claim(journal.clone(), thread.clone(), claim).await?;
         let lost: Arc<Lost> = Arc::default();
         let heartbeat = Heartbeat { journal: journal.clone(), thread: thread.clone(), fence, lease: duration };
         let heartbeat = tokio::spawn(heartbeat.renew_until_lost(claimed, lost.clone()));
         Ok(Self { journal, thread, owner, fence, duration, lost, heartbeat, held: true })
-    }
-
-    /// Claims a thread whoever owns it. The outcome of that owner's calls in progress is then unknown, and it can no
-    /// longer write.
-    ///
-    /// # Errors
-    /// Returns an error if the storage fails or the name is not valid.
-    pub async fn take_over(
-        journal: Arc<dyn Journal>,
-        thread: impl Into<ThreadId>,
-        claim: Claim,
-    ) -> Result<Self, JournalError> {
-        Self::claim(journal, thread, claim.take_over()).await
     }
 
     /// Cancels the run as well when the thread is lost. The run then checks [`why_lost`](Self::why_lost), as nobody
@@ -228,43 +216,18 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// A claim that is completed even if its caller is dropped, and then released. The journal may carry the claim out all
+/// Claims a thread. A claim that is completed after its caller was dropped is released: the journal may carry it out all
 /// the same, which would leave the thread owned by nobody for a whole lease.
-struct Claiming {
-    journal: Arc<dyn Journal>,
-    thread: ThreadId,
-    claim: Option<BoxFuture<'static, Result<Fence, JournalError>>>,
-}
-
-impl Claiming {
-    fn new(journal: Arc<dyn Journal>, thread: ThreadId, claim: Claim) -> Self {
-        let (to, of) = (journal.clone(), thread.clone());
-        let claim = Box::pin(async move { to.claim(&of, claim).await });
-        Self { journal, thread, claim: Some(claim) }
-    }
-
-    async fn done(mut self) -> Result<Fence, JournalError> {
-        let claimed = match &mut self.claim {
-            Some(claim) => claim.as_mut().await,
-            None => Err(JournalError::Storage("the claim was already made".into())),
-        };
-        self.claim = None;
-        claimed
-    }
-}
-
-impl Drop for Claiming {
-    fn drop(&mut self) {
-        if let (Some(claim), Ok(runtime)) = (self.claim.take(), tokio::runtime::Handle::try_current()) {
-            let (journal, thread) = (self.journal.clone(), self.thread.clone());
-            runtime.spawn(async move {
-                if let Ok(fence) = claim.await {
-                    // If this fails, the lease expires.
-                    let _ = journal.release(&thread, fence).await;
-                }
-            });
+async fn completed_claim(journal: Arc<dyn Journal>, thread: ThreadId, claim: Claim) -> Result<Fence, JournalError> {
+    let (done, claimed) = oneshot::channel();
+    let work = async move {
+        if let Err(Ok(fence)) = done.send(journal.claim(&thread, claim).await) {
+            // If this fails, the lease expires.
+            let _ = journal.release(&thread, fence).await;
         }
-    }
+    };
+    Unfinished::new(work).await;
+    claimed.await.unwrap_or_else(|_| Err(JournalError::Storage("the claim got no answer".into())))
 }
 
 /// Renews the lease while its owner works.

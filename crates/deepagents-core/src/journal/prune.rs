@@ -4,13 +4,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::agents::Pages;
 use super::{Claim, Fence, Journal, JournalError, Lease, LogEntry, Record, load_replay, read_intact};
 use crate::env::Timestamp;
 use crate::ids::LogPosition;
 use crate::state::Schema;
-
-/// Number of entries read at once.
-const PAGE: u64 = 1_000;
 
 /// Lease on the thread while it is pruned.
 const LEASE: Duration = Duration::from_secs(60);
@@ -65,13 +63,10 @@ async fn replace(
 ) -> Result<(), JournalError> {
     let mut plan = Plan::new(keep);
     let Some(info) = journal.threads().get(thread).await? else { return Ok(()) };
-    let mut from = 0;
-    while from < info.end {
-        let until = info.end.min(from + PAGE);
-        for entry in read_intact(journal, thread, from..until).await? {
+    for page in (Pages { next: 0, end: info.end }) {
+        for entry in read_intact(journal, thread, page).await? {
             plan.read_entry(&entry);
         }
-        from = until;
     }
     let ranges = plan.ranges(info.end);
     let removed = |position: LogPosition| ranges.iter().any(|range| range.contains(&position));

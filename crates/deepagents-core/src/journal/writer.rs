@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_core::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::lease::{Lease, Lost};
+use super::unfinished::Unfinished;
 use super::{Appended, Fence, Journal, JournalError, Record, Replay, load_replay};
 use crate::ids::{LogPosition, ThreadId};
 use crate::panics::lock;
@@ -97,7 +97,7 @@ impl LogWriter {
             }
         };
         match appended {
-            Ok(records) => Unfinished(Some(Box::pin(self.writing.clone().write(records)))).finish().await,
+            Ok(records) => Unfinished::new(self.writing.clone().write(records)).await,
             Err(appended) => appended.await.unwrap_or_else(|_| Err(failed_before())),
         }
     }
@@ -225,28 +225,6 @@ impl Drop for Turn {
     fn drop(&mut self) {
         if !self.is_over {
             self.writing.next(Err(&failed_before()));
-        }
-    }
-}
-
-/// An append that continues in a task of its own if its caller is dropped.
-struct Unfinished(Option<BoxFuture<'static, Result<LogPosition, JournalError>>>);
-
-impl Unfinished {
-    async fn finish(mut self) -> Result<LogPosition, JournalError> {
-        let ended = match &mut self.0 {
-            Some(append) => append.as_mut().await,
-            None => Err(failed_before()),
-        };
-        self.0 = None;
-        ended
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        if let (Some(append), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(append);
         }
     }
 }

@@ -32,8 +32,7 @@ fn metadata_of(agent: &AgentDefinition, input: &RunInput, owner: &str) -> Option
 
 /// Returns the error for a lost thread.
 fn lost(lease: &Lease) -> Error {
-    let fenced = || JournalError::Fenced { thread: lease.thread().to_owned() };
-    lease.why_lost().unwrap_or_else(fenced).into()
+    lease.why_lost().unwrap_or_else(|| JournalError::fenced(lease.thread())).into()
 }
 
 impl Driver {
