@@ -14,7 +14,7 @@ use crate::context::BudgetTracker;
 use crate::error::Result;
 use crate::event::EventKind;
 use crate::ids::{CallId, LogPosition};
-use crate::interrupt::{ActionRequest, Decision, PendingInterrupt};
+use crate::interrupt::{ActionRequest, Decision};
 use crate::journal::{ChildLog, Record};
 use crate::machine::{Budget, BudgetState, BudgetUsage};
 use crate::message::{MAX_VALUE_DEPTH, Usage, is_deeper};
@@ -280,18 +280,13 @@ impl ChildScope {
     /// Returns [`ToolError::Interrupted`] while an answer is missing: propagate it with `?`. The call is repeated once
     /// all are there.
     pub async fn interrupt_all(&self, questions: Vec<ActionRequest>) -> Result<Vec<Decision>, ToolError> {
-        let (mut decisions, mut open) = (Vec::new(), Vec::new());
-        for question in questions {
-            match self.cx.asked_as(&self.call_id(), &self.asked, question) {
-                (_, Some(answer)) => decisions.push(answer),
-                (question, None) => open.push(question),
+        match self.cx.decisions(&self.call_id(), &self.asked, questions) {
+            Ok(decisions) => Ok(decisions),
+            Err(pause) => {
+                self.end(Some(FinishReason::Interrupted), None).await?;
+                Err(ToolError::Interrupted(pause))
             }
         }
-        if open.is_empty() {
-            return Ok(decisions);
-        }
-        self.end(Some(FinishReason::Interrupted), None).await?;
-        Err(ToolError::Interrupted(Box::new(PendingInterrupt { questions: open, child: None })))
     }
 
     /// Records and emits the end of the sub-agent. Anything after that belongs to none of its runs.

@@ -33,8 +33,7 @@ impl LiveThreads {
 
     /// Returns the run of a thread, if it is in progress.
     pub(crate) fn get<R: LiveRun + Clone>(&self, thread: &str) -> Option<R> {
-        let run: Arc<dyn Any + Send + Sync> = lock(&self.live).get(thread).filter(|run| !run.is_finished())?.clone();
-        run.downcast_ref::<R>().cloned()
+        running(&lock(&self.live), thread)
     }
 
     /// Returns the direct children of a thread on which runs are in progress.
@@ -56,11 +55,8 @@ impl LiveThreads {
         start: impl FnOnce() -> R,
     ) -> Result<R, usize> {
         let mut live = lock(&self.live);
-        if let Some(run) = live.get(thread).filter(|run| !run.is_finished()) {
-            let run: Arc<dyn Any + Send + Sync> = run.clone();
-            if let Some(run) = run.downcast_ref::<R>() {
-                return Ok(run.clone());
-            }
+        if let Some(run) = running(&live, thread) {
+            return Ok(run);
         }
         let running = live.iter().filter(|(thread, run)| is_below(thread, parent) && !run.is_finished()).count();
         if running >= limit {
@@ -83,6 +79,12 @@ impl LiveThreads {
             live.remove(thread);
         }
     }
+}
+
+fn running<R: LiveRun + Clone>(live: &HashMap<ThreadId, Arc<dyn LiveRun>>, thread: &str) -> Option<R> {
+    let run: &dyn LiveRun = &**live.get(thread)?;
+    let run: &dyn Any = run;
+    run.downcast_ref::<R>().filter(|run| !run.is_finished()).cloned()
 }
 
 fn is_below(thread: &str, parent: &str) -> bool {

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::MiddlewareEvent;
 
+use crate::error::Error;
 use crate::ids::CallId;
 use crate::interrupt::{ActionRequest, Decision, DecisionAuthor, DecisionRecord};
 use crate::message::{MAX_VALUE_DEPTH, Usage, is_deeper};
@@ -239,6 +240,12 @@ impl EventKind {
     pub(crate) fn decided(id: &str, decided: &DecisionRecord) -> Self {
         let DecisionRecord { decision, author } = decided.clone();
         Self::ActionDecided { id: id.to_owned(), decision, author }
+    }
+
+    /// Creates the event of an error that ends the run, or only a sub-agent.
+    pub(crate) fn failed(error: &Error, is_main: bool) -> Self {
+        let (kind, error) = (error.kind().to_owned(), error.to_string());
+        if is_main { Self::RunFailed { kind, error } } else { Self::AgentFailed { kind, error } }
     }
 
     /// Returns whether the event stems from a record, so that it can be replayed: a run or agent started or ended, an

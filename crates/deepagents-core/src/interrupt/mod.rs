@@ -26,7 +26,7 @@ pub use decision::{Decision, DecisionError, DecisionKind, EditedAction};
 pub use form::{AnswerForm, FieldKind, FieldOption, FormField};
 pub use group::Interrupt;
 pub use pending::PendingInterrupt;
-pub(crate) use pending::{answers_below, answers_to, forget_asked, open_questions, renumber};
+pub(crate) use pending::{answers_below, answers_to, forget_asked, open_questions, renumber, without_questions};
 
 /// A call that waits for a decision.
 ///

@@ -121,16 +121,23 @@ pub(crate) fn answers_to(
     Ok(changes)
 }
 
-/// Discards questions and undelivered messages, for a state that another run starts with.
-pub(crate) fn forget_asked(state: &mut State) -> Result<(), ChannelError> {
+/// Returns the update that discards all questions of a state.
+pub(crate) fn without_questions(state: &State) -> Update {
+    let mut update = Update::none();
     if state.get::<ActionRequests>().is_some_and(|asked| !asked.is_empty()) {
-        state.apply(&Update::new::<ActionRequests>(vec![ActionRequestChange::Clear]))?;
+        update = update.with::<ActionRequests>(vec![ActionRequestChange::Clear]);
     }
     if state.get::<PausedChildren>().is_some_and(|paused| !paused.is_empty()) {
-        state.apply(&Update::new::<PausedChildren>(vec![PausedChange::Clear]))?;
+        update = update.with::<PausedChildren>(vec![PausedChange::Clear]);
     }
+    update
+}
+
+/// Discards questions and undelivered messages, for a state that another run starts with.
+pub(crate) fn forget_asked(state: &mut State) -> Result<(), ChannelError> {
+    let mut update = without_questions(state);
     if state.get::<Undelivered>().is_some_and(|kept| !kept.is_empty()) {
-        state.apply(&Update::new::<Undelivered>(Vec::new()))?;
+        update = update.with::<Undelivered>(Vec::new());
     }
-    Ok(())
+    state.apply(&update)
 }

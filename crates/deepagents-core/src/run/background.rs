@@ -11,8 +11,6 @@ use crate::context::{AgentDefinition, Inbox};
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::journal::{self, JournalError};
-use crate::message::Usage;
-use crate::state::State;
 
 /// The thread metadata key that holds why the thread's last run failed.
 pub(crate) const ERROR: &str = "error";
@@ -32,9 +30,8 @@ impl Driver {
                 Ok(Some(found)) => (child, own) = (true, found),
                 Ok(None) => {}
                 Err(error) => {
-                    let (kind, text) = (error.kind().to_owned(), error.to_string());
-                    setting.events.emit(&setting.path, None, || EventKind::RunFailed { kind, error: text });
-                    return Err(Box::new(RunError::new(error, State::default(), Usage::default())));
+                    setting.events.emit(&setting.path, None, || EventKind::failed(&error, true));
+                    return Err(Box::new(RunError::without_state(error)));
                 }
             }
         }

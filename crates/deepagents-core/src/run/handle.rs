@@ -13,8 +13,7 @@ use crate::context::{Context, Inbox, LiveRun, RunControl};
 use crate::error::Error;
 use crate::event::{EventHub, EventStream, RunSnapshot, Subscribe};
 use crate::ids::{RunId, ThreadId};
-use crate::message::{Message, Usage};
-use crate::state::State;
+use crate::message::Message;
 use crate::status::FinishReason;
 
 /// Time limit for saving the partial output of tool calls when a run is abandoned.
@@ -200,7 +199,7 @@ impl RunHandle {
     /// Returns an error if the run fails. The error holds what the run had finished.
     pub async fn outcome(&self) -> Result<Outcome, Box<RunError>> {
         let mut ended = self.inner.ended.clone();
-        let lost = || Err(Box::new(RunError::new(Error::Left, State::default(), Usage::default())));
+        let lost = || Err(Box::new(RunError::without_state(Error::Left)));
         match ended.wait_for(Option::is_some).await {
             Ok(ended) => ended.clone().unwrap_or_else(lost),
             Err(_) => lost(),

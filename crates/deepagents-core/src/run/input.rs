@@ -323,12 +323,11 @@ impl RunInput {
     /// # Errors
     /// Returns an error if an update cannot be serialised as JSON.
     pub fn record(&self) -> Result<InputRecord, ChannelError> {
-        let entries = self.update.entries().iter().map(|e| Ok((e.spec().name().to_owned(), e.to_json()?)));
         Ok(InputRecord {
             v: INPUT_VERSION,
             id: self.id.clone(),
             messages: self.messages.clone(),
-            update: entries.collect::<Result<_, ChannelError>>()?,
+            update: self.update.to_json()?,
             thread: self.thread.clone(),
             budget: Budget { time: None, ..self.budget.clone() },
             resume: self.resume,

@@ -1,6 +1,6 @@
 //! Interrupts: waiting for a person's decision, and resuming.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use super::abort::halt_grace_elapsed;
 use super::driver::Driver;
@@ -9,7 +9,7 @@ use crate::event::EventKind;
 use crate::ids::CallId;
 use crate::interrupt::{
     ActionRequest, ActionRequestChange, ActionRequests, Decision, DecisionAuthor, DecisionRecord, EditedAction,
-    PausedChange, PausedChildren, PendingInterrupt, answers_to, open_questions,
+    PendingInterrupt, answers_to, open_questions, without_questions,
 };
 use crate::journal::ChildLog;
 use crate::message;
@@ -51,15 +51,14 @@ impl Driver {
             other => Ok(other),
         };
         let changes = changes.into_iter().map(received).collect::<Result<Vec<_>>>()?;
-        if changes.is_empty() {
-            return Ok(Vec::new());
-        }
         let events = changes.iter().filter_map(|change| match change {
             ActionRequestChange::Decide(id, decided) => Some(EventKind::decided(id, decided)),
             _ => None,
         });
         let events = events.collect();
-        self.update(Update::new::<ActionRequests>(changes))?;
+        if !changes.is_empty() {
+            self.update(Update::new::<ActionRequests>(changes))?;
+        }
         Ok(events)
     }
 
@@ -213,13 +212,6 @@ impl Driver {
 
     /// Discards the questions of a turn whose calls all have results.
     pub(super) fn forget_questions(&mut self) -> Result<()> {
-        if self.state.get::<ActionRequests>().is_none_or(BTreeMap::is_empty) {
-            return Ok(());
-        }
-        let mut none = Update::new::<ActionRequests>(vec![ActionRequestChange::Clear]);
-        if self.state.get::<PausedChildren>().is_some_and(|paused| !paused.is_empty()) {
-            none = none.with::<PausedChildren>(vec![PausedChange::Clear]);
-        }
-        self.update(none)
+        self.update(without_questions(&self.state))
     }
 }

@@ -121,13 +121,7 @@ impl Log {
     /// finds the log as after a crash.
     pub(crate) async fn flush(&mut self, give_up: impl Future<Output = ()>) -> Result<(), JournalError> {
         let (Some(writer), false) = (&self.to, self.waiting.is_empty()) else { return Ok(()) };
-        let append = writer.append(std::mem::take(&mut self.waiting));
-        let appended = tokio::select! {
-            biased;
-            appended = append => appended,
-            () = give_up => Err(ended_waiting()),
-        };
-        match appended {
+        match until(give_up, writer.append(std::mem::take(&mut self.waiting))).await {
             Ok(end) => {
                 self.end = end;
                 let bytes = writer.bytes();
@@ -150,11 +144,7 @@ impl Log {
         give_up: impl Future<Output = ()>,
     ) -> Result<Option<Replay>, JournalError> {
         let Some(writer) = &self.to else { return Ok(None) };
-        let replay = tokio::select! {
-            biased;
-            replay = writer.replay(schema) => replay,
-            () = give_up => Err(ended_waiting()),
-        };
+        let replay = until(give_up, writer.replay(schema)).await;
         if replay.is_err() {
             self.to = None;
         }
@@ -194,12 +184,8 @@ impl Log {
             self.rule.taken(0);
             return Ok(());
         };
-        let written = tokio::select! {
-            biased;
-            written = lease.journal().put_snapshot(lease.thread(), lease.fence(), snapshot) => written,
-            () = give_up => Err(ended_waiting()),
-        };
-        match written {
+        let written = lease.journal().put_snapshot(lease.thread(), lease.fence(), snapshot);
+        match until(give_up, written).await {
             Ok(bytes) => self.rule.taken(bytes),
             Err(JournalError::Fenced { thread }) => return Err(JournalError::Fenced { thread }),
             Err(_) => self.rule.taken(0),
@@ -211,17 +197,22 @@ impl Log {
     pub(crate) async fn close(&mut self) -> Result<(), JournalError> {
         self.waiting.clear();
         self.to = None;
-        match self.lease.take() {
-            Some(lease) => match tokio::time::timeout(RELEASE_TIMEOUT, lease.release()).await {
-                Ok(released) => released,
-                // The lease expires.
-                Err(_) => Ok(()),
-            },
-            None => Ok(()),
-        }
+        let Some(lease) = self.lease.take() else { return Ok(()) };
+        // A lease that is not released in time expires.
+        tokio::time::timeout(RELEASE_TIMEOUT, lease.release()).await.unwrap_or(Ok(()))
     }
 }
 
-fn ended_waiting() -> JournalError {
-    JournalError::Unavailable { source: "the run was ended while it waited for its journal".into() }
+/// Waits for the journal, unless `give_up` completes first.
+async fn until<T>(
+    give_up: impl Future<Output = ()>,
+    work: impl Future<Output = Result<T, JournalError>>,
+) -> Result<T, JournalError> {
+    tokio::select! {
+        biased;
+        done = work => done,
+        () = give_up => {
+            Err(JournalError::Unavailable { source: "the run was ended while it waited for its journal".into() })
+        }
+    }
 }

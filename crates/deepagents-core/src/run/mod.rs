@@ -32,9 +32,7 @@ use crate::context::{AgentDefinition, Emitter, Inbox};
 use crate::error::Error;
 use crate::event::{Event, EventKind, EventStream, Subscribe};
 use crate::ids::RunId;
-use crate::message::{Message, Usage};
 use crate::panics::caught_async;
-use crate::state::State;
 pub(crate) use background::{ERROR, agent_of};
 pub(crate) use driver::{Below, Driver, NewThread, Place, Setting};
 use handle::Inner;
@@ -137,18 +135,16 @@ impl Run {
             // Also runs if the runtime shuts down before the run ends. After the end of a run, further events are
             // dropped.
             let _closed = OnDrop(Some(move || {
-                let (kind, error) = (Error::Left.kind().to_owned(), Error::Left.to_string());
-                left.emit(&left_path, None, || EventKind::RunFailed { kind, error });
+                left.emit(&left_path, None, || EventKind::failed(&Error::Left, true));
                 inbox.close();
                 control.close();
                 hub.close();
                 ended();
             }));
             let result = caught_async(driven).await.unwrap_or_else(|panic| {
-                let error = panicked(&panic);
-                let (kind, text) = (error.kind().to_owned(), error.to_string());
-                emitter.emit(&path, None, || EventKind::RunFailed { kind, error: text });
-                Err(error)
+                let failed = panicked(&panic);
+                emitter.emit(&path, None, || EventKind::failed(&failed.error, true));
+                Err(failed)
             });
             report.send_replace(Some(result));
         });
@@ -239,7 +235,7 @@ impl Drop for Run {
 /// The error of a run in which third-party code panicked.
 fn panicked(panic: &str) -> Box<RunError> {
     let error = Error::other(format!("the run panicked: {panic}"));
-    Box::new(RunError::new(error, State::default(), Usage::default()))
+    Box::new(RunError::without_state(error))
 }
 
 /// Calls a function when dropped.

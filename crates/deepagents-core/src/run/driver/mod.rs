@@ -232,12 +232,8 @@ impl Driver {
                 }
             }
             Err(error) => {
-                let (kind, error) = (error.kind().to_owned(), error.to_string());
-                if self.is_main() {
-                    self.queue_event(|| EventKind::RunFailed { kind, error });
-                } else {
-                    self.queue_event(|| EventKind::AgentFailed { kind, error });
-                }
+                let failed = EventKind::failed(error, self.is_main());
+                self.queue_event(|| failed);
             }
         }
         // Everything is written, and a lease that cannot be released expires. The lease is released before the final

@@ -141,8 +141,7 @@ impl Driver {
         let asks = matches!(next, NextStep::BeforeAgent | NextStep::BeforeModel | NextStep::Model { .. });
         let asks = asks && self.undelivered.is_empty();
         for message in messages {
-            let id = message.id();
-            let is_known = !id.is_empty() && self.state.messages().iter().any(|known| known.id() == id);
+            let is_known = self.state.messages().by_id(message.id()).is_some();
             if asks || is_known || message.as_tool().is_some() {
                 self.update(Update::message(message))?;
             } else {
