@@ -118,8 +118,3 @@ impl std::ops::Deref for Agent {
         &self.definition
     }
 }
-
-const _: () = {
-    const fn assert_shareable<T: Send + Sync + 'static>() {}
-    assert_shareable::<Agent>();
-};

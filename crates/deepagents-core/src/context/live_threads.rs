@@ -72,11 +72,15 @@ impl LiveThreads {
         lock(&self.live).insert(thread, run);
     }
 
-    /// Removes the run of a thread if it has ended.
-    pub(crate) fn forget_finished(&self, thread: &str) {
-        let mut live = lock(&self.live);
-        if live.get(thread).is_some_and(|run| run.is_finished()) {
-            live.remove(thread);
+    /// Returns a function that removes the run of a thread if it has ended.
+    pub(crate) fn forget_finished(self: &Arc<Self>, thread: &str) -> impl FnOnce() + Send + use<> {
+        let (live, thread) = (Arc::downgrade(self), thread.to_owned());
+        move || {
+            let Some(live) = live.upgrade() else { return };
+            let mut live = lock(&live.live);
+            if live.get(&thread).is_some_and(|run| run.is_finished()) {
+                live.remove(&thread);
+            }
         }
     }
 }

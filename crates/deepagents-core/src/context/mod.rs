@@ -96,8 +96,8 @@ pub(crate) struct Shared {
     pub(crate) tools: Mutex<ToolSet>,
     /// The last history that passed validation for providers.
     pub(crate) passed: Mutex<Option<HistoryVersion>>,
-    /// Updates kept by the wrap hooks of the current model call.
-    pub(crate) kept: Mutex<Update>,
+    /// Updates queued by the wrap hooks of the current model call.
+    pub(crate) queued_updates: Mutex<Update>,
 }
 
 impl Shared {
@@ -126,7 +126,7 @@ impl Shared {
             log: OnceLock::new(),
             root: None,
             passed: Mutex::default(),
-            kept: Mutex::default(),
+            queued_updates: Mutex::default(),
         }
     }
 
@@ -158,9 +158,9 @@ impl Shared {
         ids.of(attempt)
     }
 
-    /// Takes the updates kept by the wrap hooks of the model call that has ended.
-    pub(crate) fn take_kept(&self) -> Update {
-        std::mem::take(&mut *lock(&self.kept))
+    /// Takes the updates queued by the wrap hooks of the model call that has ended.
+    pub(crate) fn take_queued_updates(&self) -> Update {
+        std::mem::take(&mut *lock(&self.queued_updates))
     }
 
     fn answer_ids(&self) -> MutexGuard<'_, AnswerId> {
@@ -321,7 +321,7 @@ impl Context {
 
     /// Records what the run spends even if nothing limits it, so that [`spent`](Self::spent) of a resumed run includes
     /// it.
-    pub fn keep_spent(&self) {
+    pub fn record_spending(&self) {
         self.shared.budget.record();
     }
 
@@ -364,9 +364,9 @@ impl Context {
         model_call::invoke_aside(self, model, request).await
     }
 
-    /// Keeps an update made by a wrap hook of a model call, however the call ends: even if it fails, the run is
-    /// cancelled meanwhile, or another wrap hook discards the response and retries. Use it for work that has been paid
-    /// for or done, and must not be repeated with every attempt.
+    /// Queues an update made by a wrap hook of a model call, to be applied however the call ends: even if it fails, the
+    /// run is cancelled meanwhile, or another wrap hook discards the response and retries. Use it for work that has
+    /// been paid for or done, and must not be repeated with every attempt.
     ///
     /// The update becomes part of the state when the call has ended, before the [response's
     /// update](crate::middleware::ModelResponse::update).
@@ -380,34 +380,31 @@ impl Context {
     /// );
     /// /// Has the world looked at once, however many tries the answer takes.
     /// let briefed = wrap_model_call(|request, next| async move {
-    ///     let cx = next.cx().with_kept()?;
+    ///     let cx = next.cx().with_queued_updates()?;
     ///     if cx.get::<Briefing>().is_empty() {
-    ///         cx.keep(Update::new::<Briefing>("It is round.".to_owned()));
+    ///         cx.queue_update(Update::new::<Briefing>("It is round.".to_owned()));
     ///     }
     ///     next.run(request).await
     /// });
     /// ```
     ///
-    /// Use it only in `wrap_model_call`; elsewhere return an update. Updates kept before a turn's call ends become part
+    /// Use it only in `wrap_model_call`; elsewhere return an update. Updates queued before a turn's call ends become part
     /// of the state with that call; later ones with the next call. If there is none, they are lost with the run.
-    pub fn keep(&self, update: Update) {
-        // Assigns message ids now, so that readers of the kept update and of the state see the same messages.
+    pub fn queue_update(&self, update: Update) {
+        // Assigns message ids now, so that readers of the queued update and of the state see the same messages.
         let update = update.with_ids(&*self.shared.agent.ids);
-        let mut kept = lock(&self.shared.kept);
-        *kept = std::mem::take(&mut *kept).and(update);
+        let mut queued = lock(&self.shared.queued_updates);
+        *queued = std::mem::take(&mut *queued).and(update);
     }
 
-    /// Returns the context with the updates that wrap hooks of the current model call have [kept](Self::keep) so far,
-    /// in earlier attempts.
+    /// Returns the context with the updates that wrap hooks of the current model call have
+    /// [queued](Self::queue_update) so far, in earlier attempts.
     ///
     /// # Errors
     /// Returns an error if the state refuses them.
-    pub fn with_kept(&self) -> Result<Self> {
-        let kept = lock(&self.shared.kept).clone();
+    pub fn with_queued_updates(&self) -> Result<Self> {
         let mut cx = self.clone();
-        if !kept.is_empty() {
-            cx.state.apply(&kept)?;
-        }
+        cx.state.apply(&lock(&self.shared.queued_updates).clone())?;
         Ok(cx)
     }
 

@@ -20,17 +20,24 @@ impl LiveRuns {
     /// Starts a run, or returns another owner of the run in progress that has the same id and thread.
     pub(crate) fn start(self: &Arc<Self>, agent: Arc<AgentDefinition>, input: RunInput) -> Run {
         let child = input.thread.clone().filter(|thread| thread.contains('/'));
-        let Some(thread) = child else { return self.start_named(agent, input) };
-        let (background, ended) = (agent.background.clone(), thread.clone());
-        let run = self.start_named(agent, input);
-        if background.get::<RunHandle>(&ended).is_none() {
-            background.insert(thread, Arc::new(run.handle()));
+        let Some(thread) = child else { return self.start_named(agent, input, || ()) };
+        let background = agent.background.clone();
+        let run = self.start_named(agent, input, background.forget_finished(&thread));
+        if background.get::<RunHandle>(&thread).is_none() {
+            background.insert(thread.clone(), Arc::new(run.handle()));
+            // It may have ended meanwhile.
+            background.forget_finished(&thread)();
         }
         run
     }
 
-    fn start_named(self: &Arc<Self>, agent: Arc<AgentDefinition>, input: RunInput) -> Run {
-        let Some(id) = input.id.clone() else { return Run::start(agent, input, || ()) };
+    fn start_named(
+        self: &Arc<Self>,
+        agent: Arc<AgentDefinition>,
+        input: RunInput,
+        ended: impl FnOnce() + Send + 'static,
+    ) -> Run {
+        let Some(id) = input.id.clone() else { return Run::start(agent, input, ended) };
         let key = (input.thread.clone(), id);
         let mut live = lock(&self.0);
         if let Some(inner) = live.get(&key).and_then(Weak::upgrade) {
@@ -39,8 +46,11 @@ impl LiveRuns {
                 return Run::from_handle(handle);
             }
         }
-        let (runs, ended) = (self.clone(), key.clone());
-        let run = Run::start(agent, input, move || runs.forget(&ended));
+        let (runs, forgotten) = (self.clone(), key.clone());
+        let run = Run::start(agent, input, move || {
+            runs.forget(&forgotten);
+            ended();
+        });
         live.insert(key, Arc::downgrade(&run.handle.inner));
         run
     }

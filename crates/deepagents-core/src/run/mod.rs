@@ -178,29 +178,9 @@ impl Run {
         self.handle.clone()
     }
 
-    /// Returns the run's id; see [`RunHandle::id`].
-    pub fn id(&self) -> &str {
-        self.handle.id()
-    }
-
-    /// See [`RunHandle::cancel`].
-    pub fn cancel(&self) {
-        self.handle.cancel();
-    }
-
-    /// See [`RunHandle::interrupt`].
-    pub fn interrupt(&self) {
-        self.handle.interrupt();
-    }
-
     /// Returns the token that cancels the run.
     pub fn canceller(&self) -> CancellationToken {
         self.handle.inner.cancel.clone()
-    }
-
-    /// See [`RunHandle::steer`].
-    pub fn steer(&self, message: impl Into<Message>) -> bool {
-        self.handle.steer(message)
     }
 
     /// Waits for the run to end. Unread events are discarded.
@@ -212,6 +192,14 @@ impl Run {
         // The outcome comes from the driver and does not wait for every context to be dropped: a task that a tool left
         // behind may hold one.
         self.handle.outcome().await
+    }
+}
+
+impl std::ops::Deref for Run {
+    type Target = RunHandle;
+
+    fn deref(&self) -> &RunHandle {
+        &self.handle
     }
 }
 
@@ -248,12 +236,3 @@ impl<F: FnOnce()> Drop for OnDrop<F> {
         }
     }
 }
-
-const _: () = {
-    const fn assert_shareable<T: Send + Sync + 'static>() {}
-    assert_shareable::<Run>();
-    assert_shareable::<RunHandle>();
-    assert_shareable::<Context>();
-    assert_shareable::<Outcome>();
-    assert_shareable::<RunError>();
-};

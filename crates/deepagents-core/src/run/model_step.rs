@@ -29,7 +29,7 @@ impl Driver {
         self.machine.model_asked();
         let answered = self.guard_foreign(call).await;
         // Applies however the call ended.
-        self.update(self.shared.take_kept())?;
+        self.update(self.shared.take_queued_updates())?;
         let response = match answered {
             Ok(response) => response?,
             Err(halt) => {
@@ -99,7 +99,7 @@ impl Driver {
             None => self.shared.answer_id(),
         };
         refuse_deep_arguments(&mut message.content);
-        distinguish_calls(&mut message.content, turn);
+        distinguish_calls(&mut message, turn);
         message.usage = Some(usage);
         let structured = match &self.shared.agent.format {
             // Text that parses counts as the structured answer even if the model was given a tool for it.
@@ -229,35 +229,12 @@ fn refuse_deep_arguments(content: &mut [Block]) {
     }
 }
 
-/// Returns whether every call has a distinct id, as is nearly always the case.
-fn are_distinct(content: &[Block]) -> bool {
-    let ids = || {
-        content.iter().filter_map(|block| match block {
-            Block::ToolCall(call) => Some(&call.id),
-            Block::InvalidToolCall(call) => Some(&call.id),
-            _ => None,
-        })
-    };
-    match ids().count() {
-        0 | 1 => ids().all(|id| !id.is_empty()),
-        count => ids().all(|id| !id.is_empty()) && ids().collect::<HashSet<_>>().len() == count,
-    }
-}
-
-/// Gives a new id to calls that have none or share that of an earlier call of the turn.
-fn distinguish_calls(content: &mut [Block], turn: u32) {
-    if are_distinct(content) {
-        return;
-    }
-    // The first call with an id keeps it. New ids avoid those of all calls.
-    let ids = content.iter().filter_map(|block| match block {
-        Block::ToolCall(call) => Some(call.id.clone()),
-        Block::InvalidToolCall(call) => Some(call.id.clone()),
-        _ => None,
-    });
-    let mut taken: HashSet<String> = ids.collect();
+/// Gives a new id to calls that have none or share that of an earlier call of the turn. New ids avoid those of all
+/// calls.
+fn distinguish_calls(message: &mut AssistantMessage, turn: u32) {
+    let mut taken: HashSet<String> = message.call_ids().map(str::to_owned).collect();
     let mut seen: HashSet<String> = HashSet::new();
-    for (index, block) in content.iter_mut().enumerate() {
+    for (index, block) in message.content.iter_mut().enumerate() {
         let (id, native) = match block {
             Block::ToolCall(call) => (&mut call.id, &mut call.native),
             Block::InvalidToolCall(call) => (&mut call.id, &mut call.native),

@@ -178,12 +178,7 @@ impl BackgroundTasks {
         if let Some(cx) = &self.run {
             input = input.with_extensions_of(cx);
         }
-        let (live, ended) = (Arc::downgrade(&self.agent.background), thread.clone());
-        let forget = move || {
-            if let Some(live) = live.upgrade() {
-                live.forget_finished(&ended);
-            }
-        };
+        let forget = self.agent.background.forget_finished(&thread);
         let start = || Run::start_with_parent(definition, input, self.run.as_ref(), new, forget).detach();
         let started = self.agent.background.start(&self.parent, &thread, limit, start);
         started.map_err(|running| BackgroundError::TooMany { running })

@@ -38,6 +38,8 @@ pub(crate) struct Driver {
     pub(super) paused: Vec<(CallId, ChildState)>,
     /// Whether the agent shares the thread of a parent agent.
     pub(super) is_below: bool,
+    /// Whether the start of the run is in its log, or about to be.
+    pub(super) begun: bool,
     /// The state machine as last logged.
     pub(super) logged_step: Option<Machine>,
     /// Events to emit once their record is in the log, each with the number of queued records up to that record.
@@ -70,6 +72,10 @@ impl Driver {
         // One-time work and work between two answers is boxed. A run mostly waits for a model, and this keeps its
         // future small.
         let (mut driver, began, _registered) = Box::pin(Self::set_up(agent, input, setting, inbox)).await;
+        if !driver.begun && driver.is_main() {
+            // Leaves the thread unchanged. A lease that cannot be released expires.
+            let _ = driver.log.close().await;
+        }
         let result = match began {
             Ok(None) => driver.drive().await,
             Ok(Some(over)) => Ok(over),
@@ -111,6 +117,7 @@ impl Driver {
             children: BTreeMap::new(),
             paused: Vec::new(),
             is_below: matches!(setting.place, Place::Below(_)),
+            begun: false,
             logged_step: None,
             queued_events: Vec::new(),
             logged_events: Vec::new(),

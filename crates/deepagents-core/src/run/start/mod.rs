@@ -126,28 +126,20 @@ impl Driver {
             let fresh = left.as_ref().is_none_or(|left| left.turns == 0 && left.state.messages().is_empty());
             let (rewinds, cancel) = (input.at.is_some(), self.shared.cancel.clone());
             let suspender = self.shared.events.suspender();
-            if let Err(error) = observer.0.begin(RunStart { agent, input: record, fresh, rewinds, cancel, suspender }) {
-                self.give_up_thread().await;
-                return Err(error);
-            }
+            observer.0.begin(RunStart { agent, input: record, fresh, rewinds, cancel, suspender })?;
         }
         if let (Some(id), Some(left)) = (input.id.clone(), &left) {
-            match self.check_repeated_run(&id, left, input.resume) {
-                Ok(RepeatedRun::No) => {}
-                Ok(RepeatedRun::Open) => {
+            match self.check_repeated_run(&id, left, input.resume)? {
+                RepeatedRun::No => {}
+                RepeatedRun::Open => {
                     input = RunInput { messages: Vec::new(), update: Update::none(), resume: true, ..input };
                 }
-                Ok(RepeatedRun::Ended(stop)) => {
-                    self.give_up_thread().await;
+                RepeatedRun::Ended(stop) => {
                     self.shared.run.resume(&id, left.run.as_ref().map_or(0, |run| run.attempt));
                     self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
                     self.shared.budget.resume_from(self.machine.budget_state(), &left.uncounted());
                     self.state = left.clone().settled(self.shared.thread.as_deref().unwrap_or_default())?.state;
                     return Ok(Some(stop));
-                }
-                Err(error) => {
-                    self.give_up_thread().await;
-                    return Err(error);
                 }
             }
         }
@@ -220,6 +212,7 @@ impl Driver {
     }
 
     fn queue_begun(&mut self) {
+        self.begun = true;
         let (thread, name) = (self.shared.thread.clone(), self.shared.agent.name.clone());
         if self.is_main() {
             self.queue_event(|| EventKind::RunStarted { thread });

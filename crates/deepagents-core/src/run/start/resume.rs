@@ -16,24 +16,23 @@ use crate::status::FinishReason;
 
 impl Driver {
     /// Resumes a run that failed or did not finish.
-    pub(super) async fn resume(&mut self, left: Replay, input: RunInput, limit: u32) -> Result<Option<FinishReason>> {
+    pub(super) async fn resume(
+        &mut self,
+        mut left: Replay,
+        input: RunInput,
+        limit: u32,
+    ) -> Result<Option<FinishReason>> {
         let Some(last) = left.run.clone() else {
-            self.give_up_thread().await;
             let thread = self.shared.thread.as_deref().unwrap_or_default();
             return Err(Error::Input(format!("thread `{thread}` has no run to resume; give it a message instead")));
         };
-        let mut left = left;
         if let Some(Some(stop)) = last.ended.filter(|stop| *stop != Some(FinishReason::Interrupted)) {
             if let Some((id, _)) = input.answers.first().cloned() {
-                self.give_up_thread().await;
                 return Err(DecisionError::Unknown { id, open: Vec::new() }.into());
             }
             if stop.is_from_outside() {
                 self.state = left.state.clone();
-                if let Err(error) = self.check_given(&input.update, false) {
-                    self.give_up_thread().await;
-                    return Err(error);
-                }
+                self.check_given(&input.update, false)?;
                 let budget_state = left.machine.as_ref().and_then(Machine::budget_state).cloned();
                 let interrupted = after_interrupted(left.state.messages());
                 let last = left.state.messages().last();
@@ -52,13 +51,11 @@ impl Driver {
                 return self.continue_from(left, own, Vec::new(), (update, messages), limit).await;
             }
             if !input.messages.is_empty() {
-                self.give_up_thread().await;
                 return Err(Error::Input(
                     "the last run of the thread has ended and takes no more messages; start a new run with them"
                         .to_owned(),
                 ));
             }
-            self.give_up_thread().await;
             self.shared.run.resume(&last.run, last.attempt);
             self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
             self.shared.budget.resume_from(self.machine.budget_state(), &left.uncounted());
@@ -69,14 +66,8 @@ impl Driver {
         // Answers are validated before anything is stored, so that an invalid one leaves the question open.
         self.state = left.state.clone();
         let waits = left.machine.as_ref().is_some_and(has_calls_under_way);
-        let given = self.check_given(&input.update, waits);
-        let answered = match given.and_then(|()| self.take_answers(input.answers)) {
-            Ok(answered) => answered,
-            Err(error) => {
-                self.give_up_thread().await;
-                return Err(error);
-            }
-        };
+        self.check_given(&input.update, waits)?;
+        let answered = self.take_answers(input.answers)?;
         let budget_state = left.machine.as_ref().and_then(Machine::budget_state);
         self.shared.budget.resume_from(budget_state, &left.uncounted());
         self.continue_from(left, own, answered, (input.update, input.messages), limit).await

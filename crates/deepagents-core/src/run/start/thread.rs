@@ -128,11 +128,6 @@ impl Driver {
         }
     }
 
-    /// Releases the thread unchanged, for a run that does not start. A lease that cannot be released expires.
-    pub(super) async fn give_up_thread(&mut self) {
-        let _ = self.log.close().await;
-    }
-
     fn rewind_to(&mut self, fold: &mut Replay, to: LogPosition, turn: u32, head: LogPosition) {
         self.log.push(|| Record::Rewind { to, turn });
         fold.rewound(turn, head);
