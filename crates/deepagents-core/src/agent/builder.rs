@@ -261,7 +261,7 @@ impl AgentBuilder {
         }
         self.options.budget.check()?;
         if let Some(format) = &self.options.format {
-            format.check_schema().map_err(|why| {
+            format.check.compile().map_err(|why| {
                 BuildError::Option(format!("the schema of response format `{}` is not valid: {why}", format.name()))
             })?;
         }

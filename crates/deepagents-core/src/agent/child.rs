@@ -79,13 +79,13 @@ impl ToolContext {
         };
         // Boxed because a tool of the child may run its own child.
         let result = Box::pin(Driver::run(agent.definition.clone(), Box::new(input), setting, None)).await;
-        let left = match &result {
+        let left = result.as_ref().map_or_else(|error| error.state.clone(), |outcome| outcome.state.clone());
+        let child_state = ChildState { given, left };
+        match &result {
             Ok(outcome) if matches!(outcome.stop, FinishReason::Interrupted | FinishReason::Suspended) => {
-                return Err(ToolError::Interrupted(Box::new(PendingInterrupt::child(given, outcome.state.clone()))));
+                Err(ToolError::Interrupted(Box::new(PendingInterrupt::child(child_state))))
             }
-            Ok(outcome) => outcome.state.clone(),
-            Err(error) => error.state.clone(),
-        };
-        Ok(ChildOutcome { result, child_state: ChildState { given, left } })
+            _ => Ok(ChildOutcome { result, child_state }),
+        }
     }
 }

@@ -99,7 +99,7 @@ impl ToolContext {
         let left = self.take_child_log(&label);
         let mut scope = ChildScope::open(self, label, agent.into(), left.as_ref());
         if let Some(control) = self.context().shared.events.control() {
-            scope._guards.push(Box::new(control.agents().register(scope.path.clone(), scope.cancel.clone())));
+            scope._guards.push(Box::new(control.agents.register(scope.path.clone(), scope.cancel.clone())));
         }
         scope.start(left).await?;
         Ok(scope)

@@ -1,6 +1,6 @@
 //! Control signals from a run's handles, shared by all its agents.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -8,7 +8,6 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{Emitter, Inbox};
-use crate::message::Message;
 use crate::panics::lock;
 
 /// Control signals from a run's handles.
@@ -23,8 +22,9 @@ pub(crate) struct RunControl {
     abandoned: CancellationToken,
     /// Number of agents that must save their output in that case.
     keepers: watch::Sender<usize>,
-    follow_ups: Inbox,
-    agents: CancelRegistry,
+    /// Messages for when the run would finish.
+    pub(crate) follow_ups: Inbox,
+    pub(crate) agents: CancelRegistry,
     /// The run that also receives this run's events.
     forward: Mutex<Option<Emitter>>,
 }
@@ -85,31 +85,6 @@ impl RunControl {
 
     pub(crate) fn forward(&self) -> Option<Emitter> {
         lock(&self.forward).clone()
-    }
-
-    /// Returns the registry of the run's agents.
-    pub(crate) fn agents(&self) -> &CancelRegistry {
-        &self.agents
-    }
-
-    /// Enqueues a message for when the run would finish. Returns `false` if the run takes no more.
-    pub(crate) fn enqueue(&self, message: Message) -> bool {
-        self.follow_ups.push(message)
-    }
-
-    /// Returns the next enqueued message. If there is none, closes the queue.
-    pub(crate) fn next_follow_up(&self) -> Option<Message> {
-        self.follow_ups.pop_or_close()
-    }
-
-    /// Takes back the enqueued messages.
-    pub(crate) fn retract(&self) -> VecDeque<Message> {
-        self.follow_ups.take()
-    }
-
-    /// Closes the queue.
-    pub(crate) fn close(&self) {
-        self.follow_ups.close();
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
 use super::control::{RunControl, Suspender};
-use super::observer::SharedObserver;
+use super::observer::RunObserver;
 use crate::env::Clock;
 use crate::event::{EVENT_VERSION, Event, EventHub, EventKind};
 use crate::ids::{LogPosition, RunId};
@@ -23,7 +23,7 @@ pub(crate) struct Emitter {
 struct Out {
     hub: Arc<EventHub>,
     control: Arc<RunControl>,
-    observer: Option<SharedObserver>,
+    observer: Option<Arc<dyn RunObserver>>,
     /// Locked while observers and the hub receive events, so that all see the same order.
     order: Mutex<Order>,
 }
@@ -44,7 +44,7 @@ impl Emitter {
     pub(crate) fn new(
         run: RunId,
         clock: Arc<dyn Clock>,
-        observer: Option<SharedObserver>,
+        observer: Option<Arc<dyn RunObserver>>,
     ) -> (Self, Arc<EventHub>, Arc<RunControl>) {
         let hub = Arc::new(EventHub::new(run.clone(), clock));
         let control: Arc<RunControl> = Arc::default();
@@ -214,7 +214,7 @@ impl Out {
             position,
             kind,
         };
-        if let Some(SharedObserver(observer)) = &self.observer {
+        if let Some(observer) = &self.observer {
             let seen = std::panic::catch_unwind(AssertUnwindSafe(|| observer.event(&event)));
             // A panic fails a running run. At the end, the run can no longer fail, and others must still see that
             // event.

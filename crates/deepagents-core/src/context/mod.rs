@@ -45,7 +45,7 @@ pub(crate) use inbox::Inbox;
 pub(crate) use live_threads::{LiveRun, LiveThreads};
 pub(crate) use model_call::call_model;
 pub use observer::{INPUT_VERSION, InputRecord, ModelCall, Observers, RunObserver, RunStart};
-pub(crate) use observer::{NoObserver, SharedObserver};
+pub(crate) use observer::{NoObserver, nested};
 pub use reporter::Reporter;
 pub use shared_budget::SharedBudget;
 
@@ -81,7 +81,7 @@ pub(crate) struct Shared {
     pub(crate) cancel: CancellationToken,
     pub(crate) budget: Arc<BudgetTracker>,
     pub(crate) extensions: Extensions,
-    pub(crate) observer: Option<SharedObserver>,
+    pub(crate) observer: Option<Arc<dyn RunObserver>>,
     /// The next attempt of the current turn, which distinguishes the pieces of failed attempts.
     pub(crate) attempt: AtomicU32,
     /// The attempts of the current turn of which text was streamed.

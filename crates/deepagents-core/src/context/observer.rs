@@ -148,20 +148,15 @@ pub struct InputRecord {
     pub answers: Vec<(String, DecisionRecord)>,
 }
 
-#[derive(Clone)]
-pub(crate) struct SharedObserver(pub(crate) Arc<dyn RunObserver>);
-
-impl fmt::Debug for SharedObserver {
+impl fmt::Debug for dyn RunObserver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RunObserver")
     }
 }
 
-impl SharedObserver {
-    /// Nests `inner` inside this observer.
-    pub(crate) fn around(self, inner: Self) -> Self {
-        Self(Arc::new(Nested { outer: self.0, inner: inner.0 }))
-    }
+/// Nests an observer inside another one.
+pub(crate) fn nested(outer: Arc<dyn RunObserver>, inner: Arc<dyn RunObserver>) -> Arc<dyn RunObserver> {
+    Arc::new(Nested { outer, inner })
 }
 
 /// Replaces an observer that could not be created, so that the run does not start without it.
@@ -235,7 +230,7 @@ impl ChatModel for ObservedModel {
 
 /// Wraps the model in the run's observer, if it has one.
 pub(crate) fn through(cx: &Context, model: &Arc<dyn ChatModel>, aside: bool) -> Arc<dyn ChatModel> {
-    let Some(SharedObserver(observer)) = &cx.shared.observer else { return model.clone() };
+    let Some(observer) = &cx.shared.observer else { return model.clone() };
     let description = cx.shared.agent.description.clone();
     let call = ModelCall { path: cx.shared.path.clone(), turn: cx.turn, aside, description };
     Arc::new(ObservedModel { observer: observer.clone(), call, model: model.clone() })

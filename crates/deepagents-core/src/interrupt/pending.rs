@@ -5,14 +5,14 @@ use super::{
     DecisionRecord, PausedChange, PausedChildren,
 };
 use crate::env::Timestamp;
-use crate::state::{ChannelError, State, Undelivered, Update};
+use crate::state::{ChannelError, ChildState, State, Undelivered, Update};
 
 /// Why a call did not finish: it waits for answers.
 #[derive(Debug)]
 pub struct PendingInterrupt {
     pub(crate) questions: Vec<ActionRequest>,
     /// The initial and current states of the sub-agent that asks, if the call runs one.
-    pub(crate) child: Option<Box<(State, State)>>,
+    pub(crate) child: Option<Box<ChildState>>,
 }
 
 impl PendingInterrupt {
@@ -22,8 +22,8 @@ impl PendingInterrupt {
     }
 
     /// Creates the interrupt of a waiting sub-agent, with its initial and current states.
-    pub(crate) fn child(given: State, left: State) -> Self {
-        Self { questions: open_questions(&left).cloned().collect(), child: Some(Box::new((given, left))) }
+    pub(crate) fn child(child: ChildState) -> Self {
+        Self { questions: open_questions(&child.left).cloned().collect(), child: Some(Box::new(child)) }
     }
 }
 

@@ -10,7 +10,7 @@ use super::{JournalError, Record, Replay};
 use crate::ids::CallId;
 use crate::interrupt::PausedChild;
 use crate::machine::BudgetUsage;
-use crate::state::{ChannelError, Schema, State};
+use crate::state::{ChannelError, ChildState, Schema, State};
 
 /// The log of a sub-agent, including those of its own sub-agents.
 #[derive(Clone, Debug)]
@@ -139,16 +139,15 @@ impl ChildLog {
 
     /// Returns its initial state, and its last state merged with those of all sub-agents below it, seen with these
     /// channels.
-    pub(crate) fn left(self, thread: &str, schema: &Arc<Schema>) -> Result<(State, State), JournalError> {
+    pub(crate) fn left(self, thread: &str, schema: &Arc<Schema>) -> Result<ChildState, JournalError> {
         let damaged = |error: ChannelError| JournalError::damaged(thread, 0, error);
         let (mut replay, given) = self.replay(thread, schema.clone())?;
         replay.settle().map_err(damaged)?;
         let mut left = replay.state;
         for child in replay.children.into_values() {
-            let (given, below) = child.left(thread, schema)?;
-            let (joined, _conflicts) = left.join(&given, &below).map_err(damaged)?;
+            let (joined, _conflicts) = left.join(&child.left(thread, schema)?).map_err(damaged)?;
             left.apply(&joined).map_err(damaged)?;
         }
-        Ok((given, left))
+        Ok(ChildState { given, left })
     }
 }

@@ -50,8 +50,9 @@ pub struct Lease {
     thread: ThreadId,
     owner: String,
     fence: Fence,
-    duration: Duration,
-    lost: Arc<Lost>,
+    /// How long the thread stays owned without being renewed.
+    pub(super) duration: Duration,
+    pub(super) lost: Arc<Lost>,
     heartbeat: JoinHandle<()>,
     held: bool,
 }
@@ -144,11 +145,6 @@ impl Lease {
         self.fence
     }
 
-    /// Returns how long the thread stays owned without being renewed.
-    pub(crate) fn duration(&self) -> Duration {
-        self.duration
-    }
-
     /// Returns the token that is cancelled when the thread is lost: another owner took it over, or the lease expired
     /// while the journal could not be reached. All work on the thread must then stop.
     pub fn lost(&self) -> &CancellationToken {
@@ -159,11 +155,6 @@ impl Lease {
     /// [`JournalError::Unavailable`] if the journal could not be reached for the length of the lease.
     pub fn why_lost(&self) -> Option<JournalError> {
         self.lost.reason()
-    }
-
-    /// Returns the shared record of the loss, for the writer of the thread.
-    pub(super) fn losing(&self) -> Arc<Lost> {
-        self.lost.clone()
     }
 
     /// Renews the lease now, for its full length. The lease is renewed in the background anyway. Use this before an

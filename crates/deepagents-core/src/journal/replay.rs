@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ChildLog, JournalError, Record, RecordUpdate, Snapshot, ThreadInstance};
+use super::{ChildLog, JournalError, Record, RecordUpdate, ThreadInstance};
 use crate::ids::{CallId, LogPosition};
 use crate::interrupt::PausedChildren;
 use crate::machine::{BudgetUsage, Machine, Open, committed};
@@ -110,11 +110,6 @@ impl Replay {
 
     fn of(state: State) -> Self {
         Self { given: state.clone(), state, ..Self::default() }
-    }
-
-    /// Restores a replay from a snapshot.
-    pub(crate) fn restore(thread: &str, schema: &Arc<Schema>, snapshot: &Snapshot) -> Result<Self, JournalError> {
-        super::snapshot::restore(thread, schema, snapshot)
     }
 
     /// Applies the next record.

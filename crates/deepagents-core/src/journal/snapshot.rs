@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::child_log::{ChildLog, ChildUsage};
-use super::{JournalError, LastRun, Record, Replay, Snapshot, UnknownChannels};
+use super::{JournalError, LastRun, Record, RecordUpdate, Replay, Snapshot, UnknownChannels};
 use crate::ids::CallId;
 use crate::interrupt::PausedChild;
 use crate::machine::{BudgetUsage, Machine, Open};
-use crate::state::{ChannelError, Schema, State, StorableState, Update};
+use crate::state::{ChannelError, Schema, State, StorableState};
 
 /// Version of the JSON form of snapshots.
 const SNAPSHOT_VERSION: u64 = 1;
@@ -111,12 +111,17 @@ impl ChildBody {
 impl Replay {
     /// Returns the replay as a snapshot.
     pub(crate) fn snapshot(&self, thread: &str) -> Result<Snapshot, JournalError> {
-        let failed = |error: ChannelError| JournalError::damaged(thread, self.end, error);
-        let mut values = self.state.to_storable().map_err(failed)?;
+        let body = self.to_body().map_err(|error| JournalError::damaged(thread, self.end, error))?;
+        let body = serde_json::to_string(&body).map_err(|error| JournalError::damaged(thread, self.end, error))?;
+        Ok(Snapshot { position: self.end, body })
+    }
+
+    fn to_body(&self) -> Result<Body<StorableState<'_>>, ChannelError> {
+        let mut values = self.state.to_storable()?;
         values.add_unknown(&self.kept.values);
         let call_states = self.call_states.iter().map(|(call, state)| Ok((call.clone(), state.to_storable()?)));
         let children = self.children.values().map(ChildBody::of);
-        let body = Body {
+        Ok(Body {
             v: SNAPSHOT_VERSION,
             values,
             changes: self.kept.changes.clone(),
@@ -125,45 +130,50 @@ impl Replay {
             open: self.open.clone(),
             turns: self.turns,
             path: self.path.clone(),
-            call_states: call_states.collect::<Result<_, _>>().map_err(failed)?,
-            children: children.collect::<Result<_, _>>().map_err(failed)?,
+            call_states: call_states.collect::<Result<_, ChannelError>>()?,
+            children: children.collect::<Result<_, _>>()?,
             spent_below: self.spent_below,
             earlier_runs: self.earlier_runs.iter().cloned().collect(),
-        };
-        let body = serde_json::to_string(&body).map_err(|error| JournalError::damaged(thread, self.end, error))?;
-        Ok(Snapshot { position: self.end, body })
+        })
     }
-}
 
-pub(super) fn restore(thread: &str, schema: &Arc<Schema>, snapshot: &Snapshot) -> Result<Replay, JournalError> {
-    let position = snapshot.position;
-    let body: Body =
-        serde_json::from_str(&snapshot.body).map_err(|error| JournalError::damaged(thread, position, error))?;
-    if body.v > SNAPSHOT_VERSION {
-        return Err(JournalError::Newer { thread: thread.to_owned(), position, version: body.v });
-    }
-    let (known, unknown): (Map<_, _>, Map<_, _>) =
-        body.values.into_iter().partition(|(channel, _)| schema.by_name(channel).is_some());
-    let failed = |error: ChannelError| JournalError::damaged(thread, position, error);
-    let mut state = State::from_json(schema.clone(), known).map_err(failed)?;
-    let mut kept = UnknownChannels { values: unknown, changes: Vec::new() };
-    for (channel, change) in body.changes {
-        if state.schema().by_name(&channel).is_some() {
-            let mut update = Update::none();
-            update.push_json(state.schema(), &channel, change).map_err(failed)?;
-            state.apply(&update).map_err(failed)?;
-        } else {
-            kept.changes.push((channel, change));
+    /// Restores a replay from a snapshot.
+    pub(crate) fn restore(thread: &str, schema: &Arc<Schema>, snapshot: &Snapshot) -> Result<Self, JournalError> {
+        let position = snapshot.position;
+        let body: Body =
+            serde_json::from_str(&snapshot.body).map_err(|error| JournalError::damaged(thread, position, error))?;
+        if body.v > SNAPSHOT_VERSION {
+            return Err(JournalError::Newer { thread: thread.to_owned(), position, version: body.v });
         }
+        let replay = Self::from_body(body, schema).map_err(|error| JournalError::damaged(thread, position, error))?;
+        Ok(Self { end: position, ..replay })
     }
-    let mut replay = Replay::new(schema.clone());
-    for (call, state) in body.call_states {
-        replay.call_states.insert(call, State::from_json(schema.clone(), state).map_err(failed)?);
+
+    fn from_body(body: Body, schema: &Arc<Schema>) -> Result<Self, ChannelError> {
+        let (known, values): (Map<_, _>, Map<_, _>) =
+            body.values.into_iter().partition(|(channel, _)| schema.by_name(channel).is_some());
+        let mut state = State::from_json(schema.clone(), known)?;
+        let (update, changes) = RecordUpdate::Stored(body.changes).split(schema)?;
+        state.apply(&update)?;
+        let call_states = body.call_states.into_iter();
+        let children = body.children.into_iter();
+        Ok(Self {
+            path: body.path,
+            state,
+            call_states: call_states
+                .map(|(call, state)| Ok((call, State::from_json(schema.clone(), state)?)))
+                .collect::<Result<_, ChannelError>>()?,
+            children: children
+                .map(|child| Ok((child.path.clone(), child.restore(schema)?)))
+                .collect::<Result<_, ChannelError>>()?,
+            spent_below: body.spent_below,
+            kept: UnknownChannels { values, changes },
+            machine: body.machine,
+            run: body.run,
+            earlier_runs: body.earlier_runs.into(),
+            open: body.open,
+            turns: body.turns,
+            ..Self::new(schema.clone())
+        })
     }
-    for child in body.children {
-        replay.children.insert(child.path.clone(), child.restore(schema).map_err(failed)?);
-    }
-    let Body { path, machine, run, open, turns, spent_below, earlier_runs, .. } = body;
-    let earlier_runs = earlier_runs.into();
-    Ok(Replay { path, earlier_runs, spent_below, state, kept, machine, run, open, turns, end: position, ..replay })
 }

@@ -64,8 +64,8 @@ impl LogWriter {
             journal: lease.journal().clone(),
             thread: lease.thread().to_owned(),
             fence: lease.fence(),
-            lease: lease.duration(),
-            lost: lease.losing(),
+            lease: lease.duration,
+            lost: lease.lost.clone(),
             queue,
             bytes: AtomicU64::new(0),
         };

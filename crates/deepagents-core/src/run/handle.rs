@@ -94,7 +94,7 @@ impl RunHandle {
     /// As with [`steer`](Self::steer), a run that ends otherwise leaves its follow-ups undelivered. If the run is
     /// suspended or waits for a decision, the run that resumes it takes them.
     pub fn enqueue(&self, message: impl Into<Message>) -> bool {
-        self.inner.control.enqueue(message.into())
+        self.inner.control.follow_ups.push(message.into())
     }
 
     /// Takes back the messages that are not yet part of the conversation: first those sent with [`steer`](Self::steer),
@@ -113,7 +113,7 @@ impl RunHandle {
     pub fn retract(&self) -> Vec<Message> {
         let mut back = Vec::from(self.inner.steer.take());
         self.inner.control.set_steered(false);
-        back.extend(self.inner.control.retract());
+        back.extend(self.inner.control.follow_ups.take());
         back
     }
 
@@ -143,7 +143,7 @@ impl RunHandle {
     /// run. The path of an agent is that of its events. Returns whether it was running. Its parent agent receives the
     /// partial answer, is told that the sub-agent was cancelled, and continues.
     pub fn cancel_agent(&self, path: &[String]) -> bool {
-        self.inner.control.agents().cancel(path)
+        self.inner.control.agents.cancel(path)
     }
 
     /// Suspends the run at its next step, so that it can be resumed from anywhere. Calls in progress finish, sub-agents

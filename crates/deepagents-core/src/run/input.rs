@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::context::{
-    BudgetTracker, Context, Extensions, INPUT_VERSION, InputRecord, RunObserver, SharedBudget, SharedObserver,
+    BudgetTracker, Context, Extensions, INPUT_VERSION, InputRecord, RunObserver, SharedBudget, nested,
 };
 use crate::error::{Error, Result};
 use crate::ids::{LogPosition, ThreadId};
@@ -15,7 +15,6 @@ use crate::interrupt::DecisionRecord;
 use crate::journal::{Lease, RecordUpdate};
 use crate::machine::Budget;
 use crate::message::Message;
-use crate::panics::lock;
 use crate::state::{ChannelError, Schema, Update, UpdateEntry};
 
 /// The input of a run: messages, a thread, limits, and values that the application passes to tools and hooks.
@@ -45,23 +44,13 @@ pub struct RunInput {
     pub(crate) at: Option<LogPosition>,
     pub(crate) lease: Option<Duration>,
     pub(crate) take_over: bool,
-    /// The lease on the thread, if the caller already has it.
-    pub(crate) owned: Option<OwnedThread>,
-    pub(crate) observer: Option<SharedObserver>,
+    /// The lease on the thread, if the caller already has it. The first run of the input takes it.
+    pub(crate) owned: Option<Arc<Mutex<Option<Lease>>>>,
+    pub(crate) observer: Option<Arc<dyn RunObserver>>,
     /// A token that cancels the run, in addition to its handles.
     pub(crate) canceller: Option<CancellationToken>,
     /// Metadata to set once the run owns the thread.
     pub(crate) note: Map<String, Value>,
-}
-
-/// A lease that the first run of an input takes.
-#[derive(Clone, Debug)]
-pub(crate) struct OwnedThread(Arc<Mutex<Option<Lease>>>);
-
-impl OwnedThread {
-    pub(crate) fn take(&self) -> Option<Lease> {
-        lock(&self.0).take()
-    }
 }
 
 impl RunInput {
@@ -169,7 +158,7 @@ impl RunInput {
     #[must_use]
     pub fn owned(mut self, lease: Lease) -> Self {
         self.thread = Some(lease.thread().to_owned());
-        self.owned = Some(OwnedThread(Arc::new(Mutex::new(Some(lease)))));
+        self.owned = Some(Arc::new(Mutex::new(Some(lease))));
         self
     }
 
@@ -310,10 +299,9 @@ impl RunInput {
     /// calls pass through the first observer first, and each sees every event.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn RunObserver>) -> Self {
-        let inner = SharedObserver(observer);
         self.observer = Some(match self.observer {
-            Some(outer) => outer.around(inner),
-            None => inner,
+            Some(outer) => nested(outer, observer),
+            None => observer,
         });
         self
     }

@@ -13,8 +13,7 @@ use crate::interrupt::{
 };
 use crate::journal::ChildLog;
 use crate::message;
-use crate::state::{State, Update};
-use crate::tool::ChildState;
+use crate::state::{ChildState, State, Update};
 
 impl Driver {
     /// Returns whether an open question blocks all calls of the turn.
@@ -86,8 +85,7 @@ impl Driver {
     /// Records the questions of a call. Needs a thread, or a parent run that has one.
     pub(super) fn record_interrupt(&mut self, call: &CallId, pause: PendingInterrupt) -> Result<()> {
         if let Some(child) = pause.child {
-            let (given, left) = *child;
-            self.paused.push((call.clone(), ChildState { given, left }));
+            self.paused.push((call.clone(), *child));
         }
         let ask = |question: ActionRequest| ActionRequestChange::Request(Box::new(question));
         self.update(Update::new::<ActionRequests>(pause.questions.into_iter().map(ask).collect()))
@@ -136,8 +134,7 @@ impl Driver {
     /// without them.
     pub(super) fn join_children(&mut self, children: impl IntoIterator<Item = ChildLog>) -> Result<()> {
         for child in children {
-            let ChildState { given, left } = self.left_by(child)?;
-            let (joined, _conflicts) = self.state.join(&given, &left)?;
+            let (joined, _conflicts) = self.state.join(&self.left_by(child)?)?;
             self.update(joined)?;
         }
         Ok(())
@@ -146,8 +143,7 @@ impl Driver {
     /// Returns the initial and last states of a sub-agent from its log. Channels that this agent lacks are ignored.
     fn left_by(&self, child: ChildLog) -> Result<ChildState> {
         let thread = self.shared.thread.as_deref().unwrap_or_default();
-        let (given, left) = child.left(thread, self.state.schema())?;
-        Ok(ChildState { given, left })
+        Ok(child.left(thread, self.state.schema())?)
     }
 
     /// Returns the agent's state merged with those of its waiting sub-agents. The parent keeps this if it continues
@@ -157,8 +153,7 @@ impl Driver {
         let paused = self.paused.iter().map(|(_, child)| Ok(child.clone()));
         let not_gone_on_with = self.children.values().map(|child| self.left_by(child.clone()));
         for child in paused.chain(not_gone_on_with) {
-            let ChildState { given, left } = child?;
-            let (joined, _conflicts) = state.join(&given, &left)?;
+            let (joined, _conflicts) = state.join(&child?)?;
             state.apply(&joined)?;
         }
         Ok(state)

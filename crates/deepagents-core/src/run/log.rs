@@ -19,11 +19,12 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct Log {
     /// Set if the agent owns the thread.
     lease: Option<Lease>,
-    to: Option<LogWriter>,
+    /// The writer that sub-agents share.
+    pub(super) to: Option<LogWriter>,
     /// The path of the sub-agent that writes these records, if any.
     path: Option<Arc<[String]>>,
     /// The path of the thread's own agent in a tree of agents; not empty for a background agent.
-    root: Vec<String>,
+    pub(super) root: Vec<String>,
     end: LogPosition,
     waiting: Vec<Record>,
     rule: SnapshotRule,
@@ -32,7 +33,7 @@ pub(crate) struct Log {
     /// Values of channels that the agent does not have.
     kept: UnknownChannels,
     /// The thread instance, if the agent owns the thread.
-    thread: Option<ThreadInstance>,
+    pub(super) thread: Option<ThreadInstance>,
     /// The runs of the thread when it was read, latest first.
     runs: Vec<String>,
 }
@@ -55,26 +56,6 @@ impl Log {
     /// A sub-agent's part of a log.
     pub(crate) fn below(writer: Option<LogWriter>, path: Arc<[String]>) -> Self {
         Self { to: writer, path: Some(path), ..Self::default() }
-    }
-
-    /// Sets the path of the thread's own agent in a tree of agents.
-    pub(crate) fn set_root(&mut self, path: Vec<String>) {
-        self.root = path;
-    }
-
-    /// Returns whether the thread belongs to a background agent.
-    pub(crate) fn has_root(&self) -> bool {
-        !self.root.is_empty()
-    }
-
-    /// Returns the thread instance, if the agent owns the thread.
-    pub(crate) fn thread(&self) -> Option<&ThreadInstance> {
-        self.thread.as_ref()
-    }
-
-    /// Returns the writer that sub-agents share.
-    pub(crate) fn writer(&self) -> Option<&LogWriter> {
-        self.to.as_ref()
     }
 
     pub(crate) fn push(&mut self, record: impl FnOnce() -> Record) {

@@ -137,7 +137,7 @@ impl Run {
             let _closed = OnDrop(Some(move || {
                 left.emit(&left_path, None, || EventKind::failed(&Error::Left, true));
                 inbox.close();
-                control.close();
+                control.follow_ups.close();
                 hub.close();
                 ended();
             }));

@@ -84,7 +84,7 @@ impl Driver {
                 request.tools.insert(at, Arc::new(spec));
                 request.tool_choice = ToolChoice::Any;
             } else {
-                request.output_schema = Some(format.output_schema());
+                request.output_schema = Some(format.schema.clone());
             }
         }
         request
@@ -205,7 +205,7 @@ impl Driver {
     pub(super) fn refuse_structured(&mut self, reason: String) -> Result<()> {
         self.structured_attempts += 1;
         match &self.shared.agent.format {
-            Some(format) if self.structured_attempts > format.max_retries() => {
+            Some(format) if self.structured_attempts > format.retries => {
                 Err(Error::Structured { name: format.name().to_owned(), tries: self.structured_attempts, reason })
             }
             _ => Ok(()),

@@ -1,7 +1,6 @@
 //! Messages that a run ended too early to deliver, stored with its thread.
 
 use super::driver::Driver;
-use crate::context::RunControl;
 use crate::error::Result;
 use crate::message::Message;
 use crate::state::{Undelivered, UndeliveredMessage, Update};
@@ -48,18 +47,17 @@ impl Driver {
             self.undelivered.push(next);
             return true;
         }
-        let next = self.shared.events.control().filter(|_| self.is_main()).and_then(RunControl::next_follow_up);
-        next.is_some_and(|next| {
-            self.accept_message(next);
-            true
-        })
+        let control = self.shared.events.control().filter(|_| self.is_main());
+        let Some(next) = control.and_then(|control| control.follow_ups.pop_or_close()) else { return false };
+        self.accept_message(next);
+        true
     }
 
     /// Takes the waiting follow-ups, and closes their queue.
     fn take_follow_ups(&mut self) {
         let Some(control) = self.shared.events.control() else { return };
-        control.close();
-        for message in control.retract() {
+        control.follow_ups.close();
+        for message in control.follow_ups.take() {
             // A refused message is not kept, just as with `steer`.
             self.follow_ups.extend(self.received(vec![message]).unwrap_or_default());
         }

@@ -41,6 +41,16 @@ pub enum Inheritance {
     Project,
 }
 
+/// The initial and final states of a sub-agent. When the call ends, each channel merges the difference into the parent
+/// agent's state. If both changed the same thing, the parent's value is kept, and the model is told.
+#[derive(Clone, Debug)]
+pub struct ChildState {
+    /// The sub-agent's initial state.
+    pub given: State,
+    /// The sub-agent's final state.
+    pub left: State,
+}
+
 /// The state that another was derived from, so that a log can refer to it instead of storing it again.
 struct Origin {
     inheritance: Inheritance,
@@ -213,17 +223,18 @@ impl State {
         Ok(other.made_of(self, Inheritance::Project))
     }
 
-    /// Merges the changes of a finished sub-agent. `given` is its initial state, and `child` its final state. The
-    /// conflicts name what both sides changed; this side's values are kept.
+    /// Merges the changes of a finished sub-agent. The conflicts name what both sides changed; this side's values are
+    /// kept.
     ///
     /// # Errors
     /// Returns an error if two types use the same name in the two agents.
-    pub fn join(&self, given: &Self, child: &Self) -> Result<(Update, Vec<String>), ChannelError> {
+    pub fn join(&self, child: &ChildState) -> Result<(Update, Vec<String>), ChannelError> {
         let mut update = Update::none();
         let mut conflicts = Vec::new();
         for (spec, parent) in self.schema.channels().iter().zip(&self.slots).filter(|(spec, _)| spec.is_inherited()) {
-            let (Some(given), Some(child)) = (given.slot(spec.name()), child.slot(spec.name())) else { continue };
-            let (change, lost) = spec.join(parent, given, child)?;
+            let slots = child.given.slot(spec.name()).zip(child.left.slot(spec.name()));
+            let Some((given, left)) = slots else { continue };
+            let (change, lost) = spec.join(parent, given, left)?;
             if let Some(change) = change {
                 update.push_any(*spec, change);
             }

@@ -20,9 +20,9 @@ use crate::interrupt::open_questions;
 use crate::journal::{ChildLog, Record};
 use crate::machine::{Machine, NextStep, Open};
 use crate::message::Message;
-use crate::state::State;
+use crate::state::{ChildState, State};
 use crate::status::FinishReason;
-use crate::tool::{ChildState, ToolSet};
+use crate::tool::ToolSet;
 pub(crate) use setting::{Below, NewThread, Place, Setting};
 
 pub(crate) struct Driver {
@@ -72,10 +72,6 @@ impl Driver {
         // One-time work and work between two answers is boxed. A run mostly waits for a model, and this keeps its
         // future small.
         let (mut driver, began, _registered) = Box::pin(Self::set_up(agent, input, setting, inbox)).await;
-        if !driver.begun && driver.is_main() {
-            // Leaves the thread unchanged. A lease that cannot be released expires.
-            let _ = driver.log.close().await;
-        }
         let result = match began {
             Ok(None) => driver.drive().await,
             Ok(Some(over)) => Ok(over),
@@ -107,7 +103,7 @@ impl Driver {
             ..Shared::new(parts.clone(), setting.run, setting.events, setting.cancel, Arc::new(budget))
         });
         let control = shared.events.control();
-        let registered = control.map(|all| all.agents().register(shared.path.clone(), shared.cancel.clone()));
+        let registered = control.map(|all| all.agents.register(shared.path.clone(), shared.cancel.clone()));
         let limit = own_limit(&input).unwrap_or(parts.max_model_calls);
         let mut driver = Box::new(Self {
             state: State::new(parts.schema.clone()),
@@ -135,6 +131,10 @@ impl Driver {
             (Ok(()), Place::Below(below)) => driver.begin_below(*below, input, limit).await,
             (Ok(()), place) => driver.begin(input, limit, place).await,
         };
+        if !driver.begun && driver.is_main() {
+            // Leaves the thread unchanged. A lease that cannot be released expires.
+            let _ = driver.log.close().await;
+        }
         (driver, began, registered)
     }
 

@@ -72,7 +72,7 @@ impl Driver {
 
     /// Sets the log of the run.
     fn keep_log(&mut self, log: Log) {
-        if let Some(writer) = log.writer() {
+        if let Some(writer) = &log.to {
             // Cannot fail: a run has one log.
             let _ = self.shared.log.set(writer.clone());
         }
@@ -126,7 +126,7 @@ impl Driver {
             let fresh = left.as_ref().is_none_or(|left| left.turns == 0 && left.state.messages().is_empty());
             let (rewinds, cancel) = (input.at.is_some(), self.shared.cancel.clone());
             let suspender = self.shared.events.suspender();
-            observer.0.begin(RunStart { agent, input: record, fresh, rewinds, cancel, suspender })?;
+            observer.begin(RunStart { agent, input: record, fresh, rewinds, cancel, suspender })?;
         }
         if let (Some(id), Some(left)) = (input.id.clone(), &left) {
             match self.check_repeated_run(&id, left, input.resume)? {
@@ -178,13 +178,14 @@ impl Driver {
     /// Starts a run: answers calls that an earlier run left open, and applies the input.
     async fn start(&mut self, left: Option<Replay>, mut input: RunInput, limit: u32) -> Result<()> {
         let (run, at) = self.run_and_time();
-        let thread = self.log.thread().cloned();
+        let thread = self.log.thread.clone();
         self.log.push(|| Record::RunStarted { run, at, thread });
         self.queue_begun();
         if let Some(left) = left {
             self.machine = Machine::new(left.turns, limit);
-            if let Some(budget_state) =
-                left.machine.as_ref().and_then(Machine::budget_state).filter(|_| self.log.has_root())
+            // The thread of a background agent.
+            if !self.log.root.is_empty()
+                && let Some(budget_state) = left.machine.as_ref().and_then(Machine::budget_state)
             {
                 self.shared.budget.begin_after(budget_state);
             }

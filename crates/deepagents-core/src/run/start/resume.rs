@@ -101,7 +101,7 @@ impl Driver {
         if let Some(keys) = &keys {
             self.shared.run.set_keys_of_copy(keys);
         }
-        let ((run, at), thread) = (self.run_and_time(), self.log.thread().cloned());
+        let ((run, at), thread) = (self.run_and_time(), self.log.thread.clone());
         self.log.push(|| Record::RunResumed { run, at, thread, keys });
         self.queue_begun();
         for kind in answered {
@@ -145,7 +145,7 @@ impl Driver {
     /// Returns the prefix for call keys if the thread is a copy of the one that the run was in progress in: the prefix
     /// that an earlier process of this thread chose, or a new one.
     fn keys_of_copy(&self, last: &LastRun) -> Option<String> {
-        let (now, before) = (self.log.thread()?, last.thread.as_ref());
+        let (now, before) = (self.log.thread.as_ref()?, last.thread.as_ref());
         match before.is_none_or(|before| before.is_same(now)) {
             true => last.keys.clone(),
             false => Some(format!("{}/{}", last.run, self.shared.agent.ids.next("copy"))),

@@ -11,9 +11,9 @@ use crate::error::{Error, Result};
 use crate::ids::LogPosition;
 use crate::interrupt::answers_to;
 use crate::journal::{Claim, Journal, JournalError, Lease, NOTED_BY, Record, Replay, load_intact, load_replay};
+use crate::panics::lock;
 use crate::run::RunInput;
 use crate::run::driver::{Driver, NewThread};
-use crate::run::input::OwnedThread;
 use crate::run::log::Log;
 
 /// Default lease on the thread: how long it stays locked after the run's process dies.
@@ -50,7 +50,7 @@ impl Driver {
             let answers = answers_to(&loaded.replay.state, input.answers.clone(), parts.clock.now())?;
             self.check_edits(&loaded.replay.state, &answers)?;
         }
-        let lease = match input.owned.as_ref().and_then(OwnedThread::take) {
+        let lease = match input.owned.as_ref().and_then(|lease| lock(lease).take()) {
             Some(lease) if lease.thread() != thread => {
                 let what = format!("the lease is for thread `{}`, but the run continues `{thread}`", lease.thread());
                 return Err(Error::Input(what));
@@ -119,7 +119,7 @@ impl Driver {
     /// Continues as a background agent at the path recorded in its thread.
     pub(super) fn become_background(&mut self, path: Vec<String>) {
         self.shared.budget.record();
-        self.log.set_root(path.clone());
+        self.log.root.clone_from(&path);
         // No context has been handed out yet.
         let shared = Arc::get_mut(&mut self.shared);
         debug_assert!(shared.is_some(), "the run begins");

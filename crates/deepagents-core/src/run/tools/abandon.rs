@@ -11,7 +11,7 @@ use crate::journal::{ChildLog, Record};
 use crate::middleware::ToolResponse;
 use crate::run::driver::Driver;
 use crate::run::left_calls::{unknown_outcome, with_output};
-use crate::tool::ChildState;
+use crate::state::ChildState;
 
 /// How long aborted tools may take to stop.
 const ABORT_GRACE: Duration = Duration::from_secs(1);
@@ -110,8 +110,8 @@ impl Driver {
     pub(super) fn joined_below(&mut self, call: &CallId, untaken: Vec<ChildLog>) -> Result<Option<ChildState>> {
         let mut left = self.left_below(call, untaken)?;
         let last = left.pop();
-        for ChildState { given, left } in left {
-            let (joined, _conflicts) = self.state.join(&given, &left)?;
+        for child in left {
+            let (joined, _conflicts) = self.state.join(&child)?;
             self.update(joined)?;
         }
         Ok(last)

@@ -59,7 +59,7 @@ impl Driver {
         let mut update = self.stamp(update);
         // Merged only now, because siblings may have changed the same state since this call started.
         if let Some(child_state) = child_state {
-            let (joined, conflicts) = self.state.join(&child_state.given, &child_state.left)?;
+            let (joined, conflicts) = self.state.join(&child_state)?;
             update = joined.and(update);
             content.extend(conflicts.iter().map(|conflict| Block::text(format!("[not kept: {conflict}]"))));
         }
