@@ -349,14 +349,7 @@ impl AgentBuilder {
 
 impl std::fmt::Debug for AgentOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AgentOptions")
-            .field("name", &self.name)
-            .field("settings", &self.settings)
-            .field("max_model_calls", &self.max_model_calls)
-            .field("budget", &self.budget)
-            .field("journal", &self.journal.is_some())
-            .field("store", &self.store.is_some())
-            .finish_non_exhaustive()
+        f.debug_struct("AgentOptions").field("name", &self.name).field("budget", &self.budget).finish_non_exhaustive()
     }
 }
 

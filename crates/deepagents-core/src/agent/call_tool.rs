@@ -7,7 +7,7 @@ use crate::context::{Context, ContextBuilder};
 use crate::error::{Error, Result};
 use crate::ids::CallId;
 use crate::interrupt::{ActionRequestChange, ActionRequests, ActionReview};
-use crate::message::{PendingCall, ToolCall};
+use crate::message::ToolCall;
 use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
 use crate::panics::caught_async;
 use crate::run::join_offered;
@@ -78,12 +78,11 @@ impl Agent {
         let cx = with_offered(cx).await?;
         // No call of the thread has this key.
         let id = CallId { path: vec![run.clone()], turn: 0, index: 0 };
-        let call = ToolCall { id: run, name: name.to_owned(), args, native: None };
+        let mut call = ToolCall::new(run, name, args);
         let tool = cx.tool(name).cloned();
-        let call = match coerce_call(PendingCall::Valid(call), tool.as_ref()) {
-            PendingCall::Valid(call) => call,
-            PendingCall::Invalid(call) => return Err(Error::Input(call.error)),
-        };
+        if let Some(tool) = &tool {
+            coerce_call(&mut call, &**tool);
+        }
         let tool_cx = ToolContext::for_call(cx, id, call.id.clone(), name.to_owned(), call.args.clone());
         let next = ToolNext::around(definition.stack.clone());
         let response = match caught_async(next.run(ToolRequest::new(call, tool, tool_cx))).await {

@@ -81,11 +81,10 @@ impl ToolContext {
         let result = Box::pin(Driver::run(agent.definition.clone(), Box::new(input), setting, None)).await;
         let left = result.as_ref().map_or_else(|error| error.state.clone(), |outcome| outcome.state.clone());
         let child_state = ChildState { given, left };
-        match &result {
-            Ok(outcome) if matches!(outcome.stop, FinishReason::Interrupted | FinishReason::Suspended) => {
-                Err(ToolError::Interrupted(Box::new(PendingInterrupt::child(child_state))))
-            }
-            _ => Ok(ChildOutcome { result, child_state }),
+        let stop = result.as_ref().ok().map(|outcome| &outcome.stop);
+        if matches!(stop, Some(FinishReason::Interrupted | FinishReason::Suspended)) {
+            return Err(ToolError::Interrupted(Box::new(PendingInterrupt::child(child_state))));
         }
+        Ok(ChildOutcome { result, child_state })
     }
 }

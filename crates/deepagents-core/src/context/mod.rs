@@ -295,11 +295,11 @@ impl Context {
         // The answer with these calls has been counted already.
         let turn = self.turn.saturating_sub(1);
         let open = message::pending(self.messages()).into_iter().filter_map(|open| {
-            let tool = self.tool(open.call.name());
-            match coerce_call(open.call, tool) {
-                PendingCall::Valid(call) => Some((open.index, call)),
-                PendingCall::Invalid(_) => None,
+            let PendingCall::Valid(mut call) = open.call else { return None };
+            if let Some(tool) = self.tool(&call.name) {
+                coerce_call(&mut call, &**tool);
             }
+            Some((open.index, call))
         });
         open.map(|(index, call)| (CallId { path: self.path().to_vec(), turn, index }, call)).collect()
     }

@@ -40,21 +40,13 @@ pub async fn sub_agents(journal: &dyn Journal, thread: &str) -> Result<Vec<SubAg
     for page in Pages::from(journal, thread, 0).await? {
         for LogEntry { position, record, .. } in read_intact(journal, thread, page).await? {
             let Record::Child { path, entry } = record else { continue };
-            match &*entry {
-                Record::AgentStarted { agent, .. } => {
-                    let (agent, status) = (agent.clone(), RunStatus::Open);
-                    let recorded = BTreeMap::new();
-                    found.insert(path.clone(), SubAgentInfo { path, agent, status, start: position, recorded });
-                }
-                Record::ValueRecorded { key, value } => {
-                    if let Some(info) = found.get_mut(&path) {
-                        info.recorded.insert(key.clone(), value.clone());
-                    }
-                }
-                record => {
-                    if let Some(info) = found.get_mut(&path) {
-                        info.status = info.status.after([record]);
-                    }
+            if let Record::AgentStarted { agent, .. } = *entry {
+                let (status, recorded) = (RunStatus::Open, BTreeMap::new());
+                found.insert(path.clone(), SubAgentInfo { path, agent, status, start: position, recorded });
+            } else if let Some(info) = found.get_mut(&path) {
+                info.status = info.status.after([&*entry]);
+                if let Record::ValueRecorded { key, value } = *entry {
+                    info.recorded.insert(key, value);
                 }
             }
         }

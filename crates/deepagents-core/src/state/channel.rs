@@ -208,16 +208,12 @@ fn value_ref<C: Channel>(value: &AnyValue) -> JsonResult<&C::Value> {
 }
 
 fn to_json<C: Channel, T: Serialize>(value: &T) -> JsonResult<Value> {
-    serde_json::to_value(value).map_err(|e| json_error::<C>(&e))
+    serde_json::to_value(value).map_err(|e| ChannelError::Json { channel: C::NAME.to_owned(), reason: e.to_string() })
 }
 
 fn from_json<C: Channel, T: DeserializeOwned>(json: Value) -> JsonResult<T> {
     serde_path_to_error::deserialize(json)
         .map_err(|e| ChannelError::Json { channel: C::NAME.to_owned(), reason: e.to_string() })
-}
-
-fn json_error<C: Channel>(error: &serde_json::Error) -> ChannelError {
-    ChannelError::Json { channel: C::NAME.to_owned(), reason: error.to_string() }
 }
 
 impl ChannelSpec {

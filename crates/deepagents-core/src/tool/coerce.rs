@@ -1,11 +1,9 @@
 //! Conversion of arguments that a model wrote with the wrong JSON type, such as a number or a boolean in quotes.
 
-use std::sync::Arc;
-
 use serde_json::{Map, Value};
 
 use super::DynTool;
-use crate::message::PendingCall;
+use crate::message::ToolCall;
 use crate::panics::caught;
 use crate::schema::target;
 
@@ -112,12 +110,9 @@ fn takes(schema: &Map<String, Value>, name: &str) -> bool {
 }
 
 /// Coerces the arguments of a call as its tool does.
-pub(crate) fn coerce_call(mut call: PendingCall, tool: Option<&Arc<dyn DynTool>>) -> PendingCall {
-    if let (PendingCall::Valid(call), Some(tool)) = (&mut call, tool) {
-        // If `coerced` panics, the call reports the problem.
-        if let Ok(Some(args)) = caught(|| tool.coerced(&call.args)) {
-            call.args = args;
-        }
+pub(crate) fn coerce_call(call: &mut ToolCall, tool: &dyn DynTool) {
+    // If `coerced` panics, the call reports the problem.
+    if let Ok(Some(args)) = caught(|| tool.coerced(&call.args)) {
+        call.args = args;
     }
-    call
 }

@@ -6,7 +6,7 @@ use deepagents_core::last_value;
 use deepagents_core::message::Message;
 use deepagents_core::middleware::{HookOutput, Middleware, before_agent};
 use deepagents_core::state::{
-    Channel, ChannelError, ChannelSpec, Concurrent, Merge, MessagesChannel, Schema, Sharing, State, Update,
+    Channel, ChannelError, ChannelSpec, ChildState, Concurrent, Merge, MessagesChannel, Schema, Sharing, State, Update,
 };
 use deepagents_core::tool::{Effect, ToolOutput, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};

@@ -29,6 +29,8 @@ pub(crate) struct Driver {
     pub(super) shared: Arc<Shared>,
     pub(super) state: State,
     pub(super) machine: Machine,
+    /// Maximum number of its model calls, unless it continues with a limit of its own.
+    pub(super) max_model_calls: u32,
     pub(super) log: Log,
     /// The open turn, if the run is resumed in the middle of one.
     pub(super) open: Open,
@@ -104,10 +106,11 @@ impl Driver {
         });
         let control = shared.events.control();
         let registered = control.map(|all| all.agents.register(shared.path.clone(), shared.cancel.clone()));
-        let limit = own_limit(&input).unwrap_or(parts.max_model_calls);
+        let max_model_calls = own_limit(&input).unwrap_or(parts.max_model_calls);
         let mut driver = Box::new(Self {
             state: State::new(parts.schema.clone()),
-            machine: Machine::new(0, limit),
+            machine: Machine::new(0, max_model_calls),
+            max_model_calls,
             log: Log::default(),
             open: Open::default(),
             children: BTreeMap::new(),
@@ -128,8 +131,8 @@ impl Driver {
         });
         let began = match (input.check(), setting.place) {
             (Err(error), _) => Err(error),
-            (Ok(()), Place::Below(below)) => driver.begin_below(*below, input, limit).await,
-            (Ok(()), place) => driver.begin(input, limit, place).await,
+            (Ok(()), Place::Below(below)) => driver.begin_below(*below, input).await,
+            (Ok(()), place) => driver.begin(input, place).await,
         };
         if !driver.begun && driver.is_main() {
             // Leaves the thread unchanged. A lease that cannot be released expires.

@@ -23,15 +23,9 @@ pub(crate) const AGENT: &str = "agent";
 
 impl Driver {
     /// Starts a sub-agent's run, or resumes it where an earlier process left it.
-    pub(super) async fn begin_below(
-        &mut self,
-        below: Below,
-        input: RunInput,
-        limit: u32,
-    ) -> Result<Option<FinishReason>> {
+    pub(super) async fn begin_below(&mut self, below: Below, mut input: RunInput) -> Result<Option<FinishReason>> {
         self.keep_log(Log::below(below.log, self.shared.path.clone()));
         let Some(left) = below.resumed else {
-            let mut input = input;
             input.messages = self.received_input(input.messages).await?;
             if self.log.is_kept() {
                 let (inheritance, values) = below.given.inherited_from(&below.base)?;
@@ -40,14 +34,13 @@ impl Driver {
                 self.log.push(|| Record::AgentStarted { path, call, label, agent, inheritance, values });
             }
             self.state = below.given;
-            self.start(None, input, limit).await?;
+            self.start(None, input).await?;
             return Ok(None);
         };
-        let budget_state = left.machine.as_ref().and_then(Machine::budget_state);
-        self.shared.budget.resume_from(budget_state, &left.uncounted());
+        self.resume_budget(&left);
         let ended = left.run.as_ref().and_then(|run| run.ended.clone()).flatten();
         if let Some(stop) = ended.filter(|stop| *stop != FinishReason::Interrupted) {
-            self.machine = left.machine.unwrap_or_else(|| Machine::new(left.turns, limit));
+            self.machine = self.machine_of(&left);
             self.state = left.state;
             return Ok(Some(stop));
         }
@@ -55,7 +48,18 @@ impl Driver {
         if !below.answers.is_empty() {
             self.update(Update::new::<ActionRequests>(below.answers))?;
         }
-        self.continue_from(left, own_limit(&input), Vec::new(), (Update::none(), Vec::new()), limit).await
+        self.continue_from(left, own_limit(&input), Vec::new(), (Update::none(), Vec::new())).await
+    }
+
+    /// Returns the state machine at the last step that was left, or one before the first step.
+    fn machine_of(&self, left: &Replay) -> Machine {
+        left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, self.max_model_calls))
+    }
+
+    /// Continues with what the run has spent so far.
+    fn resume_budget(&self, left: &Replay) {
+        let budget_state = left.machine.as_ref().and_then(Machine::budget_state);
+        self.shared.budget.resume_from(budget_state, &left.uncounted());
     }
 
     /// Passes the messages of an input through the middlewares, without blocking other tasks if they are long.
@@ -85,12 +89,7 @@ impl Driver {
     }
 
     /// Loads the thread and applies the input. Returns the finish reason if there is nothing to do.
-    pub(super) async fn begin(
-        &mut self,
-        mut input: RunInput,
-        limit: u32,
-        place: Place,
-    ) -> Result<Option<FinishReason>> {
+    pub(super) async fn begin(&mut self, mut input: RunInput, place: Place) -> Result<Option<FinishReason>> {
         input.messages = self.received_input(std::mem::take(&mut input.messages)).await?;
         let observer = match self.shared.observer.clone().filter(|_| self.is_main()) {
             Some(observer) => Some((observer, input.record()?)),
@@ -136,8 +135,8 @@ impl Driver {
                 }
                 RepeatedRun::Ended(stop) => {
                     self.shared.run.resume(&id, left.run.as_ref().map_or(0, |run| run.attempt));
-                    self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
-                    self.shared.budget.resume_from(self.machine.budget_state(), &left.uncounted());
+                    self.machine = self.machine_of(left);
+                    self.resume_budget(left);
                     self.state = left.clone().settled(self.shared.thread.as_deref().unwrap_or_default())?.state;
                     return Ok(Some(stop));
                 }
@@ -145,11 +144,11 @@ impl Driver {
         }
         if input.resume {
             return match left {
-                Some(left) => self.resume(left, input, limit).await,
+                Some(left) => self.resume(left, input).await,
                 None => Err(Error::Input("there is no thread to resume; name one".to_owned())),
             };
         }
-        self.start(left, input, limit).await?;
+        self.start(left, input).await?;
         Ok(None)
     }
 
@@ -176,13 +175,13 @@ impl Driver {
     }
 
     /// Starts a run: answers calls that an earlier run left open, and applies the input.
-    async fn start(&mut self, left: Option<Replay>, mut input: RunInput, limit: u32) -> Result<()> {
+    async fn start(&mut self, left: Option<Replay>, mut input: RunInput) -> Result<()> {
         let (run, at) = self.run_and_time();
         let thread = self.log.thread.clone();
         self.log.push(|| Record::RunStarted { run, at, thread });
         self.queue_begun();
         if let Some(left) = left {
-            self.machine = Machine::new(left.turns, limit);
+            self.machine = Machine::new(left.turns, self.max_model_calls);
             // The thread of a background agent.
             if !self.log.root.is_empty()
                 && let Some(budget_state) = left.machine.as_ref().and_then(Machine::budget_state)

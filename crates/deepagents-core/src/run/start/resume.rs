@@ -16,12 +16,7 @@ use crate::status::FinishReason;
 
 impl Driver {
     /// Resumes a run that failed or did not finish.
-    pub(super) async fn resume(
-        &mut self,
-        mut left: Replay,
-        input: RunInput,
-        limit: u32,
-    ) -> Result<Option<FinishReason>> {
+    pub(super) async fn resume(&mut self, mut left: Replay, input: RunInput) -> Result<Option<FinishReason>> {
         let Some(last) = left.run.clone() else {
             let thread = self.shared.thread.as_deref().unwrap_or_default();
             return Err(Error::Input(format!("thread `{thread}` has no run to resume; give it a message instead")));
@@ -38,17 +33,17 @@ impl Driver {
                 let last = left.state.messages().last();
                 let answered = interrupted.is_none() && last.is_some_and(|message| message.as_assistant().is_some());
                 let after = if answered { Node::Model } else { Node::Tools };
-                let mut machine = Machine::after(after, left.turns, limit);
-                machine.set_budget_state(budget_state.clone());
+                let mut machine = Machine::after(after, left.turns, self.max_model_calls);
+                machine.set_budget_state(budget_state);
                 left.machine = Some(machine);
-                self.shared.budget.resume_from(budget_state.as_ref(), &left.uncounted());
+                self.resume_budget(&left);
                 if stop == FinishReason::StepLimit {
                     // No calls are left, so resuming means counting the limit anew.
                     self.shared.budget.count_calls_anew(&self.shared.agent.budget);
                 }
                 let update = input.update.clone().and(interrupted.unwrap_or_else(Update::none));
                 let (own, messages) = (own_limit(&input), input.messages);
-                return self.continue_from(left, own, Vec::new(), (update, messages), limit).await;
+                return self.continue_from(left, own, Vec::new(), (update, messages)).await;
             }
             if !input.messages.is_empty() {
                 return Err(Error::Input(
@@ -57,8 +52,8 @@ impl Driver {
                 ));
             }
             self.shared.run.resume(&last.run, last.attempt);
-            self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
-            self.shared.budget.resume_from(self.machine.budget_state(), &left.uncounted());
+            self.machine = self.machine_of(&left);
+            self.resume_budget(&left);
             self.answer_open_calls(left, &mut Vec::new())?;
             return Ok(Some(stop));
         }
@@ -68,9 +63,8 @@ impl Driver {
         let waits = left.machine.as_ref().is_some_and(has_calls_under_way);
         self.check_given(&input.update, waits)?;
         let answered = self.take_answers(input.answers)?;
-        let budget_state = left.machine.as_ref().and_then(Machine::budget_state);
-        self.shared.budget.resume_from(budget_state, &left.uncounted());
-        self.continue_from(left, own, answered, (input.update, input.messages), limit).await
+        self.resume_budget(&left);
+        self.continue_from(left, own, answered, (input.update, input.messages)).await
     }
 
     /// Rejects an update that the state cannot take, before anything is stored.
@@ -92,7 +86,6 @@ impl Driver {
         own_limit: Option<u32>,
         answered: Vec<EventKind>,
         (update, messages): (Update, Vec<Message>),
-        limit: u32,
     ) -> Result<Option<FinishReason>> {
         if let Some(last) = &left.run {
             self.shared.run.resume(&last.run, last.attempt + 1);
@@ -109,7 +102,7 @@ impl Driver {
         }
         self.logged_step.clone_from(&left.machine);
         self.take_undelivered();
-        self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
+        self.machine = self.machine_of(&left);
         if let Some(limit) = own_limit {
             self.machine.set_limit(limit);
         }

@@ -98,8 +98,10 @@ impl Driver {
         let mut calls: Vec<Planned> = Vec::new();
         let mut writes: Vec<(usize, Vec<String>)> = Vec::new();
         for (at, open) in message::pending(self.state.messages()).into_iter().enumerate() {
-            let tool = tools.get(open.call.name()).cloned();
-            let call = coerce_call(open.call, tool.as_ref());
+            let (tool, mut call) = (tools.get(open.call.name()).cloned(), open.call);
+            if let (PendingCall::Valid(call), Some(tool)) = (&mut call, &tool) {
+                coerce_call(call, &**tool);
+            }
             let mut waits_for = HashSet::new();
             let mut repeatable = false;
             let id = CallId { path: self.shared.path.to_vec(), turn, index: open.index };
