@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use super::{EVENT_VERSION, Event, EventKind};
 use crate::env::Timestamp;
-use crate::ids::{CallId, LogPosition};
+use crate::ids::LogPosition;
 use crate::interrupt::{ActionRequest, ActionRequestChange, ActionRequests, Decision, EditedAction};
 use crate::journal::{LogEntry, Record, RecordUpdate, Replay};
 use crate::machine::{BudgetUsage, Machine};
-use crate::message::{Author, Block, Message, MessageOp, ToolMessage, Usage};
+use crate::message::{Author, Block, Message, MessageOp, Usage};
 use crate::model::StopReason;
 use crate::state::{ChannelError, MessagesChannel, Schema, Update};
 use crate::status::FinishReason;
@@ -152,7 +152,7 @@ impl LogEvents {
             Record::ToolFinished { call, message, update } => {
                 kinds = agent.updated(update, &self.schema, &mut self.edited)?;
                 kinds.retain(|kind| matches!(kind, EventKind::StateChanged { .. }));
-                kinds.push(finished(call, &message));
+                kinds.push(EventKind::tool_finished(call, &message));
             }
             Record::RunFinished { stop, .. } => kinds = agent.ended(stop, is_main),
             _ => {}
@@ -166,16 +166,6 @@ fn edit(decision: &Decision) -> Option<EditedAction> {
     match decision {
         Decision::Edit { edited_action } => Some(edited_action.clone()),
         _ => None,
-    }
-}
-
-fn finished(call: CallId, message: &ToolMessage) -> EventKind {
-    EventKind::ToolFinished {
-        call,
-        id: message.call_id.clone(),
-        name: message.name.clone(),
-        error: message.is_error,
-        text: Message::Tool(message.clone()).text(),
     }
 }
 
@@ -212,13 +202,7 @@ impl AgentEvents {
         edited: &mut BTreeMap<String, EditedAction>,
     ) -> Result<Vec<EventKind>, ChannelError> {
         let update = update.resolve(schema)?;
-        let mut kinds = Vec::new();
-        for entry in update.entries() {
-            if !entry.spec().is_private() && !entry.spec().is::<MessagesChannel>() {
-                let channel = entry.spec().name().to_owned();
-                kinds.push(EventKind::StateChanged { channel, update: entry.to_json()? });
-            }
-        }
+        let mut kinds = EventKind::state_changes(&update)?;
         self.push_message_events(&update, &mut kinds);
         for change in update.get::<ActionRequests>().flatten() {
             match change {

@@ -8,8 +8,9 @@ use super::MiddlewareEvent;
 use crate::error::Error;
 use crate::ids::CallId;
 use crate::interrupt::{ActionRequest, Decision, DecisionAuthor, DecisionRecord};
-use crate::message::{MAX_VALUE_DEPTH, Usage, is_deeper};
+use crate::message::{MAX_VALUE_DEPTH, ToolMessage, Usage, is_deeper, joined_text};
 use crate::model::StopReason;
+use crate::state::{ChannelError, MessagesChannel, Update, UpdateEntry};
 use crate::status::FinishReason;
 
 /// What an event reports.
@@ -246,6 +247,26 @@ impl EventKind {
     pub(crate) fn failed(error: &Error, is_main: bool) -> Self {
         let (kind, error) = (error.kind().to_owned(), error.to_string());
         if is_main { Self::RunFailed { kind, error } } else { Self::AgentFailed { kind, error } }
+    }
+
+    /// Creates the event of a call that has this result.
+    pub(crate) fn tool_finished(call: CallId, message: &ToolMessage) -> Self {
+        Self::ToolFinished {
+            call,
+            id: message.call_id.clone(),
+            name: message.name.clone(),
+            error: message.is_error,
+            text: joined_text(&message.content),
+        }
+    }
+
+    /// Creates the events of an update, except those of its messages.
+    pub(crate) fn state_changes(update: &Update) -> Result<Vec<Self>, ChannelError> {
+        let shown = update.entries().iter().filter(|e| !e.spec().is::<MessagesChannel>() && !e.spec().is_private());
+        let changed = |entry: &UpdateEntry| {
+            Ok(Self::StateChanged { channel: entry.spec().name().to_owned(), update: entry.to_json()? })
+        };
+        shown.map(changed).collect()
     }
 
     /// Returns whether the event stems from a record, so that it can be replayed: a run or agent started or ended, an

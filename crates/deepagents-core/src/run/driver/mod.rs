@@ -203,20 +203,18 @@ impl Driver {
         // However the run ended, the stored history must allow another run to continue.
         let why = if result.is_ok() { "the run was ended before it" } else { "the run failed" };
         let suspended = matches!(result, Ok(FinishReason::Suspended));
-        if !suspended && !matches!(result, Ok(FinishReason::Interrupted)) {
-            let kept = self.answer_open(why).and_then(|()| self.forget_questions());
-            if let Err(error) = kept {
-                result = result.and(Err(error));
-            }
-        } else if let Err(error) = self.keep_undelivered() {
-            result = Err(error);
-        }
+        let stays_open = suspended || matches!(result, Ok(FinishReason::Interrupted));
+        let kept = match stays_open {
+            true => self.keep_undelivered(),
+            false => self.answer_open(why).and_then(|()| self.forget_questions()),
+        };
+        result = result.and_then(|stop| kept.map(|()| stop));
         let mut state = None;
-        if self.is_below && matches!(result, Ok(FinishReason::Interrupted | FinishReason::Suspended)) {
-            match self.state_with_waiting() {
-                Ok(joined) => state = Some(joined),
-                Err(error) => result = Err(error),
-            }
+        if self.is_below && stays_open {
+            result = result.and_then(|stop| {
+                state = Some(self.state_with_waiting()?);
+                Ok(stop)
+            });
         }
         let run = self.shared.run.get().to_string();
         let stop = result.as_ref().ok().cloned();
@@ -224,11 +222,8 @@ impl Driver {
         if !suspended {
             self.log.push(|| Record::RunFinished { run, stop });
         }
-        if let Err(error) = self.append().await
-            && result.is_ok()
-        {
-            result = Err(error.into());
-        }
+        let appended = self.append().await;
+        result = result.and_then(|stop| Ok(appended.map(|()| stop)?));
         let usage = self.shared.budget.total();
         match &result {
             Ok(stop) => {

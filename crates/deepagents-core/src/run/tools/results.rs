@@ -11,7 +11,7 @@ use crate::event::EventKind;
 use crate::ids::CallId;
 use crate::journal::{Record, RecordUpdate};
 use crate::machine::committed;
-use crate::message::{Block, MessageOp, ToolMessage, joined_text};
+use crate::message::{Block, MessageOp, ToolMessage};
 use crate::middleware::ToolResponse;
 use crate::panics::panic_text;
 use crate::run::driver::Driver;
@@ -98,23 +98,17 @@ impl Driver {
         let (update, added) = kept.unwrap_or_default();
         let message = Arc::new(message);
         planned.state = Progress::Finished { message: message.clone(), added };
-        let (call, name) = (planned.id.clone(), message.name.clone());
+        let call = planned.id.clone();
         for other in &mut turn.calls {
             other.waits_for.remove(&at);
         }
         if let Some(decided) = decision {
             self.record_decision(&call, decided)?;
         }
-        let events = (call.clone(), message.clone());
+        let (id, result) = (call.clone(), message.clone());
         self.log.push(|| Record::ToolFinished { call, message, update: RecordUpdate::Live(update) });
         self.queue_events(changes);
-        self.queue_event(|| EventKind::ToolFinished {
-            call: events.0,
-            id: events.1.call_id.clone(),
-            name,
-            error: events.1.is_error,
-            text: joined_text(&events.1.content),
-        });
+        self.queue_event(|| EventKind::tool_finished(id, &result));
         Ok(())
     }
 
