@@ -217,16 +217,16 @@ impl ThreadAccess {
         let left = before.last_assistant().filter(|at| !pending_at(before, *at).is_empty());
         let left = left.and_then(|at| before.get(at)).map(|answer| answer.id().to_owned());
         let late = if late.is_empty() { Update::none() } else { Update::new::<MessagesChannel>(late) };
-        let update = update.and(late).with_ids(&*self.ids);
-        update.check_storable()?;
-        replay.state.apply(&update)?;
-        check_last_results(replay.state.messages())?;
-        if node == Node::Model && left.is_some_and(|id| is_left_behind(replay.state.messages(), &id)) {
-            let what = "calls of the last answer are waiting for results; add those first, or replace the answer";
-            return Err(Error::Input(format!("thread `{thread}` cannot be changed on behalf of the model: {what}")));
-        }
-        if node == Node::Model && replay.state.messages().iter().last().is_none_or(|m| m.as_assistant().is_none()) {
-            let what = "the last message must be the model's answer";
+        let update = self.accepted(&mut replay.state, update.and(late))?;
+        let messages = replay.state.messages();
+        let problem = if left.is_some_and(|id| is_left_behind(messages, &id)) {
+            Some("calls of the last answer are waiting for results; add those first, or replace the answer")
+        } else if messages.last().is_none_or(|message| message.as_assistant().is_none()) {
+            Some("the last message must be the model's answer")
+        } else {
+            None
+        };
+        if let Some(what) = problem.filter(|_| node == Node::Model) {
             return Err(Error::Input(format!("thread `{thread}` cannot be changed on behalf of the model: {what}")));
         }
         let put = |op: &&MessageOp| matches!(op, MessageOp::Put(message) if message.as_assistant().is_some());
@@ -244,13 +244,19 @@ impl ThreadAccess {
         Ok(journal.append(thread, lease.fence(), head, records).await?.end)
     }
 
+    /// Applies an update, if the state and its conversation allow it.
+    fn accepted(&self, state: &mut State, update: Update) -> Result<Update> {
+        let update = update.with_ids(&*self.ids);
+        update.check_storable()?;
+        state.apply(&update)?;
+        check_last_results(state.messages())?;
+        Ok(update)
+    }
+
     async fn append_update(&self, lease: &Lease, update: Update, charged: Option<Record>) -> Result<LogPosition> {
         let (journal, thread) = (&**lease.journal(), lease.thread());
         let mut loaded = journal::load_replay(journal, thread, self.schema.clone(), None).await?;
-        let update = update.with_ids(&*self.ids);
-        update.check_storable()?;
-        loaded.replay.state.apply(&update)?;
-        check_last_results(loaded.replay.state.messages())?;
+        let update = self.accepted(&mut loaded.replay.state, update)?;
         let updated = Record::StateUpdated { update: RecordUpdate::Live(update) };
         let records = charged.into_iter().chain([updated]).collect();
         Ok(journal.append(thread, lease.fence(), loaded.head, records).await?.end)

@@ -108,16 +108,10 @@ impl<T: Tool> DynTool for T {
         read_args::<T::Args>(args).is_ok_and(|args| Tool::idempotent(self, &args))
     }
 
-    fn return_direct(&self) -> bool {
-        Tool::return_direct(self)
-    }
-
-    fn channels(&self) -> Vec<ChannelSpec> {
-        Tool::channels(self)
-    }
-
-    fn bounds_results(&self) -> bool {
-        Tool::bounds_results(self)
+    forward! { as Tool;
+        fn return_direct(&self) -> bool;
+        fn channels(&self) -> Vec<ChannelSpec>;
+        fn bounds_results(&self) -> bool;
     }
 
     fn call(self: Arc<Self>, args: Value, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
