@@ -403,8 +403,8 @@ impl Context {
     /// # Errors
     /// Returns an error if the state refuses them.
     pub fn with_queued_updates(&self) -> Result<Self> {
-        let mut cx = self.clone();
-        cx.state.apply(&lock(&self.shared.queued_updates).clone())?;
+        let (mut cx, queued) = (self.clone(), lock(&self.shared.queued_updates).clone());
+        cx.state.apply(&queued)?;
         Ok(cx)
     }
 

@@ -9,12 +9,12 @@ use serde_json::Value;
 use super::{JournalError, Record, Replay};
 use crate::ids::CallId;
 use crate::interrupt::PausedChild;
-use crate::machine::BudgetUsage;
+use crate::machine::{BudgetUsage, pairs};
 use crate::state::{ChannelError, ChildState, Schema, State};
 
-/// The log of a sub-agent, including those of its own sub-agents.
-#[derive(Clone, Debug)]
-pub(crate) struct ChildLog {
+/// The log of a sub-agent, including those of its own sub-agents. Snapshots hold it with another form of states.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ChildLog<S = State> {
     /// The call that runs it.
     pub(crate) call: CallId,
     /// Distinguishes it from the call's other sub-agents.
@@ -22,11 +22,14 @@ pub(crate) struct ChildLog {
     /// The path in the tree of agents. It stays the same even if the call is renumbered.
     pub(crate) path: Vec<String>,
     /// The parent agent's state when the call started.
-    pub(super) base: Option<State>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) base: Option<S>,
     /// The sub-agent's saved state in the format of older logs, which replaces the first part of its records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) paused: Option<Box<PausedChild>>,
     pub(super) records: Vec<Record>,
     /// What it and its sub-agents have spent, by path.
+    #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) spent: BTreeMap<Vec<String>, ChildUsage>,
 }
 
@@ -35,6 +38,13 @@ pub(crate) struct ChildLog {
 pub(crate) struct ChildUsage {
     pub(crate) total: BudgetUsage,
     pub(crate) counted: BudgetUsage,
+}
+
+impl<S> ChildLog<S> {
+    pub(super) fn with_base<T>(self, base: Option<T>) -> ChildLog<T> {
+        let Self { call, label, path, paused, records, spent, .. } = self;
+        ChildLog { call, label, path, base, paused, records, spent }
+    }
 }
 
 impl ChildLog {

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::child_log::{ChildLog, ChildUsage};
-use super::{JournalError, LastRun, Record, RecordUpdate, Replay, Snapshot, UnknownChannels};
+use super::{ChildLog, JournalError, LastRun, RecordUpdate, Replay, Snapshot, UnknownChannels};
 use crate::ids::CallId;
-use crate::interrupt::PausedChild;
 use crate::machine::{BudgetUsage, Machine, Open};
 use crate::state::{ChannelError, Schema, State, StorableState};
 
@@ -64,48 +62,11 @@ struct Body<S = Map<String, Value>> {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     call_states: Vec<(CallId, S)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    children: Vec<ChildBody<S>>,
+    children: Vec<ChildLog<S>>,
     #[serde(default)]
     spent_below: BudgetUsage,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     earlier_runs: Vec<String>,
-}
-
-/// A sub-agent whose call has not ended.
-#[derive(Serialize, Deserialize)]
-struct ChildBody<S = Map<String, Value>> {
-    call: CallId,
-    label: String,
-    path: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    base: Option<S>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    paused: Option<Box<PausedChild>>,
-    records: Vec<Record>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    spent: Vec<(Vec<String>, ChildUsage)>,
-}
-
-impl<'a> ChildBody<StorableState<'a>> {
-    fn of(child: &'a ChildLog) -> Result<Self, ChannelError> {
-        Ok(Self {
-            call: child.call.clone(),
-            label: child.label.clone(),
-            path: child.path.clone(),
-            base: child.base.as_ref().map(State::to_storable).transpose()?,
-            paused: child.paused.clone(),
-            records: child.records.clone(),
-            spent: child.spent.clone().into_iter().collect(),
-        })
-    }
-}
-
-impl ChildBody {
-    fn restore(self, schema: &Arc<Schema>) -> Result<ChildLog, ChannelError> {
-        let base = self.base.map(|base| State::from_json(schema.clone(), base)).transpose()?;
-        let Self { call, label, path, paused, records, spent, .. } = self;
-        Ok(ChildLog { call, label, path, base, paused, records, spent: spent.into_iter().collect() })
-    }
 }
 
 impl Replay {
@@ -120,7 +81,10 @@ impl Replay {
         let mut values = self.state.to_storable()?;
         values.add_unknown(&self.kept.values);
         let call_states = self.call_states.iter().map(|(call, state)| Ok((call.clone(), state.to_storable()?)));
-        let children = self.children.values().map(ChildBody::of);
+        let children = self.children.values().map(|child| {
+            let base = child.base.as_ref().map(State::to_storable).transpose()?;
+            Ok(child.clone().with_base(base))
+        });
         Ok(Body {
             v: SNAPSHOT_VERSION,
             values,
@@ -131,7 +95,7 @@ impl Replay {
             turns: self.turns,
             path: self.path.clone(),
             call_states: call_states.collect::<Result<_, ChannelError>>()?,
-            children: children.collect::<Result<_, _>>()?,
+            children: children.collect::<Result<_, ChannelError>>()?,
             spent_below: self.spent_below,
             earlier_runs: self.earlier_runs.iter().cloned().collect(),
         })
@@ -164,7 +128,10 @@ impl Replay {
                 .map(|(call, state)| Ok((call, State::from_json(schema.clone(), state)?)))
                 .collect::<Result<_, ChannelError>>()?,
             children: children
-                .map(|child| Ok((child.path.clone(), child.restore(schema)?)))
+                .map(|mut child| {
+                    let base = child.base.take().map(|base| State::from_json(schema.clone(), base)).transpose()?;
+                    Ok((child.path.clone(), child.with_base(base)))
+                })
                 .collect::<Result<_, ChannelError>>()?,
             spent_below: body.spent_below,
             kept: UnknownChannels { values, changes },
