@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use super::Agent;
-use crate::context::{Context, ContextBuilder};
+use crate::context::ContextBuilder;
 use crate::error::{Error, Result};
 use crate::ids::CallId;
 use crate::interrupt::{ActionRequestChange, ActionRequests, ActionReview};
 use crate::message::ToolCall;
 use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
 use crate::panics::caught_async;
-use crate::run::join_offered;
+use crate::run::{join_offered, offered_tools};
 use crate::state::{State, Update};
 use crate::tool::{ToolContext, ToolOutput, coerce_call};
 
@@ -74,8 +74,10 @@ impl Agent {
         let run = reviews.iter().find_map(|review| review.request.call.path.first().cloned());
         let run = run.unwrap_or_else(|| definition.ids.next("run"));
         let builder = ContextBuilder::for_agent(definition).run_id(run.clone()).state(state);
-        let cx = thread.into_iter().fold(builder, ContextBuilder::thread).build();
-        let cx = with_offered(cx).await?;
+        let mut cx = thread.into_iter().fold(builder, ContextBuilder::thread).build();
+        // Adds the tools that middlewares offer at this point.
+        let offered = offered_tools(&cx).await?;
+        cx.tools = join_offered(definition, &offered, &cx.tools)?;
         // No call of the thread has this key.
         let id = CallId { path: vec![run.clone()], turn: 0, index: 0 };
         let mut call = ToolCall::new(run, name, args);
@@ -95,11 +97,4 @@ impl Agent {
             response;
         Ok(ToolOutput { content, is_error, update, artifact, child_state })
     }
-}
-
-/// Adds the tools that middlewares offer at this point.
-async fn with_offered(mut cx: Context) -> Result<Context> {
-    let offered = crate::run::offered_tools(&cx).await?;
-    cx.tools = join_offered(&cx.shared.agent, &offered, &cx.tools)?;
-    Ok(cx)
 }

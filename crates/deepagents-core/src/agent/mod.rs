@@ -66,13 +66,9 @@ impl Agent {
     /// Returns an error that says what is wrong with the decision.
     pub fn check_decision(&self, question: &ActionRequest, decision: &Decision) -> Result<(), DecisionError> {
         question.check(decision, self.definition.clock.now())?;
-        match decision {
-            Decision::Edit { edited_action } => {
-                let tool = self.definition.tools.spec(&edited_action.name);
-                question.check_edit_in(&[], edited_action, tool.map(|tool| &**tool))
-            }
-            _ => Ok(()),
-        }
+        let Some(edited) = decision.edited_action() else { return Ok(()) };
+        let tool = self.definition.tools.spec(&edited.name);
+        question.check_edit_in(&[], edited, tool.map(|tool| &**tool))
     }
 
     /// Returns the agent's definition.

@@ -216,8 +216,7 @@ impl ThreadAccess {
         let before = replay.state.messages();
         let left = before.last_assistant().filter(|at| !pending_at(before, *at).is_empty());
         let left = left.and_then(|at| before.get(at)).map(|answer| answer.id().to_owned());
-        let late = if late.is_empty() { Update::none() } else { Update::new::<MessagesChannel>(late) };
-        let update = self.accepted(&mut replay.state, update.and(late))?;
+        let update = self.accepted(&mut replay.state, update.and(Update::messages(late)))?;
         let messages = replay.state.messages();
         let problem = if left.is_some_and(|id| is_left_behind(messages, &id)) {
             Some("calls of the last answer are waiting for results; add those first, or replace the answer")

@@ -8,7 +8,9 @@ use serde_json::Value;
 use super::{EVENT_VERSION, Event, EventKind};
 use crate::env::Timestamp;
 use crate::ids::LogPosition;
-use crate::interrupt::{ActionRequest, ActionRequestChange, ActionRequests, Decision, EditedAction};
+use crate::interrupt::{
+    ActionRequest, ActionRequestChange, ActionRequests, ActionReview, EditedAction, open_questions,
+};
 use crate::journal::{LogEntry, Record, RecordUpdate, Replay};
 use crate::machine::{BudgetUsage, Machine};
 use crate::message::{Author, Block, Message, MessageOp, Usage};
@@ -61,13 +63,9 @@ impl LogEvents {
             main.read_calls(answer);
         }
         let asked = replay.state.get::<ActionRequests>().into_iter().flatten();
-        let edits =
-            asked.clone().filter_map(|(id, asked)| Some((id.clone(), edit(&asked.decision.as_ref()?.decision)?)));
-        let edited = edits.collect();
-        main.asked = asked
-            .filter(|(_, asked)| asked.decision.is_none())
-            .map(|(id, a)| (id.clone(), a.request.clone()))
-            .collect();
+        let edit = |asked: &ActionReview| asked.decision.as_ref()?.decision.edited_action().cloned();
+        let edited = asked.filter_map(|(id, asked)| Some((id.clone(), edit(asked)?))).collect();
+        main.asked = open_questions(&replay.state).map(|question| (question.id.clone(), question.clone())).collect();
         let (run, attempt) = replay.run.map_or_else(Default::default, |run| (run.run, run.attempt));
         let mut events = Self {
             thread: thread.to_owned(),
@@ -161,14 +159,6 @@ impl LogEvents {
     }
 }
 
-/// Returns the action that a decision puts in place of a call.
-fn edit(decision: &Decision) -> Option<EditedAction> {
-    match decision {
-        Decision::Edit { edited_action } => Some(edited_action.clone()),
-        _ => None,
-    }
-}
-
 impl AgentEvents {
     /// Records what a step says was spent.
     fn note_step(&mut self, step: Option<&Machine>) {
@@ -211,7 +201,7 @@ impl AgentEvents {
                 }
                 ActionRequestChange::Decide(id, decided) => {
                     self.asked.remove(id);
-                    edited.extend(edit(&decided.decision).map(|edit| (id.clone(), edit)));
+                    edited.extend(decided.decision.edited_action().map(|edit| (id.clone(), edit.clone())));
                     self.decided.push(EventKind::decided(id, decided));
                 }
                 ActionRequestChange::Decided(call, decided) => {

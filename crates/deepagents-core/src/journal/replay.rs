@@ -296,7 +296,7 @@ impl Replay {
         });
         self.state.apply(&committed(results))?;
         if !late.is_empty() && pending(self.state.messages()).is_empty() {
-            self.state.apply(&Update::new::<MessagesChannel>(std::mem::take(&mut late)))?;
+            self.state.apply(&Update::messages(std::mem::take(&mut late)))?;
         }
         Ok(late)
     }

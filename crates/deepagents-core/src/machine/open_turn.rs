@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::CallId;
 use crate::message::{Message, MessageOp, ToolMessage};
-use crate::state::{MessagesChannel, Update};
+use crate::state::Update;
 
 /// A turn of calls in progress.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub(crate) fn committed(results: impl IntoIterator<Item = (Arc<ToolMessage>, Vec
         added.extend(more);
     }
     ops.extend(added);
-    if ops.is_empty() { Update::none() } else { Update::new::<MessagesChannel>(ops) }
+    Update::messages(ops)
 }
 
 /// Serialises maps with keys that are not strings as lists of pairs.

@@ -32,10 +32,7 @@ impl Driver {
 
     /// Returns the action that a person put in place of a call.
     pub(super) fn edited(&self, call: &CallId) -> Option<&EditedAction> {
-        match &self.state.get::<ActionRequests>()?.get(&call.to_string())?.decision.as_ref()?.decision {
-            Decision::Edit { edited_action } => Some(edited_action),
-            _ => None,
-        }
+        self.state.get::<ActionRequests>()?.get(&call.to_string())?.decision.as_ref()?.decision.edited_action()
     }
 
     /// Applies all the answers, or none of them. Returns their events.

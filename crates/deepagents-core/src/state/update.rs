@@ -66,6 +66,11 @@ impl Update {
         Self::new::<MessagesChannel>(vec![MessageOp::put(message)])
     }
 
+    /// Creates an update of the conversation, which is empty if there are no changes.
+    pub(crate) fn messages(ops: Vec<MessageOp>) -> Self {
+        if ops.is_empty() { Self::none() } else { Self::new::<MessagesChannel>(ops) }
+    }
+
     /// Adds a change.
     #[must_use]
     pub fn with<C: Channel>(mut self, update: C::Update) -> Self {

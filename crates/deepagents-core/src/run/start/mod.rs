@@ -15,7 +15,7 @@ use crate::journal::{Record, Replay};
 use crate::machine::Machine;
 use crate::message::{Block, Message, MessageOp};
 use crate::middleware::on_text;
-use crate::state::{MessagesChannel, Update};
+use crate::state::Update;
 use crate::status::FinishReason;
 
 /// The thread metadata key that names the background agent the thread belongs to.
@@ -195,10 +195,7 @@ impl Driver {
         // Answers in the input count as turns too, because calls of two turns must not share an identity.
         let given = input.messages.iter().filter(|m| m.as_assistant().is_some()).count();
         self.machine.turns_given(u32::try_from(given).unwrap_or(u32::MAX));
-        let ops = input.messages.into_iter().map(MessageOp::put).collect::<Vec<_>>();
-        if !ops.is_empty() {
-            self.update(Update::new::<MessagesChannel>(ops))?;
-        }
+        self.update(Update::messages(input.messages.into_iter().map(MessageOp::put).collect()))?;
         self.update(input.update)?;
         if self.state.messages().is_empty() {
             return Err(Error::Input("there is nothing to do: give the run a message".to_owned()));
