@@ -19,7 +19,7 @@ use crate::journal::{ChildLog, Record};
 use crate::machine::{Budget, BudgetState, BudgetUsage};
 use crate::message::{MAX_VALUE_DEPTH, Usage, is_deeper};
 use crate::panics::lock;
-use crate::state::Inheritance;
+use crate::state::{Inheritance, too_deep};
 use crate::status::FinishReason;
 use crate::tool::{ToolContext, ToolError};
 
@@ -207,9 +207,7 @@ impl ChildScope {
     pub async fn record(&self, key: impl Into<String>, value: impl Into<Value>) -> Result<(), ToolError> {
         let (key, value) = (key.into(), value.into());
         if is_deeper(&value, MAX_VALUE_DEPTH) {
-            return Err(ToolError::model(format!(
-                "`{key}` cannot be recorded: it is nested more than {MAX_VALUE_DEPTH} levels deep"
-            )));
+            return Err(ToolError::model(format!("`{key}` cannot be recorded: {}", too_deep())));
         }
         self.append(vec![Record::ValueRecorded { key: key.clone(), value: value.clone() }]).await?;
         lock(&self.recorded).insert(key, value);

@@ -15,7 +15,7 @@ mod shared_budget;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 
@@ -130,30 +130,25 @@ impl Shared {
         }
     }
 
-    /// Locks the attempts of the current turn of which text was streamed.
-    pub(crate) fn streamed_attempts(&self) -> MutexGuard<'_, BTreeSet<u32>> {
-        lock(&self.streamed_attempts)
-    }
-
     /// Returns the id of the answer in progress, or of the next one.
     pub(crate) fn answer_id(&self) -> String {
-        let ids = self.answer_ids();
+        let ids = lock(&self.answer_id);
         ids.of(ids.attempt)
     }
 
     /// Returns the id of an attempt's answer.
     pub(crate) fn answer_id_of(&self, attempt: u32) -> String {
-        self.answer_ids().of(attempt)
+        lock(&self.answer_id).of(attempt)
     }
 
     /// Sets the id of the next answer at the start of a turn.
     pub(crate) fn set_answer_id(&self, first: String) {
-        *self.answer_ids() = AnswerId { first, attempt: 0 };
+        *lock(&self.answer_id) = AnswerId { first, attempt: 0 };
     }
 
     /// Sets the current attempt, and returns the id of its answer.
     pub(crate) fn set_answering(&self, attempt: u32) -> String {
-        let mut ids = self.answer_ids();
+        let mut ids = lock(&self.answer_id);
         ids.attempt = attempt;
         ids.of(attempt)
     }
@@ -161,10 +156,6 @@ impl Shared {
     /// Takes the updates queued by the wrap hooks of the model call that has ended.
     pub(crate) fn take_queued_updates(&self) -> Update {
         std::mem::take(&mut *lock(&self.queued_updates))
-    }
-
-    fn answer_ids(&self) -> MutexGuard<'_, AnswerId> {
-        lock(&self.answer_id)
     }
 }
 

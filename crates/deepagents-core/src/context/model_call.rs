@@ -53,7 +53,7 @@ pub(crate) async fn call_model(
             }
             Some(Ok(ModelEvent::Text { delta, .. })) => {
                 if !streamed && !delta.is_empty() {
-                    streamed = cx.shared.streamed_attempts().insert(attempt);
+                    streamed = lock(&cx.shared.streamed_attempts).insert(attempt);
                 }
                 EventKind::TextDelta { turn, attempt, text: delta }
             }
@@ -66,7 +66,7 @@ pub(crate) async fn call_model(
             }
             Some(Ok(ModelEvent::Retry { error, after })) => {
                 let retry_after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-                cx.shared.streamed_attempts().remove(&attempt);
+                lock(&cx.shared.streamed_attempts).remove(&attempt);
                 streamed = false;
                 let failed = std::mem::replace(&mut attempt, cx.shared.attempt.fetch_add(1, Ordering::Relaxed));
                 EventKind::AttemptDiscarded {
@@ -86,7 +86,7 @@ pub(crate) async fn call_model(
         // Yield to the readers of the events, even if the model always has more output ready.
         tokio::task::coop::consume_budget().await;
     };
-    cx.shared.streamed_attempts().remove(&attempt);
+    lock(&cx.shared.streamed_attempts).remove(&attempt);
     let reason = failure.to_string();
     let next = cx.shared.set_answering(cx.shared.attempt.load(Ordering::Relaxed));
     cx.emit(|| EventKind::AttemptDiscarded {

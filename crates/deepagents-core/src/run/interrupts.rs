@@ -159,13 +159,7 @@ impl Driver {
     /// Returns the changes so far of the sub-agents of a call that does not finish: those that wait, and those that an
     /// earlier process left and this one has not resumed.
     pub(super) fn left_below(&mut self, call: &CallId, untaken: Vec<ChildLog>) -> Result<Vec<ChildState>> {
-        let mut left = Vec::new();
-        self.paused.retain(|(of, state)| {
-            if of == call {
-                left.push(state.clone());
-            }
-            of != call
-        });
+        let mut left: Vec<_> = self.paused.extract_if(.., |(of, _)| of == call).map(|(_, child)| child).collect();
         for child in untaken.into_iter().chain(self.take_children(call)) {
             left.push(self.left_by(child)?);
         }

@@ -17,6 +17,7 @@ use crate::message::{
 };
 use crate::middleware::ModelNext;
 use crate::model::{ModelOutput, ModelRequest, StopReason, ToolChoice};
+use crate::panics::lock;
 use crate::state::{MessagesChannel, StructuredResponse, Update};
 
 impl Driver {
@@ -57,7 +58,7 @@ impl Driver {
         let shared = self.shared.clone();
         let parts = &shared.agent;
         shared.attempt.store(0, Ordering::Relaxed);
-        shared.streamed_attempts().clear();
+        lock(&shared.streamed_attempts).clear();
         shared.set_answer_id(parts.ids.next("msg"));
         self.offer_tools().await?;
         let cx = Context::at(&shared, &self.state, turn);
@@ -109,7 +110,7 @@ impl Driver {
         let id = message.id.clone();
         // An answer made by a middleware counts as part of the last attempt.
         let attempt = attempt.unwrap_or_else(|| self.shared.attempt.load(Ordering::Relaxed).saturating_sub(1));
-        if self.shared.streamed_attempts().is_empty() {
+        if lock(&self.shared.streamed_attempts).is_empty() {
             self.emit_text(turn, attempt, &message);
         }
         self.update(Update::message(Message::Assistant(message)))?;

@@ -36,9 +36,8 @@ impl Driver {
         turn.running.abort_all();
         kept = kept.and(self.settle(turn, ABORT_GRACE, |turn| !turn.by_task.is_empty()).await);
         turn.running.detach_all();
-        let mut aborted: HashSet<CallId> = HashSet::new();
-        aborted
-            .extend(above.iter().filter_map(|at| turn.calls.get(*at)).filter(|c| c.is_running()).map(|c| c.id.clone()));
+        let aborted = above.iter().filter_map(|at| turn.calls.get(*at)).filter(|call| call.is_running());
+        let aborted: HashSet<CallId> = aborted.map(|call| call.id.clone()).collect();
         let mut logged = if aborted.is_empty() { Vec::new() } else { self.logged_children(&aborted).await? };
         for at in 0..turn.calls.len() {
             let Some(planned) = turn.calls.get(at) else { continue };
