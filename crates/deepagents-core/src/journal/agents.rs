@@ -56,7 +56,8 @@ pub async fn sub_agents(journal: &dyn Journal, thread: &str) -> Result<Vec<SubAg
     Ok(found)
 }
 
-/// Returns the state of a sub-agent of a thread at the end of the log. Channels that are not in the schema are left out.
+/// Returns the state of a sub-agent of a thread at the end of the log. Channels that are not in the schema are left
+/// out.
 ///
 /// # Errors
 /// Returns [`JournalError::NoAgent`] if the log has no sub-agent at that path, and an error if the log cannot be read.

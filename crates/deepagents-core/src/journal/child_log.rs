@@ -138,15 +138,6 @@ impl ChildLog {
         Ok((replay, given))
     }
 
-    /// Returns the logs of its sub-agents whose calls have not ended, for an agent with these channels.
-    pub(crate) fn open_below(
-        self,
-        thread: &str,
-        schema: &Arc<Schema>,
-    ) -> Result<BTreeMap<Vec<String>, Self>, JournalError> {
-        Ok(self.replay(thread, schema.clone())?.0.children)
-    }
-
     /// Returns its initial state, and its last state merged with those of all sub-agents below it, seen with these
     /// channels.
     pub(crate) fn left(self, thread: &str, schema: &Arc<Schema>) -> Result<ChildState, JournalError> {

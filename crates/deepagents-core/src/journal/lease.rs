@@ -207,8 +207,8 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// Claims a thread. A claim that is completed after its caller was dropped is released: the journal may carry it out all
-/// the same, which would leave the thread owned by nobody for a whole lease.
+/// Claims a thread. A claim that is completed after its caller was dropped is released: the journal may carry it out
+/// all the same, which would leave the thread owned by nobody for a whole lease.
 async fn completed_claim(journal: Arc<dyn Journal>, thread: ThreadId, claim: Claim) -> Result<Fence, JournalError> {
     let (done, claimed) = oneshot::channel();
     let work = async move {

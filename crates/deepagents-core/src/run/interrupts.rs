@@ -120,13 +120,6 @@ impl Driver {
         }
     }
 
-    /// Discards the questions, because the thread continues without answers. Returns whether there were any.
-    pub(super) fn drop_questions(&mut self) -> Result<bool> {
-        let asked = self.state.get::<ActionRequests>().is_some_and(|asked| !asked.is_empty());
-        self.forget_questions()?;
-        Ok(asked)
-    }
-
     /// Merges what sub-agents changed before the process ended or they started to wait, because the thread continues
     /// without them.
     pub(super) fn join_children(&mut self, children: impl IntoIterator<Item = ChildLog>) -> Result<()> {
@@ -176,7 +169,7 @@ impl Driver {
         let (mut children, own) = (replay.children, &*self.shared.path);
         // Descends from the thread's root agent to this one.
         while let Some((_, above)) = children.extract_if(.., |path, _| own.starts_with(path)).next() {
-            children = above.open_below(thread, &schema)?;
+            children = above.replay(thread, schema.clone())?.0.children;
         }
         Ok(children.into_values().filter(|child| calls.contains(&child.call)).collect())
     }

@@ -111,7 +111,11 @@ impl Driver {
         // An answer made by a middleware counts as part of the last attempt.
         let attempt = attempt.unwrap_or_else(|| self.shared.attempt.load(Ordering::Relaxed).saturating_sub(1));
         if lock(&self.shared.streamed_attempts).is_empty() {
-            self.emit_text(turn, attempt, &message);
+            // Emits the text for subscribers that show pieces, because no piece of it was streamed.
+            let text = message.text();
+            if !text.is_empty() {
+                self.shared.events.emit(&self.shared.path, None, || EventKind::TextDelta { turn, attempt, text });
+            }
         }
         self.update(Update::message(Message::Assistant(message)))?;
         let declined = stop == StopReason::Refusal;
@@ -124,14 +128,6 @@ impl Driver {
             self.update(Update::new::<StructuredResponse>(structured))?;
         }
         Ok(())
-    }
-
-    /// Emits the text of an answer of which no piece was streamed, for subscribers that show pieces.
-    fn emit_text(&self, turn: u32, attempt: u32, answer: &AssistantMessage) {
-        let text = answer.text();
-        if !text.is_empty() {
-            self.shared.events.emit(&self.shared.path, None, || EventKind::TextDelta { turn, attempt, text });
-        }
     }
 
     /// Returns the event for an answer with which a hook ends the run, in place of one from the model.

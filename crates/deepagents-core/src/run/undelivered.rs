@@ -29,17 +29,6 @@ impl Driver {
         self.follow_ups = follow_ups.into();
     }
 
-    /// Stores the messages that wait for the next model call, so that they survive if the process is killed.
-    pub(super) fn keep_messages(&mut self) -> Result<()> {
-        let messages = self.undelivered.clone();
-        self.store_undelivered(messages)
-    }
-
-    /// Removes delivered messages from the thread, keeping only follow-ups.
-    pub(super) fn forget_delivered(&mut self) -> Result<()> {
-        self.store_undelivered(Vec::new())
-    }
-
     /// Takes the next follow-up for a run that would finish. Those left by an earlier run come first.
     pub(super) fn next_follow_up(&mut self) -> bool {
         if let Some(next) = self.follow_ups.pop_front() {
@@ -64,7 +53,7 @@ impl Driver {
     }
 
     /// Stores these messages, and the remaining follow-ups.
-    fn store_undelivered(&mut self, messages: Vec<Message>) -> Result<()> {
+    pub(super) fn store_undelivered(&mut self, messages: Vec<Message>) -> Result<()> {
         let follow_ups =
             self.follow_ups.iter().map(|message| UndeliveredMessage::FollowUp { follow_up: message.clone() });
         let all: Vec<UndeliveredMessage> =

@@ -22,14 +22,11 @@ const MAX_HOPS: usize = 8;
 /// Returns the schema that names the type, following references and the single non-null alternative.
 fn plain<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
     for _ in 0..MAX_HOPS {
-        let Some(next) = referred(root, schema).or_else(|| only(schema)) else { break };
+        let referred = schema.get("$ref").and_then(Value::as_str).and_then(|reference| target(root, reference));
+        let Some(next) = referred.or_else(|| only(schema)) else { break };
         schema = next;
     }
     schema
-}
-
-fn referred<'a>(root: &'a Value, schema: &Value) -> Option<&'a Value> {
-    target(root, schema.get("$ref")?.as_str()?)
 }
 
 /// Returns the only alternative that is not null.

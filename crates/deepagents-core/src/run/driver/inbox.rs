@@ -21,7 +21,8 @@ impl Driver {
             self.update(Update::message(message))?;
             self.queue_event(|| EventKind::Steered { text });
         }
-        self.forget_delivered()
+        // Only follow-ups are left to deliver.
+        self.store_undelivered(Vec::new())
     }
 
     /// Returns whether a run about to finish has undelivered messages or a waiting follow-up. If not, the inbox is

@@ -3,7 +3,7 @@
 use super::own_limit;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
-use crate::interrupt::DecisionError;
+use crate::interrupt::{ActionRequests, DecisionError};
 use crate::journal::{LastRun, Record, Replay};
 use crate::machine::{Machine, NextStep, Node};
 use crate::message::{Message, check_last_results};
@@ -132,7 +132,8 @@ impl Driver {
                 self.undelivered.push(message);
             }
         }
-        self.keep_messages()
+        // Stored so that they survive if the process is killed.
+        self.store_undelivered(self.undelivered.clone())
     }
 
     /// Returns the prefix for call keys if the thread is a copy of the one that the run was in progress in: the prefix
@@ -152,11 +153,10 @@ impl Driver {
         self.state = left.state;
         let begun = begun_by(&left.children);
         self.join_children(left.children.into_values())?;
-        let why = if self.drop_questions()? {
-            "the conversation went on before it was decided on"
-        } else {
-            "the process ended before it"
-        };
+        let is_asked = self.state.get::<ActionRequests>().is_some_and(|asked| !asked.is_empty());
+        self.forget_questions()?;
+        let why =
+            if is_asked { "the conversation went on before it was decided on" } else { "the process ended before it" };
         let in_doubt = in_doubt(left.open.in_doubt, left.open.outputs);
         self.complete_turn(&Left { in_doubt, begun }, why, late, given)
     }

@@ -8,9 +8,8 @@ use serde_json::{Map, Value};
 use super::AGENT;
 use crate::context::AgentDefinition;
 use crate::error::{Error, Result};
-use crate::ids::LogPosition;
 use crate::interrupt::answers_to;
-use crate::journal::{Claim, Journal, JournalError, Lease, NOTED_BY, Record, Replay, load_intact, load_replay};
+use crate::journal::{Claim, Journal, JournalError, NOTED_BY, Record, Replay, load_intact, load_replay};
 use crate::panics::lock;
 use crate::run::RunInput;
 use crate::run::driver::{Driver, NewThread};
@@ -28,11 +27,6 @@ fn metadata_of(agent: &AgentDefinition, input: &RunInput, owner: &str) -> Option
     }
     note.insert(NOTED_BY.to_owned(), owner.into());
     Some(note)
-}
-
-/// Returns the error for a lost thread.
-fn lost(lease: &Lease) -> Error {
-    lease.why_lost().unwrap_or_else(|| JournalError::fenced(lease.thread())).into()
 }
 
 impl Driver {
@@ -82,13 +76,17 @@ impl Driver {
         let (loaded, earlier) = tokio::select! {
             biased;
             loaded = load => loaded?,
-            () = lease.lost().cancelled() => return Err(lost(&lease)),
+            () = lease.lost().cancelled() => {
+                return Err(lease.why_lost().unwrap_or_else(|| JournalError::fenced(&thread)).into());
+            }
         };
         let (head, turns) = (loaded.head, loaded.replay.turns);
         let (back, mut fold) = earlier.map_or((None, loaded.replay), |(to, fold)| (Some(to), fold));
         self.keep_log(Log::own(lease, loaded.thread, head, loaded.rule, &fold));
         if let Some(to) = back {
-            self.rewind_to(&mut fold, to, turns.saturating_add(1), head);
+            let turn = turns.saturating_add(1);
+            self.log.push(|| Record::Rewind { to, turn });
+            fold.rewound(turn, head);
         }
         Ok(fold)
     }
@@ -126,10 +124,5 @@ impl Driver {
         if let Some(shared) = shared {
             shared.path = path.into();
         }
-    }
-
-    fn rewind_to(&mut self, fold: &mut Replay, to: LogPosition, turn: u32, head: LogPosition) {
-        self.log.push(|| Record::Rewind { to, turn });
-        fold.rewound(turn, head);
     }
 }

@@ -109,8 +109,9 @@ impl Driver {
             let made = changed.as_ref().map_or(tool.as_ref(), |(name, _)| tools.get(name));
             if let (PendingCall::Valid(call), Some(made)) = (&call, made) {
                 let args = changed.as_ref().map_or(&call.args, |(_, args)| args);
-                let effect = effect(made, args);
-                repeatable = effect == Effect::Read || idempotent(made, args);
+                // A tool that panics here writes everything, and may not be repeated.
+                let effect = caught(|| made.effect(args)).unwrap_or(Effect::Write { paths: Vec::new() });
+                repeatable = effect == Effect::Read || caught(|| made.idempotent(args)).unwrap_or(false);
                 if let Effect::Write { paths } = effect {
                     waits_for.extend(writes.iter().filter(|(_, earlier)| overlap(earlier, &paths)).map(|(at, _)| *at));
                     writes.push((at, paths));
@@ -149,16 +150,6 @@ impl Driver {
             }
         }
     }
-}
-
-/// Returns a call's effect as declared by its tool; if the tool panics, assumes that it writes everything.
-fn effect(tool: &Arc<dyn DynTool>, args: &Value) -> Effect {
-    caught(|| tool.effect(args)).unwrap_or(Effect::Write { paths: Vec::new() })
-}
-
-/// Returns whether the tool allows a repeated call; `false` if it panics.
-fn idempotent(tool: &Arc<dyn DynTool>, args: &Value) -> bool {
-    caught(|| tool.idempotent(args)).unwrap_or(false)
 }
 
 /// Returns whether two writes touch the same path, or a path below one of the other's. A write without paths touches

@@ -44,7 +44,10 @@ impl Driver {
                 turn.failed.get_or_insert(error);
                 response
             }
-            Err(error) => ToolResponse::error(format!("Error: the tool crashed: {}", crash(error))),
+            Err(error) => {
+                let why = error.try_into_panic().map_or_else(|e| e.to_string(), |panic| panic_text(&*panic).to_owned());
+                ToolResponse::error(format!("Error: the tool crashed: {why}"))
+            }
         };
         // If a call ends without resuming its sub-agents, their changes are kept.
         self.join_children(info.take_child_logs(None))?;
@@ -126,8 +129,4 @@ impl Driver {
         self.log.push(|| Record::ToolsCommitted { calls: ids });
         Ok(())
     }
-}
-
-fn crash(error: JoinError) -> String {
-    error.try_into_panic().map_or_else(|error| error.to_string(), |panic| panic_text(&*panic).to_owned())
 }
