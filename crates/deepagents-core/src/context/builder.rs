@@ -1,6 +1,5 @@
 //! Contexts without a run, for tests of middlewares and tools.
 
-use std::fmt;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -68,7 +67,7 @@ use crate::tool::ToolSet;
 /// assert_eq!(output.content[0].as_text(), Some("Ciao, Ada!"));
 /// # });
 /// ```
-#[derive(Default)]
+#[derive(Debug, Default)]
 #[must_use]
 pub struct ContextBuilder {
     agent: AgentDefinition,
@@ -215,14 +214,5 @@ impl ContextBuilder {
         let shared = Shared::new(Arc::new(agent), run, events, cancel, budget);
         let shared = Shared { thread, path: path.into(), extensions, ..shared };
         Context { stop, ..Context::at(&Arc::new(shared), &state, turn) }
-    }
-}
-
-impl fmt::Debug for ContextBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ContextBuilder")
-            .field("agent", &self.agent)
-            .field("thread", &self.thread)
-            .finish_non_exhaustive()
     }
 }

@@ -217,11 +217,6 @@ impl RunHandle {
         self.inner.control.forward_to(cx.shared.events.clone());
     }
 
-    /// Adds an owner.
-    pub(super) fn add_owner(&self) {
-        self.inner.owners.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// Removes an owner; the last one cancels the run. A run that waits for a decision is not over: its resources
     /// besides its state, such as a shell, must exist when it is answered.
     pub(super) fn remove_owner(&self) {

@@ -155,7 +155,7 @@ impl Run {
 
     /// Adds an owner of a run, which reads the events from the start.
     fn from_handle(handle: RunHandle) -> Self {
-        handle.add_owner();
+        handle.inner.owners.fetch_add(1, Ordering::Relaxed);
         let events = Some(handle.subscribe(Subscribe::Start));
         Self { handle, events }
     }
