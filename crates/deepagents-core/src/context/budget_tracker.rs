@@ -263,7 +263,7 @@ impl BudgetTracker {
         let own = Budget { time, ..book.budget.remaining(&book.all()) };
         drop(book);
         match &self.above {
-            Some(above) => own.least(above.remaining()),
+            Some(above) => own.least(&above.remaining()),
             None => own,
         }
     }

@@ -147,7 +147,7 @@ impl Budget {
     }
 
     /// Returns the minimum of each limit.
-    pub(crate) fn least(self, other: Self) -> Self {
+    pub(crate) fn least(self, other: &Self) -> Self {
         fn least<T: PartialOrd>(a: Option<T>, b: Option<T>) -> Option<T> {
             match (a, b) {
                 (Some(a), Some(b)) => Some(if b < a { b } else { a }),
