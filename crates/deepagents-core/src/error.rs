@@ -129,21 +129,22 @@ impl Error {
         }
     }
 
+    /// Names the hook of a middleware that failed.
+    pub(crate) fn in_hook(self, middleware: &str, hook: &'static str) -> Self {
+        Self::Hook { middleware: middleware.to_owned(), hook, source: Box::new(self) }
+    }
+
     /// Returns how the run ends if its budget is spent, looking through nested hook errors.
     pub(crate) fn budget_stop(&self) -> Option<&FinishReason> {
-        match self {
-            Self::BudgetExhausted(stop) => Some(stop),
-            Self::Hook { source, .. } => source.budget_stop(),
-            _ => None,
-        }
+        if let Self::BudgetExhausted(stop) = self.innermost() { Some(stop) } else { None }
     }
 
     /// Returns the model's error, looking through nested hook errors.
     pub fn as_model(&self) -> Option<&ModelError> {
-        match self {
-            Self::Model(e) => Some(e),
-            Self::Hook { source, .. } => source.as_model(),
-            _ => None,
-        }
+        if let Self::Model(error) = self.innermost() { Some(error) } else { None }
+    }
+
+    fn innermost(&self) -> &Self {
+        if let Self::Hook { source, .. } = self { source.innermost() } else { self }
     }
 }

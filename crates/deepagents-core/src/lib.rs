@@ -16,6 +16,7 @@ mod context;
 pub mod env;
 pub mod error;
 pub mod event;
+mod forward;
 mod ids;
 pub mod interrupt;
 pub mod journal;

@@ -1,10 +1,34 @@
-//! Messages and origins of panics in third-party code.
+//! Panics in third-party code: their messages and origins, and locks that outlive them.
 
 use std::any::Any;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt;
+
+/// Locks a value, even if an earlier holder panicked: every change to a locked value is complete before other code
+/// runs.
+pub(crate) fn lock<T: ?Sized>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs third-party code.
+///
+/// # Errors
+/// Returns the message if it panics.
+pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| panic_text(&*panic).to_owned())
+}
+
+/// Awaits third-party code.
+///
+/// # Errors
+/// Returns the message if it panics.
+pub(crate) fn caught_async<T>(work: impl Future<Output = T>) -> impl Future<Output = Result<T, String>> {
+    let work = AssertUnwindSafe(work).catch_unwind();
+    work.map(|done| done.map_err(|panic| panic_text(&*panic).to_owned()))
+}
 
 /// A panic propagating through a stack, with a text that names its origin.
 struct Blamed(String);

@@ -5,14 +5,17 @@ mod unnamed;
 
 use std::any::TypeId;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
+pub(crate) use combine::target;
 pub use combine::{one_object, part_at};
 pub use unnamed::unnamed_fields;
+
+use crate::panics::lock;
 
 /// The schemas of a type.
 #[derive(Clone)]
@@ -22,9 +25,6 @@ struct Made {
     /// The schema of arguments that are read as one value.
     args: Arc<Value>,
 }
-
-/// A cache of schemas: agents are built often, but there are few types.
-static SCHEMA_CACHE: Mutex<Option<HashMap<TypeId, Made>>> = Mutex::new(None);
 
 /// Returns the JSON schema of a type. Subschemas are inlined, and titles, number formats and null defaults are removed,
 /// because every token of a schema is paid for on every call.
@@ -42,12 +42,15 @@ pub(crate) fn value_schema_of<T: JsonSchema + 'static>() -> Arc<Value> {
 }
 
 fn made<T: JsonSchema + 'static>() -> Made {
-    let mut made = SCHEMA_CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-    let make = || {
-        let values = Arc::new(make::<T>());
-        Made { args: as_args(&values), values }
-    };
-    made.get_or_insert_default().entry(TypeId::of::<T>()).or_insert_with(make).clone()
+    // Agents are built often, but there are few types.
+    static CACHE: LazyLock<Mutex<HashMap<TypeId, Made>>> = LazyLock::new(Mutex::default);
+    if let Some(known) = lock(&CACHE).get(&TypeId::of::<T>()) {
+        return known.clone();
+    }
+    // Made while nothing is locked: the type may use the schemas of other types.
+    let values = Arc::new(make::<T>());
+    let made = Made { args: as_args(&values), values };
+    lock(&CACHE).entry(TypeId::of::<T>()).or_insert(made).clone()
 }
 
 /// Returns whether a schema combines alternatives.
@@ -58,7 +61,7 @@ pub(crate) fn has_alternatives(schema: &Value) -> bool {
 /// Returns the schema of the object that a model sends for a value.
 pub(crate) fn as_args(values: &Arc<Value>) -> Arc<Value> {
     if is_unit(values) {
-        return Arc::new(without_fields());
+        return Arc::new(json!({"type": "object", "properties": {}}));
     }
     match &**values {
         Value::Object(map) if has_alternatives(values) && map.get("type").is_some_and(|kind| kind == "object") => {
@@ -81,10 +84,6 @@ pub(crate) fn is_unit(schema: &Value) -> bool {
     schema.get("type").is_some_and(|kind| kind == "null")
 }
 
-fn without_fields() -> Value {
-    serde_json::json!({"type": "object", "properties": {}})
-}
-
 fn make<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|s| {
         s.inline_subschemas = true;
@@ -105,13 +104,15 @@ fn make<T: JsonSchema>() -> Value {
         && !map.contains_key("properties")
     {
         map.insert("type".into(), "object".into());
-        map.insert("properties".into(), Value::Object(serde_json::Map::new()));
+        map.insert("properties".into(), Value::Object(Map::new()));
     }
     value
 }
 
 /// Maximum bytes of an invalid value to show in an error.
 const MAX_SHOWN_BYTES: usize = 200;
+/// Maximum number of problems to show in an error.
+const MAX_SHOWN_PROBLEMS: usize = 20;
 /// Maximum nesting of alternatives and references before a schema names a type.
 const MAX_HOPS: usize = 8;
 
@@ -125,9 +126,8 @@ fn takes_objects(root: &Value, schema: &Value, hops: usize) -> bool {
     if let Some(kind) = schema.get("type") {
         return kind == "object";
     }
-    if let Some(place) = schema.get("$ref").and_then(Value::as_str) {
-        let there = place.strip_prefix('#').and_then(|place| root.pointer(place));
-        return there.is_some_and(|there| takes_objects(root, there, hops));
+    if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+        return target(root, reference).is_some_and(|there| takes_objects(root, there, hops));
     }
     if let Some(constant) = schema.get("const") {
         return constant.is_object();
@@ -207,19 +207,22 @@ impl SchemaCheck {
     /// Checks a value.
     ///
     /// # Errors
-    /// Returns every problem with its location, or that the schema itself is not valid.
+    /// Returns the problems with their locations, up to twenty, or that the schema itself is not valid.
     pub fn check(&self, value: &Value) -> Result<(), String> {
         let validator = self.validator().map_err(|e| format!("the schema is not valid: {e}"))?;
-        let problems: Vec<String> = validator
-            .iter_errors(value)
-            .map(|e| {
-                let at = e.instance_path().to_string();
-                // Whoever sent a long value knows it already.
-                let is_long = e.instance().to_string().len() > MAX_SHOWN_BYTES;
-                let why = if is_long { e.masked_with("what was given").to_string() } else { e.to_string() };
-                if at.is_empty() { why } else { format!("{why} at `{at}`") }
-            })
-            .collect();
+        let shown = |e: jsonschema::ValidationError<'_>| {
+            let at = e.instance_path().to_string();
+            // Whoever sent a long value knows it already.
+            let is_long = e.instance().to_string().len() > MAX_SHOWN_BYTES;
+            let why = if is_long { e.masked_with("what was given").to_string() } else { e.to_string() };
+            if at.is_empty() { why } else { format!("{why} at `{at}`") }
+        };
+        let mut errors = validator.iter_errors(value);
+        let mut problems: Vec<String> = errors.by_ref().take(MAX_SHOWN_PROBLEMS).map(shown).collect();
+        let more = errors.count();
+        if more > 0 {
+            problems.push(format!("and {more} more"));
+        }
         if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
     }
 

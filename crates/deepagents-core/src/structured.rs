@@ -24,10 +24,10 @@ use crate::schema::{SchemaCheck, has_alternatives, value_schema_of};
 /// ```
 #[derive(Clone, Debug)]
 pub struct ResponseFormat {
-    schema: OutputSchema,
+    pub(crate) schema: OutputSchema,
     strategy: OutputStrategy,
-    retries: u32,
-    check: Arc<SchemaCheck>,
+    pub(crate) retries: u32,
+    pub(crate) check: Arc<SchemaCheck>,
     /// Whether the answer is the field [`VALUE`] of the object that the model sends.
     wrapped: bool,
 }
@@ -113,14 +113,6 @@ impl ResponseFormat {
         }
     }
 
-    pub(crate) fn max_retries(&self) -> u32 {
-        self.retries
-    }
-
-    pub(crate) fn output_schema(&self) -> OutputSchema {
-        self.schema.clone()
-    }
-
     pub(crate) fn tool_spec(&self) -> ToolSpec {
         ToolSpec {
             name: self.schema.name.clone(),
@@ -128,11 +120,6 @@ impl ResponseFormat {
                 .to_owned(),
             schema: self.schema.schema.clone(),
         }
-    }
-
-    /// Checks that the schema compiles, so that an invalid one is found before a model is called.
-    pub(crate) fn check_schema(&self) -> Result<(), String> {
-        self.check.compile()
     }
 
     /// Returns the answer from the model's JSON, if it matches.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::Agent;
-use crate::context::{AgentDefinition, Observers};
-use crate::env::{Clock, Ids, RandomIds, SystemClock};
+use crate::context::{AgentDefinition, MAX_MODEL_CALLS, Observers};
+use crate::env::{Clock, Ids};
 use crate::error::{BoxError, BudgetError};
 use crate::interrupt::{ActionRequests, PausedChildren};
 use crate::journal::{Journal, ProcessIdentity};
@@ -16,9 +16,6 @@ use crate::state::{ChannelSpec, MessagesChannel, Schema, SchemaError, Structured
 use crate::store::Store;
 use crate::structured::ResponseFormat;
 use crate::tool::{DynTool, ToolSet, ToolSetError, check_spec};
-
-/// Default limit of model calls per run.
-pub(super) const MAX_MODEL_CALLS: u32 = 9_999;
 
 /// The options of an agent other than its model, prompt, middlewares and tools; for builders that produce an
 /// [`AgentBuilder`].
@@ -91,14 +88,9 @@ pub enum BuildError {
         /// The source of the second.
         second: String,
     },
-    /// Providers reject the tool's name.
-    #[error("`{0}` is not a valid tool name: providers accept 1 to 64 of the characters A-Z, a-z, 0-9, _ and -")]
-    ToolName(String),
-    /// A tool's schema does not describe an object.
-    #[error(
-        "the arguments of tool `{0}` are not an object: make them the fields of a struct, or give a schema of type object"
-    )]
-    ToolSchema(String),
+    /// A tool cannot be offered to a model.
+    #[error(transparent)]
+    Tool(#[from] ToolSetError),
     /// Two types use the same channel name.
     #[error(transparent)]
     Channels(#[from] SchemaError),
@@ -269,7 +261,7 @@ impl AgentBuilder {
         }
         self.options.budget.check()?;
         if let Some(format) = &self.options.format {
-            format.check_schema().map_err(|why| {
+            format.check.compile().map_err(|why| {
                 BuildError::Option(format!("the schema of response format `{}` is not valid: {why}", format.name()))
             })?;
         }
@@ -299,9 +291,10 @@ impl AgentBuilder {
         let options = self.options;
         let mut system = self.system;
         system.extend(self.middlewares.iter().filter_map(|m| m.system_prompt()).map(SystemBlock::new));
+        let default = AgentDefinition::default();
         Ok(Agent {
             definition: Arc::new(AgentDefinition {
-                name: options.name.unwrap_or_else(|| "agent".to_owned()),
+                name: options.name.unwrap_or(default.name),
                 description: options.description.map(Into::into),
                 model: self.model,
                 stack: self.middlewares.into(),
@@ -316,77 +309,47 @@ impl AgentBuilder {
                 journal: options.journal,
                 process: options.process,
                 store: options.store,
-                clock: options.clock.unwrap_or_else(|| Arc::new(SystemClock)),
-                ids: options.ids.unwrap_or_else(|| Arc::new(RandomIds)),
+                clock: options.clock.unwrap_or(default.clock),
+                ids: options.ids.unwrap_or(default.ids),
                 observers: options.observers,
-                background: Arc::default(),
+                background: default.background,
             }),
             live: Arc::default(),
         })
     }
 
     fn collect_tools(&self) -> Result<ToolSet, BuildError> {
-        struct Entry {
-            source: Option<String>,
-            tool: Arc<dyn DynTool>,
-        }
-        let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
-        let of_middlewares =
-            self.middlewares.iter().flat_map(|m| m.tools().into_iter().map(|tool| (Some(m.name().to_owned()), tool)));
-        let of_user = self.tools.iter().map(|tool| (None, tool.clone()));
-        for (source, tool) in of_middlewares.chain(of_user) {
+        const CALLER: &str = "the caller";
+        let mut entries: BTreeMap<String, (String, Arc<dyn DynTool>)> = BTreeMap::new();
+        let of_middlewares = self.middlewares.iter().flat_map(|m| {
+            let source = format!("middleware `{}`", m.name());
+            m.tools().into_iter().map(move |tool| (source.clone(), tool))
+        });
+        let of_caller = self.tools.iter().map(|tool| (CALLER.to_owned(), tool.clone()));
+        for (source, tool) in of_middlewares.chain(of_caller) {
             let spec = tool.spec();
             check_spec(&spec)?;
-            match entries.get(&spec.name) {
-                Some(known) if known.source.is_none() || source.is_some() => {
-                    let who = |source: &Option<String>| match source {
-                        Some(name) => format!("middleware `{name}`"),
-                        None => "the caller".to_owned(),
-                    };
-                    return Err(BuildError::ToolTwice {
-                        name: spec.name,
-                        first: who(&known.source),
-                        second: who(&source),
-                    });
+            let replaces = source == CALLER;
+            match entries.insert(spec.name.clone(), (source.clone(), tool)) {
+                Some((first, _)) if first == CALLER || !replaces => {
+                    return Err(BuildError::ToolTwice { name: spec.name, first, second: source });
                 }
-                _ => {
-                    entries.insert(spec.name, Entry { source, tool });
-                }
+                _ => {}
             }
         }
         if let Some(format) = &self.options.format
-            && let Some(known) = entries.get(format.name())
+            && let Some((first, _)) = entries.remove(format.name())
         {
-            return Err(BuildError::ToolTwice {
-                name: format.name().to_owned(),
-                first: known.source.clone().unwrap_or_else(|| "the caller".to_owned()),
-                second: "the response format".to_owned(),
-            });
+            let (name, second) = (format.name().to_owned(), "the response format".to_owned());
+            return Err(BuildError::ToolTwice { name, first, second });
         }
-        Ok(ToolSet::new(entries.into_values().map(|entry| entry.tool))?)
-    }
-}
-
-impl From<ToolSetError> for BuildError {
-    fn from(error: ToolSetError) -> Self {
-        match error {
-            ToolSetError::Name(name) => Self::ToolName(name),
-            ToolSetError::Schema(name) => Self::ToolSchema(name),
-            twice => Self::Option(twice.to_string()),
-        }
+        Ok(ToolSet::new(entries.into_values().map(|(_, tool)| tool))?)
     }
 }
 
 impl std::fmt::Debug for AgentOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AgentOptions")
-            .field("name", &self.name)
-            .field("settings", &self.settings)
-            .field("max_model_calls", &self.max_model_calls)
-            .field("budget", &self.budget)
-            .field("journal", &self.journal.is_some())
-            .field("store", &self.store.is_some())
-            .finish_non_exhaustive()
+        f.debug_struct("AgentOptions").field("name", &self.name).field("budget", &self.budget).finish_non_exhaustive()
     }
 }
 

@@ -1,19 +1,16 @@
 //! Tool calls made without a model.
 
-use std::panic::AssertUnwindSafe;
-
-use futures_util::FutureExt;
 use serde_json::Value;
 
 use super::Agent;
-use crate::context::{Context, ContextBuilder};
+use crate::context::ContextBuilder;
 use crate::error::{Error, Result};
 use crate::ids::CallId;
 use crate::interrupt::{ActionRequestChange, ActionRequests, ActionReview};
-use crate::message::{PendingCall, ToolCall};
+use crate::message::ToolCall;
 use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
-use crate::panics::panic_text;
-use crate::run::join_offered;
+use crate::panics::caught_async;
+use crate::run::{join_offered, offered_tools};
 use crate::state::{State, Update};
 use crate::tool::{ToolContext, ToolOutput, coerce_call};
 
@@ -77,34 +74,27 @@ impl Agent {
         let run = reviews.iter().find_map(|review| review.request.call.path.first().cloned());
         let run = run.unwrap_or_else(|| definition.ids.next("run"));
         let builder = ContextBuilder::for_agent(definition).run_id(run.clone()).state(state);
-        let cx = thread.into_iter().fold(builder, ContextBuilder::thread).build();
-        let cx = with_offered(cx).await?;
+        let mut cx = thread.into_iter().fold(builder, ContextBuilder::thread).build();
+        // Adds the tools that middlewares offer at this point.
+        let offered = offered_tools(&cx).await?;
+        cx.tools = join_offered(definition, &offered, &cx.tools)?;
         // No call of the thread has this key.
         let id = CallId { path: vec![run.clone()], turn: 0, index: 0 };
-        let call = ToolCall { id: run, name: name.to_owned(), args, native: None };
+        let mut call = ToolCall::new(run, name, args);
         let tool = cx.tool(name).cloned();
-        let call = match coerce_call(PendingCall::Valid(call), tool.as_ref()) {
-            PendingCall::Valid(call) => call,
-            PendingCall::Invalid(call) => return Err(Error::Input(call.error)),
-        };
+        if let Some(tool) = &tool {
+            coerce_call(&mut call, &**tool);
+        }
         let tool_cx = ToolContext::for_call(cx, id, call.id.clone(), name.to_owned(), call.args.clone());
         let next = ToolNext::around(definition.stack.clone());
-        let called = AssertUnwindSafe(next.run(ToolRequest::new(call, tool, tool_cx))).catch_unwind().await;
-        let response = match called {
+        let response = match caught_async(next.run(ToolRequest::new(call, tool, tool_cx))).await {
             Ok(Ok(response)) => response,
             Ok(Err(Error::ToolCall { text, .. })) => ToolResponse::error(text),
             Ok(Err(error)) => return Err(error),
-            Err(panic) => ToolResponse::error(format!("Error: the tool crashed: {}", panic_text(&*panic))),
+            Err(panic) => ToolResponse::error(format!("Error: the tool crashed: {panic}")),
         };
         let ToolResponse { content, is_error, is_synthetic: _, update, artifact, child_state, source: _, decision: _ } =
             response;
         Ok(ToolOutput { content, is_error, update, artifact, child_state })
     }
-}
-
-/// Adds the tools that middlewares offer at this point.
-async fn with_offered(mut cx: Context) -> Result<Context> {
-    let offered = crate::run::offered_tools(&cx).await?;
-    cx.tools = join_offered(&cx.shared.agent, &offered, &cx.tools)?;
-    Ok(cx)
 }

@@ -79,13 +79,12 @@ impl ToolContext {
         };
         // Boxed because a tool of the child may run its own child.
         let result = Box::pin(Driver::run(agent.definition.clone(), Box::new(input), setting, None)).await;
-        let left = match &result {
-            Ok(outcome) if matches!(outcome.stop, FinishReason::Interrupted | FinishReason::Suspended) => {
-                return Err(ToolError::Interrupted(Box::new(PendingInterrupt::child(given, outcome.state.clone()))));
-            }
-            Ok(outcome) => outcome.state.clone(),
-            Err(error) => error.state.clone(),
-        };
-        Ok(ChildOutcome { result, child_state: ChildState { given, left } })
+        let left = result.as_ref().map_or_else(|error| error.state.clone(), |outcome| outcome.state.clone());
+        let child_state = ChildState { given, left };
+        let stop = result.as_ref().ok().map(|outcome| &outcome.stop);
+        if matches!(stop, Some(FinishReason::Interrupted | FinishReason::Suspended)) {
+            return Err(ToolError::Interrupted(Box::new(PendingInterrupt::child(child_state))));
+        }
+        Ok(ChildOutcome { result, child_state })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
 use serde_json::Value;
@@ -14,11 +14,12 @@ use crate::context::BudgetTracker;
 use crate::error::Result;
 use crate::event::EventKind;
 use crate::ids::{CallId, LogPosition};
-use crate::interrupt::{ActionRequest, Decision, PendingInterrupt};
+use crate::interrupt::{ActionRequest, Decision};
 use crate::journal::{ChildLog, Record};
-use crate::machine::{Budget, BudgetRemaining, BudgetState, BudgetUsage};
+use crate::machine::{Budget, BudgetState, BudgetUsage};
 use crate::message::{MAX_VALUE_DEPTH, Usage, is_deeper};
-use crate::state::Inheritance;
+use crate::panics::lock;
+use crate::state::{Inheritance, too_deep};
 use crate::status::FinishReason;
 use crate::tool::{ToolContext, ToolError};
 
@@ -98,7 +99,7 @@ impl ToolContext {
         let left = self.take_child_log(&label);
         let mut scope = ChildScope::open(self, label, agent.into(), left.as_ref());
         if let Some(control) = self.context().shared.events.control() {
-            scope._guards.push(Box::new(control.agents().register(scope.path.clone(), scope.cancel.clone())));
+            scope._guards.push(Box::new(control.agents.register(scope.path.clone(), scope.cancel.clone())));
         }
         scope.start(left).await?;
         Ok(scope)
@@ -206,9 +207,7 @@ impl ChildScope {
     pub async fn record(&self, key: impl Into<String>, value: impl Into<Value>) -> Result<(), ToolError> {
         let (key, value) = (key.into(), value.into());
         if is_deeper(&value, MAX_VALUE_DEPTH) {
-            return Err(ToolError::model(format!(
-                "`{key}` cannot be recorded: it is nested more than {MAX_VALUE_DEPTH} levels deep"
-            )));
+            return Err(ToolError::model(format!("`{key}` cannot be recorded: {}", too_deep())));
         }
         self.append(vec![Record::ValueRecorded { key: key.clone(), value: value.clone() }]).await?;
         lock(&self.recorded).insert(key, value);
@@ -243,8 +242,9 @@ impl ChildScope {
         }
     }
 
-    /// Returns what this sub-agent may still spend: the minimum of what it and its ancestors have left.
-    pub fn remaining(&self) -> BudgetRemaining {
+    /// Returns what this sub-agent may still spend: the minimum of what it and its ancestors have left. What is not
+    /// limited is `None`.
+    pub fn remaining(&self) -> Budget {
         self.budget.remaining()
     }
 
@@ -278,18 +278,13 @@ impl ChildScope {
     /// Returns [`ToolError::Interrupted`] while an answer is missing: propagate it with `?`. The call is repeated once
     /// all are there.
     pub async fn interrupt_all(&self, questions: Vec<ActionRequest>) -> Result<Vec<Decision>, ToolError> {
-        let (mut decisions, mut open) = (Vec::new(), Vec::new());
-        for question in questions {
-            match self.cx.asked_as(&self.call_id(), &self.asked, question) {
-                (_, Some(answer)) => decisions.push(answer),
-                (question, None) => open.push(question),
+        match self.cx.decisions(&self.call_id(), &self.asked, questions) {
+            Ok(decisions) => Ok(decisions),
+            Err(pause) => {
+                self.end(Some(FinishReason::Interrupted), None).await?;
+                Err(ToolError::Interrupted(pause))
             }
         }
-        if open.is_empty() {
-            return Ok(decisions);
-        }
-        self.end(Some(FinishReason::Interrupted), None).await?;
-        Err(ToolError::Interrupted(Box::new(PendingInterrupt { questions: open, child: None })))
     }
 
     /// Records and emits the end of the sub-agent. Anything after that belongs to none of its runs.
@@ -361,10 +356,6 @@ impl Drop for ChildScope {
         let _ = self.append(vec![self.finished(None)]).now_or_never();
         self.emit_end(None, None, Some("its call ended before it".to_owned()));
     }
-}
-
-fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
-    value.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for ChildScope {

@@ -27,11 +27,17 @@ pub struct LogReplay {
     thread: ThreadId,
     main: Replay,
     /// Sub-agents whose calls have not ended, by path.
-    children: BTreeMap<Vec<String>, Replay>,
-    /// Their names and the calls that run them.
-    names: BTreeMap<Vec<String>, (String, Option<CallId>)>,
+    children: BTreeMap<Vec<String>, Child>,
     /// Entries that have been read but not returned.
     ready: VecDeque<LogEntry>,
+}
+
+#[derive(Debug)]
+struct Child {
+    name: String,
+    /// The call that runs it.
+    call: Option<CallId>,
+    replay: Replay,
 }
 
 /// Number of entries read at once.
@@ -48,15 +54,8 @@ impl ThreadAccess {
         } else {
             load_replay(&*self.journal, thread, self.schema.clone(), Some(from)).await?.replay
         };
-        let (threads, thread) = (self.clone(), thread.to_owned());
-        let mut replay = LogReplay {
-            threads,
-            thread,
-            main,
-            children: BTreeMap::new(),
-            names: BTreeMap::new(),
-            ready: VecDeque::new(),
-        };
+        let (threads, thread, children) = (self.clone(), thread.to_owned(), BTreeMap::new());
+        let mut replay = LogReplay { threads, thread, main, children, ready: VecDeque::new() };
         replay.adopt()?;
         Ok(replay)
     }
@@ -80,12 +79,12 @@ impl LogReplay {
 
     /// Returns the state of an agent, or `None` if it is not running.
     pub fn agent_state(&self, path: &[String]) -> Option<&State> {
-        if path.is_empty() { Some(self.state()) } else { self.children.get(path).map(|child| &child.state) }
+        if path.is_empty() { Some(self.state()) } else { self.children.get(path).map(|child| &child.replay.state) }
     }
 
     /// Returns the name of a sub-agent and the call that runs it, or `None` if it is not running.
     pub fn sub_agent(&self, path: &[String]) -> Option<(&str, Option<&CallId>)> {
-        self.names.get(path).map(|(name, call)| (name.as_str(), call.as_ref()))
+        self.children.get(path).map(|child| (child.name.as_str(), child.call.as_ref()))
     }
 
     /// Reads and applies the next record of the log. Returns `None` at the end of the log.
@@ -120,9 +119,7 @@ impl LogReplay {
                 }
                 self.main.take(&self.thread, record)?;
                 let open = &self.main.children;
-                let is_open = |path: &Vec<String>| path.get(..1).is_some_and(|first| open.contains_key(first));
-                self.children.retain(|path, _| is_open(path));
-                self.names.retain(|path, _| is_open(path));
+                self.children.retain(|path, _| path.get(..1).is_some_and(|first| open.contains_key(first)));
                 Ok(())
             }
         }
@@ -131,16 +128,16 @@ impl LogReplay {
     fn take_child(&mut self, path: &[String], record: &Record) -> Result<()> {
         // The agent above knows the state that the call started with.
         if let Record::AgentStarted { agent, call, .. } = record {
-            self.names.insert(path.to_vec(), (agent.clone(), call.clone()));
             let above = match path.split_last() {
-                Some((_, above)) if !above.is_empty() => self.children.get(above),
+                Some((_, above)) if !above.is_empty() => self.children.get(above).map(|child| &child.replay),
                 _ => Some(&self.main),
             };
             let base = call.as_ref().and_then(|call| above?.call_states.get(call).cloned());
-            self.children.insert(path.to_vec(), Replay { base, ..Replay::new(self.threads.schema.clone()) });
+            let replay = Replay { base, ..Replay::new(self.threads.schema.clone()) };
+            self.children.insert(path.to_vec(), Child { name: agent.clone(), call: call.clone(), replay });
         }
         match self.children.get_mut(path) {
-            Some(child) => Ok(child.take(&self.thread, record.clone())?),
+            Some(child) => Ok(child.replay.take(&self.thread, record.clone())?),
             None => Ok(()),
         }
     }
@@ -148,7 +145,6 @@ impl LogReplay {
     /// Starts tracking the sub-agents that are running at the start position.
     fn adopt(&mut self) -> Result<()> {
         self.children.clear();
-        self.names.clear();
         let open: Vec<_> = self.main.children.values().cloned().collect();
         for record in open.into_iter().flat_map(ChildLog::into_records) {
             if let Record::Child { path, entry } = record {

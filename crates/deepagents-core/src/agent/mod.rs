@@ -12,13 +12,13 @@ mod thread_access;
 mod threads;
 mod watch;
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use crate::context::NoObserver;
 use crate::error::Result;
 use crate::interrupt::{ActionRequest, Decision, DecisionError};
 use crate::model::ChatModel;
+use crate::panics::caught;
 use crate::run::{LiveRuns, Outcome, Run, RunError, RunInput};
 
 pub use background::{BackgroundError, BackgroundReport, BackgroundTask, BackgroundTasks, NewTask};
@@ -66,13 +66,9 @@ impl Agent {
     /// Returns an error that says what is wrong with the decision.
     pub fn check_decision(&self, question: &ActionRequest, decision: &Decision) -> Result<(), DecisionError> {
         question.check(decision, self.definition.clock.now())?;
-        match decision {
-            Decision::Edit { edited_action } => {
-                let tool = self.definition.tools.spec(&edited_action.name);
-                question.check_edit_in(&[], edited_action, tool.map(|tool| &**tool))
-            }
-            _ => Ok(()),
-        }
+        let Some(edited) = decision.edited_action() else { return Ok(()) };
+        let tool = self.definition.tools.spec(&edited.name);
+        question.check_edit_in(&[], edited, tool.map(|tool| &**tool))
     }
 
     /// Returns the agent's definition.
@@ -107,10 +103,7 @@ impl Agent {
 
     fn observed(&self, input: RunInput) -> RunInput {
         let Some(observers) = &self.definition.observers else { return input };
-        match std::panic::catch_unwind(AssertUnwindSafe(|| observers())) {
-            Ok(observer) => input.observer(observer),
-            Err(panic) => input.observer(NoObserver::because(&*panic)),
-        }
+        input.observer(caught(|| observers()).unwrap_or_else(|panic| NoObserver::because(&panic)))
     }
 }
 
@@ -121,8 +114,3 @@ impl std::ops::Deref for Agent {
         &self.definition
     }
 }
-
-const _: () = {
-    const fn assert_shareable<T: Send + Sync + 'static>() {}
-    assert_shareable::<Agent>();
-};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::builder::MAX_MODEL_CALLS;
+use crate::context::MAX_MODEL_CALLS;
 use crate::env::{Clock, Ids, RandomIds, SystemClock};
 use crate::error::{Error, Result};
 use crate::ids::{CallId, LogPosition};
@@ -85,8 +85,7 @@ impl ThreadAccess {
     /// # Errors
     /// Returns an error if the log cannot be read.
     pub async fn state(&self, thread: &str) -> Result<State> {
-        let journal = &self.journal;
-        Ok(journal::load(&**journal, thread, self.schema.clone(), None).await?.state)
+        Ok(journal::load(&*self.journal, thread, self.schema.clone(), None).await?.state)
     }
 
     /// Returns the state of a thread at a position of its log, for example of a checkpoint.
@@ -94,8 +93,7 @@ impl ThreadAccess {
     /// # Errors
     /// Returns an error if the log has no state there, because the log ends before the position or was pruned.
     pub async fn state_at(&self, thread: &str, position: LogPosition) -> Result<State> {
-        let journal = &self.journal;
-        Ok(journal::load(&**journal, thread, self.schema.clone(), Some(position)).await?.state)
+        Ok(journal::load(&*self.journal, thread, self.schema.clone(), Some(position)).await?.state)
     }
 
     /// Lists the sub-agents that ran as part of a thread, in the order in which they started.
@@ -111,8 +109,7 @@ impl ThreadAccess {
     /// # Errors
     /// Returns an error if there is no sub-agent at that path, or the log cannot be read.
     pub async fn sub_agent_state(&self, thread: &str, path: &[String]) -> Result<State> {
-        let (journal, schema) = (&self.journal, self.schema.clone());
-        Ok(journal::load_sub_agent(&**journal, thread, schema, path, None).await?.state)
+        Ok(journal::load_sub_agent(&*self.journal, thread, self.schema.clone(), path).await?.state)
     }
 
     /// Lists the calls that started between a position and the end of a thread's log, with the names of their tools.
@@ -159,10 +156,7 @@ impl ThreadAccess {
     /// Returns an error if another owner works on the thread, a channel refuses the change, or the change puts a
     /// message between calls and their results.
     pub async fn update_state(&self, thread: &str, update: Update) -> Result<LogPosition> {
-        let lease = self.claim_thread(thread, "update_state").await?;
-        let done = self.append_update(&lease, update, None).await;
-        give_up(lease).await;
-        done
+        self.update_state_charged(thread, update, BudgetUsage::default()).await
     }
 
     /// Changes the state of a thread as [`update_state`](Self::update_state) does, and records the cost of computing
@@ -222,17 +216,16 @@ impl ThreadAccess {
         let before = replay.state.messages();
         let left = before.last_assistant().filter(|at| !pending_at(before, *at).is_empty());
         let left = left.and_then(|at| before.get(at)).map(|answer| answer.id().to_owned());
-        let late = if late.is_empty() { Update::none() } else { Update::new::<MessagesChannel>(late) };
-        let update = update.and(late).with_ids(&*self.ids);
-        update.check_storable()?;
-        replay.state.apply(&update)?;
-        check_last_results(replay.state.messages())?;
-        if node == Node::Model && left.is_some_and(|id| is_left_behind(replay.state.messages(), &id)) {
-            let what = "calls of the last answer are waiting for results; add those first, or replace the answer";
-            return Err(Error::Input(format!("thread `{thread}` cannot be changed on behalf of the model: {what}")));
-        }
-        if node == Node::Model && replay.state.messages().iter().last().is_none_or(|m| m.as_assistant().is_none()) {
-            let what = "the last message must be the model's answer";
+        let update = self.accepted(&mut replay.state, update.and(Update::messages(late)))?;
+        let messages = replay.state.messages();
+        let problem = if left.is_some_and(|id| is_left_behind(messages, &id)) {
+            Some("calls of the last answer are waiting for results; add those first, or replace the answer")
+        } else if messages.last().is_none_or(|message| message.as_assistant().is_none()) {
+            Some("the last message must be the model's answer")
+        } else {
+            None
+        };
+        if let Some(what) = problem.filter(|_| node == Node::Model) {
             return Err(Error::Input(format!("thread `{thread}` cannot be changed on behalf of the model: {what}")));
         }
         let put = |op: &&MessageOp| matches!(op, MessageOp::Put(message) if message.as_assistant().is_some());
@@ -250,13 +243,19 @@ impl ThreadAccess {
         Ok(journal.append(thread, lease.fence(), head, records).await?.end)
     }
 
+    /// Applies an update, if the state and its conversation allow it.
+    fn accepted(&self, state: &mut State, update: Update) -> Result<Update> {
+        let update = update.with_ids(&*self.ids);
+        update.check_storable()?;
+        state.apply(&update)?;
+        check_last_results(state.messages())?;
+        Ok(update)
+    }
+
     async fn append_update(&self, lease: &Lease, update: Update, charged: Option<Record>) -> Result<LogPosition> {
         let (journal, thread) = (&**lease.journal(), lease.thread());
         let mut loaded = journal::load_replay(journal, thread, self.schema.clone(), None).await?;
-        let update = update.with_ids(&*self.ids);
-        update.check_storable()?;
-        loaded.replay.state.apply(&update)?;
-        check_last_results(loaded.replay.state.messages())?;
+        let update = self.accepted(&mut loaded.replay.state, update)?;
         let updated = Record::StateUpdated { update: RecordUpdate::Live(update) };
         let records = charged.into_iter().chain([updated]).collect();
         Ok(journal.append(thread, lease.fence(), loaded.head, records).await?.end)
@@ -269,7 +268,7 @@ impl ThreadAccess {
     /// # Errors
     /// Returns an error if another owner works on the thread, or the log has no state at the position.
     pub async fn rewind(&self, thread: &str, to: LogPosition) -> Result<LogPosition> {
-        let nothing = |_, _| async { Ok::<_, crate::error::Error>(RewindPlan::default()) };
+        let nothing = |_, _| async { Ok::<_, Error>(RewindPlan::default()) };
         Ok(self.rewind_with(thread, to, nothing).await?.end)
     }
 

@@ -1,14 +1,16 @@
 //! Tracks what a tree of agents spends.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
 
 use tokio::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::machine::{Budget, BudgetRemaining, BudgetState, BudgetUsage};
+use crate::machine::{Budget, BudgetState, BudgetUsage};
 use crate::message::Usage;
 use crate::model::ChatModel;
+use crate::panics::lock;
 use crate::status::{BudgetKind, FinishReason};
 
 /// Tracks what an agent and all its sub-agents have spent and may spend. Spending below also counts above. It is
@@ -21,7 +23,7 @@ pub(crate) struct BudgetTracker {
     book: Mutex<Book>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Book {
     /// The budget given to this part of the run. It takes precedence over the one left by an earlier part.
     given: Budget,
@@ -60,10 +62,8 @@ impl Book {
 impl BudgetTracker {
     /// Starts tracking a part of the tree. Limits that `given` leaves open come from the agent's own budget.
     pub(crate) fn new(above: Option<Arc<Self>>, given: Budget, own: &Budget) -> Self {
-        let (budget, spent, by_agent) = (given.clone().or(own), BudgetUsage::default(), BTreeMap::new());
-        let (deadline, by_thread) = (deadline(&budget), BTreeMap::new());
-        let (recorded, earlier, background) = (false, spent, spent);
-        let book = Book { given, deadline, budget, spent, by_agent, by_thread, recorded, earlier, background };
+        let budget = given.clone().or(own);
+        let book = Book { given, deadline: deadline(&budget), budget, ..Book::default() };
         Self { above, tracked_under: None, book: Mutex::new(book) }
     }
 
@@ -75,23 +75,19 @@ impl BudgetTracker {
 
     /// Records spending, whether or not it is limited.
     pub(crate) fn record(&self) {
-        self.lock().recorded = true;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.book).recorded = true;
     }
 
     /// Starts where an earlier run of the thread ended.
     pub(crate) fn begin_after(&self, budget_state: &BudgetState) {
-        self.lock().earlier = budget_state.total();
+        lock(&self.book).earlier = budget_state.total();
     }
 
     /// Continues from what an earlier part of the run left, and adds what sub-agents had spent that it did not include.
     /// The earlier part's limits take precedence over the agent's current ones. Parent agents have counted all this
     /// themselves.
     pub(crate) fn resume_from(&self, budget_state: Option<&BudgetState>, below: &BudgetUsage) {
-        let mut book = self.lock();
+        let mut book = lock(&self.book);
         if let Some(budget_state) = budget_state {
             book.budget = book.given.clone().or(&budget_state.budget).or(&book.budget);
             book.deadline = deadline(&book.budget);
@@ -106,14 +102,14 @@ impl BudgetTracker {
     /// Restarts the count of model calls, for a run resumed after it had reached that limit. The new limit is this
     /// part's, or else the agent's own.
     pub(crate) fn count_calls_anew(&self, own: &Budget) {
-        let mut book = self.lock();
+        let mut book = lock(&self.book);
         let limit = book.given.model_calls.or(own.model_calls);
         book.budget.model_calls = limit.map(|limit| limit.saturating_add(book.spent.model_calls));
     }
 
     /// Adds a background agent's spending to its separate account.
     fn count_for_thread(&self, thread: &Arc<str>, spent: &BudgetUsage) {
-        *self.lock().account(Some(thread)) += spent;
+        *lock(&self.book).account(Some(thread)) += spent;
         if let Some(above) = &self.above {
             above.count_for_thread(self.tracked_under.as_ref().unwrap_or(thread), spent);
         }
@@ -121,7 +117,7 @@ impl BudgetTracker {
 
     /// Takes over what a background agent has spent, whether or not it was tracked separately here.
     pub(crate) fn take_over(&self, thread: &str, agent: &str, spent: &BudgetUsage) {
-        let mut book = self.lock();
+        let mut book = lock(&self.book);
         let known = book.by_thread.remove(thread).unwrap_or_default();
         let left = known.since(spent);
         if !left.is_nothing() {
@@ -140,13 +136,13 @@ impl BudgetTracker {
 
     /// Returns whether anything is limited, here or above.
     fn is_limited(&self) -> bool {
-        !self.lock().budget.is_unlimited() || self.above.as_ref().is_some_and(|above| above.is_limited())
+        !lock(&self.book).budget.is_unlimited() || self.above.as_ref().is_some_and(|above| above.is_limited())
     }
 
     /// Returns the state that a later part of the run continues from, if anything is limited or recorded.
     pub(crate) fn budget_state(&self) -> Option<BudgetState> {
         let limited = self.is_limited();
-        let book = self.lock();
+        let book = lock(&self.book);
         (limited || book.recorded).then(|| BudgetState {
             budget: book.budget.clone(),
             spent: book.spent,
@@ -158,12 +154,17 @@ impl BudgetTracker {
     /// Returns the earliest deadline of this part of the tree and those above.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let above = self.above.as_ref().and_then(|above| above.deadline());
-        self.lock().deadline.into_iter().chain(above).min()
+        lock(&self.book).deadline.into_iter().chain(above).min()
+    }
+
+    /// Returns whether a deadline of this part of the tree or those above has passed.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.deadline().is_some_and(|deadline| deadline <= Instant::now())
     }
 
     /// Returns why no further request may be sent, if so.
     pub(crate) fn exhausted(&self) -> Option<FinishReason> {
-        let book = self.lock();
+        let book = lock(&self.book);
         book.budget.exhausted_by(&book.all()).or_else(|| self.above.as_ref()?.exhausted())
     }
 
@@ -181,28 +182,33 @@ impl BudgetTracker {
     /// # Errors
     /// As [`begin_model_call`](Self::begin_model_call).
     pub(crate) fn begin_request(&self, unpriced: impl Fn() -> Option<String>) -> Result<()> {
-        self.begin_request_of(None, &unpriced)
+        let check = |book: &Book| match book.budget.exhausted_by(&book.all()) {
+            Some(stop) => Err(Error::BudgetExhausted(stop)),
+            None => match book.budget.cost.and_then(|_| unpriced()) {
+                Some(name) => Err(Error::Input(format!(
+                    "the cost of the run is limited, but the price of {name} is not known; set it in the model's \
+                     profile"
+                ))),
+                None => Ok(()),
+            },
+        };
+        self.count(None, &check, &|spent| spent.model_calls = spent.model_calls.saturating_add(1))
     }
 
-    fn begin_request_of(&self, from: Option<&Arc<str>>, unpriced: &dyn Fn() -> Option<String>) -> Result<()> {
-        // The parents are checked and updated while this part is locked, so that two requests cannot both take the last
-        // place.
-        let mut book = self.lock();
-        if let Some(stop) = book.budget.exhausted_by(&book.all()) {
-            return Err(Error::BudgetExhausted(stop));
-        }
-        if book.budget.cost.is_some()
-            && let Some(name) = unpriced()
-        {
-            return Err(Error::Input(format!(
-                "the cost of the run is limited, but the price of {name} is not known; set it in the model's profile"
-            )));
-        }
+    /// Counts something here and above, unless a check refuses it here or above. Returns the refusal. Each part stays
+    /// locked while those above are checked and updated, so that two requests cannot both take the last place.
+    fn count<E>(
+        &self,
+        from: Option<&Arc<str>>,
+        check: &dyn Fn(&Book) -> Result<(), E>,
+        add: &dyn Fn(&mut BudgetUsage),
+    ) -> Result<(), E> {
+        let mut book = lock(&self.book);
+        check(&book)?;
         if let Some(above) = &self.above {
-            above.begin_request_of(self.tracked_under.as_ref().or(from), unpriced)?;
+            above.count(self.tracked_under.as_ref().or(from), check, add)?;
         }
-        let spent = book.account(from);
-        spent.model_calls = spent.model_calls.saturating_add(1);
+        add(book.account(from));
         Ok(())
     }
 
@@ -221,7 +227,7 @@ impl BudgetTracker {
         if let Some(above) = &self.above {
             above.add(self.tracked_under.as_ref().or(from), agent, usage, cost);
         }
-        let mut book = self.lock();
+        let mut book = lock(&self.book);
         let spent = book.account(from);
         spent.usage += usage;
         spent.cost += cost;
@@ -236,67 +242,47 @@ impl BudgetTracker {
     /// # Errors
     /// Returns why it may not be made. Nothing is counted in that case.
     pub(crate) fn begin_tool_call(&self, begun: bool) -> Result<(), FinishReason> {
-        self.begin_tool(None, begun)
-    }
-
-    fn begin_tool(&self, from: Option<&Arc<str>>, begun: bool) -> Result<(), FinishReason> {
-        let mut book = self.lock();
-        if !begun && book.budget.tool_calls.is_some_and(|limit| book.all().tool_calls >= limit) {
-            return Err(FinishReason::Budget(BudgetKind::ToolCalls));
-        }
-        if let Some(above) = &self.above {
-            above.begin_tool(self.tracked_under.as_ref().or(from), begun)?;
-        }
-        let spent = book.account(from);
-        spent.tool_calls = spent.tool_calls.saturating_add(1);
-        Ok(())
+        let check = |book: &Book| match book.budget.tool_calls {
+            Some(limit) if !begun && book.all().tool_calls >= limit => Err(FinishReason::Budget(BudgetKind::ToolCalls)),
+            _ => Ok(()),
+        };
+        self.count(None, &check, &|spent| spent.tool_calls = spent.tool_calls.saturating_add(1))
     }
 
     /// Uncounts a tool call that waits for a decision: it has not been made, and is counted when it is repeated.
     pub(crate) fn take_back_tool_call(&self) {
-        self.take_back_tool(None);
-    }
-
-    fn take_back_tool(&self, from: Option<&Arc<str>>) {
-        if let Some(above) = &self.above {
-            above.take_back_tool(self.tracked_under.as_ref().or(from));
-        }
-        let mut book = self.lock();
-        let spent = book.account(from);
-        spent.tool_calls = spent.tool_calls.saturating_sub(1);
+        let Ok(()) = self.count(None, &|_| Ok::<_, Infallible>(()), &|spent| {
+            spent.tool_calls = spent.tool_calls.saturating_sub(1);
+        });
     }
 
     /// Returns what may still be spent, here and above. Requests are refused by the same limits.
-    pub(crate) fn remaining(&self) -> BudgetRemaining {
-        let book = self.lock();
+    pub(crate) fn remaining(&self) -> Budget {
+        let book = lock(&self.book);
         let time = book.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let own = BudgetRemaining { time, ..book.budget.remaining(&book.all()) };
+        let own = Budget { time, ..book.budget.remaining(&book.all()) };
         drop(book);
         match &self.above {
-            Some(above) => own.least(above.remaining()),
+            Some(above) => own.least(&above.remaining()),
             None => own,
         }
     }
 
     /// Returns the total spent, including separate accounts.
     pub(crate) fn covered(&self) -> BudgetUsage {
-        self.lock().all()
+        lock(&self.book).all()
     }
 
     pub(crate) fn spent(&self) -> BudgetUsage {
-        self.lock().spent
+        lock(&self.book).spent
     }
 
     pub(crate) fn by_agent(&self) -> BTreeMap<String, Usage> {
-        self.lock().by_agent.clone()
+        lock(&self.book).by_agent.clone()
     }
 
     pub(crate) fn total(&self) -> Usage {
-        let mut total = Usage::default();
-        for usage in self.lock().by_agent.values() {
-            total += *usage;
-        }
-        total
+        lock(&self.book).by_agent.values().copied().sum()
     }
 }
 

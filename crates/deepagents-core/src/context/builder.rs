@@ -1,8 +1,6 @@
 //! Contexts without a run, for tests of middlewares and tools.
 
-use std::fmt;
-use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
@@ -69,6 +67,7 @@ use crate::tool::ToolSet;
 /// assert_eq!(output.content[0].as_text(), Some("Ciao, Ada!"));
 /// # });
 /// ```
+#[derive(Debug, Default)]
 #[must_use]
 pub struct ContextBuilder {
     agent: AgentDefinition,
@@ -81,23 +80,6 @@ pub struct ContextBuilder {
     extensions: Extensions,
     budget: Budget,
     cancel: CancellationToken,
-}
-
-impl Default for ContextBuilder {
-    fn default() -> Self {
-        Self {
-            agent: AgentDefinition::empty(),
-            state: None,
-            run: None,
-            thread: None,
-            path: Vec::new(),
-            turn: 0,
-            stop: None,
-            extensions: Extensions::default(),
-            budget: Budget::default(),
-            cancel: CancellationToken::new(),
-        }
-    }
 }
 
 impl ContextBuilder {
@@ -228,35 +210,9 @@ impl ContextBuilder {
     fn with_emitter(self, run: RunId, events: Emitter) -> Context {
         let Self { agent, state, thread, path, turn, stop, extensions, budget, cancel, .. } = self;
         let state = state.unwrap_or_else(|| State::new(agent.schema.clone()));
-        let tools = agent.tools.clone();
-        let shared = Shared {
-            budget: Arc::new(BudgetTracker::new(None, budget, &agent.budget)),
-            agent: Arc::new(agent),
-            run,
-            thread,
-            path: path.into(),
-            events,
-            cancel,
-            extensions,
-            observer: None,
-            attempt: AtomicU32::new(0),
-            streamed_attempts: Mutex::default(),
-            answer_id: Mutex::default(),
-            log: OnceLock::new(),
-            root: None,
-            tools: Mutex::new(tools),
-            passed: Mutex::new(None),
-            kept: Mutex::default(),
-        };
+        let budget = Arc::new(BudgetTracker::new(None, budget, &agent.budget));
+        let shared = Shared::new(Arc::new(agent), run, events, cancel, budget);
+        let shared = Shared { thread, path: path.into(), extensions, ..shared };
         Context { stop, ..Context::at(&Arc::new(shared), &state, turn) }
-    }
-}
-
-impl fmt::Debug for ContextBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ContextBuilder")
-            .field("agent", &self.agent)
-            .field("thread", &self.thread)
-            .finish_non_exhaustive()
     }
 }

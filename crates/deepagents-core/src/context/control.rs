@@ -1,14 +1,14 @@
 //! Control signals from a run's handles, shared by all its agents.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{Emitter, Inbox};
-use crate::message::Message;
+use crate::panics::lock;
 
 /// Control signals from a run's handles.
 #[derive(Default)]
@@ -22,8 +22,9 @@ pub(crate) struct RunControl {
     abandoned: CancellationToken,
     /// Number of agents that must save their output in that case.
     keepers: watch::Sender<usize>,
-    follow_ups: Inbox,
-    agents: CancelRegistry,
+    /// Messages for when the run would finish.
+    pub(crate) follow_ups: Inbox,
+    pub(crate) agents: CancelRegistry,
     /// The run that also receives this run's events.
     forward: Mutex<Option<Emitter>>,
 }
@@ -73,37 +74,17 @@ impl RunControl {
     }
 
     /// Forwards the events of this run to another one from now on, for as long as that is in progress.
-    pub(crate) fn forward_to(&self, run: Option<Emitter>) {
-        *self.forward.lock().unwrap_or_else(PoisonError::into_inner) = run;
+    pub(crate) fn forward_to(&self, run: Emitter) {
+        *lock(&self.forward) = Some(run);
+    }
+
+    /// Stops forwarding to a run that has ended, unless another one has taken its place.
+    pub(super) fn stop_forwarding_to(&self, ended: &Emitter) {
+        lock(&self.forward).take_if(|run| run.is_same(ended));
     }
 
     pub(crate) fn forward(&self) -> Option<Emitter> {
-        self.forward.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Returns the registry of the run's agents.
-    pub(crate) fn agents(&self) -> &CancelRegistry {
-        &self.agents
-    }
-
-    /// Enqueues a message for when the run would finish. Returns `false` if the run takes no more.
-    pub(crate) fn enqueue(&self, message: Message) -> bool {
-        self.follow_ups.push(message)
-    }
-
-    /// Returns the next enqueued message. If there is none, closes the queue.
-    pub(crate) fn next_follow_up(&self) -> Option<Message> {
-        self.follow_ups.pop_or_close()
-    }
-
-    /// Takes back the enqueued messages.
-    pub(crate) fn retract(&self) -> VecDeque<Message> {
-        self.follow_ups.take()
-    }
-
-    /// Closes the queue.
-    pub(crate) fn close(&self) {
-        self.follow_ups.close();
+        lock(&self.forward).clone()
     }
 }
 
@@ -167,17 +148,17 @@ impl CancelRegistry {
         struct Registered(CancelRegistry, Arc<[String]>);
         impl Drop for Registered {
             fn drop(&mut self) {
-                self.0.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.1);
+                lock(&self.0.0).remove(&self.1);
             }
         }
         let registration = Registration { token, is_cancelled: false };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone(), registration);
+        lock(&self.0).insert(path.clone(), registration);
         Registered(self.clone(), path)
     }
 
     /// Cancels the agent with this path and those below it. Returns whether it was running.
     pub(crate) fn cancel(&self, path: &[String]) -> bool {
-        let found = self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(path).map(|agent| {
+        let found = lock(&self.0).get_mut(path).map(|agent| {
             agent.is_cancelled = true;
             agent.token.clone()
         });
@@ -189,7 +170,7 @@ impl CancelRegistry {
 
     /// Returns whether the agent with this path, or one above it, was cancelled.
     fn is_cancelled(&self, path: &[String]) -> bool {
-        let agents = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let agents = lock(&self.0);
         agents.iter().any(|(above, agent)| agent.is_cancelled && path.starts_with(above))
     }
 }

@@ -16,6 +16,9 @@ use crate::store::Store;
 use crate::structured::ResponseFormat;
 use crate::tool::ToolSet;
 
+/// Default limit of model calls per run.
+pub(crate) const MAX_MODEL_CALLS: u32 = 9_999;
+
 /// The components and options of an agent.
 #[derive(Clone)]
 pub struct AgentDefinition {
@@ -68,11 +71,7 @@ impl AgentDefinition {
         receive: impl Fn(&dyn DynMiddleware, T) -> Result<T>,
     ) -> Result<T> {
         self.stack.iter().try_fold(given, |given, middleware| {
-            receive(&**middleware, given).map_err(|source| Error::Hook {
-                middleware: middleware.name().to_owned(),
-                hook,
-                source: Box::new(source),
-            })
+            receive(&**middleware, given).map_err(|error| error.in_hook(middleware.name(), hook))
         })
     }
 
@@ -155,8 +154,18 @@ impl AgentDefinition {
         }
     }
 
-    /// Creates a definition with only the library's channels, for contexts without a run.
-    pub(crate) fn empty() -> Self {
+    pub(crate) fn journal(&self) -> Result<&Arc<dyn Journal>> {
+        self.journal.as_ref().ok_or_else(|| {
+            Error::Input(
+                "threads need a journal; give the builder one with `.journal(...)`, such as `MemoryJournal`".to_owned(),
+            )
+        })
+    }
+}
+
+impl Default for AgentDefinition {
+    /// Creates the definition of an agent without a model, with only the conversation as its state.
+    fn default() -> Self {
         Self {
             name: "agent".to_owned(),
             description: None,
@@ -168,7 +177,7 @@ impl AgentDefinition {
             schema: State::default().schema().clone(),
             settings: ModelSettings::default(),
             format: None,
-            max_model_calls: u32::MAX,
+            max_model_calls: MAX_MODEL_CALLS,
             budget: Budget::default(),
             journal: None,
             process: None,
@@ -178,14 +187,6 @@ impl AgentDefinition {
             observers: None,
             background: Arc::default(),
         }
-    }
-
-    pub(crate) fn journal(&self) -> Result<&Arc<dyn Journal>> {
-        self.journal.as_ref().ok_or_else(|| {
-            crate::error::Error::Input(
-                "threads need a journal; give the builder one with `.journal(...)`, such as `MemoryJournal`".to_owned(),
-            )
-        })
     }
 }
 

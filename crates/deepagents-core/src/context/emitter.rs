@@ -2,14 +2,15 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Waker;
 
 use super::control::{RunControl, Suspender};
-use super::observer::SharedObserver;
+use super::observer::RunObserver;
 use crate::env::Clock;
 use crate::event::{EVENT_VERSION, Event, EventHub, EventKind};
 use crate::ids::{LogPosition, RunId};
+use crate::panics::lock;
 use crate::state::State;
 
 /// Emits events in order without waiting for subscribers. Shared by all agents of a run.
@@ -22,7 +23,7 @@ pub(crate) struct Emitter {
 struct Out {
     hub: Arc<EventHub>,
     control: Arc<RunControl>,
-    observer: Option<SharedObserver>,
+    observer: Option<Arc<dyn RunObserver>>,
     /// Locked while observers and the hub receive events, so that all see the same order.
     order: Mutex<Order>,
 }
@@ -43,7 +44,7 @@ impl Emitter {
     pub(crate) fn new(
         run: RunId,
         clock: Arc<dyn Clock>,
-        observer: Option<SharedObserver>,
+        observer: Option<Arc<dyn RunObserver>>,
     ) -> (Self, Arc<EventHub>, Arc<RunControl>) {
         let hub = Arc::new(EventHub::new(run.clone(), clock));
         let control: Arc<RunControl> = Arc::default();
@@ -58,6 +59,11 @@ impl Emitter {
 
     pub(crate) fn is_silent(&self) -> bool {
         self.out.is_none()
+    }
+
+    /// Returns whether both emit the events of the same run.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.out.as_ref().map(Arc::as_ptr) == other.out.as_ref().map(Arc::as_ptr)
     }
 
     /// Returns the control signals of the run's handles.
@@ -78,7 +84,7 @@ impl Emitter {
     /// Emits an event. `position` is the position after the record that it stems from, if known.
     pub(crate) fn emit(&self, path: &Arc<[String]>, position: Option<LogPosition>, kind: impl FnOnce() -> EventKind) {
         let Some(out) = &self.out else { return };
-        let mut order = out.lock();
+        let mut order = lock(&out.order);
         let event = match out.event(&mut order, &self.run, path, position, kind()) {
             Ok(Some(event)) => event,
             Ok(None) => return,
@@ -98,7 +104,7 @@ impl Emitter {
         state: Option<State>,
     ) {
         let Some(out) = &self.out else { return };
-        let mut order = out.lock();
+        let mut order = lock(&out.order);
         let (events, panic) = out.events(&mut order, &self.run, kinds.into_iter().map(|(at, kind)| (path, at, kind)));
         let waiting = out.hub.push(&events, state);
         out.forward_and_resume(order, &events, waiting, panic);
@@ -108,7 +114,7 @@ impl Emitter {
     /// panic of an observer. The positions are dropped, because they refer to another log.
     fn relay(&self, events: &[Arc<Event>]) -> (bool, Option<Panic>) {
         let Some(out) = &self.out else { return (false, None) };
-        let mut order = out.lock();
+        let mut order = lock(&out.order);
         if order.ended {
             return (false, None);
         }
@@ -130,10 +136,6 @@ impl Emitter {
 }
 
 impl Out {
-    fn lock(&self) -> MutexGuard<'_, Order> {
-        self.order.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Forwards events to the parent run and wakes waiting subscribers, then resumes the panic of an observer.
     fn forward_and_resume(
         &self,
@@ -164,9 +166,10 @@ impl Out {
 
     /// Forwards events to the run that also receives them, until it has ended.
     fn forward(&self, events: &[Arc<Event>]) -> Option<Panic> {
-        let (is_delivered, panic) = self.control.forward()?.relay(events);
+        let above = self.control.forward()?;
+        let (is_delivered, panic) = above.relay(events);
         if !is_delivered {
-            self.control.forward_to(None);
+            self.control.stop_forwarding_to(&above);
         }
         panic
     }
@@ -211,7 +214,7 @@ impl Out {
             position,
             kind,
         };
-        if let Some(SharedObserver(observer)) = &self.observer {
+        if let Some(observer) = &self.observer {
             let seen = std::panic::catch_unwind(AssertUnwindSafe(|| observer.event(&event)));
             // A panic fails a running run. At the end, the run can no longer fail, and others must still see that
             // event.

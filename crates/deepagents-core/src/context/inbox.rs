@@ -1,9 +1,10 @@
 //! Messages sent to a run that are not yet part of its conversation.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use crate::message::Message;
+use crate::panics::lock;
 
 /// A queue of messages that can be closed.
 #[derive(Debug, Default)]
@@ -16,13 +17,9 @@ struct Contents {
 }
 
 impl Inbox {
-    fn contents(&self) -> MutexGuard<'_, Contents> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a message. Returns `false` if the inbox is closed.
     pub(crate) fn push(&self, message: Message) -> bool {
-        let mut contents = self.contents();
+        let mut contents = lock(&self.0);
         if !contents.closed {
             contents.messages.push_back(message);
         }
@@ -31,12 +28,12 @@ impl Inbox {
 
     /// Takes the oldest message.
     pub(crate) fn pop(&self) -> Option<Message> {
-        self.contents().messages.pop_front()
+        lock(&self.0).messages.pop_front()
     }
 
     /// Takes the oldest message. If there is none, closes the inbox.
     pub(crate) fn pop_or_close(&self) -> Option<Message> {
-        let mut contents = self.contents();
+        let mut contents = lock(&self.0);
         let next = contents.messages.pop_front();
         contents.closed |= next.is_none();
         next
@@ -44,11 +41,11 @@ impl Inbox {
 
     /// Takes all messages, oldest first.
     pub(crate) fn take(&self) -> VecDeque<Message> {
-        std::mem::take(&mut self.contents().messages)
+        std::mem::take(&mut lock(&self.0).messages)
     }
 
     /// Closes the inbox. Messages already in it remain.
     pub(crate) fn close(&self) {
-        self.contents().closed = true;
+        lock(&self.0).closed = true;
     }
 }

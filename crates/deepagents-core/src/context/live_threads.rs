@@ -2,10 +2,11 @@
 
 use std::any::Any;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::ids::ThreadId;
 use crate::journal::MemoryJournal;
+use crate::panics::lock;
 
 /// A run in progress, of a type defined by a higher layer.
 pub(crate) trait LiveRun: Any + Send + Sync {
@@ -26,23 +27,18 @@ pub(crate) struct LiveThreads {
 }
 
 impl LiveThreads {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ThreadId, Arc<dyn LiveRun>>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn private(&self) -> Arc<MemoryJournal> {
         self.private.get_or_init(Arc::default).clone()
     }
 
     /// Returns the run of a thread, if it is in progress.
     pub(crate) fn get<R: LiveRun + Clone>(&self, thread: &str) -> Option<R> {
-        let run: Arc<dyn Any + Send + Sync> = self.lock().get(thread).filter(|run| !run.is_finished())?.clone();
-        run.downcast_ref::<R>().cloned()
+        running(&lock(&self.live), thread)
     }
 
     /// Returns the direct children of a thread on which runs are in progress.
     pub(crate) fn below(&self, parent: &str) -> Vec<ThreadId> {
-        let live = self.lock();
+        let live = lock(&self.live);
         let below = live.iter().filter(|(thread, run)| is_below(thread, parent) && !run.is_finished());
         below.map(|(thread, _)| thread.clone()).collect()
     }
@@ -58,12 +54,9 @@ impl LiveThreads {
         limit: usize,
         start: impl FnOnce() -> R,
     ) -> Result<R, usize> {
-        let mut live = self.lock();
-        if let Some(run) = live.get(thread).filter(|run| !run.is_finished()) {
-            let run: Arc<dyn Any + Send + Sync> = run.clone();
-            if let Some(run) = run.downcast_ref::<R>() {
-                return Ok(run.clone());
-            }
+        let mut live = lock(&self.live);
+        if let Some(run) = running(&live, thread) {
+            return Ok(run);
         }
         let running = live.iter().filter(|(thread, run)| is_below(thread, parent) && !run.is_finished()).count();
         if running >= limit {
@@ -76,16 +69,26 @@ impl LiveThreads {
 
     /// Adds a run that was started elsewhere.
     pub(crate) fn insert(&self, thread: ThreadId, run: Arc<dyn LiveRun>) {
-        self.lock().insert(thread, run);
+        lock(&self.live).insert(thread, run);
     }
 
-    /// Removes the run of a thread if it has ended.
-    pub(crate) fn forget_finished(&self, thread: &str) {
-        let mut live = self.lock();
-        if live.get(thread).is_some_and(|run| run.is_finished()) {
-            live.remove(thread);
+    /// Returns a function that removes the run of a thread if it has ended.
+    pub(crate) fn forget_finished(self: &Arc<Self>, thread: &str) -> impl FnOnce() + Send + use<> {
+        let (live, thread) = (Arc::downgrade(self), thread.to_owned());
+        move || {
+            let Some(live) = live.upgrade() else { return };
+            let mut live = lock(&live.live);
+            if live.get(&thread).is_some_and(|run| run.is_finished()) {
+                live.remove(&thread);
+            }
         }
     }
+}
+
+fn running<R: LiveRun + Clone>(live: &HashMap<ThreadId, Arc<dyn LiveRun>>, thread: &str) -> Option<R> {
+    let run: &dyn LiveRun = &**live.get(thread)?;
+    let run: &dyn Any = run;
+    run.downcast_ref::<R>().filter(|run| !run.is_finished()).cloned()
 }
 
 fn is_below(thread: &str, parent: &str) -> bool {
@@ -94,6 +97,6 @@ fn is_below(thread: &str, parent: &str) -> bool {
 
 impl Drop for LiveThreads {
     fn drop(&mut self) {
-        self.lock().values().for_each(|run| run.abort());
+        lock(&self.live).values().for_each(|run| run.abort());
     }
 }

@@ -13,7 +13,9 @@ mod observer;
 mod reporter;
 mod shared_budget;
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +27,7 @@ use crate::journal::LogWriter;
 use crate::machine::BudgetUsage;
 use crate::message::{self, HistoryVersion, Messages, PendingCall, ToolCall};
 use crate::model::{ChatModel, ModelOutput, ModelRequest};
+use crate::panics::lock;
 use crate::state::{Channel, State, Update};
 use crate::status::FinishReason;
 use crate::store::Store;
@@ -35,13 +38,14 @@ pub use builder::ContextBuilder;
 pub use control::Suspender;
 pub(crate) use control::{AbandonGuard, RunControl};
 pub use definition::AgentDefinition;
+pub(crate) use definition::MAX_MODEL_CALLS;
 pub(crate) use emitter::Emitter;
 pub(crate) use extensions::Extensions;
 pub(crate) use inbox::Inbox;
 pub(crate) use live_threads::{LiveRun, LiveThreads};
 pub(crate) use model_call::call_model;
 pub use observer::{INPUT_VERSION, InputRecord, ModelCall, Observers, RunObserver, RunStart};
-pub(crate) use observer::{NoObserver, SharedObserver};
+pub(crate) use observer::{NoObserver, nested};
 pub use reporter::Reporter;
 pub use shared_budget::SharedBudget;
 
@@ -77,61 +81,81 @@ pub(crate) struct Shared {
     pub(crate) cancel: CancellationToken,
     pub(crate) budget: Arc<BudgetTracker>,
     pub(crate) extensions: Extensions,
-    pub(crate) observer: Option<SharedObserver>,
+    pub(crate) observer: Option<Arc<dyn RunObserver>>,
     /// The next attempt of the current turn, which distinguishes the pieces of failed attempts.
-    pub(crate) attempt: std::sync::atomic::AtomicU32,
+    pub(crate) attempt: AtomicU32,
     /// The attempts of the current turn of which text was streamed.
-    pub(crate) streamed_attempts: std::sync::Mutex<std::collections::BTreeSet<u32>>,
+    pub(crate) streamed_attempts: Mutex<BTreeSet<u32>>,
     /// The message ids of the current turn's answers.
-    pub(crate) answer_id: std::sync::Mutex<AnswerId>,
+    pub(crate) answer_id: Mutex<AnswerId>,
     /// Writes to the run's thread, once it is open.
-    pub(crate) log: std::sync::OnceLock<LogWriter>,
+    pub(crate) log: OnceLock<LogWriter>,
     /// The main agent, if this is a sub-agent.
     pub(crate) root: Option<Arc<Shared>>,
     /// The tools of the last request.
-    pub(crate) tools: std::sync::Mutex<ToolSet>,
+    pub(crate) tools: Mutex<ToolSet>,
     /// The last history that passed validation for providers.
-    pub(crate) passed: std::sync::Mutex<Option<HistoryVersion>>,
-    /// Updates kept by the wrap hooks of the current model call.
-    pub(crate) kept: std::sync::Mutex<Update>,
+    pub(crate) passed: Mutex<Option<HistoryVersion>>,
+    /// Updates queued by the wrap hooks of the current model call.
+    pub(crate) queued_updates: Mutex<Update>,
 }
 
 impl Shared {
-    /// Locks the attempts of the current turn of which text was streamed.
-    pub(crate) fn streamed_attempts(&self) -> std::sync::MutexGuard<'_, std::collections::BTreeSet<u32>> {
-        self.streamed_attempts.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    /// Creates the data of a run of the main agent without a thread, which nobody observes.
+    pub(crate) fn new(
+        agent: Arc<AgentDefinition>,
+        run: RunId,
+        events: Emitter,
+        cancel: CancellationToken,
+        budget: Arc<BudgetTracker>,
+    ) -> Self {
+        Self {
+            tools: Mutex::new(agent.tools.clone()),
+            agent,
+            run,
+            thread: None,
+            path: Arc::from([]),
+            events,
+            cancel,
+            budget,
+            extensions: Extensions::default(),
+            observer: None,
+            attempt: AtomicU32::new(0),
+            streamed_attempts: Mutex::default(),
+            answer_id: Mutex::default(),
+            log: OnceLock::new(),
+            root: None,
+            passed: Mutex::default(),
+            queued_updates: Mutex::default(),
+        }
     }
 
     /// Returns the id of the answer in progress, or of the next one.
     pub(crate) fn answer_id(&self) -> String {
-        let ids = self.answer_ids();
+        let ids = lock(&self.answer_id);
         ids.of(ids.attempt)
     }
 
     /// Returns the id of an attempt's answer.
     pub(crate) fn answer_id_of(&self, attempt: u32) -> String {
-        self.answer_ids().of(attempt)
+        lock(&self.answer_id).of(attempt)
     }
 
     /// Sets the id of the next answer at the start of a turn.
     pub(crate) fn set_answer_id(&self, first: String) {
-        *self.answer_ids() = AnswerId { first, attempt: 0 };
+        *lock(&self.answer_id) = AnswerId { first, attempt: 0 };
     }
 
     /// Sets the current attempt, and returns the id of its answer.
     pub(crate) fn set_answering(&self, attempt: u32) -> String {
-        let mut ids = self.answer_ids();
+        let mut ids = lock(&self.answer_id);
         ids.attempt = attempt;
         ids.of(attempt)
     }
 
-    /// Takes the updates kept by the wrap hooks of the model call that has ended.
-    pub(crate) fn take_kept(&self) -> Update {
-        std::mem::take(&mut *self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
-    }
-
-    fn answer_ids(&self) -> std::sync::MutexGuard<'_, AnswerId> {
-        self.answer_id.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    /// Takes the updates queued by the wrap hooks of the model call that has ended.
+    pub(crate) fn take_queued_updates(&self) -> Update {
+        std::mem::take(&mut *lock(&self.queued_updates))
     }
 }
 
@@ -262,11 +286,11 @@ impl Context {
         // The answer with these calls has been counted already.
         let turn = self.turn.saturating_sub(1);
         let open = message::pending(self.messages()).into_iter().filter_map(|open| {
-            let tool = self.tool(open.call.name());
-            match coerce_call(open.call, tool) {
-                PendingCall::Valid(call) => Some((open.index, call)),
-                PendingCall::Invalid(_) => None,
+            let PendingCall::Valid(mut call) = open.call else { return None };
+            if let Some(tool) = self.tool(&call.name) {
+                coerce_call(&mut call, &**tool);
             }
+            Some((open.index, call))
         });
         open.map(|(index, call)| (CallId { path: self.path().to_vec(), turn, index }, call)).collect()
     }
@@ -288,7 +312,7 @@ impl Context {
 
     /// Records what the run spends even if nothing limits it, so that [`spent`](Self::spent) of a resumed run includes
     /// it.
-    pub fn keep_spent(&self) {
+    pub fn record_spending(&self) {
         self.shared.budget.record();
     }
 
@@ -331,9 +355,9 @@ impl Context {
         model_call::invoke_aside(self, model, request).await
     }
 
-    /// Keeps an update made by a wrap hook of a model call, however the call ends: even if it fails, the run is
-    /// cancelled meanwhile, or another wrap hook discards the response and retries. Use it for work that has been paid
-    /// for or done, and must not be repeated with every attempt.
+    /// Queues an update made by a wrap hook of a model call, to be applied however the call ends: even if it fails, the
+    /// run is cancelled meanwhile, or another wrap hook discards the response and retries. Use it for work that has
+    /// been paid for or done, and must not be repeated with every attempt.
     ///
     /// The update becomes part of the state when the call has ended, before the [response's
     /// update](crate::middleware::ModelResponse::update).
@@ -347,34 +371,31 @@ impl Context {
     /// );
     /// /// Has the world looked at once, however many tries the answer takes.
     /// let briefed = wrap_model_call(|request, next| async move {
-    ///     let cx = next.cx().with_kept()?;
+    ///     let cx = next.cx().with_queued_updates()?;
     ///     if cx.get::<Briefing>().is_empty() {
-    ///         cx.keep(Update::new::<Briefing>("It is round.".to_owned()));
+    ///         cx.queue_update(Update::new::<Briefing>("It is round.".to_owned()));
     ///     }
     ///     next.run(request).await
     /// });
     /// ```
     ///
-    /// Use it only in `wrap_model_call`; elsewhere return an update. Updates kept before a turn's call ends become part
+    /// Use it only in `wrap_model_call`; elsewhere return an update. Updates queued before a turn's call ends become part
     /// of the state with that call; later ones with the next call. If there is none, they are lost with the run.
-    pub fn keep(&self, update: Update) {
-        // Assigns message ids now, so that readers of the kept update and of the state see the same messages.
+    pub fn queue_update(&self, update: Update) {
+        // Assigns message ids now, so that readers of the queued update and of the state see the same messages.
         let update = update.with_ids(&*self.shared.agent.ids);
-        let mut kept = self.shared.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        *kept = std::mem::take(&mut *kept).and(update);
+        let mut queued = lock(&self.shared.queued_updates);
+        *queued = std::mem::take(&mut *queued).and(update);
     }
 
-    /// Returns the context with the updates that wrap hooks of the current model call have [kept](Self::keep) so far,
-    /// in earlier attempts.
+    /// Returns the context with the updates that wrap hooks of the current model call have
+    /// [queued](Self::queue_update) so far, in earlier attempts.
     ///
     /// # Errors
     /// Returns an error if the state refuses them.
-    pub fn with_kept(&self) -> Result<Self> {
-        let kept = self.shared.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        let mut cx = self.clone();
-        if !kept.is_empty() {
-            cx.state.apply(&kept)?;
-        }
+    pub fn with_queued_updates(&self) -> Result<Self> {
+        let (mut cx, queued) = (self.clone(), lock(&self.shared.queued_updates).clone());
+        cx.state.apply(&queued)?;
         Ok(cx)
     }
 
@@ -388,7 +409,7 @@ impl Context {
     }
 
     pub(crate) fn at(shared: &Arc<Shared>, state: &State, turn: u32) -> Self {
-        let tools = shared.tools.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let tools = lock(&shared.tools).clone();
         Self { shared: shared.clone(), state: state.clone(), turn, stop: None, tools }
     }
 }

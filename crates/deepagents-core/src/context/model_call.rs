@@ -1,7 +1,7 @@
 //! A single model call: the innermost part of the stack around model calls.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use futures_core::stream::BoxStream;
 use futures_util::StreamExt;
@@ -11,12 +11,13 @@ use crate::error::Result;
 use crate::event::EventKind;
 use crate::message::{self, Messages};
 use crate::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelRequest};
+use crate::panics::lock;
 
 /// Validates the messages added since the last call; a history changed in any other way is validated as a whole.
 fn check_history(cx: &Context, messages: &Messages) -> Result<()> {
-    let passed = cx.shared.passed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let passed = lock(&cx.shared.passed).clone();
     message::check(messages, passed.map_or(0, |mark| messages.shared_with(&mark)))?;
-    *cx.shared.passed.lock().unwrap_or_else(PoisonError::into_inner) = Some(messages.mark());
+    *lock(&cx.shared.passed) = Some(messages.mark());
     Ok(())
 }
 
@@ -52,7 +53,7 @@ pub(crate) async fn call_model(
             }
             Some(Ok(ModelEvent::Text { delta, .. })) => {
                 if !streamed && !delta.is_empty() {
-                    streamed = cx.shared.streamed_attempts().insert(attempt);
+                    streamed = lock(&cx.shared.streamed_attempts).insert(attempt);
                 }
                 EventKind::TextDelta { turn, attempt, text: delta }
             }
@@ -65,7 +66,7 @@ pub(crate) async fn call_model(
             }
             Some(Ok(ModelEvent::Retry { error, after })) => {
                 let retry_after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
-                cx.shared.streamed_attempts().remove(&attempt);
+                lock(&cx.shared.streamed_attempts).remove(&attempt);
                 streamed = false;
                 let failed = std::mem::replace(&mut attempt, cx.shared.attempt.fetch_add(1, Ordering::Relaxed));
                 EventKind::AttemptDiscarded {
@@ -85,7 +86,7 @@ pub(crate) async fn call_model(
         // Yield to the readers of the events, even if the model always has more output ready.
         tokio::task::coop::consume_budget().await;
     };
-    cx.shared.streamed_attempts().remove(&attempt);
+    lock(&cx.shared.streamed_attempts).remove(&attempt);
     let reason = failure.to_string();
     let next = cx.shared.set_answering(cx.shared.attempt.load(Ordering::Relaxed));
     cx.emit(|| EventKind::AttemptDiscarded {

@@ -12,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 use super::{AgentDefinition, Context, Suspender};
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::forward::forward;
 use crate::interrupt::DecisionRecord;
 use crate::machine::Budget;
 use crate::message::Message;
 use crate::middleware::{ToolNext, ToolRequest, ToolResponse};
 use crate::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest, ModelServer};
-use crate::panics::panic_text;
 
 /// Observes a run and its sub-agents: every model call and every tool call passes through it, and it sees every event.
 /// Set any number of observers with [`RunInput::observer`](crate::run::RunInput::observer). Runs that a tool starts
@@ -148,28 +148,23 @@ pub struct InputRecord {
     pub answers: Vec<(String, DecisionRecord)>,
 }
 
-#[derive(Clone)]
-pub(crate) struct SharedObserver(pub(crate) Arc<dyn RunObserver>);
-
-impl fmt::Debug for SharedObserver {
+impl fmt::Debug for dyn RunObserver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RunObserver")
     }
 }
 
-impl SharedObserver {
-    /// Nests `inner` inside this observer.
-    pub(crate) fn around(self, inner: Self) -> Self {
-        Self(Arc::new(Nested { outer: self.0, inner: inner.0 }))
-    }
+/// Nests an observer inside another one.
+pub(crate) fn nested(outer: Arc<dyn RunObserver>, inner: Arc<dyn RunObserver>) -> Arc<dyn RunObserver> {
+    Arc::new(Nested { outer, inner })
 }
 
 /// Replaces an observer that could not be created, so that the run does not start without it.
 pub(crate) struct NoObserver(String);
 
 impl NoObserver {
-    pub(crate) fn because(panic: &(dyn std::any::Any + Send)) -> Arc<Self> {
-        Arc::new(Self(format!("the closure of `observe_runs` panicked: {}", panic_text(panic))))
+    pub(crate) fn because(panic: &str) -> Arc<dyn RunObserver> {
+        Arc::new(Self(format!("the closure of `observe_runs` panicked: {panic}")))
     }
 }
 
@@ -221,20 +216,11 @@ struct ObservedModel {
 }
 
 impl ChatModel for ObservedModel {
-    fn name(&self) -> &str {
-        self.model.name()
-    }
-
-    fn profile(&self) -> ModelProfile {
-        self.model.profile()
-    }
-
-    fn server(&self) -> Option<ModelServer> {
-        self.model.server()
-    }
-
-    fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
-        self.model.count_tokens(request)
+    forward! { self.model;
+        fn name(&self) -> &str;
+        fn profile(&self) -> ModelProfile;
+        fn server(&self) -> Option<ModelServer>;
+        fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>>;
     }
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
@@ -244,7 +230,7 @@ impl ChatModel for ObservedModel {
 
 /// Wraps the model in the run's observer, if it has one.
 pub(crate) fn through(cx: &Context, model: &Arc<dyn ChatModel>, aside: bool) -> Arc<dyn ChatModel> {
-    let Some(SharedObserver(observer)) = &cx.shared.observer else { return model.clone() };
+    let Some(observer) = &cx.shared.observer else { return model.clone() };
     let description = cx.shared.agent.description.clone();
     let call = ModelCall { path: cx.shared.path.clone(), turn: cx.turn, aside, description };
     Arc::new(ObservedModel { observer: observer.clone(), call, model: model.clone() })

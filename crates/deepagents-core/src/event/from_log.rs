@@ -7,11 +7,13 @@ use serde_json::Value;
 
 use super::{EVENT_VERSION, Event, EventKind};
 use crate::env::Timestamp;
-use crate::ids::{CallId, LogPosition};
-use crate::interrupt::{ActionRequest, ActionRequestChange, ActionRequests, Decision, EditedAction};
+use crate::ids::LogPosition;
+use crate::interrupt::{
+    ActionRequest, ActionRequestChange, ActionRequests, ActionReview, EditedAction, open_questions,
+};
 use crate::journal::{LogEntry, Record, RecordUpdate, Replay};
 use crate::machine::{BudgetUsage, Machine};
-use crate::message::{Author, Block, Message, MessageOp, ToolMessage, Usage};
+use crate::message::{Author, Block, Message, MessageOp, Usage};
 use crate::model::StopReason;
 use crate::state::{ChannelError, MessagesChannel, Schema, Update};
 use crate::status::FinishReason;
@@ -61,13 +63,9 @@ impl LogEvents {
             main.read_calls(answer);
         }
         let asked = replay.state.get::<ActionRequests>().into_iter().flatten();
-        let edits =
-            asked.clone().filter_map(|(id, asked)| Some((id.clone(), edit(&asked.decision.as_ref()?.decision)?)));
-        let edited = edits.collect();
-        main.asked = asked
-            .filter(|(_, asked)| asked.decision.is_none())
-            .map(|(id, a)| (id.clone(), a.request.clone()))
-            .collect();
+        let edit = |asked: &ActionReview| asked.decision.as_ref()?.decision.edited_action().cloned();
+        let edited = asked.filter_map(|(id, asked)| Some((id.clone(), edit(asked)?))).collect();
+        main.asked = open_questions(&replay.state).map(|question| (question.id.clone(), question.clone())).collect();
         let (run, attempt) = replay.run.map_or_else(Default::default, |run| (run.run, run.attempt));
         let mut events = Self {
             thread: thread.to_owned(),
@@ -152,30 +150,12 @@ impl LogEvents {
             Record::ToolFinished { call, message, update } => {
                 kinds = agent.updated(update, &self.schema, &mut self.edited)?;
                 kinds.retain(|kind| matches!(kind, EventKind::StateChanged { .. }));
-                kinds.push(finished(call, &message));
+                kinds.push(EventKind::tool_finished(call, &message));
             }
             Record::RunFinished { stop, .. } => kinds = agent.ended(stop, is_main),
             _ => {}
         }
         Ok(kinds.into_iter().map(|kind| (path.clone(), kind)).collect())
-    }
-}
-
-/// Returns the action that a decision puts in place of a call.
-fn edit(decision: &Decision) -> Option<EditedAction> {
-    match decision {
-        Decision::Edit { edited_action } => Some(edited_action.clone()),
-        _ => None,
-    }
-}
-
-fn finished(call: CallId, message: &ToolMessage) -> EventKind {
-    EventKind::ToolFinished {
-        call,
-        id: message.call_id.clone(),
-        name: message.name.clone(),
-        error: message.is_error,
-        text: Message::Tool(message.clone()).text(),
     }
 }
 
@@ -212,13 +192,7 @@ impl AgentEvents {
         edited: &mut BTreeMap<String, EditedAction>,
     ) -> Result<Vec<EventKind>, ChannelError> {
         let update = update.resolve(schema)?;
-        let mut kinds = Vec::new();
-        for entry in update.entries() {
-            if !entry.spec().is_private() && !entry.spec().is::<MessagesChannel>() {
-                let channel = entry.spec().name().to_owned();
-                kinds.push(EventKind::StateChanged { channel, update: entry.to_json()? });
-            }
-        }
+        let mut kinds = EventKind::state_changes(&update)?;
         self.push_message_events(&update, &mut kinds);
         for change in update.get::<ActionRequests>().flatten() {
             match change {
@@ -227,7 +201,7 @@ impl AgentEvents {
                 }
                 ActionRequestChange::Decide(id, decided) => {
                     self.asked.remove(id);
-                    edited.extend(edit(&decided.decision).map(|edit| (id.clone(), edit)));
+                    edited.extend(decided.decision.edited_action().map(|edit| (id.clone(), edit.clone())));
                     self.decided.push(EventKind::decided(id, decided));
                 }
                 ActionRequestChange::Decided(call, decided) => {

@@ -1,16 +1,16 @@
 //! The hub that distributes a run's events to its subscribers.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
 use tokio::sync::watch;
 
 use super::live::LiveState;
-use super::log::EventLog;
 use super::{Event, EventStream, RunSnapshot, Subscribe};
 use crate::env::{Clock, Timestamp};
 use crate::ids::RunId;
+use crate::panics::lock;
 use crate::state::State;
 
 /// Number of events buffered for lagging subscribers. Older events come from the log of durable events.
@@ -28,7 +28,8 @@ pub(crate) struct EventHub {
 
 #[derive(Default)]
 struct Inner {
-    log: EventLog,
+    /// The durable events, in order. They stay in memory as long as a handle of the run exists.
+    log: Vec<Arc<Event>>,
     /// The latest events. Empty while there are no subscribers.
     ring: VecDeque<Arc<Event>>,
     /// The sequence number of the next event.
@@ -56,10 +57,6 @@ impl EventHub {
         Self { run, clock, inner: Mutex::default(), started: watch::Sender::new(false) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -76,14 +73,14 @@ impl EventHub {
         let mut begins = false;
         let mut earlier = None;
         {
-            let mut guard = self.lock();
+            let mut guard = lock(&self.inner);
             let inner = &mut *guard;
             for event in events {
                 inner.live.follow(event);
                 inner.next = event.seq + 1;
                 inner.closed |= event.kind.is_end();
                 if event.kind.is_durable() {
-                    inner.log.append(event.clone());
+                    inner.log.push(event.clone());
                 }
                 if inner.subscribers.is_empty() {
                     continue;
@@ -111,13 +108,13 @@ impl EventHub {
 
     /// Returns the text of an agent's partial answer.
     pub(crate) fn partial_text(&self, path: &[String]) -> Option<String> {
-        self.lock().live.partial_text(path)
+        lock(&self.inner).live.partial_text(path)
     }
 
     /// Closes the hub: no further events follow.
     pub(crate) fn close(&self) {
         let wakers: Vec<Waker> = {
-            let mut inner = self.lock();
+            let mut inner = lock(&self.inner);
             inner.closed = true;
             inner.subscribers.values_mut().filter_map(Option::take).collect()
         };
@@ -126,7 +123,7 @@ impl EventHub {
     }
 
     pub(crate) fn subscribe(self: &Arc<Self>, from: Subscribe) -> EventStream {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         let id = inner.next_subscriber;
         inner.next_subscriber += 1;
         inner.subscribers.insert(id, None);
@@ -140,7 +137,7 @@ impl EventHub {
     }
 
     pub(super) fn unsubscribe(&self, id: u64) {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         inner.subscribers.remove(&id);
         let unread = if inner.subscribers.is_empty() { std::mem::take(&mut inner.ring) } else { VecDeque::new() };
         drop(inner);
@@ -149,7 +146,7 @@ impl EventHub {
 
     /// Returns the event with this sequence number, or what was dropped in its place.
     pub(super) fn poll(&self, id: u64, next: u64, waker: &Waker) -> Poll<Option<Delivery>> {
-        let mut inner = self.lock();
+        let mut inner = lock(&self.inner);
         if next < inner.next {
             return Poll::Ready(Some(inner.delivery(next)));
         }
@@ -169,7 +166,7 @@ impl EventHub {
     pub(crate) async fn snapshot(&self) -> RunSnapshot {
         // The sender lives as long as `self`.
         let _ = self.started.subscribe().wait_for(|started| *started).await;
-        let inner = self.lock();
+        let inner = lock(&self.inner);
         inner.live.snapshot(inner.next.saturating_sub(1))
     }
 }
@@ -183,7 +180,7 @@ impl Inner {
             return Delivery::Event(event.clone());
         }
         let in_ring = following.map_or(self.next, |event| event.seq);
-        match self.log.since(next).first() {
+        match self.log.get(self.log.partition_point(|event| event.seq < next)) {
             Some(event) if event.seq == next => Delivery::Event(event.clone()),
             durable => {
                 let until = durable.map_or(in_ring, |event| event.seq.min(in_ring));

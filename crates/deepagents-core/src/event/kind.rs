@@ -5,10 +5,12 @@ use serde_json::Value;
 
 use super::MiddlewareEvent;
 
+use crate::error::Error;
 use crate::ids::CallId;
 use crate::interrupt::{ActionRequest, Decision, DecisionAuthor, DecisionRecord};
-use crate::message::{MAX_VALUE_DEPTH, Usage, is_deeper};
+use crate::message::{MAX_VALUE_DEPTH, ToolMessage, Usage, is_deeper, joined_text};
 use crate::model::StopReason;
+use crate::state::{ChannelError, MessagesChannel, Update, UpdateEntry};
 use crate::status::FinishReason;
 
 /// What an event reports.
@@ -239,6 +241,32 @@ impl EventKind {
     pub(crate) fn decided(id: &str, decided: &DecisionRecord) -> Self {
         let DecisionRecord { decision, author } = decided.clone();
         Self::ActionDecided { id: id.to_owned(), decision, author }
+    }
+
+    /// Creates the event of an error that ends the run, or only a sub-agent.
+    pub(crate) fn failed(error: &Error, is_main: bool) -> Self {
+        let (kind, error) = (error.kind().to_owned(), error.to_string());
+        if is_main { Self::RunFailed { kind, error } } else { Self::AgentFailed { kind, error } }
+    }
+
+    /// Creates the event of a call that has this result.
+    pub(crate) fn tool_finished(call: CallId, message: &ToolMessage) -> Self {
+        Self::ToolFinished {
+            call,
+            id: message.call_id.clone(),
+            name: message.name.clone(),
+            error: message.is_error,
+            text: joined_text(&message.content),
+        }
+    }
+
+    /// Creates the events of an update, except those of its messages.
+    pub(crate) fn state_changes(update: &Update) -> Result<Vec<Self>, ChannelError> {
+        let shown = update.entries().iter().filter(|e| !e.spec().is::<MessagesChannel>() && !e.spec().is_private());
+        let changed = |entry: &UpdateEntry| {
+            Ok(Self::StateChanged { channel: entry.spec().name().to_owned(), update: entry.to_json()? })
+        };
+        shown.map(changed).collect()
     }
 
     /// Returns whether the event stems from a record, so that it can be replayed: a run or agent started or ended, an

@@ -8,7 +8,6 @@ mod from_log;
 mod hub;
 mod kind;
 mod live;
-mod log;
 mod middleware;
 mod stream;
 

@@ -7,8 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{ActionRequest, DecisionRecord};
 use crate::ids::CallId;
-use crate::machine::Machine;
-use crate::machine::Open;
+use crate::machine::{Machine, Open};
 use crate::state::{Channel, ChannelError, Sharing};
 
 /// The questions of the turn in progress by id, including answered ones.

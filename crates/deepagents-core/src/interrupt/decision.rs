@@ -115,6 +115,11 @@ impl Decision {
         }
     }
 
+    /// Returns the call in place of the model's, if there is one.
+    pub(crate) fn edited_action(&self) -> Option<&EditedAction> {
+        if let Self::Edit { edited_action } = self { Some(edited_action) } else { None }
+    }
+
     /// Reads a decision about a call of `tool` from JSON.
     ///
     /// # Errors

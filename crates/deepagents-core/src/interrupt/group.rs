@@ -24,19 +24,8 @@ impl Interrupt {
     /// Groups open questions by agent and turn.
     pub fn group(mut questions: Vec<ActionRequest>) -> Vec<Self> {
         questions.sort_by(|a, b| (&a.call, &a.id).cmp(&(&b.call, &b.id)));
-        let mut out: Vec<Self> = Vec::new();
-        for question in questions {
-            let same = |last: &Self| {
-                last.action_requests
-                    .last()
-                    .is_some_and(|q| q.call.path == question.call.path && q.call.turn == question.call.turn)
-            };
-            match out.last_mut() {
-                Some(last) if same(last) => last.action_requests.push(question),
-                _ => out.push(Self { action_requests: vec![question] }),
-            }
-        }
-        out
+        let groups = questions.chunk_by(|a, b| a.call.path == b.call.path && a.call.turn == b.call.turn);
+        groups.map(|group| Self { action_requests: group.to_vec() }).collect()
     }
 
     /// Returns

@@ -26,7 +26,7 @@ pub use decision::{Decision, DecisionError, DecisionKind, EditedAction};
 pub use form::{AnswerForm, FieldKind, FieldOption, FormField};
 pub use group::Interrupt;
 pub use pending::PendingInterrupt;
-pub(crate) use pending::{answers_below, answers_to, forget_asked, open_questions, renumber};
+pub(crate) use pending::{answers_below, answers_to, forget_asked, open_questions, renumber, without_questions};
 
 /// A call that waits for a decision.
 ///
@@ -177,8 +177,9 @@ impl ActionRequest {
         }
         if let Decision::Edit { edited_action } = decision {
             if edited_action.name != self.tool && !self.tools.contains(&edited_action.name) {
-                let tool = edited_action.name.clone();
-                return Err(DecisionError::UnknownTool { id, tool, known: self.tools.clone() });
+                let (tool, own) = (edited_action.name.clone(), std::iter::once(&self.tool));
+                let known = own.chain(self.tools.iter().filter(|tool| **tool != self.tool)).cloned().collect();
+                return Err(DecisionError::UnknownTool { id, tool, known });
             }
             if !edited_action.args.is_object() {
                 let reason = "the arguments of an edited call must be an object".to_owned();

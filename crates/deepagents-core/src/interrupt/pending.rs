@@ -5,14 +5,14 @@ use super::{
     DecisionRecord, PausedChange, PausedChildren,
 };
 use crate::env::Timestamp;
-use crate::state::{ChannelError, State, Undelivered, Update};
+use crate::state::{ChannelError, ChildState, State, Undelivered, Update};
 
 /// Why a call did not finish: it waits for answers.
 #[derive(Debug)]
 pub struct PendingInterrupt {
     pub(crate) questions: Vec<ActionRequest>,
     /// The initial and current states of the sub-agent that asks, if the call runs one.
-    pub(crate) child: Option<Box<(State, State)>>,
+    pub(crate) child: Option<Box<ChildState>>,
 }
 
 impl PendingInterrupt {
@@ -22,8 +22,8 @@ impl PendingInterrupt {
     }
 
     /// Creates the interrupt of a waiting sub-agent, with its initial and current states.
-    pub(crate) fn child(given: State, left: State) -> Self {
-        Self { questions: open_questions(&left).cloned().collect(), child: Some(Box::new((given, left))) }
+    pub(crate) fn child(child: ChildState) -> Self {
+        Self { questions: open_questions(&child.left).cloned().collect(), child: Some(Box::new(child)) }
     }
 }
 
@@ -121,16 +121,23 @@ pub(crate) fn answers_to(
     Ok(changes)
 }
 
-/// Discards questions and undelivered messages, for a state that another run starts with.
-pub(crate) fn forget_asked(state: &mut State) -> Result<(), ChannelError> {
+/// Returns the update that discards all questions of a state.
+pub(crate) fn without_questions(state: &State) -> Update {
+    let mut update = Update::none();
     if state.get::<ActionRequests>().is_some_and(|asked| !asked.is_empty()) {
-        state.apply(&Update::new::<ActionRequests>(vec![ActionRequestChange::Clear]))?;
+        update = update.with::<ActionRequests>(vec![ActionRequestChange::Clear]);
     }
     if state.get::<PausedChildren>().is_some_and(|paused| !paused.is_empty()) {
-        state.apply(&Update::new::<PausedChildren>(vec![PausedChange::Clear]))?;
+        update = update.with::<PausedChildren>(vec![PausedChange::Clear]);
     }
+    update
+}
+
+/// Discards questions and undelivered messages, for a state that another run starts with.
+pub(crate) fn forget_asked(state: &mut State) -> Result<(), ChannelError> {
+    let mut update = without_questions(state);
     if state.get::<Undelivered>().is_some_and(|kept| !kept.is_empty()) {
-        state.apply(&Update::new::<Undelivered>(Vec::new()))?;
+        update = update.with::<Undelivered>(Vec::new());
     }
-    Ok(())
+    state.apply(&update)
 }

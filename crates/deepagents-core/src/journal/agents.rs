@@ -37,24 +37,16 @@ pub struct SubAgentInfo {
 /// Returns an error if the log cannot be read.
 pub async fn sub_agents(journal: &dyn Journal, thread: &str) -> Result<Vec<SubAgentInfo>, JournalError> {
     let mut found: BTreeMap<Vec<String>, SubAgentInfo> = BTreeMap::new();
-    for page in Pages::new(journal, thread).await? {
+    for page in Pages::from(journal, thread, 0).await? {
         for LogEntry { position, record, .. } in read_intact(journal, thread, page).await? {
             let Record::Child { path, entry } = record else { continue };
-            match &*entry {
-                Record::AgentStarted { agent, .. } => {
-                    let (agent, status) = (agent.clone(), RunStatus::Open);
-                    let recorded = BTreeMap::new();
-                    found.insert(path.clone(), SubAgentInfo { path, agent, status, start: position, recorded });
-                }
-                Record::ValueRecorded { key, value } => {
-                    if let Some(info) = found.get_mut(&path) {
-                        info.recorded.insert(key.clone(), value.clone());
-                    }
-                }
-                record => {
-                    if let Some(info) = found.get_mut(&path) {
-                        info.status = info.status.after([record]);
-                    }
+            if let Record::AgentStarted { agent, .. } = *entry {
+                let (status, recorded) = (RunStatus::Open, BTreeMap::new());
+                found.insert(path.clone(), SubAgentInfo { path, agent, status, start: position, recorded });
+            } else if let Some(info) = found.get_mut(&path) {
+                info.status = info.status.after([&*entry]);
+                if let Record::ValueRecorded { key, value } = *entry {
+                    info.recorded.insert(key, value);
                 }
             }
         }
@@ -64,8 +56,8 @@ pub async fn sub_agents(journal: &dyn Journal, thread: &str) -> Result<Vec<SubAg
     Ok(found)
 }
 
-/// Returns the state of a sub-agent of a thread, by default at the end of the log. Channels that are not in the schema
-/// are left out.
+/// Returns the state of a sub-agent of a thread at the end of the log. Channels that are not in the schema are left
+/// out.
 ///
 /// # Errors
 /// Returns [`JournalError::NoAgent`] if the log has no sub-agent at that path, and an error if the log cannot be read.
@@ -74,17 +66,13 @@ pub async fn load_sub_agent(
     thread: &str,
     schema: Arc<Schema>,
     path: &[String],
-    at: Option<LogPosition>,
 ) -> Result<ReplayedState, JournalError> {
     let missing = || JournalError::NoAgent { thread: thread.to_owned(), path: path.join("/") };
     let Some((first, deeper)) = path.split_first() else { return Err(missing()) };
     let mut start = None;
     let mut records: Vec<(LogPosition, Record)> = Vec::new();
-    for page in Pages::new(journal, thread).await? {
+    for page in Pages::from(journal, thread, 0).await? {
         for LogEntry { position, record, .. } in journal.read(thread, page).await? {
-            if at.is_some_and(|at| position >= at) {
-                break;
-            }
             match record {
                 Record::Child { path, entry } if path.first() == Some(first) => {
                     if path.len() == 1 && matches!(*entry, Record::AgentStarted { .. }) {
@@ -139,15 +127,11 @@ impl ChildLog {
 
 /// An iterator over the pages of a log.
 pub(super) struct Pages {
-    next: LogPosition,
-    end: LogPosition,
+    pub(super) next: LogPosition,
+    pub(super) end: LogPosition,
 }
 
 impl Pages {
-    async fn new(journal: &dyn Journal, thread: &str) -> Result<Self, JournalError> {
-        Self::from(journal, thread, 0).await
-    }
-
     /// The pages from a position onwards.
     pub(super) async fn from(journal: &dyn Journal, thread: &str, next: LogPosition) -> Result<Self, JournalError> {
         let end = journal.threads().get(thread).await?.map_or(0, |info| info.end);

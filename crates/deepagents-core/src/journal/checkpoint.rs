@@ -72,14 +72,15 @@ pub async fn checkpoints(
     let Some(info) = journal.threads().get(thread).await? else { return Ok(Vec::new()) };
     // A checkpoint's position is the one after its record.
     let mut start = before.map_or(info.end, |before| info.end.min(before.saturating_sub(1)));
-    let mut size = u64::try_from(limit).unwrap_or(PAGE).saturating_mul(4).clamp(MIN_PAGE, PAGE);
+    let page = u64::try_from(limit).unwrap_or(PAGE).saturating_mul(4).clamp(MIN_PAGE, PAGE);
+    let mut size = page;
     let mut records: Vec<HistoryRecord> = Vec::new();
     let mut beyond = 0;
     while start > 0 && limit > 0 {
         let from = start.saturating_sub(size);
         let entries = read_intact(journal, thread, from..start).await?;
         // Grow the pages to skip pruned ranges quickly.
-        size = if entries.is_empty() { size.saturating_mul(8) } else { size };
+        size = if entries.is_empty() { size.saturating_mul(8) } else { page };
         records.extend(entries.into_iter().rev().filter_map(HistoryRecord::new));
         match Anchor::find(&records, limit) {
             Some(anchor) if anchor.knows_run || beyond >= RUN_SEARCH => break,

@@ -9,12 +9,12 @@ use serde_json::Value;
 use super::{JournalError, Record, Replay};
 use crate::ids::CallId;
 use crate::interrupt::PausedChild;
-use crate::machine::BudgetUsage;
-use crate::state::{ChannelError, Schema, State};
+use crate::machine::{BudgetUsage, pairs};
+use crate::state::{ChannelError, ChildState, Schema, State};
 
-/// The log of a sub-agent, including those of its own sub-agents.
-#[derive(Clone, Debug)]
-pub(crate) struct ChildLog {
+/// The log of a sub-agent, including those of its own sub-agents. Snapshots hold it with another form of states.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct ChildLog<S = State> {
     /// The call that runs it.
     pub(crate) call: CallId,
     /// Distinguishes it from the call's other sub-agents.
@@ -22,11 +22,14 @@ pub(crate) struct ChildLog {
     /// The path in the tree of agents. It stays the same even if the call is renumbered.
     pub(crate) path: Vec<String>,
     /// The parent agent's state when the call started.
-    pub(super) base: Option<State>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) base: Option<S>,
     /// The sub-agent's saved state in the format of older logs, which replaces the first part of its records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) paused: Option<Box<PausedChild>>,
     pub(super) records: Vec<Record>,
     /// What it and its sub-agents have spent, by path.
+    #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) spent: BTreeMap<Vec<String>, ChildUsage>,
 }
 
@@ -35,6 +38,13 @@ pub(crate) struct ChildLog {
 pub(crate) struct ChildUsage {
     pub(crate) total: BudgetUsage,
     pub(crate) counted: BudgetUsage,
+}
+
+impl<S> ChildLog<S> {
+    pub(super) fn with_base<T>(self, base: Option<T>) -> ChildLog<T> {
+        let Self { call, label, path, paused, records, spent, .. } = self;
+        ChildLog { call, label, path, base, paused, records, spent }
+    }
 }
 
 impl ChildLog {
@@ -108,10 +118,8 @@ impl ChildLog {
 
     /// Replays the records for an agent with these channels. Also returns the sub-agent's initial state.
     pub(crate) fn replay(self, thread: &str, schema: Arc<Schema>) -> Result<(Replay, State), JournalError> {
-        let damaged = |error: ChannelError| JournalError::Damaged {
-            thread: thread.to_owned(),
-            position: 0,
-            reason: format!("sub-agent {}: {error}", self.path.join("/")),
+        let damaged = |error: ChannelError| {
+            JournalError::damaged(thread, 0, format_args!("sub-agent {}: {error}", self.path.join("/")))
         };
         let mut replay = Replay::new(schema.clone());
         replay.path.clone_from(&self.path);
@@ -130,31 +138,17 @@ impl ChildLog {
         Ok((replay, given))
     }
 
-    /// Returns the logs of its sub-agents whose calls have not ended, for an agent with these channels.
-    pub(crate) fn open_below(
-        self,
-        thread: &str,
-        schema: &Arc<Schema>,
-    ) -> Result<BTreeMap<Vec<String>, Self>, JournalError> {
-        Ok(self.replay(thread, schema.clone())?.0.children)
-    }
-
     /// Returns its initial state, and its last state merged with those of all sub-agents below it, seen with these
     /// channels.
-    pub(crate) fn left(self, thread: &str, schema: &Arc<Schema>) -> Result<(State, State), JournalError> {
-        let damaged = |error: ChannelError| JournalError::Damaged {
-            thread: thread.to_owned(),
-            position: 0,
-            reason: error.to_string(),
-        };
+    pub(crate) fn left(self, thread: &str, schema: &Arc<Schema>) -> Result<ChildState, JournalError> {
+        let damaged = |error: ChannelError| JournalError::damaged(thread, 0, error);
         let (mut replay, given) = self.replay(thread, schema.clone())?;
         replay.settle().map_err(damaged)?;
         let mut left = replay.state;
         for child in replay.children.into_values() {
-            let (given, below) = child.left(thread, schema)?;
-            let (joined, _conflicts) = left.join(&given, &below).map_err(damaged)?;
+            let (joined, _conflicts) = left.join(&child.left(thread, schema)?).map_err(damaged)?;
             left.apply(&joined).map_err(damaged)?;
         }
-        Ok((given, left))
+        Ok(ChildState { given, left })
     }
 }

@@ -1,28 +1,16 @@
 //! The versioned JSON encoding of records.
 
-use std::panic::AssertUnwindSafe;
-
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use super::{JournalError, Record};
 use crate::ids::LogPosition;
+use crate::panics::caught;
 
 /// Version of the JSON form of records. It is incremented when a field changes meaning or is removed, not when one is
-/// added. Older forms are migrated when read.
+/// added. Records of all earlier versions, and those without a version, can be read.
 ///
-/// Version 2: the todo list changes by items. The channel itself still reads the lists of version 1, so no migration is
-/// needed.
+/// Version 2: the todo list changes by items. The channel itself still reads the lists of version 1.
 pub const RECORD_VERSION: u64 = 2;
-
-/// Migrates a record of version `i` to `i + 1`. There is one for every earlier version.
-type Migration = fn(&mut Map<String, Value>);
-const MIGRATIONS: [Migration; RECORD_VERSION as usize] = [
-    // Records without a version have the form of version 1.
-    |_record| {},
-    // Channels define the format of their changes, and each reads its earlier formats.
-    |_record| {},
-];
 
 #[derive(Serialize)]
 struct Versioned<'a> {
@@ -54,8 +42,7 @@ pub(super) fn encoded_len(record: &Record) -> Result<u64, serde_json::Error> {
 
 /// Catches panics: `Serialize` of channel values is application code, and a journal must survive it.
 fn guarded<T>(write: impl FnOnce() -> Result<T, serde_json::Error>) -> Result<T, serde_json::Error> {
-    let written = std::panic::catch_unwind(AssertUnwindSafe(write));
-    written.unwrap_or_else(|_| Err(serde::ser::Error::custom("the `Serialize` of a value panicked")))
+    caught(write).unwrap_or_else(|_| Err(serde::ser::Error::custom("the `Serialize` of a value panicked")))
 }
 
 /// Counts the bytes written.
@@ -78,21 +65,10 @@ impl std::io::Write for Count {
 /// Returns [`JournalError::Newer`] for a later version, and [`JournalError::Damaged`] for anything else that is not a
 /// record.
 pub fn decode(thread: &str, position: LogPosition, text: &str) -> Result<Record, JournalError> {
-    let damaged = |error: serde_json::Error| JournalError::Damaged {
-        thread: thread.to_owned(),
-        position,
-        reason: error.to_string(),
-    };
+    let damaged = |error: serde_json::Error| JournalError::damaged(thread, position, error);
     let Version { v: version } = serde_json::from_str(text).map_err(damaged)?;
-    if version == RECORD_VERSION {
-        return serde_json::from_str(text).map_err(damaged);
-    }
     if version > RECORD_VERSION {
         return Err(JournalError::Newer { thread: thread.to_owned(), position, version });
     }
-    let mut fields: Map<String, Value> = serde_json::from_str(text).map_err(damaged)?;
-    for migrate in MIGRATIONS.iter().skip(usize::try_from(version).unwrap_or(usize::MAX)) {
-        migrate(&mut fields);
-    }
-    Record::deserialize(Value::Object(fields)).map_err(damaged)
+    serde_json::from_str(text).map_err(damaged)
 }

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::{JournalError, Record, Threads};
 use crate::env::Timestamp;
+use crate::forward::forward;
 use crate::ids::LogPosition;
 
 /// Stores the logs of threads.
@@ -122,55 +123,24 @@ pub trait Journal: Send + Sync + 'static {
 
 /// Lets a builder accept both a journal and a shared one.
 impl<J: Journal + ?Sized> Journal for Arc<J> {
-    fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> BoxFuture<'a, Result<Fence, JournalError>> {
-        (**self).claim(thread, claim)
-    }
-
-    fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> BoxFuture<'a, Result<(), JournalError>> {
-        (**self).renew(thread, fence, lease)
-    }
-
-    fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> BoxFuture<'a, Result<(), JournalError>> {
-        (**self).release(thread, fence)
-    }
-
-    fn append<'a>(
-        &'a self,
-        thread: &'a str,
-        fence: Fence,
-        expected: LogPosition,
-        records: Vec<Record>,
-    ) -> BoxFuture<'a, Result<Appended, JournalError>> {
-        (**self).append(thread, fence, expected, records)
-    }
-
-    fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> BoxFuture<'a, Result<Loaded, JournalError>> {
-        (**self).load(thread, at)
-    }
-
-    fn read<'a>(
-        &'a self,
-        thread: &'a str,
-        positions: Range<LogPosition>,
-    ) -> BoxFuture<'a, Result<Vec<LogEntry>, JournalError>> {
-        (**self).read(thread, positions)
-    }
-
-    fn put_snapshot<'a>(
-        &'a self,
-        thread: &'a str,
-        fence: Fence,
-        snapshot: Snapshot,
-    ) -> BoxFuture<'a, Result<u64, JournalError>> {
-        (**self).put_snapshot(thread, fence, snapshot)
-    }
-
-    fn threads(&self) -> &dyn Threads {
-        (**self).threads()
-    }
-
-    fn storage(&self) -> BoxFuture<'_, Result<Option<String>, JournalError>> {
-        (**self).storage()
+    forward! { (**self);
+        fn claim<'a>(&'a self, thread: &'a str, claim: Claim) -> BoxFuture<'a, Result<Fence, JournalError>>;
+        fn renew<'a>(
+            &'a self, thread: &'a str, fence: Fence, lease: Duration
+        ) -> BoxFuture<'a, Result<(), JournalError>>;
+        fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> BoxFuture<'a, Result<(), JournalError>>;
+        fn append<'a>(
+            &'a self, thread: &'a str, fence: Fence, expected: LogPosition, records: Vec<Record>
+        ) -> BoxFuture<'a, Result<Appended, JournalError>>;
+        fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> BoxFuture<'a, Result<Loaded, JournalError>>;
+        fn read<'a>(
+            &'a self, thread: &'a str, positions: Range<LogPosition>
+        ) -> BoxFuture<'a, Result<Vec<LogEntry>, JournalError>>;
+        fn put_snapshot<'a>(
+            &'a self, thread: &'a str, fence: Fence, snapshot: Snapshot
+        ) -> BoxFuture<'a, Result<u64, JournalError>>;
+        fn threads(&self) -> &dyn Threads;
+        fn storage(&self) -> BoxFuture<'_, Result<Option<String>, JournalError>>;
     }
 }
 

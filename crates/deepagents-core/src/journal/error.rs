@@ -1,5 +1,7 @@
 //! Errors of journals.
 
+use std::fmt::Display;
+
 use crate::env::Timestamp;
 use crate::ids::{LogPosition, ThreadId};
 use crate::message::MAX_VALUE_DEPTH;
@@ -135,6 +137,22 @@ pub enum JournalError {
 }
 
 impl JournalError {
+    pub(crate) fn not_found(thread: &str) -> Self {
+        Self::NotFound { thread: thread.to_owned() }
+    }
+
+    pub(crate) fn fenced(thread: &str) -> Self {
+        Self::Fenced { thread: thread.to_owned() }
+    }
+
+    pub(crate) fn no_state(thread: &str, position: LogPosition, reason: &'static str) -> Self {
+        Self::NoState { thread: thread.to_owned(), position, reason }
+    }
+
+    pub(crate) fn damaged(thread: &str, position: LogPosition, reason: impl Display) -> Self {
+        Self::Damaged { thread: thread.to_owned(), position, reason: reason.to_string() }
+    }
+
     /// Returns a copy of the error for another waiter that it concerns.
     pub(super) fn duplicate(&self) -> Self {
         match self {

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use futures_core::future::BoxFuture;
 use futures_util::FutureExt;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::unfinished::Unfinished;
 use super::{Claim, Fence, Journal, JournalError};
 use crate::ids::ThreadId;
 
@@ -49,8 +50,9 @@ pub struct Lease {
     thread: ThreadId,
     owner: String,
     fence: Fence,
-    duration: Duration,
-    lost: Arc<Lost>,
+    /// How long the thread stays owned without being renewed.
+    pub(super) duration: Duration,
+    pub(super) lost: Arc<Lost>,
     heartbeat: JoinHandle<()>,
     held: bool,
 }
@@ -107,24 +109,11 @@ impl Lease {
     ) -> Result<Self, JournalError> {
         claim.lease = claim.lease.min(MAX_LEASE);
         let (thread, owner, duration, claimed) = (thread.into(), claim.owner.clone(), claim.lease, Instant::now());
-        let fence = Claiming::new(journal.clone(), thread.clone(), claim).done().await?;
+        let fence = completed_claim(journal.clone(), thread.clone(), claim).await?;
         let lost: Arc<Lost> = Arc::default();
         let heartbeat = Heartbeat { journal: journal.clone(), thread: thread.clone(), fence, lease: duration };
         let heartbeat = tokio::spawn(heartbeat.renew_until_lost(claimed, lost.clone()));
         Ok(Self { journal, thread, owner, fence, duration, lost, heartbeat, held: true })
-    }
-
-    /// Claims a thread whoever owns it. The outcome of that owner's calls in progress is then unknown, and it can no
-    /// longer write.
-    ///
-    /// # Errors
-    /// Returns an error if the storage fails or the name is not valid.
-    pub async fn take_over(
-        journal: Arc<dyn Journal>,
-        thread: impl Into<ThreadId>,
-        claim: Claim,
-    ) -> Result<Self, JournalError> {
-        Self::claim(journal, thread, claim.take_over()).await
     }
 
     /// Cancels the run as well when the thread is lost. The run then checks [`why_lost`](Self::why_lost), as nobody
@@ -156,11 +145,6 @@ impl Lease {
         self.fence
     }
 
-    /// Returns how long the thread stays owned without being renewed.
-    pub(crate) fn duration(&self) -> Duration {
-        self.duration
-    }
-
     /// Returns the token that is cancelled when the thread is lost: another owner took it over, or the lease expired
     /// while the journal could not be reached. All work on the thread must then stop.
     pub fn lost(&self) -> &CancellationToken {
@@ -171,11 +155,6 @@ impl Lease {
     /// [`JournalError::Unavailable`] if the journal could not be reached for the length of the lease.
     pub fn why_lost(&self) -> Option<JournalError> {
         self.lost.reason()
-    }
-
-    /// Returns the shared record of the loss, for the writer of the thread.
-    pub(super) fn losing(&self) -> Arc<Lost> {
-        self.lost.clone()
     }
 
     /// Renews the lease now, for its full length. The lease is renewed in the background anyway. Use this before an
@@ -228,43 +207,18 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// A claim that is completed even if its caller is dropped, and then released. The journal may carry the claim out all
-/// the same, which would leave the thread owned by nobody for a whole lease.
-struct Claiming {
-    journal: Arc<dyn Journal>,
-    thread: ThreadId,
-    claim: Option<BoxFuture<'static, Result<Fence, JournalError>>>,
-}
-
-impl Claiming {
-    fn new(journal: Arc<dyn Journal>, thread: ThreadId, claim: Claim) -> Self {
-        let (to, of) = (journal.clone(), thread.clone());
-        let claim = Box::pin(async move { to.claim(&of, claim).await });
-        Self { journal, thread, claim: Some(claim) }
-    }
-
-    async fn done(mut self) -> Result<Fence, JournalError> {
-        let claimed = match &mut self.claim {
-            Some(claim) => claim.as_mut().await,
-            None => Err(JournalError::Storage("the claim was already made".into())),
-        };
-        self.claim = None;
-        claimed
-    }
-}
-
-impl Drop for Claiming {
-    fn drop(&mut self) {
-        if let (Some(claim), Ok(runtime)) = (self.claim.take(), tokio::runtime::Handle::try_current()) {
-            let (journal, thread) = (self.journal.clone(), self.thread.clone());
-            runtime.spawn(async move {
-                if let Ok(fence) = claim.await {
-                    // If this fails, the lease expires.
-                    let _ = journal.release(&thread, fence).await;
-                }
-            });
+/// Claims a thread. A claim that is completed after its caller was dropped is released: the journal may carry it out
+/// all the same, which would leave the thread owned by nobody for a whole lease.
+async fn completed_claim(journal: Arc<dyn Journal>, thread: ThreadId, claim: Claim) -> Result<Fence, JournalError> {
+    let (done, claimed) = oneshot::channel();
+    let work = async move {
+        if let Err(Ok(fence)) = done.send(journal.claim(&thread, claim).await) {
+            // If this fails, the lease expires.
+            let _ = journal.release(&thread, fence).await;
         }
-    }
+    };
+    Unfinished::new(work).await;
+    claimed.await.unwrap_or_else(|_| Err(JournalError::Storage("the claim got no answer".into())))
 }
 
 /// Renews the lease while its owner works.

@@ -53,10 +53,9 @@ pub(crate) async fn load_replay(
     let mut loaded = load_around(journal, thread, at, &mut pieces).await?;
     let head = loaded.end;
     let instance = ThreadInstance { id: thread.to_owned(), created_at: loaded.created_at };
-    let no_state = |position, reason| JournalError::NoState { thread: thread.to_owned(), position, reason };
     let asked = at.unwrap_or(head);
     if asked > head {
-        return Err(no_state(asked, "the log ends before it"));
+        return Err(JournalError::no_state(thread, asked, "the log ends before it"));
     }
     let rule = if pieces.is_empty() {
         SnapshotRule { since: loaded.entry_bytes, last: loaded.snapshot_bytes }
@@ -69,7 +68,7 @@ pub(crate) async fn load_replay(
         entries.truncate(entries.partition_point(|entry| entry.position < target));
         let start = snapshot.as_ref().map_or(0, |snapshot| snapshot.position);
         if entries.len() as LogPosition != target.saturating_sub(start) {
-            return Err(no_state(target, "it was pruned"));
+            return Err(JournalError::no_state(thread, target, "it was pruned"));
         }
         let back = entries.iter().rposition(|entry| matches!(entry.record, Record::Rewind { .. }));
         let Some(back) = back else {
@@ -80,11 +79,8 @@ pub(crate) async fn load_replay(
         let Some(Record::Rewind { to, .. }) = piece.first().map(|entry| &entry.record) else { break snapshot };
         let (to, from) = (*to, start + back as LogPosition);
         if to > from {
-            return Err(JournalError::Damaged {
-                thread: thread.to_owned(),
-                position: from,
-                reason: format!("it goes back to position {to}, which is after it"),
-            });
+            let reason = format_args!("it goes back to position {to}, which is after it");
+            return Err(JournalError::damaged(thread, from, reason));
         }
         pieces.push(piece);
         target = to;

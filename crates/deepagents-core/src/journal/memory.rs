@@ -5,7 +5,7 @@ mod thread;
 
 use std::future::ready;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_core::future::BoxFuture;
@@ -20,6 +20,7 @@ use super::{
 };
 use crate::env::{Clock, SystemClock, Timestamp};
 use crate::ids::{LogPosition, ThreadId};
+use crate::panics::lock;
 
 type Done<'a, T> = BoxFuture<'a, Result<T, JournalError>>;
 
@@ -65,7 +66,7 @@ impl MemoryJournal {
         let now = self.clock.now();
         let now = Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now);
         // Nothing panics while the lock is held, and logs are only appended to.
-        let mut inner: MutexGuard<'_, Inner> = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inner = lock(&self.inner);
         Box::pin(ready(work(&mut inner, now)))
     }
 }
@@ -80,8 +81,7 @@ impl Journal for MemoryJournal {
             if !claim.metadata.is_empty() {
                 found.merge_metadata(claim.metadata, now);
             }
-            found.claim(epoch, claim.owner);
-            found.renew(later(now, claim.lease));
+            found.claim(epoch, claim.owner, later(now, claim.lease));
             inner.epoch = epoch;
             Ok(Fence::new(epoch))
         })
@@ -120,19 +120,19 @@ impl Journal for MemoryJournal {
         let records: Vec<_> = records.into_iter().map(sized).collect();
         self.with(|inner, now| {
             let found = inner.owned(thread, fence, now)?;
-            if found.end() == expected {
+            if found.info.end == expected {
                 found.append(records, now);
             } else if !found.ends_with(expected, &records) {
-                return Err(JournalError::Conflict { thread: thread.to_owned(), expected, found: found.end() });
+                return Err(JournalError::Conflict { thread: thread.to_owned(), expected, found: found.info.end });
             }
-            Ok(Appended { end: found.end(), bytes: 0 })
+            Ok(Appended { end: found.info.end, bytes: 0 })
         })
     }
 
     fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> Done<'a, Loaded> {
         self.with(|inner, now| {
             let Some(found) = inner.find(thread, now) else { return Ok(Loaded::default()) };
-            let until = at.unwrap_or(found.end());
+            let until = at.unwrap_or(found.info.end);
             let snapshot = found.snapshot(until);
             let from = snapshot.as_ref().map_or(0, |snapshot| snapshot.position);
             Ok(Loaded {
@@ -140,8 +140,8 @@ impl Journal for MemoryJournal {
                 entries: found.read(&(from..until)),
                 entry_bytes: 0,
                 snapshot,
-                end: found.end(),
-                created_at: Some(found.created_at()),
+                end: found.info.end,
+                created_at: Some(found.info.created_at),
             })
         })
     }
@@ -153,9 +153,8 @@ impl Journal for MemoryJournal {
     fn put_snapshot<'a>(&'a self, thread: &'a str, fence: Fence, snapshot: Snapshot) -> Done<'a, u64> {
         self.with(|inner, now| {
             let found = inner.owned(thread, fence, now)?;
-            if snapshot.position > found.end() {
-                let (position, reason) = (snapshot.position, "the log ends before it");
-                return Err(JournalError::NoState { thread: thread.to_owned(), position, reason });
+            if snapshot.position > found.info.end {
+                return Err(JournalError::no_state(thread, snapshot.position, "the log ends before it"));
             }
             Ok(found.put_snapshot(snapshot))
         })
@@ -173,16 +172,15 @@ impl Journal for MemoryJournal {
 
 impl Threads for MemoryJournal {
     fn get<'a>(&'a self, thread: &'a str) -> Done<'a, Option<ThreadInfo>> {
-        self.with(|inner, now| Ok(inner.find(thread, now).map(|found| found.info(now))))
+        self.with(|inner, now| Ok(inner.find(thread, now).map(|found| found.info_at(now))))
     }
 
     fn list<'a>(&'a self, query: &'a ThreadQuery) -> Done<'a, Vec<ThreadInfo>> {
         self.with(|inner, now| {
-            let mut found: Vec<&Thread> =
-                inner.threads.values().filter(|thread| thread.is_listed(query, now)).collect();
-            found.retain(|thread| !inner.is_over(thread.id(), now));
-            found.sort_by(|a, b| query.compare(a.as_listed(), b.as_listed()));
-            Ok(found.into_iter().skip(query.offset).take(query.limit).map(|thread| thread.info(now)).collect())
+            let listed = |thread: &&Thread| thread.is_listed(query, now) && !inner.is_over(&thread.info.id, now);
+            let mut found: Vec<&Thread> = inner.threads.values().filter(listed).collect();
+            found.sort_by(|a, b| query.compare(&a.info, &b.info));
+            Ok(found.into_iter().skip(query.offset).take(query.limit).map(|thread| thread.info_at(now)).collect())
         })
     }
 
@@ -197,8 +195,7 @@ impl Threads for MemoryJournal {
     fn update_metadata<'a>(&'a self, thread: &'a str, metadata: Map<String, Value>) -> Done<'a, ()> {
         self.with(|inner, now| {
             check_metadata(thread, &metadata)?;
-            let missing = || JournalError::NotFound { thread: thread.to_owned() };
-            inner.find(thread, now).ok_or_else(missing)?.merge_metadata(metadata, now);
+            inner.existing(thread, now)?.merge_metadata(metadata, now);
             Ok(())
         })
     }
@@ -206,38 +203,35 @@ impl Threads for MemoryJournal {
     fn set_parent<'a>(&'a self, thread: &'a str, parent: Option<&'a str>) -> Done<'a, ()> {
         self.with(|inner, now| {
             parent.map_or(Ok(()), |parent| check_child(thread, parent))?;
-            inner.find_or_new(thread, now)?.set_parent(parent.map(str::to_owned));
+            inner.find_or_new(thread, now)?.info.parent = parent.map(str::to_owned);
             Ok(())
         })
     }
 
     fn set_ttl<'a>(&'a self, thread: &'a str, ttl: Option<Duration>) -> Done<'a, ()> {
         self.with(|inner, now| {
-            let missing = || JournalError::NotFound { thread: thread.to_owned() };
-            inner.find(thread, now).ok_or_else(missing)?.set_ttl(ttl);
+            inner.existing(thread, now)?.set_ttl(ttl);
             Ok(())
         })
     }
 
     fn copy<'a>(&'a self, from: &'a str, to: &'a str, until: Option<LogPosition>) -> Done<'a, ()> {
         self.with(|inner, now| {
-            let missing = || JournalError::NotFound { thread: from.to_owned() };
-            let source = inner.find(from, now).ok_or_else(missing)?;
-            let mut copies = vec![source.copy_until(to, until, now)?];
+            let mut copies = vec![inner.existing(from, now)?.copy_until(to, until, now)?];
             for id in inner.descendants(from) {
                 let Some(child) = inner.threads.get(&id).filter(|_| !inner.is_over(&id, now)) else { continue };
                 let renamed = |id: &str| id.strip_prefix(from).map(|rest| format!("{to}{rest}"));
                 let mut copy = child.copy_until(&renamed(&id).unwrap_or_default(), None, now)?;
-                copy.set_parent(child.parent().and_then(renamed));
+                copy.info.parent = child.info.parent.as_deref().and_then(renamed);
                 copies.push(copy);
             }
             for copy in &copies {
-                check_thread(copy.id())?;
-                if inner.find(copy.id(), now).is_some() {
-                    return Err(JournalError::Exists { thread: copy.id().to_owned() });
+                check_thread(&copy.info.id)?;
+                if inner.find(&copy.info.id, now).is_some() {
+                    return Err(JournalError::Exists { thread: copy.info.id.clone() });
                 }
             }
-            inner.threads.extend(copies.into_iter().map(|copy| (copy.id().to_owned(), copy)));
+            inner.threads.extend(copies.into_iter().map(|copy| (copy.info.id.clone(), copy)));
             Ok(())
         })
     }
@@ -254,7 +248,7 @@ impl Threads for MemoryJournal {
             let found = inner.owned(thread, fence, now)?;
             if !found.has_snapshot(positions.end) {
                 let reason = "there is no snapshot to replace what comes before it";
-                return Err(JournalError::NoState { thread: thread.to_owned(), position: positions.end, reason });
+                return Err(JournalError::no_state(thread, positions.end, reason));
             }
             found.remove(&positions);
             Ok(())
@@ -272,7 +266,6 @@ impl Threads for MemoryJournal {
 
 impl std::fmt::Debug for MemoryJournal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        f.debug_struct("MemoryJournal").field("threads", &inner.threads.len()).finish_non_exhaustive()
+        f.debug_struct("MemoryJournal").field("threads", &lock(&self.inner).threads.len()).finish_non_exhaustive()
     }
 }

@@ -27,6 +27,7 @@ mod replay;
 mod snapshot;
 mod thread_query;
 mod threads;
+mod unfinished;
 mod usage;
 mod writer;
 

@@ -4,13 +4,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::agents::Pages;
 use super::{Claim, Fence, Journal, JournalError, Lease, LogEntry, Record, load_replay, read_intact};
 use crate::env::Timestamp;
 use crate::ids::LogPosition;
 use crate::state::Schema;
-
-/// Number of entries read at once.
-const PAGE: u64 = 1_000;
 
 /// Lease on the thread while it is pruned.
 const LEASE: Duration = Duration::from_secs(60);
@@ -43,13 +41,13 @@ pub async fn prune(
     keep: &RetentionPolicy,
 ) -> Result<(), JournalError> {
     if journal.threads().get(thread).await?.is_none() {
-        return Err(JournalError::NotFound { thread: thread.to_owned() });
+        return Err(JournalError::not_found(thread));
     }
     let lease = Lease::claim(journal.clone(), thread, Claim::new("prune", LEASE)).await?;
     let pruned = tokio::select! {
         biased;
         () = lease.lost().cancelled() => {
-            Err(lease.why_lost().unwrap_or_else(|| JournalError::Fenced { thread: thread.to_owned() }))
+            Err(lease.why_lost().unwrap_or_else(|| JournalError::fenced(thread)))
         }
         pruned = replace(&**journal, thread, &schema, keep, lease.fence()) => pruned,
     };
@@ -65,13 +63,10 @@ async fn replace(
 ) -> Result<(), JournalError> {
     let mut plan = Plan::new(keep);
     let Some(info) = journal.threads().get(thread).await? else { return Ok(()) };
-    let mut from = 0;
-    while from < info.end {
-        let until = info.end.min(from + PAGE);
-        for entry in read_intact(journal, thread, from..until).await? {
+    for page in (Pages { next: 0, end: info.end }) {
+        for entry in read_intact(journal, thread, page).await? {
             plan.read_entry(&entry);
         }
-        from = until;
     }
     let ranges = plan.ranges(info.end);
     let removed = |position: LogPosition| ranges.iter().any(|range| range.contains(&position));

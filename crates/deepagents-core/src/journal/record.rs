@@ -206,10 +206,7 @@ impl RecordUpdate {
             Self::Live(update) if update.entries().iter().all(|entry| schema.has(&entry.spec())) => {
                 return Ok((update, Vec::new()));
             }
-            Self::Live(update) => {
-                let entries = update.entries().iter().map(|e| Ok((e.spec().name().to_owned(), e.to_json()?)));
-                entries.collect::<Result<_, ChannelError>>()?
-            }
+            Self::Live(update) => update.to_json()?,
             Self::Stored(entries) => entries,
         };
         let (mut update, mut unknown) = (Update::none(), Vec::new());
@@ -226,14 +223,9 @@ impl RecordUpdate {
 
 impl Serialize for RecordUpdate {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::Error;
         match self {
             Self::Stored(entries) => entries.serialize(serializer),
-            Self::Live(update) => {
-                let entries: Result<Vec<(&str, Value)>, ChannelError> =
-                    update.entries().iter().map(|e| Ok((e.spec().name(), e.to_json()?))).collect();
-                entries.map_err(S::Error::custom)?.serialize(serializer)
-            }
+            Self::Live(update) => update.to_json().map_err(serde::ser::Error::custom)?.serialize(serializer),
         }
     }
 }

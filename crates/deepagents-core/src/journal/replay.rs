@@ -6,12 +6,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{ChildLog, JournalError, Record, RecordUpdate, Snapshot, ThreadInstance};
+use super::{ChildLog, JournalError, Record, RecordUpdate, ThreadInstance};
 use crate::ids::{CallId, LogPosition};
 use crate::interrupt::PausedChildren;
-use crate::machine::Open;
-use crate::machine::committed;
-use crate::machine::{BudgetUsage, Machine};
+use crate::machine::{BudgetUsage, Machine, Open, committed};
 use crate::message::{MessageOp, pending};
 use crate::state::{ChannelError, Inheritance, MessagesChannel, Schema, State, Update};
 use crate::status::FinishReason;
@@ -50,7 +48,7 @@ pub fn fold(thread: &str, schema: Arc<Schema>, records: Vec<Record>) -> Result<R
 }
 
 /// The result of replaying records so far. A turn in progress is kept separate.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Replay {
     /// The path of the agent that wrote the records.
     pub(crate) path: Vec<String>,
@@ -86,7 +84,7 @@ pub(crate) struct UnknownChannels {
 }
 
 /// The last run to write.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LastRun {
     pub(crate) run: String,
     /// Whether and why it ended. The inner value is `None` if it failed.
@@ -111,34 +109,14 @@ impl Replay {
     }
 
     fn of(state: State) -> Self {
-        Self {
-            path: Vec::new(),
-            given: state.clone(),
-            base: None,
-            call_states: BTreeMap::new(),
-            children: BTreeMap::new(),
-            spent_below: BudgetUsage::default(),
-            state,
-            kept: UnknownChannels::default(),
-            machine: None,
-            run: None,
-            earlier_runs: VecDeque::new(),
-            open: Open::default(),
-            turns: 0,
-            end: 0,
-        }
-    }
-
-    /// Restores a replay from a snapshot.
-    pub(crate) fn restore(thread: &str, schema: &Arc<Schema>, snapshot: &Snapshot) -> Result<Self, JournalError> {
-        super::snapshot::restore(thread, schema, snapshot)
+        Self { given: state.clone(), state, ..Self::default() }
     }
 
     /// Applies the next record.
     pub(crate) fn take(&mut self, thread: &str, record: Record) -> Result<(), JournalError> {
         let position = self.end;
         self.end += 1;
-        self.apply(record).map_err(|error| damaged(thread, position, &error))
+        self.apply(record).map_err(|error| JournalError::damaged(thread, position, error))
     }
 
     fn apply(&mut self, record: Record) -> Result<(), ChannelError> {
@@ -149,20 +127,19 @@ impl Replay {
                 self.settle()?;
                 self.close_turn();
                 self.machine = None;
-                let last = self.run.replace(LastRun { run, ended: None, attempt: 0, thread, keys: None });
+                let last = self.run.replace(LastRun { run, thread, ..LastRun::default() });
                 if let Some(last) = last {
                     self.earlier_runs.truncate(MAX_EARLIER_RUNS - 1);
                     self.earlier_runs.push_front(last.run);
                 }
             }
             Record::RunResumed { run, thread, keys, .. } => {
-                let attempt = self.attempt() + 1;
+                let attempt = self.run.as_ref().map_or(0, |run| run.attempt) + 1;
                 self.run = Some(LastRun { run, ended: None, attempt, thread, keys });
             }
             Record::RunFinished { run, stop } => {
-                let (attempt, last) = (self.attempt(), self.run.take());
-                let (thread, keys) = last.map_or((None, None), |last| (last.thread, last.keys));
-                self.run = Some(LastRun { run, ended: Some(stop), attempt, thread, keys });
+                let last = self.run.take().unwrap_or_default();
+                self.run = Some(LastRun { run, ended: Some(stop), ..last });
             }
             Record::Update { update } | Record::StateUpdated { update } => {
                 let update = self.known(update)?;
@@ -216,10 +193,6 @@ impl Replay {
             }
         }
         Ok(())
-    }
-
-    fn attempt(&self) -> u32 {
-        self.run.as_ref().map_or(0, |run| run.attempt)
     }
 
     /// Returns what sub-agents had spent beyond what the last step includes.
@@ -323,7 +296,7 @@ impl Replay {
         });
         self.state.apply(&committed(results))?;
         if !late.is_empty() && pending(self.state.messages()).is_empty() {
-            self.state.apply(&Update::new::<MessagesChannel>(std::mem::take(&mut late)))?;
+            self.state.apply(&Update::messages(std::mem::take(&mut late)))?;
         }
         Ok(late)
     }
@@ -335,7 +308,7 @@ impl Replay {
     }
 
     pub(crate) fn settled(mut self, thread: &str) -> Result<ReplayedState, JournalError> {
-        let late = self.settle().map_err(|error| damaged(thread, self.end, &error))?;
+        let late = self.settle().map_err(|error| JournalError::damaged(thread, self.end, error))?;
         Ok(ReplayedState {
             state: self.state,
             machine: self.machine,
@@ -344,8 +317,4 @@ impl Replay {
             end: self.end,
         })
     }
-}
-
-fn damaged(thread: &str, position: LogPosition, error: &ChannelError) -> JournalError {
-    JournalError::Damaged { thread: thread.to_owned(), position, reason: error.to_string() }
 }

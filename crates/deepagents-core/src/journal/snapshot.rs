@@ -5,12 +5,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::child_log::{ChildLog, ChildUsage};
-use super::{JournalError, LastRun, Record, Replay, Snapshot, UnknownChannels};
+use super::{ChildLog, JournalError, LastRun, RecordUpdate, Replay, Snapshot, UnknownChannels};
 use crate::ids::CallId;
-use crate::interrupt::PausedChild;
 use crate::machine::{BudgetUsage, Machine, Open};
-use crate::state::{ChannelError, Schema, State, StorableState, Update};
+use crate::state::{ChannelError, Schema, State, StorableState};
 
 /// Version of the JSON form of snapshots.
 const SNAPSHOT_VERSION: u64 = 1;
@@ -64,60 +62,30 @@ struct Body<S = Map<String, Value>> {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     call_states: Vec<(CallId, S)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    children: Vec<ChildBody<S>>,
+    children: Vec<ChildLog<S>>,
     #[serde(default)]
     spent_below: BudgetUsage,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     earlier_runs: Vec<String>,
 }
 
-/// A sub-agent whose call has not ended.
-#[derive(Serialize, Deserialize)]
-struct ChildBody<S = Map<String, Value>> {
-    call: CallId,
-    label: String,
-    path: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    base: Option<S>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    paused: Option<Box<PausedChild>>,
-    records: Vec<Record>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    spent: Vec<(Vec<String>, ChildUsage)>,
-}
-
-impl<'a> ChildBody<StorableState<'a>> {
-    fn of(child: &'a ChildLog) -> Result<Self, ChannelError> {
-        Ok(Self {
-            call: child.call.clone(),
-            label: child.label.clone(),
-            path: child.path.clone(),
-            base: child.base.as_ref().map(State::to_storable).transpose()?,
-            paused: child.paused.clone(),
-            records: child.records.clone(),
-            spent: child.spent.clone().into_iter().collect(),
-        })
-    }
-}
-
-impl ChildBody {
-    fn restore(self, schema: &Arc<Schema>) -> Result<ChildLog, ChannelError> {
-        let base = self.base.map(|base| State::from_json(schema.clone(), base)).transpose()?;
-        let Self { call, label, path, paused, records, spent, .. } = self;
-        Ok(ChildLog { call, label, path, base, paused, records, spent: spent.into_iter().collect() })
-    }
-}
-
 impl Replay {
     /// Returns the replay as a snapshot.
     pub(crate) fn snapshot(&self, thread: &str) -> Result<Snapshot, JournalError> {
-        let fail = |reason: String| JournalError::Damaged { thread: thread.to_owned(), position: self.end, reason };
-        let failed = |error: ChannelError| fail(error.to_string());
-        let mut values = self.state.to_storable().map_err(failed)?;
+        let body = self.to_body().map_err(|error| JournalError::damaged(thread, self.end, error))?;
+        let body = serde_json::to_string(&body).map_err(|error| JournalError::damaged(thread, self.end, error))?;
+        Ok(Snapshot { position: self.end, body })
+    }
+
+    fn to_body(&self) -> Result<Body<StorableState<'_>>, ChannelError> {
+        let mut values = self.state.to_storable()?;
         values.add_unknown(&self.kept.values);
         let call_states = self.call_states.iter().map(|(call, state)| Ok((call.clone(), state.to_storable()?)));
-        let children = self.children.values().map(ChildBody::of);
-        let body = Body {
+        let children = self.children.values().map(|child| {
+            let base = child.base.as_ref().map(State::to_storable).transpose()?;
+            Ok(child.clone().with_base(base))
+        });
+        Ok(Body {
             v: SNAPSHOT_VERSION,
             values,
             changes: self.kept.changes.clone(),
@@ -126,45 +94,53 @@ impl Replay {
             open: self.open.clone(),
             turns: self.turns,
             path: self.path.clone(),
-            call_states: call_states.collect::<Result<_, _>>().map_err(failed)?,
-            children: children.collect::<Result<_, _>>().map_err(failed)?,
+            call_states: call_states.collect::<Result<_, ChannelError>>()?,
+            children: children.collect::<Result<_, ChannelError>>()?,
             spent_below: self.spent_below,
             earlier_runs: self.earlier_runs.iter().cloned().collect(),
-        };
-        let body = serde_json::to_string(&body).map_err(|error| fail(error.to_string()))?;
-        Ok(Snapshot { position: self.end, body })
+        })
     }
-}
 
-pub(super) fn restore(thread: &str, schema: &Arc<Schema>, snapshot: &Snapshot) -> Result<Replay, JournalError> {
-    let position = snapshot.position;
-    let damaged = |reason: String| JournalError::Damaged { thread: thread.to_owned(), position, reason };
-    let body: Body = serde_json::from_str(&snapshot.body).map_err(|error| damaged(error.to_string()))?;
-    if body.v > SNAPSHOT_VERSION {
-        return Err(JournalError::Newer { thread: thread.to_owned(), position, version: body.v });
-    }
-    let (known, unknown): (Map<_, _>, Map<_, _>) =
-        body.values.into_iter().partition(|(channel, _)| schema.by_name(channel).is_some());
-    let failed = |error: ChannelError| damaged(error.to_string());
-    let mut state = State::from_json(schema.clone(), known).map_err(failed)?;
-    let mut kept = UnknownChannels { values: unknown, changes: Vec::new() };
-    for (channel, change) in body.changes {
-        if state.schema().by_name(&channel).is_some() {
-            let mut update = Update::none();
-            update.push_json(state.schema(), &channel, change).map_err(failed)?;
-            state.apply(&update).map_err(failed)?;
-        } else {
-            kept.changes.push((channel, change));
+    /// Restores a replay from a snapshot.
+    pub(crate) fn restore(thread: &str, schema: &Arc<Schema>, snapshot: &Snapshot) -> Result<Self, JournalError> {
+        let position = snapshot.position;
+        let body: Body =
+            serde_json::from_str(&snapshot.body).map_err(|error| JournalError::damaged(thread, position, error))?;
+        if body.v > SNAPSHOT_VERSION {
+            return Err(JournalError::Newer { thread: thread.to_owned(), position, version: body.v });
         }
+        let replay = Self::from_body(body, schema).map_err(|error| JournalError::damaged(thread, position, error))?;
+        Ok(Self { end: position, ..replay })
     }
-    let mut replay = Replay::new(schema.clone());
-    for (call, state) in body.call_states {
-        replay.call_states.insert(call, State::from_json(schema.clone(), state).map_err(failed)?);
+
+    fn from_body(body: Body, schema: &Arc<Schema>) -> Result<Self, ChannelError> {
+        let (known, values): (Map<_, _>, Map<_, _>) =
+            body.values.into_iter().partition(|(channel, _)| schema.by_name(channel).is_some());
+        let mut state = State::from_json(schema.clone(), known)?;
+        let (update, changes) = RecordUpdate::Stored(body.changes).split(schema)?;
+        state.apply(&update)?;
+        let call_states = body.call_states.into_iter();
+        let children = body.children.into_iter();
+        Ok(Self {
+            path: body.path,
+            state,
+            call_states: call_states
+                .map(|(call, state)| Ok((call, State::from_json(schema.clone(), state)?)))
+                .collect::<Result<_, ChannelError>>()?,
+            children: children
+                .map(|mut child| {
+                    let base = child.base.take().map(|base| State::from_json(schema.clone(), base)).transpose()?;
+                    Ok((child.path.clone(), child.with_base(base)))
+                })
+                .collect::<Result<_, ChannelError>>()?,
+            spent_below: body.spent_below,
+            kept: UnknownChannels { values, changes },
+            machine: body.machine,
+            run: body.run,
+            earlier_runs: body.earlier_runs.into(),
+            open: body.open,
+            turns: body.turns,
+            ..Self::new(schema.clone())
+        })
     }
-    for child in body.children {
-        replay.children.insert(child.path.clone(), child.restore(schema).map_err(failed)?);
-    }
-    let Body { path, machine, run, open, turns, spent_below, earlier_runs, .. } = body;
-    let earlier_runs = earlier_runs.into();
-    Ok(Replay { path, earlier_runs, spent_below, state, kept, machine, run, open, turns, end: position, ..replay })
 }

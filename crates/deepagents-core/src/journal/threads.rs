@@ -11,8 +11,7 @@ use super::{Fence, JournalError, Record, ThreadQuery};
 use crate::env::Timestamp;
 use crate::ids::{LogPosition, ThreadId};
 use crate::message::{MAX_VALUE_DEPTH, is_deeper};
-use crate::status::FinishReason;
-use crate::status::RunStatus;
+use crate::status::{FinishReason, RunStatus};
 
 /// Operations on whole threads: listing, metadata, copying, deleting. A thread whose time to live has passed does not
 /// exist for any method, whether or not it has been swept. While a thread or one of its descendants has an owner with a

@@ -36,7 +36,7 @@ struct RunUsage {
 impl ThreadUsage {
     /// Iterates over the usage by model, as `provider:model`. Usage of unknown models has an empty name.
     pub fn models(&self) -> impl Iterator<Item = (&str, Usage)> {
-        self.answers.iter().map(|(model, answers)| (model.as_str(), sum(answers)))
+        self.answers.iter().map(|(model, answers)| (model.as_str(), answers.iter().copied().sum()))
     }
 
     /// Returns the usage of each answer with its model, named as by [`models`](Self::models). The price of an answer
@@ -47,16 +47,12 @@ impl ThreadUsage {
 
     /// Returns the usage outside conversations, for example by judges and summaries, as far as it was recorded.
     pub fn outside_conversations(&self) -> Usage {
-        let mut outside_conversations = self.outside_conversations;
-        outside_conversations += self.run.outside_conversations();
-        outside_conversations
+        [self.outside_conversations, self.run.outside_conversations()].into_iter().sum()
     }
 
     /// Returns the total.
     pub fn total(&self) -> Usage {
-        let mut total = self.outside_conversations();
-        self.answers.values().for_each(|answers| total += sum(answers));
-        total
+        self.answers().map(|(_, usage)| usage).chain([self.outside_conversations()]).sum()
     }
 
     fn read(&mut self, record: Record, schema: &Schema) {
@@ -106,13 +102,6 @@ impl ThreadUsage {
         self.answers.entry(model.unwrap_or_default()).or_default().push(usage);
         self.run.answers += usage;
     }
-}
-
-fn sum(answers: &[Usage]) -> Usage {
-    answers.iter().fold(Usage::default(), |mut sum, usage| {
-        sum += *usage;
-        sum
-    })
 }
 
 impl RunUsage {

@@ -1,16 +1,17 @@
 //! The writer shared by all agents of a run. Concurrent writes are appended together.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_core::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::lease::{Lease, Lost};
+use super::unfinished::Unfinished;
 use super::{Appended, Fence, Journal, JournalError, Record, Replay, load_replay};
 use crate::ids::{LogPosition, ThreadId};
+use crate::panics::lock;
 use crate::state::Schema;
 
 /// Pauses before an append is retried.
@@ -63,8 +64,8 @@ impl LogWriter {
             journal: lease.journal().clone(),
             thread: lease.thread().to_owned(),
             fence: lease.fence(),
-            lease: lease.duration(),
-            lost: lease.losing(),
+            lease: lease.duration,
+            lost: lease.lost.clone(),
             queue,
             bytes: AtomicU64::new(0),
         };
@@ -82,7 +83,7 @@ impl LogWriter {
     /// Returns an error if they cannot be appended, or an earlier append failed.
     pub(crate) async fn append(&self, records: Vec<Record>) -> Result<LogPosition, JournalError> {
         let appended = {
-            let mut queue = self.writing.lock();
+            let mut queue = lock(&self.writing.queue);
             if queue.failed {
                 return Err(failed_before());
             }
@@ -96,7 +97,7 @@ impl LogWriter {
             }
         };
         match appended {
-            Ok(records) => Unfinished(Some(Box::pin(self.writing.clone().write(records)))).finish().await,
+            Ok(records) => Unfinished::new(self.writing.clone().write(records)).await,
             Err(appended) => appended.await.unwrap_or_else(|_| Err(failed_before())),
         }
     }
@@ -122,15 +123,11 @@ fn failed_before() -> JournalError {
 }
 
 impl Writing {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Appends records, and then starts a task for those that arrived meanwhile.
     async fn write(self: Arc<Self>, records: Vec<Record>) -> Result<LogPosition, JournalError> {
         let count = records.len();
         let turn = Turn { writing: self.clone(), is_over: false };
-        let start = self.lock().end;
+        let start = lock(&self.queue).end;
         let appended = self.append(start, records).await;
         let waiting = turn.over(&appended);
         if !waiting.is_empty() {
@@ -143,7 +140,7 @@ impl Writing {
     async fn write_waiting(self: Arc<Self>, mut waiting: Vec<Append>) {
         while !waiting.is_empty() {
             let turn = Turn { writing: self.clone(), is_over: false };
-            let mut end = self.lock().end;
+            let mut end = lock(&self.queue).end;
             let mut records = Vec::new();
             let mut ends = Vec::new();
             for append in waiting {
@@ -165,7 +162,7 @@ impl Writing {
 
     /// Records the result of an append, and returns what to append next; nothing after a failure.
     fn next(&self, appended: Result<&Appended, &JournalError>) -> Vec<Append> {
-        let mut queue = self.lock();
+        let mut queue = lock(&self.queue);
         match appended {
             Ok(appended) => {
                 self.bytes.fetch_add(appended.bytes, Ordering::Relaxed);
@@ -228,28 +225,6 @@ impl Drop for Turn {
     fn drop(&mut self) {
         if !self.is_over {
             self.writing.next(Err(&failed_before()));
-        }
-    }
-}
-
-/// An append that continues in a task of its own if its caller is dropped.
-struct Unfinished(Option<BoxFuture<'static, Result<LogPosition, JournalError>>>);
-
-impl Unfinished {
-    async fn finish(mut self) -> Result<LogPosition, JournalError> {
-        let ended = match &mut self.0 {
-            Some(append) => append.as_mut().await,
-            None => Err(failed_before()),
-        };
-        self.0 = None;
-        ended
-    }
-}
-
-impl Drop for Unfinished {
-    fn drop(&mut self) {
-        if let (Some(append), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(append);
         }
     }
 }

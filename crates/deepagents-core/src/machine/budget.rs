@@ -29,21 +29,29 @@ use crate::status::{BudgetKind, FinishReason};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct Budget {
+    /// Time.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) time: Option<Duration>,
+    pub time: Option<Duration>,
+    /// Model requests.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) model_calls: Option<u64>,
+    pub model_calls: Option<u64>,
+    /// Tool calls.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) tool_calls: Option<u64>,
+    pub tool_calls: Option<u64>,
+    /// Prompt tokens, cached or not.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) input_tokens: Option<u64>,
+    pub input_tokens: Option<u64>,
+    /// Answer tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) output_tokens: Option<u64>,
+    pub output_tokens: Option<u64>,
+    /// Prompt and answer tokens together.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) tokens: Option<u64>,
+    pub tokens: Option<u64>,
+    /// Cost, in the currency of the models' prices.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) cost: Option<f64>,
+    pub cost: Option<f64>,
 }
 
 impl Budget {
@@ -125,9 +133,9 @@ impl Budget {
     }
 
     /// Returns what is left, except time.
-    pub(crate) fn remaining(&self, spent: &BudgetUsage) -> BudgetRemaining {
+    pub(crate) fn remaining(&self, spent: &BudgetUsage) -> Self {
         let left = |limit: Option<u64>, spent: u64| limit.map(|limit| limit.saturating_sub(spent));
-        BudgetRemaining {
+        Self {
             time: None,
             model_calls: left(self.model_calls, spent.model_calls),
             tool_calls: left(self.tool_calls, spent.tool_calls),
@@ -135,6 +143,25 @@ impl Budget {
             output_tokens: left(self.output_tokens, spent.usage.output),
             tokens: left(self.tokens, spent.usage.total()),
             cost: self.cost.map(|limit| (limit - spent.cost).max(0.0)),
+        }
+    }
+
+    /// Returns the minimum of each limit.
+    pub(crate) fn least(self, other: &Self) -> Self {
+        fn least<T: PartialOrd>(a: Option<T>, b: Option<T>) -> Option<T> {
+            match (a, b) {
+                (Some(a), Some(b)) => Some(if b < a { b } else { a }),
+                (a, b) => a.or(b),
+            }
+        }
+        Self {
+            time: least(self.time, other.time),
+            model_calls: least(self.model_calls, other.model_calls),
+            tool_calls: least(self.tool_calls, other.tool_calls),
+            input_tokens: least(self.input_tokens, other.input_tokens),
+            output_tokens: least(self.output_tokens, other.output_tokens),
+            tokens: least(self.tokens, other.tokens),
+            cost: least(self.cost, other.cost),
         }
     }
 
@@ -206,47 +233,6 @@ impl std::ops::AddAssign<&Self> for BudgetUsage {
         self.tool_calls = self.tool_calls.saturating_add(more.tool_calls);
         self.usage += more.usage;
         self.cost += more.cost;
-    }
-}
-
-/// What an agent may still spend, within its limits and those of all agents above it; `None` means no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[non_exhaustive]
-pub struct BudgetRemaining {
-    /// Time.
-    pub time: Option<Duration>,
-    /// Model requests.
-    pub model_calls: Option<u64>,
-    /// Tool calls.
-    pub tool_calls: Option<u64>,
-    /// Prompt tokens, cached or not.
-    pub input_tokens: Option<u64>,
-    /// Answer tokens.
-    pub output_tokens: Option<u64>,
-    /// Prompt and answer tokens together.
-    pub tokens: Option<u64>,
-    /// Cost, in the currency of the models' prices.
-    pub cost: Option<f64>,
-}
-
-impl BudgetRemaining {
-    /// Returns the minimum of each limit.
-    pub(crate) fn least(self, other: Self) -> Self {
-        fn least<T: PartialOrd>(a: Option<T>, b: Option<T>) -> Option<T> {
-            match (a, b) {
-                (Some(a), Some(b)) => Some(if b < a { b } else { a }),
-                (a, b) => a.or(b),
-            }
-        }
-        Self {
-            time: least(self.time, other.time),
-            model_calls: least(self.model_calls, other.model_calls),
-            tool_calls: least(self.tool_calls, other.tool_calls),
-            input_tokens: least(self.input_tokens, other.input_tokens),
-            output_tokens: least(self.output_tokens, other.output_tokens),
-            tokens: least(self.tokens, other.tokens),
-            cost: least(self.cost, other.cost),
-        }
     }
 }
 

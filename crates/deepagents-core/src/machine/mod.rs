@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::model::StopReason;
 use crate::status::FinishReason;
 pub(crate) use budget::BudgetState;
-pub use budget::{Budget, BudgetError, BudgetRemaining, BudgetUsage};
+pub use budget::{Budget, BudgetError, BudgetUsage};
 pub use jump::{EndReason, JumpTo, RouteError};
-pub(crate) use open_turn::{Open, committed};
+pub(crate) use open_turn::{Open, committed, pairs};
 pub use step::{NextStep, Node, StepInput};
 
 /// The state machine of a run. It is serialisable: stored with the state of the run, it can resume the run.

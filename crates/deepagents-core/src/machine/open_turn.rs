@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::CallId;
 use crate::message::{Message, MessageOp, ToolMessage};
-use crate::state::{MessagesChannel, Update};
+use crate::state::Update;
 
 /// A turn of calls in progress.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -35,23 +35,23 @@ pub(crate) fn committed(results: impl IntoIterator<Item = (Arc<ToolMessage>, Vec
         added.extend(more);
     }
     ops.extend(added);
-    if ops.is_empty() { Update::none() } else { Update::new::<MessagesChannel>(ops) }
+    Update::messages(ops)
 }
 
 /// Serialises maps with keys that are not strings as lists of pairs.
-mod pairs {
+pub(crate) mod pairs {
     use std::collections::BTreeMap;
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    pub(super) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+    pub(crate) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
         map: &BTreeMap<K, V>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(map.iter())
     }
 
-    pub(super) fn deserialize<'de, K, V, D>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
+    pub(crate) fn deserialize<'de, K, V, D>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
     where
         K: Deserialize<'de> + Ord,
         V: Deserialize<'de>,

@@ -1,6 +1,5 @@
 //! Dangling tool calls, and validation of histories.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{Block, InvalidToolCall, Message, Messages, ToolCall};
@@ -48,10 +47,7 @@ pub(crate) fn pending(messages: &Messages) -> Vec<Pending> {
 /// Returns the calls of the answer at a position that have no result, in order.
 pub(crate) fn pending_at(messages: &Messages, at: usize) -> Vec<Pending> {
     let Some(answer) = messages.get(at).and_then(|m| m.as_assistant()) else { return Vec::new() };
-    let mut answered: HashMap<&str, usize> = HashMap::new();
-    for result in messages.results_of(at) {
-        *answered.entry(&result.call_id).or_default() += 1;
-    }
+    let mut answered: Vec<&str> = messages.results_of(at).map(|result| &*result.call_id).collect();
     let calls = answer.content.iter().filter_map(|block| match block {
         Block::ToolCall(call) => Some(PendingCall::Valid(call.clone())),
         Block::InvalidToolCall(call) => Some(PendingCall::Invalid(call.clone())),
@@ -59,12 +55,9 @@ pub(crate) fn pending_at(messages: &Messages, at: usize) -> Vec<Pending> {
     });
     (0..)
         .zip(calls)
-        .filter(|(_, call)| match answered.get_mut(call.provider_call_id()) {
-            Some(left) if *left > 0 => {
-                *left -= 1;
-                false
-            }
-            _ => true,
+        .filter(|(_, call)| {
+            let result = answered.iter().position(|id| *id == call.provider_call_id());
+            result.map(|at| answered.swap_remove(at)).is_none()
         })
         .map(|(index, call)| Pending { index, call })
         .collect()

@@ -51,3 +51,12 @@ impl std::ops::AddAssign for Usage {
         self.reasoning = self.reasoning.saturating_add(other.reasoning);
     }
 }
+
+impl std::iter::Sum for Usage {
+    fn sum<I: Iterator<Item = Self>>(usages: I) -> Self {
+        usages.fold(Self::default(), |mut sum, usage| {
+            sum += usage;
+            sum
+        })
+    }
+}

@@ -47,34 +47,39 @@ mod hook {
     hooks! { BeforeAgent BeforeModel OfferedTools ModifyRequest WrapModelCall AfterModel WrapToolCall AfterAgent }
 }
 
-macro_rules! step_hook {
-    ($(#[$doc:meta])* $function:ident, $hook:ident) => {
+/// Defines the function that makes a [`Closure`] for a hook, and implements the hook: the arguments it receives, and
+/// those it calls the closure with.
+macro_rules! closure_hook {
+    ($(#[$doc:meta])* $function:ident, $hook:ident, Fn($($owned:ty),*) -> $output:ty,
+        |$($arg:ident: $type:ty),*| ($($given:expr),*)
+    ) => {
         $(#[$doc])*
         #[track_caller]
         pub fn $function<F, Fut>(call: F) -> Closure<hook::$hook, F>
         where
-            F: Fn(Context) -> Fut + Send + Sync + 'static,
-            Fut: Future<Output = Result<HookOutput>> + Send + 'static,
+            F: Fn($($owned),*) -> Fut + Send + Sync + 'static,
+            Fut: Future<Output = Result<$output>> + Send + 'static,
         {
             Closure::new(stringify!($function), call)
         }
 
         impl<F, Fut> Middleware for Closure<hook::$hook, F>
         where
-            F: Fn(Context) -> Fut + Send + Sync + 'static,
-            Fut: Future<Output = Result<HookOutput>> + Send + 'static,
+            F: Fn($($owned),*) -> Fut + Send + Sync + 'static,
+            Fut: Future<Output = Result<$output>> + Send + 'static,
         {
             fn name(&self) -> &str {
                 &self.name
             }
-            fn $function(&self, cx: &Context) -> impl Future<Output = Result<HookOutput>> + Send {
-                (self.call)(cx.clone())
+
+            fn $function(&self, $($arg: $type),*) -> impl Future<Output = Result<$output>> + Send {
+                (self.call)($($given),*)
             }
         }
     };
 }
 
-step_hook!(
+closure_hook!(
     /// Runs a closure when a run starts.
     ///
     /// ```
@@ -84,9 +89,11 @@ step_hook!(
     ///     Ok(HookOutput::next())
     /// });
     /// ```
-    before_agent, BeforeAgent
+    before_agent, BeforeAgent, Fn(Context) -> HookOutput,
+    |cx: &Context| (cx.clone())
 );
-step_hook!(
+
+closure_hook!(
     /// Runs a closure before every model call.
     ///
     /// ```
@@ -95,9 +102,11 @@ step_hook!(
     ///     Ok(if cx.messages().len() > 100 { HookOutput::go(JumpTo::End) } else { HookOutput::next() })
     /// });
     /// ```
-    before_model, BeforeModel
+    before_model, BeforeModel, Fn(Context) -> HookOutput,
+    |cx: &Context| (cx.clone())
 );
-step_hook!(
+
+closure_hook!(
     /// Runs a closure after every model call.
     ///
     /// ```
@@ -108,9 +117,11 @@ step_hook!(
     ///     if rude { Err(Error::other("the model was rude")) } else { Ok(HookOutput::next()) }
     /// });
     /// ```
-    after_model, AfterModel
+    after_model, AfterModel, Fn(Context) -> HookOutput,
+    |cx: &Context| (cx.clone())
 );
-step_hook!(
+
+closure_hook!(
     /// Runs a closure when a run is about to end.
     ///
     /// ```
@@ -120,148 +131,73 @@ step_hook!(
     ///     Ok(HookOutput::next())
     /// });
     /// ```
-    after_agent, AfterAgent
+    after_agent, AfterAgent, Fn(Context) -> HookOutput,
+    |cx: &Context| (cx.clone())
 );
 
-/// Uses a closure to offer tools for every request.
-///
-/// ```
-/// use std::sync::Arc;
-/// use deepagents_core::middleware::offered_tools;
-/// use deepagents_core::tool::{DynTool, ToolSet, json_tool};
-/// use serde_json::json;
-/// let bell = json_tool("ring", "Rings the bell.", json!({"type": "object"}), |_args, _cx| async { Ok("ding") });
-/// let bell = ToolSet::new([Arc::new(bell) as Arc<dyn DynTool>])?;
-/// /// There is a bell once somebody has asked for it.
-/// let on_request = offered_tools(move |cx| {
-///     let asked = cx.messages().iter().any(|message| message.text().contains("bell"));
-///     let offer = asked.then(|| bell.clone());
-///     async move { Ok(offer) }
-/// });
-/// # let _ = on_request;
-/// # Ok::<(), deepagents_core::tool::ToolSetError>(())
-/// ```
-#[track_caller]
-pub fn offered_tools<F, Fut>(call: F) -> Closure<hook::OfferedTools, F>
-where
-    F: Fn(Context) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Option<ToolSet>>> + Send + 'static,
-{
-    Closure::new("offered_tools", call)
-}
+closure_hook!(
+    /// Uses a closure to offer tools for every request.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use deepagents_core::middleware::offered_tools;
+    /// use deepagents_core::tool::{DynTool, ToolSet, json_tool};
+    /// use serde_json::json;
+    /// let bell = json_tool("ring", "Rings the bell.", json!({"type": "object"}), |_args, _cx| async { Ok("ding") });
+    /// let bell = ToolSet::new([Arc::new(bell) as Arc<dyn DynTool>])?;
+    /// /// There is a bell once somebody has asked for it.
+    /// let on_request = offered_tools(move |cx| {
+    ///     let asked = cx.messages().iter().any(|message| message.text().contains("bell"));
+    ///     let offer = asked.then(|| bell.clone());
+    ///     async move { Ok(offer) }
+    /// });
+    /// # let _ = on_request;
+    /// # Ok::<(), deepagents_core::tool::ToolSetError>(())
+    /// ```
+    offered_tools, OfferedTools, Fn(Context) -> Option<ToolSet>,
+    |cx: &Context| (cx.clone())
+);
 
-impl<F, Fut> Middleware for Closure<hook::OfferedTools, F>
-where
-    F: Fn(Context) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Option<ToolSet>>> + Send + 'static,
-{
-    fn name(&self) -> &str {
-        &self.name
-    }
-    fn offered_tools(&self, cx: &Context) -> impl Future<Output = Result<Option<ToolSet>>> + Send {
-        (self.call)(cx.clone())
-    }
-}
+closure_hook!(
+    /// Uses a closure to modify every request.
+    ///
+    /// ```
+    /// use deepagents_core::middleware::modify_request;
+    /// let calm = modify_request(|mut request, _cx| async move {
+    ///     request.settings.temperature = Some(0.0);
+    ///     Ok(request)
+    /// });
+    /// ```
+    modify_request, ModifyRequest, Fn(ModelRequest, Context) -> ModelRequest,
+    |request: ModelRequest, cx: &Context| (request, cx.clone())
+);
 
-/// Uses a closure to modify every request.
-///
-/// ```
-/// use deepagents_core::middleware::modify_request;
-/// let calm = modify_request(|mut request, _cx| async move {
-///     request.settings.temperature = Some(0.0);
-///     Ok(request)
-/// });
-/// ```
-#[track_caller]
-pub fn modify_request<F, Fut>(call: F) -> Closure<hook::ModifyRequest, F>
-where
-    F: Fn(ModelRequest, Context) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<ModelRequest>> + Send + 'static,
-{
-    Closure::new("modify_request", call)
-}
+closure_hook!(
+    /// Wraps every model call in a closure.
+    ///
+    /// ```
+    /// use deepagents_core::middleware::wrap_model_call;
+    /// let twice = wrap_model_call(|request, next| async move {
+    ///     let first = next.run(request.clone()).await;
+    ///     if first.is_err() { next.run(request).await } else { first }
+    /// });
+    /// ```
+    wrap_model_call, WrapModelCall, Fn(ModelRequest, ModelNext) -> ModelResponse,
+    |request: ModelRequest, next: ModelNext| (request, next)
+);
 
-impl<F, Fut> Middleware for Closure<hook::ModifyRequest, F>
-where
-    F: Fn(ModelRequest, Context) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<ModelRequest>> + Send + 'static,
-{
-    fn name(&self) -> &str {
-        &self.name
-    }
-    fn modify_request(&self, request: ModelRequest, cx: &Context) -> impl Future<Output = Result<ModelRequest>> + Send {
-        (self.call)(request, cx.clone())
-    }
-}
-
-/// Wraps every model call in a closure.
-///
-/// ```
-/// use deepagents_core::middleware::wrap_model_call;
-/// let twice = wrap_model_call(|request, next| async move {
-///     let first = next.run(request.clone()).await;
-///     if first.is_err() { next.run(request).await } else { first }
-/// });
-/// ```
-#[track_caller]
-pub fn wrap_model_call<F, Fut>(call: F) -> Closure<hook::WrapModelCall, F>
-where
-    F: Fn(ModelRequest, ModelNext) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<ModelResponse>> + Send + 'static,
-{
-    Closure::new("wrap_model_call", call)
-}
-
-impl<F, Fut> Middleware for Closure<hook::WrapModelCall, F>
-where
-    F: Fn(ModelRequest, ModelNext) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<ModelResponse>> + Send + 'static,
-{
-    fn name(&self) -> &str {
-        &self.name
-    }
-    fn wrap_model_call(
-        &self,
-        request: ModelRequest,
-        next: ModelNext,
-    ) -> impl Future<Output = Result<ModelResponse>> + Send {
-        (self.call)(request, next)
-    }
-}
-
-/// Wraps every tool call in a closure.
-///
-/// ```
-/// use deepagents_core::middleware::wrap_tool_call;
-/// let counted = wrap_tool_call(|request, next| async move {
-///     let name = request.call.name.clone();
-///     let response = next.run(request.clone()).await?;
-///     request.cx.custom("made", name.into());
-///     Ok(response)
-/// });
-/// ```
-#[track_caller]
-pub fn wrap_tool_call<F, Fut>(call: F) -> Closure<hook::WrapToolCall, F>
-where
-    F: Fn(ToolRequest, ToolNext) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<ToolResponse>> + Send + 'static,
-{
-    Closure::new("wrap_tool_call", call)
-}
-
-impl<F, Fut> Middleware for Closure<hook::WrapToolCall, F>
-where
-    F: Fn(ToolRequest, ToolNext) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<ToolResponse>> + Send + 'static,
-{
-    fn name(&self) -> &str {
-        &self.name
-    }
-    fn wrap_tool_call(
-        &self,
-        request: ToolRequest,
-        next: ToolNext,
-    ) -> impl Future<Output = Result<ToolResponse>> + Send {
-        (self.call)(request, next)
-    }
-}
+closure_hook!(
+    /// Wraps every tool call in a closure.
+    ///
+    /// ```
+    /// use deepagents_core::middleware::wrap_tool_call;
+    /// let counted = wrap_tool_call(|request, next| async move {
+    ///     let name = request.call.name.clone();
+    ///     let response = next.run(request.clone()).await?;
+    ///     request.cx.custom("made", name.into());
+    ///     Ok(response)
+    /// });
+    /// ```
+    wrap_tool_call, WrapToolCall, Fn(ToolRequest, ToolNext) -> ToolResponse,
+    |request: ToolRequest, next: ToolNext| (request, next)
+);

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::{HookOutput, Middleware, ModelNext, ModelResponse, NothingOffered, ToolNext, ToolRequest, ToolResponse};
 use crate::context::{AgentDefinition, Context};
 use crate::error::Result;
+use crate::forward::forward;
 use crate::ids::CallId;
 use crate::message::{Message, ToolCall};
 use crate::model::ModelRequest;
@@ -67,57 +68,50 @@ pub trait DynMiddleware: Send + Sync + 'static {
 }
 
 impl<M: Middleware> DynMiddleware for M {
-    fn name(&self) -> &str {
-        Middleware::name(self)
+    forward! { as Middleware;
+        fn name(&self) -> &str;
+        fn channels(&self) -> Vec<ChannelSpec>;
+        fn tools(&self) -> Vec<Arc<dyn DynTool>>;
+        fn system_prompt(&self) -> Option<&str>;
+        fn background_agent(&self, name: &str, state: &State) -> Option<Arc<AgentDefinition>>;
+        fn receive_message(&self, message: Message) -> Result<Message>;
+        fn receive_text(&self, text: String) -> Result<String>;
+        fn hides_tool(&self, name: &str) -> bool;
+        fn planned_args(&self, id: &CallId, call: &ToolCall, cx: &Context) -> Option<Value>;
     }
-    fn channels(&self) -> Vec<ChannelSpec> {
-        Middleware::channels(self)
-    }
-    fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        Middleware::tools(self)
-    }
+
     fn offered_tools<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Option<ToolSet>>> {
         Box::pin(Middleware::offered_tools(self, cx))
     }
+
     fn offers_tools(&self) -> bool {
         answers(M::offered_tools) != type_name::<NothingOffered>()
     }
-    fn system_prompt(&self) -> Option<&str> {
-        Middleware::system_prompt(self)
-    }
-    fn background_agent(&self, name: &str, state: &State) -> Option<Arc<AgentDefinition>> {
-        Middleware::background_agent(self, name, state)
-    }
-    fn receive_message(&self, message: Message) -> Result<Message> {
-        Middleware::receive_message(self, message)
-    }
-    fn receive_text(&self, text: String) -> Result<String> {
-        Middleware::receive_text(self, text)
-    }
-    fn hides_tool(&self, name: &str) -> bool {
-        Middleware::hides_tool(self, name)
-    }
-    fn planned_args(&self, id: &CallId, call: &ToolCall, cx: &Context) -> Option<Value> {
-        Middleware::planned_args(self, id, call, cx)
-    }
+
     fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
         Box::pin(Middleware::before_agent(self, cx))
     }
+
     fn before_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
         Box::pin(Middleware::before_model(self, cx))
     }
+
     fn modify_request<'a>(&'a self, request: ModelRequest, cx: &'a Context) -> BoxFuture<'a, Result<ModelRequest>> {
         Box::pin(Middleware::modify_request(self, request, cx))
     }
+
     fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> BoxFuture<'_, Result<ModelResponse>> {
         Box::pin(Middleware::wrap_model_call(self, request, next))
     }
+
     fn after_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
         Box::pin(Middleware::after_model(self, cx))
     }
+
     fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> BoxFuture<'_, Result<ToolResponse>> {
         Box::pin(Middleware::wrap_tool_call(self, request, next))
     }
+
     fn after_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
         Box::pin(Middleware::after_agent(self, cx))
     }
@@ -130,58 +124,24 @@ fn answers<'a, M: 'a, F>(_: fn(&'a M, &'a Context) -> F) -> &'static str {
 
 /// Lets a builder accept both a middleware and a shared one.
 impl<M: DynMiddleware + ?Sized> DynMiddleware for Arc<M> {
-    fn name(&self) -> &str {
-        (**self).name()
-    }
-    fn channels(&self) -> Vec<ChannelSpec> {
-        (**self).channels()
-    }
-    fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        (**self).tools()
-    }
-    fn offered_tools<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Option<ToolSet>>> {
-        (**self).offered_tools(cx)
-    }
-    fn offers_tools(&self) -> bool {
-        (**self).offers_tools()
-    }
-    fn system_prompt(&self) -> Option<&str> {
-        (**self).system_prompt()
-    }
-    fn background_agent(&self, name: &str, state: &State) -> Option<Arc<AgentDefinition>> {
-        (**self).background_agent(name, state)
-    }
-    fn receive_message(&self, message: Message) -> Result<Message> {
-        (**self).receive_message(message)
-    }
-    fn receive_text(&self, text: String) -> Result<String> {
-        (**self).receive_text(text)
-    }
-    fn hides_tool(&self, name: &str) -> bool {
-        (**self).hides_tool(name)
-    }
-    fn planned_args(&self, id: &CallId, call: &ToolCall, cx: &Context) -> Option<Value> {
-        (**self).planned_args(id, call, cx)
-    }
-    fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
-        (**self).before_agent(cx)
-    }
-    fn before_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
-        (**self).before_model(cx)
-    }
-    fn modify_request<'a>(&'a self, request: ModelRequest, cx: &'a Context) -> BoxFuture<'a, Result<ModelRequest>> {
-        (**self).modify_request(request, cx)
-    }
-    fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> BoxFuture<'_, Result<ModelResponse>> {
-        (**self).wrap_model_call(request, next)
-    }
-    fn after_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
-        (**self).after_model(cx)
-    }
-    fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> BoxFuture<'_, Result<ToolResponse>> {
-        (**self).wrap_tool_call(request, next)
-    }
-    fn after_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>> {
-        (**self).after_agent(cx)
+    forward! { (**self);
+        fn name(&self) -> &str;
+        fn channels(&self) -> Vec<ChannelSpec>;
+        fn tools(&self) -> Vec<Arc<dyn DynTool>>;
+        fn offered_tools<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<Option<ToolSet>>>;
+        fn offers_tools(&self) -> bool;
+        fn system_prompt(&self) -> Option<&str>;
+        fn background_agent(&self, name: &str, state: &State) -> Option<Arc<AgentDefinition>>;
+        fn receive_message(&self, message: Message) -> Result<Message>;
+        fn receive_text(&self, text: String) -> Result<String>;
+        fn hides_tool(&self, name: &str) -> bool;
+        fn planned_args(&self, id: &CallId, call: &ToolCall, cx: &Context) -> Option<Value>;
+        fn before_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>>;
+        fn before_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>>;
+        fn modify_request<'a>(&'a self, request: ModelRequest, cx: &'a Context) -> BoxFuture<'a, Result<ModelRequest>>;
+        fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> BoxFuture<'_, Result<ModelResponse>>;
+        fn after_model<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>>;
+        fn wrap_tool_call(&self, request: ToolRequest, next: ToolNext) -> BoxFuture<'_, Result<ToolResponse>>;
+        fn after_agent<'a>(&'a self, cx: &'a Context) -> BoxFuture<'a, Result<HookOutput>>;
     }
 }

@@ -30,7 +30,7 @@ pub struct ModelResponse {
     /// The model's output.
     pub output: ModelOutput,
     /// State changes in addition to the answer. A wrap hook that discards the response discards its update too. For
-    /// changes that must survive whatever happens to the call, use [`Context::keep`].
+    /// changes that must survive whatever happens to the call, use [`Context::queue_update`].
     pub update: Update,
     /// The attempt that produced the answer, or `None` if no model produced it.
     pub(crate) attempt: Option<u32>,

@@ -14,7 +14,7 @@ use crate::interrupt::{Decision, DecisionAuthor, DecisionKind, DecisionRecord};
 use crate::message::{Block, ToolCall};
 use crate::panics::blamed;
 use crate::state::Update;
-use crate::tool::{ChildState, DynTool, ToolContext, ToolError};
+use crate::tool::{ChildState, DynTool, ToolContext, ToolError, ToolOutput};
 
 /// A tool call about to be made.
 ///
@@ -245,16 +245,9 @@ async fn call_tool(request: ToolRequest) -> Result<ToolResponse> {
     };
     let cx = cx.changed_to(&call);
     match tool.call(call.args, cx).await {
-        Ok(output) => Ok(ToolResponse {
-            content: output.content,
-            is_error: output.is_error,
-            is_synthetic: false,
-            update: output.update,
-            artifact: output.artifact,
-            child_state: output.child_state,
-            source: None,
-            decision: None,
-        }),
+        Ok(ToolOutput { content, is_error, update, artifact, child_state }) => {
+            Ok(ToolResponse { content, is_error, update, artifact, child_state, ..ToolResponse::default() })
+        }
         Err(ToolError::Model { text, source }) => {
             Ok(ToolResponse { source: source.map(Arc::from), ..ToolResponse::error(text) })
         }

@@ -19,9 +19,7 @@ pub(super) fn wrap<T>(
     let done = blamed(call, outermost, place);
     done.map(move |result| {
         result.map_err(|error| match error {
-            Error::Other(_) | Error::Store(_) => {
-                Error::Hook { middleware: middleware.name().to_owned(), hook, source: Box::new(error) }
-            }
+            Error::Other(_) | Error::Store(_) => error.in_hook(middleware.name(), hook),
             error => error,
         })
     })

@@ -26,6 +26,8 @@ pub use server::ModelServer;
 pub use system::SystemBlock;
 pub use tool_spec::ToolSpec;
 
+use crate::forward::forward;
+
 /// A language model.
 ///
 /// [`stream`](Self::stream) is the only method to implement besides the name. [`invoke`](Self::invoke) drains the
@@ -96,22 +98,12 @@ pub trait ChatModel: Send + Sync + 'static {
 }
 
 impl<M: ChatModel + ?Sized> ChatModel for Arc<M> {
-    fn name(&self) -> &str {
-        (**self).name()
-    }
-    fn profile(&self) -> ModelProfile {
-        (**self).profile()
-    }
-    fn server(&self) -> Option<ModelServer> {
-        (**self).server()
-    }
-    fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        (**self).stream(request)
-    }
-    fn invoke(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelOutput, ModelError>> {
-        (**self).invoke(request)
-    }
-    fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
-        (**self).count_tokens(request)
+    forward! { (**self);
+        fn name(&self) -> &str;
+        fn profile(&self) -> ModelProfile;
+        fn server(&self) -> Option<ModelServer>;
+        fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>>;
+        fn invoke(&self, request: ModelRequest) -> BoxFuture<'static, Result<ModelOutput, ModelError>>;
+        fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>>;
     }
 }

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, Weak};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::panics::lock;
 
 /// What a model sees of a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,7 +20,7 @@ pub struct ToolSpec {
     pub schema: Arc<Value>,
 }
 
-/// Number of specs in the cache before it is first swept for unused ones.
+/// Minimum number of specs in the cache before it is swept for unused ones.
 const FIRST_SWEEP: usize = 256;
 
 /// A cache of the specs that are in use in this process.
@@ -29,7 +31,7 @@ struct Shared {
     next_sweep: usize,
 }
 
-static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
+static SHARED: LazyLock<Mutex<Shared>> = LazyLock::new(Mutex::default);
 
 impl ToolSpec {
     /// Returns the spec shared by all equal ones in this process. A service may hold thousands of agents with the same
@@ -38,8 +40,7 @@ impl ToolSpec {
         let mut hasher = DefaultHasher::new();
         (&self.name, &self.description).hash(&mut hasher);
         let hash = hasher.finish();
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        let shared = shared.get_or_insert_with(|| Shared { next_sweep: FIRST_SWEEP, ..Shared::default() });
+        let shared = &mut *lock(&SHARED);
         if shared.count >= shared.next_sweep {
             shared.sweep();
         }

@@ -1,8 +1,6 @@
 //! Halting a run from outside: cancellation and deadlines.
 
-use std::any::Any;
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -13,7 +11,7 @@ use tokio::time::Instant;
 use super::driver::Driver;
 use crate::context::Shared;
 use crate::error::{Error, Result};
-use crate::panics::panic_text;
+use crate::panics::caught_async;
 use crate::status::FinishReason;
 
 /// How long the journal may take to respond after the run is halted.
@@ -55,15 +53,13 @@ impl Driver {
 
     /// Awaits third-party code. A panic in it fails the run like any other error.
     pub(super) async fn guard_foreign<T>(&self, work: impl Future<Output = Result<T>>) -> Result<Result<T>, Halt> {
-        let work = AssertUnwindSafe(work).catch_unwind();
-        let caught = |panic: Box<dyn Any + Send>| Error::other(format!("it panicked: {}", panic_text(&*panic)));
-        self.guard(async { work.await.unwrap_or_else(|panic| Err(caught(panic))) }).await
+        let panicked = |panic| Err(Error::other(format!("it panicked: {panic}")));
+        self.guard(caught_async(work).map(|done| done.unwrap_or_else(panicked))).await
     }
 
     /// Returns whether the run has been halted from outside.
     pub(super) fn is_halted(&self) -> bool {
-        let late = || self.shared.budget.deadline().is_some_and(|deadline| deadline <= Instant::now());
-        self.shared.cancel.is_cancelled() || late()
+        self.shared.cancel.is_cancelled() || self.shared.budget.is_overdue()
     }
 
     /// Completes when the run is halted from outside.
@@ -86,8 +82,7 @@ pub(super) async fn halted(shared: &Shared) -> FinishReason {
         biased;
         () = shared.cancel.cancelled() => {
             // A parent run may have noticed the deadline first.
-            let late = shared.budget.deadline().is_some_and(|deadline| deadline <= Instant::now());
-            if late { FinishReason::Deadline } else { FinishReason::Cancelled }
+            if shared.budget.is_overdue() { FinishReason::Deadline } else { FinishReason::Cancelled }
         }
         () = deadline => FinishReason::Deadline,
     }

@@ -10,9 +10,8 @@ use super::{Outcome, RunError, RunInput};
 use crate::context::{AgentDefinition, Inbox};
 use crate::error::{Error, Result};
 use crate::event::EventKind;
-use crate::journal::{self, JournalError};
-use crate::message::Usage;
-use crate::state::State;
+use crate::journal;
+use crate::journal::JournalError::{Busy, Fenced, Unavailable};
 
 /// The thread metadata key that holds why the thread's last run failed.
 pub(crate) const ERROR: &str = "error";
@@ -32,16 +31,16 @@ impl Driver {
                 Ok(Some(found)) => (child, own) = (true, found),
                 Ok(None) => {}
                 Err(error) => {
-                    let (kind, text) = (error.kind().to_owned(), error.to_string());
-                    setting.events.emit(&setting.path, None, || EventKind::RunFailed { kind, error: text });
-                    return Err(Box::new(RunError::new(error, State::default(), Usage::default())));
+                    setting.events.emit(&setting.path, None, || EventKind::failed(&error, true));
+                    return Err(Box::new(RunError::without_state(error)));
                 }
             }
         }
         child |= setting.above.is_some();
         let result = Self::run(own.clone(), input, setting, Some(inbox)).await;
         if let (Some(thread), Err(failure), true, Some(journal)) = (thread, &result, child, &own.journal)
-            && !is_left_open(&failure.error)
+            // The thread was left neither to another owner nor open to be resumed.
+            && !matches!(*failure.error, Error::Journal(Busy { .. } | Fenced { .. } | Unavailable { .. }))
         {
             // The log records only that the run failed. The reason goes into the metadata for readers of the task; if
             // storing it fails, they only lack the reason.
@@ -50,12 +49,6 @@ impl Driver {
         }
         result
     }
-}
-
-/// Returns whether a run with this error left its thread to another owner, or open to be resumed.
-fn is_left_open(error: &Error) -> bool {
-    use JournalError::{Busy, Fenced, Unavailable};
-    matches!(error, Error::Journal(Busy { .. } | Fenced { .. } | Unavailable { .. }))
 }
 
 /// Returns the background agent that a thread belongs to, with access to the journal, or `None` if the thread is of

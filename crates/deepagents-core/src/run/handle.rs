@@ -13,8 +13,7 @@ use crate::context::{Context, Inbox, LiveRun, RunControl};
 use crate::error::Error;
 use crate::event::{EventHub, EventStream, RunSnapshot, Subscribe};
 use crate::ids::{RunId, ThreadId};
-use crate::message::{Message, Usage};
-use crate::state::State;
+use crate::message::Message;
 use crate::status::FinishReason;
 
 /// Time limit for saving the partial output of tool calls when a run is abandoned.
@@ -95,7 +94,7 @@ impl RunHandle {
     /// As with [`steer`](Self::steer), a run that ends otherwise leaves its follow-ups undelivered. If the run is
     /// suspended or waits for a decision, the run that resumes it takes them.
     pub fn enqueue(&self, message: impl Into<Message>) -> bool {
-        self.inner.control.enqueue(message.into())
+        self.inner.control.follow_ups.push(message.into())
     }
 
     /// Takes back the messages that are not yet part of the conversation: first those sent with [`steer`](Self::steer),
@@ -114,7 +113,7 @@ impl RunHandle {
     pub fn retract(&self) -> Vec<Message> {
         let mut back = Vec::from(self.inner.steer.take());
         self.inner.control.set_steered(false);
-        back.extend(self.inner.control.retract());
+        back.extend(self.inner.control.follow_ups.take());
         back
     }
 
@@ -144,7 +143,7 @@ impl RunHandle {
     /// run. The path of an agent is that of its events. Returns whether it was running. Its parent agent receives the
     /// partial answer, is told that the sub-agent was cancelled, and continues.
     pub fn cancel_agent(&self, path: &[String]) -> bool {
-        self.inner.control.agents().cancel(path)
+        self.inner.control.agents.cancel(path)
     }
 
     /// Suspends the run at its next step, so that it can be resumed from anywhere. Calls in progress finish, sub-agents
@@ -200,7 +199,7 @@ impl RunHandle {
     /// Returns an error if the run fails. The error holds what the run had finished.
     pub async fn outcome(&self) -> Result<Outcome, Box<RunError>> {
         let mut ended = self.inner.ended.clone();
-        let lost = || Err(Box::new(RunError::new(Error::Left, State::default(), Usage::default())));
+        let lost = || Err(Box::new(RunError::without_state(Error::Left)));
         match ended.wait_for(Option::is_some).await {
             Ok(ended) => ended.clone().unwrap_or_else(lost),
             Err(_) => lost(),
@@ -215,12 +214,7 @@ impl RunHandle {
 
     /// Forwards the events of this run to another run while that one is in progress.
     pub(crate) fn forward_to(&self, cx: &Context) {
-        self.inner.control.forward_to(Some(cx.shared.events.clone()));
-    }
-
-    /// Adds an owner.
-    pub(super) fn add_owner(&self) {
-        self.inner.owners.fetch_add(1, Ordering::Relaxed);
+        self.inner.control.forward_to(cx.shared.events.clone());
     }
 
     /// Removes an owner; the last one cancels the run. A run that waits for a decision is not over: its resources

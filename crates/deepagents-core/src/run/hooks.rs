@@ -52,11 +52,7 @@ impl Driver {
                     Phase::AfterAgent => middleware.after_agent(&cx).await,
                 }
             };
-            let failed = |source| Error::Hook {
-                middleware: middleware.name().to_owned(),
-                hook: phase.as_str(),
-                source: Box::new(source),
-            };
+            let failed = |error: Error| error.in_hook(middleware.name(), phase.as_str());
             let step = self.guard_foreign(hook).await.map_err(Break::Halt)?.map_err(failed)?;
             let update = if phase == Phase::AfterModel {
                 self.fit_after_answer(step.update, step.go).map_err(failed)?

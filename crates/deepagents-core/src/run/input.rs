@@ -1,13 +1,13 @@
 //! The input of a run.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::context::{
-    BudgetTracker, Context, Extensions, INPUT_VERSION, InputRecord, RunObserver, SharedBudget, SharedObserver,
+    BudgetTracker, Context, Extensions, INPUT_VERSION, InputRecord, RunObserver, SharedBudget, nested,
 };
 use crate::error::{Error, Result};
 use crate::ids::{LogPosition, ThreadId};
@@ -16,9 +16,6 @@ use crate::journal::{Lease, RecordUpdate};
 use crate::machine::Budget;
 use crate::message::Message;
 use crate::state::{ChannelError, Schema, Update, UpdateEntry};
-
-/// Default lease on the thread: how long it stays locked after the run's process dies.
-const DEFAULT_LEASE: Duration = Duration::from_secs(60);
 
 /// The input of a run: messages, a thread, limits, and values that the application passes to tools and hooks.
 ///
@@ -30,7 +27,7 @@ const DEFAULT_LEASE: Duration = Duration::from_secs(60);
 /// ```
 ///
 /// It serialises as an [`InputRecord`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RunInput {
     pub(crate) id: Option<String>,
     pub(crate) messages: Vec<Message>,
@@ -45,48 +42,15 @@ pub struct RunInput {
     pub(crate) answers: Vec<(String, DecisionRecord)>,
     /// An earlier position to start from.
     pub(crate) at: Option<LogPosition>,
-    pub(crate) lease: Duration,
+    pub(crate) lease: Option<Duration>,
     pub(crate) take_over: bool,
-    /// The lease on the thread, if the caller already has it.
-    pub(crate) owned: Option<OwnedThread>,
-    pub(crate) observer: Option<SharedObserver>,
+    /// The lease on the thread, if the caller already has it. The first run of the input takes it.
+    pub(crate) owned: Option<Arc<Mutex<Option<Lease>>>>,
+    pub(crate) observer: Option<Arc<dyn RunObserver>>,
     /// A token that cancels the run, in addition to its handles.
     pub(crate) canceller: Option<CancellationToken>,
     /// Metadata to set once the run owns the thread.
     pub(crate) note: Map<String, Value>,
-}
-
-/// A lease that the first run of an input takes.
-#[derive(Clone, Debug)]
-pub(crate) struct OwnedThread(Arc<Mutex<Option<Lease>>>);
-
-impl OwnedThread {
-    pub(crate) fn take(&self) -> Option<Lease> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-impl Default for RunInput {
-    fn default() -> Self {
-        Self {
-            id: None,
-            messages: Vec::new(),
-            update: Update::none(),
-            thread: None,
-            budget: Budget::default(),
-            above: None,
-            extensions: Extensions::default(),
-            resume: false,
-            answers: Vec::new(),
-            at: None,
-            lease: DEFAULT_LEASE,
-            take_over: false,
-            owned: None,
-            observer: None,
-            canceller: None,
-            note: Map::new(),
-        }
-    }
 }
 
 impl RunInput {
@@ -159,7 +123,7 @@ impl RunInput {
     /// are refused until then. The lease is renewed while the run is in progress.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease;
+        self.lease = Some(lease);
         self
     }
 
@@ -194,7 +158,7 @@ impl RunInput {
     #[must_use]
     pub fn owned(mut self, lease: Lease) -> Self {
         self.thread = Some(lease.thread().to_owned());
-        self.owned = Some(OwnedThread(Arc::new(Mutex::new(Some(lease)))));
+        self.owned = Some(Arc::new(Mutex::new(Some(lease))));
         self
     }
 
@@ -232,14 +196,6 @@ impl RunInput {
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         self.budget(Budget::default().time(timeout))
-    }
-
-    /// Charges this run's spending, including its time, to another run: for work that an agent starts and does not wait
-    /// for. That budget still applies after the other run has ended.
-    #[must_use]
-    pub fn charge_to(mut self, cx: &Context) -> Self {
-        self.above = Some(cx.shared.budget.clone());
-        self
     }
 
     /// Charges this run's spending to a budget shared with other runs, in addition to its own.
@@ -343,10 +299,9 @@ impl RunInput {
     /// calls pass through the first observer first, and each sees every event.
     #[must_use]
     pub fn observer(mut self, observer: Arc<dyn RunObserver>) -> Self {
-        let inner = SharedObserver(observer);
         self.observer = Some(match self.observer {
-            Some(outer) => outer.around(inner),
-            None => inner,
+            Some(outer) => nested(outer, observer),
+            None => observer,
         });
         self
     }
@@ -356,12 +311,11 @@ impl RunInput {
     /// # Errors
     /// Returns an error if an update cannot be serialised as JSON.
     pub fn record(&self) -> Result<InputRecord, ChannelError> {
-        let entries = self.update.entries().iter().map(|e| Ok((e.spec().name().to_owned(), e.to_json()?)));
         Ok(InputRecord {
             v: INPUT_VERSION,
             id: self.id.clone(),
             messages: self.messages.clone(),
-            update: entries.collect::<Result<_, ChannelError>>()?,
+            update: self.update.to_json()?,
             thread: self.thread.clone(),
             budget: Budget { time: None, ..self.budget.clone() },
             resume: self.resume,

@@ -1,6 +1,6 @@
 //! Interrupts: waiting for a person's decision, and resuming.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 use super::abort::halt_grace_elapsed;
 use super::driver::Driver;
@@ -9,12 +9,11 @@ use crate::event::EventKind;
 use crate::ids::CallId;
 use crate::interrupt::{
     ActionRequest, ActionRequestChange, ActionRequests, Decision, DecisionAuthor, DecisionRecord, EditedAction,
-    PausedChange, PausedChildren, PendingInterrupt, answers_to, open_questions,
+    PendingInterrupt, answers_to, open_questions, without_questions,
 };
 use crate::journal::ChildLog;
 use crate::message;
-use crate::state::{State, Update};
-use crate::tool::ChildState;
+use crate::state::{ChildState, State, Update};
 
 impl Driver {
     /// Returns whether an open question blocks all calls of the turn.
@@ -33,10 +32,7 @@ impl Driver {
 
     /// Returns the action that a person put in place of a call.
     pub(super) fn edited(&self, call: &CallId) -> Option<&EditedAction> {
-        match &self.state.get::<ActionRequests>()?.get(&call.to_string())?.decision.as_ref()?.decision {
-            Decision::Edit { edited_action } => Some(edited_action),
-            _ => None,
-        }
+        self.state.get::<ActionRequests>()?.get(&call.to_string())?.decision.as_ref()?.decision.edited_action()
     }
 
     /// Applies all the answers, or none of them. Returns their events.
@@ -51,15 +47,14 @@ impl Driver {
             other => Ok(other),
         };
         let changes = changes.into_iter().map(received).collect::<Result<Vec<_>>>()?;
-        if changes.is_empty() {
-            return Ok(Vec::new());
-        }
         let events = changes.iter().filter_map(|change| match change {
             ActionRequestChange::Decide(id, decided) => Some(EventKind::decided(id, decided)),
             _ => None,
         });
         let events = events.collect();
-        self.update(Update::new::<ActionRequests>(changes))?;
+        if !changes.is_empty() {
+            self.update(Update::new::<ActionRequests>(changes))?;
+        }
         Ok(events)
     }
 
@@ -87,8 +82,7 @@ impl Driver {
     /// Records the questions of a call. Needs a thread, or a parent run that has one.
     pub(super) fn record_interrupt(&mut self, call: &CallId, pause: PendingInterrupt) -> Result<()> {
         if let Some(child) = pause.child {
-            let (given, left) = *child;
-            self.paused.push((call.clone(), ChildState { given, left }));
+            self.paused.push((call.clone(), *child));
         }
         let ask = |question: ActionRequest| ActionRequestChange::Request(Box::new(question));
         self.update(Update::new::<ActionRequests>(pause.questions.into_iter().map(ask).collect()))
@@ -126,19 +120,11 @@ impl Driver {
         }
     }
 
-    /// Discards the questions, because the thread continues without answers. Returns whether there were any.
-    pub(super) fn drop_questions(&mut self) -> Result<bool> {
-        let asked = self.state.get::<ActionRequests>().is_some_and(|asked| !asked.is_empty());
-        self.forget_questions()?;
-        Ok(asked)
-    }
-
     /// Merges what sub-agents changed before the process ended or they started to wait, because the thread continues
     /// without them.
     pub(super) fn join_children(&mut self, children: impl IntoIterator<Item = ChildLog>) -> Result<()> {
         for child in children {
-            let ChildState { given, left } = self.left_by(child)?;
-            let (joined, _conflicts) = self.state.join(&given, &left)?;
+            let (joined, _conflicts) = self.state.join(&self.left_by(child)?)?;
             self.update(joined)?;
         }
         Ok(())
@@ -147,8 +133,7 @@ impl Driver {
     /// Returns the initial and last states of a sub-agent from its log. Channels that this agent lacks are ignored.
     fn left_by(&self, child: ChildLog) -> Result<ChildState> {
         let thread = self.shared.thread.as_deref().unwrap_or_default();
-        let (given, left) = child.left(thread, self.state.schema())?;
-        Ok(ChildState { given, left })
+        Ok(child.left(thread, self.state.schema())?)
     }
 
     /// Returns the agent's state merged with those of its waiting sub-agents. The parent keeps this if it continues
@@ -158,8 +143,7 @@ impl Driver {
         let paused = self.paused.iter().map(|(_, child)| Ok(child.clone()));
         let not_gone_on_with = self.children.values().map(|child| self.left_by(child.clone()));
         for child in paused.chain(not_gone_on_with) {
-            let ChildState { given, left } = child?;
-            let (joined, _conflicts) = state.join(&given, &left)?;
+            let (joined, _conflicts) = state.join(&child?)?;
             state.apply(&joined)?;
         }
         Ok(state)
@@ -168,13 +152,7 @@ impl Driver {
     /// Returns the changes so far of the sub-agents of a call that does not finish: those that wait, and those that an
     /// earlier process left and this one has not resumed.
     pub(super) fn left_below(&mut self, call: &CallId, untaken: Vec<ChildLog>) -> Result<Vec<ChildState>> {
-        let mut left = Vec::new();
-        self.paused.retain(|(of, state)| {
-            if of == call {
-                left.push(state.clone());
-            }
-            of != call
-        });
+        let mut left: Vec<_> = self.paused.extract_if(.., |(of, _)| of == call).map(|(_, child)| child).collect();
         for child in untaken.into_iter().chain(self.take_children(call)) {
             left.push(self.left_by(child)?);
         }
@@ -191,7 +169,7 @@ impl Driver {
         let (mut children, own) = (replay.children, &*self.shared.path);
         // Descends from the thread's root agent to this one.
         while let Some((_, above)) = children.extract_if(.., |path, _| own.starts_with(path)).next() {
-            children = above.open_below(thread, &schema)?;
+            children = above.replay(thread, schema.clone())?.0.children;
         }
         Ok(children.into_values().filter(|child| calls.contains(&child.call)).collect())
     }
@@ -213,13 +191,6 @@ impl Driver {
 
     /// Discards the questions of a turn whose calls all have results.
     pub(super) fn forget_questions(&mut self) -> Result<()> {
-        if self.state.get::<ActionRequests>().is_none_or(BTreeMap::is_empty) {
-            return Ok(());
-        }
-        let mut none = Update::new::<ActionRequests>(vec![ActionRequestChange::Clear]);
-        if self.state.get::<PausedChildren>().is_some_and(|paused| !paused.is_empty()) {
-            none = none.with::<PausedChildren>(vec![PausedChange::Clear]);
-        }
-        self.update(none)
+        self.update(without_questions(&self.state))
     }
 }

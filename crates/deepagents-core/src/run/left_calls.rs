@@ -8,13 +8,12 @@ use crate::ids::CallId;
 use crate::journal::{ChildLog, Record};
 use crate::machine::Open;
 use crate::message::{self, Message, MessageOp, Pending, PendingCall, ToolMessage};
-use crate::state::{MessagesChannel, Update};
+use crate::state::Update;
 
 impl Driver {
     /// Answers every open call of the last answer with an error.
     pub(super) fn answer_pending(&mut self, text: impl Fn(&PendingCall) -> String) -> Result<()> {
-        let ops = answers(&message::pending(self.state.messages()), text);
-        if ops.is_empty() { Ok(()) } else { self.update(Update::new::<MessagesChannel>(ops)) }
+        self.update(Update::messages(answers(&message::pending(self.state.messages()), text)))
     }
 
     /// Answers every open call. Calls of a turn that an earlier process started and this one did not resume get their
@@ -75,7 +74,7 @@ impl Driver {
         results.sort_by_key(|(index, _)| *index);
         ops.extend(results.into_iter().map(|(_, op)| op));
         ops.extend(late);
-        self.update(Update::new::<MessagesChannel>(ops))
+        self.update(Update::messages(ops))
     }
 }
 

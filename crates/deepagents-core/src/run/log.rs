@@ -19,11 +19,12 @@ const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) struct Log {
     /// Set if the agent owns the thread.
     lease: Option<Lease>,
-    to: Option<LogWriter>,
+    /// The writer that sub-agents share.
+    pub(super) to: Option<LogWriter>,
     /// The path of the sub-agent that writes these records, if any.
     path: Option<Arc<[String]>>,
     /// The path of the thread's own agent in a tree of agents; not empty for a background agent.
-    root: Vec<String>,
+    pub(super) root: Vec<String>,
     end: LogPosition,
     waiting: Vec<Record>,
     rule: SnapshotRule,
@@ -32,7 +33,7 @@ pub(crate) struct Log {
     /// Values of channels that the agent does not have.
     kept: UnknownChannels,
     /// The thread instance, if the agent owns the thread.
-    thread: Option<ThreadInstance>,
+    pub(super) thread: Option<ThreadInstance>,
     /// The runs of the thread when it was read, latest first.
     runs: Vec<String>,
 }
@@ -55,26 +56,6 @@ impl Log {
     /// A sub-agent's part of a log.
     pub(crate) fn below(writer: Option<LogWriter>, path: Arc<[String]>) -> Self {
         Self { to: writer, path: Some(path), ..Self::default() }
-    }
-
-    /// Sets the path of the thread's own agent in a tree of agents.
-    pub(crate) fn set_root(&mut self, path: Vec<String>) {
-        self.root = path;
-    }
-
-    /// Returns whether the thread belongs to a background agent.
-    pub(crate) fn has_root(&self) -> bool {
-        !self.root.is_empty()
-    }
-
-    /// Returns the thread instance, if the agent owns the thread.
-    pub(crate) fn thread(&self) -> Option<&ThreadInstance> {
-        self.thread.as_ref()
-    }
-
-    /// Returns the writer that sub-agents share.
-    pub(crate) fn writer(&self) -> Option<&LogWriter> {
-        self.to.as_ref()
     }
 
     pub(crate) fn push(&mut self, record: impl FnOnce() -> Record) {
@@ -121,13 +102,7 @@ impl Log {
     /// finds the log as after a crash.
     pub(crate) async fn flush(&mut self, give_up: impl Future<Output = ()>) -> Result<(), JournalError> {
         let (Some(writer), false) = (&self.to, self.waiting.is_empty()) else { return Ok(()) };
-        let append = writer.append(std::mem::take(&mut self.waiting));
-        let appended = tokio::select! {
-            biased;
-            appended = append => appended,
-            () = give_up => Err(ended_waiting()),
-        };
-        match appended {
+        match until(give_up, writer.append(std::mem::take(&mut self.waiting))).await {
             Ok(end) => {
                 self.end = end;
                 let bytes = writer.bytes();
@@ -150,11 +125,7 @@ impl Log {
         give_up: impl Future<Output = ()>,
     ) -> Result<Option<Replay>, JournalError> {
         let Some(writer) = &self.to else { return Ok(None) };
-        let replay = tokio::select! {
-            biased;
-            replay = writer.replay(schema) => replay,
-            () = give_up => Err(ended_waiting()),
-        };
+        let replay = until(give_up, writer.replay(schema)).await;
         if replay.is_err() {
             self.to = None;
         }
@@ -194,12 +165,8 @@ impl Log {
             self.rule.taken(0);
             return Ok(());
         };
-        let written = tokio::select! {
-            biased;
-            written = lease.journal().put_snapshot(lease.thread(), lease.fence(), snapshot) => written,
-            () = give_up => Err(ended_waiting()),
-        };
-        match written {
+        let written = lease.journal().put_snapshot(lease.thread(), lease.fence(), snapshot);
+        match until(give_up, written).await {
             Ok(bytes) => self.rule.taken(bytes),
             Err(JournalError::Fenced { thread }) => return Err(JournalError::Fenced { thread }),
             Err(_) => self.rule.taken(0),
@@ -211,17 +178,22 @@ impl Log {
     pub(crate) async fn close(&mut self) -> Result<(), JournalError> {
         self.waiting.clear();
         self.to = None;
-        match self.lease.take() {
-            Some(lease) => match tokio::time::timeout(RELEASE_TIMEOUT, lease.release()).await {
-                Ok(released) => released,
-                // The lease expires.
-                Err(_) => Ok(()),
-            },
-            None => Ok(()),
-        }
+        let Some(lease) = self.lease.take() else { return Ok(()) };
+        // A lease that is not released in time expires.
+        tokio::time::timeout(RELEASE_TIMEOUT, lease.release()).await.unwrap_or(Ok(()))
     }
 }
 
-fn ended_waiting() -> JournalError {
-    JournalError::Unavailable { source: "the run was ended while it waited for its journal".into() }
+/// Waits for the journal, unless `give_up` completes first.
+async fn until<T>(
+    give_up: impl Future<Output = ()>,
+    work: impl Future<Output = Result<T, JournalError>>,
+) -> Result<T, JournalError> {
+    tokio::select! {
+        biased;
+        done = work => done,
+        () = give_up => {
+            Err(JournalError::Unavailable { source: "the run was ended while it waited for its journal".into() })
+        }
+    }
 }

@@ -19,15 +19,12 @@ mod start;
 mod tools;
 mod undelivered;
 
-use std::any::Any;
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context as TaskContext, Poll};
 
 use futures_core::Stream;
-use futures_util::FutureExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -35,9 +32,7 @@ use crate::context::{AgentDefinition, Emitter, Inbox};
 use crate::error::Error;
 use crate::event::{Event, EventKind, EventStream, Subscribe};
 use crate::ids::RunId;
-use crate::message::{Message, Usage};
-use crate::panics::panic_text;
-use crate::state::State;
+use crate::panics::caught_async;
 pub(crate) use background::{ERROR, agent_of};
 pub(crate) use driver::{Below, Driver, NewThread, Place, Setting};
 use handle::Inner;
@@ -56,7 +51,7 @@ pub use crate::context::{
     Context, ContextBuilder, INPUT_VERSION, InputRecord, ModelCall, Observers, Reporter, RunObserver, RunStart,
     SharedBudget, Suspender,
 };
-pub use crate::machine::{Budget, BudgetRemaining, BudgetUsage, Machine, NextStep, Node, StepInput};
+pub use crate::machine::{Budget, BudgetUsage, Machine, NextStep, Node, StepInput};
 pub use crate::status::{BudgetKind, FinishReason};
 
 /// The owner of a run in progress: a stream of its events from the first one, with the methods of a [`RunHandle`]. The
@@ -140,19 +135,16 @@ impl Run {
             // Also runs if the runtime shuts down before the run ends. After the end of a run, further events are
             // dropped.
             let _closed = OnDrop(Some(move || {
-                let (kind, error) = (Error::Left.kind().to_owned(), Error::Left.to_string());
-                left.emit(&left_path, None, || EventKind::RunFailed { kind, error });
+                left.emit(&left_path, None, || EventKind::failed(&Error::Left, true));
                 inbox.close();
-                control.close();
+                control.follow_ups.close();
                 hub.close();
                 ended();
             }));
-            let driven = AssertUnwindSafe(driven).catch_unwind().await;
-            let result = driven.unwrap_or_else(|panic| {
-                let error = panicked(&*panic);
-                let (kind, text) = (error.kind().to_owned(), error.to_string());
-                emitter.emit(&path, None, || EventKind::RunFailed { kind, error: text });
-                Err(error)
+            let result = caught_async(driven).await.unwrap_or_else(|panic| {
+                let failed = panicked(&panic);
+                emitter.emit(&path, None, || EventKind::failed(&failed.error, true));
+                Err(failed)
             });
             report.send_replace(Some(result));
         });
@@ -163,7 +155,7 @@ impl Run {
 
     /// Adds an owner of a run, which reads the events from the start.
     fn from_handle(handle: RunHandle) -> Self {
-        handle.add_owner();
+        handle.inner.owners.fetch_add(1, Ordering::Relaxed);
         let events = Some(handle.subscribe(Subscribe::Start));
         Self { handle, events }
     }
@@ -172,7 +164,7 @@ impl Run {
         let id = RunId::new(agent.ids.next("run"));
         let setting = Setting::main(id.clone(), Emitter::silent(id), input.cancel_token());
         let driven = Box::pin(Driver::run(agent, Box::new(input), setting, None));
-        AssertUnwindSafe(driven).catch_unwind().await.unwrap_or_else(|panic| Err(panicked(&*panic)))
+        caught_async(driven).await.unwrap_or_else(|panic| Err(panicked(&panic)))
     }
 
     /// Returns a handle that does not own the run.
@@ -186,29 +178,9 @@ impl Run {
         self.handle.clone()
     }
 
-    /// Returns the run's id; see [`RunHandle::id`].
-    pub fn id(&self) -> &str {
-        self.handle.id()
-    }
-
-    /// See [`RunHandle::cancel`].
-    pub fn cancel(&self) {
-        self.handle.cancel();
-    }
-
-    /// See [`RunHandle::interrupt`].
-    pub fn interrupt(&self) {
-        self.handle.interrupt();
-    }
-
     /// Returns the token that cancels the run.
     pub fn canceller(&self) -> CancellationToken {
         self.handle.inner.cancel.clone()
-    }
-
-    /// See [`RunHandle::steer`].
-    pub fn steer(&self, message: impl Into<Message>) -> bool {
-        self.handle.steer(message)
     }
 
     /// Waits for the run to end. Unread events are discarded.
@@ -220,6 +192,14 @@ impl Run {
         // The outcome comes from the driver and does not wait for every context to be dropped: a task that a tool left
         // behind may hold one.
         self.handle.outcome().await
+    }
+}
+
+impl std::ops::Deref for Run {
+    type Target = RunHandle;
+
+    fn deref(&self) -> &RunHandle {
+        &self.handle
     }
 }
 
@@ -241,9 +221,9 @@ impl Drop for Run {
 }
 
 /// The error of a run in which third-party code panicked.
-fn panicked(panic: &(dyn Any + Send)) -> Box<RunError> {
-    let error = Error::other(format!("the run panicked: {}", panic_text(panic)));
-    Box::new(RunError::new(error, State::default(), Usage::default()))
+fn panicked(panic: &str) -> Box<RunError> {
+    let error = Error::other(format!("the run panicked: {panic}"));
+    Box::new(RunError::without_state(error))
 }
 
 /// Calls a function when dropped.
@@ -256,12 +236,3 @@ impl<F: FnOnce()> Drop for OnDrop<F> {
         }
     }
 }
-
-const _: () = {
-    const fn assert_shareable<T: Send + Sync + 'static>() {}
-    assert_shareable::<Run>();
-    assert_shareable::<RunHandle>();
-    assert_shareable::<Context>();
-    assert_shareable::<Outcome>();
-    assert_shareable::<RunError>();
-};

@@ -17,6 +17,7 @@ use crate::message::{
 };
 use crate::middleware::ModelNext;
 use crate::model::{ModelOutput, ModelRequest, StopReason, ToolChoice};
+use crate::panics::lock;
 use crate::state::{MessagesChannel, StructuredResponse, Update};
 
 impl Driver {
@@ -29,7 +30,7 @@ impl Driver {
         self.machine.model_asked();
         let answered = self.guard_foreign(call).await;
         // Applies however the call ended.
-        self.update(self.shared.take_kept())?;
+        self.update(self.shared.take_queued_updates())?;
         let response = match answered {
             Ok(response) => response?,
             Err(halt) => {
@@ -57,17 +58,13 @@ impl Driver {
         let shared = self.shared.clone();
         let parts = &shared.agent;
         shared.attempt.store(0, Ordering::Relaxed);
-        shared.streamed_attempts().clear();
+        lock(&shared.streamed_attempts).clear();
         shared.set_answer_id(parts.ids.next("msg"));
         self.offer_tools().await?;
         let cx = Context::at(&shared, &self.state, turn);
         let mut request = self.request();
         for middleware in parts.stack.iter() {
-            let failed = |source| Error::Hook {
-                middleware: middleware.name().to_owned(),
-                hook: "modify_request",
-                source: Box::new(source),
-            };
+            let failed = |error: Error| error.in_hook(middleware.name(), "modify_request");
             let hook = async { middleware.modify_request(request, &cx).await };
             request = self.guard_foreign(hook).await.map_err(Break::Halt)?.map_err(failed)?;
         }
@@ -88,7 +85,7 @@ impl Driver {
                 request.tools.insert(at, Arc::new(spec));
                 request.tool_choice = ToolChoice::Any;
             } else {
-                request.output_schema = Some(format.output_schema());
+                request.output_schema = Some(format.schema.clone());
             }
         }
         request
@@ -103,7 +100,7 @@ impl Driver {
             None => self.shared.answer_id(),
         };
         refuse_deep_arguments(&mut message.content);
-        distinguish_calls(&mut message.content, turn);
+        distinguish_calls(&mut message, turn);
         message.usage = Some(usage);
         let structured = match &self.shared.agent.format {
             // Text that parses counts as the structured answer even if the model was given a tool for it.
@@ -113,8 +110,12 @@ impl Driver {
         let id = message.id.clone();
         // An answer made by a middleware counts as part of the last attempt.
         let attempt = attempt.unwrap_or_else(|| self.shared.attempt.load(Ordering::Relaxed).saturating_sub(1));
-        if self.shared.streamed_attempts().is_empty() {
-            self.emit_text(turn, attempt, &message);
+        if lock(&self.shared.streamed_attempts).is_empty() {
+            // Emits the text for subscribers that show pieces, because no piece of it was streamed.
+            let text = message.text();
+            if !text.is_empty() {
+                self.shared.events.emit(&self.shared.path, None, || EventKind::TextDelta { turn, attempt, text });
+            }
         }
         self.update(Update::message(Message::Assistant(message)))?;
         let declined = stop == StopReason::Refusal;
@@ -127,14 +128,6 @@ impl Driver {
             self.update(Update::new::<StructuredResponse>(structured))?;
         }
         Ok(())
-    }
-
-    /// Emits the text of an answer of which no piece was streamed, for subscribers that show pieces.
-    fn emit_text(&self, turn: u32, attempt: u32, answer: &AssistantMessage) {
-        let text = answer.text();
-        if !text.is_empty() {
-            self.shared.events.emit(&self.shared.path, None, || EventKind::TextDelta { turn, attempt, text });
-        }
     }
 
     /// Returns the event for an answer with which a hook ends the run, in place of one from the model.
@@ -209,7 +202,7 @@ impl Driver {
     pub(super) fn refuse_structured(&mut self, reason: String) -> Result<()> {
         self.structured_attempts += 1;
         match &self.shared.agent.format {
-            Some(format) if self.structured_attempts > format.max_retries() => {
+            Some(format) if self.structured_attempts > format.retries => {
                 Err(Error::Structured { name: format.name().to_owned(), tries: self.structured_attempts, reason })
             }
             _ => Ok(()),
@@ -233,35 +226,12 @@ fn refuse_deep_arguments(content: &mut [Block]) {
     }
 }
 
-/// Returns whether every call has a distinct id, as is nearly always the case.
-fn are_distinct(content: &[Block]) -> bool {
-    let ids = || {
-        content.iter().filter_map(|block| match block {
-            Block::ToolCall(call) => Some(&call.id),
-            Block::InvalidToolCall(call) => Some(&call.id),
-            _ => None,
-        })
-    };
-    match ids().count() {
-        0 | 1 => ids().all(|id| !id.is_empty()),
-        count => ids().all(|id| !id.is_empty()) && ids().collect::<HashSet<_>>().len() == count,
-    }
-}
-
-/// Gives a new id to calls that have none or share that of an earlier call of the turn.
-fn distinguish_calls(content: &mut [Block], turn: u32) {
-    if are_distinct(content) {
-        return;
-    }
-    // The first call with an id keeps it. New ids avoid those of all calls.
-    let ids = content.iter().filter_map(|block| match block {
-        Block::ToolCall(call) => Some(call.id.clone()),
-        Block::InvalidToolCall(call) => Some(call.id.clone()),
-        _ => None,
-    });
-    let mut taken: HashSet<String> = ids.collect();
+/// Gives a new id to calls that have none or share that of an earlier call of the turn. New ids avoid those of all
+/// calls.
+fn distinguish_calls(message: &mut AssistantMessage, turn: u32) {
+    let mut taken: HashSet<String> = message.call_ids().map(str::to_owned).collect();
     let mut seen: HashSet<String> = HashSet::new();
-    for (index, block) in content.iter_mut().enumerate() {
+    for (index, block) in message.content.iter_mut().enumerate() {
         let (id, native) = match block {
             Block::ToolCall(call) => (&mut call.id, &mut call.native),
             Block::InvalidToolCall(call) => (&mut call.id, &mut call.native),

@@ -1,17 +1,16 @@
 //! The tools offered to the model: the agent's own, and those that its middlewares offer per request.
 
-use std::sync::PoisonError;
-
 use super::abort::Break;
 use super::driver::Driver;
 use crate::context::{AgentDefinition, Context};
 use crate::error::{Error, Result};
+use crate::panics::lock;
 use crate::tool::{ToolSet, ToolSetError};
 
 impl Driver {
     /// Returns the tools for calls of the current turn.
     pub(super) fn tools_on_offer(&self) -> ToolSet {
-        self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.shared.tools).clone()
     }
 
     /// Collects the middlewares' tools if this process has not done so yet, which is the case when it resumes with an
@@ -29,7 +28,7 @@ impl Driver {
         let same = last.len() == offered.len() && last.iter().zip(&offered).all(|(a, b)| a.is_same(b));
         if !same {
             let joined = join_offered(&self.shared.agent, &offered, &cx.tools)?;
-            *self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner) = joined;
+            *lock(&self.shared.tools) = joined;
         }
         self.offered = Some(offered);
         Ok(())
@@ -40,11 +39,7 @@ impl Driver {
 pub(crate) async fn offered_tools(cx: &Context) -> Result<Vec<ToolSet>> {
     let mut offered = Vec::new();
     for middleware in cx.shared.agent.stack.iter() {
-        let failed = |source| Error::Hook {
-            middleware: middleware.name().to_owned(),
-            hook: "offered_tools",
-            source: Box::new(source),
-        };
+        let failed = |error: Error| error.in_hook(middleware.name(), "offered_tools");
         offered.extend(middleware.offered_tools(cx).await.map_err(failed)?);
     }
     Ok(offered)

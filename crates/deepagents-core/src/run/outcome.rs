@@ -133,6 +133,11 @@ impl RunError {
         Self { error: Arc::new(error), state, usage }
     }
 
+    /// Creates the error of a run that has no state to report.
+    pub(crate) fn without_state(error: Error) -> Self {
+        Self::new(error, State::default(), Usage::default())
+    }
+
     /// See [`Error::kind`].
     pub fn kind(&self) -> &'static str {
         self.error.kind()

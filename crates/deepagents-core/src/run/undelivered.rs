@@ -1,7 +1,6 @@
 //! Messages that a run ended too early to deliver, stored with its thread.
 
 use super::driver::Driver;
-use crate::context::RunControl;
 use crate::error::Result;
 use crate::message::Message;
 use crate::state::{Undelivered, UndeliveredMessage, Update};
@@ -30,17 +29,6 @@ impl Driver {
         self.follow_ups = follow_ups.into();
     }
 
-    /// Stores the messages that wait for the next model call, so that they survive if the process is killed.
-    pub(super) fn keep_messages(&mut self) -> Result<()> {
-        let messages = self.undelivered.clone();
-        self.store_undelivered(messages)
-    }
-
-    /// Removes delivered messages from the thread, keeping only follow-ups.
-    pub(super) fn forget_delivered(&mut self) -> Result<()> {
-        self.store_undelivered(Vec::new())
-    }
-
     /// Takes the next follow-up for a run that would finish. Those left by an earlier run come first.
     pub(super) fn next_follow_up(&mut self) -> bool {
         if let Some(next) = self.follow_ups.pop_front() {
@@ -48,25 +36,24 @@ impl Driver {
             self.undelivered.push(next);
             return true;
         }
-        let next = self.shared.events.control().filter(|_| self.is_main()).and_then(RunControl::next_follow_up);
-        next.is_some_and(|next| {
-            self.accept_message(next);
-            true
-        })
+        let control = self.shared.events.control().filter(|_| self.is_main());
+        let Some(next) = control.and_then(|control| control.follow_ups.pop_or_close()) else { return false };
+        self.accept_message(next);
+        true
     }
 
     /// Takes the waiting follow-ups, and closes their queue.
     fn take_follow_ups(&mut self) {
         let Some(control) = self.shared.events.control() else { return };
-        control.close();
-        for message in control.retract() {
+        control.follow_ups.close();
+        for message in control.follow_ups.take() {
             // A refused message is not kept, just as with `steer`.
             self.follow_ups.extend(self.received(vec![message]).unwrap_or_default());
         }
     }
 
     /// Stores these messages, and the remaining follow-ups.
-    fn store_undelivered(&mut self, messages: Vec<Message>) -> Result<()> {
+    pub(super) fn store_undelivered(&mut self, messages: Vec<Message>) -> Result<()> {
         let follow_ups =
             self.follow_ups.iter().map(|message| UndeliveredMessage::FollowUp { follow_up: message.clone() });
         let all: Vec<UndeliveredMessage> =

@@ -22,24 +22,25 @@ pub fn one_object(schema: &mut Map<String, Value>, whole: &Value) -> String {
 /// Returns the value at a place in a schema, given as a JSON pointer without its leading `/` and escaped as in
 /// references.
 pub fn part_at<'a>(schema: &'a Map<String, Value>, place: &str) -> Option<&'a Value> {
-    let unescaped = |word: &str| word.replace("%24", "$").replace("%20", " ").replace("~1", "/").replace("~0", "~");
-    let mut words = place.split('/').map(unescaped);
-    let first = schema.get(&words.next()?);
-    words.try_fold(first?, |value, word| match value {
-        Value::Object(fields) => fields.get(&word),
-        Value::Array(items) => items.get(word.parse::<usize>().ok()?),
-        _ => None,
-    })
+    let place = place.replace("%24", "$").replace("%20", " ");
+    let (first, rest) = place.split_once('/').map_or((&*place, None), |(first, rest)| (first, Some(rest)));
+    let part = schema.get(&first.replace("~1", "/").replace("~0", "~"))?;
+    rest.map_or(Some(part), |rest| part.pointer(&format!("/{rest}")))
+}
+
+/// Returns the part of a schema that a reference within it names.
+pub(crate) fn target<'a>(whole: &'a Value, reference: &str) -> Option<&'a Value> {
+    match reference.strip_prefix('#')? {
+        "" => Some(whole),
+        place => part_at(whole.as_object()?, place.strip_prefix('/')?),
+    }
 }
 
 /// Replaces a reference with its target.
 fn resolve(schema: &mut Map<String, Value>, whole: &Value) {
     for _ in 0..MAX_DEPTH {
-        let place = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
-        let target = match (place, whole) {
-            (Some(place), Value::Object(whole)) => part_at(whole, place.trim_start_matches('/')),
-            _ => None,
-        };
+        let reference = schema.get("$ref").and_then(Value::as_str).filter(|reference| *reference != "#");
+        let target = reference.and_then(|reference| target(whole, reference));
         let Some(target) = target.and_then(Value::as_object).cloned() else { return };
         schema.remove("$ref");
         for (keyword, value) in target {

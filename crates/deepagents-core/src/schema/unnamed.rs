@@ -1,10 +1,13 @@
 //! Finds the fields of a value that its schema accepts without naming them.
 
+use std::collections::{HashMap, HashSet};
+use std::ptr;
+use std::rc::Rc;
+
 use serde_json::Value;
 
-/// Maximum number of schemas visited for one value, and maximum depth of the value.
-const PARTS: usize = 1_000;
-const DEEPEST: usize = 64;
+use super::target;
+
 /// Maximum number of fields listed, and of characters shown of each.
 const LISTED: usize = 10;
 const SHOWN: usize = 100;
@@ -23,8 +26,8 @@ const SHOWN: usize = 100;
 /// assert_eq!(unnamed_fields(&schema, &json!({"to": "Ann", "cc": "Bob"})).as_deref(), Some("`cc`"));
 /// ```
 pub fn unnamed_fields(schema: &Value, value: &Value) -> Option<String> {
-    let mut walk = Walk { whole: schema, parts: PARTS, found: Vec::new() };
-    walk.value(&[schema], value, "", DEEPEST);
+    let mut walk = Walk { whole: schema, places: HashMap::new(), found: Vec::new() };
+    walk.value(&[schema], value, "");
     let found = walk.found;
     let shown: Vec<String> = found.iter().take(LISTED).map(|place| format!("`{}`", shortened(place))).collect();
     let more = found.len().saturating_sub(LISTED);
@@ -41,12 +44,14 @@ fn shortened(place: &str) -> String {
 
 struct Walk<'a> {
     whole: &'a Value,
-    /// Number of schemas that may still be visited.
-    parts: usize,
+    /// The places visited so far, by the addresses of the schemas that name them. Long values visit few places often,
+    /// such as the items of a list.
+    places: HashMap<Vec<*const Value>, Rc<Place<'a>>>,
     found: Vec<String>,
 }
 
 /// A place in a value, with all schemas that apply to it.
+#[derive(Default)]
 struct Place<'a> {
     schemas: Vec<&'a Value>,
     /// Whether fields that none of the schemas names are accepted.
@@ -54,48 +59,51 @@ struct Place<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn value(&mut self, schemas: &[&'a Value], value: &Value, at: &str, deepest: usize) {
-        let Some(deepest) = deepest.checked_sub(1) else { return };
-        let place = self.place(schemas);
+    fn value(&mut self, schemas: &[&'a Value], value: &Value, at: &str) {
         match value {
             Value::Object(fields) => {
+                let place = self.place(schemas);
                 for (name, field) in fields {
-                    let named = |schema: &&'a Value| schema.get("properties")?.get(name);
-                    let about: Vec<&'a Value> = place.schemas.iter().filter_map(named).collect();
+                    let about: Vec<&'a Value> =
+                        place.schemas.iter().filter_map(|schema| schema.get("properties")?.get(name)).collect();
                     let at = if at.is_empty() { name.clone() } else { format!("{at}/{name}") };
                     match about.is_empty() {
                         true if place.is_open => {}
                         true => self.found.push(at),
-                        false => self.value(&about, field, &at, deepest),
+                        false => self.value(&about, field, &at),
                     }
                 }
             }
             Value::Array(items) => {
+                let place = self.place(schemas);
                 for (index, item) in items.iter().enumerate() {
                     let about = |schema: &&'a Value| {
                         schema.get("prefixItems").and_then(|items| items.get(index)).or_else(|| schema.get("items"))
                     };
                     let about: Vec<&'a Value> = place.schemas.iter().filter_map(about).collect();
-                    self.value(&about, item, &format!("{at}/{index}"), deepest);
+                    self.value(&about, item, &format!("{at}/{index}"));
                 }
             }
             _ => {}
         }
     }
 
+    fn place(&mut self, schemas: &[&'a Value]) -> Rc<Place<'a>> {
+        let names = schemas.iter().map(|schema| ptr::from_ref(*schema)).collect();
+        self.places.entry(names).or_insert_with(|| Rc::new(Place::new(self.whole, schemas))).clone()
+    }
+}
+
+impl<'a> Place<'a> {
     /// Collects all schemas that apply to a place: parts of combinations and targets of references.
-    fn place(&mut self, schemas: &[&'a Value]) -> Place<'a> {
-        let mut place = Place { schemas: Vec::new(), is_open: false };
+    fn new(whole: &'a Value, schemas: &[&'a Value]) -> Self {
+        let mut place = Self::default();
+        let mut known: HashSet<*const Value> = HashSet::new();
         let mut waiting = schemas.to_vec();
         while let Some(schema) = waiting.pop() {
-            if place.schemas.iter().any(|known| std::ptr::eq(*known, schema)) {
+            if !known.insert(ptr::from_ref(schema)) {
                 continue;
             }
-            let Some(left) = self.parts.checked_sub(1) else {
-                place.is_open = true;
-                break;
-            };
-            self.parts = left;
             place.schemas.push(schema);
             let Value::Object(keywords) = schema else {
                 place.is_open |= *schema == Value::Bool(true);
@@ -107,7 +115,7 @@ impl<'a> Walk<'a> {
                     ("if" | "then" | "else", part) => waiting.push(part),
                     ("dependentSchemas", Value::Object(parts)) => waiting.extend(parts.values()),
                     ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(reference)) => {
-                        match self.target(reference) {
+                        match target(whole, reference) {
                             Some(target) => waiting.push(target),
                             // The target is unknown, so it may name any field.
                             None => place.is_open = true,
@@ -123,13 +131,5 @@ impl<'a> Walk<'a> {
         }
         place.is_open |= !place.schemas.iter().any(|schema| schema.get("properties").is_some());
         place
-    }
-
-    fn target(&self, reference: &str) -> Option<&'a Value> {
-        match (reference.strip_prefix('#')?, self.whole) {
-            ("", whole) => Some(whole),
-            (place, Value::Object(whole)) => super::part_at(whole, place.strip_prefix('/')?),
-            _ => None,
-        }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::any::{Any, TypeId};
 use std::marker::PhantomData;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -11,7 +10,7 @@ use serde_json::Value;
 
 use super::Sharing;
 use super::storable::storable;
-use crate::panics::panic_text;
+use crate::panics::caught;
 
 /// A named, typed part of the state, implemented by a zero-sized key type.
 ///
@@ -209,16 +208,12 @@ fn value_ref<C: Channel>(value: &AnyValue) -> JsonResult<&C::Value> {
 }
 
 fn to_json<C: Channel, T: Serialize>(value: &T) -> JsonResult<Value> {
-    serde_json::to_value(value).map_err(|e| json_error::<C>(&e))
+    serde_json::to_value(value).map_err(|e| ChannelError::Json { channel: C::NAME.to_owned(), reason: e.to_string() })
 }
 
 fn from_json<C: Channel, T: DeserializeOwned>(json: Value) -> JsonResult<T> {
     serde_path_to_error::deserialize(json)
         .map_err(|e| ChannelError::Json { channel: C::NAME.to_owned(), reason: e.to_string() })
-}
-
-fn json_error<C: Channel>(error: &serde_json::Error) -> ChannelError {
-    ChannelError::Json { channel: C::NAME.to_owned(), reason: error.to_string() }
 }
 
 impl ChannelSpec {
@@ -317,9 +312,8 @@ impl ChannelSpec {
 
     /// Runs code of the channel's author. A panic in it refuses the update like any other error.
     fn guarded<T>(&self, work: impl FnOnce() -> JsonResult<T>) -> JsonResult<T> {
-        std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-            let reason = format!("it panicked: {}", panic_text(&*panic));
-            Err(ChannelError::Refused { channel: self.name(), reason })
+        caught(work).unwrap_or_else(|panic| {
+            Err(ChannelError::Refused { channel: self.name(), reason: format!("it panicked: {panic}") })
         })
     }
 }

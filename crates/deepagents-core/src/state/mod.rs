@@ -20,4 +20,4 @@ pub use sharing::Sharing;
 pub(crate) use storable::too_deep;
 pub use update::{Update, UpdateEntry};
 pub(crate) use view::StorableState;
-pub use view::{Inheritance, State};
+pub use view::{ChildState, Inheritance, State};

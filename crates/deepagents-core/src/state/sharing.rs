@@ -33,52 +33,34 @@ use super::Merge;
 ///     }
 /// }
 /// ```
+#[derive(Debug)]
 pub struct Sharing<V, U> {
     hidden: bool,
-    fork: Fork<V>,
+    /// Makes the initial value of a sub-agent; empty if there is no function.
+    fork: Option<fn(&V) -> V>,
     join: Join<V, U>,
 }
 
-enum Fork<V> {
-    Empty,
-    Value(fn(&V) -> V),
-}
-
+#[derive(Debug)]
 enum Join<V, U> {
     Nothing,
-    /// The sub-agent's new value, unless the parent agent changed the channel meanwhile.
-    Replace(fn(&V, &V, &V) -> Replacement<U>),
+    /// The sub-agent's new value, unless the parent agent changed the channel, which has this name, meanwhile.
+    Replace(fn(&str, &V, &V, &V) -> Merge<U>),
     /// The sub-agent's change.
     Change(fn(&V, &V) -> Option<U>),
     Merge(fn(&V, &V, &V) -> Merge<U>),
 }
 
-/// The result of replacing the parent's value.
-enum Replacement<U> {
-    Unchanged,
-    Changed(U),
-    Conflict,
-}
-
-impl<V, U> std::fmt::Debug for Sharing<V, U> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let comes_back = !matches!(self.join, Join::Nothing);
-        let mut out = f.debug_struct("Sharing");
-        out.field("hidden", &self.hidden).field("inherited", &self.is_inherited()).field("comes_back", &comes_back);
-        out.finish()
-    }
-}
-
 impl<V: Clone, U> Sharing<V, U> {
     /// Sub-agents start with the value. Their changes are not returned.
     pub const fn copied() -> Self {
-        Self { hidden: false, fork: Fork::Value(V::clone), join: Join::Nothing }
+        Self { hidden: false, fork: Some(V::clone), join: Join::Nothing }
     }
 
     /// Sub-agents start with the value. A sub-agent returns its changes as an update, which the function computes from
     /// its initial and final values. For channels whose updates add to the value.
     pub const fn shared_by(change: fn(given: &V, left: &V) -> Option<U>) -> Self {
-        Self { hidden: false, fork: Fork::Value(V::clone), join: Join::Change(change) }
+        Self { hidden: false, fork: Some(V::clone), join: Join::Change(change) }
     }
 }
 
@@ -87,24 +69,25 @@ impl<V: Clone + PartialEq> Sharing<V, V> {
     /// update is the new value. If the parent agent or another sub-agent has changed the value meanwhile, that value is
     /// kept, and the model is told.
     pub const fn shared() -> Self {
-        Self { hidden: false, fork: Fork::Value(V::clone), join: Join::Replace(replacement::<V>) }
+        Self { hidden: false, fork: Some(V::clone), join: Join::Replace(replaced::<V>) }
     }
 }
 
-fn replacement<V: Clone + PartialEq>(parent: &V, given: &V, left: &V) -> Replacement<V> {
+fn replaced<V: Clone + PartialEq>(channel: &str, parent: &V, given: &V, left: &V) -> Merge<V> {
     if left == given || left == parent {
-        Replacement::Unchanged
+        Merge::default()
     } else if parent == given {
-        Replacement::Changed(left.clone())
+        Merge { update: Some(left.clone()), conflicts: Vec::new() }
     } else {
-        Replacement::Conflict
+        let conflict = format!("`{channel}` was changed on both sides; the value of the agent above was kept");
+        Merge { update: None, conflicts: vec![conflict] }
     }
 }
 
 impl<V, U> Sharing<V, U> {
     /// Each sub-agent has its own value, empty at first, which is not returned.
     pub const fn separate() -> Self {
-        Self { hidden: false, fork: Fork::Empty, join: Join::Nothing }
+        Self { hidden: false, fork: None, join: Join::Nothing }
     }
 
     /// As [`separate`](Self::separate), for a middleware's internal state. It is omitted when a state is shown by
@@ -118,7 +101,7 @@ impl<V, U> Sharing<V, U> {
     /// Sub-agents start with the result of `fork`. `join` merges a sub-agent's final value: it receives the parent's
     /// current value, and the sub-agent's initial and final values.
     pub const fn merged(fork: fn(&V) -> V, join: fn(parent: &V, given: &V, left: &V) -> Merge<U>) -> Self {
-        Self { hidden: false, fork: Fork::Value(fork), join: Join::Merge(join) }
+        Self { hidden: false, fork: Some(fork), join: Join::Merge(join) }
     }
 
     /// Hides the channel from callers.
@@ -133,7 +116,7 @@ impl<V, U> Sharing<V, U> {
 
     /// Returns whether sub-agents start with a value.
     pub(super) const fn is_inherited(&self) -> bool {
-        matches!(self.fork, Fork::Value(_))
+        self.fork.is_some()
     }
 
     /// Returns the initial value of a sub-agent.
@@ -141,10 +124,7 @@ impl<V, U> Sharing<V, U> {
     where
         V: Default,
     {
-        match self.fork {
-            Fork::Empty => V::default(),
-            Fork::Value(fork) => fork(value),
-        }
+        self.fork.map_or_else(V::default, |fork| fork(value))
     }
 
     /// Merges the final value of a sub-agent into the parent's. `channel` is the name to use in reports to the model.
@@ -153,41 +133,7 @@ impl<V, U> Sharing<V, U> {
             Join::Nothing => Merge::default(),
             Join::Change(change) => Merge { update: change(given, left), conflicts: Vec::new() },
             Join::Merge(merge) => merge(parent, given, left),
-            Join::Replace(replace) => match replace(parent, given, left) {
-                Replacement::Unchanged => Merge::default(),
-                Replacement::Changed(update) => Merge { update: Some(update), conflicts: Vec::new() },
-                Replacement::Conflict => Merge {
-                    update: None,
-                    conflicts: vec![format!(
-                        "`{channel}` was changed on both sides; the value of the agent above was kept"
-                    )],
-                },
-            },
+            Join::Replace(replace) => replace(channel, parent, given, left),
         }
     }
 }
-
-// Not derived, because the values need not be `Copy`.
-impl<V, U> Clone for Sharing<V, U> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<V, U> Copy for Sharing<V, U> {}
-
-impl<V> Clone for Fork<V> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<V> Copy for Fork<V> {}
-
-impl<V, U> Clone for Join<V, U> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<V, U> Copy for Join<V, U> {}

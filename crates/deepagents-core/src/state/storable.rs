@@ -40,27 +40,17 @@ pub(crate) fn too_deep() -> String {
 #[derive(Clone, Copy)]
 struct Finite;
 
-impl Finite {
-    fn number(number: f64) -> Result<(), Error> {
-        if number.is_finite() {
-            Ok(())
-        } else {
-            Err(Error::custom(format!("JSON cannot represent the number {number}")))
-        }
-    }
-}
-
-/// Defines methods for types that contain no floating-point number.
-macro_rules! nothing {
-    ($($name:ident: $type:ty,)*) => {
-        $(fn $name(self, _: $type) -> Result<(), Error> {
-            Ok(())
+/// Defines methods that contain no floating-point number themselves.
+macro_rules! no_number {
+    ($($name:ident($($type:ty),*),)*) => {
+        $(fn $name(self $(, _: $type)*) -> Result<Self, Error> {
+            Ok(self)
         })*
     };
 }
 
 impl Serializer for Finite {
-    type Ok = ();
+    type Ok = Self;
     type Error = Error;
     type SerializeSeq = Self;
     type SerializeTuple = Self;
@@ -70,49 +60,51 @@ impl Serializer for Finite {
     type SerializeStruct = Self;
     type SerializeStructVariant = Self;
 
-    nothing! {
-        serialize_bool: bool,
-        serialize_i8: i8,
-        serialize_i16: i16,
-        serialize_i32: i32,
-        serialize_i64: i64,
-        serialize_i128: i128,
-        serialize_u8: u8,
-        serialize_u16: u16,
-        serialize_u32: u32,
-        serialize_u64: u64,
-        serialize_u128: u128,
-        serialize_char: char,
-        serialize_str: &str,
-        serialize_bytes: &[u8],
-        serialize_unit_struct: &'static str,
+    no_number! {
+        serialize_bool(bool),
+        serialize_i8(i8),
+        serialize_i16(i16),
+        serialize_i32(i32),
+        serialize_i64(i64),
+        serialize_i128(i128),
+        serialize_u8(u8),
+        serialize_u16(u16),
+        serialize_u32(u32),
+        serialize_u64(u64),
+        serialize_u128(u128),
+        serialize_char(char),
+        serialize_str(&str),
+        serialize_bytes(&[u8]),
+        serialize_none(),
+        serialize_unit(),
+        serialize_unit_struct(&'static str),
+        serialize_unit_variant(&'static str, u32, &'static str),
+        serialize_seq(Option<usize>),
+        serialize_tuple(usize),
+        serialize_tuple_struct(&'static str, usize),
+        serialize_tuple_variant(&'static str, u32, &'static str, usize),
+        serialize_map(Option<usize>),
+        serialize_struct(&'static str, usize),
+        serialize_struct_variant(&'static str, u32, &'static str, usize),
     }
 
-    fn serialize_f32(self, number: f32) -> Result<(), Error> {
-        Self::number(number.into())
+    fn serialize_f32(self, number: f32) -> Result<Self, Error> {
+        self.serialize_f64(number.into())
     }
 
-    fn serialize_f64(self, number: f64) -> Result<(), Error> {
-        Self::number(number)
+    fn serialize_f64(self, number: f64) -> Result<Self, Error> {
+        if number.is_finite() {
+            Ok(self)
+        } else {
+            Err(Error::custom(format!("JSON cannot represent the number {number}")))
+        }
     }
 
-    fn serialize_none(self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Error> {
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<Self, Error> {
         value.serialize(self)
     }
 
-    fn serialize_unit(self) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn serialize_unit_variant(self, _: &'static str, _: u32, _: &'static str) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<(), Error> {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<Self, Error> {
         value.serialize(self)
     }
 
@@ -122,36 +114,8 @@ impl Serializer for Finite {
         _: u32,
         _: &'static str,
         value: &T,
-    ) -> Result<(), Error> {
+    ) -> Result<Self, Error> {
         value.serialize(self)
-    }
-
-    fn serialize_seq(self, _: Option<usize>) -> Result<Self, Error> {
-        Ok(self)
-    }
-
-    fn serialize_tuple(self, _: usize) -> Result<Self, Error> {
-        Ok(self)
-    }
-
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Self, Error> {
-        Ok(self)
-    }
-
-    fn serialize_tuple_variant(self, _: &'static str, _: u32, _: &'static str, _: usize) -> Result<Self, Error> {
-        Ok(self)
-    }
-
-    fn serialize_map(self, _: Option<usize>) -> Result<Self, Error> {
-        Ok(self)
-    }
-
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Self, Error> {
-        Ok(self)
-    }
-
-    fn serialize_struct_variant(self, _: &'static str, _: u32, _: &'static str, _: usize) -> Result<Self, Error> {
-        Ok(self)
     }
 }
 
@@ -159,20 +123,19 @@ impl Serializer for Finite {
 macro_rules! parts {
     ($($part:ident::$name:ident($($key:ty)?),)*) => {
         $(impl $part for Finite {
-            type Ok = ();
+            type Ok = Self;
             type Error = Error;
 
             fn $name<T: Serialize + ?Sized>(&mut self, $(_: $key,)? value: &T) -> Result<(), Error> {
-                value.serialize(*self)
+                value.serialize(*self).map(drop)
             }
 
-            fn end(self) -> Result<(), Error> {
-                Ok(())
+            fn end(self) -> Result<Self, Error> {
+                Ok(self)
             }
         })*
     };
 }
-
 parts! {
     SerializeSeq::serialize_element(),
     SerializeTuple::serialize_element(),
@@ -184,7 +147,7 @@ parts! {
 
 /// Keys need no check, because writing them fails if they are not valid.
 impl SerializeMap for Finite {
-    type Ok = ();
+    type Ok = Self;
     type Error = Error;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, _: &T) -> Result<(), Error> {
@@ -192,10 +155,10 @@ impl SerializeMap for Finite {
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
-        value.serialize(*self)
+        value.serialize(*self).map(drop)
     }
 
-    fn end(self) -> Result<(), Error> {
-        Ok(())
+    fn end(self) -> Result<Self, Error> {
+        Ok(self)
     }
 }

@@ -66,6 +66,11 @@ impl Update {
         Self::new::<MessagesChannel>(vec![MessageOp::put(message)])
     }
 
+    /// Creates an update of the conversation, which is empty if there are no changes.
+    pub(crate) fn messages(ops: Vec<MessageOp>) -> Self {
+        if ops.is_empty() { Self::none() } else { Self::new::<MessagesChannel>(ops) }
+    }
+
     /// Adds a change.
     #[must_use]
     pub fn with<C: Channel>(mut self, update: C::Update) -> Self {
@@ -88,6 +93,14 @@ impl Update {
     /// Returns the changes in order.
     pub fn entries(&self) -> &[UpdateEntry] {
         &self.entries
+    }
+
+    /// Returns the changes as JSON in order, each with the name of its channel.
+    ///
+    /// # Errors
+    /// Returns an error if a channel's update type cannot be serialised as JSON.
+    pub(crate) fn to_json(&self) -> Result<Vec<(String, Value)>, ChannelError> {
+        self.entries.iter().map(|entry| Ok((entry.spec.name().to_owned(), entry.to_json()?))).collect()
     }
 
     /// Iterates over the names of the changed channels, including repeats.
@@ -113,7 +126,7 @@ impl Update {
     /// Returns an error if no channel has this name or the JSON does not have its type.
     pub fn push_json(&mut self, schema: &Schema, channel: &str, update: Value) -> Result<(), ChannelError> {
         let spec = schema.by_name(channel).ok_or_else(|| ChannelError::Undeclared(channel.to_owned()))?;
-        self.entries.push(UpdateEntry { spec, update: spec.update_from_json(update)? });
+        self.push_any(spec, spec.update_from_json(update)?);
         Ok(())
     }
 

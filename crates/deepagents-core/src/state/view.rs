@@ -41,6 +41,16 @@ pub enum Inheritance {
     Project,
 }
 
+/// The initial and final states of a sub-agent. When the call ends, each channel merges the difference into the parent
+/// agent's state. If both changed the same thing, the parent's value is kept, and the model is told.
+#[derive(Clone, Debug)]
+pub struct ChildState {
+    /// The sub-agent's initial state.
+    pub given: State,
+    /// The sub-agent's final state.
+    pub left: State,
+}
+
 /// The state that another was derived from, so that a log can refer to it instead of storing it again.
 struct Origin {
     inheritance: Inheritance,
@@ -64,8 +74,11 @@ impl State {
 
     /// Returns the value of a channel, if the agent has it.
     pub fn get<C: Channel>(&self) -> Option<&C::Value> {
-        let at = self.schema.position(C::NAME)?;
-        self.slots.get(at)?.downcast_ref()
+        self.slot(C::NAME)?.downcast_ref()
+    }
+
+    fn slot(&self, name: &str) -> Option<&AnyValue> {
+        self.slots.get(self.schema.position(name)?)
     }
 
     /// Returns the messages.
@@ -82,11 +95,8 @@ impl State {
         let mut slots = self.slots.clone();
         for entry in update.entries() {
             let spec = entry.spec();
-            let slot = self
-                .schema
-                .position(spec.name())
-                .and_then(|at| slots.get_mut(at))
-                .ok_or_else(|| ChannelError::Undeclared(spec.name().to_owned()))?;
+            let slot = self.schema.position(spec.name()).and_then(|at| slots.get_mut(at));
+            let slot = slot.ok_or_else(|| ChannelError::Undeclared(spec.name().to_owned()))?;
             *slot = spec.reduce(slot.clone(), &entry.update)?;
         }
         self.slots = slots;
@@ -188,12 +198,9 @@ impl State {
     /// Returns an error if two types use the same name in the two agents.
     pub fn fork(&self, schema: Arc<Schema>) -> Result<Self, ChannelError> {
         let mut child = Self::new(schema);
-        for (at, spec) in child.schema.channels().iter().enumerate() {
-            let mine = self.schema.position(spec.name());
-            if !spec.is_inherited() || mine.is_none() {
-                continue;
-            }
-            if let (Some(value), Some(slot)) = (mine.and_then(|at| self.slots.get(at)), child.slots.get_mut(at)) {
+        for (spec, slot) in child.schema.channels().iter().zip(&mut child.slots).filter(|(spec, _)| spec.is_inherited())
+        {
+            if let Some(value) = self.slot(spec.name()) {
                 *slot = spec.fork(value)?;
             }
         }
@@ -206,33 +213,28 @@ impl State {
     /// Returns an error if two types use the same name in the two schemas.
     pub fn project(&self, schema: Arc<Schema>) -> Result<Self, ChannelError> {
         let mut other = Self::new(schema);
-        for (at, spec) in other.schema.channels().iter().enumerate() {
-            let Some(mine) = self.schema.position(spec.name()) else { continue };
-            if !self.schema.channels().get(mine).is_some_and(|known| known.same(spec)) {
+        for (spec, slot) in other.schema.channels().iter().zip(&mut other.slots) {
+            let Some(value) = self.slot(spec.name()) else { continue };
+            if !self.schema.has(spec) {
                 return Err(ChannelError::TypeClash(spec.name().to_owned()));
             }
-            if let (Some(value), Some(slot)) = (self.slots.get(mine), other.slots.get_mut(at)) {
-                slot.clone_from(value);
-            }
+            slot.clone_from(value);
         }
         Ok(other.made_of(self, Inheritance::Project))
     }
 
-    /// Merges the changes of a finished sub-agent. `given` is its initial state, and `child` its final state. The
-    /// conflicts name what both sides changed; this side's values are kept.
+    /// Merges the changes of a finished sub-agent. The conflicts name what both sides changed; this side's values are
+    /// kept.
     ///
     /// # Errors
     /// Returns an error if two types use the same name in the two agents.
-    pub fn join(&self, given: &Self, child: &Self) -> Result<(Update, Vec<String>), ChannelError> {
+    pub fn join(&self, child: &ChildState) -> Result<(Update, Vec<String>), ChannelError> {
         let mut update = Update::none();
         let mut conflicts = Vec::new();
-        for (spec, parent) in self.schema.channels().iter().zip(&self.slots) {
-            if !spec.is_inherited() {
-                continue;
-            }
-            let slot = |state: &Self| state.schema.position(spec.name()).and_then(|at| state.slots.get(at).cloned());
-            let (Some(given), Some(child)) = (slot(given), slot(child)) else { continue };
-            let (change, lost) = spec.join(parent, &given, &child)?;
+        for (spec, parent) in self.schema.channels().iter().zip(&self.slots).filter(|(spec, _)| spec.is_inherited()) {
+            let slots = child.given.slot(spec.name()).zip(child.left.slot(spec.name()));
+            let Some((given, left)) = slots else { continue };
+            let (change, lost) = spec.join(parent, given, left)?;
             if let Some(change) = change {
                 update.push_any(*spec, change);
             }

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::Namespace;
 use crate::message::{MAX_VALUE_DEPTH, is_deeper};
+use crate::state::too_deep;
 
 /// The error of a store.
 #[derive(Debug, thiserror::Error)]
@@ -59,8 +60,7 @@ pub fn check_place(namespace: &[String], key: &str) -> Result<(), StoreError> {
 /// Returns an error if it is nested deeper.
 pub fn check_value(key: &str, value: &Value) -> Result<(), StoreError> {
     if is_deeper(value, MAX_VALUE_DEPTH) {
-        let reason = format!("it is nested more than {MAX_VALUE_DEPTH} levels deep");
-        return Err(StoreError::Value { key: key.to_owned(), reason });
+        return Err(StoreError::Value { key: key.to_owned(), reason: too_deep() });
     }
     Ok(())
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::future::ready;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures_core::future::BoxFuture;
 use serde_json::Value;
 
 use super::{Item, KeyInfo, KeyQuery, Namespace, Query, Store, StoreError, Write, check_place, check_value};
 use crate::env::{Clock, SystemClock, Timestamp};
+use crate::panics::lock;
 
 /// Items by namespace and key.
 #[derive(Default)]
@@ -51,15 +52,10 @@ impl MemoryStore {
         Self { items: Mutex::default(), clock }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Items> {
-        // Every change is a single insert or remove, so a panic elsewhere leaves nothing half done.
-        self.items.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Locks the items, after removing expired ones. Also returns the time.
     fn live(&self) -> (MutexGuard<'_, Items>, Timestamp) {
         let now = self.clock.now();
-        let mut items = self.lock();
+        let mut items = lock(&self.items);
         items.sweep(now);
         (items, now)
     }
@@ -170,12 +166,12 @@ impl Store for MemoryStore {
 
     fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
         let now = self.clock.now();
-        Box::pin(ready(Ok(self.lock().sweep(now))))
+        Box::pin(ready(Ok(lock(&self.items).sweep(now))))
     }
 }
 
 impl std::fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MemoryStore").field("items", &self.lock().live.len()).finish_non_exhaustive()
+        f.debug_struct("MemoryStore").field("items", &lock(&self.items).live.len()).finish_non_exhaustive()
     }
 }

@@ -6,7 +6,8 @@ mod keys;
 mod memory;
 mod namespaces;
 mod query;
-mod shared;
+
+use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
 use serde_json::Value;
@@ -17,6 +18,8 @@ pub use keys::{KeyInfo, KeyQuery};
 pub use memory::MemoryStore;
 pub use namespaces::NamespaceQuery;
 pub use query::{Comparison, Filter, Query};
+
+use crate::forward::forward;
 
 /// A path of labels that groups keys, such as `["users", "ada", "notes"]`.
 pub type Namespace = Vec<String>;
@@ -155,4 +158,33 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// Returns an error if the storage fails.
     fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>>;
+}
+
+/// Lets a builder accept both a store and a shared one.
+impl<S: Store + ?Sized> Store for Arc<S> {
+    forward! { (**self);
+        fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<Option<Item>, StoreError>>;
+        fn get_many<'a>(
+            &'a self, namespace: &'a [String], keys: &'a [&'a str]
+        ) -> BoxFuture<'a, Result<Vec<Item>, StoreError>>;
+        fn write<'a>(
+            &'a self, namespace: &'a [String], key: &'a str, value: Value, write: Write
+        ) -> BoxFuture<'a, Result<Item, StoreError>>;
+        fn put<'a>(
+            &'a self, namespace: &'a [String], key: &'a str, value: Value
+        ) -> BoxFuture<'a, Result<Item, StoreError>>;
+        fn put_if<'a>(
+            &'a self, namespace: &'a [String], key: &'a str, value: Value, version: Option<u64>
+        ) -> BoxFuture<'a, Result<Item, StoreError>>;
+        fn delete<'a>(&'a self, namespace: &'a [String], key: &'a str) -> BoxFuture<'a, Result<bool, StoreError>>;
+        fn search<'a>(&'a self, prefix: &'a [String], query: &'a Query) -> BoxFuture<'a, Result<Vec<Item>, StoreError>>;
+        fn list_keys<'a>(
+            &'a self, namespace: &'a [String], query: &'a KeyQuery
+        ) -> BoxFuture<'a, Result<Vec<KeyInfo>, StoreError>>;
+        fn namespaces<'a>(&'a self, prefix: &'a [String]) -> BoxFuture<'a, Result<Vec<Namespace>, StoreError>>;
+        fn list_namespaces<'a>(
+            &'a self, query: &'a NamespaceQuery
+        ) -> BoxFuture<'a, Result<Vec<Namespace>, StoreError>>;
+        fn sweep(&self) -> BoxFuture<'_, Result<u64, StoreError>>;
+    }
 }

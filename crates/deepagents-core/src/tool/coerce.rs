@@ -1,12 +1,11 @@
 //! Conversion of arguments that a model wrote with the wrong JSON type, such as a number or a boolean in quotes.
 
-use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
-
 use serde_json::{Map, Value};
 
 use super::DynTool;
-use crate::message::PendingCall;
+use crate::message::ToolCall;
+use crate::panics::caught;
+use crate::schema::target;
 
 /// Returns the arguments with numbers and booleans converted to the types in the schema, or `None` if nothing changes.
 ///
@@ -23,14 +22,11 @@ const MAX_HOPS: usize = 8;
 /// Returns the schema that names the type, following references and the single non-null alternative.
 fn plain<'a>(root: &'a Value, mut schema: &'a Value) -> &'a Value {
     for _ in 0..MAX_HOPS {
-        let Some(next) = referred(root, schema).or_else(|| only(schema)) else { break };
+        let referred = schema.get("$ref").and_then(Value::as_str).and_then(|reference| target(root, reference));
+        let Some(next) = referred.or_else(|| only(schema)) else { break };
         schema = next;
     }
     schema
-}
-
-fn referred<'a>(root: &'a Value, schema: &Value) -> Option<&'a Value> {
-    root.pointer(schema.get("$ref")?.as_str()?.strip_prefix('#')?)
 }
 
 /// Returns the only alternative that is not null.
@@ -111,13 +107,9 @@ fn takes(schema: &Map<String, Value>, name: &str) -> bool {
 }
 
 /// Coerces the arguments of a call as its tool does.
-pub(crate) fn coerce_call(mut call: PendingCall, tool: Option<&Arc<dyn DynTool>>) -> PendingCall {
-    if let (PendingCall::Valid(call), Some(tool)) = (&mut call, tool) {
-        // If `coerced` panics, the call reports the problem.
-        let coerced = std::panic::catch_unwind(AssertUnwindSafe(|| tool.coerced(&call.args)));
-        if let Ok(Some(args)) = coerced {
-            call.args = args;
-        }
+pub(crate) fn coerce_call(call: &mut ToolCall, tool: &dyn DynTool) {
+    // If `coerced` panics, the call reports the problem.
+    if let Ok(Some(args)) = caught(|| tool.coerced(&call.args)) {
+        call.args = args;
     }
-    call
 }

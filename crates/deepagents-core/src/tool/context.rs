@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
@@ -12,10 +12,10 @@ use super::progress::ProgressTail;
 use crate::context::Context;
 use crate::event::EventKind;
 use crate::ids::CallId;
-use crate::interrupt::PendingInterrupt;
-use crate::interrupt::{ActionRequest, ActionRequests, AnswerForm, Decision, DecisionKind};
+use crate::interrupt::{ActionRequest, ActionRequests, AnswerForm, Decision, DecisionKind, PendingInterrupt};
 use crate::journal::ChildLog;
 use crate::message::ToolCall;
+use crate::panics::lock;
 
 /// The context that a tool receives with its arguments: the run's [`Context`] and data about the call.
 ///
@@ -74,12 +74,12 @@ impl CallInfo {
 
     /// Takes the tail of the progress output, if there is any.
     pub(crate) fn take_output(&self) -> Option<String> {
-        self.output.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.output).take()
     }
 
     /// Takes what an earlier process left of the call's sub-agents, or only of the one with this label.
     pub(crate) fn take_child_logs(&self, label: Option<&str>) -> Vec<ChildLog> {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = lock(&self.left);
         left.extract_if(.., |child| label.is_none_or(|label| child.label == label)).collect()
     }
 }
@@ -194,24 +194,33 @@ impl ToolContext {
     }
 
     fn interrupt_with(&self, question: ActionRequest) -> Result<Decision, ToolError> {
-        let (question, answer) = self.asked(question);
-        let waits = || PendingInterrupt { questions: vec![question], child: None };
-        answer.ok_or_else(|| ToolError::Interrupted(Box::new(waits())))
+        let mut decisions = self.interrupt_for(&[question])?;
+        decisions.pop().ok_or_else(|| ToolError::model("there is no answer"))
     }
 
-    /// Returns a question of this call with its id, and its answer if there is one. Answers are matched by content, not
-    /// by position, because a repeated call may ask something else first.
-    fn asked(&self, question: ActionRequest) -> (ActionRequest, Option<Decision>) {
-        self.asked_as(&self.call.id, &self.asked, question)
-    }
-
-    /// Does the same as `asked` for a question about another call, with that call's question counter.
-    pub(crate) fn asked_as(
+    /// Returns the decisions on questions about a call, in order, which have been counted so far with `count`.
+    ///
+    /// # Errors
+    /// Returns the interrupt that asks what has no answer.
+    pub(crate) fn decisions(
         &self,
         call: &CallId,
         count: &AtomicU32,
-        question: ActionRequest,
-    ) -> (ActionRequest, Option<Decision>) {
+        questions: impl IntoIterator<Item = ActionRequest>,
+    ) -> Result<Vec<Decision>, Box<PendingInterrupt>> {
+        let (mut decisions, mut open) = (Vec::new(), Vec::new());
+        for question in questions {
+            match self.asked(call, count, question) {
+                (_, Some(answer)) => decisions.push(answer),
+                (question, None) => open.push(question),
+            }
+        }
+        if open.is_empty() { Ok(decisions) } else { Err(Box::new(PendingInterrupt { questions: open, child: None })) }
+    }
+
+    /// Returns a question with its id, and its answer if there is one. Answers are matched by content, not by position,
+    /// because a repeated call may ask something else first.
+    fn asked(&self, call: &CallId, count: &AtomicU32, question: ActionRequest) -> (ActionRequest, Option<Decision>) {
         let agent = question.agent.clone().or_else(|| self.sub_agent_name().map(str::to_owned));
         let question = ActionRequest { call: call.clone(), agent, ..question };
         let state = self.state().get::<ActionRequests>();
@@ -235,19 +244,7 @@ impl ToolContext {
     /// # Errors
     /// Returns [`ToolError::Interrupted`] while an answer is missing.
     pub fn interrupt_for(&self, others: &[ActionRequest]) -> Result<Vec<Decision>, ToolError> {
-        let mut decisions = Vec::new();
-        let mut open = Vec::new();
-        for other in others {
-            match self.asked(other.clone()) {
-                (_, Some(answer)) => decisions.push(answer),
-                (question, None) => open.push(question),
-            }
-        }
-        if open.is_empty() {
-            Ok(decisions)
-        } else {
-            Err(ToolError::Interrupted(Box::new(PendingInterrupt { questions: open, child: None })))
-        }
+        self.decisions(&self.call.id, &self.asked, others.iter().cloned()).map_err(ToolError::Interrupted)
     }
 
     /// Returns the same call in another context.
@@ -281,7 +278,7 @@ impl ToolContext {
             None => Some(text.into()),
         };
         let Some(text) = text else { return };
-        self.call.output.lock().unwrap_or_else(PoisonError::into_inner).push(&text);
+        lock(&self.call.output).push(&text);
         let call = self.call.id.clone();
         self.context.emit(|| EventKind::ToolProgress { call, text });
     }

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::coerce::coerced;
 use super::{Effect, Tool, ToolContext, ToolError, ToolOutput};
+use crate::forward::forward;
 use crate::model::ToolSpec;
 use crate::schema::{SchemaCheck, is_unit, schema_of, value_schema_of};
 use crate::state::ChannelSpec;
@@ -107,16 +108,10 @@ impl<T: Tool> DynTool for T {
         read_args::<T::Args>(args).is_ok_and(|args| Tool::idempotent(self, &args))
     }
 
-    fn return_direct(&self) -> bool {
-        Tool::return_direct(self)
-    }
-
-    fn channels(&self) -> Vec<ChannelSpec> {
-        Tool::channels(self)
-    }
-
-    fn bounds_results(&self) -> bool {
-        Tool::bounds_results(self)
+    forward! { as Tool;
+        fn return_direct(&self) -> bool;
+        fn channels(&self) -> Vec<ChannelSpec>;
+        fn bounds_results(&self) -> bool;
     }
 
     fn call(self: Arc<Self>, args: Value, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
@@ -129,36 +124,15 @@ impl<T: Tool> DynTool for T {
 
 /// Lets a builder accept both a tool and a shared one.
 impl<T: DynTool + ?Sized> DynTool for Arc<T> {
-    fn spec(&self) -> ToolSpec {
-        (**self).spec()
-    }
-
-    fn effect(&self, args: &Value) -> Effect {
-        (**self).effect(args)
-    }
-
-    fn coerced(&self, args: &Value) -> Option<Value> {
-        (**self).coerced(args)
-    }
-
-    fn misfit(&self, args: &Value) -> Option<String> {
-        (**self).misfit(args)
-    }
-
-    fn idempotent(&self, args: &Value) -> bool {
-        (**self).idempotent(args)
-    }
-
-    fn return_direct(&self) -> bool {
-        (**self).return_direct()
-    }
-
-    fn channels(&self) -> Vec<ChannelSpec> {
-        (**self).channels()
-    }
-
-    fn bounds_results(&self) -> bool {
-        (**self).bounds_results()
+    forward! { (**self);
+        fn spec(&self) -> ToolSpec;
+        fn effect(&self, args: &Value) -> Effect;
+        fn coerced(&self, args: &Value) -> Option<Value>;
+        fn misfit(&self, args: &Value) -> Option<String>;
+        fn idempotent(&self, args: &Value) -> bool;
+        fn return_direct(&self) -> bool;
+        fn channels(&self) -> Vec<ChannelSpec>;
+        fn bounds_results(&self) -> bool;
     }
 
     fn call(self: Arc<Self>, args: Value, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {

@@ -1,4 +1,4 @@
-//! Tools made from a closure.
+//! Tools made from a closure, with typed arguments.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -9,16 +9,20 @@ use serde::de::DeserializeOwned;
 use super::{Effect, Tool, ToolContext, ToolError, ToolOutput};
 use crate::state::{Channel, ChannelSpec};
 
-/// A tool made from a closure; see [`tool_fn`].
-pub struct FnTool<A, F> {
-    name: String,
-    description: String,
-    effect: Effect,
-    return_direct: bool,
-    channels: Vec<ChannelSpec>,
-    call: F,
-    args: PhantomData<fn(A)>,
+/// A tool made from a closure; see [`tool_fn`] and [`json_tool`](super::json_tool).
+pub struct ClosureTool<A, F> {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) effect: Effect,
+    pub(super) return_direct: bool,
+    pub(super) channels: Vec<ChannelSpec>,
+    /// How arguments are read.
+    pub(super) args: A,
+    pub(super) call: F,
 }
+
+/// A tool with arguments of a type; see [`tool_fn`].
+pub type FnTool<A, F> = ClosureTool<PhantomData<fn(A)>, F>;
 
 /// Makes a tool from a closure. The arguments are the fields of a struct, or `()` if there are none.
 ///
@@ -39,18 +43,15 @@ where
     Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
     O: Into<ToolOutput> + 'static,
 {
-    FnTool {
-        name: name.into(),
-        description: description.into(),
-        effect: Effect::External,
-        return_direct: false,
-        channels: Vec::new(),
-        call,
-        args: PhantomData,
-    }
+    ClosureTool::new(name.into(), description.into(), PhantomData, call)
 }
 
-impl<A, F> FnTool<A, F> {
+impl<A, F> ClosureTool<A, F> {
+    pub(super) fn new(name: String, description: String, args: A, call: F) -> Self {
+        let (effect, return_direct, channels) = (Effect::External, false, Vec::new());
+        Self { name, description, effect, return_direct, channels, args, call }
+    }
+
     /// Sets what its calls touch.
     #[must_use]
     pub fn effect(mut self, effect: Effect) -> Self {
@@ -108,8 +109,8 @@ where
     }
 }
 
-impl<A, F> std::fmt::Debug for FnTool<A, F> {
+impl<A, F> std::fmt::Debug for ClosureTool<A, F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FnTool").field("name", &self.name).field("effect", &self.effect).finish_non_exhaustive()
+        f.debug_struct("ClosureTool").field("name", &self.name).field("effect", &self.effect).finish_non_exhaustive()
     }
 }

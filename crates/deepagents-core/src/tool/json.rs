@@ -8,22 +8,20 @@ use serde_json::Value;
 
 use super::coerce::coerced;
 use super::erased::bad_args;
-use super::{DynTool, Effect, ToolContext, ToolError, ToolOutput};
+use super::{ClosureTool, DynTool, Effect, ToolContext, ToolError, ToolOutput};
 use crate::model::ToolSpec;
 use crate::schema::{SchemaCheck, as_args, has_alternatives};
-use crate::state::{Channel, ChannelSpec};
+use crate::state::ChannelSpec;
 
 /// A tool with a JSON schema; see [`json_tool`].
-pub struct JsonTool<F> {
-    name: String,
-    description: String,
+pub type JsonTool<F> = ClosureTool<JsonArgs, F>;
+
+/// Arguments that match a JSON schema.
+#[derive(Debug)]
+pub struct JsonArgs {
     check: SchemaCheck,
     /// The schema as shown to the model.
     shown: Arc<Value>,
-    effect: Effect,
-    return_direct: bool,
-    channels: Vec<ChannelSpec>,
-    call: F,
 }
 
 /// Makes a tool from a JSON schema and a closure. If arguments do not match the schema, the model receives an error;
@@ -50,44 +48,18 @@ where
     O: Into<ToolOutput> + 'static,
 {
     let schema = Arc::new(schema);
-    JsonTool {
-        name: name.into(),
-        description: description.into(),
-        shown: if has_alternatives(&schema) { as_args(&schema) } else { schema.clone() },
-        check: SchemaCheck::new(schema),
-        effect: Effect::External,
-        return_direct: false,
-        channels: Vec::new(),
-        call,
-    }
+    let shown = if has_alternatives(&schema) { as_args(&schema) } else { schema.clone() };
+    ClosureTool::new(name.into(), description.into(), JsonArgs { check: SchemaCheck::new(schema), shown }, call)
 }
 
-impl<F> JsonTool<F> {
-    /// Sets what its calls touch.
-    #[must_use]
-    pub fn effect(mut self, effect: Effect) -> Self {
-        self.effect = effect;
-        self
-    }
-
-    /// Makes its result the answer of the run.
-    #[must_use]
-    pub fn return_direct(mut self) -> Self {
-        self.return_direct = true;
-        self
-    }
-
-    /// Declares a channel that its calls read or write; see [`Tool::channels`](super::Tool::channels).
-    #[must_use]
-    pub fn channel<C: Channel>(mut self) -> Self {
-        self.channels.push(ChannelSpec::new::<C>());
-        self
-    }
-
+impl JsonArgs {
     /// Returns the arguments if they match the schema, coerced if necessary.
-    fn checked(&self, args: Value) -> Result<Value, ToolError> {
+    ///
+    /// # Errors
+    /// Returns the problem.
+    fn checked(&self, args: Value) -> Result<Value, String> {
         let Err(problem) = self.check.check(&args) else { return Ok(args) };
-        self.meant(&args).ok_or_else(|| bad_args(&self.name, &problem))
+        self.meant(&args).ok_or(problem)
     }
 
     /// Coerces arguments that do not match the schema.
@@ -103,7 +75,7 @@ where
     O: Into<ToolOutput> + 'static,
 {
     fn spec(&self) -> ToolSpec {
-        ToolSpec { name: self.name.clone(), description: self.description.clone(), schema: self.shown.clone() }
+        ToolSpec { name: self.name.clone(), description: self.description.clone(), schema: self.args.shown.clone() }
     }
 
     fn effect(&self, _args: &Value) -> Effect {
@@ -111,11 +83,11 @@ where
     }
 
     fn coerced(&self, args: &Value) -> Option<Value> {
-        if self.check.check(args).is_ok() { None } else { self.meant(args) }
+        if self.args.check.check(args).is_ok() { None } else { self.args.meant(args) }
     }
 
     fn misfit(&self, args: &Value) -> Option<String> {
-        self.check.check(args).err()
+        self.args.check.check(args).err()
     }
 
     fn return_direct(&self) -> bool {
@@ -128,14 +100,8 @@ where
 
     fn call(self: Arc<Self>, args: Value, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            let args = self.checked(args)?;
+            let args = self.args.checked(args).map_err(|problem| bad_args(&self.name, &problem))?;
             (self.call)(args, cx).await.map(Into::into)
         })
-    }
-}
-
-impl<F> std::fmt::Debug for JsonTool<F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("JsonTool").field("name", &self.name).field("effect", &self.effect).finish_non_exhaustive()
     }
 }

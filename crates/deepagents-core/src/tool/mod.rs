@@ -18,12 +18,13 @@ pub(crate) use coerce::coerce_call;
 pub(crate) use context::CallInfo;
 pub use context::ToolContext;
 pub use erased::DynTool;
-pub use function::{FnTool, tool_fn};
-pub use json::{JsonTool, json_tool};
-pub use output::{ChildState, ToolError, ToolOutput};
+pub use function::{ClosureTool, FnTool, tool_fn};
+pub use json::{JsonArgs, JsonTool, json_tool};
+pub use output::{ToolError, ToolOutput};
 pub(crate) use set::check_spec;
 pub use set::{ToolSet, ToolSetError};
 
 pub use crate::ids::CallId;
 pub use crate::model::ToolSpec;
 pub use crate::schema::{SchemaCheck, check_schema, one_object, part_at, schema_of, unnamed_fields};
+pub use crate::state::ChildState;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::error::{BoxError, Error};
 use crate::interrupt::PendingInterrupt;
 use crate::message::Block;
-use crate::state::{State, Update};
+use crate::state::{ChildState, Update};
 
 /// The output of a successful tool call.
 ///
@@ -26,16 +26,6 @@ pub struct ToolOutput {
     pub artifact: Option<Value>,
     /// The state that a sub-agent leaves, to be merged into the agent's.
     pub child_state: Option<ChildState>,
-}
-
-/// The initial and final states of a sub-agent. When the call ends, each channel merges the difference into the parent
-/// agent's state. If both changed the same thing, the parent's value is kept, and the model is told.
-#[derive(Clone, Debug)]
-pub struct ChildState {
-    /// The sub-agent's initial state.
-    pub given: State,
-    /// The sub-agent's final state.
-    pub left: State,
 }
 
 impl ToolOutput {

@@ -30,8 +30,7 @@ impl ProgressTail {
 
     fn cut(&mut self) {
         let Some(over) = self.text.len().checked_sub(MAX_TAIL_BYTES).filter(|over| *over > 0) else { return };
-        let from = (over..self.text.len()).find(|at| self.text.is_char_boundary(*at));
-        self.text.drain(..from.unwrap_or(0));
+        self.text.drain(..self.text.ceil_char_boundary(over));
         self.is_cut = true;
     }
 }

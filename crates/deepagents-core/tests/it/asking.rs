@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deepagents_core::agent::Agent;
-use deepagents_core::env::RandomIds;
+use deepagents_core::env::{RandomIds, Timestamp};
 use deepagents_core::event::EventKind;
-use deepagents_core::interrupt::{Decision, DecisionKind};
+use deepagents_core::interrupt::{ActionRequest, Decision, DecisionKind, EditedAction};
 use deepagents_core::journal::{Journal, MemoryJournal};
 use deepagents_core::message::{Block, Message};
 use deepagents_core::run::{FinishReason, Outcome, RunInput};
 use deepagents_core::state::{State, Update};
-use deepagents_core::tool::{DynTool, ToolError};
+use deepagents_core::tool::{CallId, DynTool, ToolError};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::json;
 
@@ -363,4 +363,12 @@ async fn a_waiting_run_that_is_cancelled_says_so_and_its_thread_can_continue() {
     let outcome = agent.invoke(RunInput::new("next").thread("t")).await.unwrap();
     assert_sound(outcome.messages());
     assert_eq!(outcome.text(), "done");
+}
+
+#[test]
+fn an_edit_to_a_tool_that_is_not_allowed_is_refused_with_the_tools_that_are() {
+    let request = ActionRequest::about(&CallId::default(), "mail", json!({}), "2026-01-01T00:00:00Z").tools(["letter"]);
+    let edited_action = EditedAction { name: "fax".to_owned(), args: json!({}) };
+    let error = request.check(&Decision::Edit { edited_action }, Timestamp::UNIX_EPOCH).unwrap_err();
+    assert!(error.to_string().ends_with("`fax`, which the agent does not have; it has mail, letter"), "{error}");
 }

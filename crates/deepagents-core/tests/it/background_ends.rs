@@ -183,3 +183,35 @@ async fn background_usage_is_counted_only_in_the_background_threads() {
     let (own, task) = (used("t").await, used("t/errand").await);
     assert_eq!((own.total(), own.outside_conversations(), task.total()), (using(3_300), using(3_000), using(30)));
 }
+
+/// A value that can be counted for as long as a state holds it.
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
+struct Held {
+    #[serde(skip, default = "held")]
+    _token: Arc<()>,
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Self { _token: held() }
+    }
+}
+
+fn held() -> Arc<()> {
+    static HELD: std::sync::LazyLock<Arc<()>> = std::sync::LazyLock::new(Arc::default);
+    HELD.clone()
+}
+
+deepagents_core::last_value!(Holding("holding"): Held => private);
+
+#[tokio::test]
+async fn an_agent_keeps_nothing_of_the_ended_runs_of_its_child_threads() {
+    let model = ScriptedModel::new([Turn::text("One."), Turn::text("Two.")]);
+    let agent = Agent::builder(model).channel::<Holding>().journal(MemoryJournal::new()).build().unwrap();
+    for input in [RunInput::new("Go.").thread("parent/one"), RunInput::new("Go.").thread("parent/two").id("run_2")] {
+        let outcome = agent.run(input).outcome().await.unwrap();
+        assert!(Arc::strong_count(&held()) > 2);
+        drop(outcome);
+        assert_eq!(Arc::strong_count(&held()), 2, "only the token itself and this copy are left");
+    }
+}

@@ -6,7 +6,7 @@ use deepagents_core::last_value;
 use deepagents_core::message::Message;
 use deepagents_core::middleware::{HookOutput, Middleware, before_agent};
 use deepagents_core::state::{
-    Channel, ChannelError, ChannelSpec, Concurrent, Merge, MessagesChannel, Schema, Sharing, State, Update,
+    Channel, ChannelError, ChannelSpec, ChildState, Concurrent, Merge, MessagesChannel, Schema, Sharing, State, Update,
 };
 use deepagents_core::tool::{Effect, ToolOutput, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -154,10 +154,10 @@ fn a_join_brings_the_childs_changes_back_and_names_conflicts() {
     let given = parent.fork(schema()).unwrap();
     let mut child = given.clone();
     child.apply(&Update::new::<Counter>(10)).unwrap();
-    let (update, conflicts) = parent.join(&given, &child).unwrap();
+    let (update, conflicts) = parent.join(&ChildState { given: given.clone(), left: child.clone() }).unwrap();
     assert_eq!((update.get::<Counter>().collect::<Vec<_>>(), conflicts), (vec![&10], vec![]));
     parent.apply(&Update::new::<Counter>(1)).unwrap();
-    let (update, conflicts) = parent.join(&given, &child).unwrap();
+    let (update, conflicts) = parent.join(&ChildState { given: given.clone(), left: child.clone() }).unwrap();
     assert_eq!(conflicts, ["counter"]);
     parent.apply(&update).unwrap();
     assert_eq!(parent.get::<Counter>(), Some(&16));
@@ -263,7 +263,7 @@ fn an_inherited_channel_is_shared_with_sub_agents_and_hidden_from_callers() {
     let given = parent.fork(schema).unwrap();
     let mut child = given.clone();
     child.apply(&Update::new::<Marks>(5)).unwrap();
-    parent.apply(&parent.join(&given, &child).unwrap().0).unwrap();
+    parent.apply(&parent.join(&ChildState { given: given.clone(), left: child.clone() }).unwrap().0).unwrap();
     assert_eq!((given.get::<Marks>(), parent.get::<Marks>()), (Some(&3), Some(&5)));
     assert!(parent.to_json(false).unwrap().is_empty());
 }

@@ -12,7 +12,9 @@ use deepagents_core::journal::{Journal, MemoryJournal, Record, RunStatus};
 use deepagents_core::message::{AssistantMessage, Block};
 use deepagents_core::middleware::{ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelOutput, ModelProfile, ModelRequest, StopReason};
-use deepagents_core::run::{FinishReason, ModelCall, RunHandle, RunInput, RunObserver, RunStart};
+use deepagents_core::run::{
+    Context, FinishReason, ModelCall, Outcome, Run, RunError, RunHandle, RunInput, RunObserver, RunStart,
+};
 use deepagents_core::state::State;
 use deepagents_core::tool::{DynTool, Effect, ToolContext, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -23,6 +25,17 @@ use serde_json::json;
 use tokio::sync::{Notify, mpsc};
 
 use crate::support::{Notes, agent, assert_sound, echo, lines, records, tool, until, watch};
+
+#[test]
+fn agents_runs_and_their_results_may_be_shared_between_threads() {
+    fn shared<T: Send + Sync + 'static>() {}
+    shared::<Agent>();
+    shared::<Run>();
+    shared::<RunHandle>();
+    shared::<Context>();
+    shared::<Outcome>();
+    shared::<RunError>();
+}
 
 /// A tool that ends when notified, once per call.
 fn slow(go: &Arc<Notify>, calls: &Notes) -> impl DynTool {

@@ -182,7 +182,7 @@ async fn a_lease_proves_the_ownership_required_for_appends() {
     let record =
         || vec![Record::RunStarted { run: "r".to_owned(), at: "1970-01-01T00:00:00Z".to_owned(), thread: None }];
     journal.append("t", lease.fence(), 0, record()).await.unwrap();
-    let taken = Lease::take_over(journal.clone(), "t", Claim::new("second", MINUTE)).await.unwrap();
+    let taken = Lease::claim(journal.clone(), "t", Claim::new("second", MINUTE).take_over()).await.unwrap();
     assert!(taken.fence() > lease.fence());
     let fenced = journal.append("t", lease.fence(), 1, record()).await.unwrap_err();
     assert!(matches!(fenced, JournalError::Fenced { .. }), "{fenced}");
@@ -194,11 +194,11 @@ async fn a_lost_lease_is_signalled_by_its_token() {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let quick = Claim::new("first", Duration::from_millis(60));
     let lease = Lease::claim(journal.clone(), "t", quick).await.unwrap();
-    let _taken = Lease::take_over(journal.clone(), "t", Claim::new("second", MINUTE)).await.unwrap();
+    let _taken = Lease::claim(journal.clone(), "t", Claim::new("second", MINUTE).take_over()).await.unwrap();
     lease.lost().cancelled().await;
 
     let lease = Lease::claim(journal.clone(), "u", Claim::new("first", MINUTE)).await.unwrap();
-    let _taken = Lease::take_over(journal.clone(), "u", Claim::new("second", MINUTE)).await.unwrap();
+    let _taken = Lease::claim(journal.clone(), "u", Claim::new("second", MINUTE).take_over()).await.unwrap();
     assert!(!lease.lost().is_cancelled(), "the next renewal is far away");
     assert!(matches!(lease.renew().await.unwrap_err(), JournalError::Fenced { .. }));
     assert!(lease.lost().is_cancelled(), "one who asks knows at once");
@@ -252,7 +252,7 @@ async fn a_run_whose_lease_is_taken_over_ends_and_writes_nothing_more() {
     let hanging = worker(&journal, vec![Turn::text("never").delay(Duration::from_secs(3600))]);
     let run = hanging.run(RunInput::new("go").owned(lease));
     run.handle().snapshot().await;
-    let taken = Lease::take_over(shared.clone(), "t", Claim::new("worker-2", MINUTE)).await.unwrap();
+    let taken = Lease::claim(shared.clone(), "t", Claim::new("worker-2", MINUTE).take_over()).await.unwrap();
     let end = journal.threads().get("t").await.unwrap().unwrap().end;
     assert_eq!(run.outcome().await.unwrap_err().kind(), "journal");
     assert_eq!(journal.threads().get("t").await.unwrap().unwrap().end, end);

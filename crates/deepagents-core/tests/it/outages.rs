@@ -128,7 +128,7 @@ async fn a_lease_says_why_it_was_lost() {
 
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let lease = Lease::claim(journal.clone(), "t", Claim::new("first", LEASE)).await.unwrap();
-    let _taken = Lease::take_over(journal, "t", Claim::new("second", LEASE)).await.unwrap();
+    let _taken = Lease::claim(journal, "t", Claim::new("second", LEASE).take_over()).await.unwrap();
     lease.lost().cancelled().await;
     assert!(matches!(lease.why_lost(), Some(JournalError::Fenced { .. })));
 }

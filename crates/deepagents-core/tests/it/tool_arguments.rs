@@ -5,7 +5,10 @@ use deepagents_core::journal::{MemoryJournal, Record, RecordUpdate, decode, enco
 use deepagents_core::middleware::{HookOutput, Middleware, ToolNext, ToolRequest, after_model, wrap_tool_call};
 use deepagents_core::run::{Context, RunInput};
 use deepagents_core::state::Update;
-use deepagents_core::tool::{DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput, json_tool, schema_of, tool_fn};
+use deepagents_core::tool::{
+    DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput, ToolSetError, json_tool, schema_of, tool_fn,
+    unnamed_fields,
+};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -250,6 +253,47 @@ async fn a_long_invalid_value_is_not_repeated_to_the_model() {
     }
 }
 
+#[tokio::test]
+async fn of_very_many_problems_only_the_first_are_shown_to_the_model() {
+    let schema = json!({"type": "object", "properties": {"nights": {"type": "array", "items": {"type": "integer"}}}});
+    let tool = json_tool("book", "Books.", schema, |_args, _cx| async { Ok("booked") });
+    let line = answer(json!({"nights": vec!["x"; 1_000]}), tool).await;
+    assert!(
+        line.contains(r#""x" is not of type "integer" at `/nights/0`"#) && line.contains("; and 980 more"),
+        "{line}"
+    );
+    assert!(line.len() < 2_000, "{line}");
+}
+
+#[test]
+fn an_unnamed_field_is_found_at_the_end_of_long_arguments() {
+    let mail = json!({"allOf": [{"properties": {"to": {}}}, {"properties": {"text": {}}}]});
+    let schema = json!({"properties": {"mails": {"items": mail}}});
+    let mut mails = vec![json!({"to": "Ann", "text": "Hi."}); 1_000];
+    assert_eq!(unnamed_fields(&schema, &json!({ "mails": mails })), None);
+    mails.push(json!({"to": "Bob", "cc": "Ann"}));
+    assert_eq!(unnamed_fields(&schema, &json!({ "mails": mails })).as_deref(), Some("`mails/1000/cc`"));
+}
+
+#[test]
+fn the_schema_of_a_type_may_contain_that_of_another_type() {
+    struct Booking;
+    impl schemars::JsonSchema for Booking {
+        fn schema_name() -> std::borrow::Cow<'static, str> {
+            "Booking".into()
+        }
+
+        fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+            let schema = json!({"type": "object", "properties": {"trip": *schema_of::<Trip>()}});
+            schemars::Schema::try_from(schema).unwrap()
+        }
+    }
+    let (done, schema) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(schema_of::<Booking>()));
+    let schema = schema.recv_timeout(std::time::Duration::from_secs(30)).expect("the schema is not made");
+    assert_eq!(schema["properties"]["trip"]["properties"]["nights"]["type"], "integer");
+}
+
 #[test]
 fn a_type_without_fields_has_a_schema_that_providers_accept() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -359,11 +403,11 @@ fn two_tools_with_one_name_are_a_build_error_that_names_their_sources() {
 fn tools_that_providers_reject_are_build_errors() {
     for name in ["", "a b", "é", &"x".repeat(65)] {
         let built = agent(ScriptedModel::new([])).tool(tool(name, |_, _| async { Ok("") })).build();
-        assert!(matches!(built.unwrap_err(), BuildError::ToolName(_)), "{name}");
+        assert!(matches!(built.unwrap_err(), BuildError::Tool(ToolSetError::Name(_))), "{name}");
     }
     let list = json_tool("list", "", json!({"type": "array"}), |_, _| async { Ok::<_, ToolError>("") });
     let built = agent(ScriptedModel::new([])).tool(list).build();
-    assert!(matches!(built.unwrap_err(), BuildError::ToolSchema(name) if name == "list"));
+    assert!(matches!(built.unwrap_err(), BuildError::Tool(ToolSetError::Schema(name)) if name == "list"));
 }
 
 #[tokio::test]

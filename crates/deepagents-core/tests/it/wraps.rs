@@ -338,8 +338,8 @@ impl Middleware for KeepsPasses {
         request: ModelRequest,
         next: ModelNext,
     ) -> deepagents_core::error::Result<ModelResponse> {
-        let pass = next.cx().with_kept()?.get::<Tries>() + 1;
-        next.cx().keep(Update::new::<Tries>(pass));
+        let pass = next.cx().with_queued_updates()?.get::<Tries>() + 1;
+        next.cx().queue_update(Update::new::<Tries>(pass));
         next.run(request).await
     }
 }
@@ -382,9 +382,9 @@ async fn kept_messages_have_stable_ids() {
     let keeps = wrap_model_call(move |request, next| {
         let seen = seen.clone();
         async move {
-            next.cx().keep(Update::message(Message::harness("noted")));
+            next.cx().queue_update(Update::message(Message::harness("noted")));
             for _ in 0..2 {
-                seen.add(next.cx().with_kept()?.state().messages().last().unwrap().id());
+                seen.add(next.cx().with_queued_updates()?.state().messages().last().unwrap().id());
             }
             next.run(request).await
         }

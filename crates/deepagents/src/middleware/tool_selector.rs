@@ -206,7 +206,7 @@ impl Middleware for ToolSelector {
         let word = last_word(&request.messages).cloned();
         let (Some(word), false) = (word, open.is_empty()) else { return next.run(request).await };
         // Reuses the selection of an earlier attempt, which was already paid for.
-        let cx = next.cx().with_kept()?;
+        let cx = next.cx().with_queued_updates()?;
         let among: BTreeSet<String> = open.iter().map(|tool| tool.name.clone()).collect();
         let known = cx.get::<Selected>().filter(|known| known.message == word.id() && known.among == among);
         let tools = match known {
@@ -223,7 +223,7 @@ impl Middleware for ToolSelector {
                 };
                 cx.report(MiddlewareEvent::ToolsSelected { tools: tools.clone() });
                 let selection = Selection { message: word.id().to_owned(), among, tools: tools.clone() };
-                cx.keep(Update::new::<Selected>(Some(selection)));
+                cx.queue_update(Update::new::<Selected>(Some(selection)));
                 tools
             }
         };

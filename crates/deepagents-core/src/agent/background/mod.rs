@@ -4,7 +4,7 @@
 mod error;
 mod task;
 
-use std::sync::{Arc, atomic::AtomicU32};
+use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
 
@@ -83,7 +83,7 @@ impl ThreadAccess {
             journal: Some(journal.clone()),
             schema: self.schema.clone(),
             clock: self.clock.clone(),
-            ..AgentDefinition::empty()
+            ..AgentDefinition::default()
         };
         let tasks = BackgroundTasks { agent: Arc::new(definition), journal, parent: thread.to_owned(), run: None };
         tasks.list().await
@@ -178,12 +178,7 @@ impl BackgroundTasks {
         if let Some(cx) = &self.run {
             input = input.with_extensions_of(cx);
         }
-        let (live, ended) = (Arc::downgrade(&self.agent.background), thread.clone());
-        let forget = move || {
-            if let Some(live) = live.upgrade() {
-                live.forget_finished(&ended);
-            }
-        };
+        let forget = self.agent.background.forget_finished(&thread);
         let start = || Run::start_with_parent(definition, input, self.run.as_ref(), new, forget).detach();
         let started = self.agent.background.start(&self.parent, &thread, limit, start);
         started.map_err(|running| BackgroundError::TooMany { running })
@@ -243,24 +238,13 @@ impl ToolContext {
     pub fn detached(&self, cancel: CancellationToken) -> Self {
         let shared = &self.context().shared;
         let mut cx = self.context().clone();
+        let (run, events) = (shared.run.clone(), Emitter::silent(shared.run.clone()));
         cx.shared = Arc::new(Shared {
-            agent: shared.agent.clone(),
-            run: shared.run.clone(),
             thread: shared.thread.clone(),
             path: shared.path.clone(),
-            events: Emitter::silent(shared.run.clone()),
-            cancel,
-            budget: shared.budget.clone(),
             extensions: shared.extensions.clone(),
-            observer: None,
-            attempt: AtomicU32::new(0),
-            streamed_attempts: std::sync::Mutex::default(),
-            answer_id: std::sync::Mutex::default(),
-            tools: std::sync::Mutex::new(cx.tools.clone()),
-            passed: std::sync::Mutex::new(None),
-            kept: std::sync::Mutex::default(),
-            log: std::sync::OnceLock::new(),
-            root: None,
+            tools: Mutex::new(cx.tools.clone()),
+            ..Shared::new(shared.agent.clone(), run, events, cancel, shared.budget.clone())
         });
         self.in_context(cx)
     }

@@ -99,19 +99,26 @@ impl BackgroundTask {
     /// Returns [`BackgroundError::Failed`] if the run failed, and [`BackgroundError::NotRunning`] if it has not ended
     /// and no process runs it.
     pub async fn outcome(&self) -> Result<Outcome, BackgroundError> {
+        if let Some(handle) = self.handle() {
+            // The log says how the run ended, even if the run could not start.
+            let _ = handle.outcome().await;
+        }
+        let now = self.wait_until(|_| false).await?;
+        let agent = agent_of(&self.tasks.agent, &self.thread).await?;
+        let schema = agent.map_or_else(|| self.tasks.agent.schema.clone(), |agent| agent.schema.clone());
+        let ended = now.report(schema, None).await?.ended.flatten();
+        ended.ok_or_else(|| BackgroundError::Failed {
+            reason: now.error.clone().unwrap_or_else(|| "its run failed".to_owned()),
+        })
+    }
+
+    /// Waits until the task is as wanted or its run has ended, and returns its status then.
+    async fn wait_until(&self, wanted: impl Fn(&Self) -> bool) -> Result<Self, BackgroundError> {
         let mut pause = POLL.0;
         loop {
-            if let Some(handle) = self.handle() {
-                // The log says how the run ended, even if the run could not start.
-                let _ = handle.outcome().await;
-            }
             let now = self.refresh().await?;
-            if !now.status.is_claimable() {
-                let agent = agent_of(&self.tasks.agent, &self.thread).await?;
-                let schema = agent.map_or_else(|| self.tasks.agent.schema.clone(), |agent| agent.schema.clone());
-                let failed = || now.error.clone().unwrap_or_else(|| "its run failed".to_owned());
-                let ended = now.report(schema, None).await?.ended.flatten();
-                return ended.ok_or_else(|| BackgroundError::Failed { reason: failed() });
+            if wanted(&now) || !now.status.is_claimable() {
+                return Ok(now);
             }
             if now.is_abandoned() {
                 return Err(BackgroundError::NotRunning { thread: self.thread.clone() });
@@ -127,21 +134,8 @@ impl BackgroundTask {
     /// # Errors
     /// As [`outcome`](Self::outcome).
     pub async fn records(&self, from: LogPosition) -> Result<Vec<LogEntry>, BackgroundError> {
-        let mut pause = POLL.0;
-        loop {
-            let now = self.refresh().await?;
-            if now.end > from {
-                return Ok(self.tasks.journal.read(&self.thread, from..now.end).await?);
-            }
-            if !now.status.is_claimable() {
-                return Ok(Vec::new());
-            }
-            if now.is_abandoned() {
-                return Err(BackgroundError::NotRunning { thread: self.thread.clone() });
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(POLL.1);
-        }
+        let now = self.wait_until(|now| now.end > from).await?;
+        Ok(self.tasks.journal.read(&self.thread, from..now.end.max(from)).await?)
     }
 
     /// Sends the task's model a message, as [`RunHandle::steer`] does.

@@ -35,7 +35,7 @@ impl Inner {
     pub(super) fn descendants(&self, id: &str) -> Vec<ThreadId> {
         let (mut family, mut found, below) = (BTreeSet::from([id]), Vec::new(), format!("{id}/"));
         for (id, thread) in self.threads.range(below.clone()..).take_while(|(id, _)| id.starts_with(&below)) {
-            if thread.parent().is_some_and(|parent| family.contains(parent)) {
+            if thread.info.parent.as_deref().is_some_and(|parent| family.contains(parent)) {
                 family.insert(id);
                 found.push(id.clone());
             }
@@ -56,8 +56,12 @@ impl Inner {
         Ok(self.threads.entry(id.to_owned()).or_insert_with(|| Thread::new(id, now)))
     }
 
+    pub(super) fn existing(&mut self, id: &str, now: Timestamp) -> Result<&mut Thread, JournalError> {
+        self.find(id, now).ok_or_else(|| JournalError::not_found(id))
+    }
+
     pub(super) fn owned(&mut self, id: &str, fence: Fence, now: Timestamp) -> Result<&mut Thread, JournalError> {
         let owned = self.find(id, now).filter(|thread| thread.is_owned_by(fence));
-        owned.ok_or_else(|| JournalError::Fenced { thread: id.to_owned() })
+        owned.ok_or_else(|| JournalError::fenced(id))
     }
 }

@@ -11,8 +11,8 @@ use crate::status::RunStatus;
 
 #[derive(Clone)]
 pub(super) struct Thread {
-    /// Its `owner` is filled in from the field below while the lease is valid.
-    info: ThreadInfo,
+    /// Everything but the owner, which [`info_at`](Self::info_at) adds while the lease is valid.
+    pub(super) info: ThreadInfo,
     entries: Vec<SizedEntry>,
     snapshots: BTreeMap<LogPosition, String>,
     epoch: u64,
@@ -41,32 +41,8 @@ impl Thread {
         }
     }
 
-    pub(super) fn id(&self) -> &str {
-        &self.info.id
-    }
-
-    pub(super) fn parent(&self) -> Option<&str> {
-        self.info.parent.as_deref()
-    }
-
-    pub(super) fn set_parent(&mut self, parent: Option<String>) {
-        self.info.parent = parent;
-    }
-
-    pub(super) fn created_at(&self) -> Timestamp {
-        self.info.created_at
-    }
-
-    pub(super) fn end(&self) -> LogPosition {
-        self.info.end
-    }
-
-    /// Returns the info that listings are sorted by, without the owner.
-    pub(super) fn as_listed(&self) -> &ThreadInfo {
-        &self.info
-    }
-
-    pub(super) fn info(&self, now: Timestamp) -> ThreadInfo {
+    /// Returns the info with the owner.
+    pub(super) fn info_at(&self, now: Timestamp) -> ThreadInfo {
         ThreadInfo { owner: self.owner(now).map(str::to_owned), ..self.info.clone() }
     }
 
@@ -99,8 +75,8 @@ impl Thread {
         Err(JournalError::Busy { thread: self.info.id.clone(), owner: owner.to_owned(), until: self.lease_until })
     }
 
-    pub(super) fn claim(&mut self, epoch: u64, owner: String) {
-        (self.epoch, self.owner) = (epoch, Some(owner));
+    pub(super) fn claim(&mut self, epoch: u64, owner: String, until: Timestamp) {
+        (self.epoch, self.owner, self.lease_until) = (epoch, Some(owner), until);
     }
 
     pub(super) fn renew(&mut self, until: Timestamp) {
@@ -206,7 +182,7 @@ impl Thread {
         now: Timestamp,
     ) -> Result<Self, JournalError> {
         let until = until.unwrap_or(self.info.end);
-        let no_state = |reason| JournalError::NoState { thread: self.info.id.clone(), position: until, reason };
+        let no_state = |reason| JournalError::no_state(&self.info.id, until, reason);
         if until > self.info.end {
             return Err(no_state("the log ends before it"));
         }

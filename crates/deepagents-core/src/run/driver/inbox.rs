@@ -21,16 +21,14 @@ impl Driver {
             self.update(Update::message(message))?;
             self.queue_event(|| EventKind::Steered { text });
         }
-        self.forget_delivered()
+        // Only follow-ups are left to deliver.
+        self.store_undelivered(Vec::new())
     }
 
     /// Returns whether a run about to finish has undelivered messages or a waiting follow-up. If not, the inbox is
     /// closed.
     pub(super) fn has_pending_input(&mut self) -> bool {
-        if self.poll_inbox() {
-            return true;
-        }
-        if self.next_follow_up() {
+        if self.poll_inbox() || self.next_follow_up() {
             return true;
         }
         self.close_inbox();

@@ -20,15 +20,17 @@ use crate::interrupt::open_questions;
 use crate::journal::{ChildLog, Record};
 use crate::machine::{Machine, NextStep, Open};
 use crate::message::Message;
-use crate::state::State;
+use crate::state::{ChildState, State};
 use crate::status::FinishReason;
-use crate::tool::{ChildState, ToolSet};
+use crate::tool::ToolSet;
 pub(crate) use setting::{Below, NewThread, Place, Setting};
 
 pub(crate) struct Driver {
     pub(super) shared: Arc<Shared>,
     pub(super) state: State,
     pub(super) machine: Machine,
+    /// Maximum number of its model calls, unless it continues with a limit of its own.
+    pub(super) max_model_calls: u32,
     pub(super) log: Log,
     /// The open turn, if the run is resumed in the middle of one.
     pub(super) open: Open,
@@ -38,6 +40,8 @@ pub(crate) struct Driver {
     pub(super) paused: Vec<(CallId, ChildState)>,
     /// Whether the agent shares the thread of a parent agent.
     pub(super) is_below: bool,
+    /// Whether the start of the run is in its log, or about to be.
+    pub(super) begun: bool,
     /// The state machine as last logged.
     pub(super) logged_step: Option<Machine>,
     /// Events to emit once their record is in the log, each with the number of queued records up to that record.
@@ -93,35 +97,26 @@ impl Driver {
         let budget =
             BudgetTracker::new(above, input.budget.clone(), &parts.budget).tracked_under(setting.tracked_under);
         let shared = Arc::new(Shared {
-            agent: parts.clone(),
-            run: setting.run,
             thread: input.thread.clone(),
             path: setting.path,
-            events: setting.events,
-            cancel: setting.cancel,
-            budget: Arc::new(budget),
             extensions: input.extensions.clone(),
             observer: input.observer.clone(),
-            attempt: std::sync::atomic::AtomicU32::new(0),
-            streamed_attempts: std::sync::Mutex::default(),
-            answer_id: std::sync::Mutex::default(),
-            tools: std::sync::Mutex::new(parts.tools.clone()),
-            passed: std::sync::Mutex::new(None),
-            kept: std::sync::Mutex::default(),
-            log: std::sync::OnceLock::new(),
             root: setting.root,
+            ..Shared::new(parts.clone(), setting.run, setting.events, setting.cancel, Arc::new(budget))
         });
         let control = shared.events.control();
-        let registered = control.map(|all| all.agents().register(shared.path.clone(), shared.cancel.clone()));
-        let limit = own_limit(&input).unwrap_or(parts.max_model_calls);
+        let registered = control.map(|all| all.agents.register(shared.path.clone(), shared.cancel.clone()));
+        let max_model_calls = own_limit(&input).unwrap_or(parts.max_model_calls);
         let mut driver = Box::new(Self {
             state: State::new(parts.schema.clone()),
-            machine: Machine::new(0, limit),
+            machine: Machine::new(0, max_model_calls),
+            max_model_calls,
             log: Log::default(),
             open: Open::default(),
             children: BTreeMap::new(),
             paused: Vec::new(),
             is_below: matches!(setting.place, Place::Below(_)),
+            begun: false,
             logged_step: None,
             queued_events: Vec::new(),
             logged_events: Vec::new(),
@@ -136,9 +131,13 @@ impl Driver {
         });
         let began = match (input.check(), setting.place) {
             (Err(error), _) => Err(error),
-            (Ok(()), Place::Below(below)) => driver.begin_below(*below, input, limit).await,
-            (Ok(()), place) => driver.begin(input, limit, place).await,
+            (Ok(()), Place::Below(below)) => driver.begin_below(*below, input).await,
+            (Ok(()), place) => driver.begin(input, place).await,
         };
+        if !driver.begun && driver.is_main() {
+            // Leaves the thread unchanged. A lease that cannot be released expires.
+            let _ = driver.log.close().await;
+        }
         (driver, began, registered)
     }
 
@@ -204,20 +203,18 @@ impl Driver {
         // However the run ended, the stored history must allow another run to continue.
         let why = if result.is_ok() { "the run was ended before it" } else { "the run failed" };
         let suspended = matches!(result, Ok(FinishReason::Suspended));
-        if !suspended && !matches!(result, Ok(FinishReason::Interrupted)) {
-            let kept = self.answer_open(why).and_then(|()| self.forget_questions());
-            if let Err(error) = kept {
-                result = result.and(Err(error));
-            }
-        } else if let Err(error) = self.keep_undelivered() {
-            result = Err(error);
-        }
+        let stays_open = suspended || matches!(result, Ok(FinishReason::Interrupted));
+        let kept = match stays_open {
+            true => self.keep_undelivered(),
+            false => self.answer_open(why).and_then(|()| self.forget_questions()),
+        };
+        result = result.and_then(|stop| kept.map(|()| stop));
         let mut state = None;
-        if self.is_below && matches!(result, Ok(FinishReason::Interrupted | FinishReason::Suspended)) {
-            match self.state_with_waiting() {
-                Ok(joined) => state = Some(joined),
-                Err(error) => result = Err(error),
-            }
+        if self.is_below && stays_open {
+            result = result.and_then(|stop| {
+                state = Some(self.state_with_waiting()?);
+                Ok(stop)
+            });
         }
         let run = self.shared.run.get().to_string();
         let stop = result.as_ref().ok().cloned();
@@ -225,11 +222,8 @@ impl Driver {
         if !suspended {
             self.log.push(|| Record::RunFinished { run, stop });
         }
-        if let Err(error) = self.append().await
-            && result.is_ok()
-        {
-            result = Err(error.into());
-        }
+        let appended = self.append().await;
+        result = result.and_then(|stop| Ok(appended.map(|()| stop)?));
         let usage = self.shared.budget.total();
         match &result {
             Ok(stop) => {
@@ -243,12 +237,8 @@ impl Driver {
                 }
             }
             Err(error) => {
-                let (kind, error) = (error.kind().to_owned(), error.to_string());
-                if self.is_main() {
-                    self.queue_event(|| EventKind::RunFailed { kind, error });
-                } else {
-                    self.queue_event(|| EventKind::AgentFailed { kind, error });
-                }
+                let failed = EventKind::failed(error, self.is_main());
+                self.queue_event(|| failed);
             }
         }
         // Everything is written, and a lease that cannot be released expires. The lease is released before the final

@@ -6,7 +6,7 @@ use crate::event::EventKind;
 use crate::ids::LogPosition;
 use crate::journal::{JournalError, Record, RecordUpdate};
 use crate::run::abort::halt_grace_elapsed;
-use crate::state::{MessagesChannel, Update, UpdateEntry};
+use crate::state::Update;
 
 impl Driver {
     /// Applies an update and queues its record and events.
@@ -30,15 +30,8 @@ impl Driver {
 
     /// Returns the events of an update.
     pub(in crate::run) fn changes(&self, update: &Update) -> Vec<EventKind> {
-        if self.shared.events.is_silent() {
-            return Vec::new();
-        }
-        let entries = update.entries().iter().filter(|e| !e.spec().is::<MessagesChannel>() && !e.spec().is_private());
-        let changed = |entry: &UpdateEntry| {
-            let channel = entry.spec().name().to_owned();
-            entry.to_json().ok().map(|update| EventKind::StateChanged { channel, update })
-        };
-        entries.filter_map(changed).collect()
+        // What is stored can be converted.
+        if self.shared.events.is_silent() { Vec::new() } else { EventKind::state_changes(update).unwrap_or_default() }
     }
 
     pub(in crate::run) fn queue_event(&mut self, kind: impl FnOnce() -> EventKind) {

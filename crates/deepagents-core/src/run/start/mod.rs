@@ -15,7 +15,7 @@ use crate::journal::{Record, Replay};
 use crate::machine::Machine;
 use crate::message::{Block, Message, MessageOp};
 use crate::middleware::on_text;
-use crate::state::{MessagesChannel, Update};
+use crate::state::Update;
 use crate::status::FinishReason;
 
 /// The thread metadata key that names the background agent the thread belongs to.
@@ -23,15 +23,9 @@ pub(crate) const AGENT: &str = "agent";
 
 impl Driver {
     /// Starts a sub-agent's run, or resumes it where an earlier process left it.
-    pub(super) async fn begin_below(
-        &mut self,
-        below: Below,
-        input: RunInput,
-        limit: u32,
-    ) -> Result<Option<FinishReason>> {
+    pub(super) async fn begin_below(&mut self, below: Below, mut input: RunInput) -> Result<Option<FinishReason>> {
         self.keep_log(Log::below(below.log, self.shared.path.clone()));
         let Some(left) = below.resumed else {
-            let mut input = input;
             input.messages = self.received_input(input.messages).await?;
             if self.log.is_kept() {
                 let (inheritance, values) = below.given.inherited_from(&below.base)?;
@@ -40,14 +34,13 @@ impl Driver {
                 self.log.push(|| Record::AgentStarted { path, call, label, agent, inheritance, values });
             }
             self.state = below.given;
-            self.start(None, input, limit).await?;
+            self.start(None, input).await?;
             return Ok(None);
         };
-        let budget_state = left.machine.as_ref().and_then(Machine::budget_state);
-        self.shared.budget.resume_from(budget_state, &left.uncounted());
+        self.resume_budget(&left);
         let ended = left.run.as_ref().and_then(|run| run.ended.clone()).flatten();
         if let Some(stop) = ended.filter(|stop| *stop != FinishReason::Interrupted) {
-            self.machine = left.machine.unwrap_or_else(|| Machine::new(left.turns, limit));
+            self.machine = self.machine_of(&left);
             self.state = left.state;
             return Ok(Some(stop));
         }
@@ -55,7 +48,18 @@ impl Driver {
         if !below.answers.is_empty() {
             self.update(Update::new::<ActionRequests>(below.answers))?;
         }
-        self.continue_from(left, own_limit(&input), Vec::new(), (Update::none(), Vec::new()), limit).await
+        self.continue_from(left, own_limit(&input), Vec::new(), (Update::none(), Vec::new())).await
+    }
+
+    /// Returns the state machine at the last step that was left, or one before the first step.
+    fn machine_of(&self, left: &Replay) -> Machine {
+        left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, self.max_model_calls))
+    }
+
+    /// Continues with what the run has spent so far.
+    fn resume_budget(&self, left: &Replay) {
+        let budget_state = left.machine.as_ref().and_then(Machine::budget_state);
+        self.shared.budget.resume_from(budget_state, &left.uncounted());
     }
 
     /// Passes the messages of an input through the middlewares, without blocking other tasks if they are long.
@@ -72,7 +76,7 @@ impl Driver {
 
     /// Sets the log of the run.
     fn keep_log(&mut self, log: Log) {
-        if let Some(writer) = log.writer() {
+        if let Some(writer) = &log.to {
             // Cannot fail: a run has one log.
             let _ = self.shared.log.set(writer.clone());
         }
@@ -85,12 +89,7 @@ impl Driver {
     }
 
     /// Loads the thread and applies the input. Returns the finish reason if there is nothing to do.
-    pub(super) async fn begin(
-        &mut self,
-        mut input: RunInput,
-        limit: u32,
-        place: Place,
-    ) -> Result<Option<FinishReason>> {
+    pub(super) async fn begin(&mut self, mut input: RunInput, place: Place) -> Result<Option<FinishReason>> {
         input.messages = self.received_input(std::mem::take(&mut input.messages)).await?;
         let observer = match self.shared.observer.clone().filter(|_| self.is_main()) {
             Some(observer) => Some((observer, input.record()?)),
@@ -126,38 +125,30 @@ impl Driver {
             let fresh = left.as_ref().is_none_or(|left| left.turns == 0 && left.state.messages().is_empty());
             let (rewinds, cancel) = (input.at.is_some(), self.shared.cancel.clone());
             let suspender = self.shared.events.suspender();
-            if let Err(error) = observer.0.begin(RunStart { agent, input: record, fresh, rewinds, cancel, suspender }) {
-                self.give_up_thread().await;
-                return Err(error);
-            }
+            observer.begin(RunStart { agent, input: record, fresh, rewinds, cancel, suspender })?;
         }
         if let (Some(id), Some(left)) = (input.id.clone(), &left) {
-            match self.check_repeated_run(&id, left, input.resume) {
-                Ok(RepeatedRun::No) => {}
-                Ok(RepeatedRun::Open) => {
+            match self.check_repeated_run(&id, left, input.resume)? {
+                RepeatedRun::No => {}
+                RepeatedRun::Open => {
                     input = RunInput { messages: Vec::new(), update: Update::none(), resume: true, ..input };
                 }
-                Ok(RepeatedRun::Ended(stop)) => {
-                    self.give_up_thread().await;
+                RepeatedRun::Ended(stop) => {
                     self.shared.run.resume(&id, left.run.as_ref().map_or(0, |run| run.attempt));
-                    self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
-                    self.shared.budget.resume_from(self.machine.budget_state(), &left.uncounted());
+                    self.machine = self.machine_of(left);
+                    self.resume_budget(left);
                     self.state = left.clone().settled(self.shared.thread.as_deref().unwrap_or_default())?.state;
                     return Ok(Some(stop));
-                }
-                Err(error) => {
-                    self.give_up_thread().await;
-                    return Err(error);
                 }
             }
         }
         if input.resume {
             return match left {
-                Some(left) => self.resume(left, input, limit).await,
+                Some(left) => self.resume(left, input).await,
                 None => Err(Error::Input("there is no thread to resume; name one".to_owned())),
             };
         }
-        self.start(left, input, limit).await?;
+        self.start(left, input).await?;
         Ok(None)
     }
 
@@ -184,15 +175,16 @@ impl Driver {
     }
 
     /// Starts a run: answers calls that an earlier run left open, and applies the input.
-    async fn start(&mut self, left: Option<Replay>, mut input: RunInput, limit: u32) -> Result<()> {
+    async fn start(&mut self, left: Option<Replay>, mut input: RunInput) -> Result<()> {
         let (run, at) = self.run_and_time();
-        let thread = self.log.thread().cloned();
+        let thread = self.log.thread.clone();
         self.log.push(|| Record::RunStarted { run, at, thread });
         self.queue_begun();
         if let Some(left) = left {
-            self.machine = Machine::new(left.turns, limit);
-            if let Some(budget_state) =
-                left.machine.as_ref().and_then(Machine::budget_state).filter(|_| self.log.has_root())
+            self.machine = Machine::new(left.turns, self.max_model_calls);
+            // The thread of a background agent.
+            if !self.log.root.is_empty()
+                && let Some(budget_state) = left.machine.as_ref().and_then(Machine::budget_state)
             {
                 self.shared.budget.begin_after(budget_state);
             }
@@ -203,10 +195,7 @@ impl Driver {
         // Answers in the input count as turns too, because calls of two turns must not share an identity.
         let given = input.messages.iter().filter(|m| m.as_assistant().is_some()).count();
         self.machine.turns_given(u32::try_from(given).unwrap_or(u32::MAX));
-        let ops = input.messages.into_iter().map(MessageOp::put).collect::<Vec<_>>();
-        if !ops.is_empty() {
-            self.update(Update::new::<MessagesChannel>(ops))?;
-        }
+        self.update(Update::messages(input.messages.into_iter().map(MessageOp::put).collect()))?;
         self.update(input.update)?;
         if self.state.messages().is_empty() {
             return Err(Error::Input("there is nothing to do: give the run a message".to_owned()));
@@ -220,6 +209,7 @@ impl Driver {
     }
 
     fn queue_begun(&mut self) {
+        self.begun = true;
         let (thread, name) = (self.shared.thread.clone(), self.shared.agent.name.clone());
         if self.is_main() {
             self.queue_event(|| EventKind::RunStarted { thread });

@@ -3,7 +3,7 @@
 use super::own_limit;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
-use crate::interrupt::DecisionError;
+use crate::interrupt::{ActionRequests, DecisionError};
 use crate::journal::{LastRun, Record, Replay};
 use crate::machine::{Machine, NextStep, Node};
 use crate::message::{Message, check_last_results};
@@ -16,52 +16,44 @@ use crate::status::FinishReason;
 
 impl Driver {
     /// Resumes a run that failed or did not finish.
-    pub(super) async fn resume(&mut self, left: Replay, input: RunInput, limit: u32) -> Result<Option<FinishReason>> {
+    pub(super) async fn resume(&mut self, mut left: Replay, input: RunInput) -> Result<Option<FinishReason>> {
         let Some(last) = left.run.clone() else {
-            self.give_up_thread().await;
             let thread = self.shared.thread.as_deref().unwrap_or_default();
             return Err(Error::Input(format!("thread `{thread}` has no run to resume; give it a message instead")));
         };
-        let mut left = left;
         if let Some(Some(stop)) = last.ended.filter(|stop| *stop != Some(FinishReason::Interrupted)) {
             if let Some((id, _)) = input.answers.first().cloned() {
-                self.give_up_thread().await;
                 return Err(DecisionError::Unknown { id, open: Vec::new() }.into());
             }
             if stop.is_from_outside() {
                 self.state = left.state.clone();
-                if let Err(error) = self.check_given(&input.update, false) {
-                    self.give_up_thread().await;
-                    return Err(error);
-                }
+                self.check_given(&input.update, false)?;
                 let budget_state = left.machine.as_ref().and_then(Machine::budget_state).cloned();
                 let interrupted = after_interrupted(left.state.messages());
                 let last = left.state.messages().last();
                 let answered = interrupted.is_none() && last.is_some_and(|message| message.as_assistant().is_some());
                 let after = if answered { Node::Model } else { Node::Tools };
-                let mut machine = Machine::after(after, left.turns, limit);
-                machine.set_budget_state(budget_state.clone());
+                let mut machine = Machine::after(after, left.turns, self.max_model_calls);
+                machine.set_budget_state(budget_state);
                 left.machine = Some(machine);
-                self.shared.budget.resume_from(budget_state.as_ref(), &left.uncounted());
+                self.resume_budget(&left);
                 if stop == FinishReason::StepLimit {
                     // No calls are left, so resuming means counting the limit anew.
                     self.shared.budget.count_calls_anew(&self.shared.agent.budget);
                 }
                 let update = input.update.clone().and(interrupted.unwrap_or_else(Update::none));
                 let (own, messages) = (own_limit(&input), input.messages);
-                return self.continue_from(left, own, Vec::new(), (update, messages), limit).await;
+                return self.continue_from(left, own, Vec::new(), (update, messages)).await;
             }
             if !input.messages.is_empty() {
-                self.give_up_thread().await;
                 return Err(Error::Input(
                     "the last run of the thread has ended and takes no more messages; start a new run with them"
                         .to_owned(),
                 ));
             }
-            self.give_up_thread().await;
             self.shared.run.resume(&last.run, last.attempt);
-            self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
-            self.shared.budget.resume_from(self.machine.budget_state(), &left.uncounted());
+            self.machine = self.machine_of(&left);
+            self.resume_budget(&left);
             self.answer_open_calls(left, &mut Vec::new())?;
             return Ok(Some(stop));
         }
@@ -69,17 +61,10 @@ impl Driver {
         // Answers are validated before anything is stored, so that an invalid one leaves the question open.
         self.state = left.state.clone();
         let waits = left.machine.as_ref().is_some_and(has_calls_under_way);
-        let given = self.check_given(&input.update, waits);
-        let answered = match given.and_then(|()| self.take_answers(input.answers)) {
-            Ok(answered) => answered,
-            Err(error) => {
-                self.give_up_thread().await;
-                return Err(error);
-            }
-        };
-        let budget_state = left.machine.as_ref().and_then(Machine::budget_state);
-        self.shared.budget.resume_from(budget_state, &left.uncounted());
-        self.continue_from(left, own, answered, (input.update, input.messages), limit).await
+        self.check_given(&input.update, waits)?;
+        let answered = self.take_answers(input.answers)?;
+        self.resume_budget(&left);
+        self.continue_from(left, own, answered, (input.update, input.messages)).await
     }
 
     /// Rejects an update that the state cannot take, before anything is stored.
@@ -101,7 +86,6 @@ impl Driver {
         own_limit: Option<u32>,
         answered: Vec<EventKind>,
         (update, messages): (Update, Vec<Message>),
-        limit: u32,
     ) -> Result<Option<FinishReason>> {
         if let Some(last) = &left.run {
             self.shared.run.resume(&last.run, last.attempt + 1);
@@ -110,7 +94,7 @@ impl Driver {
         if let Some(keys) = &keys {
             self.shared.run.set_keys_of_copy(keys);
         }
-        let ((run, at), thread) = (self.run_and_time(), self.log.thread().cloned());
+        let ((run, at), thread) = (self.run_and_time(), self.log.thread.clone());
         self.log.push(|| Record::RunResumed { run, at, thread, keys });
         self.queue_begun();
         for kind in answered {
@@ -118,7 +102,7 @@ impl Driver {
         }
         self.logged_step.clone_from(&left.machine);
         self.take_undelivered();
-        self.machine = left.machine.clone().unwrap_or_else(|| Machine::new(left.turns, limit));
+        self.machine = self.machine_of(&left);
         if let Some(limit) = own_limit {
             self.machine.set_limit(limit);
         }
@@ -141,21 +125,21 @@ impl Driver {
         let asks = matches!(next, NextStep::BeforeAgent | NextStep::BeforeModel | NextStep::Model { .. });
         let asks = asks && self.undelivered.is_empty();
         for message in messages {
-            let id = message.id();
-            let is_known = !id.is_empty() && self.state.messages().iter().any(|known| known.id() == id);
+            let is_known = self.state.messages().by_id(message.id()).is_some();
             if asks || is_known || message.as_tool().is_some() {
                 self.update(Update::message(message))?;
             } else {
                 self.undelivered.push(message);
             }
         }
-        self.keep_messages()
+        // Stored so that they survive if the process is killed.
+        self.store_undelivered(self.undelivered.clone())
     }
 
     /// Returns the prefix for call keys if the thread is a copy of the one that the run was in progress in: the prefix
     /// that an earlier process of this thread chose, or a new one.
     fn keys_of_copy(&self, last: &LastRun) -> Option<String> {
-        let (now, before) = (self.log.thread()?, last.thread.as_ref());
+        let (now, before) = (self.log.thread.as_ref()?, last.thread.as_ref());
         match before.is_none_or(|before| before.is_same(now)) {
             true => last.keys.clone(),
             false => Some(format!("{}/{}", last.run, self.shared.agent.ids.next("copy"))),
@@ -169,11 +153,10 @@ impl Driver {
         self.state = left.state;
         let begun = begun_by(&left.children);
         self.join_children(left.children.into_values())?;
-        let why = if self.drop_questions()? {
-            "the conversation went on before it was decided on"
-        } else {
-            "the process ended before it"
-        };
+        let is_asked = self.state.get::<ActionRequests>().is_some_and(|asked| !asked.is_empty());
+        self.forget_questions()?;
+        let why =
+            if is_asked { "the conversation went on before it was decided on" } else { "the process ended before it" };
         let in_doubt = in_doubt(left.open.in_doubt, left.open.outputs);
         self.complete_turn(&Left { in_doubt, begun }, why, late, given)
     }

@@ -1,19 +1,22 @@
 //! The thread of a run: claiming, loading and releasing it, or creating it for a background agent.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use super::AGENT;
 use crate::context::AgentDefinition;
 use crate::error::{Error, Result};
-use crate::ids::LogPosition;
 use crate::interrupt::answers_to;
-use crate::journal::{Claim, Journal, JournalError, Lease, NOTED_BY, Record, Replay, load_intact, load_replay};
+use crate::journal::{Claim, Journal, JournalError, NOTED_BY, Record, Replay, load_intact, load_replay};
+use crate::panics::lock;
 use crate::run::RunInput;
 use crate::run::driver::{Driver, NewThread};
-use crate::run::input::OwnedThread;
 use crate::run::log::Log;
+
+/// Default lease on the thread: how long it stays locked after the run's process dies.
+const DEFAULT_LEASE: Duration = Duration::from_secs(60);
 
 /// Returns the metadata to set on a run's thread, with the owner that sets it.
 fn metadata_of(agent: &AgentDefinition, input: &RunInput, owner: &str) -> Option<Map<String, Value>> {
@@ -24,12 +27,6 @@ fn metadata_of(agent: &AgentDefinition, input: &RunInput, owner: &str) -> Option
     }
     note.insert(NOTED_BY.to_owned(), owner.into());
     Some(note)
-}
-
-/// Returns the error for a lost thread.
-fn lost(lease: &Lease) -> Error {
-    let fenced = || JournalError::Fenced { thread: lease.thread().to_owned() };
-    lease.why_lost().unwrap_or_else(fenced).into()
 }
 
 impl Driver {
@@ -47,7 +44,7 @@ impl Driver {
             let answers = answers_to(&loaded.replay.state, input.answers.clone(), parts.clock.now())?;
             self.check_edits(&loaded.replay.state, &answers)?;
         }
-        let lease = match input.owned.as_ref().and_then(OwnedThread::take) {
+        let lease = match input.owned.as_ref().and_then(|lease| lock(lease).take()) {
             Some(lease) if lease.thread() != thread => {
                 let what = format!("the lease is for thread `{}`, but the run continues `{thread}`", lease.thread());
                 return Err(Error::Input(what));
@@ -62,7 +59,7 @@ impl Driver {
                 let owner = self.shared.run.own();
                 // Set together with the claim: a killed process must not leave an owner whose death nobody can detect.
                 let note = metadata_of(&parts, input, owner).unwrap_or_default();
-                let claim = Claim::new(owner, input.lease).metadata(note);
+                let claim = Claim::new(owner, input.lease.unwrap_or(DEFAULT_LEASE)).metadata(note);
                 parts.claim(journal, &thread, if input.take_over { claim.take_over() } else { claim }).await?
             }
         };
@@ -79,13 +76,17 @@ impl Driver {
         let (loaded, earlier) = tokio::select! {
             biased;
             loaded = load => loaded?,
-            () = lease.lost().cancelled() => return Err(lost(&lease)),
+            () = lease.lost().cancelled() => {
+                return Err(lease.why_lost().unwrap_or_else(|| JournalError::fenced(&thread)).into());
+            }
         };
         let (head, turns) = (loaded.head, loaded.replay.turns);
         let (back, mut fold) = earlier.map_or((None, loaded.replay), |(to, fold)| (Some(to), fold));
         self.keep_log(Log::own(lease, loaded.thread, head, loaded.rule, &fold));
         if let Some(to) = back {
-            self.rewind_to(&mut fold, to, turns.saturating_add(1), head);
+            let turn = turns.saturating_add(1);
+            self.log.push(|| Record::Rewind { to, turn });
+            fold.rewound(turn, head);
         }
         Ok(fold)
     }
@@ -116,22 +117,12 @@ impl Driver {
     /// Continues as a background agent at the path recorded in its thread.
     pub(super) fn become_background(&mut self, path: Vec<String>) {
         self.shared.budget.record();
-        self.log.set_root(path.clone());
+        self.log.root.clone_from(&path);
         // No context has been handed out yet.
         let shared = Arc::get_mut(&mut self.shared);
         debug_assert!(shared.is_some(), "the run begins");
         if let Some(shared) = shared {
             shared.path = path.into();
         }
-    }
-
-    /// Releases the thread unchanged, for a run that does not start. A lease that cannot be released expires.
-    pub(super) async fn give_up_thread(&mut self) {
-        let _ = self.log.close().await;
-    }
-
-    fn rewind_to(&mut self, fold: &mut Replay, to: LogPosition, turn: u32, head: LogPosition) {
-        self.log.push(|| Record::Rewind { to, turn });
-        fold.rewound(turn, head);
     }
 }

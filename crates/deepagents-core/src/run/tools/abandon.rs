@@ -11,7 +11,7 @@ use crate::journal::{ChildLog, Record};
 use crate::middleware::ToolResponse;
 use crate::run::driver::Driver;
 use crate::run::left_calls::{unknown_outcome, with_output};
-use crate::tool::ChildState;
+use crate::state::ChildState;
 
 /// How long aborted tools may take to stop.
 const ABORT_GRACE: Duration = Duration::from_secs(1);
@@ -36,9 +36,8 @@ impl Driver {
         turn.running.abort_all();
         kept = kept.and(self.settle(turn, ABORT_GRACE, |turn| !turn.by_task.is_empty()).await);
         turn.running.detach_all();
-        let mut aborted: HashSet<CallId> = HashSet::new();
-        aborted
-            .extend(above.iter().filter_map(|at| turn.calls.get(*at)).filter(|c| c.is_running()).map(|c| c.id.clone()));
+        let aborted = above.iter().filter_map(|at| turn.calls.get(*at)).filter(|call| call.is_running());
+        let aborted: HashSet<CallId> = aborted.map(|call| call.id.clone()).collect();
         let mut logged = if aborted.is_empty() { Vec::new() } else { self.logged_children(&aborted).await? };
         for at in 0..turn.calls.len() {
             let Some(planned) = turn.calls.get(at) else { continue };
@@ -110,8 +109,8 @@ impl Driver {
     pub(super) fn joined_below(&mut self, call: &CallId, untaken: Vec<ChildLog>) -> Result<Option<ChildState>> {
         let mut left = self.left_below(call, untaken)?;
         let last = left.pop();
-        for ChildState { given, left } in left {
-            let (joined, _conflicts) = self.state.join(&given, &left)?;
+        for child in left {
+            let (joined, _conflicts) = self.state.join(&child)?;
             self.update(joined)?;
         }
         Ok(last)

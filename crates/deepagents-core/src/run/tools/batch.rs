@@ -1,7 +1,6 @@
 //! The calls of one turn: which are to be made, and which must wait for others.
 
 use std::collections::{HashMap, HashSet};
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -13,6 +12,7 @@ use crate::journal::ChildLog;
 use crate::machine::Open;
 use crate::message::{self, MessageOp, PendingCall, ToolMessage};
 use crate::middleware::ToolResponse;
+use crate::panics::caught;
 use crate::run::driver::Driver;
 use crate::state::Concurrent;
 use crate::status::FinishReason;
@@ -98,8 +98,10 @@ impl Driver {
         let mut calls: Vec<Planned> = Vec::new();
         let mut writes: Vec<(usize, Vec<String>)> = Vec::new();
         for (at, open) in message::pending(self.state.messages()).into_iter().enumerate() {
-            let tool = tools.get(open.call.name()).cloned();
-            let call = coerce_call(open.call, tool.as_ref());
+            let (tool, mut call) = (tools.get(open.call.name()).cloned(), open.call);
+            if let (PendingCall::Valid(call), Some(tool)) = (&mut call, &tool) {
+                coerce_call(call, &**tool);
+            }
             let mut waits_for = HashSet::new();
             let mut repeatable = false;
             let id = CallId { path: self.shared.path.to_vec(), turn, index: open.index };
@@ -107,8 +109,9 @@ impl Driver {
             let made = changed.as_ref().map_or(tool.as_ref(), |(name, _)| tools.get(name));
             if let (PendingCall::Valid(call), Some(made)) = (&call, made) {
                 let args = changed.as_ref().map_or(&call.args, |(_, args)| args);
-                let effect = effect(made, args);
-                repeatable = effect == Effect::Read || idempotent(made, args);
+                // A tool that panics here writes everything, and may not be repeated.
+                let effect = caught(|| made.effect(args)).unwrap_or(Effect::Write { paths: Vec::new() });
+                repeatable = effect == Effect::Read || caught(|| made.idempotent(args)).unwrap_or(false);
                 if let Effect::Write { paths } = effect {
                     waits_for.extend(writes.iter().filter(|(_, earlier)| overlap(earlier, &paths)).map(|(at, _)| *at));
                     writes.push((at, paths));
@@ -147,17 +150,6 @@ impl Driver {
             }
         }
     }
-}
-
-/// Returns a call's effect as declared by its tool; if the tool panics, assumes that it writes everything.
-fn effect(tool: &Arc<dyn DynTool>, args: &Value) -> Effect {
-    let said = std::panic::catch_unwind(AssertUnwindSafe(|| tool.effect(args)));
-    said.unwrap_or(Effect::Write { paths: Vec::new() })
-}
-
-/// Returns whether the tool allows a repeated call; `false` if it panics.
-fn idempotent(tool: &Arc<dyn DynTool>, args: &Value) -> bool {
-    std::panic::catch_unwind(AssertUnwindSafe(|| tool.idempotent(args))).unwrap_or(false)
 }
 
 /// Returns whether two writes touch the same path, or a path below one of the other's. A write without paths touches

@@ -138,7 +138,7 @@ impl Driver {
                 ToolRequest::new(call.clone(), planned.tool.clone(), ToolContext::with_call(cx, info.clone()));
             let next = ToolNext::around(self.shared.agent.stack.clone());
             let task = turn.running.spawn(match &self.shared.observer {
-                Some(observer) => observer.0.clone().tool(request, next),
+                Some(observer) => observer.clone().tool(request, next),
                 None => next.run(request),
             });
             turn.by_task.insert(task.id(), Running { at, handle: task, info });

@@ -11,7 +11,7 @@ use crate::event::EventKind;
 use crate::ids::CallId;
 use crate::journal::{Record, RecordUpdate};
 use crate::machine::committed;
-use crate::message::{Block, MessageOp, ToolMessage, joined_text};
+use crate::message::{Block, MessageOp, ToolMessage};
 use crate::middleware::ToolResponse;
 use crate::panics::panic_text;
 use crate::run::driver::Driver;
@@ -44,7 +44,10 @@ impl Driver {
                 turn.failed.get_or_insert(error);
                 response
             }
-            Err(error) => ToolResponse::error(format!("Error: the tool crashed: {}", crash(error))),
+            Err(error) => {
+                let why = error.try_into_panic().map_or_else(|e| e.to_string(), |panic| panic_text(&*panic).to_owned());
+                ToolResponse::error(format!("Error: the tool crashed: {why}"))
+            }
         };
         // If a call ends without resuming its sub-agents, their changes are kept.
         self.join_children(info.take_child_logs(None))?;
@@ -59,7 +62,7 @@ impl Driver {
         let mut update = self.stamp(update);
         // Merged only now, because siblings may have changed the same state since this call started.
         if let Some(child_state) = child_state {
-            let (joined, conflicts) = self.state.join(&child_state.given, &child_state.left)?;
+            let (joined, conflicts) = self.state.join(&child_state)?;
             update = joined.and(update);
             content.extend(conflicts.iter().map(|conflict| Block::text(format!("[not kept: {conflict}]"))));
         }
@@ -98,23 +101,17 @@ impl Driver {
         let (update, added) = kept.unwrap_or_default();
         let message = Arc::new(message);
         planned.state = Progress::Finished { message: message.clone(), added };
-        let (call, name) = (planned.id.clone(), message.name.clone());
+        let call = planned.id.clone();
         for other in &mut turn.calls {
             other.waits_for.remove(&at);
         }
         if let Some(decided) = decision {
             self.record_decision(&call, decided)?;
         }
-        let events = (call.clone(), message.clone());
+        let (id, result) = (call.clone(), message.clone());
         self.log.push(|| Record::ToolFinished { call, message, update: RecordUpdate::Live(update) });
         self.queue_events(changes);
-        self.queue_event(|| EventKind::ToolFinished {
-            call: events.0,
-            id: events.1.call_id.clone(),
-            name,
-            error: events.1.is_error,
-            text: joined_text(&events.1.content),
-        });
+        self.queue_event(|| EventKind::tool_finished(id, &result));
         Ok(())
     }
 
@@ -132,11 +129,4 @@ impl Driver {
         self.log.push(|| Record::ToolsCommitted { calls: ids });
         Ok(())
     }
-}
-
-fn crash(error: JoinError) -> String {
-    if !error.is_panic() {
-        return error.to_string();
-    }
-    panic_text(&*error.into_panic()).to_owned()
 }

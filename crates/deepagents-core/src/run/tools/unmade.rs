@@ -22,13 +22,19 @@ impl Driver {
                 continue;
             }
             let output = open.outputs.get(&planned.id).map(String::as_str);
-            let (call, text) = (planned.id.clone(), with_output(unknown_outcome(planned.call.name()), output));
-            self.queue_started(turn, at);
-            let child_state = self.joined_below(&call, Vec::new())?;
-            self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text).synthetic() })?;
-            self.flush().await?;
+            let text = with_output(unknown_outcome(planned.call.name()), output);
+            self.answer_unmade(turn, at, text).await?;
         }
         Ok(())
+    }
+
+    /// Answers a call that is not made, and keeps what its sub-agents had changed in an earlier process.
+    async fn answer_unmade(&mut self, turn: &mut Turn, at: usize, text: String) -> Result<()> {
+        let Some(call) = turn.calls.get(at).map(|planned| planned.id.clone()) else { return Ok(()) };
+        self.queue_started(turn, at);
+        let child_state = self.joined_below(&call, Vec::new())?;
+        self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text).synthetic() })?;
+        self.flush().await
     }
 
     /// Answers the calls that need no tool: malformed ones, and the structured answer.
@@ -106,14 +112,9 @@ impl Driver {
             }
             for (at, stop) in refused {
                 let Some(planned) = turn.calls.get(at) else { continue };
-                let (call, name) = (planned.id.clone(), planned.call.name().to_owned());
-                turn.spent = Some(stop.clone());
-                self.queue_started(turn, at);
-                // Keep what its sub-agents had changed in an earlier process.
-                let child_state = self.joined_below(&call, Vec::new())?;
-                let text = format!("The call of {name} was not made: {}.", stop.reason());
-                self.finished(turn, at, ToolResponse { child_state, ..ToolResponse::error(text).synthetic() })?;
-                self.flush().await?;
+                let text = format!("The call of {} was not made: {}.", planned.call.name(), stop.reason());
+                turn.spent = Some(stop);
+                self.answer_unmade(turn, at, text).await?;
             }
         }
     }

@@ -99,7 +99,7 @@ impl Middleware for ModelCallLimit {
     }
 
     async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
-        cx.keep_spent();
+        cx.record_spending();
         Ok(HookOutput::next())
     }
 

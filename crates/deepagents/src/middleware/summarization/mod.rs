@@ -249,7 +249,7 @@ impl Middleware for Summarization {
     async fn wrap_model_call(&self, request: ModelRequest, next: ModelNext) -> Result<ModelResponse> {
         let inner = &*self.inner;
         // Reuses the changes that an earlier attempt has made.
-        let (before, cx) = (inner.state(next.cx()), next.cx().with_kept()?);
+        let (before, cx) = (inner.state(next.cx()), next.cx().with_queued_updates()?);
         let backend = inner.workspace.kept_for(&cx);
         let counts = inner.take(&cx);
         let mut work = inner.work(request, &cx, &*backend, next.model().clone(), counts);

@@ -103,7 +103,7 @@ impl Work<'_> {
     pub(super) fn keep(&mut self) {
         let update = self.update();
         if !update.is_empty() {
-            self.cx.keep(update);
+            self.cx.queue_update(update);
         }
     }
 

@@ -72,7 +72,7 @@ impl Order {
         for task in parts.journal.threads().list(&ThreadQuery::default().parent(self.thread.as_str())).await? {
             if task.owner.is_some() {
                 let claim = Claim::new("crash", LEASE);
-                Lease::take_over(parts.journal.clone(), task.id, claim).await?.release().await?;
+                Lease::claim(parts.journal.clone(), task.id, claim.take_over()).await?.release().await?;
             }
         }
         Ok(())
