@@ -35,12 +35,12 @@ impl<T: ?Sized> fmt::Debug for Shared<T> {
 
 /// Generates builder methods that each set one field.
 macro_rules! setters {
-    ($($(#[$meta:meta])* $name:ident($given:ident: $kind:ty) => $field:ident = $value:expr;)*) => {$(
+    ($($(#[$meta:meta])* $name:ident($given:ident: $kind:ty) => $($field:ident).+ = $value:expr;)*) => {$(
         $(#[$meta])*
         #[must_use]
         #[allow(clippy::double_must_use, reason = "some of the types are so themselves")]
         pub fn $name(mut self, $given: $kind) -> Self {
-            self.$field = $value;
+            self.$($field).+ = $value;
             self
         }
     )*};

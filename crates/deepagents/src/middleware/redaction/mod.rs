@@ -111,26 +111,17 @@ impl Redaction {
         self
     }
 
-    /// Sets whether messages of people are checked. On by default.
-    #[must_use]
-    pub fn input(mut self, on: bool) -> Self {
-        self.input = on;
-        self
-    }
+    crate::shared::setters! {
+        /// Sets whether messages of people are checked. On by default.
+        input(on: bool) => input = on;
 
-    /// Sets whether answers of the model and the arguments of its calls are checked; tools then receive the redacted
-    /// arguments. Off by default. Streamed text is delayed by a word, and arguments until they are complete.
-    #[must_use]
-    pub fn output(mut self, on: bool) -> Self {
-        self.output = on;
-        self
-    }
+        /// Sets whether answers of the model and the arguments of its calls are checked; tools then receive the
+        /// redacted arguments. Off by default. Streamed text is delayed by a word, and arguments until they are
+        /// complete.
+        output(on: bool) => output = on;
 
-    /// Sets whether results and progress reports of tools are checked. Off by default.
-    #[must_use]
-    pub fn tool_results(mut self, on: bool) -> Self {
-        self.tool_results = on;
-        self
+        /// Sets whether results and progress reports of tools are checked. Off by default.
+        tool_results(on: bool) => tool_results = on;
     }
 
     /// Sets the maximum length in bytes of custom matches; 256 by default. This much of a streamed answer is held back.

@@ -76,18 +76,13 @@ impl ModelRetry {
         Ok(Self { backoff: backoff.check()?, ..Self::default() })
     }
 
-    /// Retries calls for whose error this returns `true`, instead of those with transient errors.
-    #[must_use]
-    pub fn retry_on(mut self, retry_on: impl Fn(&Error) -> bool + Send + Sync + 'static) -> Self {
-        self.retry_on = Some(Shared(Arc::new(retry_on)));
-        self
-    }
+    crate::shared::setters! {
+        /// Retries calls for whose error this returns `true`, instead of those with transient errors.
+        retry_on(retry_on: impl Fn(&Error) -> bool + Send + Sync + 'static)
+            => retry_on = Some(Shared(Arc::new(retry_on)));
 
-    /// Sets what happens after the last attempt has failed; by default the run fails.
-    #[must_use]
-    pub fn on_failure(mut self, on_failure: ModelFailure) -> Self {
-        self.on_failure = on_failure;
-        self
+        /// Sets what happens after the last attempt has failed; by default the run fails.
+        on_failure(on_failure: ModelFailure) => on_failure = on_failure;
     }
 
     fn may_pass(&self, error: &Error) -> bool {

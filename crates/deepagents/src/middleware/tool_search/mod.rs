@@ -95,11 +95,16 @@ impl Default for ToolSearch {
 }
 
 impl ToolSearch {
-    /// Defers the tools for which this returns `true`.
-    #[must_use]
-    pub fn deferring(mut self, deferred: impl Fn(&ToolSpec) -> bool + Send + Sync + 'static) -> Self {
-        self.deferred = Shared(Arc::new(deferred));
-        self
+    crate::shared::setters! {
+        /// Defers the tools for which this returns `true`.
+        deferring(deferred: impl Fn(&ToolSpec) -> bool + Send + Sync + 'static)
+            => deferred = Shared(Arc::new(deferred));
+
+        /// Defers tools only if they exceed this number of tokens in total; 1,500 by default.
+        above_tokens(tokens: u64) => worth = tokens;
+
+        /// Sets the maximum number of tools per search; 5 by default.
+        most_results(most: usize) => most = most.max(1);
     }
 
     /// Defers the tools with these names.
@@ -107,20 +112,6 @@ impl ToolSearch {
     pub fn deferring_named<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
         let names: BTreeSet<String> = names.into_iter().map(Into::into).collect();
         self.deferring(move |tool| names.contains(&tool.name))
-    }
-
-    /// Defers tools only if they exceed this number of tokens in total; 1,500 by default.
-    #[must_use]
-    pub fn above_tokens(mut self, tokens: u64) -> Self {
-        self.worth = tokens;
-        self
-    }
-
-    /// Sets the maximum number of tools per search; 5 by default.
-    #[must_use]
-    pub fn most_results(mut self, most: usize) -> Self {
-        self.most = most.max(1);
-        self
     }
 
     fn is_deferred(&self, tool: &ToolSpec) -> bool {

@@ -34,18 +34,12 @@ impl Tavily {
         Self { key: key.into(), url: URL.to_owned(), proxy: None, pool: ClientPool::default() }
     }
 
-    /// Sets the URL of another service with the same API.
-    #[must_use]
-    pub fn url(mut self, url: impl Into<String>) -> Self {
-        self.url = url.into();
-        self
-    }
+    crate::shared::setters! {
+        /// Sets the URL of another service with the same API.
+        url(url: impl Into<String>) => url = url.into();
 
-    /// Sets the URL of a proxy.
-    #[must_use]
-    pub fn proxy(mut self, proxy: Option<String>) -> Self {
-        self.proxy = proxy;
-        self
+        /// Sets the URL of a proxy.
+        proxy(proxy: Option<String>) => proxy = proxy;
     }
 }
 
