@@ -1,7 +1,7 @@
 //! The tasks of an agent object: starting, inspecting and resuming them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use deepagents_core::agent::{Agent, BackgroundError, BackgroundTask, BackgroundTasks, NewTask};
 use deepagents_core::error::{Error, Result};
@@ -15,6 +15,7 @@ use super::BackgroundLimits;
 use super::channel::{KnownTask, KnownTaskChange, KnownTasks};
 use super::closure::{Closures, lost};
 use super::task::{TaskState, TaskStatus};
+use crate::shared::lock;
 use crate::subagents::{Depth, DynSubAgent, Registry, SubAgentTask};
 
 /// Note for the model if the log lacks the state against which a task's changes are merged.
@@ -45,10 +46,6 @@ pub(super) struct Tasks {
 impl Tasks {
     pub(super) fn new(registry: Arc<Registry>, depth: usize, limits: BackgroundLimits) -> Self {
         Self { registry, depth, limits, closures: Closures::default(), started: Mutex::default() }
-    }
-
-    fn started(&self) -> MutexGuard<'_, Vec<(String, bool)>> {
-        self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the agent with this name, if its work can be resumed.
@@ -187,7 +184,7 @@ impl Tasks {
 
     /// Records whether the end of a task was delivered.
     pub(super) fn note_told(&self, thread: &str, told: bool) {
-        if let Some(entry) = self.started().iter_mut().find(|(known, _)| known == thread) {
+        if let Some(entry) = lock(&self.started).iter_mut().find(|(known, _)| known == thread) {
             entry.1 = told;
         }
     }
@@ -214,7 +211,7 @@ impl Tasks {
         let limit = self.room_to_run(&home, &tasks)?;
         let mut changes = self.make_room(&home, &tasks).await?;
         let unlogged = self.launch(&home, &id, &agent, SubAgentTask::new(description, self.depth), limit, cx).await?;
-        self.started().push((home.thread(&id), false));
+        lock(&self.started).push((home.thread(&id), false));
         changes.push(KnownTaskChange::Start(KnownTask { unlogged, ..known }));
         Ok(output(changes))
     }
@@ -280,10 +277,10 @@ impl Tasks {
             self.forget(home, &home.thread(&task.known.id)).await?;
             forgotten.push(KnownTaskChange::Forget(task.known.id.clone()));
         }
-        while self.started().len() >= self.limits.in_all {
-            let told = self.started().iter().find(|(_, told)| *told).map(|(thread, _)| thread.clone());
+        while lock(&self.started).len() >= self.limits.in_all {
+            let told = lock(&self.started).iter().find(|(_, told)| *told).map(|(thread, _)| thread.clone());
             let own = home.thread("");
-            let others: Vec<String> = self.started().iter().map(|(thread, _)| thread.clone()).collect();
+            let others: Vec<String> = lock(&self.started).iter().map(|(thread, _)| thread.clone()).collect();
             let mut old = told;
             // Nothing can be delivered to a finished run without a thread.
             for thread in others.into_iter().filter(|thread| !thread.starts_with(&own)) {
@@ -299,7 +296,7 @@ impl Tasks {
 
     async fn forget(&self, home: &BackgroundTasks, thread: &str) -> Result<(), ToolError> {
         self.closures.forget(thread);
-        self.started().retain(|(known, _)| known != thread);
+        lock(&self.started).retain(|(known, _)| known != thread);
         Ok(home.delete(thread).await?)
     }
 

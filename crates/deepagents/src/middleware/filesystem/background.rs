@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deepagents_core::event::MiddlewareEvent;
@@ -13,6 +13,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::tools::end_in_words;
+use crate::shared::{agent_key, lock};
 
 /// Maximum number of bytes of unread output to keep; the oldest are dropped first.
 const MAX_OUTPUT_BYTES: usize = 256 << 10;
@@ -71,11 +72,9 @@ impl Unread {
     fn push(&mut self, piece: &str) {
         self.text.push_str(piece);
         let over = self.text.len().saturating_sub(MAX_OUTPUT_BYTES);
-        if over > 0 {
-            let end = (over..=self.text.len()).find(|at| self.text.is_char_boundary(*at)).unwrap_or(self.text.len());
-            self.text.drain(..end);
-            self.dropped += end;
-        }
+        let end = self.text.ceil_char_boundary(over);
+        self.text.drain(..end);
+        self.dropped += end;
     }
 }
 
@@ -91,15 +90,14 @@ pub(super) struct CommandReport {
 impl Running {
     /// Returns the key of the run or thread that owns an agent's commands.
     fn key(mode: BackgroundCommands, cx: &Context) -> String {
-        let owner = match (mode, cx.thread()) {
-            (BackgroundCommands::EndWithAgent, Some(thread)) => thread,
-            _ => cx.run_id(),
-        };
-        std::iter::once(owner).chain(cx.path().iter().map(String::as_str)).collect::<Vec<_>>().join("/")
+        match (mode, cx.thread()) {
+            (BackgroundCommands::EndWithAgent, Some(thread)) => agent_key(thread, cx),
+            _ => agent_key(cx.run_id(), cx),
+        }
     }
 
     fn with<T>(&self, of: &str, act: impl FnOnce(&mut Commands) -> T) -> T {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&self.0);
         act(all.entry(of.to_owned()).or_default())
     }
 
@@ -140,7 +138,7 @@ impl Running {
             let Some(shell) = backend.shell() else { return };
             let keep = async {
                 while let Some(piece) = from.recv().await {
-                    output.lock().unwrap_or_else(PoisonError::into_inner).push(&piece);
+                    lock(&output).push(&piece);
                     reporter.report(MiddlewareEvent::CommandOutput { command: name.clone(), text: piece });
                 }
             };
@@ -181,7 +179,7 @@ impl Running {
             () = tokio::time::sleep(wait) => None,
             () = cx.cancellation().cancelled() => None,
         };
-        let unread = std::mem::take(&mut *output.lock().unwrap_or_else(PoisonError::into_inner));
+        let unread = std::mem::take(&mut *lock(&output));
         if end.is_some() {
             self.with(&Self::key(mode, cx), |commands| commands.all.remove(id));
         }
@@ -194,7 +192,7 @@ impl Running {
             return;
         }
         let key = Self::key(mode, cx);
-        let ended = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        let ended = lock(&self.0).remove(&key);
         let mut ends: Vec<_> =
             ended.into_iter().flat_map(|ended| ended.all).map(|(_, job)| job.ended.clone()).collect();
         // The jobs and their drop guards have been dropped, so the commands are stopping.

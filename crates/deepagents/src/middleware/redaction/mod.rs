@@ -6,7 +6,7 @@ mod model;
 mod rules;
 mod stream;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use deepagents_core::error::{Error, Result};
 use deepagents_core::event::{MiddlewareEvent, RedactedPlace};
@@ -19,6 +19,7 @@ use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelSpec, MessagesChannel};
 use sha2::{Digest, Sha256};
 
+use crate::shared::lock;
 use model::{Findings, RedactedModel};
 use rules::{Found, Rule, Rules, listed};
 use stream::StreamRedactor;
@@ -257,7 +258,7 @@ impl Middleware for Redaction {
         let layered =
             next.layered(move |model| Arc::new(RedactedModel { model, rules: rules.clone(), report: shared.clone() }));
         let answer = layered.run(request).await;
-        let Findings { found, blocked } = std::mem::take(&mut *report.lock().unwrap_or_else(PoisonError::into_inner));
+        let Findings { found, blocked } = std::mem::take(&mut *lock(&report));
         report_redaction(next.cx(), RedactedPlace::Output, found);
         match blocked {
             Some(blocked) => Err(Error::other(blocked)),
@@ -274,11 +275,11 @@ impl Middleware for Redaction {
         let holding = held.clone();
         request.cx = cx.with_progress(move |text| {
             // Text that a rule blocks is not shown at all.
-            let shown = holding.lock().unwrap_or_else(PoisonError::into_inner).push(&text, &rules).unwrap_or_default();
+            let shown = lock(&holding).push(&text, &rules).unwrap_or_default();
             (!shown.is_empty()).then_some(shown)
         });
         let answer = next.run(request).await;
-        let mut left = std::mem::take(&mut *held.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut left = std::mem::take(&mut *lock(&held));
         let rules = self.rules.clone();
         let left = on_text(left.len(), move || left.finish(&rules).unwrap_or_default()).await;
         if !left.is_empty() {

@@ -32,7 +32,7 @@ mod view;
 mod work;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use deepagents_core::agent::BuildError;
 use deepagents_core::error::{Error, Result};
@@ -44,6 +44,7 @@ use deepagents_core::state::ChannelSpec;
 use deepagents_core::tool::DynTool;
 use deepagents_fs::Backend;
 
+use crate::shared::{agent_key, lock};
 use crate::workspace::Workspace;
 use archive::Archive;
 use count::Tally;
@@ -131,18 +132,18 @@ impl Inner {
 
     /// Takes the counts of a run out of the cache, so that no lock is held while it is used.
     fn take(&self, cx: &Context) -> RunCounts {
-        let key = key(cx);
-        let mut run_counts = self.run_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = agent_key(cx.run_id(), cx);
+        let mut run_counts = lock(&self.run_counts);
         let at = run_counts.iter().position(|(known, _)| *known == key);
         at.and_then(|at| run_counts.remove(at)).map(|(_, counts)| counts).unwrap_or_default()
     }
 
     fn put(&self, cx: &Context, counts: RunCounts) {
-        let mut run_counts = self.run_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut run_counts = lock(&self.run_counts);
         if run_counts.len() >= MAX_CACHED_COUNTS {
             run_counts.pop_front();
         }
-        run_counts.push_back((key(cx), counts));
+        run_counts.push_back((agent_key(cx.run_id(), cx), counts));
     }
 
     fn work<'a>(
@@ -196,10 +197,6 @@ impl Inner {
             _ => Ok(()),
         }
     }
-}
-
-fn key(cx: &Context) -> String {
-    cx.path().iter().fold(cx.run_id().to_owned(), |key, part| format!("{key}/{part}"))
 }
 
 fn too_long(work: &Work<'_>, limit: u64) -> Error {
