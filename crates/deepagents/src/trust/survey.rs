@@ -6,8 +6,8 @@ use bytes::Bytes;
 use deepagents_core::state::State;
 use deepagents_fs::{Backend, ByteRange, FsError, Kind, Listing, VPath};
 
-use super::item::hex;
 use super::{TrustItem, TrustKind, names};
+use crate::digest::sha256_hex;
 
 /// Maximum size in bytes of a file that is loaded, such as `SKILL.md`.
 const MAX_LOADED: u64 = 10 << 20;
@@ -222,7 +222,7 @@ async fn skill(backend: &dyn Backend, directory: &VPath) -> Result<Option<FoundI
                     let limit = if loaded.contains(&entry.path) { room.min(MAX_LOADED) } else { room };
                     let Some(bytes) = file(backend, &entry.path, limit).await? else { continue };
                     room = room.saturating_sub(bytes.len() as u64);
-                    hashes.push((below, hex(&bytes)));
+                    hashes.push((below, sha256_hex(&bytes, 32)));
                     if loaded.contains(&entry.path) || bytes.len() <= MAX_SHOWN {
                         files.insert(entry.path, bytes);
                     } else {

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 
-use deepagents_core::message::Block;
 use deepagents_core::state::Update;
 use deepagents_core::tool::{ChildState, ToolContext, ToolError, ToolOutput};
 use futures_util::FutureExt;
@@ -13,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::TaskStatus;
 use crate::shared::lock;
 use crate::subagents::{DynSubAgent, SubAgentTask};
+use crate::text;
 
 /// Work in progress and completed work, by the name of the thread that it would have.
 #[derive(Default)]
@@ -90,7 +90,7 @@ pub(super) fn lost() -> ClosureResult {
 }
 
 fn closure_result(output: ToolOutput) -> ClosureResult {
-    let text = output.content.iter().filter_map(Block::as_text).collect::<Vec<_>>().join("\n");
+    let text = text::of_blocks(&output.content);
     let status = if output.is_error { TaskStatus::Error } else { TaskStatus::Success };
     ClosureResult { status, text, child_state: output.child_state, update: output.update }
 }

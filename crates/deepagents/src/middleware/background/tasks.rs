@@ -9,12 +9,12 @@ use deepagents_core::journal::JournalError;
 use deepagents_core::run::{RunHandle, RunInput};
 use deepagents_core::state::{State, Update};
 use deepagents_core::tool::{ChildState, ToolContext, ToolError, ToolOutput};
-use sha2::{Digest, Sha256};
 
 use super::BackgroundLimits;
 use super::channel::{KnownTask, KnownTaskChange, KnownTasks};
 use super::closure::{Closures, lost};
 use super::task::{TaskState, TaskStatus};
+use crate::digest::sha256_hex;
 use crate::shared::lock;
 use crate::subagents::{Depth, DynSubAgent, Registry, SubAgentTask};
 
@@ -357,6 +357,5 @@ async fn wait_for_start(run: &RunHandle) -> Result<(), ToolError> {
 /// Returns the id of the task that a call of an answer starts: the same if the call is repeated, and different for
 /// every other call, even in a fork of the thread.
 pub(super) fn task_id(answer: &str, call: &str) -> String {
-    let digest = Sha256::digest(format!("{answer}:{call}").as_bytes());
-    digest.iter().take(5).fold("task_".to_owned(), |id, byte| format!("{id}{byte:02x}"))
+    format!("task_{}", sha256_hex(format!("{answer}:{call}"), 5))
 }

@@ -5,6 +5,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::{Hook, HookEvent};
+use crate::text::truncated;
 
 /// Maximum number of characters that a hook may show to the model.
 const MAX_CONTEXT_CHARS: usize = 10_000;
@@ -206,9 +207,5 @@ fn line(text: &str) -> String {
 
 /// Truncates a text that is too long.
 fn cut(text: &str) -> String {
-    let mut short: String = text.chars().take(MAX_CONTEXT_CHARS).collect();
-    if short.len() < text.len() {
-        short.push_str("\n[cut off: a hook may say 10,000 characters]");
-    }
-    short
+    truncated(text, MAX_CONTEXT_CHARS, "\n[cut off: a hook may say 10,000 characters]")
 }

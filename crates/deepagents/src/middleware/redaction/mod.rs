@@ -17,8 +17,8 @@ use deepagents_core::middleware::{
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelSpec, MessagesChannel};
-use sha2::{Digest, Sha256};
 
+use crate::digest::sha256_hex;
 use crate::shared::lock;
 use model::{Findings, RedactedModel};
 use rules::{Found, Rule, Rules, listed};
@@ -159,7 +159,7 @@ impl Redaction {
             self.tool_results,
             self.rules.fingerprint()
         );
-        Sha256::digest(rules).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        sha256_hex(rules, 16)
     }
 
     /// Returns the place of a message if such messages are checked.

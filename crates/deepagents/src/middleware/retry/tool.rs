@@ -13,6 +13,7 @@ use deepagents_core::tool::Effect;
 use super::{Backoff, BackoffError};
 use crate::call_error::CallError;
 use crate::shared::Shared;
+use crate::text;
 
 type RetryOn = dyn Fn(&ToolResponse) -> bool + Send + Sync;
 type ResultFor = dyn Fn(&ToolResponse, u32) -> String + Send + Sync;
@@ -115,8 +116,7 @@ impl ToolRetry {
                 response.content.push(Block::text(text));
             }
             ToolFailure::Error => {
-                let texts: Vec<&str> = response.content.iter().filter_map(Block::as_text).collect();
-                let text = format!("{} (after {attempts} attempts)", texts.join("\n"));
+                let text = format!("{} (after {attempts} attempts)", text::of_blocks(&response.content));
                 return Err(CallError::ending(tool, text, response));
             }
             ToolFailure::ContinueWith(result) => {

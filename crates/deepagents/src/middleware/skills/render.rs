@@ -1,7 +1,7 @@
 //! Formats the skills for the model: their purpose and location, not their content.
 
 use crate::channels::SkillCatalogue;
-use crate::subagents::shorten;
+use crate::text::shorten;
 
 use super::list::list;
 use super::source::Source;

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{SearchError, wrap_untrusted};
+use crate::text::one_line;
 
 /// Default number of results.
 const DEFAULT_RESULTS: usize = 5;
@@ -107,13 +108,8 @@ impl Tool for WebSearch {
         }
         let lines = found.iter().enumerate().map(|(at, result)| {
             let SearchResult { title, url, snippet } = result;
-            format!("{}. {}\n   {}\n   {}", at + 1, line(title), line(url), line(snippet))
+            format!("{}. {}\n   {}\n   {}", at + 1, one_line(title), one_line(url), one_line(snippet))
         });
         Ok(ToolOutput::text(wrap_untrusted("web_results", "", &lines.collect::<Vec<_>>().join("\n"))))
     }
-}
-
-/// Returns a text as one line.
-fn line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -18,6 +18,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::{BackgroundCommands, Filesystem};
+use crate::text::truncated;
 use crate::tokens;
 pub(crate) use execute::NO_SESSION;
 pub(super) use execute::end_in_words;
@@ -31,11 +32,7 @@ const MAX_ERROR_CHARS: usize = 4_000;
 
 /// Converts an error for the model; a denial if a rule caused it.
 pub(super) fn failed<E: std::fmt::Display + Any>(error: E) -> ToolError {
-    let text = format!("Error: {error}");
-    let text = match text.char_indices().nth(MAX_ERROR_CHARS) {
-        Some((end, _)) => format!("{} [cut]", text.get(..end).unwrap_or_default()),
-        None => text,
-    };
+    let text = truncated(&format!("Error: {error}"), MAX_ERROR_CHARS, " [cut]");
     match refusal::rule_of(&error) {
         Some(rule) => ToolError::denied_by(rule, text),
         None => ToolError::model(text),
