@@ -103,16 +103,14 @@ impl DeepAgentBuilder {
 
     /// Returns the files of this agent under all its rules.
     pub(super) fn guarded_workspace(&self) -> Workspace {
-        let workspace = self.bound_workspace();
-        if self.permissions.is_empty() { workspace } else { workspace.guarded(self.permissions.clone()) }
+        self.bound_workspace().guarded(self.permissions.clone())
     }
 
     /// Returns the files from which memory, skills and sub-agent files are read, under the rules of this agent.
     pub(super) fn definitions(&self) -> Workspace {
-        match (&self.definitions, self.permissions.is_empty()) {
-            (None, _) => self.guarded_workspace(),
-            (Some(files), true) => files.clone(),
-            (Some(files), false) => files.clone().guarded(self.permissions.clone()),
+        match &self.definitions {
+            Some(files) => files.clone().guarded(self.permissions.clone()),
+            None => self.guarded_workspace(),
         }
     }
 

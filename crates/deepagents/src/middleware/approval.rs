@@ -13,7 +13,7 @@ use deepagents_core::tool::{CallId, unnamed_fields};
 use crate::approvals::{InterruptOn, InterruptPolicy};
 use crate::channels::CallReview;
 use crate::permission_interrupts;
-use crate::workspace::Workspace;
+use crate::workspace::{self, Workspace};
 
 /// Asks a person for approval before calls are made. The requests for all gated calls of a turn are made before any
 /// call of the turn runs. A gated call from elsewhere, such as the input, is asked about when it is due.
@@ -85,12 +85,7 @@ impl HumanInTheLoop {
     async fn leads_to(&self, call: &ToolCall, cx: &Context) -> Option<String> {
         let (path, at_link) = permission_interrupts::path_of(call)?;
         let backend = self.files.as_ref()?.backend_for(cx);
-        let (from, name) = match (at_link, path.parent(), path.name()) {
-            (true, Some(parent), Some(name)) => (parent, Some(name)),
-            _ => (path.clone(), None),
-        };
-        let place = backend.resolve(cx.state(), &from).await.ok()?;
-        let place = name.and_then(|name| place.join(name).ok()).unwrap_or(place);
+        let place = workspace::resolve(&*backend, cx.state(), &path, at_link).await.ok()?;
         (place != path).then(|| place.to_string())
     }
 }

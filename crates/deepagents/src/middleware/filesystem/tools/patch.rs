@@ -10,11 +10,12 @@ use deepagents_fs::{Backend, FsError, Kind, VPath, WriteMode, edit};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::reach::{AtLink, Target};
+use super::reach::Target;
 use super::{Answered, failed, failed_at};
 use crate::middleware::filesystem::Filesystem;
 use crate::middleware::filesystem::patch::{FileChange, Hunk, Patch, apply};
 use crate::middleware::filesystem::seen::{self, SeenFiles};
+use crate::workspace::AtLink;
 
 /// Number of bytes above which applying a patch is moved to a blocking thread.
 const BLOCKING_BYTES: usize = 64 << 10;
