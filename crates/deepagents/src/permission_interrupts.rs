@@ -55,8 +55,8 @@ type AskingRule = fn(&Permissions, &ToolCall) -> Option<String>;
 
 /// Returns the approvals that the rules require.
 pub(crate) fn approvals(rules: &Permissions) -> InterruptPolicy {
-    let path_rule: AskingRule = |rules, call| path_rule(rules, call, AccessMode::Ask);
-    let of_paths = TOOLS.iter().filter(|tool| rules.asks_about(tool.operation)).map(|tool| (tool.name, path_rule));
+    let asking_path: AskingRule = |rules, call| path_rule(rules, call, AccessMode::Ask);
+    let of_paths = TOOLS.iter().filter(|tool| rules.asks_about(tool.operation)).map(|tool| (tool.name, asking_path));
     let of_patches = rules.asks_about(Operation::Write).then_some((APPLY_PATCH, patch_rule as AskingRule));
     let of_commands = rules.asks_about_commands().then_some((EXECUTE, command_rule as AskingRule));
     of_paths.chain(of_patches).chain(of_commands).fold(InterruptPolicy::new(), |policy, (tool, rule)| {

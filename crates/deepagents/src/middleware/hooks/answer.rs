@@ -47,36 +47,23 @@ pub struct HookAnswer {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire {
-    #[serde(default)]
     r#continue: Option<bool>,
-    #[serde(default)]
     stop_reason: Option<String>,
-    #[serde(default)]
     system_message: Option<String>,
-    #[serde(default)]
     decision: Option<String>,
-    #[serde(default)]
     reason: Option<String>,
-    #[serde(default)]
     hook_specific_output: Option<Specific>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Specific {
-    #[serde(default)]
     hook_event_name: Option<String>,
-    #[serde(default)]
     permission_decision: Option<HookPermission>,
-    #[serde(default)]
     permission_decision_reason: Option<String>,
-    #[serde(default)]
     updated_input: Option<Value>,
-    #[serde(default)]
     updated_tool_output: Option<Value>,
-    #[serde(default)]
     additional_context: Option<String>,
-    #[serde(default)]
     decision: Option<RequestDecision>,
 }
 
@@ -85,9 +72,7 @@ struct Specific {
 #[serde(rename_all = "camelCase")]
 struct RequestDecision {
     behavior: HookPermission,
-    #[serde(default)]
     updated_input: Option<Value>,
-    #[serde(default)]
     message: Option<String>,
     #[serde(default)]
     interrupt: bool,
