@@ -8,6 +8,7 @@ use deepagents_fs::{Backend, ByteRange, FsError, Kind, Listing, VPath};
 
 use super::{TrustItem, TrustKind, names};
 use crate::digest::sha256_hex;
+use crate::middleware::subagents::definition_file;
 
 /// Maximum size in bytes of a file that is loaded, such as `SKILL.md`.
 const MAX_LOADED: u64 = 10 << 20;
@@ -135,20 +136,10 @@ impl Survey {
 
     async fn agents(&mut self, backend: &dyn Backend, directory: &VPath) {
         for entry in self.entries(backend, directory).await.entries {
-            let Some(name) = entry.path.name().filter(|name| !name.starts_with('.')) else { continue };
-            let (name, path) = match entry.kind {
-                Kind::Directory => match entry.path.join("AGENTS.md") {
-                    Ok(path) => (name.to_owned(), path),
-                    Err(_) => continue,
-                },
-                _ => match name.strip_suffix(".md") {
-                    Some(name) => (name.to_owned(), entry.path.clone()),
-                    None => continue,
-                },
-            };
+            let Some((name, path)) = definition_file(&entry) else { continue };
             match file(backend, &path, MAX_LOADED).await {
                 Ok(Some(bytes)) => {
-                    let (name, asks_for) = names::agent_file(&bytes, &name);
+                    let (name, asks_for) = names::agent_file(&bytes, name);
                     self.add(TrustKind::SubAgent, &name, &path, bytes, asks_for);
                 }
                 Ok(None) => {}
