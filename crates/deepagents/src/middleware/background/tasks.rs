@@ -51,10 +51,8 @@ impl Tasks {
     /// Returns the agent with this name, if its work can be resumed.
     fn built(&self, state: &State, name: &str) -> Result<Agent, ToolError> {
         let agent = self.registry.find(state, name)?;
-        agent
-            .background_agent()
-            .map(|built| built.agent().clone())
-            .ok_or_else(|| ToolError::model(format!("Error: {name} cannot be told anything more; start another task.")))
+        let built = agent.background_agent().map(|built| built.agent().clone());
+        built.ok_or_else(|| ended_for_good(name))
     }
 
     /// Returns the state of all tasks of a conversation as far as possible without reading their logs.
@@ -82,20 +80,18 @@ impl Tasks {
     /// Reads the log of a task. If the log is unreadable, the task has failed and the conversation continues without
     /// it.
     pub(super) async fn read(&self, state: &State, task: &mut TaskState) -> Result<()> {
-        if let Some(thread) = task.task.clone() {
-            match self.built(state, &task.known.agent) {
-                Ok(agent) => match thread.report(agent.schema().clone(), Some(task.end)).await {
-                    Ok(report) => task.read(report),
-                    Err(error) => match unreadable(&error) {
-                        Some(why) => task.cannot_be_read(why),
-                        None => return Err(error),
-                    },
-                },
-                Err(_) => {
-                    task.status = TaskStatus::Error;
-                    task.text = format!("There is no sub-agent {} any more.", task.known.agent);
-                }
-            }
+        let Some(thread) = task.task.clone() else { return Ok(()) };
+        let Ok(agent) = self.built(state, &task.known.agent) else {
+            task.status = TaskStatus::Error;
+            task.text = format!("There is no sub-agent {} any more.", task.known.agent);
+            return Ok(());
+        };
+        match thread.report(agent.schema().clone(), Some(task.end)).await {
+            Ok(report) => task.read(report),
+            Err(error) => match unreadable(&error) {
+                Some(why) => task.cannot_be_read(why),
+                None => return Err(error),
+            },
         }
         Ok(())
     }
@@ -252,13 +248,13 @@ impl Tasks {
     }
 
     fn refused(&self, error: &BackgroundError) -> ToolError {
-        match error {
+        ToolError::model(match error {
             BackgroundError::TooMany { running } => {
                 let running = running.max(&self.limits.at_once);
-                ToolError::model(format!("Error: {running} tasks are running; wait for one, or cancel one."))
+                format!("Error: {running} tasks are running; wait for one, or cancel one.")
             }
-            other => ToolError::model(format!("Error: {other}.")),
-        }
+            other => format!("Error: {other}."),
+        })
     }
 
     /// Forgets old tasks to make room for a new one.
@@ -278,14 +274,16 @@ impl Tasks {
             forgotten.push(KnownTaskChange::Forget(task.known.id.clone()));
         }
         while lock(&self.started).len() >= self.limits.in_all {
-            let told = lock(&self.started).iter().find(|(_, told)| *told).map(|(thread, _)| thread.clone());
-            let own = home.thread("");
-            let others: Vec<String> = lock(&self.started).iter().map(|(thread, _)| thread.clone()).collect();
-            let mut old = told;
-            // Nothing can be delivered to a finished run without a thread.
-            for thread in others.into_iter().filter(|thread| !thread.starts_with(&own)) {
-                if old.is_none() && home.has_ended(&thread).await? {
-                    old = Some(thread);
+            let mut old = lock(&self.started).iter().find(|(_, told)| *told).map(|(thread, _)| thread.clone());
+            if old.is_none() {
+                // Nothing can be delivered to a finished run without a thread.
+                let own = home.thread("");
+                let others: Vec<String> = lock(&self.started).iter().map(|(thread, _)| thread.clone()).collect();
+                for thread in others.into_iter().filter(|thread| !thread.starts_with(&own)) {
+                    if home.has_ended(&thread).await? {
+                        old = Some(thread);
+                        break;
+                    }
                 }
             }
             let Some(old) = old else { break };
@@ -338,6 +336,11 @@ impl Drop for CancelOnDrop<'_> {
             run.cancel();
         }
     }
+}
+
+/// Returns the error for a message to a task whose work cannot be resumed.
+pub(super) fn ended_for_good(agent: &str) -> ToolError {
+    ToolError::model(format!("Error: {agent} cannot be told anything more; start another task."))
 }
 
 /// Waits until the start of a run is recorded.
