@@ -29,7 +29,7 @@ type AnswerFor = dyn Fn(&Error, u32) -> String + Send + Sync;
 /// let agent = DeepAgent::builder().model(ScriptedModel::new([])).middleware(retry).build()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ModelRetry {
     backoff: Backoff,
     retry_on: Option<Shared<RetryOn>>,
@@ -61,12 +61,6 @@ impl fmt::Debug for ModelFailure {
     }
 }
 
-impl Default for ModelRetry {
-    fn default() -> Self {
-        Self { backoff: Backoff::default(), retry_on: None, on_failure: ModelFailure::Error }
-    }
-}
-
 impl ModelRetry {
     /// Creates a middleware with these delays.
     ///
@@ -91,7 +85,7 @@ impl ModelRetry {
             return false;
         }
         match &self.retry_on {
-            Some(retry_on) => retry_on.0(error),
+            Some(retry_on) => retry_on(error),
             None => error.as_model().is_some_and(|e| e.is_retryable() || matches!(e, ModelError::Protocol(_))),
         }
     }

@@ -102,7 +102,7 @@ impl ToolRetry {
     fn failed(&self, response: &ToolResponse) -> bool {
         response.is_error
             && match &self.retry_on {
-                Some(retry_on) => retry_on.0(response),
+                Some(retry_on) => retry_on(response),
                 None => response.source.is_some(),
             }
     }

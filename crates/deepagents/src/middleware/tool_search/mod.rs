@@ -6,7 +6,6 @@
 mod index;
 
 use std::collections::{BTreeSet, HashSet};
-use std::fmt;
 use std::sync::Arc;
 
 use deepagents_core::error::Result;
@@ -71,20 +70,11 @@ impl Channel for FoundTools {
 /// let agent = DeepAgent::builder().model(ScriptedModel::new([])).middleware(search).build()?;
 /// # Ok::<(), deepagents::BuildError>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ToolSearch {
     deferred: Shared<Deferred>,
     worth: u64,
     most: usize,
-}
-
-impl fmt::Debug for ToolSearch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToolSearch")
-            .field("above_tokens", &self.worth)
-            .field("most", &self.most)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Default for ToolSearch {

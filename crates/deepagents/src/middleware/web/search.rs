@@ -1,6 +1,5 @@
 //! `web_search`.
 
-use std::fmt;
 use std::sync::Arc;
 
 use deepagents_core::tool::{Tool, ToolContext, ToolError, ToolOutput};
@@ -9,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{SearchError, wrap_untrusted};
+use crate::shared::Shared;
 use crate::text::one_line;
 
 /// Default number of results.
@@ -59,19 +59,13 @@ pub trait SearchProvider: Send + Sync + 'static {
 }
 
 /// The tool `web_search`, which searches with a provider; see the [module](super).
-#[derive(Clone)]
-pub struct WebSearch(Arc<dyn SearchProvider>);
+#[derive(Clone, Debug)]
+pub struct WebSearch(Shared<dyn SearchProvider>);
 
 impl WebSearch {
     /// Creates the tool with this provider.
     pub fn new(provider: impl SearchProvider) -> Self {
-        Self(Arc::new(provider))
-    }
-}
-
-impl fmt::Debug for WebSearch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WebSearch")
+        Self(Shared(Arc::new(provider)))
     }
 }
 
