@@ -1,6 +1,5 @@
 //! The options of a deep agent.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use deepagents_core::agent::Agent;
@@ -63,8 +62,8 @@ impl DeepAgentBuilder {
     /// Adds a middleware after the standard ones; it replaces a standard one of the same name. The policy of a
     /// [`HumanInTheLoop`] is added to [`interrupt_on`](Self::interrupt_on).
     pub fn middleware(mut self, middleware: impl DynMiddleware) -> Self {
-        if let Some(human) = (&middleware as &dyn Any).downcast_ref::<HumanInTheLoop>() {
-            self.approvals = self.approvals.and(human.approvals().clone());
+        if let Some(policy) = HumanInTheLoop::policy_of(&middleware) {
+            self.approvals = self.approvals.and(policy);
             return self;
         }
         self.own.push(Arc::new(middleware));

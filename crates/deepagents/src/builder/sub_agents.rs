@@ -189,7 +189,7 @@ impl DeepAgentBuilder {
                 asked = asked.and(permission_interrupts::approvals(&rules));
                 below.bounds.push(rules);
             }
-            if !asked.is_empty() && self.options.journal.is_none() && !self.is_sub_agent {
+            if !asked.is_empty() && self.cannot_wait() {
                 return Err("it asks about calls, but the agent has no journal to keep questions in".to_owned());
             }
             let usual = defaults.interrupt_on.clone().unwrap_or(below.approvals);

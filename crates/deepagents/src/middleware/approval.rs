@@ -1,5 +1,7 @@
 //! Asks a person for approval before calls are made.
 
+use std::any::Any;
+
 use deepagents_core::error::{Error, Result};
 use deepagents_core::interrupt::{
     ActionRequest, ActionRequestChange, ActionRequests, ActionReview, Decision, DecisionAuthor,
@@ -53,9 +55,9 @@ impl HumanInTheLoop {
         self
     }
 
-    /// Returns the policy.
-    pub(crate) fn approvals(&self) -> &InterruptPolicy {
-        &self.approvals
+    /// Returns the policy of a middleware that is one of these.
+    pub(crate) fn policy_of(middleware: &dyn Any) -> Option<InterruptPolicy> {
+        middleware.downcast_ref::<Self>().map(|human| human.approvals.clone())
     }
 
     async fn question(

@@ -1,6 +1,5 @@
 //! The spec of a sub-agent.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use deepagents_core::middleware::{DynMiddleware, Middleware};
@@ -218,8 +217,8 @@ impl SubAgentSpec {
     /// Adds a middleware. The policy of a [`HumanInTheLoop`] is added to the sub-agent's approvals.
     #[must_use]
     pub fn middleware(mut self, middleware: impl Middleware) -> Self {
-        if let Some(human) = (&middleware as &dyn Any).downcast_ref::<HumanInTheLoop>() {
-            self.code.middleware_approvals = self.code.middleware_approvals.and(human.approvals().clone());
+        if let Some(policy) = HumanInTheLoop::policy_of(&middleware) {
+            self.code.middleware_approvals = self.code.middleware_approvals.and(policy);
             return self;
         }
         self.code.middlewares.push(Shared(Arc::new(middleware)));
