@@ -14,11 +14,12 @@ use deepagents_core::middleware::Middleware;
 use deepagents_core::model::{ModelRequest, SystemBlock, ToolSpec};
 use deepagents_core::run::Context;
 use deepagents_core::state::{Channel, ChannelError, ChannelSpec, Sharing, Update};
-use deepagents_core::tool::{DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput};
+use deepagents_core::tool::{DynTool, Effect, ToolContext, ToolError, ToolOutput, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::shared::Shared;
+use crate::text::shorten;
 use crate::tokens;
 use index::Index;
 
@@ -124,7 +125,10 @@ impl Middleware for ToolSearch {
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        vec![Arc::new(SearchTool(self.clone()))]
+        let search = self.clone();
+        let description = "Finds further tools. Those found can be called from then on.";
+        let find = move |args: SearchArgs, cx| std::future::ready(search.find(&args.query, &cx));
+        vec![Arc::new(tool_fn(SEARCH, description, find).effect(Effect::Read))]
     }
 
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
@@ -176,44 +180,26 @@ fn group(name: &str) -> &str {
     }
 }
 
-struct SearchTool(ToolSearch);
-
 #[derive(Deserialize, JsonSchema)]
 struct SearchArgs {
     /// What the tool should do, in a few words; or its name.
     query: String,
 }
 
-impl Tool for SearchTool {
-    type Args = SearchArgs;
-
-    fn name(&self) -> &str {
-        SEARCH
-    }
-
-    fn description(&self) -> &str {
-        "Finds further tools. Those found can be called from then on."
-    }
-
-    fn effect(&self, _args: &SearchArgs) -> Effect {
-        Effect::Read
-    }
-
-    async fn call(&self, args: SearchArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let names: Vec<String> = cx.tool_names().into_iter().map(str::to_owned).collect();
-        let specs = names.iter().filter_map(|name| Some(cx.tool(name)?.spec()));
-        let index = Index::new(specs.filter(|tool| self.0.is_deferred(tool)));
-        let found = index.search(&args.query, self.0.most);
+impl ToolSearch {
+    /// Finds deferred tools, which are offered from then on.
+    fn find(&self, query: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let specs = cx.tool_names().into_iter().filter_map(|name| Some(cx.tool(name)?.spec()));
+        let index = Index::new(specs.filter(|tool| self.is_deferred(tool)));
+        let found = index.search(query, self.most);
         let tools: Vec<String> = found.iter().map(|tool| tool.name.clone()).collect();
-        cx.report(MiddlewareEvent::ToolsFound { query: args.query.clone(), tools: tools.clone() });
+        cx.report(MiddlewareEvent::ToolsFound { query: query.to_owned(), tools: tools.clone() });
         if found.is_empty() {
-            let text = format!("No tool fits `{}`. Say in other words what it should do.", args.query);
-            return Ok(ToolOutput::text(text));
+            return Ok(format!("No tool fits `{query}`. Say in other words what it should do.").into());
         }
         let line = |tool: &ToolSpec| {
             let first = tool.description.lines().next().unwrap_or_default();
-            let short: String = first.chars().take(160).collect();
-            format!("- {}: {short}", tool.name)
+            format!("- {}: {}", tool.name, shorten(first, 160))
         };
         let lines: Vec<String> = found.into_iter().map(line).collect();
         let text = format!("These tools can be called now:\n{}", lines.join("\n"));
