@@ -230,9 +230,7 @@ impl Filesystem {
         self.options = options;
         self
     }
-}
 
-impl Filesystem {
     /// Moves long messages of a person to files.
     async fn store_messages(&self, since: Since, cx: &Context) -> Update {
         match tokens::limit(self.options.message_tokens) {
