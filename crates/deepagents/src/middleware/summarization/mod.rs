@@ -21,13 +21,12 @@ mod count;
 mod cut;
 mod event;
 mod notice;
-mod now;
 mod options;
 mod render;
+mod requested;
 mod sections;
 mod summary;
 mod threshold;
-mod tool;
 mod view;
 mod work;
 
@@ -224,7 +223,7 @@ impl Middleware for Summarization {
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        self.inner.compact_tool.then(|| tool::compact_conversation(&self.inner)).into_iter().collect()
+        self.inner.compact_tool.then(|| requested::compact_conversation(&self.inner)).into_iter().collect()
     }
 
     async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
