@@ -29,6 +29,10 @@ fn context_message(answer: &HookAnswer) -> Option<MessageOp> {
     (!text.is_empty()).then(|| MessageOp::put(Message::harness(text)))
 }
 
+fn context_update(answer: &HookAnswer) -> Update {
+    Update::new::<MessagesChannel>(context_message(answer).into_iter().collect())
+}
+
 impl HookRunner {
     /// Runs the hooks for the start of a thread and for new messages of a person.
     async fn begin(&self, cx: &Context) -> HookOutput {
@@ -112,9 +116,7 @@ impl Middleware for HookRunner {
         if let Some(why) = answer.stop {
             return Ok(self.end(cx, HookEvent::SubagentStart, &why, fresh));
         }
-        Ok(HookOutput::update(
-            fresh.and(Update::new::<MessagesChannel>(context_message(&answer).into_iter().collect())),
-        ))
+        Ok(HookOutput::update(fresh.and(context_update(&answer))))
     }
 
     async fn before_model(&self, cx: &Context) -> Result<HookOutput> {
@@ -126,9 +128,7 @@ impl Middleware for HookRunner {
             if let Some(why) = answer.stop {
                 return Ok(self.end(cx, HookEvent::SessionStart, &why, Update::none()));
             }
-            return Ok(HookOutput::update(Update::new::<MessagesChannel>(
-                context_message(&answer).into_iter().collect(),
-            )));
+            return Ok(HookOutput::update(context_update(&answer)));
         }
         Ok(HookOutput::next())
     }

@@ -45,9 +45,7 @@ impl Guard {
             _ => Ok(()),
         }
     }
-}
 
-impl Guard {
     /// Returns the addresses of a host to which connections are allowed.
     fn reachable(&self, host: &str, found: impl Iterator<Item = SocketAddr>) -> Result<Vec<SocketAddr>, FetchError> {
         let named = self.is_named(host);
