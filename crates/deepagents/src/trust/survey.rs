@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use deepagents_core::state::State;
-use deepagents_fs::{Backend, ByteRange, FsError, Kind, Listing, VPath};
+use deepagents_fs::{Backend, ByteRange, Entry, FsError, Kind, VPath};
 
 use super::{TrustItem, TrustKind, names};
 use crate::digest::sha256_hex;
@@ -135,7 +135,7 @@ impl Survey {
     }
 
     async fn agents(&mut self, backend: &dyn Backend, directory: &VPath) {
-        for entry in self.entries(backend, directory).await.entries {
+        for entry in self.entries(backend, directory).await {
             let Some((name, path)) = definition_file(&entry) else { continue };
             match file(backend, &path, MAX_LOADED).await {
                 Ok(Some(bytes)) => {
@@ -149,7 +149,7 @@ impl Survey {
     }
 
     async fn skills(&mut self, backend: &dyn Backend, directory: &VPath) {
-        for entry in self.entries(backend, directory).await.entries {
+        for entry in self.entries(backend, directory).await {
             if entry.kind != Kind::Directory {
                 continue;
             }
@@ -161,21 +161,19 @@ impl Survey {
     }
 
     /// Lists the children of a directory; empty if there is none.
-    async fn entries(&mut self, backend: &dyn Backend, directory: &VPath) -> Listing {
+    async fn entries(&mut self, backend: &dyn Backend, directory: &VPath) -> Vec<Entry> {
         match backend.list(&State::default(), directory).await {
             Ok(mut listing) => {
                 if listing.entries.len() > MAX_ENTRIES {
                     self.problem(directory, format!("only the first {MAX_ENTRIES} of its entries are looked at"));
                     listing.entries.truncate(MAX_ENTRIES);
                 }
-                listing
+                return listing.entries;
             }
-            Err(FsError::NotFound(_)) => Listing::default(),
-            Err(error) => {
-                self.problem(directory, error);
-                Listing::default()
-            }
+            Err(FsError::NotFound(_)) => {}
+            Err(error) => self.problem(directory, error),
         }
+        Vec::new()
     }
 }
 

@@ -67,6 +67,8 @@ struct RunnerState {
     continued: Vec<(String, u32)>,
 }
 
+/// Maximum number of continued runs to remember.
+const MAX_CONTINUED_RUNS: usize = 200;
 /// Maximum number of times that hooks may continue a run at its end.
 const MAX_CONTINUATIONS: u32 = 20;
 
@@ -301,20 +303,13 @@ impl HookRunner {
     pub(super) fn count_continuation(&self, cx: &Context) -> bool {
         let key = agent_key(cx.run_id(), cx);
         let mut known = lock(&self.inner.known);
-        let times = match known.continued.iter_mut().find(|(run, _)| *run == key) {
-            Some((_, times)) => {
-                *times += 1;
-                *times
-            }
-            None => {
-                // The oldest runs have ended.
-                if known.continued.len() > 200 {
-                    known.continued.remove(0);
-                }
-                known.continued.push((key, 1));
-                1
-            }
-        };
+        let at = known.continued.iter().position(|(run, _)| *run == key);
+        let times = at.map_or(0, |at| known.continued.remove(at).1) + 1;
+        // The oldest runs have ended.
+        if known.continued.len() >= MAX_CONTINUED_RUNS {
+            known.continued.remove(0);
+        }
+        known.continued.push((key, times));
         times <= MAX_CONTINUATIONS
     }
 }

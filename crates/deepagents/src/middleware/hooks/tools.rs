@@ -44,15 +44,16 @@ impl HookRunner {
         if reviews.is_empty() {
             return HookOutput::next();
         }
-        let stop = reviews.iter().find_map(|(_, _, stop)| stop.clone());
+        let (mut said, mut stop) = (BTreeMap::new(), None);
+        for (id, review, why) in reviews {
+            stop = stop.or(why);
+            if review != CallReview::default() {
+                said.insert(id, review);
+            }
+        }
         if let Some(why) = &stop {
             report_end(cx, HookEvent::PreToolUse, why);
         }
-        let said: BTreeMap<String, CallReview> = reviews
-            .into_iter()
-            .filter(|(_, review, _)| *review != CallReview::default())
-            .map(|(id, review, _)| (id, review))
-            .collect();
         let mut changes = vec![HookReviewsChange::Turn(said)];
         changes.extend(stop.clone().map(HookReviewsChange::End));
         let output = HookOutput::set::<CallReviews>(changes);

@@ -32,23 +32,23 @@ const MAX_ERROR_CHARS: usize = 4_000;
 
 /// Converts an error for the model; a denial if a rule caused it.
 pub(super) fn failed<E: std::fmt::Display + Any>(error: E) -> ToolError {
-    let text = truncated(&format!("Error: {error}"), MAX_ERROR_CHARS, " [cut]");
-    match refusal::rule_of(&error) {
-        Some(rule) => ToolError::denied_by(rule, text),
-        None => ToolError::model(text),
-    }
+    refused(&error.to_string(), refusal::rule_of(&error))
 }
 
 /// Converts an error of a call on a path, and adds the path if the error is about another one, such as an ancestor.
 fn failed_at<E: std::fmt::Display + Any>(path: &VPath) -> impl FnOnce(E) -> ToolError {
     move |error| {
-        let (text, rule) = (error.to_string(), refusal::rule_of(&error));
-        let path = path.quoted().to_string();
+        let (text, path) = (error.to_string(), path.quoted().to_string());
         let text = if text.contains(&path) { text } else { format!("{path}: {text}") };
-        match (failed(text), rule) {
-            (ToolError::Model { text, .. }, Some(rule)) => ToolError::denied_by(rule, text),
-            (error, _) => error,
-        }
+        refused(&text, refusal::rule_of(&error))
+    }
+}
+
+fn refused(why: &str, rule: Option<String>) -> ToolError {
+    let text = truncated(&format!("Error: {why}"), MAX_ERROR_CHARS, " [cut]");
+    match rule {
+        Some(rule) => ToolError::denied_by(rule, text),
+        None => ToolError::model(text),
     }
 }
 

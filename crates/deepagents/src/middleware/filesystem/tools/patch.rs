@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use deepagents_core::middleware::on_text;
 use deepagents_core::state::Update;
 use deepagents_core::tool::{Effect, ToolContext, ToolError, ToolOutput};
 use deepagents_fs::permissions::AccessMode;
@@ -16,9 +17,6 @@ use crate::middleware::filesystem::Filesystem;
 use crate::middleware::filesystem::patch::{FileChange, Hunk, Patch, apply};
 use crate::middleware::filesystem::seen::{self, SeenFiles};
 use crate::workspace::AtLink;
-
-/// Number of bytes above which applying a patch is moved to a blocking thread.
-const BLOCKING_BYTES: usize = 64 << 10;
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct PatchArgs {
@@ -133,7 +131,7 @@ async fn changed(path: &VPath, before: Bytes, hunks: Vec<Hunk>) -> Result<Bytes,
     if before.contains(&0) {
         return Err(binary());
     }
-    let large = before.len() > BLOCKING_BYTES;
+    let bytes = before.len();
     let work = move || {
         let (mark, text) = match before.strip_prefix(BOM) {
             Some(text) => (BOM, text),
@@ -142,13 +140,7 @@ async fn changed(path: &VPath, before: Bytes, hunks: Vec<Hunk>) -> Result<Bytes,
         let text = std::str::from_utf8(text).ok()?;
         Some(apply(text, &hunks).map(|after| [mark, after.as_bytes()].concat()))
     };
-    let done = if large {
-        let lost = |_| failed(format!("{}: the patch did not finish", path.quoted()));
-        tokio::task::spawn_blocking(work).await.map_err(lost)?
-    } else {
-        work()
-    };
-    let after = done.ok_or_else(binary)?.map_err(|error| failed(format!("{}: {error}", path.quoted())))?;
+    let after = on_text(bytes, work).await.ok_or_else(binary)?.map_err(|error| failed(format!("{}: {error}", path.quoted())))?;
     let (size, limit) = (after.len() as u64, edit::MAX_BYTES);
     if size > limit {
         return Err(failed(FsError::TooLarge { path: path.clone(), size, limit }));
