@@ -168,3 +168,14 @@ fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["auth", "key", "token", "secret", "cookie", "password"].iter().any(|word| name.contains(word))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_value_of_a_variable_is_not_searched_for_variables() {
+        let access = RemoteAccess::new().variables(|name| Some(if name == "A" { "${B}" } else { "b" }.to_owned()));
+        assert_eq!(access.expand("${A} ${B} ${").unwrap(), "${B} b ${");
+    }
+}
