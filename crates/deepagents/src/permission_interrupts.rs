@@ -29,7 +29,7 @@ struct PathTool {
 }
 
 /// The file tools that take one path.
-const TOOLS: [PathTool; 7] = [
+static TOOLS: [PathTool; 7] = [
     PathTool { name: "read_file", operation: Operation::Read, argument: "file_path", tree: false },
     PathTool { name: "write_file", operation: Operation::Write, argument: "file_path", tree: false },
     PathTool { name: "edit_file", operation: Operation::Write, argument: "file_path", tree: false },

@@ -303,7 +303,7 @@ impl Middleware for Filesystem {
             _ => response,
         };
         // Substitutes for a result, such as a person's answer or a hook's reason, are shown unchanged.
-        match self.budget().filter(|_| !is_bounded && !response.is_synthetic) {
+        match tokens::limit(self.options.result_tokens).filter(|_| !is_bounded && !response.is_synthetic) {
             Some(limit) => Ok(evict::evict(response, limit, &*self.workspace.kept_for(&cx), &cx).await),
             None => Ok(response),
         }

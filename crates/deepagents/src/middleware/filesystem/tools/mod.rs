@@ -198,11 +198,6 @@ impl Filesystem {
         }
     }
 
-    /// Returns the maximum weight of a result in quarters of a token, if there is a limit.
-    pub(super) fn budget(&self) -> Option<usize> {
-        tokens::limit(self.options.result_tokens)
-    }
-
     /// Joins lines within the limit for listings, with notes on what is left out.
     fn bounded(&self, lines: &[String], notes: &[String]) -> String {
         let budget = tokens::limit(self.options.listing_tokens).unwrap_or(usize::MAX);
