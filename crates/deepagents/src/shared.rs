@@ -1,5 +1,5 @@
-//! Values that only code can provide, inside types that are otherwise plain data; state that is shared behind a lock; and
-//! a macro for builder methods.
+//! Values that only code can provide, inside types that are otherwise plain data; state that is shared behind a lock;
+//! and a macro for builder methods.
 
 use std::fmt;
 use std::ops::Deref;

@@ -220,8 +220,8 @@ impl Hooks {
                             continue;
                         }
                     };
-                    let (matcher, source) = (pattern.clone(), source.clone());
-                    all.hooks.push(Hook { event, matcher, action, timeout, fail_closed, source, only_restricts: false });
+                    let (matcher, source, only_restricts) = (pattern.clone(), source.clone(), false);
+                    all.hooks.push(Hook { event, matcher, action, timeout, fail_closed, source, only_restricts });
                 }
             }
         }

@@ -160,9 +160,8 @@ const MAX_SHOWN_CHARS: usize = 1000;
 fn changes(request: &ToolRequest, args: &Value) -> String {
     let own = request.cx.open_calls().into_iter().find(|(id, _)| id == request.id());
     let own = own.map_or_else(|| request.call.args.clone(), |(_, call)| call.args);
-    let shown = |name: &str, value: &Value| {
-        format!("{name} is {}", text::truncated(&value.to_string(), MAX_SHOWN_CHARS, "…"))
-    };
+    let shown =
+        |name: &str, value: &Value| format!("{name} is {}", text::truncated(&value.to_string(), MAX_SHOWN_CHARS, "…"));
     let (Some(before), Some(after)) = (own.as_object(), args.as_object()) else {
         return format!("A hook changed this call before it was made: {}.", shown("all of its arguments", args));
     };

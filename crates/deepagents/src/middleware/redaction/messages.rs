@@ -42,9 +42,7 @@ pub(super) fn redact_blocks(blocks: &mut [Block], rules: &Rules, found: &mut Fou
                 without_native(redact_text(&mut thought.text, rules, found)?, &mut thought.native)
             }
             Block::ToolCall(call) => without_native(rules.redact_value(&mut call.args, found)?, &mut call.native),
-            Block::InvalidToolCall(call) => {
-                without_native(redact_text(&mut call.raw, rules, found)?, &mut call.native)
-            }
+            Block::InvalidToolCall(call) => without_native(redact_text(&mut call.raw, rules, found)?, &mut call.native),
             Block::ProviderItem(item) => rules.redact_value(&mut item.native.0, found)?,
             _ => false,
         };

@@ -82,7 +82,6 @@ struct Inner {
     options: Settled,
     /// The agent's model, for compaction between its calls.
     model: Arc<dyn ChatModel>,
-    compact_tool: bool,
     /// By run and path, the oldest first.
     run_counts: Mutex<VecDeque<(String, RunCounts)>>,
 }
@@ -117,10 +116,9 @@ impl Summarization {
         model: Arc<dyn ChatModel>,
         options: SummarizationOptions,
     ) -> Result<Self, BuildError> {
-        let compact_tool = options.compact_tool;
         let options = options.settle(model.profile().context_window)?;
         let run_counts = Mutex::default();
-        Ok(Self { inner: Arc::new(Inner { workspace, options, model, compact_tool, run_counts }) })
+        Ok(Self { inner: Arc::new(Inner { workspace, options, model, run_counts }) })
     }
 }
 
@@ -156,7 +154,7 @@ impl Inner {
         Work {
             cx,
             options: &self.options,
-            window: self.options.context_window.or(model.profile().context_window),
+            window: self.options.given.context_window.or(model.profile().context_window),
             model,
             archive: Archive::new(backend, cx.state()),
             request,
@@ -223,7 +221,13 @@ impl Middleware for Summarization {
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        self.inner.compact_tool.then(|| requested::compact_conversation(&self.inner)).into_iter().collect()
+        self.inner
+            .options
+            .given
+            .compact_tool
+            .then(|| requested::compact_conversation(&self.inner))
+            .into_iter()
+            .collect()
     }
 
     async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {

@@ -140,7 +140,8 @@ async fn changed(path: &VPath, before: Bytes, hunks: Vec<Hunk>) -> Result<Bytes,
         let text = std::str::from_utf8(text).ok()?;
         Some(apply(text, &hunks).map(|after| [mark, after.as_bytes()].concat()))
     };
-    let after = on_text(bytes, work).await.ok_or_else(binary)?.map_err(|error| failed(format!("{}: {error}", path.quoted())))?;
+    let after = on_text(bytes, work).await.ok_or_else(binary)?;
+    let after = after.map_err(|error| failed(format!("{}: {error}", path.quoted())))?;
     let (size, limit) = (after.len() as u64, edit::MAX_BYTES);
     if size > limit {
         return Err(failed(FsError::TooLarge { path: path.clone(), size, limit }));
