@@ -136,8 +136,8 @@ fn cut_long_texts(value: &mut Value, args: &SettledArgs) -> bool {
             true
         }
         // `any` would stop at the first.
-        Value::Array(items) => items.iter_mut().fold(false, |cut, item| cut_long_texts(item, args) || cut),
-        Value::Object(fields) => fields.values_mut().fold(false, |cut, field| cut_long_texts(field, args) || cut),
+        Value::Array(items) => items.iter_mut().fold(false, |cut, item| cut | cut_long_texts(item, args)),
+        Value::Object(fields) => fields.values_mut().fold(false, |cut, field| cut | cut_long_texts(field, args)),
         _ => false,
     }
 }
