@@ -175,13 +175,6 @@ impl InterruptOn {
         }
     }
 
-    /// Asks only about calls for which the predicate returns `true`.
-    #[must_use]
-    pub fn when(mut self, when: impl Fn(&ToolCall, &Context) -> bool + Send + Sync + 'static) -> Self {
-        self.when = Some(Shared(Arc::new(when)));
-        self
-    }
-
     /// Sets the text of the question.
     #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
@@ -205,16 +198,17 @@ impl InterruptOn {
         self
     }
 
-    /// Derives the name of the rule from the call.
-    #[must_use]
-    pub fn name_rule(mut self, name: impl Fn(&ToolCall, &Context) -> Option<String> + Send + Sync + 'static) -> Self {
-        self.name_rule = Some(Shared(Arc::new(name)));
-        self
-    }
-
     crate::shared::setters! {
+        /// Asks only about calls for which the predicate returns `true`.
+        when(when: impl Fn(&ToolCall, &Context) -> bool + Send + Sync + 'static) => when = Some(Shared(Arc::new(when)));
+
+        /// Derives the name of the rule from the call.
+        name_rule(name: impl Fn(&ToolCall, &Context) -> Option<String> + Send + Sync + 'static)
+            => name_rule = Some(Shared(Arc::new(name)));
+
         /// Derives the text of the question from the call.
-        describe(describe: impl Fn(&ToolCall, &Context) -> String + Send + Sync + 'static) => describe = Some(Shared(Arc::new(describe)));
+        describe(describe: impl Fn(&ToolCall, &Context) -> String + Send + Sync + 'static)
+            => describe = Some(Shared(Arc::new(describe)));
 
         /// Treats the call as rejected if nobody decides within this time.
         expires_after(time: Duration) => expires_after = Some(time);

@@ -1,7 +1,6 @@
 //! Converts permission rules that ask a person into approvals.
 
 use deepagents_core::message::ToolCall;
-use deepagents_core::run::Context;
 use deepagents_fs::VPath;
 use deepagents_fs::permissions::{AccessMode, CommandReason, Decision, Operation, Permissions};
 use deepagents_fs::search::Pattern;
@@ -9,6 +8,7 @@ use serde_json::Value;
 
 use crate::approvals::{InterruptOn, InterruptPolicy};
 use crate::middleware::filesystem::Patch;
+use crate::workspace::AtLink;
 
 /// The tool that runs commands.
 const EXECUTE: &str = "execute";
@@ -19,56 +19,51 @@ const GLOB: &str = "glob";
 /// The tool that changes several files.
 const APPLY_PATCH: &str = "apply_patch";
 
-/// The file tools: name, operation, the argument with the path, and whether the call covers the whole tree below it.
-const TOOLS: [(&str, Operation, &str, bool); 7] = [
-    ("read_file", Operation::Read, "file_path", false),
-    ("write_file", Operation::Write, "file_path", false),
-    ("edit_file", Operation::Write, "file_path", false),
-    ("delete", Operation::Write, "file_path", true),
-    ("ls", Operation::Read, "path", true),
-    (GLOB, Operation::Read, "path", true),
-    ("grep", Operation::Read, "path", true),
+/// What a file tool does with the path in one of its arguments.
+struct PathTool {
+    name: &'static str,
+    operation: Operation,
+    argument: &'static str,
+    /// Whether a call covers the whole tree below the path.
+    tree: bool,
+}
+
+/// The file tools that take one path.
+static TOOLS: [PathTool; 7] = [
+    PathTool { name: "read_file", operation: Operation::Read, argument: "file_path", tree: false },
+    PathTool { name: "write_file", operation: Operation::Write, argument: "file_path", tree: false },
+    PathTool { name: "edit_file", operation: Operation::Write, argument: "file_path", tree: false },
+    PathTool { name: "delete", operation: Operation::Write, argument: "file_path", tree: true },
+    PathTool { name: "ls", operation: Operation::Read, argument: "path", tree: true },
+    PathTool { name: GLOB, operation: Operation::Read, argument: "path", tree: true },
+    PathTool { name: "grep", operation: Operation::Read, argument: "path", tree: true },
 ];
 
-/// Returns the path of a file tool call, and whether the call concerns a link at its end rather than the link's target.
-pub(crate) fn path_of(call: &ToolCall) -> Option<(VPath, bool)> {
-    let (tool, _, argument, _) = TOOLS.iter().find(|(tool, ..)| *tool == call.name)?;
-    Some((VPath::parse(call.args.get(argument)?.as_str()?).ok()?, *tool == "delete"))
+/// Returns the argument of a file tool that holds its path.
+pub(crate) fn path_argument(tool: &str) -> Option<&'static str> {
+    TOOLS.iter().find(|known| known.name == tool).map(|tool| tool.argument)
 }
+
+/// Returns the path of a file tool call, and how the call treats a link at its end.
+pub(crate) fn path_of(call: &ToolCall) -> Option<(VPath, AtLink)> {
+    let path = VPath::parse(call.args.get(path_argument(&call.name)?)?.as_str()?).ok()?;
+    Some((path, if call.name == "delete" { AtLink::NoFollow } else { AtLink::Follows }))
+}
+
+/// Returns the rule that asks about a call, if one does.
+type AskingRule = fn(&Permissions, &ToolCall) -> Option<String>;
 
 /// Returns the approvals that the rules require.
 pub(crate) fn approvals(rules: &Permissions) -> InterruptPolicy {
-    let mut out = InterruptPolicy::new();
-    for (tool, operation, argument, tree) in TOOLS {
-        if rules.asks_about(operation) {
-            let (rules, named) = (rules.clone(), rules.clone());
-            let asks = move |call: &ToolCall, _: &Context| asks(&rules, call, operation, argument, tree);
-            let name = move |call: &ToolCall, _: &Context| {
-                let pattern = decide(&named, call, operation, argument, tree)?.pattern?;
-                Some(format!("{} {pattern}", operation.name()))
-            };
-            out = out.before(tool, InterruptOn::any().required().when(asks).name_rule(name));
-        }
-    }
-    if rules.asks_about(Operation::Write) {
-        let (rules, named) = (rules.clone(), rules.clone());
-        let asks = move |call: &ToolCall, _: &Context| asked_path(&rules, call).is_some();
-        let name = move |call: &ToolCall, _: &Context| {
-            Some(format!("{} {}", Operation::Write.name(), asked_path(&named, call)?))
-        };
-        out = out.before(APPLY_PATCH, InterruptOn::any().required().when(asks).name_rule(name));
-    }
-    if rules.asks_about_commands() {
-        let (rules, named) = (rules.clone(), rules.clone());
-        let asks = move |call: &ToolCall, _: &Context| {
-            command_of(call).is_some_and(|command| rules.decide_command(command).mode == AccessMode::Ask)
-        };
-        let name = move |call: &ToolCall, _: &Context| {
-            Some(format!("commands: {}", named.decide_command(command_of(call)?).reason))
-        };
-        out = out.before(EXECUTE, InterruptOn::any().required().when(asks).name_rule(name));
-    }
-    out
+    let asking_path: AskingRule = |rules, call| path_rule(rules, call, AccessMode::Ask);
+    let of_paths = TOOLS.iter().filter(|tool| rules.asks_about(tool.operation)).map(|tool| (tool.name, asking_path));
+    let of_patches = rules.asks_about(Operation::Write).then_some((APPLY_PATCH, patch_rule as AskingRule));
+    let of_commands = rules.asks_about_commands().then_some((EXECUTE, command_rule as AskingRule));
+    of_paths.chain(of_patches).chain(of_commands).fold(InterruptPolicy::new(), |policy, (tool, rule)| {
+        let (asking, named) = (rules.clone(), rules.clone());
+        let ask = InterruptOn::any().required().when(move |call, _| rule(&asking, call).is_some());
+        policy.before(tool, ask.name_rule(move |call, _| rule(&named, call)))
+    })
 }
 
 /// Returns the rule that allows a call, if any.
@@ -79,18 +74,30 @@ pub(crate) fn allowed_by(rules: &Permissions, call: &ToolCall) -> Option<String>
             _ => None,
         };
     }
-    let (_, operation, argument, tree) = TOOLS.into_iter().find(|(tool, ..)| *tool == call.name)?;
-    let decision = decide(rules, call, operation, argument, tree)?;
-    let pattern = decision.pattern.filter(|_| decision.mode == AccessMode::Allow)?;
-    Some(format!("{} {pattern}", operation.name()))
+    path_rule(rules, call, AccessMode::Allow)
 }
 
-/// Returns the pattern of a rule that asks about a path in a patch.
-fn asked_path(rules: &Permissions, call: &ToolCall) -> Option<String> {
+/// Returns the rule by which a call of a file tool is treated so, if one decides that. An invalid call has no rule: it
+/// fails with an error.
+fn path_rule(rules: &Permissions, call: &ToolCall, mode: AccessMode) -> Option<String> {
+    let tool = TOOLS.iter().find(|tool| tool.name == call.name)?;
+    let decision = decide(rules, call, tool)?;
+    let pattern = decision.pattern.filter(|_| decision.mode == mode)?;
+    Some(format!("{} {pattern}", tool.operation.name()))
+}
+
+/// Returns the rule that asks about a path in a patch.
+fn patch_rule(rules: &Permissions, call: &ToolCall) -> Option<String> {
     let patch = Patch::parse(call.args.get("input")?.as_str()?).ok()?;
     let decided = patch.paths().map(|path| rules.decide_tree(Operation::Write, path));
-    let asks = decided.filter(|decision| decision.mode == AccessMode::Ask).last()?;
-    Some(asks.pattern.map_or_else(String::new, |pattern| pattern.to_string()))
+    let pattern = decided.filter(|decision| decision.mode == AccessMode::Ask).last()?.pattern?;
+    Some(format!("{} {pattern}", Operation::Write.name()))
+}
+
+/// Returns the rule that asks about a command.
+fn command_rule(rules: &Permissions, call: &ToolCall) -> Option<String> {
+    let decision = rules.decide_command(command_of(call)?);
+    (decision.mode == AccessMode::Ask).then(|| format!("commands: {}", decision.reason))
 }
 
 /// Returns the command that a call would run.
@@ -98,26 +105,16 @@ fn command_of(call: &ToolCall) -> Option<&str> {
     call.args.get("command").and_then(Value::as_str)
 }
 
-/// Returns `true` if a call needs approval. An invalid or denied call does not: it fails with an error.
-fn asks(rules: &Permissions, call: &ToolCall, operation: Operation, argument: &str, tree: bool) -> bool {
-    decide(rules, call, operation, argument, tree).is_some_and(|decision| decision.mode == AccessMode::Ask)
-}
-
 /// Returns the decision of the rules about the path of a call. For `glob` with an absolute pattern, also checks the
 /// directories that the pattern names: a rule that asks about them applies whatever the `path` argument is.
-fn decide<'a>(
-    rules: &'a Permissions,
-    call: &ToolCall,
-    operation: Operation,
-    argument: &str,
-    tree: bool,
-) -> Option<Decision<'a>> {
-    let path = match call.args.get(argument) {
+fn decide<'a>(rules: &'a Permissions, call: &ToolCall, tool: &PathTool) -> Option<Decision<'a>> {
+    let path = match call.args.get(tool.argument) {
         None | Some(Value::Null) => VPath::root(),
         Some(Value::String(text)) => VPath::parse(text).ok()?,
         Some(_) => return None,
     };
-    let own = if tree { rules.decide_tree(operation, &path) } else { rules.decide(operation, &path) };
+    let operation = tool.operation;
+    let own = if tool.tree { rules.decide_tree(operation, &path) } else { rules.decide(operation, &path) };
     if own.mode != AccessMode::Allow || call.name != GLOB {
         return Some(own);
     }

@@ -81,8 +81,8 @@ impl UserFile {
         |source| UserFileError::Io { file: self.file.clone(), what: self.what, source }
     }
 
-    fn damaged(&self, why: impl Into<String>) -> UserFileError {
-        UserFileError::Damaged { file: self.file.clone(), what: self.what, why: why.into() }
+    fn damaged(&self, why: &impl ToString) -> UserFileError {
+        UserFileError::Damaged { file: self.file.clone(), what: self.what, why: why.to_string() }
     }
 
     /// Reads the records; returns none if the file does not exist.
@@ -96,17 +96,30 @@ impl UserFile {
         let mut bytes = Vec::new();
         file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(self.failed())?;
         if bytes.len() as u64 > MAX_BYTES {
-            return Err(self.damaged(format!("it has more than {MAX_BYTES} bytes")));
+            return Err(self.damaged(&format!("it has more than {MAX_BYTES} bytes")));
         }
         let document: Document<serde_json::Value> =
-            serde_json::from_slice(&bytes).map_err(|error| self.damaged(error.to_string()))?;
+            serde_json::from_slice(&bytes).map_err(|error| self.damaged(&error))?;
         if document.v != VERSION {
             return Err(
-                self.damaged(format!("it has version {}, but this program knows only version {VERSION}", document.v))
+                self.damaged(&format!("it has version {}, but this program knows only version {VERSION}", document.v))
             );
         }
         let records = document.records.into_iter().map(serde_json::from_value);
-        records.collect::<Result<_, _>>().map_err(|error| self.damaged(error.to_string()))
+        records.collect::<Result<_, _>>().map_err(|error| self.damaged(&error))
+    }
+
+    /// Removes the records selected by `which` and returns them.
+    pub(crate) fn remove<T: Serialize + DeserializeOwned>(
+        &self,
+        which: impl Fn(&T) -> bool,
+    ) -> Result<Vec<T>, UserFileError> {
+        let mut gone = Vec::new();
+        self.change(|records| {
+            gone = records.extract_if(.., |record| which(record)).collect();
+            !gone.is_empty()
+        })?;
+        Ok(gone)
     }
 
     /// Changes the records. Does not write if `change` returns `false`.
@@ -120,7 +133,7 @@ impl UserFile {
             return Ok(());
         }
         let document = Document { v: VERSION, records };
-        let text = serde_json::to_string_pretty(&document).map_err(|error| self.damaged(error.to_string()))?;
+        let text = serde_json::to_string_pretty(&document).map_err(|error| self.damaged(&error))?;
         replace_secret(&self.file, text.as_bytes()).map_err(self.failed())
     }
 }

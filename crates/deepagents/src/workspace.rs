@@ -7,7 +7,7 @@ use bytes::Bytes;
 use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelSpec, State};
 use deepagents_fs::permissions::{OnAsk, PermissionedBackend, Permissions};
-use deepagents_fs::shell::SessionOptions;
+use deepagents_fs::shell::{SessionOptions, Shell};
 use deepagents_fs::{Backend, ByteRange, FsError, StateBackend, VPath, Version, WriteMode, Written};
 use futures_util::{StreamExt, stream};
 
@@ -35,6 +35,30 @@ pub(crate) async fn store_file(
 ) -> Result<Written, FsError> {
     let led = backend.pinned(path, path);
     led.as_deref().unwrap_or(backend).write(state, path, data, mode).await
+}
+
+/// How an operation treats a link at the end of a path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AtLink {
+    /// It follows the link.
+    Follows,
+    /// It acts on the link itself.
+    NoFollow,
+}
+
+/// Returns where a path leads.
+pub(crate) async fn resolve(
+    backend: &dyn Backend,
+    state: &State,
+    path: &VPath,
+    at_link: AtLink,
+) -> Result<VPath, FsError> {
+    let (AtLink::NoFollow, Some(parent), Some(name)) = (at_link, path.parent(), path.name()) else {
+        return backend.resolve(state, path).await;
+    };
+    let place = backend.resolve(state, &parent).await?;
+    // A child name of one path is valid for another.
+    Ok(place.join(name).unwrap_or(place))
 }
 
 /// Creates the backend of a run.
@@ -113,22 +137,27 @@ impl Workspace {
 
     /// Returns `true` if there may be a shell; a backend created per run may have one.
     pub(crate) fn may_run_commands(&self) -> bool {
-        match &self.files {
-            Backends::One(backend) => backend.shell().is_some(),
-            Backends::PerRun(_) => true,
-        }
+        self.may_have_shell(|_| true)
     }
 
     /// Returns `true` if commands may share a shell session with these options; a backend created per run may allow it.
     pub(crate) fn may_keep_session(&self, options: &SessionOptions) -> bool {
+        self.may_have_shell(|shell| shell.session(options).is_some())
+    }
+
+    fn may_have_shell(&self, fits: impl FnOnce(&dyn Shell) -> bool) -> bool {
         match &self.files {
-            Backends::One(backend) => backend.shell().is_some_and(|shell| shell.session(options).is_some()),
+            Backends::One(backend) => backend.shell().is_some_and(fits),
             Backends::PerRun(_) => true,
         }
     }
 
-    /// Applies permission rules to the files. Rules that ask are treated as allowed here; approvals handle them.
+    /// Applies permission rules to the files, if there are any. Rules that ask are treated as allowed here; approvals
+    /// handle them.
     pub(crate) fn guarded(self, rules: Permissions) -> Self {
+        if rules.is_empty() {
+            return self;
+        }
         let kept = self.kept.guarded(rules.clone().sparing(harness_directories()));
         Self { files: self.files.guarded(rules), kept }
     }

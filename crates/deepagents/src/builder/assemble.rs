@@ -29,9 +29,15 @@ fn refused(why: impl Into<String>) -> BuildError {
 }
 
 impl DeepAgentBuilder {
-    /// Returns `true` if the caller has added a middleware of this name.
+    /// Returns `true` if the caller has added a middleware of this name, for this agent alone or for all.
     pub(super) fn has_own(&self, name: &str) -> bool {
-        self.own.iter().any(|own| own.name() == name)
+        self.own.iter().chain(&self.shared).any(|own| own.name() == name)
+    }
+
+    /// Returns `true` if nothing can keep a question until it is answered. Those of a sub-agent are kept by the agent
+    /// above.
+    pub(super) fn cannot_wait(&self) -> bool {
+        self.options.journal.is_none() && !self.is_sub_agent
     }
 
     /// Returns `true` if the caller or the profile leaves out a standard middleware.
@@ -61,7 +67,7 @@ impl DeepAgentBuilder {
                  name, or do not use `interrupt_on` and permission rules that ask"
             )));
         }
-        if self.options.journal.is_none() && !self.is_sub_agent {
+        if self.cannot_wait() {
             return Err(refused(
                 "calls that are waiting for a decision are kept in a journal; give the builder one with \
                  `.journal(...)`",
@@ -72,7 +78,7 @@ impl DeepAgentBuilder {
 
     /// Rejects questions to a person if there is no journal to keep them until they are answered.
     fn check_questions(&self) -> Result<(), BuildError> {
-        if self.has_own(ASK_USER) && self.options.journal.is_none() && !self.is_sub_agent {
+        if self.has_own(ASK_USER) && self.cannot_wait() {
             return Err(refused(
                 "questions to a person are kept in a journal until they are answered; give the builder one with \
                  `.journal(...)`, or leave out `AskUser`",
@@ -103,16 +109,14 @@ impl DeepAgentBuilder {
 
     /// Returns the files of this agent under all its rules.
     pub(super) fn guarded_workspace(&self) -> Workspace {
-        let workspace = self.bound_workspace();
-        if self.permissions.is_empty() { workspace } else { workspace.guarded(self.permissions.clone()) }
+        self.bound_workspace().guarded(self.permissions.clone())
     }
 
     /// Returns the files from which memory, skills and sub-agent files are read, under the rules of this agent.
     pub(super) fn definitions(&self) -> Workspace {
-        match (&self.definitions, self.permissions.is_empty()) {
-            (None, _) => self.guarded_workspace(),
-            (Some(files), true) => files.clone(),
-            (Some(files), false) => files.clone().guarded(self.permissions.clone()),
+        match &self.definitions {
+            Some(files) => files.clone().guarded(self.permissions.clone()),
+            None => self.guarded_workspace(),
         }
     }
 
@@ -260,7 +264,8 @@ impl DeepAgentBuilder {
             stack.push(servers);
         }
         let mut summarization = self.summarization.clone();
-        if let Some(hooks) = self.hooks.clone().filter(|hooks| !hooks.hooks().is_empty()) {
+        let hooks = self.hooks.clone().filter(|hooks| !hooks.hooks().is_empty());
+        if let Some(hooks) = hooks.clone() {
             summarization = summarization.before(move |cx, manual| hooks.before_compaction(cx, manual));
         }
         let summarization = Summarization::on(workspace, model.clone(), summarization)?;
@@ -274,7 +279,7 @@ impl DeepAgentBuilder {
         }
         stack.push_last(UnsupportedContent::default());
         // After `HumanInTheLoop`: hooks that run after the model's answer run in reverse order.
-        if let Some(hooks) = self.hooks.clone().filter(|hooks| !hooks.hooks().is_empty()) {
+        if let Some(hooks) = hooks {
             stack.push_last(hooks);
         }
         // Closest to models and tools, so that no other middleware sees what it redacts.

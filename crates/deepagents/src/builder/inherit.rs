@@ -96,10 +96,10 @@ impl DeepAgentBuilder {
     }
 
     /// Returns the middlewares of a sub-agent: the common ones of all sub-agents, then those of its spec.
-    pub(super) fn middlewares_for(&self, spec: &SubAgentSpec) -> impl Iterator<Item = Arc<dyn DynMiddleware>> {
+    pub(super) fn middlewares_for(&self, spec: &SubAgentSpec) -> Vec<Arc<dyn DynMiddleware>> {
         let own = spec.code.middlewares.iter().map(|middleware| middleware.0.clone());
         let common = self.sub_agent_defaults.middlewares.iter().filter(|common| !has_own(spec, common.name()));
-        common.map(|middleware| middleware.0.clone()).chain(own).collect::<Vec<_>>().into_iter()
+        common.map(|middleware| middleware.0.clone()).chain(own).collect()
     }
 
     /// Returns `true` if a sub-agent has its own middleware of this name.

@@ -1,6 +1,5 @@
 //! The options of a deep agent.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use deepagents_core::agent::Agent;
@@ -35,6 +34,9 @@ impl DeepAgentBuilder {
 
         /// Sets the agent's role and instructions, which come first in the system prompt.
         system_prompt(text: impl Into<Arc<str>>) => system_prompt = Some(text.into());
+
+        /// Sets the standard stack to start from.
+        preset(preset: Preset) => preset = preset;
     }
 
     /// Adds a block to the system prompt, after [`system_prompt`](Self::system_prompt): text or a medium such as a
@@ -50,12 +52,6 @@ impl DeepAgentBuilder {
         self.system_prompt(text)
     }
 
-    /// Sets the standard stack to start from.
-    pub fn preset(mut self, preset: Preset) -> Self {
-        self.preset = preset;
-        self
-    }
-
     /// Adds a tool. It replaces a standard tool of the same name. The build fails if one of your own middlewares has a
     /// tool of that name.
     pub fn tool(mut self, tool: impl DynTool) -> Self {
@@ -66,8 +62,8 @@ impl DeepAgentBuilder {
     /// Adds a middleware after the standard ones; it replaces a standard one of the same name. The policy of a
     /// [`HumanInTheLoop`] is added to [`interrupt_on`](Self::interrupt_on).
     pub fn middleware(mut self, middleware: impl DynMiddleware) -> Self {
-        if let Some(human) = (&middleware as &dyn Any).downcast_ref::<HumanInTheLoop>() {
-            self.approvals = self.approvals.and(human.approvals().clone());
+        if let Some(policy) = HumanInTheLoop::policy_of(&middleware) {
+            self.approvals = self.approvals.and(policy);
             return self;
         }
         self.own.push(Arc::new(middleware));
@@ -81,19 +77,6 @@ impl DeepAgentBuilder {
         self
     }
 
-    /// Runs hooks, also for sub-agents; see [`hooks`](crate::middleware::hooks).
-    pub fn hooks(mut self, hooks: HookRunner) -> Self {
-        self.hooks = Some(hooks);
-        self
-    }
-
-    /// Redacts personal data and secrets, also in sub-agents built from a spec; see
-    /// [`Redaction`](crate::middleware::Redaction).
-    pub fn redaction(mut self, redaction: Redaction) -> Self {
-        self.redaction = Some(redaction);
-        self
-    }
-
     /// Leaves out a standard middleware, by name. `HumanInTheLoop` cannot be left out if anything needs approval.
     pub fn without(mut self, name: impl Into<String>) -> Self {
         self.without.push(name.into());
@@ -101,6 +84,13 @@ impl DeepAgentBuilder {
     }
 
     crate::shared::setters! {
+        /// Runs hooks, also for sub-agents; see [`hooks`](crate::middleware::hooks).
+        hooks(hooks: HookRunner) => hooks = Some(hooks);
+
+        /// Redacts personal data and secrets, also in sub-agents built from a spec; see
+        /// [`Redaction`](crate::middleware::Redaction).
+        redaction(redaction: Redaction) => redaction = Some(redaction);
+
         /// Sets the backend of the files. By default they are kept in the thread's state.
         backend(backend: impl Backend) => workspace = Workspace::one(backend);
 
@@ -129,26 +119,20 @@ impl DeepAgentBuilder {
 
         /// Sets how the prompt is cached.
         caching(caching: PromptCaching) => caching = caching;
-    }
 
-    /// Includes these files, such as `/AGENTS.md`, in every request; see [`Memory`](crate::middleware::Memory).
-    pub fn memory<P: Into<String>>(mut self, paths: impl IntoIterator<Item = P>) -> Self {
-        self.memory = Some(paths.into_iter().map(Into::into).collect());
-        self
-    }
+        /// Includes these files, such as `/AGENTS.md`, in every request; see [`Memory`](crate::middleware::Memory).
+        memory(paths: impl IntoIterator<Item = impl Into<String>>)
+            => memory = Some(paths.into_iter().map(Into::into).collect());
 
-    /// Lists the skills in these directories. If two have the same name, the one in the later directory is used. See
-    /// [`Skills`](crate::middleware::Skills).
-    pub fn skills<S: Into<SkillSource>>(mut self, sources: impl IntoIterator<Item = S>) -> Self {
-        self.skills = Some(sources.into_iter().map(Into::into).collect());
-        self
-    }
+        /// Lists the skills in these directories. If two have the same name, the one in the later directory is used.
+        /// See [`Skills`](crate::middleware::Skills).
+        skills(sources: impl IntoIterator<Item = impl Into<SkillSource>>)
+            => skills = Some(sources.into_iter().map(Into::into).collect());
 
-    /// Reads memory, skills and sub-agent files from this backend instead of the agent's own, under the same paths: for
-    /// example [`TrustedFiles`](crate::trust::TrustedFiles) that a person has approved. The file tools do not see it.
-    pub fn definitions_from(mut self, files: impl Backend) -> Self {
-        self.definitions = Some(Workspace::one(files));
-        self
+        /// Reads memory, skills and sub-agent files from this backend instead of the agent's own, under the same paths:
+        /// for example [`TrustedFiles`](crate::trust::TrustedFiles) that a person has approved. The file tools do not
+        /// see it.
+        definitions_from(files: impl Backend) => definitions = Some(Workspace::one(files));
     }
 
     /// Adds a tool that is offered once the model has read a skill that names it; see
@@ -216,32 +200,23 @@ impl DeepAgentBuilder {
         self
     }
 
-    /// Sets the registry of the models that sub-agent specs name.
-    #[cfg(feature = "models")]
-    pub fn models(mut self, registry: Registry) -> Self {
-        self.models = Some(registry);
-        self
-    }
-
-    /// Offers the tools of MCP servers, here and in sub-agents. The servers are shared; their creator must
-    /// [close](deepagents_mcp::McpServers::close) them. To give a sub-agent its own servers, add them as its
-    /// [middleware](SubAgentSpec::middleware).
-    #[cfg(feature = "mcp")]
-    pub fn mcp(mut self, servers: &deepagents_mcp::McpServers) -> Self {
-        self.mcp = Some(servers.clone());
-        self
-    }
-
-    /// Sets what specs of sub-agents on remote servers may use: the variables in their headers, and whether files may
-    /// define such sub-agents at all, which they may not by default. See
-    /// [`RemoteSubAgent`](crate::subagents::RemoteSubAgent).
-    #[cfg(feature = "remote")]
-    pub fn remote(mut self, access: crate::subagents::RemoteAccess) -> Self {
-        self.remote = access;
-        self
-    }
-
     crate::shared::setters! {
+        /// Sets the registry of the models that sub-agent specs name.
+        #[cfg(feature = "models")]
+        models(registry: Registry) => models = Some(registry);
+
+        /// Offers the tools of MCP servers, here and in sub-agents. The servers are shared; their creator must
+        /// [close](deepagents_mcp::McpServers::close) them. To give a sub-agent its own servers, add them as its
+        /// [middleware](SubAgentSpec::middleware).
+        #[cfg(feature = "mcp")]
+        mcp(servers: &deepagents_mcp::McpServers) => mcp = Some(servers.clone());
+
+        /// Sets what specs of sub-agents on remote servers may use: the variables in their headers, and whether files
+        /// may define such sub-agents at all, which they may not by default. See
+        /// [`RemoteSubAgent`](crate::subagents::RemoteSubAgent).
+        #[cfg(feature = "remote")]
+        remote(access: crate::subagents::RemoteAccess) => remote = access;
+
         /// Sets whether the sub-agent `general-purpose` exists. On by default.
         general_purpose(on: bool) => no_general_purpose = !on;
 

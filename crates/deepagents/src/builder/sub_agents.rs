@@ -57,17 +57,17 @@ impl DeepAgentBuilder {
             let files = AgentFiles::new(self.definitions(), self.agent_sources.clone())?;
             let replaceable = parent.gives_way.then_some(GENERAL_PURPOSE);
             let make = move |spec: &SubAgentSpec| parent.make(spec, true).map_err(|error| error.to_string());
-            (Arc::new(Registry::open(given, replaceable, make)?), Some(files))
-        } else if given.is_empty() {
-            return Ok((Arc::new(Registry::fixed(given)?), None));
+            (Registry::open(given, replaceable, make)?, Some(files))
         } else {
-            (Arc::new(Registry::fixed(given)?), None)
+            (Registry::fixed(given)?, None)
         };
+        let registry = Arc::new(registry);
+        if files.is_none() && registry.given().is_empty() {
+            return Ok((registry, None));
+        }
         let sub_agents = SubAgents::on(registry.clone(), self.limits.clone(), files)?;
-        let sub_agents = match self.task_description.as_ref().or_else(|| profile.task_description()) {
-            Some(text) => sub_agents.task_description(text),
-            None => sub_agents,
-        };
+        let description = self.task_description.as_ref().or_else(|| profile.task_description());
+        let sub_agents = description.into_iter().fold(sub_agents, |made, text| made.task_description(text));
         let sub_agents = self.delegation_prompt.iter().cloned().fold(sub_agents, SubAgents::system_prompt);
         Ok((registry, Some(sub_agents)))
     }
@@ -189,7 +189,7 @@ impl DeepAgentBuilder {
                 asked = asked.and(permission_interrupts::approvals(&rules));
                 below.bounds.push(rules);
             }
-            if !asked.is_empty() && self.options.journal.is_none() && !self.is_sub_agent {
+            if !asked.is_empty() && self.cannot_wait() {
                 return Err("it asks about calls, but the agent has no journal to keep questions in".to_owned());
             }
             let usual = defaults.interrupt_on.clone().unwrap_or(below.approvals);

@@ -2,28 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use deepagents_core::state::{Channel, ChannelError, Concurrent, Sharing};
 use deepagents_fs::{VPath, Version};
 use serde::{Deserialize, Serialize};
 
 use crate::subagents::SubAgentSpec;
 
-/// The sub-agents defined by files and skills, refreshed at the start of each run. An update of `None` forces a reload.
-#[derive(Debug)]
-pub struct AgentsMetadata;
-
-impl Channel for AgentsMetadata {
-    const NAME: &'static str = "agents_metadata";
-    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
-    const CONCURRENT: Concurrent = Concurrent::Refuse;
-    type Value = Option<AgentCatalogue>;
-    type Update = Option<AgentCatalogue>;
-
-    fn reduce(value: &mut Self::Value, update: Self::Update) -> Result<(), ChannelError> {
-        *value = update;
-        Ok(())
-    }
-}
+deepagents_core::last_value!(
+    /// The sub-agents defined by files and skills, refreshed at the start of each run. An update of `None` forces a
+    /// reload.
+    pub AgentsMetadata("agents_metadata"): Option<AgentCatalogue> => private
+);
 
 /// The sub-agents defined by files and skills.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -2,42 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use deepagents_core::state::{Channel, ChannelError, Concurrent, Sharing};
+use deepagents_core::state::{Channel, ChannelError, Sharing};
 use deepagents_fs::{VPath, Version};
 use serde::{Deserialize, Serialize};
 
 use crate::subagents::SubAgentSpec;
 
-/// The skills of the thread, refreshed at the start of each run. An update of `None` forces a reload.
-///
-/// Callers may provide their own catalogue with [`RunInput::update`](deepagents_core::run::RunInput::update); one
-/// without a [`fingerprint`](SkillCatalogue::fingerprint) is used unchanged.
-///
-/// ```
-/// use deepagents::RunInput;
-/// use deepagents::channels::{Skill, SkillCatalogue, SkillsMetadata};
-/// // Skills that no file defines.
-/// let mut skill = Skill::default();
-/// skill.name = "triage".into();
-/// skill.description = "Sorts reports of faults.".into();
-/// let catalogue = SkillCatalogue { skills: vec![skill], ..SkillCatalogue::default() };
-/// let input = RunInput::new("What came in?").update(deepagents::Update::new::<SkillsMetadata>(Some(catalogue)));
-/// ```
-#[derive(Debug)]
-pub struct SkillsMetadata;
-
-impl Channel for SkillsMetadata {
-    const NAME: &'static str = "skills_metadata";
-    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
-    const CONCURRENT: Concurrent = Concurrent::Refuse;
-    type Value = Option<SkillCatalogue>;
-    type Update = Option<SkillCatalogue>;
-
-    fn reduce(value: &mut Self::Value, update: Self::Update) -> Result<(), ChannelError> {
-        *value = update;
-        Ok(())
-    }
-}
+deepagents_core::last_value!(
+    /// The skills of the thread, refreshed at the start of each run. An update of `None` forces a reload.
+    ///
+    /// Callers may provide their own catalogue with [`RunInput::update`](deepagents_core::run::RunInput::update); one
+    /// without a [`fingerprint`](SkillCatalogue::fingerprint) is used unchanged.
+    ///
+    /// ```
+    /// use deepagents::RunInput;
+    /// use deepagents::channels::{Skill, SkillCatalogue, SkillsMetadata};
+    /// // Skills that no file defines.
+    /// let mut skill = Skill::default();
+    /// skill.name = "triage".into();
+    /// skill.description = "Sorts reports of faults.".into();
+    /// let catalogue = SkillCatalogue { skills: vec![skill], ..SkillCatalogue::default() };
+    /// let input = RunInput::new("What came in?").update(deepagents::Update::new::<SkillsMetadata>(Some(catalogue)));
+    /// ```
+    pub SkillsMetadata("skills_metadata"): Option<SkillCatalogue> => private
+);
 
 /// The available skills.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -112,7 +112,7 @@ impl TodoChange {
         }
         if !self.order.is_empty() {
             // Items that the order does not name come after those that it does.
-            list.sort_by_key(|item| self.order.iter().position(|id| *id == item.id).unwrap_or(usize::MAX));
+            list.sort_by_cached_key(|item| self.order.iter().position(|id| *id == item.id).unwrap_or(usize::MAX));
         }
     }
 }

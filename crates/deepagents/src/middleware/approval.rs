@@ -1,5 +1,7 @@
 //! Asks a person for approval before calls are made.
 
+use std::any::Any;
+
 use deepagents_core::error::{Error, Result};
 use deepagents_core::interrupt::{
     ActionRequest, ActionRequestChange, ActionRequests, ActionReview, Decision, DecisionAuthor,
@@ -13,7 +15,7 @@ use deepagents_core::tool::{CallId, unnamed_fields};
 use crate::approvals::{InterruptOn, InterruptPolicy};
 use crate::channels::CallReview;
 use crate::permission_interrupts;
-use crate::workspace::Workspace;
+use crate::workspace::{self, Workspace};
 
 /// Asks a person for approval before calls are made. The requests for all gated calls of a turn are made before any
 /// call of the turn runs. A gated call from elsewhere, such as the input, is asked about when it is due.
@@ -53,9 +55,9 @@ impl HumanInTheLoop {
         self
     }
 
-    /// Returns the policy.
-    pub(crate) fn approvals(&self) -> &InterruptPolicy {
-        &self.approvals
+    /// Returns the policy of a middleware that is one of these.
+    pub(crate) fn policy_of(middleware: &dyn Any) -> Option<InterruptPolicy> {
+        middleware.downcast_ref::<Self>().map(|human| human.approvals.clone())
     }
 
     async fn question(
@@ -85,12 +87,7 @@ impl HumanInTheLoop {
     async fn leads_to(&self, call: &ToolCall, cx: &Context) -> Option<String> {
         let (path, at_link) = permission_interrupts::path_of(call)?;
         let backend = self.files.as_ref()?.backend_for(cx);
-        let (from, name) = match (at_link, path.parent(), path.name()) {
-            (true, Some(parent), Some(name)) => (parent, Some(name)),
-            _ => (path.clone(), None),
-        };
-        let place = backend.resolve(cx.state(), &from).await.ok()?;
-        let place = name.and_then(|name| place.join(name).ok()).unwrap_or(place);
+        let place = workspace::resolve(&*backend, cx.state(), &path, at_link).await.ok()?;
         (place != path).then(|| place.to_string())
     }
 }

@@ -54,19 +54,13 @@ impl PromptCaching {
         Self { ttl, ..Self::default() }
     }
 
-    /// Sets the behaviour for a model that is not known to support cache marks; [`Ignore`](UnsupportedModel::Ignore) by
-    /// default.
-    #[must_use]
-    pub fn unsupported_model_behavior(mut self, behavior: UnsupportedModel) -> Self {
-        self.unsupported = behavior;
-        self
-    }
+    crate::shared::setters! {
+        /// Sets the behaviour for a model that is not known to support cache marks;
+        /// [`Ignore`](UnsupportedModel::Ignore) by default.
+        unsupported_model_behavior(behavior: UnsupportedModel) => unsupported = behavior;
 
-    /// Does not mark requests with fewer messages than this, counting the system prompt as one.
-    #[must_use]
-    pub fn min_messages(mut self, messages: usize) -> Self {
-        self.min_messages = messages;
-        self
+        /// Does not mark requests with fewer messages than this, counting the system prompt as one.
+        min_messages(messages: usize) => min_messages = messages;
     }
 }
 

@@ -10,6 +10,7 @@ use deepagents_core::middleware::{Middleware, ToolNext, ToolRequest, ToolRespons
 
 use crate::call_error::CallError;
 use crate::shared::Shared;
+use crate::text;
 
 type Handler = dyn Fn(&FailedCall<'_>) -> ToolErrorAction + Send + Sync;
 
@@ -99,8 +100,7 @@ impl Middleware for ToolErrors {
         }
         match next.run(request).await {
             Ok(mut response) if response.is_error => {
-                let texts: Vec<&str> = response.content.iter().filter_map(Block::as_text).collect();
-                let text = texts.join("\n");
+                let text = text::of_blocks(&response.content);
                 let error = response.source.as_deref();
                 match self.handler.0(&FailedCall { call: &call, text: &text, error, is_fatal: false }) {
                     ToolErrorAction::Unchanged => {}

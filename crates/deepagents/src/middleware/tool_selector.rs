@@ -81,46 +81,25 @@ impl Default for ToolSelector {
 }
 
 impl ToolSelector {
-    /// Selects with this model instead of the agent's own.
-    #[must_use]
-    pub fn model(mut self, model: impl ChatModel) -> Self {
-        self.model = Some(Shared(Arc::new(model)));
-        self
-    }
+    crate::shared::setters! {
+        /// Selects with this model instead of the agent's own.
+        model(model: impl ChatModel) => model = Some(Shared(Arc::new(model)));
 
-    /// Sets the prompt of the selecting model.
-    #[must_use]
-    pub fn system_prompt(mut self, prompt: impl Into<Arc<str>>) -> Self {
-        self.prompt = prompt.into();
-        self
-    }
+        /// Sets the prompt of the selecting model.
+        system_prompt(prompt: impl Into<Arc<str>>) => prompt = prompt.into();
 
-    /// Offers at most this many of the selected tools, the first ones. There is no limit by default.
-    #[must_use]
-    pub fn most(mut self, tools: usize) -> Self {
-        self.max_tools = tools;
-        self
-    }
+        /// Offers at most this many of the selected tools, the first ones. There is no limit by default.
+        most(tools: usize) => max_tools = tools;
 
-    /// Always offers these tools, if they exist.
-    #[must_use]
-    pub fn always<N: Into<String>>(mut self, tools: impl IntoIterator<Item = N>) -> Self {
-        self.always = tools.into_iter().map(Into::into).collect();
-        self
-    }
+        /// Always offers these tools, if they exist.
+        always(tools: impl IntoIterator<Item = impl Into<String>>)
+            => always = tools.into_iter().map(Into::into).collect();
 
-    /// Sets how often to retry if the selection is invalid or names unknown tools; once by default.
-    #[must_use]
-    pub fn retries(mut self, retries: u32) -> Self {
-        self.retries = retries;
-        self
-    }
+        /// Sets how often to retry if the selection is invalid or names unknown tools; once by default.
+        retries(retries: u32) => retries = retries;
 
-    /// Sets what to offer if the selection fails; all tools by default.
-    #[must_use]
-    pub fn on_failure(mut self, on_failure: SelectionFailure) -> Self {
-        self.on_failure = on_failure;
-        self
+        /// Sets what to offer if the selection fails; all tools by default.
+        on_failure(on_failure: SelectionFailure) => on_failure = on_failure;
     }
 
     /// Returns the tools that the model selected.

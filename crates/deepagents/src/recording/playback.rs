@@ -20,12 +20,13 @@ use super::events::{Compared, is_later, kind};
 use super::expected::{Expected, State};
 use super::line::{CallError, CallOutcome, CallResult, ToolLine};
 use super::{Divergence, Replay, Tools};
+use crate::shared::lock;
 
 impl Replay {
     /// Returns the recorded answer to a request, or `None` if the recording ends before it.
     fn answer(&self, call: &ModelCall, request: &Request) -> Result<Option<Answer>, Divergence> {
         let path = call.path.to_vec();
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if let Some(divergence) = &state.divergence {
             return Err(divergence.clone());
         }
@@ -48,7 +49,7 @@ impl Replay {
     async fn call(&self, request: &ToolRequest) -> Result<ToolResponse> {
         let id = request.id().clone();
         let (called, asked) = {
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             state.answered.insert((id.path.clone(), id.turn));
             let called = state.calls.get_mut(&id).and_then(VecDeque::pop_front);
             let asked = state.asked.entry(id.clone()).or_default();
@@ -126,7 +127,7 @@ fn is_call(id: &Value, call: &CallId) -> bool {
 
 impl RunObserver for Replay {
     fn begin(&self, beginning: RunStart<'_>) -> Result<()> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.is_over {
             beginning.cancel.cancel();
         }
@@ -175,7 +176,7 @@ impl RunObserver for Replay {
         if is_later(kind(&value)) && !self.recording.events.iter().any(|event| kind(event) == kind(&value)) {
             return;
         }
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.divergence.is_some() {
             return;
         }

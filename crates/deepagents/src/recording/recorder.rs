@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use deepagents_core::error::{Error, Result};
 use deepagents_core::event::Event;
@@ -18,6 +18,7 @@ use futures_util::stream::BoxStream;
 use serde_json::Value;
 
 use super::line::{CallError, CallOutcome, CallResult, Line, ToolLine};
+use crate::shared::lock;
 
 /// Records a run and its continuations. Pass it as a [`RunObserver`] to each input. Before each model call, everything
 /// so far has been written. A failed write does not end the run; [`finish`](Self::finish) reports it. See the
@@ -113,7 +114,7 @@ impl RunObserver for RunRecorder {
             return Err(Error::other(RecordRefused::RewoundThread));
         }
         let thread = beginning.input.thread.clone();
-        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut begun = lock(&self.begun);
         match &*begun {
             None if !beginning.fresh => return Err(Error::other(RecordRefused::OldThread)),
             None => {

@@ -1,7 +1,7 @@
 //! Replays recordings.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deepagents_core::agent::Agent;
@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use super::expected::State;
 use super::{Completeness, Divergence, RunRecording};
+use crate::shared::lock;
 
 /// How long a replay waits for the next event. Only tools take time in a replay, so after this time it is stuck: the
 /// recorded event will not occur.
@@ -51,7 +52,7 @@ pub struct Replay {
     pub(super) recording: RunRecording,
     pub(super) tools: Tools,
     completeness: Completeness,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
     /// Signals changes that waiting tasks may depend on.
     pub(super) changed: watch::Sender<()>,
 }
@@ -106,13 +107,13 @@ impl Replay {
 
     /// Returns the first divergence so far.
     pub fn divergence(&self) -> Option<Divergence> {
-        self.lock().divergence.clone()
+        lock(&self.state).divergence.clone()
     }
 
     /// Returns `true` if the recording contains the event, and `false` if it only occurs because the recording ends
     /// before its run did.
     pub fn has(&self, event: &Event) -> bool {
-        !self.lock().beyond.contains(&event.seq)
+        !lock(&self.state).beyond.contains(&event.seq)
     }
 
     /// Returns the events at the end of the recording that are not replayed: those from ending the run from outside,
@@ -127,15 +128,11 @@ impl Replay {
     /// # Errors
     /// Returns the first divergence.
     pub fn finish(&self) -> Result<(), Divergence> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.divergence.is_none() {
             state.divergence = state.missing().or_else(|| state.unasked().filter(|_| self.is_whole()));
         }
         state.divergence.clone().map_or(Ok(()), Err)
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns `true` if the recording covers its whole run.
@@ -145,7 +142,7 @@ impl Replay {
 
     /// Records the first divergence and cancels the run.
     pub(super) fn diverge(&self, divergence: Divergence) -> Divergence {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let first = state.divergence.get_or_insert(divergence).clone();
         if let Some(cancel) = &state.cancel {
             cancel.cancel();
@@ -161,7 +158,7 @@ impl Replay {
         let mut changes = self.changed.subscribe();
         loop {
             {
-                let state = self.lock();
+                let state = lock(&self.state);
                 if let Some(divergence) = &state.divergence {
                     return Err(divergence.clone());
                 }
@@ -170,7 +167,7 @@ impl Replay {
                 }
             }
             if tokio::time::timeout(change_timeout(self.tools), changes.changed()).await.is_err() {
-                let missing = self.lock().missing();
+                let missing = lock(&self.state).missing();
                 return missing.map_or(Ok(()), |missing| Err(self.diverge(missing)));
             }
         }
@@ -187,7 +184,7 @@ impl Replay {
     }
 
     pub(super) fn end_if_over(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if !self.is_whole() && state.left == 0 && !state.is_over {
             state.is_over = true;
             if let Some(cancel) = &state.cancel {
@@ -199,7 +196,7 @@ impl Replay {
 
 impl fmt::Debug for Replay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.lock();
+        let state = lock(&self.state);
         f.debug_struct("Replay")
             .field("left", &state.left)
             .field("divergence", &state.divergence)

@@ -20,7 +20,7 @@ const COMMAND: &str = "command";
 const TIMEOUT: &str = "timeout";
 
 /// A rule for calls of one tool that need no further approval. [`Display`](fmt::Display) describes what it covers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RememberedRule {
@@ -73,27 +73,13 @@ impl RememberedRule {
         let (tool, leads_to) = (question.tool.clone(), question.leads_to.clone());
         if let Some(path) = args.get(PATH).filter(|path| path.is_string() && BY_PATH.contains(&tool.as_str())) {
             let args = Map::from_iter([(PATH.to_owned(), path.clone())]);
-            return Self { args, with_others: true, leads_to, ..Self::of(tool) };
+            return Self { tool, args, with_others: true, leads_to, ..Self::default() };
         }
         let command = simple_command(&tool, &args);
         if command.is_some() {
             args.retain(|name, _| name != COMMAND && name != TIMEOUT);
         }
-        Self { args, command, leads_to, ..Self::of(tool) }
-    }
-
-    fn of(tool: String) -> Self {
-        Self {
-            tool,
-            args: Map::new(),
-            command: None,
-            with_others: false,
-            leads_to: None,
-            unconfined: false,
-            read_only: false,
-            hosts: BTreeSet::new(),
-            shared_caches: false,
-        }
+        Self { tool, args, command, leads_to, ..Self::default() }
     }
 
     /// Limits the rule to commands with this access.

@@ -107,11 +107,6 @@ impl RememberedRules {
     /// # Errors
     /// Returns an error if the file cannot be read or written.
     pub fn forget(&self, which: impl Fn(&RuleRecord) -> bool) -> Result<Vec<RuleRecord>, UserFileError> {
-        let mut gone = Vec::new();
-        self.file.change(|records: &mut Vec<RuleRecord>| {
-            gone = records.extract_if(.., |record| which(record)).collect();
-            !gone.is_empty()
-        })?;
-        Ok(gone)
+        self.file.remove(which)
     }
 }

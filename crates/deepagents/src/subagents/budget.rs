@@ -42,13 +42,17 @@ pub struct BudgetSpec {
 }
 
 impl BudgetSpec {
+    /// Returns the time that its work may take.
+    pub(super) fn time(&self) -> Result<Option<Duration>, String> {
+        let time = |seconds| {
+            Duration::try_from_secs_f64(seconds)
+                .map_err(|_| format!("`seconds` of its budget is not a valid duration: {seconds}"))
+        };
+        self.seconds.map(time).transpose()
+    }
+
     pub(crate) fn budget(&self) -> Result<Budget, String> {
-        let mut budget = Budget::default();
-        if let Some(seconds) = self.seconds {
-            let time = Duration::try_from_secs_f64(seconds);
-            budget =
-                budget.time(time.map_err(|_| format!("`seconds` of its budget is not a valid duration: {seconds}"))?);
-        }
+        let mut budget = self.time()?.into_iter().fold(Budget::default(), Budget::time);
         budget = self.model_calls.into_iter().fold(budget, Budget::model_calls);
         budget = self.tool_calls.into_iter().fold(budget, Budget::tool_calls);
         budget = self.tokens.into_iter().fold(budget, Budget::tokens);

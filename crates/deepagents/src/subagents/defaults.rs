@@ -1,6 +1,5 @@
 //! Defaults for all sub-agents of an agent.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use deepagents_core::middleware::{DynMiddleware, Middleware};
@@ -60,8 +59,8 @@ impl SubAgentDefaults {
     /// sub-agents' approvals.
     #[must_use]
     pub fn middleware(mut self, middleware: impl Middleware) -> Self {
-        if let Some(human) = (&middleware as &dyn Any).downcast_ref::<HumanInTheLoop>() {
-            self.middleware_approvals = self.middleware_approvals.and(human.approvals().clone());
+        if let Some(policy) = HumanInTheLoop::policy_of(&middleware) {
+            self.middleware_approvals = self.middleware_approvals.and(policy);
             return self;
         }
         self.middlewares.push(Shared(Arc::new(middleware)));

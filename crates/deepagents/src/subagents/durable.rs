@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{AgentSubAgent, Depth, DynSubAgent, SubAgentTask};
+use crate::text;
 
 const HAND_ON: &str = "hand_on";
 
@@ -36,10 +37,10 @@ impl Middleware for Handing {
         let messages = &request.messages;
         let block = match messages.iter().next_back().map(|last| &**last) {
             Some(Message::Tool(result)) if result.is_error => {
-                let text = Message::Tool(result.clone()).text();
+                let text = text::of_blocks(&result.content);
                 return Err(Error::other(text.strip_prefix("Error: ").map(str::to_owned).unwrap_or(text)));
             }
-            Some(Message::Tool(result)) => Block::text(Message::Tool(result.clone()).text()),
+            Some(Message::Tool(result)) => Block::text(text::of_blocks(&result.content)),
             _ => {
                 let said = messages.iter().rev().take_while(|message| matches!(***message, Message::User(_)));
                 let mut said: Vec<String> = said.map(|message| message.text()).collect();

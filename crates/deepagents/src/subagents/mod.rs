@@ -35,7 +35,7 @@ pub use spec::{Mode, SubAgentSpec};
 pub use summarization::SummarizationSpec;
 
 pub(crate) use agent::Depth;
-pub(crate) use read::{MAX_NAME, one_line, read, shorten};
+pub(crate) use read::{MAX_NAME, read};
 pub(crate) use registry::{ListingTool, Registry};
 pub(crate) use result::result_text;
 pub(crate) use server::variables;

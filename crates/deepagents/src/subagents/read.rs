@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::SubAgentSpec;
+use crate::text::{one_line, shorten};
 
 /// Maximum length of a name in characters.
 pub(crate) const MAX_NAME: usize = 64;
@@ -85,16 +86,6 @@ fn check_name(name: &str) -> Result<(), String> {
     } else {
         Ok(())
     }
-}
-
-/// Joins a text into one line, because it becomes a list item.
-pub(crate) fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Returns the first `max` characters of a text.
-pub(crate) fn shorten(text: &str, max: usize) -> String {
-    text.chars().take(max).collect()
 }
 
 #[cfg(test)]

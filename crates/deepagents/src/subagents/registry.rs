@@ -1,7 +1,7 @@
 //! The sub-agents of an agent: given in code, or defined by files and skills.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use deepagents_core::agent::BuildError;
 use deepagents_core::model::ModelRequest;
@@ -10,6 +10,7 @@ use deepagents_core::tool::{ToolError, ToolSpec};
 
 use super::{DynSubAgent, SubAgentSpec};
 use crate::channels::{AgentOrigin, AgentsMetadata, ListedAgent};
+use crate::shared::lock;
 
 /// Maximum number of cached definitions.
 const MAX_CACHED_DEFINITIONS: usize = 1024;
@@ -106,11 +107,11 @@ impl Registry {
             }
         }
         let key = serde_json::to_string(spec).map_err(|error| error.to_string())?;
-        if let Some(made) = self.made.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some(made) = lock(&self.made).get(&key) {
             return made.clone();
         }
         let made = make(spec);
-        let mut known = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.made);
         if known.len() >= MAX_CACHED_DEFINITIONS {
             known.clear();
         }
@@ -156,7 +157,7 @@ impl ListingTool {
         }
         let description = listing(&self.template, &all);
         let Some(spec) = request.tools.get_mut(at).filter(|spec| spec.description != description) else { return };
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last);
         *spec = match &*last {
             Some(last) if last.description == description => last.clone(),
             _ => last.insert(Arc::new(ToolSpec { description, ..(**spec).clone() })).clone(),

@@ -1,6 +1,5 @@
 //! Agents on remote servers as sub-agents.
 
-use std::fmt;
 use std::sync::Arc;
 
 use deepagents_core::agent::BuildError;
@@ -8,8 +7,9 @@ use deepagents_core::tool::{ToolContext, ToolError};
 use deepagents_remote::{Protocol, RemoteAgent, RemoteConfig, RemoteTask};
 
 use super::durable::durable;
-use super::server::variables;
-use super::{AgentSubAgent, Mode, ServerProtocol, SubAgent, SubAgentResult, SubAgentSpec, SubAgentTask};
+use super::server::{next_variable, variables};
+use super::{AgentSubAgent, BudgetSpec, Mode, ServerProtocol, SubAgent, SubAgentResult, SubAgentSpec, SubAgentTask};
+use crate::shared::Shared;
 
 /// An agent on a remote server as a sub-agent, for `task` and for background work.
 ///
@@ -29,9 +29,13 @@ use super::{AgentSubAgent, Mode, ServerProtocol, SubAgent, SubAgentResult, SubAg
 /// let agent = DeepAgent::builder().model(ScriptedModel::new([Turn::text("Hi.")])).sub_agent(researcher).build()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone, Debug)]
 pub struct RemoteSubAgent {
-    work: RemoteWork,
-    background: AgentSubAgent,
+    name: String,
+    description: String,
+    remote: RemoteAgent,
+    /// The agent that forwards background work to it.
+    background: Option<AgentSubAgent>,
 }
 
 impl RemoteSubAgent {
@@ -46,49 +50,13 @@ impl RemoteSubAgent {
     ) -> Result<Self, BuildError> {
         let name = name.into();
         let remote = RemoteAgent::new(name.as_str(), config).map_err(|error| BuildError::Option(error.to_string()))?;
-        let work = RemoteWork { name, description: description.into(), remote };
-        let background = durable(Arc::new(work.clone()))?;
-        Ok(Self { work, background })
-    }
-}
-
-impl fmt::Debug for RemoteSubAgent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RemoteSubAgent").field("remote", &self.work.remote).finish_non_exhaustive()
+        let work = Self { name, description: description.into(), remote, background: None };
+        let background = Some(durable(Arc::new(work.clone()))?);
+        Ok(Self { background, ..work })
     }
 }
 
 impl SubAgent for RemoteSubAgent {
-    fn name(&self) -> &str {
-        &self.work.name
-    }
-
-    fn description(&self) -> &str {
-        &self.work.description
-    }
-
-    fn idempotent(&self) -> bool {
-        true
-    }
-
-    fn background_agent(&self) -> Option<&AgentSubAgent> {
-        Some(&self.background)
-    }
-
-    async fn run(&self, work: SubAgentTask, cx: ToolContext) -> Result<SubAgentResult, ToolError> {
-        SubAgent::run(&self.work, work, cx).await
-    }
-}
-
-/// The remote work itself.
-#[derive(Clone)]
-struct RemoteWork {
-    name: String,
-    description: String,
-    remote: RemoteAgent,
-}
-
-impl SubAgent for RemoteWork {
     fn name(&self) -> &str {
         &self.name
     }
@@ -99,6 +67,10 @@ impl SubAgent for RemoteWork {
 
     fn idempotent(&self) -> bool {
         true
+    }
+
+    fn background_agent(&self) -> Option<&AgentSubAgent> {
+        self.background.as_ref()
     }
 
     async fn run(&self, work: SubAgentTask, cx: ToolContext) -> Result<SubAgentResult, ToolError> {
@@ -119,11 +91,11 @@ type Lookup = dyn Fn(&str) -> Option<String> + Send + Sync;
 /// let access = RemoteAccess::new().variables(|name| (name == "RESEARCH_KEY").then(|| "secret".to_owned()));
 /// let builder = DeepAgent::builder().remote(access);
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct RemoteAccess {
     of_files: bool,
-    lookup: Option<Arc<Lookup>>,
+    lookup: Option<Shared<Lookup>>,
 }
 
 impl RemoteAccess {
@@ -141,7 +113,7 @@ impl RemoteAccess {
 
     /// Sets the source of the variables that headers refer to as `${NAME}`.
     pub fn variables(mut self, lookup: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
-        self.lookup = Some(Arc::new(lookup));
+        self.lookup = Some(Shared(Arc::new(lookup)));
         self
     }
 
@@ -172,23 +144,22 @@ impl RemoteAccess {
             }
             config.header(name, &self.expand(value)?).map_err(|error| error.to_string())
         })?;
-        if let Some(seconds) = spec.budget.as_ref().and_then(|budget| budget.seconds) {
-            let limit = std::time::Duration::try_from_secs_f64(seconds);
-            config = config
-                .deadline(limit.map_err(|_| format!("`seconds` of its budget is not a valid duration: {seconds}"))?);
-        }
+        let limit = spec.budget.as_ref().map(BudgetSpec::time).transpose()?.flatten();
+        config = limit.into_iter().fold(config, RemoteConfig::deadline);
         RemoteSubAgent::new(&spec.name, &spec.description, config).map_err(|error| error.to_string())
     }
 
     /// Replaces the variables in a text with their values.
     fn expand(&self, text: &str) -> Result<String, String> {
-        let mut out = text.to_owned();
-        for name in variables(text) {
+        let (mut out, mut rest) = (String::new(), text);
+        // A value may look like a variable itself.
+        while let Some((before, name, behind)) = next_variable(rest) {
             let value = self.lookup.as_ref().and_then(|lookup| lookup(name));
             let value = value.ok_or_else(|| format!("the variable `{name}` of its headers is not set"))?;
-            out = out.replacen(&format!("${{{name}}}"), &value, 1);
+            out.extend([before, &*value]);
+            rest = behind;
         }
-        Ok(out)
+        Ok(out + rest)
     }
 }
 
@@ -198,8 +169,13 @@ fn is_secret(name: &str) -> bool {
     ["auth", "key", "token", "secret", "cookie", "password"].iter().any(|word| name.contains(word))
 }
 
-impl fmt::Debug for RemoteAccess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RemoteAccess").field("of_files", &self.of_files).finish_non_exhaustive()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_value_of_a_variable_is_not_searched_for_variables() {
+        let access = RemoteAccess::new().variables(|name| Some(if name == "A" { "${B}" } else { "b" }.to_owned()));
+        assert_eq!(access.expand("${A} ${B} ${").unwrap(), "${B} b ${");
     }
 }

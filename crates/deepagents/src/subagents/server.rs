@@ -50,14 +50,20 @@ impl fmt::Debug for Headers {
     }
 }
 
-/// Returns the names of the variables in a text, written `${NAME}`.
+/// Returns the text before the first variable in a text, written `${NAME}`, its name, and the text behind it.
+pub(super) fn next_variable(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, after) = text.split_once("${")?;
+    let (name, behind) = after.split_once('}')?;
+    Some((before, name, behind))
+}
+
+/// Returns the names of the variables in a text.
 pub(crate) fn variables(text: &str) -> Vec<&str> {
-    let mut names = Vec::new();
     let mut rest = text;
-    while let Some((_, after)) = rest.split_once("${") {
-        let Some((name, behind)) = after.split_once('}') else { break };
-        names.push(name);
+    let next = || {
+        let (_, name, behind) = next_variable(rest)?;
         rest = behind;
-    }
-    names
+        Some(name)
+    };
+    std::iter::from_fn(next).collect()
 }

@@ -1,6 +1,5 @@
 //! The spec of a sub-agent.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use deepagents_core::middleware::{DynMiddleware, Middleware};
@@ -198,41 +197,28 @@ impl SubAgentSpec {
         define(text, name).map(|(spec, _)| spec).map_err(DefinitionError)
     }
 
-    /// Sets its role and instructions. If it shares the conversation, they are sent with its task, because its system
-    /// prompt is the parent agent's.
-    #[must_use]
-    pub fn system_prompt(mut self, text: impl Into<String>) -> Self {
-        self.system_prompt = Some(text.into());
-        self
-    }
+    crate::shared::setters! {
+        /// Sets its role and instructions. If it shares the conversation, they are sent with its task, because its
+        /// system prompt is the parent agent's.
+        system_prompt(text: impl Into<String>) => system_prompt = Some(text.into());
 
-    /// Sets its model.
-    #[must_use]
-    pub fn model(mut self, model: impl ChatModel) -> Self {
-        self.code.model = Some(Shared(Arc::new(model)));
-        self
-    }
+        /// Sets its model.
+        model(model: impl ChatModel) => code.model = Some(Shared(Arc::new(model)));
 
-    /// Sets its sampling and other model settings, in place of the parent agent's.
-    #[must_use]
-    pub fn settings(mut self, settings: ModelSettings) -> Self {
-        self.code.settings = Some(settings);
-        self
-    }
+        /// Sets its sampling and other model settings, in place of the parent agent's.
+        settings(settings: ModelSettings) => code.settings = Some(settings);
 
-    /// Sets its tools, in place of those given to the parent agent. It keeps the file tools of the stack, unless
-    /// [`tool_names`](Self::tool_names) excludes them.
-    #[must_use]
-    pub fn tools(mut self, tools: impl IntoIterator<Item = Arc<dyn DynTool>>) -> Self {
-        self.code.tools = Some(tools.into_iter().map(Shared).collect());
-        self
+        /// Sets its tools, in place of those given to the parent agent. It keeps the file tools of the stack, unless
+        /// [`tool_names`](Self::tool_names) excludes them.
+        tools(tools: impl IntoIterator<Item = Arc<dyn DynTool>>)
+            => code.tools = Some(tools.into_iter().map(Shared).collect());
     }
 
     /// Adds a middleware. The policy of a [`HumanInTheLoop`] is added to the sub-agent's approvals.
     #[must_use]
     pub fn middleware(mut self, middleware: impl Middleware) -> Self {
-        if let Some(human) = (&middleware as &dyn Any).downcast_ref::<HumanInTheLoop>() {
-            self.code.middleware_approvals = self.code.middleware_approvals.and(human.approvals().clone());
+        if let Some(policy) = HumanInTheLoop::policy_of(&middleware) {
+            self.code.middleware_approvals = self.code.middleware_approvals.and(policy);
             return self;
         }
         self.code.middlewares.push(Shared(Arc::new(middleware)));
@@ -247,21 +233,13 @@ impl SubAgentSpec {
         self
     }
 
-    /// Sets its own files, in place of the parent agent's. What it writes there is not handed back.
-    #[must_use]
-    pub fn backend(mut self, backend: impl Backend) -> Self {
-        self.code.backend = Some(Shared(Arc::new(backend)));
-        self
-    }
-
-    /// Sets its budget, including that of its descendants, in addition to the budget shared with the agents above.
-    #[must_use]
-    pub fn budget(mut self, budget: Budget) -> Self {
-        self.code.budget = Some(budget);
-        self
-    }
-
     crate::shared::setters! {
+        /// Sets its own files, in place of the parent agent's. What it writes there is not handed back.
+        backend(backend: impl Backend) => code.backend = Some(Shared(Arc::new(backend)));
+
+        /// Sets its budget, including that of its descendants, in addition to the budget shared with the agents above.
+        budget(budget: Budget) => code.budget = Some(budget);
+
         /// Sets how far it may delegate in turn; the depth is relative to it.
         limits(limits: DelegationLimits) => limits = Some(limits);
 
@@ -277,20 +255,12 @@ impl SubAgentSpec {
 
         /// Sets which calls need approval, in place of the parent agent's policy; `InterruptPolicy::new()` for none.
         interrupt_on(approvals: InterruptPolicy) => interrupt_on = Some(approvals);
-    }
 
-    /// Sets the format of its result.
-    #[must_use]
-    pub fn response_format(mut self, format: ResponseFormat) -> Self {
-        self.code.response_format = Some(Shared(Arc::new(format)));
-        self
-    }
+        /// Sets the format of its result.
+        response_format(format: ResponseFormat) => code.response_format = Some(Shared(Arc::new(format)));
 
-    /// Sets whether it sees the conversation.
-    #[must_use]
-    pub fn mode(mut self, mode: Mode) -> Self {
-        self.mode = mode;
-        self
+        /// Sets whether it sees the conversation.
+        mode(mode: Mode) => mode = mode;
     }
 
     /// Returns the description that the model is shown.

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+
+use crate::digest::sha256_hex;
 
 /// The kinds of items that need consent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -71,7 +72,7 @@ pub struct TrustItem {
 impl TrustItem {
     /// Creates an item with a single text as its content; the hash is the one that `sha256sum` prints.
     pub fn new(kind: TrustKind, name: impl Into<String>, source: impl Into<String>, content: impl AsRef<[u8]>) -> Self {
-        Self { kind, name: name.into(), source: source.into(), sha256: hex(content) }
+        Self { kind, name: name.into(), source: source.into(), sha256: sha256_hex(content, 32) }
     }
 
     /// Creates an item of several files, given as paths relative to the source and the SHA-256 of each in hexadecimal.
@@ -93,14 +94,4 @@ impl TrustItem {
     pub fn short_hash(&self) -> &str {
         self.sha256.get(..12).unwrap_or(&self.sha256)
     }
-}
-
-/// Returns the SHA-256 of the content in hexadecimal.
-pub(super) fn hex(content: impl AsRef<[u8]>) -> String {
-    use fmt::Write;
-    Sha256::digest(content).iter().fold(String::with_capacity(64), |mut out, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
 }

@@ -147,12 +147,7 @@ impl TrustStore {
     /// # Errors
     /// Returns an error if the file cannot be read or written.
     pub fn forget(&self, which: impl Fn(&TrustRecord) -> bool) -> Result<Vec<TrustRecord>, TrustError> {
-        let mut gone = Vec::new();
-        self.file.change(|records: &mut Vec<TrustRecord>| {
-            gone = records.extract_if(.., |record| which(record)).collect();
-            !gone.is_empty()
-        })?;
-        Ok(gone)
+        Ok(self.file.remove(which)?)
     }
 }
 

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use deepagents_core::state::State;
-use deepagents_fs::{Backend, ByteRange, FsError, Kind, Listing, VPath};
+use deepagents_fs::{Backend, ByteRange, Entry, FsError, Kind, VPath};
 
-use super::item::hex;
 use super::{TrustItem, TrustKind, names};
+use crate::digest::sha256_hex;
+use crate::middleware::subagents::definition_file;
 
 /// Maximum size in bytes of a file that is loaded, such as `SKILL.md`.
 const MAX_LOADED: u64 = 10 << 20;
@@ -134,21 +135,11 @@ impl Survey {
     }
 
     async fn agents(&mut self, backend: &dyn Backend, directory: &VPath) {
-        for entry in self.entries(backend, directory).await.entries {
-            let Some(name) = entry.path.name().filter(|name| !name.starts_with('.')) else { continue };
-            let (name, path) = match entry.kind {
-                Kind::Directory => match entry.path.join("AGENTS.md") {
-                    Ok(path) => (name.to_owned(), path),
-                    Err(_) => continue,
-                },
-                _ => match name.strip_suffix(".md") {
-                    Some(name) => (name.to_owned(), entry.path.clone()),
-                    None => continue,
-                },
-            };
+        for entry in self.entries(backend, directory).await {
+            let Some((name, path)) = definition_file(&entry) else { continue };
             match file(backend, &path, MAX_LOADED).await {
                 Ok(Some(bytes)) => {
-                    let (name, asks_for) = names::agent_file(&bytes, &name);
+                    let (name, asks_for) = names::agent_file(&bytes, name);
                     self.add(TrustKind::SubAgent, &name, &path, bytes, asks_for);
                 }
                 Ok(None) => {}
@@ -158,7 +149,7 @@ impl Survey {
     }
 
     async fn skills(&mut self, backend: &dyn Backend, directory: &VPath) {
-        for entry in self.entries(backend, directory).await.entries {
+        for entry in self.entries(backend, directory).await {
             if entry.kind != Kind::Directory {
                 continue;
             }
@@ -170,21 +161,19 @@ impl Survey {
     }
 
     /// Lists the children of a directory; empty if there is none.
-    async fn entries(&mut self, backend: &dyn Backend, directory: &VPath) -> Listing {
+    async fn entries(&mut self, backend: &dyn Backend, directory: &VPath) -> Vec<Entry> {
         match backend.list(&State::default(), directory).await {
             Ok(mut listing) => {
                 if listing.entries.len() > MAX_ENTRIES {
                     self.problem(directory, format!("only the first {MAX_ENTRIES} of its entries are looked at"));
                     listing.entries.truncate(MAX_ENTRIES);
                 }
-                listing
+                return listing.entries;
             }
-            Err(FsError::NotFound(_)) => Listing::default(),
-            Err(error) => {
-                self.problem(directory, error);
-                Listing::default()
-            }
+            Err(FsError::NotFound(_)) => {}
+            Err(error) => self.problem(directory, error),
         }
+        Vec::new()
     }
 }
 
@@ -222,7 +211,7 @@ async fn skill(backend: &dyn Backend, directory: &VPath) -> Result<Option<FoundI
                     let limit = if loaded.contains(&entry.path) { room.min(MAX_LOADED) } else { room };
                     let Some(bytes) = file(backend, &entry.path, limit).await? else { continue };
                     room = room.saturating_sub(bytes.len() as u64);
-                    hashes.push((below, hex(&bytes)));
+                    hashes.push((below, sha256_hex(&bytes, 32)));
                     if loaded.contains(&entry.path) || bytes.len() <= MAX_SHOWN {
                         files.insert(entry.path, bytes);
                     } else {

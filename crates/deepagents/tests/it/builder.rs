@@ -10,7 +10,7 @@ use deepagents::fs::{CompositeBackend, LocalBackend, StateBackend};
 use deepagents::middleware::filesystem::{BackgroundCommands, FilesystemOptions};
 use deepagents::middleware::summarization::SummarizationOptions;
 use deepagents::middleware::web::Web;
-use deepagents::middleware::{AskUser, PromptCaching, ToolSearch};
+use deepagents::middleware::{AskUser, Filesystem, HumanInTheLoop, PromptCaching, ToolSearch};
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::profile::ProfileConfig;
 use deepagents::subagents::{SubAgentDefaults, SubAgentSpec};
@@ -71,6 +71,22 @@ fn a_middleware_with_a_standard_name_replaces_the_standard_one() {
         ]
     );
     assert!(agent.explain().tools.iter().all(|tool| tool.name != "ls"));
+}
+
+#[test]
+fn a_shared_middleware_cannot_replace_what_enforces_rules_asks_or_needs_a_journal() {
+    let rules = Permissions::new([Rule::new(AccessMode::Deny, ["/secret/**"])]).unwrap();
+    let files = Filesystem::new(StateBackend::new());
+    let built = DeepAgent::builder().model(model()).permissions(rules).shared_middleware(files).build();
+    let refused = built.unwrap_err().to_string();
+    assert!(refused.contains("wrap its backend in `PermissionedBackend`"), "{refused}");
+    let policy = |tool: &str| InterruptPolicy::new().before(tool, InterruptOn::any());
+    let asking = DeepAgent::builder().model(model()).journal(MemoryJournal::new()).interrupt_on(policy("delete"));
+    let built = asking.shared_middleware(HumanInTheLoop::new(policy("write_file"))).build();
+    let refused = built.unwrap_err().to_string();
+    assert!(refused.contains("would replace the one that asks"), "{refused}");
+    let refused = DeepAgent::builder().model(model()).shared_middleware(AskUser).build().unwrap_err().to_string();
+    assert!(refused.contains("kept in a journal until they are answered"), "{refused}");
 }
 
 #[test]

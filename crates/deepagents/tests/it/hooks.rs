@@ -409,18 +409,20 @@ async fn stop_hooks_report_why_they_end_a_run_and_start_hooks_can_end_a_sub_agen
 }
 
 #[tokio::test]
-async fn a_prompt_blocked_by_a_hook_never_reaches_the_model() {
+async fn a_prompt_blocked_by_a_hook_never_reaches_the_model_but_what_the_start_of_the_thread_said_does() {
     let place = Place::new();
     let model = ScriptedModel::new([Turn::text("Hello.")]);
     let guard = "grep -q secret && { echo 'no secrets' >&2; exit 2; }; true";
-    let agent = place.agent(&model, &at("UserPromptSubmit", &[guard])).build().unwrap();
+    let mut hooks = at("UserPromptSubmit", &[guard]);
+    hooks["SessionStart"] = at("", &["echo 'The branch is main.'"])[""].clone();
+    let agent = place.agent(&model, &hooks).build().unwrap();
     let (outcome, told) = run(&agent, RunInput::new("The secret is 42.").thread("t")).await;
     assert_eq!(outcome.stop, FinishReason::Ended);
     assert!(told[0]["message"].as_str().unwrap().contains("no secrets") && told[0]["ended"] == true);
     let (outcome, _) = run(&agent, RunInput::new("Hello?").thread("t")).await;
     assert_eq!(outcome.text(), "Hello.");
     let seen: Vec<String> = model.requests()[0].messages.iter().map(|message| message.text()).collect();
-    assert_eq!(seen, ["Hello?"]);
+    assert_eq!(seen, ["The branch is main.", "Hello?"]);
 }
 
 #[tokio::test]

@@ -50,6 +50,16 @@ async fn a_write_replaces_the_whole_list() {
 }
 
 #[tokio::test]
+async fn every_item_of_a_list_of_thousands_gets_an_id_of_its_own() {
+    let item = |n: u32| json!({"content": format!("Step {n}"), "status": "completed"});
+    let items: Vec<Value> = (1..=3_000).map(item).collect();
+    let script = [Turn::call("write_todos", json!({"todos": items})), Turn::text("Done.")];
+    let (outcome, _) = play(script, |b| b).await;
+    let ids = outcome.state.get::<Todos>().unwrap().iter().map(|todo| todo.id.clone());
+    assert!(ids.eq((1..=3_000).map(|n| n.to_string())));
+}
+
+#[tokio::test]
 async fn a_numeric_id_is_accepted_and_one_of_another_type_is_ignored() {
     let script = [
         write(&[("Read", "in_progress")]),

@@ -221,6 +221,10 @@ async fn tavily_is_called_with_its_key_and_an_error_does_not_reveal_it() {
     let (port, seen) = serve(move |path| match path {
         "/search" => page("application/json", &found),
         "/odd" => page("application/json", "[]"),
+        "/long" => {
+            let body = format!("{}s3cr3t", "x".repeat(197));
+            format!("HTTP/1.1 401 Unauthorized\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+        }
         _ => "HTTP/1.1 401 Unauthorized\r\ncontent-length: 15\r\n\r\nbad key s3cr3t!".to_owned(),
     })
     .await;
@@ -235,6 +239,8 @@ async fn tavily_is_called_with_its_key_and_an_error_does_not_reveal_it() {
     assert!(seen.lock().unwrap()[0].to_lowercase().contains("authorization: bearer s3cr3t"));
     let (text, error) = ask("/refused").await;
     assert!(error && text.contains("401") && !text.contains("s3cr3t"), "{text}");
+    let (text, error) = ask("/long").await;
+    assert!(error && text.contains("xxx") && !text.contains("s3"), "{text}");
     let (text, error) = ask("/odd").await;
     assert!(error && text.contains("cannot be read"), "{text}");
 }

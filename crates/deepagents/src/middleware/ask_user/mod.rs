@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use deepagents_core::interrupt::Decision;
 use deepagents_core::middleware::Middleware;
-use deepagents_core::tool::{DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput};
+use deepagents_core::tool::{DynTool, Effect, ToolContext, ToolError, tool_fn};
 
 use question::{Answer, QuestionArgs};
 
@@ -48,46 +48,32 @@ impl Middleware for AskUser {
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        vec![Arc::new(AskTool)]
+        let description =
+            "Asks the user a question and waits for the answer. Only for what you cannot find out and must not guess.";
+        let ask = tool_fn("ask_user", description, |args: QuestionArgs, cx| async move { ask(&args, &cx) });
+        vec![Arc::new(ask.effect(Effect::Read))]
     }
 }
 
-struct AskTool;
-
-impl Tool for AskTool {
-    type Args = QuestionArgs;
-
-    fn name(&self) -> &str {
-        "ask_user"
-    }
-
-    fn description(&self) -> &str {
-        "Asks the user a question and waits for the answer. Only for what you cannot find out and must not guess."
-    }
-
-    fn effect(&self, _args: &QuestionArgs) -> Effect {
-        Effect::Read
-    }
-
-    async fn call(&self, args: QuestionArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        args.check()?;
-        let mut problem = None;
-        loop {
-            let text = args.text(problem.as_deref());
-            let said = match cx.interrupt_for_answer(text, args.form())? {
-                Decision::Respond { message } => message,
-                Decision::Reject { message } => {
-                    let reason = message.filter(|reason| !reason.is_empty()).map(|reason| format!(": {reason}"));
-                    return Ok(format!("The user declined to answer{}.", reason.unwrap_or_default()).into());
-                }
-                // Decisions that are not allowed are never stored as an answer.
-                _ => return Err(ToolError::model("Error: the answer could not be read.")),
-            };
-            problem = match args.read(&said) {
-                Answer::Words(words) => return Ok(format!("The user answered: {words}").into()),
-                Answer::Chosen(chosen) => return Ok(format!("The user chose: {}", chosen.join(", ")).into()),
-                Answer::Problem(problem) => Some(problem),
-            };
-        }
+/// Asks until there is an answer that fits.
+fn ask(question: &QuestionArgs, cx: &ToolContext) -> Result<String, ToolError> {
+    question.check()?;
+    let mut problem = None;
+    loop {
+        let text = question.text(problem.as_deref());
+        let said = match cx.interrupt_for_answer(text, question.form())? {
+            Decision::Respond { message } => message,
+            Decision::Reject { message } => {
+                let reason = message.filter(|reason| !reason.is_empty()).map(|reason| format!(": {reason}"));
+                return Ok(format!("The user declined to answer{}.", reason.unwrap_or_default()));
+            }
+            // Decisions that are not allowed are never stored as an answer.
+            _ => return Err(ToolError::model("Error: the answer could not be read.")),
+        };
+        problem = match question.read(&said) {
+            Answer::Words(words) => return Ok(format!("The user answered: {words}")),
+            Answer::Chosen(chosen) => return Ok(format!("The user chose: {}", chosen.join(", "))),
+            Answer::Problem(problem) => Some(problem),
+        };
     }
 }

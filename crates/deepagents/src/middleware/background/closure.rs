@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use deepagents_core::message::Block;
 use deepagents_core::state::Update;
 use deepagents_core::tool::{ChildState, ToolContext, ToolError, ToolOutput};
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
 use super::TaskStatus;
+use crate::shared::lock;
 use crate::subagents::{DynSubAgent, SubAgentTask};
+use crate::text;
 
 /// Work in progress and completed work, by the name of the thread that it would have.
 #[derive(Default)]
@@ -32,14 +33,10 @@ pub(super) struct ClosureResult {
 }
 
 impl Closures {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Work>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn start(&self, thread: String, agent: Arc<dyn DynSubAgent>, task: SubAgentTask, cx: &ToolContext) {
         let cancel = CancellationToken::new();
         let cx = cx.detached(cancel.clone());
-        self.lock().insert(thread.clone(), Work { cancel: cancel.clone(), result: None });
+        lock(&self.0).insert(thread.clone(), Work { cancel: cancel.clone(), result: None });
         let all = Arc::downgrade(&self.0);
         tokio::spawn(async move {
             let work = AssertUnwindSafe(async { agent.run(task, cx).await.map(|result| result.output) }).catch_unwind();
@@ -52,8 +49,7 @@ impl Closures {
                 },
             };
             let Some(all) = all.upgrade() else { return };
-            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(work) = all.get_mut(&thread).filter(|work| work.result.is_none()) {
+            if let Some(work) = lock(&all).get_mut(&thread).filter(|work| work.result.is_none()) {
                 work.result = Some(result);
             }
         });
@@ -61,24 +57,24 @@ impl Closures {
 
     /// Returns the result, or `None` while the work is in progress. If its process has ended, the result is an error.
     pub(super) fn result(&self, thread: &str) -> Option<ClosureResult> {
-        self.lock().get(thread).map_or_else(|| Some(lost()), |work| work.result.clone())
+        lock(&self.0).get(thread).map_or_else(|| Some(lost()), |work| work.result.clone())
     }
 
     pub(super) fn cancel(&self, thread: &str) {
-        if let Some(work) = self.lock().get_mut(thread) {
+        if let Some(work) = lock(&self.0).get_mut(thread) {
             work.cancel.cancel();
             work.result.get_or_insert_with(|| ClosureResult::new(TaskStatus::Cancelled, String::new()));
         }
     }
 
     pub(super) fn forget(&self, thread: &str) {
-        self.lock().remove(thread);
+        lock(&self.0).remove(thread);
     }
 }
 
 impl Drop for Closures {
     fn drop(&mut self) {
-        self.lock().values().for_each(|work| work.cancel.cancel());
+        lock(&self.0).values().for_each(|work| work.cancel.cancel());
     }
 }
 
@@ -94,7 +90,7 @@ pub(super) fn lost() -> ClosureResult {
 }
 
 fn closure_result(output: ToolOutput) -> ClosureResult {
-    let text = output.content.iter().filter_map(Block::as_text).collect::<Vec<_>>().join("\n");
+    let text = text::of_blocks(&output.content);
     let status = if output.is_error { TaskStatus::Error } else { TaskStatus::Success };
     ClosureResult { status, text, child_state: output.child_state, update: output.update }
 }

@@ -12,18 +12,6 @@ use super::task::{TaskState, TaskStatus};
 use super::tasks::{Tasks, task_id};
 
 impl Tasks {
-    /// Finds tasks that calls of the last answer have started without the conversation recording it: their process or
-    /// run ended before the calls returned, and they were answered without being repeated.
-    pub(super) async fn orphans(&self, cx: &Context) -> Result<Vec<KnownTaskChange>> {
-        orphans_since(cx, cx.messages().last_assistant().unwrap_or_default()).await
-    }
-
-    /// The same for all answers: when a process is stopped during such a call, its task may appear after the
-    /// conversation has continued.
-    pub(super) async fn all_orphans(&self, cx: &Context) -> Result<Vec<KnownTaskChange>> {
-        orphans_since(cx, 0).await
-    }
-
     /// Resumes abandoned tasks and returns everything new as one update: newly found tasks, messages about tasks, their
     /// state changes, the record of their delivery, and their usage.
     pub(super) async fn news(&self, cx: &Context, adopted: Vec<KnownTaskChange>) -> Result<Update> {
@@ -66,11 +54,13 @@ impl Tasks {
     }
 }
 
-async fn orphans_since(cx: &Context, since: usize) -> Result<Vec<KnownTaskChange>> {
+/// Finds tasks that calls of the answers from a position on have started without the conversation recording it: their
+/// process or run ended before the calls returned, and they were answered without being repeated.
+pub(super) async fn orphans_since(cx: &Context, since: usize) -> Result<Vec<KnownTaskChange>> {
     let known = cx.state().get::<KnownTasks>().map(Vec::as_slice).unwrap_or_default();
     let messages = cx.messages();
     let mut begun: Vec<String> = Vec::new();
-    for message in (since..messages.len()).filter_map(|at| messages.get(at)) {
+    for message in messages.tail(since) {
         let Some(answer) = message.as_assistant() else { continue };
         let starts = answer.tool_calls().filter(|call| call.name == START);
         begun.extend(starts.map(|call| task_id(message.id(), &call.id)));

@@ -18,6 +18,7 @@ use deepagents_core::state::{ChannelSpec, State, Update};
 use deepagents_core::tool::DynTool;
 
 use crate::subagents::{DynSubAgent, ListingTool, Registry};
+use deliver::orphans_since;
 use task::TaskState;
 use tasks::Tasks;
 
@@ -138,7 +139,8 @@ impl Middleware for BackgroundAgents {
     }
 
     async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
-        let mut changes = self.tasks.all_orphans(cx).await?;
+        // When a process is stopped during such a call, its task may appear after the conversation has continued.
+        let mut changes = orphans_since(cx, 0).await?;
         if changes.is_empty() && !has_tasks(cx) {
             return Ok(HookOutput::next());
         }
@@ -152,7 +154,7 @@ impl Middleware for BackgroundAgents {
     }
 
     async fn before_model(&self, cx: &Context) -> Result<HookOutput> {
-        let orphans = self.tasks.orphans(cx).await?;
+        let orphans = orphans_since(cx, cx.messages().last_assistant().unwrap_or_default()).await?;
         if orphans.is_empty() && !has_tasks(cx) {
             return Ok(HookOutput::next());
         }

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::channel::{KnownTask, KnownTaskChange};
 use super::closure::ClosureResult;
 use crate::subagents::result_text;
+use crate::text::truncated;
 
 /// Maximum number of characters of a result to show.
 const MAX_RESULT_CHARS: usize = 80_000;
@@ -162,10 +163,7 @@ impl TaskState {
     }
 
     fn cut(&self) -> String {
-        match self.text.char_indices().nth(MAX_RESULT_CHARS) {
-            Some((at, _)) => format!("{}\n[cut off here]", self.text.get(..at).unwrap_or_default()),
-            None => self.text.clone(),
-        }
+        truncated(&self.text, MAX_RESULT_CHARS, "\n[cut off here]")
     }
 
     pub(super) fn json(&self) -> String {

@@ -1,7 +1,7 @@
 //! The tasks of an agent object: starting, inspecting and resuming them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use deepagents_core::agent::{Agent, BackgroundError, BackgroundTask, BackgroundTasks, NewTask};
 use deepagents_core::error::{Error, Result};
@@ -9,12 +9,13 @@ use deepagents_core::journal::JournalError;
 use deepagents_core::run::{RunHandle, RunInput};
 use deepagents_core::state::{State, Update};
 use deepagents_core::tool::{ChildState, ToolContext, ToolError, ToolOutput};
-use sha2::{Digest, Sha256};
 
 use super::BackgroundLimits;
 use super::channel::{KnownTask, KnownTaskChange, KnownTasks};
 use super::closure::{Closures, lost};
 use super::task::{TaskState, TaskStatus};
+use crate::digest::sha256_hex;
+use crate::shared::lock;
 use crate::subagents::{Depth, DynSubAgent, Registry, SubAgentTask};
 
 /// Note for the model if the log lacks the state against which a task's changes are merged.
@@ -47,17 +48,11 @@ impl Tasks {
         Self { registry, depth, limits, closures: Closures::default(), started: Mutex::default() }
     }
 
-    fn started(&self) -> MutexGuard<'_, Vec<(String, bool)>> {
-        self.started.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the agent with this name, if its work can be resumed.
     fn built(&self, state: &State, name: &str) -> Result<Agent, ToolError> {
         let agent = self.registry.find(state, name)?;
-        agent
-            .background_agent()
-            .map(|built| built.agent().clone())
-            .ok_or_else(|| ToolError::model(format!("Error: {name} cannot be told anything more; start another task.")))
+        let built = agent.background_agent().map(|built| built.agent().clone());
+        built.ok_or_else(|| ended_for_good(name))
     }
 
     /// Returns the state of all tasks of a conversation as far as possible without reading their logs.
@@ -85,20 +80,18 @@ impl Tasks {
     /// Reads the log of a task. If the log is unreadable, the task has failed and the conversation continues without
     /// it.
     pub(super) async fn read(&self, state: &State, task: &mut TaskState) -> Result<()> {
-        if let Some(thread) = task.task.clone() {
-            match self.built(state, &task.known.agent) {
-                Ok(agent) => match thread.report(agent.schema().clone(), Some(task.end)).await {
-                    Ok(report) => task.read(report),
-                    Err(error) => match unreadable(&error) {
-                        Some(why) => task.cannot_be_read(why),
-                        None => return Err(error),
-                    },
-                },
-                Err(_) => {
-                    task.status = TaskStatus::Error;
-                    task.text = format!("There is no sub-agent {} any more.", task.known.agent);
-                }
-            }
+        let Some(thread) = task.task.clone() else { return Ok(()) };
+        let Ok(agent) = self.built(state, &task.known.agent) else {
+            task.status = TaskStatus::Error;
+            task.text = format!("There is no sub-agent {} any more.", task.known.agent);
+            return Ok(());
+        };
+        match thread.report(agent.schema().clone(), Some(task.end)).await {
+            Ok(report) => task.read(report),
+            Err(error) => match unreadable(&error) {
+                Some(why) => task.cannot_be_read(why),
+                None => return Err(error),
+            },
         }
         Ok(())
     }
@@ -187,7 +180,7 @@ impl Tasks {
 
     /// Records whether the end of a task was delivered.
     pub(super) fn note_told(&self, thread: &str, told: bool) {
-        if let Some(entry) = self.started().iter_mut().find(|(known, _)| known == thread) {
+        if let Some(entry) = lock(&self.started).iter_mut().find(|(known, _)| known == thread) {
             entry.1 = told;
         }
     }
@@ -214,7 +207,7 @@ impl Tasks {
         let limit = self.room_to_run(&home, &tasks)?;
         let mut changes = self.make_room(&home, &tasks).await?;
         let unlogged = self.launch(&home, &id, &agent, SubAgentTask::new(description, self.depth), limit, cx).await?;
-        self.started().push((home.thread(&id), false));
+        lock(&self.started).push((home.thread(&id), false));
         changes.push(KnownTaskChange::Start(KnownTask { unlogged, ..known }));
         Ok(output(changes))
     }
@@ -255,13 +248,13 @@ impl Tasks {
     }
 
     fn refused(&self, error: &BackgroundError) -> ToolError {
-        match error {
+        ToolError::model(match error {
             BackgroundError::TooMany { running } => {
                 let running = running.max(&self.limits.at_once);
-                ToolError::model(format!("Error: {running} tasks are running; wait for one, or cancel one."))
+                format!("Error: {running} tasks are running; wait for one, or cancel one.")
             }
-            other => ToolError::model(format!("Error: {other}.")),
-        }
+            other => format!("Error: {other}."),
+        })
     }
 
     /// Forgets old tasks to make room for a new one.
@@ -280,15 +273,17 @@ impl Tasks {
             self.forget(home, &home.thread(&task.known.id)).await?;
             forgotten.push(KnownTaskChange::Forget(task.known.id.clone()));
         }
-        while self.started().len() >= self.limits.in_all {
-            let told = self.started().iter().find(|(_, told)| *told).map(|(thread, _)| thread.clone());
-            let own = home.thread("");
-            let others: Vec<String> = self.started().iter().map(|(thread, _)| thread.clone()).collect();
-            let mut old = told;
-            // Nothing can be delivered to a finished run without a thread.
-            for thread in others.into_iter().filter(|thread| !thread.starts_with(&own)) {
-                if old.is_none() && home.has_ended(&thread).await? {
-                    old = Some(thread);
+        while lock(&self.started).len() >= self.limits.in_all {
+            let mut old = lock(&self.started).iter().find(|(_, told)| *told).map(|(thread, _)| thread.clone());
+            if old.is_none() {
+                // Nothing can be delivered to a finished run without a thread.
+                let own = home.thread("");
+                let others: Vec<String> = lock(&self.started).iter().map(|(thread, _)| thread.clone()).collect();
+                for thread in others.into_iter().filter(|thread| !thread.starts_with(&own)) {
+                    if home.has_ended(&thread).await? {
+                        old = Some(thread);
+                        break;
+                    }
                 }
             }
             let Some(old) = old else { break };
@@ -299,7 +294,7 @@ impl Tasks {
 
     async fn forget(&self, home: &BackgroundTasks, thread: &str) -> Result<(), ToolError> {
         self.closures.forget(thread);
-        self.started().retain(|(known, _)| known != thread);
+        lock(&self.started).retain(|(known, _)| known != thread);
         Ok(home.delete(thread).await?)
     }
 
@@ -343,6 +338,11 @@ impl Drop for CancelOnDrop<'_> {
     }
 }
 
+/// Returns the error for a message to a task whose work cannot be resumed.
+pub(super) fn ended_for_good(agent: &str) -> ToolError {
+    ToolError::model(format!("Error: {agent} cannot be told anything more; start another task."))
+}
+
 /// Waits until the start of a run is recorded.
 async fn wait_for_start(run: &RunHandle) -> Result<(), ToolError> {
     let _ = run.snapshot().await;
@@ -360,6 +360,5 @@ async fn wait_for_start(run: &RunHandle) -> Result<(), ToolError> {
 /// Returns the id of the task that a call of an answer starts: the same if the call is repeated, and different for
 /// every other call, even in a fork of the thread.
 pub(super) fn task_id(answer: &str, call: &str) -> String {
-    let digest = Sha256::digest(format!("{answer}:{call}").as_bytes());
-    digest.iter().take(5).fold("task_".to_owned(), |id, byte| format!("{id}{byte:02x}"))
+    format!("task_{}", sha256_hex(format!("{answer}:{call}"), 5))
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::START;
 use super::channel::KnownTasks;
 use super::task::{TaskState, TaskStatus};
-use super::tasks::Tasks;
+use super::tasks::{Tasks, ended_for_good};
 use crate::subagents::ListingTool;
 
 #[derive(Deserialize, JsonSchema)]
@@ -104,8 +104,8 @@ impl Tasks {
     /// Returns the state of a task, including its log.
     async fn find(&self, home: &BackgroundTasks, cx: &ToolContext, id: &str) -> Result<TaskState, ToolError> {
         let tasks = self.survey(home, cx.state()).await?;
-        let Some(mut task) = tasks.into_iter().find(|task| task.known.id == id.trim()) else {
-            let id = id.trim();
+        let id = id.trim();
+        let Some(mut task) = tasks.into_iter().find(|task| task.known.id == id) else {
             return Err(ToolError::model(format!(
                 "Error: there is no task {id}; `list_async_tasks` names those there are."
             )));
@@ -132,20 +132,14 @@ impl Tasks {
             self.start_run(&home, &task, input, cx).await?;
             task.status = TaskStatus::Running;
         }
-        let (child_state, update, note) = match task.is_news() {
-            true => self.changes(cx.state(), &task).await?,
-            false => (None, Update::none(), ""),
-        };
-        let mut output = ToolOutput::text(format!("{}{note}", task.json())).with_update(update);
-        if task.is_news() {
-            let delivered = vec![task.delivered(child_state.is_some())];
-            output = output.with_update(Update::new::<KnownTasks>(delivered));
-            self.note_told(&home.thread(&task.known.id), task.status.is_ended());
+        if !task.is_news() {
+            return Ok(ToolOutput::text(task.json()));
         }
-        Ok(match child_state {
-            Some(child_state) => output.with_child_state(child_state),
-            None => output,
-        })
+        let (child_state, update, note) = self.changes(cx.state(), &task).await?;
+        let delivered = Update::new::<KnownTasks>(vec![task.delivered(child_state.is_some())]);
+        self.note_told(&home.thread(&task.known.id), task.status.is_ended());
+        let output = ToolOutput::text(format!("{}{note}", task.json())).with_update(update).with_update(delivered);
+        Ok(child_state.into_iter().fold(output, ToolOutput::with_child_state))
     }
 
     /// Sends a message to a task: a running one receives it with its next model call, an ended one as its next input.
@@ -153,8 +147,7 @@ impl Tasks {
         let home = cx.background();
         let mut task = self.find(&home, cx, id).await?;
         let Some(thread) = task.task.clone() else {
-            let name = &task.known.agent;
-            return Err(ToolError::model(format!("Error: {name} cannot be told anything more; start another task.")));
+            return Err(ended_for_good(&task.known.agent));
         };
         if task.status == TaskStatus::Running {
             match thread.steer(text.as_str()) {

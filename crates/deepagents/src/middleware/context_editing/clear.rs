@@ -61,29 +61,29 @@ pub(super) fn without_result(result: &ToolMessage, stored: &Stored) -> Arc<Messa
 /// Removes the arguments of calls whose results are cleared. Call ids may repeat: a result belongs to the last call
 /// before it.
 pub(super) fn clear_inputs(messages: &mut Messages, calls: &BTreeMap<String, BTreeSet<String>>) {
-    let mut changed: Vec<Arc<Message>> = Vec::new();
-    let mut answer: Option<(usize, BTreeSet<String>)> = None;
+    let mut answer = None;
+    let mut owners: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
     for (at, message) in messages.iter().enumerate() {
         match &**message {
-            Message::Assistant(_) => {
-                changed.extend(answer.replace((at, BTreeSet::new())).and_then(|a| cleared(messages, &a)))
-            }
+            Message::Assistant(_) => answer = Some(at),
             Message::Tool(result) if calls.get(&result.call_id).is_some_and(|ids| ids.contains(&result.id)) => {
-                if let Some((_, ids)) = &mut answer {
-                    ids.insert(result.call_id.clone());
+                if let Some(answer) = answer {
+                    owners.entry(answer).or_default().insert(result.call_id.clone());
                 }
             }
             _ => {}
         }
     }
-    changed.extend(answer.and_then(|answer| cleared(messages, &answer)));
-    changed.into_iter().for_each(|message| messages.put(message));
+    for (at, ids) in owners {
+        if let Some(answer) = without_inputs(messages, at, &ids) {
+            messages.put(answer);
+        }
+    }
 }
 
-/// Returns the answer at a position without the arguments of these calls, or `None` if there are none.
-fn cleared(messages: &Messages, (at, ids): &(usize, BTreeSet<String>)) -> Option<Arc<Message>> {
-    let answer = messages.get(*at)?.as_assistant().filter(|answer| !ids.is_empty() && !answer.id.is_empty())?;
-    let mut answer = answer.clone();
+/// Returns the answer at a position without the arguments of these calls. One without an id cannot be replaced.
+fn without_inputs(messages: &Messages, at: usize, ids: &BTreeSet<String>) -> Option<Arc<Message>> {
+    let mut answer = messages.get(at)?.as_assistant().filter(|answer| !answer.id.is_empty())?.clone();
     for block in &mut answer.content {
         if let Block::ToolCall(call) = block
             && ids.contains(&call.id)

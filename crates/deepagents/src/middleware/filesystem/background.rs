@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deepagents_core::event::MiddlewareEvent;
@@ -13,11 +13,14 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::tools::end_in_words;
+use crate::shared::{agent_key, lock};
 
 /// Maximum number of bytes of unread output to keep; the oldest are dropped first.
 const MAX_OUTPUT_BYTES: usize = 256 << 10;
 /// Maximum number of concurrent background commands per run.
 const MAX_CONCURRENT_COMMANDS: usize = 16;
+/// Maximum number of ended commands of all runs whose output was not read to keep; the oldest are forgotten.
+const MAX_UNREAD_COMMANDS: usize = 256;
 /// How long the end of a run waits for the commands that it stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -37,7 +40,7 @@ pub enum BackgroundCommands {
 
 /// The running commands. They are stopped when the last clone is dropped.
 #[derive(Clone, Default)]
-pub(super) struct Running(Arc<Mutex<BTreeMap<String, Commands>>>);
+pub(super) struct Running(Arc<Mutex<Commands>>);
 
 impl fmt::Debug for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,19 +48,37 @@ impl fmt::Debug for Running {
     }
 }
 
-/// The commands of one run or thread.
 #[derive(Default)]
 struct Commands {
-    started: u64,
-    all: BTreeMap<String, Job>,
+    /// How many commands each run or thread has started.
+    started: BTreeMap<String, u64>,
+    /// The oldest first.
+    jobs: Vec<Job>,
 }
 
 struct Job {
+    /// The key of its run or thread.
+    owner: String,
+    id: String,
     text: String,
     output: Arc<Mutex<Unread>>,
     ended: watch::Receiver<Option<Result<CommandOutput, String>>>,
     stop: CancellationToken,
     _stop_when_dropped: DropGuard,
+}
+
+impl Commands {
+    fn of(&self, owner: &str) -> impl Iterator<Item = &Job> {
+        self.jobs.iter().filter(move |job| job.owner == owner)
+    }
+
+    fn push(&mut self, job: Job) {
+        self.jobs.push(job);
+        let ended = |job: &Job| job.ended.borrow().is_some();
+        if self.jobs.iter().filter(|job| ended(job)).count() > MAX_UNREAD_COMMANDS {
+            self.jobs.remove(self.jobs.iter().position(ended).unwrap_or_default());
+        }
+    }
 }
 
 /// Output that was not read yet.
@@ -71,11 +92,9 @@ impl Unread {
     fn push(&mut self, piece: &str) {
         self.text.push_str(piece);
         let over = self.text.len().saturating_sub(MAX_OUTPUT_BYTES);
-        if over > 0 {
-            let end = (over..=self.text.len()).find(|at| self.text.is_char_boundary(*at)).unwrap_or(self.text.len());
-            self.text.drain(..end);
-            self.dropped += end;
-        }
+        let end = self.text.ceil_char_boundary(over);
+        self.text.drain(..end);
+        self.dropped += end;
     }
 }
 
@@ -91,16 +110,10 @@ pub(super) struct CommandReport {
 impl Running {
     /// Returns the key of the run or thread that owns an agent's commands.
     fn key(mode: BackgroundCommands, cx: &Context) -> String {
-        let owner = match (mode, cx.thread()) {
-            (BackgroundCommands::EndWithAgent, Some(thread)) => thread,
-            _ => cx.run_id(),
-        };
-        std::iter::once(owner).chain(cx.path().iter().map(String::as_str)).collect::<Vec<_>>().join("/")
-    }
-
-    fn with<T>(&self, of: &str, act: impl FnOnce(&mut Commands) -> T) -> T {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        act(all.entry(of.to_owned()).or_default())
+        match (mode, cx.thread()) {
+            (BackgroundCommands::EndWithAgent, Some(thread)) => agent_key(thread, cx),
+            _ => agent_key(cx.run_id(), cx),
+        }
     }
 
     /// Starts a command and returns its id.
@@ -116,23 +129,24 @@ impl Running {
             _ => cx.cancellation().child_token(),
         };
         let (output, (tell, ended)) = (Arc::<Mutex<Unread>>::default(), watch::channel(None));
-        let job = Job {
+        let owner = Self::key(mode, cx);
+        let mut commands = lock(&self.0);
+        if commands.of(&owner).filter(|job| job.ended.borrow().is_none()).count() >= MAX_CONCURRENT_COMMANDS {
+            return Err(format!("{MAX_CONCURRENT_COMMANDS} commands are going on already; stop one of them first"));
+        }
+        let number = commands.started.entry(owner.clone()).or_default();
+        *number += 1;
+        let id = format!("command-{number}");
+        commands.push(Job {
+            owner,
+            id: id.clone(),
             text: command.text().to_owned(),
             output: output.clone(),
             ended,
             stop: stop.clone(),
             _stop_when_dropped: stop.clone().drop_guard(),
-        };
-        let id = self.with(&Self::key(mode, cx), |commands| {
-            let going = commands.all.values().filter(|job| job.ended.borrow().is_none()).count();
-            if going >= MAX_CONCURRENT_COMMANDS {
-                return Err(format!("{MAX_CONCURRENT_COMMANDS} commands are going on already; stop one of them first"));
-            }
-            commands.started += 1;
-            let id = format!("command-{}", commands.started);
-            commands.all.insert(id.clone(), job);
-            Ok(id)
-        })?;
+        });
+        drop(commands);
         // The task must not hold the agent, as the commands end when it is dropped.
         let (reporter, name) = (cx.reporter(), id.clone());
         tokio::spawn(async move {
@@ -140,7 +154,7 @@ impl Running {
             let Some(shell) = backend.shell() else { return };
             let keep = async {
                 while let Some(piece) = from.recv().await {
-                    output.lock().unwrap_or_else(PoisonError::into_inner).push(&piece);
+                    lock(&output).push(&piece);
                     reporter.report(MiddlewareEvent::CommandOutput { command: name.clone(), text: piece });
                 }
             };
@@ -163,9 +177,11 @@ impl Running {
         wait: Duration,
         stop: bool,
     ) -> Result<CommandReport, String> {
-        let (output, mut ended) = self.with(&Self::key(mode, cx), |commands| {
-            let Some(job) = commands.all.get(id) else {
-                let known = commands.all.iter().map(|(id, job)| format!("{id} ({})", job.text));
+        let owner = Self::key(mode, cx);
+        let (output, mut ended) = {
+            let commands = lock(&self.0);
+            let Some(job) = commands.of(&owner).find(|job| job.id == id) else {
+                let known = commands.of(&owner).map(|job| format!("{} ({})", job.id, job.text));
                 let known = known.collect::<Vec<_>>().join(", ");
                 let known = if known.is_empty() { "there are none".to_owned() } else { format!("there are {known}") };
                 return Err(format!("no command `{id}` goes on in the background here; {known}"));
@@ -173,17 +189,17 @@ impl Running {
             if stop {
                 job.stop.cancel();
             }
-            Ok((job.output.clone(), job.ended.clone()))
-        })?;
+            (job.output.clone(), job.ended.clone())
+        };
         let wait = if stop { STOP_TIMEOUT } else { wait };
         let end = tokio::select! {
             end = ended.wait_for(Option::is_some) => end.ok().and_then(|end| end.clone()),
             () = tokio::time::sleep(wait) => None,
             () = cx.cancellation().cancelled() => None,
         };
-        let unread = std::mem::take(&mut *output.lock().unwrap_or_else(PoisonError::into_inner));
+        let unread = std::mem::take(&mut *lock(&output));
         if end.is_some() {
-            self.with(&Self::key(mode, cx), |commands| commands.all.remove(id));
+            lock(&self.0).jobs.retain(|job| job.owner != owner || job.id != id);
         }
         Ok(CommandReport { output: unread.text, dropped: unread.dropped, end })
     }
@@ -193,12 +209,42 @@ impl Running {
         if mode != BackgroundCommands::EndWithRun {
             return;
         }
-        let key = Self::key(mode, cx);
-        let ended = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
-        let mut ends: Vec<_> =
-            ended.into_iter().flat_map(|ended| ended.all).map(|(_, job)| job.ended.clone()).collect();
+        let owner = Self::key(mode, cx);
+        let mut ends: Vec<_> = {
+            let mut commands = lock(&self.0);
+            commands.started.remove(&owner);
+            commands.jobs.extract_if(.., |job| job.owner == owner).map(|job| job.ended.clone()).collect()
+        };
         // The jobs and their drop guards have been dropped, so the commands are stopping.
         let all = ends.iter_mut().map(|end| async move { drop(end.wait_for(Option::is_some).await) });
         let _ = tokio::time::timeout(STOP_TIMEOUT, futures_util::future::join_all(all)).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_ended_commands_that_nobody_asked_about_are_forgotten() {
+        let mut commands = Commands::default();
+        let mut push = |number: usize, end: Option<Result<CommandOutput, String>>| {
+            let stop = CancellationToken::new();
+            commands.push(Job {
+                owner: format!("run-{}", number % 2),
+                id: format!("command-{number}"),
+                text: String::new(),
+                output: Arc::default(),
+                ended: watch::channel(end).1,
+                stop: stop.clone(),
+                _stop_when_dropped: stop.drop_guard(),
+            });
+        };
+        push(0, None);
+        (1..=MAX_UNREAD_COMMANDS + 2).for_each(|number| push(number, Some(Err(String::new()))));
+        let left: Vec<&str> = commands.jobs.iter().map(|job| job.id.as_str()).collect();
+        assert_eq!(left.len(), MAX_UNREAD_COMMANDS + 1);
+        assert_eq!(left[..2], ["command-0", "command-3"]);
+        assert_eq!(commands.of("run-0").next().unwrap().id, "command-0");
     }
 }

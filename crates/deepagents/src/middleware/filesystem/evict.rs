@@ -6,9 +6,10 @@ use deepagents_core::middleware::ToolResponse;
 use deepagents_core::state::{MessagesChannel, Update};
 use deepagents_core::tool::ToolContext;
 use deepagents_fs::{Backend, FsError, VPath, WriteMode};
-use sha2::{Digest, Sha256};
 
 use crate::channels::{StoredResults, file_reference};
+use crate::digest::sha256_hex;
+use crate::text;
 use crate::tokens;
 use crate::workspace::{self, RESULTS};
 
@@ -27,8 +28,7 @@ pub(super) async fn evict(
     backend: &dyn Backend,
     cx: &ToolContext,
 ) -> ToolResponse {
-    let texts: Vec<&str> = response.content.iter().filter_map(Block::as_text).collect();
-    let text = texts.join("\n");
+    let text = text::of_blocks(&response.content);
     if tokens::quarters(&text) <= limit {
         return response;
     }
@@ -89,7 +89,7 @@ fn file_name(cx: &ToolContext) -> String {
     let turn = cx.state().messages().iter().rev().find_map(|message| message.as_assistant());
     let shared = |other: &str| other != id && readable(other) == name;
     if name != id && turn.is_some_and(|turn| turn.tool_calls().any(|call| shared(&call.id))) {
-        return format!("call-{}", digest(id));
+        return format!("call-{}", sha256_hex(id, 32));
     }
     name
 }
@@ -97,29 +97,23 @@ fn file_name(cx: &ToolContext) -> String {
 /// Returns a name that is unique to an id: the id itself, or its digest if the id is not a valid name.
 pub(super) fn name_of(id: &str) -> String {
     let name = readable(id);
-    if name == id { name } else { digest(id) }
+    if name == id { name } else { sha256_hex(id, 32) }
 }
 
 /// Returns an id without characters that are invalid in names, so two ids may become the same; a long id becomes its
 /// digest.
 fn readable(id: &str) -> String {
     if id.is_empty() || id.len() > MAX_NAME_BYTES {
-        return format!("call-{}", digest(id));
+        return format!("call-{}", sha256_hex(id, 32));
     }
     id.chars().map(|c| if matches!(c, '.' | '/' | '\\' | '\0') { '_' } else { c }).collect()
-}
-
-fn digest(id: &str) -> String {
-    Sha256::digest(id.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns the first and last lines with line numbers, truncating long ones.
 pub(super) fn preview(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let show = |(number, line): (usize, &&str)| {
-        let cut: String = line.chars().take(PREVIEW_CHARS).collect();
-        let more = if cut.len() < line.len() { " [line cut]" } else { "" };
-        format!("{:>6}\t{cut}{more}\n", number + 1)
+        format!("{:>6}\t{}\n", number + 1, text::truncated(line, PREVIEW_CHARS, " [line cut]"))
     };
     let numbered = lines.iter().enumerate();
     if lines.len() <= 2 * PREVIEW_LINES {

@@ -230,9 +230,7 @@ impl Filesystem {
         self.options = options;
         self
     }
-}
 
-impl Filesystem {
     /// Moves long messages of a person to files.
     async fn store_messages(&self, since: Since, cx: &Context) -> Update {
         match tokens::limit(self.options.message_tokens) {
@@ -305,7 +303,7 @@ impl Middleware for Filesystem {
             _ => response,
         };
         // Substitutes for a result, such as a person's answer or a hook's reason, are shown unchanged.
-        match self.budget().filter(|_| !is_bounded && !response.is_synthetic) {
+        match tokens::limit(self.options.result_tokens).filter(|_| !is_bounded && !response.is_synthetic) {
             Some(limit) => Ok(evict::evict(response, limit, &*self.workspace.kept_for(&cx), &cx).await),
             None => Ok(response),
         }

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use deepagents_core::run::Context;
 use deepagents_fs::Backend;
 use deepagents_fs::shell::{SessionOptions, Shell};
 use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::shared::{agent_key, lock};
 
 type Sessions = Mutex<BTreeMap<String, Session>>;
 
@@ -29,15 +31,6 @@ struct Session {
 }
 
 impl ShellSessions {
-    /// Returns the key; each agent of a run has its own session.
-    fn key(cx: &Context) -> String {
-        std::iter::once(cx.run_id()).chain(cx.path().iter().map(String::as_str)).collect::<Vec<_>>().join("/")
-    }
-
-    fn with<T>(&self, act: impl FnOnce(&mut BTreeMap<String, Session>) -> T) -> T {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     /// Returns the session of an agent's run, or `None` if the backend does not support sessions. The session ends when
     /// the run ends or is cancelled, and after being idle for `timeout`, because a failed or interrupted run may never
     /// resume.
@@ -48,27 +41,27 @@ impl ShellSessions {
         options: &SessionOptions,
         timeout: Duration,
     ) -> Option<Arc<dyn Shell>> {
-        let key = Self::key(cx);
+        // Each agent of a run has its own session.
+        let key = agent_key(cx.run_id(), cx);
         let ended = CancellationToken::new();
         // A resumed run has a new cancellation token, so every use starts a new watch.
         let watch = watch(Arc::downgrade(&self.0), key.clone(), cx.cancellation().clone(), ended.clone(), timeout);
         let watched = ended.drop_guard();
-        let shell = self.with(|sessions| {
-            let shell = match sessions.remove(&key) {
-                Some(known) => known.shell,
-                // Two calls of one turn may race; the first opens the session.
-                None => backend.shell()?.session(options)?,
-            };
-            sessions.insert(key, Session { shell: shell.clone(), _watched: watched });
-            Some(shell)
-        })?;
+        let mut sessions = lock(&self.0);
+        let shell = match sessions.remove(&key) {
+            Some(known) => known.shell,
+            // Two calls of one turn may race; the first opens the session.
+            None => backend.shell()?.session(options)?,
+        };
+        sessions.insert(key, Session { shell: shell.clone(), _watched: watched });
+        drop(sessions);
         tokio::spawn(watch);
         Some(shell)
     }
 
     /// Ends the session of an agent's run.
     pub(super) fn end(&self, cx: &Context) {
-        let ended = self.with(|sessions| sessions.remove(&Self::key(cx)));
+        let ended = lock(&self.0).remove(&agent_key(cx.run_id(), cx));
         drop(ended);
     }
 }
@@ -88,7 +81,7 @@ async fn watch(
         () = tokio::time::sleep(timeout) => {}
     }
     let Some(sessions) = sessions.upgrade() else { return };
-    let mut open = sessions.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut open = lock(&sessions);
     let unused = if used.is_cancelled() { None } else { open.remove(&key) };
     drop(open);
     drop(unused);

@@ -5,6 +5,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::{Hook, HookEvent};
+use crate::text::truncated;
 
 /// Maximum number of characters that a hook may show to the model.
 const MAX_CONTEXT_CHARS: usize = 10_000;
@@ -46,36 +47,23 @@ pub struct HookAnswer {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wire {
-    #[serde(default)]
     r#continue: Option<bool>,
-    #[serde(default)]
     stop_reason: Option<String>,
-    #[serde(default)]
     system_message: Option<String>,
-    #[serde(default)]
     decision: Option<String>,
-    #[serde(default)]
     reason: Option<String>,
-    #[serde(default)]
     hook_specific_output: Option<Specific>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Specific {
-    #[serde(default)]
     hook_event_name: Option<String>,
-    #[serde(default)]
     permission_decision: Option<HookPermission>,
-    #[serde(default)]
     permission_decision_reason: Option<String>,
-    #[serde(default)]
     updated_input: Option<Value>,
-    #[serde(default)]
     updated_tool_output: Option<Value>,
-    #[serde(default)]
     additional_context: Option<String>,
-    #[serde(default)]
     decision: Option<RequestDecision>,
 }
 
@@ -84,9 +72,7 @@ struct Specific {
 #[serde(rename_all = "camelCase")]
 struct RequestDecision {
     behavior: HookPermission,
-    #[serde(default)]
     updated_input: Option<Value>,
-    #[serde(default)]
     message: Option<String>,
     #[serde(default)]
     interrupt: bool,
@@ -206,9 +192,5 @@ fn line(text: &str) -> String {
 
 /// Truncates a text that is too long.
 fn cut(text: &str) -> String {
-    let mut short: String = text.chars().take(MAX_CONTEXT_CHARS).collect();
-    if short.len() < text.len() {
-        short.push_str("\n[cut off: a hook may say 10,000 characters]");
-    }
-    short
+    truncated(text, MAX_CONTEXT_CHARS, "\n[cut off: a hook may say 10,000 characters]")
 }

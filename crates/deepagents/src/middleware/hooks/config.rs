@@ -109,7 +109,6 @@ struct File {
 
 #[derive(Deserialize)]
 struct Group {
-    #[serde(default)]
     matcher: Option<String>,
     hooks: Vec<Value>,
 }
@@ -118,17 +117,13 @@ struct Group {
 #[serde(rename_all = "camelCase")]
 struct Entry {
     r#type: String,
-    #[serde(default)]
     command: Option<String>,
-    #[serde(default)]
     timeout: Option<f64>,
     #[serde(default)]
     fail_closed: bool,
-    #[serde(default)]
     url: Option<String>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    #[serde(default)]
     secret_env: Option<String>,
 }
 
@@ -218,22 +213,15 @@ impl Hooks {
                     let entry: Entry =
                         serde_json::from_value(entry).map_err(|error| wrong(format!("a hook of {event}: {error}")))?;
                     let (timeout, fail_closed) = (entry.timeout(event), entry.fail_closed);
-                    match entry.action(shell, sender) {
-                        Ok(action) => {
-                            let (matcher, source) = (pattern.clone(), source.clone());
-                            let only_restricts = false;
-                            all.hooks.push(Hook {
-                                event,
-                                matcher,
-                                action,
-                                timeout,
-                                fail_closed,
-                                source,
-                                only_restricts,
-                            });
+                    let action = match entry.action(shell, sender) {
+                        Ok(action) => action,
+                        Err(why) => {
+                            all.problems.push(format!("{source}: a hook of {event} is left out: {why}"));
+                            continue;
                         }
-                        Err(why) => all.problems.push(format!("{source}: a hook of {event} is left out: {why}")),
-                    }
+                    };
+                    let (matcher, source, only_restricts) = (pattern.clone(), source.clone(), false);
+                    all.hooks.push(Hook { event, matcher, action, timeout, fail_closed, source, only_restricts });
                 }
             }
         }

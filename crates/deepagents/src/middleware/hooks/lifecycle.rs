@@ -29,46 +29,46 @@ fn context_message(answer: &HookAnswer) -> Option<MessageOp> {
     (!text.is_empty()).then(|| MessageOp::put(Message::harness(text)))
 }
 
+fn context_update(answer: &HookAnswer) -> Update {
+    Update::new::<MessagesChannel>(context_message(answer).into_iter().collect())
+}
+
+/// Why a hook of an event ends the run.
+type End = (HookEvent, String);
+
+/// Makes changes, and reports why the run ends if it does.
+fn changed(update: Update, end: Option<End>, cx: &Context) -> HookOutput {
+    let output = HookOutput::update(update);
+    let Some((event, why)) = end else { return output };
+    report_end(cx, event, &why);
+    output.and_go(JumpTo::End)
+}
+
 impl HookRunner {
-    /// Runs the hooks for the start of a thread and for new messages of a person.
-    async fn begin(&self, cx: &Context) -> HookOutput {
+    /// Runs the hooks for the start of a thread and for new messages of a person. Returns the changes of the
+    /// conversation, and why the run ends if a hook ends it.
+    async fn begin(&self, cx: &Context) -> (Vec<MessageOp>, Option<End>) {
         let mut ops = Vec::new();
-        let fresh = Update::new::<CallReviews>(vec![HookReviewsChange::Clear]);
         if let Some(source) = self.begins(cx) {
             let answer = self.ask(HookEvent::SessionStart, json!({"source": source}), cx).await;
             ops.extend(context_message(&answer));
             if let Some(why) = answer.stop {
-                return self.end(cx, HookEvent::SessionStart, &why, fresh);
+                return (ops, Some((HookEvent::SessionStart, why)));
             }
         }
-        let said: Vec<_> = cx
-            .messages()
-            .iter()
-            .rev()
-            .take_while(|message| message.as_user().is_some())
-            .filter(|message| message.as_user().is_some_and(|user| user.author == Author::Human))
-            .collect();
-        if !said.is_empty() {
-            let prompt: Vec<String> = said.iter().rev().map(|message| message.text()).collect();
-            let answer = self.ask(HookEvent::UserPromptSubmit, json!({"prompt": prompt.join("\n\n")}), cx).await;
-            ops.extend(context_message(&answer));
-            if let Some(why) = answer.block {
-                // The model never sees the messages, not even in later runs.
-                let gone = said.iter().map(|message| MessageOp::Remove(message.id().to_owned())).collect();
-                let update = fresh.and(Update::new::<MessagesChannel>(gone));
-                return self.end(cx, HookEvent::UserPromptSubmit, &why, update);
-            }
-            if let Some(why) = answer.stop {
-                return self.end(cx, HookEvent::UserPromptSubmit, &why, fresh);
-            }
+        let said = cx.messages().iter().rev().map_while(|message| Some((message, message.as_user()?)));
+        let said: Vec<_> = said.filter(|(_, user)| user.author == Author::Human).map(|(message, _)| message).collect();
+        if said.is_empty() {
+            return (ops, None);
         }
-        HookOutput::update(fresh.and(Update::new::<MessagesChannel>(ops)))
-    }
-
-    /// Ends the run and reports why.
-    fn end(&self, cx: &Context, event: HookEvent, why: &str, update: Update) -> HookOutput {
-        report_end(cx, event, why);
-        HookOutput::update(update).and_go(JumpTo::End)
+        let prompt: Vec<String> = said.iter().rev().map(|message| message.text()).collect();
+        let answer = self.ask(HookEvent::UserPromptSubmit, json!({"prompt": prompt.join("\n\n")}), cx).await;
+        match answer.block {
+            // The model never sees the messages, not even in later runs.
+            Some(_) => ops.extend(said.iter().map(|message| MessageOp::Remove(message.id().to_owned()))),
+            None => ops.extend(context_message(&answer)),
+        }
+        (ops, answer.block.or(answer.stop).map(|why| (HookEvent::UserPromptSubmit, why)))
     }
 
     /// Runs the hooks of an agent that is about to end. One that blocks makes it continue.
@@ -104,33 +104,25 @@ impl Middleware for HookRunner {
     }
 
     async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {
+        let fresh = Update::new::<CallReviews>(vec![HookReviewsChange::Clear]);
         if cx.path().is_empty() {
-            return Ok(self.begin(cx).await);
+            let (ops, end) = self.begin(cx).await;
+            return Ok(changed(fresh.and(Update::new::<MessagesChannel>(ops)), end, cx));
         }
         let answer = self.ask(HookEvent::SubagentStart, json!({}), cx).await;
-        let fresh = Update::new::<CallReviews>(vec![HookReviewsChange::Clear]);
-        if let Some(why) = answer.stop {
-            return Ok(self.end(cx, HookEvent::SubagentStart, &why, fresh));
-        }
-        Ok(HookOutput::update(
-            fresh.and(Update::new::<MessagesChannel>(context_message(&answer).into_iter().collect())),
-        ))
+        let update = fresh.and(context_update(&answer));
+        Ok(changed(update, answer.stop.map(|why| (HookEvent::SubagentStart, why)), cx))
     }
 
     async fn before_model(&self, cx: &Context) -> Result<HookOutput> {
         if let Some(why) = cx.get::<CallReviews>().stop {
-            return Ok(self.end(cx, HookEvent::PostToolUse, &why, Update::none()));
+            return Ok(changed(Update::none(), Some((HookEvent::PostToolUse, why)), cx));
         }
-        if cx.path().is_empty() && self.was_compacted(cx) {
-            let answer = self.ask(HookEvent::SessionStart, json!({"source": "compact"}), cx).await;
-            if let Some(why) = answer.stop {
-                return Ok(self.end(cx, HookEvent::SessionStart, &why, Update::none()));
-            }
-            return Ok(HookOutput::update(Update::new::<MessagesChannel>(
-                context_message(&answer).into_iter().collect(),
-            )));
+        if !cx.path().is_empty() || !self.was_compacted(cx) {
+            return Ok(HookOutput::next());
         }
-        Ok(HookOutput::next())
+        let answer = self.ask(HookEvent::SessionStart, json!({"source": "compact"}), cx).await;
+        Ok(changed(context_update(&answer), answer.stop.map(|why| (HookEvent::SessionStart, why)), cx))
     }
 
     async fn after_model(&self, cx: &Context) -> Result<HookOutput> {

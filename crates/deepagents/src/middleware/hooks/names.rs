@@ -4,6 +4,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use crate::permission_interrupts::path_argument;
+
 /// Tools with a different name there.
 const NAMES: [(&str, &str); 8] = [
     ("execute", "Bash"),
@@ -16,17 +18,6 @@ const NAMES: [(&str, &str); 8] = [
     ("task", "Task"),
 ];
 
-/// Arguments with a path, by our tool names.
-const PATHS: [(&str, &str); 7] = [
-    ("write_file", "file_path"),
-    ("edit_file", "file_path"),
-    ("read_file", "file_path"),
-    ("delete", "file_path"),
-    ("glob", "path"),
-    ("grep", "path"),
-    ("ls", "path"),
-];
-
 /// Returns the protocol name of a tool.
 pub(super) fn on_wire(tool: &str) -> &str {
     NAMES.iter().find(|(ours, _)| *ours == tool).map_or(tool, |(_, theirs)| theirs)
@@ -36,9 +27,8 @@ pub(super) fn on_wire(tool: &str) -> &str {
 pub(super) fn args_on_wire(tool: &str, args: &Value, root: Option<&Path>) -> Value {
     let mut args = args.clone();
     let Some(fields) = args.as_object_mut() else { return args };
-    if let (Some(root), Some(path)) = (root, path_of(tool, fields)) {
-        let real = root.join(path.trim_start_matches('/')).display().to_string();
-        put_path(tool, fields, real);
+    if let (Some(root), Some(path)) = (root, path_in(tool, fields)) {
+        *path = root.join(path.trim_start_matches('/')).display().to_string();
     }
     match tool {
         "execute" => scale(fields, "timeout", |seconds| seconds.saturating_mul(1_000)),
@@ -56,11 +46,10 @@ pub(super) fn args_on_wire(tool: &str, args: &Value, root: Option<&Path>) -> Val
 /// Converts arguments from a hook to those of our tool.
 pub(super) fn args_from_wire(tool: &str, args: Value, root: Option<&Path>) -> Value {
     let Value::Object(mut fields) = args else { return args };
-    if let (Some(root), Some(path)) = (root, path_of(tool, &fields))
-        && let Ok(inside) = Path::new(&path).strip_prefix(root)
+    if let (Some(root), Some(path)) = (root, path_in(tool, &mut fields))
+        && let Ok(inside) = Path::new(path.as_str()).strip_prefix(root)
     {
-        let path = format!("/{}", inside.display());
-        put_path(tool, &mut fields, path);
+        *path = format!("/{}", inside.display());
     }
     match tool {
         "execute" => {
@@ -79,14 +68,11 @@ pub(super) fn args_from_wire(tool: &str, args: Value, root: Option<&Path>) -> Va
     Value::Object(fields)
 }
 
-fn path_of(tool: &str, fields: &Map<String, Value>) -> Option<String> {
-    let (_, name) = PATHS.iter().find(|(ours, _)| *ours == tool)?;
-    fields.get(*name)?.as_str().map(str::to_owned)
-}
-
-fn put_path(tool: &str, fields: &mut Map<String, Value>, path: String) {
-    if let Some((_, name)) = PATHS.iter().find(|(ours, _)| *ours == tool) {
-        fields.insert((*name).to_owned(), Value::String(path));
+/// Returns the path in the arguments of a file tool.
+fn path_in<'a>(tool: &str, fields: &'a mut Map<String, Value>) -> Option<&'a mut String> {
+    match fields.get_mut(path_argument(tool)?)? {
+        Value::String(path) => Some(path),
+        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::interrupt::{ActionRequest, Decision, DecisionKind, EditedAction};
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::command::{self, HookRun};
 use super::{HookAnswer, HookEvent, HookPermission, Hooks, names, with_fields};
-use crate::shared::Shared;
+use crate::shared::{Shared, agent_key, lock};
 
 /// Runs hooks: a middleware during runs, and an object to call for events outside of runs. Clones share their state.
 ///
@@ -43,7 +43,7 @@ pub struct HookRunner {
     pub(super) inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Inner {
     hooks: Hooks,
     pub(super) root: Option<PathBuf>,
@@ -67,6 +67,8 @@ struct RunnerState {
     continued: Vec<(String, u32)>,
 }
 
+/// Maximum number of continued runs to remember.
+const MAX_CONTINUED_RUNS: usize = 200;
 /// Maximum number of times that hooks may continue a run at its end.
 const MAX_CONTINUATIONS: u32 = 20;
 
@@ -77,17 +79,7 @@ impl HookRunner {
     }
 
     fn change(mut self, change: impl FnOnce(&mut Inner)) -> Self {
-        // There may be clones.
-        let Inner { hooks, root, transcript, mode, known } = &*self.inner;
-        let mut inner = Inner {
-            hooks: hooks.clone(),
-            root: root.clone(),
-            transcript: transcript.clone(),
-            mode: mode.clone(),
-            known: known.clone(),
-        };
-        change(&mut inner);
-        self.inner = Arc::new(inner);
+        change(Arc::make_mut(&mut self.inner));
         self
     }
 
@@ -199,13 +191,13 @@ impl HookRunner {
     /// Returns the threads that have started in this process and are not finished; for a run without a thread, its own
     /// id.
     pub fn sessions(&self) -> Vec<String> {
-        self.known().started.iter().cloned().collect()
+        lock(&self.inner.known).started.iter().cloned().collect()
     }
 
     /// Signals that the program has finished with a thread, for a reason such as `exit`. After `clear`, the next thread
     /// to start replaces it.
     pub fn session_end(&self, thread: &str, reason: &str) -> impl Future<Output = Vec<HookRun>> + Send + use<> {
-        let mut known = self.known();
+        let mut known = lock(&self.inner.known);
         known.started.remove(thread);
         known.cleared |= reason == "clear";
         drop(known);
@@ -277,20 +269,16 @@ impl HookRunner {
             match answer.block.or(answer.stop) {
                 Some(why) => Err(format!("a hook keeps the conversation from being compacted: {why}")),
                 None => {
-                    runner.known().compacted.insert(conversation(&cx));
+                    lock(&runner.inner.known).compacted.insert(conversation(&cx));
                     Ok(())
                 }
             }
         })
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, RunnerState> {
-        self.inner.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns how a thread starts in this process, or `None` if it already has.
     pub(super) fn begins(&self, cx: &Context) -> Option<&'static str> {
-        let mut known = self.known();
+        let mut known = lock(&self.inner.known);
         if !known.started.insert(cx.thread().unwrap_or(cx.run_id()).to_owned()) {
             return None;
         }
@@ -302,43 +290,31 @@ impl HookRunner {
 
     /// Returns `true` if the conversation was compacted since the last call.
     pub(super) fn was_compacted(&self, cx: &Context) -> bool {
-        self.known().compacted.remove(&conversation(cx))
+        lock(&self.inner.known).compacted.remove(&conversation(cx))
     }
 
     /// Returns how often hooks have continued the agent's run.
     pub(super) fn continued(&self, cx: &Context) -> u32 {
-        let key = key(cx);
-        self.known().continued.iter().find(|(run, _)| *run == key).map_or(0, |(_, times)| *times)
+        let key = agent_key(cx.run_id(), cx);
+        lock(&self.inner.known).continued.iter().find(|(run, _)| *run == key).map_or(0, |(_, times)| *times)
     }
 
     /// Counts another continuation and returns whether it is allowed.
     pub(super) fn count_continuation(&self, cx: &Context) -> bool {
-        let key = key(cx);
-        let mut known = self.known();
-        let times = match known.continued.iter_mut().find(|(run, _)| *run == key) {
-            Some((_, times)) => {
-                *times += 1;
-                *times
-            }
-            None => {
-                // The oldest runs have ended.
-                if known.continued.len() > 200 {
-                    known.continued.remove(0);
-                }
-                known.continued.push((key, 1));
-                1
-            }
-        };
+        let key = agent_key(cx.run_id(), cx);
+        let mut known = lock(&self.inner.known);
+        let at = known.continued.iter().position(|(run, _)| *run == key);
+        let times = at.map_or(0, |at| known.continued.remove(at).1) + 1;
+        // The oldest runs have ended.
+        if known.continued.len() >= MAX_CONTINUED_RUNS {
+            known.continued.remove(0);
+        }
+        known.continued.push((key, times));
         times <= MAX_CONTINUATIONS
     }
 }
 
-fn key(cx: &Context) -> String {
-    cx.path().iter().fold(cx.run_id().to_owned(), |key, part| format!("{key}/{part}"))
-}
-
 /// Returns the key that all runs of an agent on a thread share.
 fn conversation(cx: &Context) -> String {
-    let thread = cx.thread().unwrap_or(cx.run_id()).to_owned();
-    cx.path().iter().fold(thread, |key, part| format!("{key}/{part}"))
+    agent_key(cx.thread().unwrap_or(cx.run_id()), cx)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use deepagents_core::error::Result;
 use deepagents_core::interrupt::{ActionRequests, Decision, DecisionKind, DecisionRecord};
-use deepagents_core::message::{Block, Message, ToolCall, ToolMessage};
+use deepagents_core::message::{Block, ToolCall};
 use deepagents_core::middleware::{HookOutput, JumpTo, ToolNext, ToolRequest, ToolResponse};
 use deepagents_core::run::Context;
 use deepagents_core::state::Update;
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::lifecycle::report_end;
 use super::{HookAnswer, HookEvent, HookPermission, HookRunner, names, with_fields};
 use crate::channels::{CallReview, CallReviews, HookDecision, HookReviewsChange};
+use crate::text;
 
 /// The name under which hooks appear as the rule behind a decision.
 const HOOK: &str = "a hook";
@@ -43,15 +44,16 @@ impl HookRunner {
         if reviews.is_empty() {
             return HookOutput::next();
         }
-        let stop = reviews.iter().find_map(|(_, _, stop)| stop.clone());
+        let (mut said, mut stop) = (BTreeMap::new(), None);
+        for (id, review, why) in reviews {
+            stop = stop.or(why);
+            if review != CallReview::default() {
+                said.insert(id, review);
+            }
+        }
         if let Some(why) = &stop {
             report_end(cx, HookEvent::PreToolUse, why);
         }
-        let said: BTreeMap<String, CallReview> = reviews
-            .into_iter()
-            .filter(|(_, review, _)| *review != CallReview::default())
-            .map(|(id, review, _)| (id, review))
-            .collect();
         let mut changes = vec![HookReviewsChange::Turn(said)];
         changes.extend(stop.clone().map(HookReviewsChange::End));
         let output = HookOutput::set::<CallReviews>(changes);
@@ -123,7 +125,7 @@ impl HookRunner {
         if !self.has(event) {
             return Ok(response);
         }
-        let text = Message::Tool(ToolMessage { content: response.content.clone(), ..ToolMessage::default() }).text();
+        let text = text::of_blocks(&response.content);
         let result = match (&response.artifact, failed) {
             (_, true) => json!({"error": text}),
             (Some(artifact), false) => json!({"tool_response": {"text": text, "artifact": artifact}}),
@@ -158,13 +160,8 @@ const MAX_SHOWN_CHARS: usize = 1000;
 fn changes(request: &ToolRequest, args: &Value) -> String {
     let own = request.cx.open_calls().into_iter().find(|(id, _)| id == request.id());
     let own = own.map_or_else(|| request.call.args.clone(), |(_, call)| call.args);
-    let shown = |name: &str, value: &Value| {
-        let text = value.to_string();
-        match text.char_indices().nth(MAX_SHOWN_CHARS) {
-            Some((at, _)) => format!("{name} is {}…", text.get(..at).unwrap_or_default()),
-            None => format!("{name} is {text}"),
-        }
-    };
+    let shown =
+        |name: &str, value: &Value| format!("{name} is {}", text::truncated(&value.to_string(), MAX_SHOWN_CHARS, "…"));
     let (Some(before), Some(after)) = (own.as_object(), args.as_object()) else {
         return format!("A hook changed this call before it was made: {}.", shown("all of its arguments", args));
     };

@@ -74,7 +74,7 @@ impl ModelCallLimit {
     /// Returns the update that resets the count of a thread, for
     /// [`Agent::update_state`](deepagents_core::agent::Agent::update_state).
     pub fn reset() -> Update {
-        Update::new::<CallCounts>([(MODEL.to_owned(), Count::default())].into())
+        Self::counted(Count::default())
     }
 
     /// Returns the current count.
@@ -84,8 +84,8 @@ impl ModelCallLimit {
         Count { thread: known.thread.saturating_add(spent.saturating_sub(known.in_run)), in_run: spent, ..known }
     }
 
-    fn counted(count: Count) -> HookOutput {
-        HookOutput::set::<CallCounts>([(MODEL.to_owned(), count)].into())
+    fn counted(count: Count) -> Update {
+        Update::new::<CallCounts>([(MODEL.to_owned(), count)].into())
     }
 }
 
@@ -117,18 +117,17 @@ impl Middleware for ModelCallLimit {
         if self.exit == ModelCallLimitExit::Error {
             return Err(Error::other(exceeded));
         }
-        let mut output = Self::counted(count);
         let last = format!("Stopped without an answer: {exceeded}. The task may be unfinished.");
-        output.update = output.update.and(Update::message(Message::assistant(last)));
-        Ok(output.and_go(JumpTo::EndBecause(EndReason::StepLimit)))
+        let update = Self::counted(count).and(Update::message(Message::assistant(last)));
+        Ok(HookOutput::update(update).and_go(JumpTo::EndBecause(EndReason::StepLimit)))
     }
 
     async fn after_model(&self, cx: &Context) -> Result<HookOutput> {
-        Ok(Self::counted(Self::count(cx)))
+        Ok(HookOutput::update(Self::counted(Self::count(cx))))
     }
 
     async fn after_agent(&self, cx: &Context) -> Result<HookOutput> {
         // Includes what sub-agents have spent since the last answer.
-        Ok(Self::counted(Self::count(cx)))
+        Ok(HookOutput::update(Self::counted(Self::count(cx))))
     }
 }

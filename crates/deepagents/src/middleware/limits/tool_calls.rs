@@ -137,18 +137,14 @@ impl Middleware for ToolCallLimit {
         }
         let before = cx.get::<CallCounts>().remove(&self.key()).unwrap_or_default().of_run(cx.run_id());
         let wanted = limited.len() as u64;
-        let count = |calls: u64| (before.thread.saturating_add(calls), before.in_run.saturating_add(calls));
-        let fits = |calls: &u64| {
-            let (thread, run) = count(*calls);
-            self.limits.exceeded(thread, run).is_empty()
-        };
+        let thread = |calls: u64| before.thread.saturating_add(calls);
+        let exceeded = |calls: u64| self.limits.exceeded(thread(calls), before.in_run.saturating_add(calls));
         // Admits as many as fit, in order; none if the thread is already beyond its limit.
-        let admitted = (1..=wanted).take_while(|calls| fits(calls)).count() as u64;
-        let tries = Count { in_run: count(wanted).1, ..before.clone() };
-        let (thread, run) = count(wanted);
-        let limits = self.limits.exceeded(thread, run);
+        let admitted = (1..=wanted).take_while(|calls| exceeded(*calls).is_empty()).count() as u64;
+        let tries = Count { in_run: before.in_run.saturating_add(wanted), ..before.clone() };
+        let limits = exceeded(wanted);
         if limits.is_empty() {
-            return Ok(HookOutput::update(self.counted(Count { thread, ..tries })));
+            return Ok(HookOutput::update(self.counted(Count { thread: thread(wanted), ..tries })));
         }
         cx.report(MiddlewareEvent::CallLimitReached { tool: self.tool.clone(), limits: limits.clone() });
         let exceeded = ToolCallLimitExceeded { tool: self.tool.clone(), limits };
@@ -157,7 +153,7 @@ impl Middleware for ToolCallLimit {
         match self.exit {
             ToolCallLimitExit::Error => Err(Error::other(exceeded)),
             ToolCallLimitExit::Continue => {
-                let counted = self.counted(Count { thread: count(admitted).0, ..tries });
+                let counted = self.counted(Count { thread: thread(admitted), ..tries });
                 Ok(HookOutput::update(Update::new::<MessagesChannel>(refusals.collect()).and(counted)))
             }
             ToolCallLimitExit::End => {

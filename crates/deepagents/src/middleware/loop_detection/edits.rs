@@ -48,21 +48,15 @@ pub(super) fn undone<'a>(turns: impl Iterator<Item = Turn<'a>>, most: u32) -> Op
     let changes = changes.filter(|(of, _)| *of == path).map(|(_, change)| change);
     let wanted = usize::try_from(most).unwrap_or(usize::MAX).saturating_add(2);
     let changes: Vec<Change<'_>> = changes.take(wanted).collect();
-    let mut times = 0;
-    for at in 0..changes.len() {
-        let back = match (changes.get(at), changes.get(at + 1), changes.get(at + 2)) {
-            (Some(Change::Replaced { old, new }), Some(Change::Replaced { old: was, new: became }), _) => {
-                old == became && new == was && old != new
-            }
-            (Some(Change::Written(now)), Some(Change::Written(before)), Some(Change::Written(earlier))) => {
-                now == earlier && now != before
-            }
-            _ => false,
-        };
-        if !back {
-            break;
+    let undoes = |at: &usize| match (changes.get(*at), changes.get(at + 1), changes.get(at + 2)) {
+        (Some(Change::Replaced { old, new }), Some(Change::Replaced { old: was, new: became }), _) => {
+            old == became && new == was && old != new
         }
-        times += 1;
-    }
+        (Some(Change::Written(now)), Some(Change::Written(before)), Some(Change::Written(earlier))) => {
+            now == earlier && now != before
+        }
+        _ => false,
+    };
+    let times = u32::try_from((0..changes.len()).take_while(undoes).count()).unwrap_or(u32::MAX);
     (times > 0).then_some(UndoneEdits { times, last_turn_edits, tools })
 }

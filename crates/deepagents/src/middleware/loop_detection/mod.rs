@@ -15,7 +15,7 @@ use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::message::Message;
 use deepagents_core::middleware::{EndReason, HookOutput, JumpTo, Middleware};
 use deepagents_core::run::Context;
-use deepagents_core::state::ChannelSpec;
+use deepagents_core::state::{ChannelSpec, Update};
 
 use patterns::Finding;
 
@@ -85,8 +85,6 @@ impl Middleware for LoopDetection {
             return Ok(HookOutput::message(last).and_go(JumpTo::EndBecause(EndReason::NoProgress)));
         }
         let note = Message::harness(words::note(pattern, times, &tools));
-        let mut output = HookOutput::message(note);
-        output.update = output.update.with::<Noted>(seen);
-        Ok(output)
+        Ok(HookOutput::update(Update::message(note).with::<Noted>(seen)))
     }
 }

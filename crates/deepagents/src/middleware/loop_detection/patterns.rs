@@ -46,17 +46,15 @@ pub(super) fn find(messages: &Messages, policy: &LoopPolicy) -> Option<Finding> 
         return None;
     }
     // Report only one of several patterns in the same turns.
-    let found = repeated(messages, policy, &last)
-        .or_else(|| undone(messages, policy, &last))
-        .or_else(|| failing(messages, policy, &last));
+    let may_repeat = last.calls.iter().any(|call| policy.ignored_tools.contains(call.name));
+    let repeating =
+        if may_repeat { None } else { repeated(messages, policy, &last).or_else(|| undone(messages, policy)) };
+    let found = repeating.or_else(|| failing(messages, policy, &last));
     found.filter(Finding::is_due)
 }
 
 /// Finds repetitions of the same turn or the same few turns.
 fn repeated(messages: &Messages, policy: &LoopPolicy, last: &Turn<'_>) -> Option<Finding> {
-    if last.calls.iter().any(|call| policy.ignored_tools.contains(call.name)) {
-        return None;
-    }
     let recent: Vec<Turn<'_>> = latest_first(messages).take(MAX_PERIOD + 1).collect();
     let period = (1..=MAX_PERIOD).find(|period| recent.get(*period).is_some_and(|earlier| earlier.is_same(last)))?;
     let (pattern, threshold) = match period {
@@ -76,11 +74,8 @@ fn repeated(messages: &Messages, policy: &LoopPolicy, last: &Turn<'_>) -> Option
 }
 
 /// Finds changes to a file that undo each other.
-fn undone(messages: &Messages, policy: &LoopPolicy, last: &Turn<'_>) -> Option<Finding> {
+fn undone(messages: &Messages, policy: &LoopPolicy) -> Option<Finding> {
     let threshold = policy.undone_edits?;
-    if last.calls.iter().any(|call| policy.ignored_tools.contains(call.name)) {
-        return None;
-    }
     let UndoneEdits { times, last_turn_edits: step, tools } =
         edits::undone(latest_first(messages).take(EDIT_WINDOW), threshold.stop())?;
     Some(Finding { step, ..Finding::at(LoopPattern::UndoneEdits, times, threshold, tools)? })

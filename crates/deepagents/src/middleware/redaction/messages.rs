@@ -37,35 +37,25 @@ pub(super) fn redact_blocks(blocks: &mut [Block], rules: &Rules, found: &mut Fou
     let mut changed = false;
     for block in blocks {
         changed |= match block {
-            Block::Text(text) => {
-                redact_text(&mut text.text, rules, found)? && {
-                    text.native = None;
-                    true
-                }
-            }
+            Block::Text(text) => without_native(redact_text(&mut text.text, rules, found)?, &mut text.native),
             Block::Reasoning(thought) => {
-                redact_text(&mut thought.text, rules, found)? && {
-                    thought.native = None;
-                    true
-                }
+                without_native(redact_text(&mut thought.text, rules, found)?, &mut thought.native)
             }
-            Block::ToolCall(call) => {
-                rules.redact_value(&mut call.args, found)? && {
-                    call.native = None;
-                    true
-                }
-            }
-            Block::InvalidToolCall(call) => {
-                redact_text(&mut call.raw, rules, found)? && {
-                    call.native = None;
-                    true
-                }
-            }
+            Block::ToolCall(call) => without_native(rules.redact_value(&mut call.args, found)?, &mut call.native),
+            Block::InvalidToolCall(call) => without_native(redact_text(&mut call.raw, rules, found)?, &mut call.native),
             Block::ProviderItem(item) => rules.redact_value(&mut item.native.0, found)?,
             _ => false,
         };
     }
     Ok(changed)
+}
+
+/// Drops the provider's own data of a block if the block has changed.
+fn without_native<T>(changed: bool, native: &mut Option<T>) -> bool {
+    if changed {
+        *native = None;
+    }
+    changed
 }
 
 fn redact_text(text: &mut String, rules: &Rules, found: &mut Found) -> Result<bool, RedactionBlocked> {

@@ -6,7 +6,7 @@ mod model;
 mod rules;
 mod stream;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use deepagents_core::error::{Error, Result};
 use deepagents_core::event::{MiddlewareEvent, RedactedPlace};
@@ -17,8 +17,9 @@ use deepagents_core::middleware::{
 use deepagents_core::model::ModelRequest;
 use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelSpec, MessagesChannel};
-use sha2::{Digest, Sha256};
 
+use crate::digest::sha256_hex;
+use crate::shared::lock;
 use model::{Findings, RedactedModel};
 use rules::{Found, Rule, Rules, listed};
 use stream::StreamRedactor;
@@ -111,26 +112,17 @@ impl Redaction {
         self
     }
 
-    /// Sets whether messages of people are checked. On by default.
-    #[must_use]
-    pub fn input(mut self, on: bool) -> Self {
-        self.input = on;
-        self
-    }
+    crate::shared::setters! {
+        /// Sets whether messages of people are checked. On by default.
+        input(on: bool) => input = on;
 
-    /// Sets whether answers of the model and the arguments of its calls are checked; tools then receive the redacted
-    /// arguments. Off by default. Streamed text is delayed by a word, and arguments until they are complete.
-    #[must_use]
-    pub fn output(mut self, on: bool) -> Self {
-        self.output = on;
-        self
-    }
+        /// Sets whether answers of the model and the arguments of its calls are checked; tools then receive the
+        /// redacted arguments. Off by default. Streamed text is delayed by a word, and arguments until they are
+        /// complete.
+        output(on: bool) => output = on;
 
-    /// Sets whether results and progress reports of tools are checked. Off by default.
-    #[must_use]
-    pub fn tool_results(mut self, on: bool) -> Self {
-        self.tool_results = on;
-        self
+        /// Sets whether results and progress reports of tools are checked. Off by default.
+        tool_results(on: bool) => tool_results = on;
     }
 
     /// Sets the maximum length in bytes of custom matches; 256 by default. This much of a streamed answer is held back.
@@ -167,7 +159,7 @@ impl Redaction {
             self.tool_results,
             self.rules.fingerprint()
         );
-        Sha256::digest(rules).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        sha256_hex(rules, 16)
     }
 
     /// Returns the place of a message if such messages are checked.
@@ -266,7 +258,7 @@ impl Middleware for Redaction {
         let layered =
             next.layered(move |model| Arc::new(RedactedModel { model, rules: rules.clone(), report: shared.clone() }));
         let answer = layered.run(request).await;
-        let Findings { found, blocked } = std::mem::take(&mut *report.lock().unwrap_or_else(PoisonError::into_inner));
+        let Findings { found, blocked } = std::mem::take(&mut *lock(&report));
         report_redaction(next.cx(), RedactedPlace::Output, found);
         match blocked {
             Some(blocked) => Err(Error::other(blocked)),
@@ -283,11 +275,11 @@ impl Middleware for Redaction {
         let holding = held.clone();
         request.cx = cx.with_progress(move |text| {
             // Text that a rule blocks is not shown at all.
-            let shown = holding.lock().unwrap_or_else(PoisonError::into_inner).push(&text, &rules).unwrap_or_default();
+            let shown = lock(&holding).push(&text, &rules).unwrap_or_default();
             (!shown.is_empty()).then_some(shown)
         });
         let answer = next.run(request).await;
-        let mut left = std::mem::take(&mut *held.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut left = std::mem::take(&mut *lock(&held));
         let rules = self.rules.clone();
         let left = on_text(left.len(), move || left.finish(&rules).unwrap_or_default()).await;
         if !left.is_empty() {

@@ -1,7 +1,7 @@
 //! A model whose answers are redacted while they are streamed.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use deepagents_core::message::Block;
 use deepagents_core::middleware::on_text;
@@ -12,6 +12,7 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use super::messages::{bytes_of, redact_blocks};
 use super::rules::{Found, RedactionBlocked, Rules};
 use super::stream::StreamRedactor;
+use crate::shared::lock;
 
 /// The findings of one call, for the wrap that made it.
 #[derive(Debug, Default)]
@@ -85,7 +86,7 @@ impl Pieces {
             Ok(events) => events.into_iter().map(Ok).collect(),
             Err(blocked) => {
                 let error = ModelError::invalid(blocked.to_string());
-                self.report.lock().unwrap_or_else(PoisonError::into_inner).blocked = Some(blocked);
+                lock(&self.report).blocked = Some(blocked);
                 vec![Err(error)]
             }
         }
@@ -173,7 +174,7 @@ impl Pieces {
             };
             events.extend(Self::event(at, &open, arguments));
         }
-        self.report.lock().unwrap_or_else(PoisonError::into_inner).found = found;
+        lock(&self.report).found = found;
         events.push(ModelEvent::Finished(Box::new(output)));
         Ok(events)
     }

@@ -29,7 +29,7 @@ type AnswerFor = dyn Fn(&Error, u32) -> String + Send + Sync;
 /// let agent = DeepAgent::builder().model(ScriptedModel::new([])).middleware(retry).build()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ModelRetry {
     backoff: Backoff,
     retry_on: Option<Shared<RetryOn>>,
@@ -61,12 +61,6 @@ impl fmt::Debug for ModelFailure {
     }
 }
 
-impl Default for ModelRetry {
-    fn default() -> Self {
-        Self { backoff: Backoff::default(), retry_on: None, on_failure: ModelFailure::Error }
-    }
-}
-
 impl ModelRetry {
     /// Creates a middleware with these delays.
     ///
@@ -76,18 +70,13 @@ impl ModelRetry {
         Ok(Self { backoff: backoff.check()?, ..Self::default() })
     }
 
-    /// Retries calls for whose error this returns `true`, instead of those with transient errors.
-    #[must_use]
-    pub fn retry_on(mut self, retry_on: impl Fn(&Error) -> bool + Send + Sync + 'static) -> Self {
-        self.retry_on = Some(Shared(Arc::new(retry_on)));
-        self
-    }
+    crate::shared::setters! {
+        /// Retries calls for whose error this returns `true`, instead of those with transient errors.
+        retry_on(retry_on: impl Fn(&Error) -> bool + Send + Sync + 'static)
+            => retry_on = Some(Shared(Arc::new(retry_on)));
 
-    /// Sets what happens after the last attempt has failed; by default the run fails.
-    #[must_use]
-    pub fn on_failure(mut self, on_failure: ModelFailure) -> Self {
-        self.on_failure = on_failure;
-        self
+        /// Sets what happens after the last attempt has failed; by default the run fails.
+        on_failure(on_failure: ModelFailure) => on_failure = on_failure;
     }
 
     fn may_pass(&self, error: &Error) -> bool {
@@ -96,7 +85,7 @@ impl ModelRetry {
             return false;
         }
         match &self.retry_on {
-            Some(retry_on) => retry_on.0(error),
+            Some(retry_on) => retry_on(error),
             None => error.as_model().is_some_and(|e| e.is_retryable() || matches!(e, ModelError::Protocol(_))),
         }
     }

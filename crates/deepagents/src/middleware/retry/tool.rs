@@ -13,6 +13,7 @@ use deepagents_core::tool::Effect;
 use super::{Backoff, BackoffError};
 use crate::call_error::CallError;
 use crate::shared::Shared;
+use crate::text;
 
 type RetryOn = dyn Fn(&ToolResponse) -> bool + Send + Sync;
 type ResultFor = dyn Fn(&ToolResponse, u32) -> String + Send + Sync;
@@ -73,25 +74,17 @@ impl ToolRetry {
         Ok(Self { backoff: backoff.check()?, ..Self::default() })
     }
 
-    /// Retries only calls of these tools, whether or not the tools are idempotent.
-    #[must_use]
-    pub fn tools<N: Into<String>>(mut self, tools: impl IntoIterator<Item = N>) -> Self {
-        self.tools = Some(tools.into_iter().map(Into::into).collect());
-        self
-    }
+    crate::shared::setters! {
+        /// Retries only calls of these tools, whether or not the tools are idempotent.
+        tools(tools: impl IntoIterator<Item = impl Into<String>>)
+            => tools = Some(tools.into_iter().map(Into::into).collect());
 
-    /// Retries calls for whose failed response this returns `true`, instead of those whose tool returned an error.
-    #[must_use]
-    pub fn retry_on(mut self, retry_on: impl Fn(&ToolResponse) -> bool + Send + Sync + 'static) -> Self {
-        self.retry_on = Some(Shared(Arc::new(retry_on)));
-        self
-    }
+        /// Retries calls for whose failed response this returns `true`, instead of those whose tool returned an error.
+        retry_on(retry_on: impl Fn(&ToolResponse) -> bool + Send + Sync + 'static)
+            => retry_on = Some(Shared(Arc::new(retry_on)));
 
-    /// Sets what happens after the last attempt has failed; by default the model is shown the error.
-    #[must_use]
-    pub fn on_failure(mut self, on_failure: ToolFailure) -> Self {
-        self.on_failure = on_failure;
-        self
+        /// Sets what happens after the last attempt has failed; by default the model is shown the error.
+        on_failure(on_failure: ToolFailure) => on_failure = on_failure;
     }
 
     /// Returns `true` if a call is safe to repeat.
@@ -109,7 +102,7 @@ impl ToolRetry {
     fn failed(&self, response: &ToolResponse) -> bool {
         response.is_error
             && match &self.retry_on {
-                Some(retry_on) => retry_on.0(response),
+                Some(retry_on) => retry_on(response),
                 None => response.source.is_some(),
             }
     }
@@ -123,8 +116,7 @@ impl ToolRetry {
                 response.content.push(Block::text(text));
             }
             ToolFailure::Error => {
-                let texts: Vec<&str> = response.content.iter().filter_map(Block::as_text).collect();
-                let text = format!("{} (after {attempts} attempts)", texts.join("\n"));
+                let text = format!("{} (after {attempts} attempts)", text::of_blocks(&response.content));
                 return Err(CallError::ending(tool, text, response));
             }
             ToolFailure::ContinueWith(result) => {

@@ -142,11 +142,13 @@ impl Evaluation {
         }
     }
 
+    /// Returns the names of the criteria that are met, or of those that are not.
+    fn named(&self, passed: bool) -> Vec<String> {
+        let those = self.criteria.iter().filter(|criterion| criterion.passed == passed);
+        those.map(|criterion| criterion.name.clone()).collect()
+    }
+
     pub(super) fn event(&self, iteration: u32) -> MiddlewareEvent {
-        let named = |passed: bool| {
-            let those = self.criteria.iter().filter(move |criterion| criterion.passed == passed);
-            those.map(|criterion| criterion.name.clone()).collect::<Vec<_>>()
-        };
         let result = match self.result {
             RubricResult::Satisfied => "satisfied",
             RubricResult::NeedsRevision => "needs_revision",
@@ -156,8 +158,8 @@ impl Evaluation {
             iteration,
             result: result.to_owned(),
             explanation: self.explanation.clone(),
-            passed: named(true),
-            missing: named(false),
+            passed: self.named(true),
+            missing: self.named(false),
             unverified: self.unverified,
         }
     }
@@ -173,12 +175,7 @@ impl Evaluation {
             let gap = criterion.gap.as_ref().map(|gap| format!(": {gap}")).unwrap_or_default();
             format!("- {}{gap}", criterion.name)
         }));
-        let passing: Vec<&str> = self
-            .criteria
-            .iter()
-            .filter(|criterion| criterion.passed)
-            .map(|criterion| criterion.name.as_str())
-            .collect();
+        let passing = self.named(true);
         if !passing.is_empty() && !self.unverified {
             lines.push(format!("Met, and to stay so: {}.", passing.join(", ")));
         }

@@ -25,7 +25,7 @@ impl Grader<'_> {
     /// Returns why there is no evaluation.
     pub(super) async fn evaluate(&self, cx: &Context) -> Result<Evaluation, String> {
         let payload = self.payload(cx);
-        let first = Evaluation::read(&self.ask(cx, vec![Message::user(payload.clone())]).await?);
+        let first = Evaluation::read(&self.ask(cx, payload.clone()).await?);
         let correction = match &first {
             Ok(evaluation) if evaluation.covers(self.criteria) => return first.map(|first| first.by(self.criteria)),
             Ok(_) if self.criteria.is_empty() => "list every criterion of the rubric".to_owned(),
@@ -35,10 +35,7 @@ impl Grader<'_> {
             Err(problem) => format!("the answer cannot be used: {problem}"),
         };
         let again = format!("{payload}\n\nYour last answer was not complete; {correction}.");
-        let second = match self.ask(cx, vec![Message::user(again)]).await {
-            Ok(text) => Evaluation::read(&text),
-            Err(problem) => Err(problem),
-        };
+        let second = self.ask(cx, again).await.and_then(|text| Evaluation::read(&text));
         match (first, second) {
             (_, Ok(second)) if second.covers(self.criteria) => Ok(second.by(self.criteria)),
             (Ok(first), _) => Ok(first.by(self.criteria)),
@@ -47,8 +44,8 @@ impl Grader<'_> {
         }
     }
 
-    async fn ask(&self, cx: &Context, messages: Vec<Message>) -> Result<String, String> {
-        let mut request = ModelRequest::new(messages);
+    async fn ask(&self, cx: &Context, text: String) -> Result<String, String> {
+        let mut request = ModelRequest::new(vec![Message::user(text)]);
         request.system = vec![SystemBlock::new(self.prompt)];
         let output = cx.invoke_model(&self.model, request).await.map_err(|error| error.to_string())?;
         // The answer may repeat parts of the conversation and is shown to others, so let middlewares redact it.

@@ -72,25 +72,15 @@ impl Default for Rubric {
 }
 
 impl Rubric {
-    /// Sets the judging model, instead of the agent's own.
-    #[must_use]
-    pub fn model(mut self, model: impl ChatModel) -> Self {
-        self.model = Some(Shared(Arc::new(model)));
-        self
-    }
+    crate::shared::setters! {
+        /// Sets the judging model, instead of the agent's own.
+        model(model: impl ChatModel) => model = Some(Shared(Arc::new(model)));
 
-    /// Sets the prompt of the judge. It must ask for the same JSON.
-    #[must_use]
-    pub fn system_prompt(mut self, prompt: impl Into<Arc<str>>) -> Self {
-        self.prompt = prompt.into();
-        self
-    }
+        /// Sets the prompt of the judge. It must ask for the same JSON.
+        system_prompt(prompt: impl Into<Arc<str>>) => prompt = prompt.into();
 
-    /// Sets the maximum number of evaluations, at least one; 3 by default.
-    #[must_use]
-    pub fn max_iterations(mut self, most: u32) -> Self {
-        self.max_evaluations = most.max(1);
-        self
+        /// Sets the maximum number of evaluations, at least one; 3 by default.
+        max_iterations(most: u32) => max_evaluations = most.max(1);
     }
 }
 

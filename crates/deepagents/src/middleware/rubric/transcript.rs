@@ -2,6 +2,8 @@
 
 use deepagents_core::message::{Author, Block, Message, Messages};
 
+use crate::text::truncated;
+
 /// Number of messages at the end to show.
 const MAX_MESSAGES: usize = 30;
 /// Maximum number of characters per message.
@@ -23,10 +25,7 @@ fn line(message: &Message) -> String {
         _ => "user".to_owned(),
     };
     let parts: Vec<String> = message.content().iter().filter_map(part).collect();
-    let text = parts.join("\n");
-    let cut: String = text.chars().take(MAX_MESSAGE_CHARS).collect();
-    let more = if cut.len() < text.len() { "...(truncated)" } else { "" };
-    format!("[{who}] {cut}{more}")
+    format!("[{who}] {}", truncated(&parts.join("\n"), MAX_MESSAGE_CHARS, "...(truncated)"))
 }
 
 fn part(block: &Block) -> Option<String> {

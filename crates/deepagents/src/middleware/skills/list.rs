@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use crate::channels::Skill;
-use crate::subagents::shorten;
+use crate::text::{shorten, truncated};
 
 use super::source::Source;
 
@@ -81,9 +81,5 @@ fn line(skill: &Skill, most: usize) -> String {
 
 /// Truncates a text, ending it with `…`.
 fn cut(text: &str, most: usize) -> String {
-    let mut cut = shorten(text, most);
-    if cut.len() < text.len() {
-        cut.push('…');
-    }
-    cut
+    truncated(text, most, "…")
 }

@@ -1,10 +1,10 @@
 //! Finds the skills of all sources and reads them after changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use deepagents_core::state::State;
 use deepagents_fs::{Backend, Kind, VPath};
-use futures_util::future::{join, join_all};
+use futures_util::future::{OptionFuture, join, join_all};
 use futures_util::{StreamExt, stream};
 
 use super::source::Source;
@@ -84,13 +84,9 @@ async fn read(backend: &dyn Backend, state: &State, survey: Survey) -> SkillCata
     let Survey { candidates, fingerprint, mut warnings } = survey;
     let versions = &fingerprint.versions;
     let reads = candidates.iter().map(|candidate| async move {
-        let agents = async {
-            if versions.contains_key(&candidate.agents) {
-                Some(read_whole_text(backend, state, &candidate.agents, MAX_AGENTS_BYTES).await)
-            } else {
-                None
-            }
-        };
+        let agents = versions.contains_key(&candidate.agents);
+        let agents = agents.then(|| read_whole_text(backend, state, &candidate.agents, MAX_AGENTS_BYTES));
+        let agents = OptionFuture::from(agents);
         let (skill, agents) = join(read_whole_text(backend, state, &candidate.skill, MAX_BYTES), agents).await;
         understand(candidate, skill, agents)
     });
@@ -105,7 +101,7 @@ async fn read(backend: &dyn Backend, state: &State, survey: Survey) -> SkillCata
             None => skills.push(skill),
         }
     }
-    let mut taken = std::collections::HashSet::new();
+    let mut taken = HashSet::new();
     for skill in &mut skills {
         skill.agents.retain(|agent| {
             let free = taken.insert(agent.name.clone());

@@ -8,7 +8,8 @@ use serde_json::Value;
 use super::agents;
 use crate::channels::Skill;
 use crate::front_matter::{self, Texts};
-use crate::subagents::{MAX_NAME, one_line, shorten};
+use crate::subagents::MAX_NAME;
+use crate::text::{one_line, shorten};
 
 const MAX_DESCRIPTION: usize = 1024;
 const MAX_COMPATIBILITY: usize = 500;

@@ -6,7 +6,7 @@ use deepagents_fs::Backend;
 
 use crate::channels::{PinnedSkills, Skill, SkillsMetadata};
 use crate::front_matter;
-use crate::subagents::shorten;
+use crate::text::truncated;
 use crate::workspace::read_whole_text;
 
 use super::load::MAX_BYTES;
@@ -52,10 +52,7 @@ pub(super) async fn take(cx: &Context, backend: &dyn Backend) -> Pins {
 
 fn show(skill: &Skill, text: &str) -> String {
     let body = front_matter::split(text).map_or(text, |(_, body)| body).trim();
-    let mut shown = shorten(body, MAX_CHARS);
-    if shown.len() < body.len() {
-        shown.push_str(&format!("\n[cut here; the rest is in {}]", skill.path));
-    }
+    let shown = truncated(body, MAX_CHARS, &format!("\n[cut here; the rest is in {}]", skill.path));
     let (name, path) = (attribute(&skill.name), attribute(skill.path.as_str()));
     format!("<skill name=\"{name}\" path=\"{path}\">\n{shown}\n</skill>")
 }

@@ -1,7 +1,7 @@
 //! Formats the skills for the model: their purpose and location, not their content.
 
 use crate::channels::SkillCatalogue;
-use crate::subagents::shorten;
+use crate::text::shorten;
 
 use super::list::list;
 use super::source::Source;
@@ -19,20 +19,12 @@ pub(super) fn section(template: &str, sources: &[Source], catalogue: &SkillCatal
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
         out.push_str(before);
-        let found = PLACEHOLDERS
-            .iter()
-            .zip(&parts)
-            .find_map(|(placeholder, part)| Some((after.strip_prefix(placeholder.trim_start_matches('{'))?, part)));
-        match found {
-            Some((after, part)) => {
-                out.push_str(part);
-                rest = after;
-            }
-            None => {
-                out.push('{');
-                rest = after;
-            }
-        }
+        let mut found = PLACEHOLDERS.iter().zip(&parts).filter_map(|(placeholder, part)| {
+            Some((part.as_str(), after.strip_prefix(placeholder.trim_start_matches('{'))?))
+        });
+        let (part, behind) = found.next().unwrap_or(("{", after));
+        out.push_str(part);
+        rest = behind;
     }
     out + rest
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use deepagents_core::agent::BuildError;
 use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelSpec, State};
-use deepagents_fs::{Backend, Kind, VPath, Version};
+use deepagents_fs::{Backend, Entry, Kind, VPath, Version};
 use futures_util::{StreamExt, stream};
 
 use crate::channels::{AgentCatalogue, AgentFingerprint, AgentOrigin, ListedAgent, SkillsMetadata};
@@ -40,7 +40,7 @@ pub struct AgentSource {
 impl AgentSource {
     /// Uses a directory of a backend other than the agent's.
     pub fn on(path: impl Into<String>, backend: impl Backend) -> Self {
-        Self { path: path.into(), backend: Some(Shared(Arc::new(backend))), shown_as: None }
+        Self { backend: Some(Shared(Arc::new(backend))), ..Self::from(path) }
     }
 
     /// Sets how the directory is shown to people in messages about its files; its path by default.
@@ -51,15 +51,10 @@ impl AgentSource {
     }
 }
 
-impl From<&str> for AgentSource {
-    fn from(path: &str) -> Self {
-        Self { path: path.to_owned(), backend: None, shown_as: None }
-    }
-}
-
-impl From<String> for AgentSource {
-    fn from(path: String) -> Self {
-        Self { path, backend: None, shown_as: None }
+impl<P: Into<String>> From<P> for AgentSource {
+    /// Uses a directory of the agent's backend.
+    fn from(path: P) -> Self {
+        Self { path: path.into(), backend: None, shown_as: None }
     }
 }
 
@@ -117,22 +112,17 @@ impl AgentFiles {
         admit: impl Fn(&ListedAgent) -> Result<(), String>,
     ) -> Option<AgentCatalogue> {
         let state = cx.state();
-        let backends: Vec<Arc<dyn Backend>> = match self.sources.is_empty() {
-            true => Vec::new(),
-            false => {
-                let own = self.workspace.backend_for(cx);
-                self.sources
-                    .iter()
-                    .map(|source| source.backend.as_ref().map_or(&own, |backend| &backend.0).clone())
-                    .collect()
-            }
-        };
+        let mut own = None;
         let mut warnings = Vec::new();
         let mut sources = Vec::new();
         let mut candidates = Vec::new();
-        for (number, (source, backend)) in self.sources.iter().zip(&backends).enumerate() {
-            let (found, versions) = survey(&**backend, state, source, number, &mut warnings).await;
-            candidates.extend(found);
+        for (number, source) in self.sources.iter().enumerate() {
+            let backend = match &source.backend {
+                Some(backend) => backend.0.clone(),
+                None => own.get_or_insert_with(|| self.workspace.backend_for(cx)).clone(),
+            };
+            let (found, versions) = survey(&*backend, state, source, number, &mut warnings).await;
+            candidates.extend(found.into_iter().map(|candidate| (backend.clone(), candidate)));
             sources.push((source.path.clone(), versions));
         }
         let skills = of_skills(state).map(|(name, agents)| (name.to_owned(), agents.to_vec())).collect();
@@ -142,26 +132,20 @@ impl AgentFiles {
         if unchanged {
             return None;
         }
-        let reads = candidates.iter().map(|candidate| {
-            let backend = backends.get(candidate.source).cloned();
-            async move {
-                let text = match backend {
-                    Some(backend) => read_whole_text(&*backend, state, &candidate.path, MAX_BYTES).await,
-                    None => Err("its source is gone".to_owned()),
-                };
-                (candidate, text.and_then(|text| define(&text, &candidate.name)))
-            }
+        let reads = candidates.into_iter().map(|(backend, candidate)| async move {
+            let text = read_whole_text(&*backend, state, &candidate.path, MAX_BYTES).await;
+            let defined = text.and_then(|text| define(&text, &candidate.name));
+            (candidate, defined)
         });
         let reads: Vec<_> = reads.collect();
         let read: Vec<_> = stream::iter(reads).buffered(MAX_CONCURRENT_CHECKS).collect().await;
         let mut found: Vec<Found> = Vec::new();
-        for (candidate, definition) in read {
-            match definition {
-                Err(why) => warnings.push(format!("Skipped {}: {why}", candidate.shown)),
+        for (Candidate { source, path, shown, .. }, defined) in read {
+            match defined {
+                Err(why) => warnings.push(format!("Skipped {shown}: {why}")),
                 Ok((definition, odd)) => {
-                    warnings.extend(odd.map(|odd| format!("{}: {odd}", candidate.shown)));
-                    let listed = ListedAgent { origin: AgentOrigin::File(candidate.path.clone()), definition };
-                    let (source, shown) = (candidate.source, candidate.shown.clone());
+                    warnings.extend(odd.map(|odd| format!("{shown}: {odd}")));
+                    let listed = ListedAgent { origin: AgentOrigin::File(path), definition };
                     place(&mut found, Found { source, shown, listed }, &mut warnings);
                 }
             }
@@ -245,14 +229,9 @@ async fn survey(
             return (Vec::new(), BTreeMap::from([(path.clone(), version)]));
         }
     };
-    let candidates = listing.entries.into_iter().filter_map(|entry| {
-        let name = entry.path.name().filter(|name| !name.starts_with('.'))?;
-        let (name, path) = match entry.kind {
-            Kind::Directory => (name.to_owned(), entry.path.join("AGENTS.md").ok()?),
-            _ => (name.strip_suffix(".md")?.to_owned(), entry.path.clone()),
-        };
-        let shown = source.shown(&path);
-        Some(Candidate { source: number, name, path, shown })
+    let candidates = listing.entries.iter().filter_map(|entry| {
+        let (name, path) = definition_file(entry)?;
+        Some(Candidate { source: number, name: name.to_owned(), shown: source.shown(&path), path })
     });
     let mut candidates: Vec<Candidate> = candidates.collect();
     if candidates.len() > MAX_FILES {
@@ -266,6 +245,15 @@ async fn survey(
     let versions = versions_of(backend, state, paths).await;
     candidates.retain(|candidate| versions.contains_key(&candidate.path));
     (candidates, versions)
+}
+
+/// Returns the file that an entry of a source has for a sub-agent, and the name that the sub-agent has by default.
+pub(crate) fn definition_file(entry: &Entry) -> Option<(&str, VPath)> {
+    let name = entry.path.name().filter(|name| !name.starts_with('.'))?;
+    match entry.kind {
+        Kind::Directory => Some((name, entry.path.join("AGENTS.md").ok()?)),
+        _ => Some((name.strip_suffix(".md")?, entry.path.clone())),
+    }
 }
 
 /// Parses a file into a definition: front matter followed by the prompt.

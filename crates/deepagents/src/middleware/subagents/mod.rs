@@ -22,7 +22,7 @@ use task::{TASK, TaskTool};
 
 pub use files::AgentSource;
 
-pub(crate) use files::{AgentFiles, define};
+pub(crate) use files::{AgentFiles, define, definition_file};
 
 /// The name of the sub-agent that exists by default.
 pub const GENERAL_PURPOSE: &str = "general-purpose";

@@ -7,9 +7,9 @@ use deepagents_core::message::{Block, MediaSource, Message};
 use deepagents_core::run::Context;
 use deepagents_core::state::{ChannelError, State, Update};
 use deepagents_fs::{Backend, ByteRange, FsError, PathError, VPath, WriteMode};
-use sha2::{Digest, Sha256};
 
 use super::render::Stored;
+use crate::digest::sha256_hex;
 use crate::workspace::{self, HISTORY, RESULTS};
 
 /// Size in bytes at which the history continues in another file. Files stay small because every addition rewrites the
@@ -99,7 +99,7 @@ impl<'a> Archive<'a> {
                 };
                 // Invalid base64 is stored unchanged.
                 let data = STANDARD.decode(text.trim()).unwrap_or_else(|_| text.as_bytes().to_vec());
-                let name = format!("{HISTORY}/media/{}.{}", hash(&data, 8), extension(&media.mime));
+                let name = format!("{HISTORY}/media/{}.{}", sha256_hex(&data, 8), extension(&media.mime));
                 stored.insert((place, at), self.create(&name, data.into()).await?);
             }
         }
@@ -153,12 +153,7 @@ fn safe(text: &str) -> String {
     if kept == text && !text.is_empty() {
         return kept;
     }
-    format!("{}-{}", kept.chars().take(60).collect::<String>(), hash(text.as_bytes(), 4))
-}
-
-/// Returns the first bytes of a hash in hexadecimal.
-fn hash(data: &[u8], bytes: usize) -> String {
-    Sha256::digest(data).iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
+    format!("{}-{}", kept.chars().take(60).collect::<String>(), sha256_hex(text, 4))
 }
 
 fn extension(mime: &str) -> String {

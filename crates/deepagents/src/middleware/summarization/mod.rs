@@ -21,18 +21,17 @@ mod count;
 mod cut;
 mod event;
 mod notice;
-mod now;
 mod options;
 mod render;
+mod requested;
 mod sections;
 mod summary;
 mod threshold;
-mod tool;
 mod view;
 mod work;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use deepagents_core::agent::BuildError;
 use deepagents_core::error::{Error, Result};
@@ -44,6 +43,7 @@ use deepagents_core::state::ChannelSpec;
 use deepagents_core::tool::DynTool;
 use deepagents_fs::Backend;
 
+use crate::shared::{agent_key, lock};
 use crate::workspace::Workspace;
 use archive::Archive;
 use count::Tally;
@@ -82,7 +82,6 @@ struct Inner {
     options: Settled,
     /// The agent's model, for compaction between its calls.
     model: Arc<dyn ChatModel>,
-    compact_tool: bool,
     /// By run and path, the oldest first.
     run_counts: Mutex<VecDeque<(String, RunCounts)>>,
 }
@@ -117,10 +116,9 @@ impl Summarization {
         model: Arc<dyn ChatModel>,
         options: SummarizationOptions,
     ) -> Result<Self, BuildError> {
-        let compact_tool = options.compact_tool;
         let options = options.settle(model.profile().context_window)?;
         let run_counts = Mutex::default();
-        Ok(Self { inner: Arc::new(Inner { workspace, options, model, compact_tool, run_counts }) })
+        Ok(Self { inner: Arc::new(Inner { workspace, options, model, run_counts }) })
     }
 }
 
@@ -131,18 +129,18 @@ impl Inner {
 
     /// Takes the counts of a run out of the cache, so that no lock is held while it is used.
     fn take(&self, cx: &Context) -> RunCounts {
-        let key = key(cx);
-        let mut run_counts = self.run_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = agent_key(cx.run_id(), cx);
+        let mut run_counts = lock(&self.run_counts);
         let at = run_counts.iter().position(|(known, _)| *known == key);
         at.and_then(|at| run_counts.remove(at)).map(|(_, counts)| counts).unwrap_or_default()
     }
 
     fn put(&self, cx: &Context, counts: RunCounts) {
-        let mut run_counts = self.run_counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut run_counts = lock(&self.run_counts);
         if run_counts.len() >= MAX_CACHED_COUNTS {
             run_counts.pop_front();
         }
-        run_counts.push_back((key(cx), counts));
+        run_counts.push_back((agent_key(cx.run_id(), cx), counts));
     }
 
     fn work<'a>(
@@ -156,7 +154,7 @@ impl Inner {
         Work {
             cx,
             options: &self.options,
-            window: self.options.context_window.or(model.profile().context_window),
+            window: self.options.given.context_window.or(model.profile().context_window),
             model,
             archive: Archive::new(backend, cx.state()),
             request,
@@ -198,10 +196,6 @@ impl Inner {
     }
 }
 
-fn key(cx: &Context) -> String {
-    cx.path().iter().fold(cx.run_id().to_owned(), |key, part| format!("{key}/{part}"))
-}
-
 fn too_long(work: &Work<'_>, limit: u64) -> Error {
     let (tokens, fixed) = (work.count.tokens, work.count.surely_fixed());
     if fixed > limit {
@@ -227,7 +221,13 @@ impl Middleware for Summarization {
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        self.inner.compact_tool.then(|| tool::compact_conversation(&self.inner)).into_iter().collect()
+        self.inner
+            .options
+            .given
+            .compact_tool
+            .then(|| requested::compact_conversation(&self.inner))
+            .into_iter()
+            .collect()
     }
 
     async fn before_agent(&self, cx: &Context) -> Result<HookOutput> {

@@ -149,7 +149,7 @@ impl SummarizationOptions {
         prompt(prompt: impl Into<Arc<str>>) => prompt = Some(prompt.into());
 
         /// Sets the maximum number of tokens of a summary; 8000 by default.
-        max_summary_tokens(tokens: u64) => max_summary_tokens = tokens;
+        max_summary_tokens(tokens: u64) => max_summary_tokens = tokens.max(1);
 
         /// Sets whether the model is offered the tool `compact_conversation`. Off by default.
         compact_tool(on: bool) => compact_tool = on;
@@ -181,7 +181,7 @@ impl SummarizationOptions {
             ),
         };
         let old = if window.is_some() { usual_trigger.clone() } else { Trigger::messages(FALLBACK_WHOLE_MESSAGES) };
-        let args = self.truncate_args.map(|args| SettledArgs {
+        let args = self.truncate_args.clone().map(|args| SettledArgs {
             trigger: args.trigger.unwrap_or(old),
             keep: args.keep.unwrap_or(whole),
             max_length: args.max_length,
@@ -189,22 +189,14 @@ impl SummarizationOptions {
         });
         // If messages are counted, do not keep a fraction of the window, which might hold all of a few short messages.
         let counted = self.trigger.as_ref().and_then(Trigger::fewest_messages);
-        let keep = self
-            .keep
-            .unwrap_or(counted.map_or(usual_keep, |n| Size::Messages(FALLBACK_KEPT_MESSAGES.min(n / 2).max(1))));
-        let guessed = self.trigger.is_none() && window.is_none();
+        let usual_keep = counted.map_or(usual_keep, |n| Size::Messages(FALLBACK_KEPT_MESSAGES.min(n / 2).max(1)));
         let settled = Settled {
-            guessed: guessed.then_some(FALLBACK_TRIGGER_TOKENS),
-            trigger: self.trigger.unwrap_or(usual_trigger),
-            keep,
+            guessed: (self.trigger.is_none() && window.is_none()).then_some(FALLBACK_TRIGGER_TOKENS),
+            trigger: self.trigger.clone().unwrap_or(usual_trigger),
+            keep: self.keep.unwrap_or(usual_keep),
             args,
-            context_window: self.context_window,
-            model: self.model,
-            prefix: self.prefix,
-            prompt: self.prompt.unwrap_or_else(|| include_str!("../../prompts/summary.md").trim_end().into()),
-            max_summary_tokens: self.max_summary_tokens.max(1),
-            provider_counts: self.provider_counts,
-            before: self.before,
+            prompt: self.prompt.clone().unwrap_or_else(|| include_str!("../../prompts/summary.md").trim_end().into()),
+            given: self,
         };
         settled.trigger.check(window)?;
         settled.keep.check(Some(window))?;
@@ -218,18 +210,13 @@ impl SummarizationOptions {
 
 /// Options with the model's defaults applied.
 pub(super) struct Settled {
+    pub(super) given: SummarizationOptions,
     /// The trigger in tokens if neither the caller nor the model determines one.
     pub(super) guessed: Option<u64>,
     pub(super) trigger: Trigger,
     pub(super) keep: Size,
     pub(super) args: Option<SettledArgs>,
-    pub(super) context_window: Option<u64>,
-    pub(super) model: Option<Shared<dyn ChatModel>>,
-    pub(super) prefix: CacheReuse,
     pub(super) prompt: Arc<str>,
-    pub(super) max_summary_tokens: u64,
-    pub(super) provider_counts: bool,
-    pub(super) before: Option<Shared<BeforeCompaction>>,
 }
 
 pub(super) struct SettledArgs {

@@ -42,7 +42,7 @@ impl Summariser<'_> {
             return Ok(summary);
         }
         let mut problem = None;
-        for model in self.options.model.iter().map(|model| &model.0).chain([self.main]) {
+        for model in self.options.given.model.iter().map(|model| &model.0).chain([self.main]) {
             match self.write(model).await {
                 Ok(summary) => return Ok(summary),
                 Err(error) => {
@@ -78,10 +78,9 @@ impl Summariser<'_> {
     /// Lets a model summarize all messages: at once if they fit its window, otherwise in parts, each together with the
     /// summary so far.
     async fn write(&self, model: &Arc<dyn ChatModel>) -> Result<SummaryText, Error> {
-        let own = self.options.context_window.filter(|_| Arc::ptr_eq(model, self.main));
+        let own = self.options.given.context_window.filter(|_| Arc::ptr_eq(model, self.main));
         let window = own.or(model.profile().context_window);
-        let room =
-            window.map_or(self.options.max_summary_tokens, |window| self.options.max_summary_tokens.min(window / 4));
+        let room = self.options.given.max_summary_tokens.min(window.map_or(u64::MAX, |window| window / 4));
         let prompt = count::of_text(&self.options.prompt);
         // Even corrected estimates may be off by a tenth; if they are off by more, the messages are halved.
         let most = window.map_or(u64::MAX, |window| (window / 10 * 9).saturating_sub(room + prompt));

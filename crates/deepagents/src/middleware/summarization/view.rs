@@ -136,10 +136,8 @@ fn cut_long_texts(value: &mut Value, args: &SettledArgs) -> bool {
             true
         }
         // `any` would stop at the first.
-        Value::Array(items) => items.iter_mut().filter_map(|item| cut_long_texts(item, args).then_some(())).count() > 0,
-        Value::Object(fields) => {
-            fields.values_mut().filter_map(|field| cut_long_texts(field, args).then_some(())).count() > 0
-        }
+        Value::Array(items) => items.iter_mut().fold(false, |cut, item| cut | cut_long_texts(item, args)),
+        Value::Object(fields) => fields.values_mut().fold(false, |cut, field| cut | cut_long_texts(field, args)),
         _ => false,
     }
 }
@@ -151,11 +149,10 @@ fn is_long(text: &str, args: &SettledArgs) -> bool {
 
 fn truncate_args(answer: &mut AssistantMessage, args: &SettledArgs) {
     for block in &mut answer.content {
-        let Block::ToolCall(call) = block else { continue };
-        if !WRITERS.contains(&call.name.as_str()) {
-            continue;
-        }
-        if cut_long_texts(&mut call.args, args) {
+        if let Block::ToolCall(call) = block
+            && WRITERS.contains(&call.name.as_str())
+            && cut_long_texts(&mut call.args, args)
+        {
             // The provider's own item still contains the long argument.
             call.native = None;
         }

@@ -53,7 +53,7 @@ impl Work<'_> {
         let most = self.count.tokens.saturating_mul(MISJUDGED);
         let matters = self.budget().is_some_and(|budget| most > budget)
             || self.options.trigger.met(Length { tokens: most, ..self.length() });
-        if !self.options.provider_counts || self.count.reported.is_some() || !matters {
+        if !self.options.given.provider_counts || self.count.reported.is_some() || !matters {
             return;
         }
         // If the provider does not count, use the estimate, as without asking.
@@ -221,7 +221,7 @@ impl Work<'_> {
         if for_room && self.counts.unhelpful_size.is_some_and(|tried| replaced < tried.saturating_mul(2)) {
             return Ok(None);
         }
-        if let Some(before) = &self.options.before {
+        if let Some(before) = &self.options.given.before {
             before(self.cx, self.manual).await?;
         }
 
@@ -297,15 +297,15 @@ impl Work<'_> {
     /// Returns `true` if the summary is requested with the cached prefix.
     fn reuses_prefix(&self, evicted: u64) -> bool {
         let request = &self.request;
-        let needed = self.count.tokens + self.options.max_summary_tokens + 1_000;
+        let needed = self.count.tokens + self.options.given.max_summary_tokens + 1_000;
         let fits = self.window.is_none_or(|window| needed <= window);
         // A structured answer, or one that must be a call, cannot be a summary.
         let free =
             request.output_schema.is_none() && matches!(request.tool_choice, ToolChoice::Auto | ToolChoice::None);
-        if self.options.model.is_some() || !fits || !free {
+        if self.options.given.model.is_some() || !fits || !free {
             return false;
         }
-        match self.options.prefix {
+        match self.options.given.prefix {
             CacheReuse::Never => false,
             CacheReuse::Always => true,
             CacheReuse::WhereCheaper => self.count.reported.is_some_and(|usage| {
@@ -318,7 +318,7 @@ impl Work<'_> {
 
     /// Returns the number of tokens of messages that fit in a request of `target` tokens.
     pub(super) fn room(&self, target: u64) -> u64 {
-        let summary = self.options.max_summary_tokens.min(target / 4);
+        let summary = self.options.given.max_summary_tokens.min(target / 4);
         target.saturating_sub(self.count.fixed + summary).max(1)
     }
 

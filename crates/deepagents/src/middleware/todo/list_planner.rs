@@ -5,6 +5,7 @@ use deepagents_core::run::Context;
 
 use super::Planner;
 use super::lines::{Line, ListMarker, lines};
+use crate::text::one_line;
 
 /// Minimum number of items of a list.
 const FEWEST: usize = 2;
@@ -133,8 +134,7 @@ fn normalize(item: &str) -> Option<String> {
         return None;
     }
     let item = item.strip_prefix("[ ]").unwrap_or(item);
-    let words: Vec<&str> = item.split_whitespace().collect();
-    let item = words.join(" ");
+    let item = one_line(item);
     let item = item.trim_end_matches(['.', '。', ';', '；', ',', '，', ' ']);
     if !item.chars().any(char::is_alphanumeric) {
         return None;

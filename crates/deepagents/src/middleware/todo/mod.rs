@@ -17,7 +17,7 @@ use deepagents_core::error::Result;
 use deepagents_core::message::{Message, MessageOp, ToolMessage};
 use deepagents_core::middleware::{HookOutput, JumpTo, Middleware};
 use deepagents_core::run::{Context, FinishReason};
-use deepagents_core::state::{ChannelSpec, MessagesChannel};
+use deepagents_core::state::{ChannelSpec, MessagesChannel, Update};
 use deepagents_core::tool::DynTool;
 
 use crate::channels::Todos;
@@ -95,7 +95,7 @@ impl Middleware for TodoList {
             policy::open_items(cx)
         ));
         let memo = Memo { reminded_at: cx.messages().len() + 1, ..memo };
-        Ok(HookOutput { update: HookOutput::message(reminder).update.with::<TodoMemo>(memo), go: JumpTo::Continue })
+        Ok(HookOutput::update(Update::message(reminder).with::<TodoMemo>(memo)))
     }
 
     async fn after_model(&self, cx: &Context) -> Result<HookOutput> {
@@ -127,6 +127,6 @@ impl Middleware for TodoList {
             policy::open_items(cx)
         ));
         let memo = Memo { asked_in: cx.run_id().to_owned(), ..memo };
-        Ok(HookOutput { update: HookOutput::message(question).update.with::<TodoMemo>(memo), go: JumpTo::Model })
+        Ok(HookOutput::update(Update::message(question).with::<TodoMemo>(memo)).and_go(JumpTo::Model))
     }
 }

@@ -12,6 +12,7 @@ use deepagents_core::state::Update;
 use futures_util::future::BoxFuture;
 
 use crate::channels::{Todo, TodoStatus, TodoUpdate, Todos};
+use crate::text;
 
 /// Fills the todo list of a task in code.
 ///
@@ -90,7 +91,7 @@ pub(super) async fn lay_out(planner: &dyn DynPlanner, cx: &Context) -> HookOutpu
     if task.author != Author::Human || cx.state().get::<Todos>().is_some_and(|todos| !todos.is_empty()) {
         return HookOutput::next();
     }
-    let task = Message::User(task.clone()).text();
+    let task = text::of_blocks(&task.content);
     let error = match planner.plan(&task, cx).await {
         Ok(items) if items.is_empty() => return HookOutput::next(),
         Ok(items) => match items.iter().position(|item| item.trim().is_empty()) {

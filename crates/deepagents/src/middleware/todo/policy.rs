@@ -1,7 +1,6 @@
 //! Optional rules of the todo list.
 
 use deepagents_core::run::Context;
-use deepagents_core::state::{Channel, ChannelError, Sharing};
 use serde::{Deserialize, Serialize};
 
 use super::WRITE;
@@ -48,20 +47,9 @@ pub(super) struct Memo {
     pub(super) asked_in: String,
 }
 
-#[derive(Debug)]
-pub(super) struct TodoMemo;
-
-impl Channel for TodoMemo {
-    const NAME: &'static str = "todo_memo";
-    const SHARING: Sharing<Self::Value, Self::Update> = Sharing::private();
-    type Value = Memo;
-    type Update = Memo;
-
-    fn reduce(value: &mut Memo, update: Memo) -> Result<(), ChannelError> {
-        *value = update;
-        Ok(())
-    }
-}
+deepagents_core::last_value!(
+    pub(super) TodoMemo("todo_memo"): Memo => private
+);
 
 pub(super) fn has_open(cx: &Context) -> bool {
     cx.state().get::<Todos>().is_some_and(|todos| todos.iter().any(|t| t.status != TodoStatus::Completed))

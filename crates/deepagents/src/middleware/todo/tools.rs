@@ -1,5 +1,6 @@
 //! `write_todos` and `read_todos`.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use deepagents_core::state::Update;
@@ -47,6 +48,8 @@ fn loose_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>
 fn write(args: WriteArgs, keep_finished: bool, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
     let before = cx.get::<Todos>();
     let now = cx.clock().now().to_string();
+    let taken: HashSet<&str> = before.iter().map(|todo| todo.id.as_str()).collect();
+    let mut fresh_ids = (1u64..).map(|n| n.to_string()).filter(|id| !taken.contains(id.as_str()));
     let mut unused = before.clone();
     let mut list: Vec<Todo> = Vec::new();
     for item in args.todos {
@@ -61,7 +64,7 @@ fn write(args: WriteArgs, keep_finished: bool, cx: &ToolContext) -> Result<ToolO
             .position(|t| item.id.as_ref() == Some(&t.id))
             .or_else(|| unused.iter().position(|t| t.content == item.content));
         let known = same.map(|at| unused.remove(at)).map(|known| (known.id, known.created_at));
-        let (id, created_at) = known.unwrap_or_else(|| (fresh_id(&before, &list), now.clone()));
+        let (id, created_at) = known.unwrap_or_else(|| (fresh_ids.next().unwrap_or_default(), now.clone()));
         list.push(Todo { id, content: item.content, status: item.status, created_at });
     }
     let mut notes = String::new();
@@ -97,12 +100,6 @@ fn summary(list: &[Todo]) -> String {
         count(TodoStatus::InProgress),
         count(TodoStatus::Pending)
     )
-}
-
-/// Returns the smallest number that no item has.
-fn fresh_id(before: &[Todo], list: &[Todo]) -> String {
-    let taken = |id: &str| before.iter().chain(list).any(|t| t.id == id);
-    (1u64..).map(|n| n.to_string()).find(|id| !taken(id)).unwrap_or_default()
 }
 
 #[derive(Deserialize, JsonSchema)]

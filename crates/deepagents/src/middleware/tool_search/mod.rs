@@ -6,7 +6,6 @@
 mod index;
 
 use std::collections::{BTreeSet, HashSet};
-use std::fmt;
 use std::sync::Arc;
 
 use deepagents_core::error::Result;
@@ -15,11 +14,12 @@ use deepagents_core::middleware::Middleware;
 use deepagents_core::model::{ModelRequest, SystemBlock, ToolSpec};
 use deepagents_core::run::Context;
 use deepagents_core::state::{Channel, ChannelError, ChannelSpec, Sharing, Update};
-use deepagents_core::tool::{DynTool, Effect, Tool, ToolContext, ToolError, ToolOutput};
+use deepagents_core::tool::{DynTool, Effect, ToolContext, ToolError, ToolOutput, tool_fn};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::shared::Shared;
+use crate::text::shorten;
 use crate::tokens;
 use index::Index;
 
@@ -71,20 +71,11 @@ impl Channel for FoundTools {
 /// let agent = DeepAgent::builder().model(ScriptedModel::new([])).middleware(search).build()?;
 /// # Ok::<(), deepagents::BuildError>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ToolSearch {
     deferred: Shared<Deferred>,
     worth: u64,
     most: usize,
-}
-
-impl fmt::Debug for ToolSearch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToolSearch")
-            .field("above_tokens", &self.worth)
-            .field("most", &self.most)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Default for ToolSearch {
@@ -95,11 +86,16 @@ impl Default for ToolSearch {
 }
 
 impl ToolSearch {
-    /// Defers the tools for which this returns `true`.
-    #[must_use]
-    pub fn deferring(mut self, deferred: impl Fn(&ToolSpec) -> bool + Send + Sync + 'static) -> Self {
-        self.deferred = Shared(Arc::new(deferred));
-        self
+    crate::shared::setters! {
+        /// Defers the tools for which this returns `true`.
+        deferring(deferred: impl Fn(&ToolSpec) -> bool + Send + Sync + 'static)
+            => deferred = Shared(Arc::new(deferred));
+
+        /// Defers tools only if they exceed this number of tokens in total; 1,500 by default.
+        above_tokens(tokens: u64) => worth = tokens;
+
+        /// Sets the maximum number of tools per search; 5 by default.
+        most_results(most: usize) => most = most.max(1);
     }
 
     /// Defers the tools with these names.
@@ -107,20 +103,6 @@ impl ToolSearch {
     pub fn deferring_named<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
         let names: BTreeSet<String> = names.into_iter().map(Into::into).collect();
         self.deferring(move |tool| names.contains(&tool.name))
-    }
-
-    /// Defers tools only if they exceed this number of tokens in total; 1,500 by default.
-    #[must_use]
-    pub fn above_tokens(mut self, tokens: u64) -> Self {
-        self.worth = tokens;
-        self
-    }
-
-    /// Sets the maximum number of tools per search; 5 by default.
-    #[must_use]
-    pub fn most_results(mut self, most: usize) -> Self {
-        self.most = most.max(1);
-        self
     }
 
     fn is_deferred(&self, tool: &ToolSpec) -> bool {
@@ -143,7 +125,10 @@ impl Middleware for ToolSearch {
     }
 
     fn tools(&self) -> Vec<Arc<dyn DynTool>> {
-        vec![Arc::new(SearchTool(self.clone()))]
+        let search = self.clone();
+        let description = "Finds further tools. Those found can be called from then on.";
+        let find = move |args: SearchArgs, cx| std::future::ready(search.find(&args.query, &cx));
+        vec![Arc::new(tool_fn(SEARCH, description, find).effect(Effect::Read))]
     }
 
     async fn modify_request(&self, mut request: ModelRequest, cx: &Context) -> Result<ModelRequest> {
@@ -195,44 +180,26 @@ fn group(name: &str) -> &str {
     }
 }
 
-struct SearchTool(ToolSearch);
-
 #[derive(Deserialize, JsonSchema)]
 struct SearchArgs {
     /// What the tool should do, in a few words; or its name.
     query: String,
 }
 
-impl Tool for SearchTool {
-    type Args = SearchArgs;
-
-    fn name(&self) -> &str {
-        SEARCH
-    }
-
-    fn description(&self) -> &str {
-        "Finds further tools. Those found can be called from then on."
-    }
-
-    fn effect(&self, _args: &SearchArgs) -> Effect {
-        Effect::Read
-    }
-
-    async fn call(&self, args: SearchArgs, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        let names: Vec<String> = cx.tool_names().into_iter().map(str::to_owned).collect();
-        let specs = names.iter().filter_map(|name| Some(cx.tool(name)?.spec()));
-        let index = Index::new(specs.filter(|tool| self.0.is_deferred(tool)));
-        let found = index.search(&args.query, self.0.most);
+impl ToolSearch {
+    /// Finds deferred tools, which are offered from then on.
+    fn find(&self, query: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let specs = cx.tool_names().into_iter().filter_map(|name| Some(cx.tool(name)?.spec()));
+        let index = Index::new(specs.filter(|tool| self.is_deferred(tool)));
+        let found = index.search(query, self.most);
         let tools: Vec<String> = found.iter().map(|tool| tool.name.clone()).collect();
-        cx.report(MiddlewareEvent::ToolsFound { query: args.query.clone(), tools: tools.clone() });
+        cx.report(MiddlewareEvent::ToolsFound { query: query.to_owned(), tools: tools.clone() });
         if found.is_empty() {
-            let text = format!("No tool fits `{}`. Say in other words what it should do.", args.query);
-            return Ok(ToolOutput::text(text));
+            return Ok(format!("No tool fits `{query}`. Say in other words what it should do.").into());
         }
         let line = |tool: &ToolSpec| {
             let first = tool.description.lines().next().unwrap_or_default();
-            let short: String = first.chars().take(160).collect();
-            format!("- {}: {short}", tool.name)
+            format!("- {}: {}", tool.name, shorten(first, 160))
         };
         let lines: Vec<String> = found.into_iter().map(line).collect();
         let text = format!("These tools can be called now:\n{}", lines.join("\n"));

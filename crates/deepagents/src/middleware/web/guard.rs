@@ -7,6 +7,7 @@ use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use super::FetchError;
+use crate::text::truncated;
 
 /// Maximum number of characters of a URL to show.
 const MAX_SHOWN_CHARS: usize = 1_000;
@@ -44,9 +45,7 @@ impl Guard {
             _ => Ok(()),
         }
     }
-}
 
-impl Guard {
     /// Returns the addresses of a host to which connections are allowed.
     fn reachable(&self, host: &str, found: impl Iterator<Item = SocketAddr>) -> Result<Vec<SocketAddr>, FetchError> {
         let named = self.is_named(host);
@@ -64,12 +63,8 @@ pub(super) fn shown(url: &Url) -> String {
     // These fail only without a host, and then there are no credentials.
     let _ = url.set_username("");
     let _ = url.set_password(None);
-    let url = url.as_str();
     // A redirecting server chooses the URL, so limit how much text it can contain.
-    match url.char_indices().nth(MAX_SHOWN_CHARS) {
-        Some((end, _)) => format!("{}…", url.get(..end).unwrap_or_default()),
-        None => url.to_owned(),
-    }
+    truncated(url.as_str(), MAX_SHOWN_CHARS, "…")
 }
 
 /// Normalizes a host for comparison: lower case, without brackets and a trailing dot.

@@ -12,7 +12,6 @@ mod page;
 mod search;
 mod tavily;
 
-use std::fmt;
 use std::sync::Arc;
 
 use deepagents_core::middleware::Middleware;
@@ -35,6 +34,7 @@ pub use tavily::Tavily;
 /// assert!(agent.tools().iter().any(|tool| tool.name == "web_search"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Debug, Default)]
 pub struct Web {
     fetch: Arc<FetchUrl>,
     search: Option<Arc<WebSearch>>,
@@ -54,19 +54,6 @@ impl Web {
     pub fn search(mut self, provider: impl SearchProvider) -> Self {
         self.search = Some(Arc::new(WebSearch::new(provider)));
         self
-    }
-}
-
-impl Default for Web {
-    /// Provides `fetch_url` with default options.
-    fn default() -> Self {
-        Self { fetch: Arc::default(), search: None }
-    }
-}
-
-impl fmt::Debug for Web {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Web").field("searches", &self.search.is_some()).finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,5 @@
 //! `web_search`.
 
-use std::fmt;
 use std::sync::Arc;
 
 use deepagents_core::tool::{Tool, ToolContext, ToolError, ToolOutput};
@@ -9,6 +8,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{SearchError, wrap_untrusted};
+use crate::shared::Shared;
+use crate::text::one_line;
 
 /// Default number of results.
 const DEFAULT_RESULTS: usize = 5;
@@ -58,19 +59,13 @@ pub trait SearchProvider: Send + Sync + 'static {
 }
 
 /// The tool `web_search`, which searches with a provider; see the [module](super).
-#[derive(Clone)]
-pub struct WebSearch(Arc<dyn SearchProvider>);
+#[derive(Clone, Debug)]
+pub struct WebSearch(Shared<dyn SearchProvider>);
 
 impl WebSearch {
     /// Creates the tool with this provider.
     pub fn new(provider: impl SearchProvider) -> Self {
-        Self(Arc::new(provider))
-    }
-}
-
-impl fmt::Debug for WebSearch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("WebSearch")
+        Self(Shared(Arc::new(provider)))
     }
 }
 
@@ -107,13 +102,8 @@ impl Tool for WebSearch {
         }
         let lines = found.iter().enumerate().map(|(at, result)| {
             let SearchResult { title, url, snippet } = result;
-            format!("{}. {}\n   {}\n   {}", at + 1, line(title), line(url), line(snippet))
+            format!("{}. {}\n   {}\n   {}", at + 1, one_line(title), one_line(url), one_line(snippet))
         });
         Ok(ToolOutput::text(wrap_untrusted("web_results", "", &lines.collect::<Vec<_>>().join("\n"))))
     }
-}
-
-/// Returns a text as one line.
-fn line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

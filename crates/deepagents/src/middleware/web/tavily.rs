@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{SearchError, SearchProvider, SearchQuery, SearchResult};
+use crate::text::shorten;
 
 /// The URL of its API.
 const URL: &str = "https://api.tavily.com/search";
@@ -34,18 +35,12 @@ impl Tavily {
         Self { key: key.into(), url: URL.to_owned(), proxy: None, pool: ClientPool::default() }
     }
 
-    /// Sets the URL of another service with the same API.
-    #[must_use]
-    pub fn url(mut self, url: impl Into<String>) -> Self {
-        self.url = url.into();
-        self
-    }
+    crate::shared::setters! {
+        /// Sets the URL of another service with the same API.
+        url(url: impl Into<String>) => url = url.into();
 
-    /// Sets the URL of a proxy.
-    #[must_use]
-    pub fn proxy(mut self, proxy: Option<String>) -> Self {
-        self.proxy = proxy;
-        self
+        /// Sets the URL of a proxy.
+        proxy(proxy: Option<String>) => proxy = proxy;
     }
 }
 
@@ -81,8 +76,9 @@ impl SearchProvider for Tavily {
             if answer.status != 200 {
                 let told = serde_json::from_str::<Value>(&answer.body).ok();
                 let told = told.as_ref().and_then(|told| told.pointer("/detail/error")?.as_str());
-                let reason = told.unwrap_or(&answer.body).chars().take(MAX_SHOWN_CHARS).collect::<String>();
-                let reason = reason.replace(&self.key, "[key]");
+                // Before it is shortened, which could leave a part of the key.
+                let reason = told.unwrap_or(&answer.body).replace(&self.key, "[key]");
+                let reason = shorten(&reason, MAX_SHOWN_CHARS);
                 return Err(SearchError::Refused { status: answer.status, reason });
             }
             let found: Answer =

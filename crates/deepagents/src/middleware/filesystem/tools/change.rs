@@ -9,10 +9,10 @@ use deepagents_fs::{FsError, Kind, WriteMode};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::reach::AtLink;
 use super::{Answered, failed, failed_at};
 use crate::middleware::filesystem::Filesystem;
 use crate::middleware::filesystem::seen::{self, SeenFiles};
+use crate::workspace::AtLink;
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct WriteArgs {

@@ -90,23 +90,24 @@ async fn report_command(files: &Filesystem, id: &str, wait: Duration, stop: bool
         bytes => format!("[{bytes} bytes of earlier output are missing]\n"),
     };
     let output = format!("{dropped}{}", report.output);
-    match report.end {
+    let outcome = match report.end {
         // Stopping it was the purpose of the call.
-        Some(Ok(end)) if stop && end.exit == Exit::Cancelled => {
-            let output = output.trim_end_matches('\n');
-            let output = if output.is_empty() { "(no new output)" } else { output };
-            Ok(ToolOutput::text(format!("{output}\n[{id} was stopped]")))
-        }
+        Some(Ok(end)) if stop && end.exit == Exit::Cancelled => "was stopped",
         Some(Ok(mut end)) => {
             (end.output, end.dropped) = (output, 0);
-            Ok(show(&end))
+            return Ok(show(&end));
         }
-        Some(Err(error)) => Err(failed(error)),
-        None => {
-            let output = output.trim_end_matches('\n');
-            let output = if output.is_empty() { "(no new output)" } else { output };
-            Ok(ToolOutput::text(format!("{output}\n[{id} goes on]")))
-        }
+        Some(Err(error)) => return Err(failed(error)),
+        None => "goes on",
+    };
+    Ok(ToolOutput::text(format!("{}\n[{id} {outcome}]", trimmed(&output, "(no new output)"))))
+}
+
+/// Returns output without the line breaks at its end, or a note that there is none.
+fn trimmed<'a>(output: &'a str, none: &'a str) -> &'a str {
+    match output.trim_end_matches('\n') {
+        "" => none,
+        output => output,
     }
 }
 
@@ -214,8 +215,7 @@ const SESSION_ENDED: &str = "\n[the shell ended with it: its directory, variable
 
 /// Formats the output and outcome of a command. A command that reports failure is an ordinary result.
 fn show(executed: &CommandOutput) -> ToolOutput {
-    let output = executed.output.trim_end_matches('\n');
-    let output = if output.is_empty() { "(no output)" } else { output };
+    let output = trimmed(&executed.output, "(no output)");
     let code = match executed.exit {
         Exit::Code(code) => Some(code),
         Exit::Signal(signal) => Some(-signal),

@@ -18,6 +18,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::{BackgroundCommands, Filesystem};
+use crate::text::truncated;
 use crate::tokens;
 pub(crate) use execute::NO_SESSION;
 pub(super) use execute::end_in_words;
@@ -31,27 +32,23 @@ const MAX_ERROR_CHARS: usize = 4_000;
 
 /// Converts an error for the model; a denial if a rule caused it.
 pub(super) fn failed<E: std::fmt::Display + Any>(error: E) -> ToolError {
-    let text = format!("Error: {error}");
-    let text = match text.char_indices().nth(MAX_ERROR_CHARS) {
-        Some((end, _)) => format!("{} [cut]", text.get(..end).unwrap_or_default()),
-        None => text,
-    };
-    match refusal::rule_of(&error) {
-        Some(rule) => ToolError::denied_by(rule, text),
-        None => ToolError::model(text),
-    }
+    refused(&error.to_string(), refusal::rule_of(&error))
 }
 
 /// Converts an error of a call on a path, and adds the path if the error is about another one, such as an ancestor.
 fn failed_at<E: std::fmt::Display + Any>(path: &VPath) -> impl FnOnce(E) -> ToolError {
     move |error| {
-        let (text, rule) = (error.to_string(), refusal::rule_of(&error));
-        let path = path.quoted().to_string();
+        let (text, path) = (error.to_string(), path.quoted().to_string());
         let text = if text.contains(&path) { text } else { format!("{path}: {text}") };
-        match (failed(text), rule) {
-            (ToolError::Model { text, .. }, Some(rule)) => ToolError::denied_by(rule, text),
-            (error, _) => error,
-        }
+        refused(&text, refusal::rule_of(&error))
+    }
+}
+
+fn refused(why: &str, rule: Option<String>) -> ToolError {
+    let text = truncated(&format!("Error: {why}"), MAX_ERROR_CHARS, " [cut]");
+    match rule {
+        Some(rule) => ToolError::denied_by(rule, text),
+        None => ToolError::model(text),
     }
 }
 
@@ -199,11 +196,6 @@ impl Filesystem {
             LS | GLOB | GREP => tokens::limit(self.options.listing_tokens).is_some(),
             _ => true,
         }
-    }
-
-    /// Returns the maximum weight of a result in quarters of a token, if there is a limit.
-    pub(super) fn budget(&self) -> Option<usize> {
-        tokens::limit(self.options.result_tokens)
     }
 
     /// Joins lines within the limit for listings, with notes on what is left out.

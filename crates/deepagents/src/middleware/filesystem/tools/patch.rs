@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use deepagents_core::middleware::on_text;
 use deepagents_core::state::Update;
 use deepagents_core::tool::{Effect, ToolContext, ToolError, ToolOutput};
 use deepagents_fs::permissions::AccessMode;
@@ -10,14 +11,12 @@ use deepagents_fs::{Backend, FsError, Kind, VPath, WriteMode, edit};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::reach::{AtLink, Target};
+use super::reach::Target;
 use super::{Answered, failed, failed_at};
 use crate::middleware::filesystem::Filesystem;
 use crate::middleware::filesystem::patch::{FileChange, Hunk, Patch, apply};
 use crate::middleware::filesystem::seen::{self, SeenFiles};
-
-/// Number of bytes above which applying a patch is moved to a blocking thread.
-const BLOCKING_BYTES: usize = 64 << 10;
+use crate::workspace::AtLink;
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct PatchArgs {
@@ -132,7 +131,7 @@ async fn changed(path: &VPath, before: Bytes, hunks: Vec<Hunk>) -> Result<Bytes,
     if before.contains(&0) {
         return Err(binary());
     }
-    let large = before.len() > BLOCKING_BYTES;
+    let bytes = before.len();
     let work = move || {
         let (mark, text) = match before.strip_prefix(BOM) {
             Some(text) => (BOM, text),
@@ -141,13 +140,8 @@ async fn changed(path: &VPath, before: Bytes, hunks: Vec<Hunk>) -> Result<Bytes,
         let text = std::str::from_utf8(text).ok()?;
         Some(apply(text, &hunks).map(|after| [mark, after.as_bytes()].concat()))
     };
-    let done = if large {
-        let lost = |_| failed(format!("{}: the patch did not finish", path.quoted()));
-        tokio::task::spawn_blocking(work).await.map_err(lost)?
-    } else {
-        work()
-    };
-    let after = done.ok_or_else(binary)?.map_err(|error| failed(format!("{}: {error}", path.quoted())))?;
+    let after = on_text(bytes, work).await.ok_or_else(binary)?;
+    let after = after.map_err(|error| failed(format!("{}: {error}", path.quoted())))?;
     let (size, limit) = (after.len() as u64, edit::MAX_BYTES);
     if size > limit {
         return Err(failed(FsError::TooLarge { path: path.clone(), size, limit }));

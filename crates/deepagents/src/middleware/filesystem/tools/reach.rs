@@ -9,16 +9,7 @@ use deepagents_fs::{Backend, FsError, VPath};
 
 use super::{failed, failed_at};
 use crate::middleware::filesystem::Filesystem;
-use crate::workspace;
-
-/// How an operation treats a link at the end of a path.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum AtLink {
-    /// It follows the link.
-    Follows,
-    /// It acts on the link itself.
-    NoFollow,
-}
+use crate::workspace::{self, AtLink};
 
 /// A path that a call is to change.
 pub(super) struct Target {
@@ -135,16 +126,10 @@ impl Filesystem {
     /// Returns where a path leads, or `None` if rules do not allow resolving it.
     async fn place(&self, path: &VPath, at_link: AtLink, cx: &ToolContext) -> Result<Option<VPath>, ToolError> {
         let backend = self.workspace.backend_for(cx);
-        let (from, name) = match (at_link, path.parent(), path.name()) {
-            (AtLink::NoFollow, Some(parent), Some(name)) => (parent, Some(name)),
-            _ => (path.clone(), None),
-        };
-        let place = match backend.resolve(cx.state(), &from).await {
+        match workspace::resolve(&*backend, cx.state(), path, at_link).await {
             // Rules that deny reading may allow writing; they check that themselves.
-            Err(FsError::Denied { .. }) if self.options.allowed_prefixes.is_empty() => return Ok(None),
-            result => result.map_err(failed_at(path))?,
-        };
-        // A child name of one path is valid for another.
-        Ok(Some(name.and_then(|name| place.join(name).ok()).unwrap_or(place)))
+            Err(FsError::Denied { .. }) if self.options.allowed_prefixes.is_empty() => Ok(None),
+            result => result.map(Some).map_err(failed_at(path)),
+        }
     }
 }

@@ -162,10 +162,7 @@ impl Detector {
             Self::ApiKey => word(text.get(..keys::open_from(text)).unwrap_or_default()),
             Self::PrivateKey => word(text.get(..armour::open_from(text)).unwrap_or_default()).min(word(text)),
             Self::Pattern(_) | Self::Function(_) => {
-                let mut at = text.len().saturating_sub(longest);
-                while !text.is_char_boundary(at) {
-                    at -= 1;
-                }
+                let at = text.floor_char_boundary(text.len().saturating_sub(longest));
                 // Preceding text in any script may matter to an expression.
                 last(text.get(..at).unwrap_or_default(), char::is_whitespace)
             }

@@ -1,16 +1,23 @@
-//! `compact_conversation`.
+//! Compaction requested by the model, with the tool `compact_conversation`, or by a person.
 
 use std::sync::Arc;
 
 use deepagents_core::model::ModelRequest;
+use deepagents_core::run::Context;
+use deepagents_core::state::Update;
 use deepagents_core::tool::{DynTool, ToolContext, ToolError, ToolOutput, tool_fn};
+use deepagents_fs::Backend;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::Inner;
-use super::threshold::Length;
+use super::threshold::{Length, Size};
+use super::work::Work;
+use super::{Inner, Summarization};
 
 const NOTHING: &str = "Nothing to compact yet — conversation is within the token budget.";
+
+/// Number of messages to keep when a person requests compaction: the last exchange.
+const KEPT_MESSAGES: usize = 2;
 
 #[derive(Deserialize, JsonSchema)]
 struct NoArgs {}
@@ -25,16 +32,32 @@ pub(super) fn compact_conversation(inner: &Arc<Inner>) -> Arc<dyn DynTool> {
     Arc::new(tool_fn("compact_conversation", description, compact))
 }
 
+impl Summarization {
+    /// Replaces all but the last exchange with a summary, however full the window is. Returns the number of evicted
+    /// messages and the state update, or `None` if there is nothing to evict.
+    pub(crate) async fn compact_now(&self, cx: &Context) -> Result<Option<(usize, Update)>, String> {
+        let backend = self.inner.workspace.kept_for(cx);
+        let mut work = self.inner.requested(cx, &*backend);
+        work.measure();
+        let evicted = work.compact(Size::Messages(KEPT_MESSAGES), None, true).await?;
+        Ok(evicted.map(|evicted| (evicted, work.update())))
+    }
+}
+
 impl Inner {
+    /// Starts work on the conversation as it is shown, between its requests.
+    fn requested<'a>(&'a self, cx: &'a Context, backend: &'a dyn Backend) -> Work<'a> {
+        let mut counts = self.take(cx);
+        let shown = counts.view.view(cx.messages(), &self.state(cx), self.options.args.as_ref());
+        let work = self.work(ModelRequest::new(shown), cx, backend, self.model.clone(), counts);
+        Work { manual: true, ..work }
+    }
+
     async fn compact(&self, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let cx = cx.context();
         let backend = self.workspace.kept_for(cx);
-        let mut counts = self.take(cx);
-        let shown = counts.view.view(cx.messages(), &self.state(cx), self.options.args.as_ref());
-        let mut work = self.work(ModelRequest::new(shown), cx, &*backend, self.model.clone(), counts);
-        work.manual = true;
-        // The last request, and the answer that made this call.
-        work.count = work.counts.tally.last;
+        let mut work = self.requested(cx, &*backend);
+        // It counts the last request; the answer that made this call comes on top.
         let messages = cx.messages();
         let answer = messages.last_assistant().and_then(|at| messages.get(at)).and_then(|m| m.as_assistant());
         let reported = answer.and_then(|answer| answer.usage).map_or(0, |usage| usage.total());
