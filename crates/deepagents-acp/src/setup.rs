@@ -131,8 +131,8 @@ impl SessionSetup {
     }
 
     /// Adds the session's journal, approvals and editor middleware to an agent. A person is asked about tools that
-    /// write, delete and run commands, and about those in `gated`: names, or prefixes with a trailing `*`. A prefix does
-    /// not match tools that only [read](deepagents::Effect::Read). If the editor supports forms, this also adds
+    /// write, delete and run commands, and about those in `gated`: names, or prefixes with a trailing `*`. A prefix
+    /// does not match tools that only [read](deepagents::Effect::Read). If the editor supports forms, this also adds
     /// [`AskUser`], which the host must not add itself.
     pub fn equip<'a>(
         &self,

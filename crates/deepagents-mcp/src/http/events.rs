@@ -48,7 +48,8 @@ impl Streams {
         }
     }
 
-    /// Returns the events of a response, with malformed messages repaired. An event of more than `most` bytes becomes an error response to the request.
+    /// Returns the events of a response, with malformed messages repaired. An event of more than `most` bytes becomes
+    /// an error response to the request.
     pub(super) fn of_answer(
         &self,
         bytes: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,

@@ -41,8 +41,8 @@ pub(crate) enum AnswersIn {
     Stream,
 }
 
-/// Sends the requests of a connection, with the tokens of its login. Malformed responses are repaired where possible, as
-/// for programs. Where they cannot be, the caller gets an error at once.
+/// Sends the requests of a connection, with the tokens of its login. Malformed responses are repaired where possible,
+/// as for programs. Where they cannot be, the caller gets an error at once.
 #[derive(Clone)]
 pub(crate) struct Requests {
     pub(crate) http: reqwest::Client,
