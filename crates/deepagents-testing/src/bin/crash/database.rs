@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use deepagents_core::journal::Journal;
 use deepagents_core::store::Store;
-use deepagents_persist::{DatabaseError, Postgres, PostgresOptions, Sqlite};
+use deepagents_persist::{DatabaseError, PostgresOptions, Sqlite};
 
 #[derive(Clone)]
 pub(crate) enum Place {
