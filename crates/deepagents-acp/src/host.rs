@@ -103,7 +103,6 @@ impl HostError {
 
 /// A model that a session may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ModelOption {
     /// The name that [`SessionSetup::model`] returns, such as `anthropic:claude-sonnet-4-5`.
     pub name: String,
@@ -116,16 +115,9 @@ impl ModelOption {
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), efforts: Vec::new() }
     }
-
-    /// Sets the reasoning efforts.
-    #[must_use]
-    pub fn efforts(mut self, efforts: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.efforts = efforts.into_iter().map(Into::into).collect();
-        self
-    }
 }
 
-/// The agent of a session.
+/// The agent of a session, with what the editor shows and asks about it.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct SessionAgent {
@@ -164,48 +156,6 @@ impl SessionAgent {
             reach: CommandReach::default(),
             shares_shell: false,
         }
-    }
-
-    /// Sets the slash commands.
-    #[must_use]
-    pub fn commands(mut self, commands: Vec<SlashCommand>) -> Self {
-        self.commands = commands;
-        self
-    }
-
-    /// Sets the remembered approval rules and their scope.
-    #[must_use]
-    pub fn rules(mut self, rules: Option<(RememberedRules, RuleScope)>) -> Self {
-        self.rules = rules;
-        self
-    }
-
-    /// Sets what commands can reach, and whether they share a shell.
-    #[must_use]
-    pub fn reach(mut self, reach: CommandReach, shares_shell: bool) -> Self {
-        (self.reach, self.shares_shell) = (reach, shares_shell);
-        self
-    }
-
-    /// Sets the hooks. The agent must have them too.
-    #[must_use]
-    pub fn hooks(mut self, hooks: Option<HookRunner>) -> Self {
-        self.hooks = hooks;
-        self
-    }
-
-    /// Sets the price of the model's tokens.
-    #[must_use]
-    pub fn price(mut self, price: Option<Price>) -> Self {
-        self.price = price;
-        self
-    }
-
-    /// Sets the context window of the model.
-    #[must_use]
-    pub fn context_window(mut self, tokens: Option<u64>) -> Self {
-        self.context_window = tokens;
-        self
     }
 }
 

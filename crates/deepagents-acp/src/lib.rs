@@ -34,7 +34,7 @@
 //!         let files = LocalBackend::open(setup.cwd()).map_err(HostError::invalid)?;
 //!         let workspace = setup.workspace(Arc::new(files), None);
 //!         let builder = deepagents::DeepAgent::builder().model(ScriptedModel::new([Turn::text("Hello.")]));
-//!         let agent = setup.equip(builder.backend(workspace.clone()), self.journal());
+//!         let agent = setup.equip(builder.backend(workspace.clone()), self.journal(), []);
 //!         Ok(SessionAgent::new(agent.build().map_err(HostError::failed)?, workspace))
 //!     }
 //! }

@@ -118,10 +118,7 @@ fn bytes(data: &str, mime: &str) -> Result<Vec<u8>, wire::Error> {
 
 /// Returns a run of backticks longer than any in a text.
 fn fence(text: &str) -> String {
-    let mut longest = 2;
-    for run in text.split(|c| c != '`') {
-        longest = longest.max(run.len());
-    }
+    let longest = text.split(|c| c != '`').map(str::len).fold(2, usize::max);
     "`".repeat(longest + 1)
 }
 

@@ -143,11 +143,11 @@ async fn connect<H: AgentHost>(
                     Err(error) => return responder.respond_with_error(error),
                 };
                 // Called here and not in the task, so that a cancel that follows immediately applies to it.
-                let ticket = session.register_prompt();
-                let cancel = ticket.cancel.clone();
+                let queued = session.register_prompt();
+                let cancel = queued.cancel.clone();
                 tokio::spawn(async move {
                     let withdrawn = responder.cancellation();
-                    let work = session.prompt(request.prompt, ticket);
+                    let work = session.prompt(request.prompt, queued);
                     tokio::pin!(work);
                     let result = tokio::select! {
                         result = &mut work => result.map(wire::PromptResponse::new),

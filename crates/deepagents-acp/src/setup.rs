@@ -131,15 +131,10 @@ impl SessionSetup {
     }
 
     /// Adds the session's journal, approvals and editor middleware to an agent. A person is asked about tools that
-    /// write, delete and run commands. If the editor supports forms, this also adds [`AskUser`], which the host must
-    /// not add itself.
-    pub fn equip(&self, builder: DeepAgentBuilder, journal: Arc<dyn Journal>) -> DeepAgentBuilder {
-        self.equip_with(builder, journal, [])
-    }
-
-    /// Like [`equip`](Self::equip), but a person is also asked about the tools in `gated`: names, or prefixes with a
-    /// trailing `*`. A prefix does not match tools that only [read](deepagents::Effect::Read).
-    pub fn equip_with<'a>(
+    /// write, delete and run commands, and about those in `gated`: names, or prefixes with a trailing `*`. A prefix
+    /// does not match tools that only [read](deepagents::Effect::Read). If the editor supports forms, this also adds
+    /// [`AskUser`], which the host must not add itself.
+    pub fn equip<'a>(
         &self,
         builder: DeepAgentBuilder,
         journal: Arc<dyn Journal>,

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use rmcp::model::Tool;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::config::{ServerConfig, TransportConfig};
 use crate::connection::Protocol;
@@ -40,9 +39,7 @@ impl CacheFile {
             }
             TransportConfig::Http(http) => format!("{:?}", (&http.url, &http.headers)),
         };
-        let mark: String =
-            Sha256::digest(reached.as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Self { path: folder.join(format!("{}-{mark}.json", text::file_name(server))) }
+        Self { path: folder.join(format!("{}-{}.json", text::file_name(server), text::hash(&reached, 8))) }
     }
 
     /// Reads the file. Returns `None` if it is missing, too large or unreadable.
@@ -58,7 +55,7 @@ impl CacheFile {
     pub(crate) async fn write(&self, cached: &Cached) {
         let Ok(bytes) = serde_json::to_vec(cached) else { return };
         let Some(folder) = self.path.parent() else { return };
-        let new = self.path.with_extension(format!("{}.new", std::process::id()));
+        let new = text::new_version(&self.path);
         let _ = tokio::fs::create_dir_all(folder).await;
         if tokio::fs::write(&new, bytes).await.is_ok() {
             let _ = tokio::fs::rename(&new, &self.path).await;

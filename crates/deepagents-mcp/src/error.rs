@@ -128,26 +128,6 @@ pub enum McpError {
 }
 
 impl McpError {
-    /// Returns the name of the server.
-    pub fn server(&self) -> &str {
-        match self {
-            Self::Spawn { server, .. }
-            | Self::StartTimeout { server, .. }
-            | Self::Unauthorized { server }
-            | Self::Scope { server, .. }
-            | Self::Connect { server, .. }
-            | Self::Ended { server, .. }
-            | Self::Request { server, .. }
-            | Self::Timeout { server, .. }
-            | Self::Withheld { server, .. }
-            | Self::Refused { server, .. }
-            | Self::Unknown { server, .. }
-            | Self::Closed { server } => server,
-        }
-    }
-}
-
-impl McpError {
     /// Returns the error on one line. Server names may contain any character.
     pub(crate) fn line(&self) -> String {
         crate::text::line(&self.to_string(), MAX_ERROR_CHARS)

@@ -23,6 +23,7 @@ mod schema;
 pub mod serve;
 mod servers;
 mod stdio;
+mod sync;
 mod text;
 mod tool;
 

@@ -1,8 +1,6 @@
 //! Tool names for the model, derived from those of servers.
 
-use std::fmt::Write as _;
-
-use sha2::{Digest, Sha256};
+use crate::text;
 
 /// Prefix of every MCP tool name. No other tool uses it.
 pub const PREFIX: &str = "mcp__";
@@ -30,11 +28,7 @@ pub fn tool_name(server: &str, tool: &str) -> String {
     if is_clear && is_whole {
         return plain;
     }
-    let mut mark = String::new();
-    for byte in Sha256::digest(format!("{server}\0{tool}")).iter().take(HASH_LENGTH / 2) {
-        // Writing to a `String` cannot fail.
-        let _ = write!(mark, "{byte:02x}");
-    }
+    let mark = text::hash(&format!("{server}\0{tool}"), HASH_LENGTH / 2);
     let kept: String = plain.chars().take(MAX_NAME_LENGTH - HASH_LENGTH - 1).collect();
     format!("{kept}_{mark}")
 }

@@ -41,7 +41,7 @@ pub struct McpOptions {
     pub review: Option<ToolReview>,
     /// How long a model request waits for starting servers. After that it proceeds without their tools, which are
     /// offered once the server responds. If `None`, the start timeouts of the servers apply.
-    pub patience: Option<Duration>,
+    pub ready_timeout: Option<Duration>,
     /// The client name sent to servers.
     pub client_name: String,
     /// The client version sent to servers.
@@ -59,7 +59,7 @@ impl Default for McpOptions {
             token_dir: None,
             sampling: None,
             review: None,
-            patience: None,
+            ready_timeout: None,
             client_name: "deepagents".to_owned(),
             client_version: env!("CARGO_PKG_VERSION").to_owned(),
         }

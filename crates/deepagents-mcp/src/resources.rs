@@ -1,15 +1,13 @@
 //! Fetches resources and prompts of servers on demand.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::message::Block;
 use deepagents_core::tool::{DynTool, Effect, ToolContext, ToolError, ToolOutput, tool_fn};
 use futures_util::future::join_all;
 use rmcp::model::{
     ClientRequest, GetPromptRequest, GetPromptRequestParams, ListPromptsRequest, ListResourceTemplatesRequest,
-    ListResourcesRequest, PaginatedRequestParams, ReadResourceRequest, ReadResourceRequestParams,
+    ListResourcesRequest, PaginatedRequestParams, ReadResourceRequest, ReadResourceRequestParams, ServerResult,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -63,7 +61,11 @@ pub(crate) fn tools(servers: &McpServers) -> [Arc<dyn DynTool>; 2] {
         tool_fn("mcp__list_resources", "Lists the resources of MCP servers.", move |args: ListArgs, cx: ToolContext| {
             let wanted = all.iter().filter(|server| args.server.as_ref().is_none_or(|name| *name == server.name));
             let wanted: Vec<Arc<Server>> = wanted.filter(|server| has_resources(server)).cloned().collect();
-            async move { Ok::<_, ToolError>(foreign(ToolOutput::text(listed(&wanted).await), None, "resources", &cx)) }
+            async move {
+                let listed = listed(&wanted).await;
+                results::report_foreign(&cx, "resources", None);
+                Ok::<_, ToolError>(ToolOutput::text(listed))
+            }
         })
     };
     let read =
@@ -78,21 +80,11 @@ pub(crate) fn tools(servers: &McpServers) -> [Arc<dyn DynTool>; 2] {
                 if blocks.is_empty() {
                     blocks.push(Block::text("(no content)"));
                 }
-                let output = ToolOutput::blocks(blocks);
-                Ok::<_, ToolError>(foreign(output, results::meta(&result), &server.name, &cx))
+                results::report_foreign(&cx, &server.name, results::meta(&result));
+                Ok::<_, ToolError>(ToolOutput::blocks(blocks))
             }
         });
     [Arc::new(list.effect(Effect::Read)), Arc::new(read.effect(Effect::Read))]
-}
-
-fn foreign(output: ToolOutput, meta: Option<Value>, server: &str, cx: &ToolContext) -> ToolOutput {
-    cx.report(MiddlewareEvent::ForeignResult {
-        call: cx.provider_call_id().to_owned(),
-        tool: cx.tool_name().to_owned(),
-        source: format!("mcp:{server}"),
-        meta,
-    });
-    output
 }
 
 fn has_resources(server: &Server) -> bool {
@@ -138,20 +130,17 @@ async fn entries(
     name: &str,
     request: impl Fn(Option<PaginatedRequestParams>) -> ClientRequest,
 ) -> Result<Vec<Value>, McpError> {
-    let (mut all, mut cursor, mut seen) = (Vec::new(), None, HashSet::new());
-    for _ in 0..MAX_PAGES {
-        let params = cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
-        let page = serde_json::to_value(connection.request(request(params)).await?).unwrap_or_default();
+    let mut all = Vec::new();
+    let read = |page: ServerResult| {
+        let page = serde_json::to_value(page).unwrap_or_default();
         match page.get(name) {
             Some(Value::Array(entries)) => all.extend(entries.iter().filter(|entry| entry.is_object()).cloned()),
             None | Some(Value::Null) => {}
             Some(_) => return Err(connection.unreadable(&format!("its list of {name} is not a list"))),
         }
-        // A server that returns the same cursor twice would never end.
-        let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
-        let Some(next) = next.filter(|next| seen.insert(next.clone())) else { break };
-        cursor = Some(next);
-    }
+        Ok(page.get("nextCursor").and_then(Value::as_str).map(str::to_owned))
+    };
+    connection.read_pages(MAX_PAGES, request, read).await?;
     Ok(all)
 }
 

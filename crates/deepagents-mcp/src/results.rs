@@ -2,8 +2,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::message::{Block, Media, MediaKind, MediaSource, is_text_type, media_type_of};
-use deepagents_core::tool::ToolOutput;
+use deepagents_core::tool::{ToolContext, ToolOutput};
 use serde_json::Value;
 
 use crate::text;
@@ -43,6 +44,16 @@ pub(crate) fn output(result: &Value) -> ToolOutput {
     let output = ToolOutput::blocks(content);
     let output = structured.into_iter().fold(output, |output, value| output.with_artifact(value.clone()));
     if result.get("isError").and_then(Value::as_bool) == Some(true) { output.as_error() } else { output }
+}
+
+/// Reports that the result of a call comes from a server.
+pub(crate) fn report_foreign(cx: &ToolContext, server: &str, meta: Option<Value>) {
+    cx.report(MiddlewareEvent::ForeignResult {
+        call: cx.provider_call_id().to_owned(),
+        tool: cx.tool_name().to_owned(),
+        source: format!("mcp:{server}"),
+        meta,
+    });
 }
 
 /// Returns a result's `_meta`, which is for programs and not for the model. Returns `None` if it is empty or too large

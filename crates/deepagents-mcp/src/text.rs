@@ -1,5 +1,10 @@
 //! Cleans and shortens text from servers before a model or a person sees it.
 
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sha2::{Digest, Sha256};
+
 /// Maximum length of a tool description, in characters. Every model call pays for it.
 const MAX_DESCRIPTION_CHARS: usize = 4_000;
 
@@ -51,6 +56,17 @@ pub(crate) fn ends(text: &str, most: usize) -> String {
 /// Replaces secrets in a text that a person will see.
 pub(crate) fn redact(text: &str, secrets: &[String]) -> String {
     secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "***"))
+}
+
+/// Returns the first `bytes` bytes of a text's SHA-256 as hex digits.
+pub(crate) fn hash(text: &str, bytes: usize) -> String {
+    Sha256::digest(text).iter().take(bytes).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns a path beside a file to write its next version to. Writes at the same time have different ones.
+pub(crate) fn new_version(path: &Path) -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    path.with_extension(format!("{}-{}.new", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// Makes a valid file name of a name.

@@ -1,9 +1,7 @@
 //! A server's tool as a tool of the agent.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
-use deepagents_core::event::MiddlewareEvent;
 use deepagents_core::tool::{DynTool, Effect, ToolContext, ToolError, ToolOutput, ToolSpec};
 use futures_core::future::BoxFuture;
 use rmcp::model::Tool;
@@ -19,22 +17,14 @@ use crate::text;
 /// A tool as listed by its server, with its arguments or the reason why it cannot be offered.
 #[derive(Clone, Debug)]
 pub(crate) struct ListedTool {
-    tool: Tool,
-    pub(crate) arguments: Result<Arguments, String>,
+    pub(crate) tool: Tool,
+    arguments: Result<Arguments, String>,
 }
 
 impl ListedTool {
     pub(crate) fn new(tool: Tool) -> Self {
         let arguments = Arguments::new(&tool.input_schema);
         Self { tool, arguments }
-    }
-}
-
-impl Deref for ListedTool {
-    type Target = Tool;
-
-    fn deref(&self) -> &Tool {
-        &self.tool
     }
 }
 
@@ -50,9 +40,13 @@ pub(crate) struct McpTool {
 }
 
 impl McpTool {
-    /// Creates a tool from a list entry. Returns `None` if the tool cannot be offered.
-    pub(crate) fn new(server: &Arc<Server>, tool: &ListedTool) -> Option<Self> {
-        let arguments = tool.arguments.clone().ok()?;
+    /// Creates a tool from a list entry.
+    ///
+    /// # Errors
+    /// Returns the reason why the tool cannot be offered.
+    pub(crate) fn new(server: &Arc<Server>, listed: &ListedTool) -> Result<Self, String> {
+        let ListedTool { tool, arguments } = listed;
+        let arguments = arguments.clone()?;
         let hints = tool.annotations.as_ref();
         let title = tool.title.as_deref().or_else(|| hints.and_then(|hints| hints.title.as_deref()));
         let mut description = text::description(tool.description.as_deref().or(title).unwrap_or_default());
@@ -60,7 +54,7 @@ impl McpTool {
             description = format!("{description}\n\n{}", arguments.words).trim_start().to_owned();
         }
         let said = |hint: Option<bool>| server.config.trusted && hint == Some(true);
-        Some(Self {
+        Ok(Self {
             server: server.clone(),
             name: tool.name.to_string(),
             spec: ToolSpec { name: tool_name(&server.name, &tool.name), description, schema: arguments.schema.clone() },
@@ -90,12 +84,7 @@ impl McpTool {
             _ => return Err(ToolError::model(format!("Error: the arguments of {} are an object.", self.spec.name))),
         };
         let result = self.server.call(&self.name, self.arguments.to_server_names(args), cx).await;
-        cx.report(MiddlewareEvent::ForeignResult {
-            call: cx.provider_call_id().to_owned(),
-            tool: self.spec.name.clone(),
-            source: format!("mcp:{}", self.server.name),
-            meta: result.as_ref().ok().and_then(results::meta),
-        });
+        results::report_foreign(cx, &self.server.name, result.as_ref().ok().and_then(results::meta));
         match result {
             Ok(result) => Ok(results::output(&result)),
             Err(CallFailure::Interrupted(interrupt)) => Err(interrupt),

@@ -27,25 +27,20 @@ static INSERT_REF: Statement = Statement::new(
 );
 static SELECT: Statement = Statement::new(
     "SELECT hash, body FROM blob WHERE hash IN (SELECT hash FROM blob_ref
-        WHERE thread = $1 AND position >= $2 AND position < $3 AND snapshot = $4)",
+        WHERE {at positions} AND snapshot = $4)",
 );
 static OF_THREAD: Statement = Statement::new(
     "SELECT DISTINCT hash FROM blob_ref WHERE thread IN (SELECT key FROM thread WHERE id IN
         ({families} id = $2 AND {live thread} {and theirs}))",
 );
-static AT_POSITIONS: Statement =
-    Statement::new("SELECT DISTINCT hash FROM blob_ref WHERE thread = $1 AND position >= $2 AND position < $3");
-static DELETE_UNUSED: Statement = Statement::per_database(
-    "DELETE FROM blob WHERE hash IN (SELECT unhex(value) FROM json_each($1))
-        AND NOT EXISTS (SELECT 1 FROM blob_ref r WHERE r.hash = blob.hash)",
-    "DELETE FROM blob WHERE hash IN (SELECT hash FROM blob WHERE hash IN
-        (SELECT decode(value, 'hex') FROM json_array_elements_text(CAST(CAST($1 AS text) AS json)))
-        AND NOT EXISTS (SELECT 1 FROM blob_ref r WHERE r.hash = blob.hash) ORDER BY hash FOR UPDATE SKIP LOCKED)",
+static AT_POSITIONS: Statement = Statement::new("SELECT DISTINCT hash FROM blob_ref WHERE {at positions}");
+static DELETE_UNUSED: Statement = Statement::new(
+    "DELETE FROM blob WHERE hash IN
+        (SELECT hash FROM blob WHERE hash IN ({given hashes}) AND {is unused} ORDER BY hash {for update skip locked})",
 );
-static DELETE_ALL_UNUSED: Statement = Statement::per_database(
-    "DELETE FROM blob WHERE NOT EXISTS (SELECT 1 FROM blob_ref r WHERE r.hash = blob.hash)",
-    "DELETE FROM blob WHERE hash IN (SELECT hash FROM blob
-        WHERE NOT EXISTS (SELECT 1 FROM blob_ref r WHERE r.hash = blob.hash) ORDER BY hash FOR UPDATE SKIP LOCKED)",
+static DELETE_ALL_UNUSED: Statement = Statement::new(
+    "DELETE FROM blob WHERE hash IN
+        (SELECT hash FROM blob WHERE {is unused} ORDER BY hash {for update skip locked})",
 );
 
 /// Stores blobs, each in its own statement, always in hash order.

@@ -44,8 +44,7 @@ impl<E: Engine> Journal for Database<E> {
 
     fn renew<'a>(&'a self, thread: &'a str, fence: Fence, lease: Duration) -> JournalFuture<'a, ()> {
         let thread = thread.to_owned();
-        self.engine
-            .run(Access::Statement, move |db| Box::pin(async move { lease::renew(db, &thread, fence, lease).await }))
+        self.engine.run(Access::Statement, move |db| Box::pin(lease::renew(db, thread, fence, lease)))
     }
 
     fn release<'a>(&'a self, thread: &'a str, fence: Fence) -> JournalFuture<'a, ()> {
@@ -67,12 +66,12 @@ impl<E: Engine> Journal for Database<E> {
 
     fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> JournalFuture<'a, Loaded> {
         let thread = thread.to_owned();
-        self.engine.run(Access::Snapshot, move |db| Box::pin(async move { log::load(db, &thread, at).await }))
+        self.engine.run(Access::Snapshot, move |db| Box::pin(log::load(db, thread, at)))
     }
 
     fn read<'a>(&'a self, thread: &'a str, positions: Range<LogPosition>) -> JournalFuture<'a, Vec<LogEntry>> {
         let thread = thread.to_owned();
-        self.engine.run(Access::Snapshot, move |db| Box::pin(async move { log::read(db, &thread, &positions).await }))
+        self.engine.run(Access::Snapshot, move |db| Box::pin(log::read(db, thread, positions)))
     }
 
     fn put_snapshot<'a>(&'a self, thread: &'a str, fence: Fence, snapshot: Snapshot) -> JournalFuture<'a, u64> {
@@ -87,57 +86,49 @@ impl<E: Engine> Journal for Database<E> {
     }
 
     fn storage(&self) -> JournalFuture<'_, Option<String>> {
-        self.engine.run(Access::Query, move |db| Box::pin(async move { threads::storage(db).await }))
+        self.engine.run(Access::Query, move |db| Box::pin(threads::storage(db)))
     }
 }
 
 impl<E: Engine> Threads for Database<E> {
     fn get<'a>(&'a self, thread: &'a str) -> JournalFuture<'a, Option<ThreadInfo>> {
         let thread = thread.to_owned();
-        self.engine.run(Access::Query, move |db| Box::pin(async move { threads::get(db, &thread).await }))
+        self.engine.run(Access::Query, move |db| Box::pin(threads::get(db, thread)))
     }
 
     fn list<'a>(&'a self, query: &'a ThreadQuery) -> JournalFuture<'a, Vec<ThreadInfo>> {
         let query = query.clone();
-        self.engine.run(Access::Snapshot, move |db| Box::pin(async move { listing::list(db, &query).await }))
+        self.engine.run(Access::Snapshot, move |db| Box::pin(listing::list(db, query)))
     }
 
     fn set_metadata<'a>(&'a self, thread: &'a str, metadata: Map<String, Value>) -> JournalFuture<'a, ()> {
         let thread = thread.to_owned();
-        self.engine.run(Access::Transaction, move |db| {
-            Box::pin(async move { threads::set_metadata(db, &thread, metadata).await })
-        })
+        self.engine.run(Access::Transaction, move |db| Box::pin(threads::set_metadata(db, thread, metadata)))
     }
 
     fn update_metadata<'a>(&'a self, thread: &'a str, metadata: Map<String, Value>) -> JournalFuture<'a, ()> {
         let thread = thread.to_owned();
-        self.engine.run(Access::Transaction, move |db| {
-            Box::pin(async move { threads::update_metadata(db, &thread, metadata).await })
-        })
+        self.engine.run(Access::Transaction, move |db| Box::pin(threads::update_metadata(db, thread, metadata)))
     }
 
     fn set_parent<'a>(&'a self, thread: &'a str, parent: Option<&'a str>) -> JournalFuture<'a, ()> {
         let (thread, parent) = (thread.to_owned(), parent.map(str::to_owned));
-        self.engine.run(Access::Transaction, move |db| {
-            Box::pin(async move { threads::set_parent(db, &thread, parent.as_deref()).await })
-        })
+        self.engine.run(Access::Transaction, move |db| Box::pin(threads::set_parent(db, thread, parent)))
     }
 
     fn set_ttl<'a>(&'a self, thread: &'a str, ttl: Option<Duration>) -> JournalFuture<'a, ()> {
         let thread = thread.to_owned();
-        self.engine.run(Access::Statement, move |db| Box::pin(async move { threads::set_ttl(db, &thread, ttl).await }))
+        self.engine.run(Access::Statement, move |db| Box::pin(threads::set_ttl(db, thread, ttl)))
     }
 
     fn copy<'a>(&'a self, from: &'a str, to: &'a str, until: Option<LogPosition>) -> JournalFuture<'a, ()> {
         let (from, to) = (from.to_owned(), to.to_owned());
-        self.engine
-            .run(Access::Transaction, move |db| Box::pin(async move { threads::copy(db, &from, &to, until).await }))
+        self.engine.run(Access::Transaction, move |db| Box::pin(threads::copy(db, from, to, until)))
     }
 
     fn delete<'a>(&'a self, thread: &'a str) -> JournalFuture<'a, bool> {
         let thread = thread.to_owned();
-        let deleted =
-            self.engine.run(Access::Transaction, move |db| Box::pin(async move { threads::delete(db, &thread).await }));
+        let deleted = self.engine.run(Access::Transaction, move |db| Box::pin(threads::delete(db, thread)));
         Box::pin(async move {
             let Some(texts) = deleted.await? else { return Ok(false) };
             delete_unused(&*self.engine, texts).await;
@@ -147,9 +138,8 @@ impl<E: Engine> Threads for Database<E> {
 
     fn remove<'a>(&'a self, thread: &'a str, fence: Fence, positions: Range<LogPosition>) -> JournalFuture<'a, ()> {
         let thread = thread.to_owned();
-        let removed = self.engine.run(Access::Transaction, move |db| {
-            Box::pin(async move { threads::remove(db, &thread, fence, &positions).await })
-        });
+        let removed =
+            self.engine.run(Access::Transaction, move |db| Box::pin(threads::remove(db, thread, fence, positions)));
         Box::pin(async move {
             delete_unused(&*self.engine, removed.await?).await;
             Ok(())
@@ -157,7 +147,7 @@ impl<E: Engine> Threads for Database<E> {
     }
 
     fn sweep(&self) -> JournalFuture<'_, u64> {
-        let swept = self.engine.run(Access::Transaction, move |db| Box::pin(async move { threads::sweep(db).await }));
+        let swept = self.engine.run(Access::Transaction, move |db| Box::pin(threads::sweep(db)));
         Box::pin(async move {
             let swept = swept.await?;
             let unused = self.engine.run(Access::Statement, move |db| Box::pin(blobs::delete_all_unused(db)));
@@ -180,44 +170,41 @@ async fn delete_unused<E: Engine>(engine: &E, texts: Vec<Hash>) {
 impl<E: Engine> Store for Database<E> {
     fn get<'a>(&'a self, namespace: &'a [String], key: &'a str) -> StoreFuture<'a, Option<Item>> {
         let (namespace, key) = (encode(namespace), key.to_owned());
-        self.engine.run(Access::Query, move |db| Box::pin(async move { store::get(db, &namespace, &key).await }))
+        self.engine.run(Access::Query, move |db| Box::pin(store::get(db, namespace, key)))
     }
 
     fn get_many<'a>(&'a self, namespace: &'a [String], keys: &'a [&'a str]) -> StoreFuture<'a, Vec<Item>> {
         let namespace = encode(namespace);
         let keys: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
-        self.engine.run(Access::Query, move |db| Box::pin(async move { store::get_many(db, &namespace, &keys).await }))
+        self.engine.run(Access::Query, move |db| Box::pin(store::get_many(db, namespace, keys)))
     }
 
     fn write<'a>(&'a self, namespace: &'a [String], key: &'a str, value: Value, write: Write) -> StoreFuture<'a, Item> {
         let (namespace, key) = (namespace.to_vec(), key.to_owned());
-        self.engine.run(Access::Transaction, move |db| {
-            Box::pin(async move { store::write(db, namespace, key, value, write).await })
-        })
+        self.engine.run(Access::Transaction, move |db| Box::pin(store::write(db, namespace, key, value, write)))
     }
 
     fn delete<'a>(&'a self, namespace: &'a [String], key: &'a str) -> StoreFuture<'a, bool> {
         let (namespace, key) = (encode(namespace), key.to_owned());
-        self.engine.run(Access::Statement, move |db| Box::pin(async move { store::delete(db, &namespace, &key).await }))
+        self.engine.run(Access::Statement, move |db| Box::pin(store::delete(db, namespace, key)))
     }
 
     fn search<'a>(&'a self, prefix: &'a [String], query: &'a Query) -> StoreFuture<'a, Vec<Item>> {
         let (prefix, query) = (encode(prefix), query.clone());
-        self.engine.run(Access::Snapshot, move |db| Box::pin(async move { store::search(db, &prefix, &query).await }))
+        self.engine.run(Access::Snapshot, move |db| Box::pin(store::search(db, prefix, query)))
     }
 
     fn list_keys<'a>(&'a self, namespace: &'a [String], query: &'a KeyQuery) -> StoreFuture<'a, Vec<KeyInfo>> {
         let (namespace, query) = (encode(namespace), query.clone());
-        self.engine
-            .run(Access::Snapshot, move |db| Box::pin(async move { store::list_keys(db, &namespace, &query).await }))
+        self.engine.run(Access::Snapshot, move |db| Box::pin(store::list_keys(db, namespace, query)))
     }
 
     fn namespaces<'a>(&'a self, prefix: &'a [String]) -> StoreFuture<'a, Vec<Namespace>> {
         let prefix = encode(prefix);
-        self.engine.run(Access::Query, move |db| Box::pin(async move { store::namespaces(db, &prefix).await }))
+        self.engine.run(Access::Query, move |db| Box::pin(store::namespaces(db, prefix)))
     }
 
     fn sweep(&self) -> StoreFuture<'_, u64> {
-        self.engine.run(Access::Statement, move |db| Box::pin(async move { store::sweep(db).await }))
+        self.engine.run(Access::Statement, move |db| Box::pin(store::sweep(db)))
     }
 }

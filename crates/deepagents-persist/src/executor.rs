@@ -51,6 +51,14 @@ pub(crate) trait Executor: Send + Sync {
 }
 
 impl dyn Executor + '_ {
+    /// Runs statements with the same parameters.
+    pub(crate) async fn execute_all(&self, statements: &[Statement], params: Params<'_>) -> Result<(), DatabaseError> {
+        for statement in statements {
+            self.execute(statement, params).await?;
+        }
+        Ok(())
+    }
+
     /// Runs a statement that always returns a row.
     pub(crate) async fn query_one(&self, statement: &Statement, params: Params<'_>) -> Result<Row, DatabaseError> {
         let row = self.query(statement, params).await?.pop();
@@ -71,14 +79,27 @@ pub(crate) enum Access {
     Transaction,
 }
 
+/// Work on a connection.
+pub(crate) trait Work<T, E>:
+    for<'c> FnOnce(&'c dyn Executor) -> BoxFuture<'c, Result<T, E>> + Send + 'static
+{
+}
+
+impl<T, E, W> Work<T, E> for W where W: for<'c> FnOnce(&'c dyn Executor) -> BoxFuture<'c, Result<T, E>> + Send + 'static {}
+
+/// Why work failed.
+pub(crate) trait WorkError: From<DatabaseError> + Send + 'static {}
+
+impl<E: From<DatabaseError> + Send + 'static> WorkError for E {}
+
 /// A database that runs work on its connections.
 pub(crate) trait Engine: Send + Sync + 'static {
     /// Runs `work` on a connection. On SQLite, writes are queued in the order in which this method is called.
-    fn run<'a, T, E, W>(&'a self, access: Access, work: W) -> BoxFuture<'a, Result<T, E>>
-    where
-        T: Send + 'static,
-        E: From<DatabaseError> + Send + 'static,
-        W: for<'c> FnOnce(&'c dyn Executor) -> BoxFuture<'c, Result<T, E>> + Send + 'static;
+    fn run<T: Send + 'static, E: WorkError>(
+        &self,
+        access: Access,
+        work: impl Work<T, E>,
+    ) -> BoxFuture<'_, Result<T, E>>;
 
     /// Appends to a log.
     fn append(&self, batch: Batch) -> JournalFuture<'_, Appended> {
@@ -92,12 +113,12 @@ pub(crate) trait Engine: Send + Sync + 'static {
 
     /// Claims a thread.
     fn claim(&self, thread: String, claim: Claim) -> JournalFuture<'_, Fence> {
-        self.run(Access::Transaction, move |db| Box::pin(async move { lease::claim(db, &thread, &claim).await }))
+        self.run(Access::Transaction, move |db| Box::pin(lease::claim(db, thread, claim)))
     }
 
     /// Releases a thread.
     fn release(&self, thread: String, fence: Fence) -> JournalFuture<'_, ()> {
-        self.run(Access::Statement, move |db| Box::pin(async move { lease::release(db, &thread, fence).await }))
+        self.run(Access::Statement, move |db| Box::pin(lease::release(db, thread, fence)))
     }
 }
 

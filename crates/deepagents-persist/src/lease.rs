@@ -17,42 +17,46 @@ static RENEW: Statement = Statement::new(
     "UPDATE thread SET lease_until = {now} + $4
      WHERE id = $2 AND epoch = $3 AND owner IS NOT NULL AND {live thread}",
 );
-static RELEASE: Statement =
-    Statement::new("UPDATE thread SET owner = NULL, lease_until = 0 WHERE id = $1 AND epoch = $2");
-static DELETE_EMPTY: Statement = Statement::new(
-    "DELETE FROM thread WHERE id = $1 AND epoch = $2 AND owner IS NULL AND head = 0 AND metadata = '{}'
-        AND parent IS NULL",
-);
+/// Also deletes a thread that was only claimed.
+static RELEASE: [Statement; 2] = [
+    Statement::new("UPDATE thread SET owner = NULL, lease_until = 0 WHERE id = $1 AND epoch = $2"),
+    Statement::new(
+        "DELETE FROM thread WHERE id = $1 AND epoch = $2 AND owner IS NULL AND head = 0 AND metadata = '{}'
+            AND parent IS NULL",
+    ),
+];
 
-pub(crate) async fn claim(db: &dyn Executor, thread: &str, claim: &Claim) -> Result<Fence, JournalError> {
-    let row = find_or_insert(db, thread).await?;
+pub(crate) async fn claim(db: &dyn Executor, thread: String, claim: Claim) -> Result<Fence, JournalError> {
+    let row = find_or_insert(db, &thread).await?;
     if let Some(owner) = row.owner.filter(|owner| row.lease_until > row.now && !claim.take_over.is_from(owner)) {
-        return Err(JournalError::Busy { thread: thread.to_owned(), owner, until: time(row.lease_until) });
+        return Err(JournalError::Busy { thread, owner, until: time(row.lease_until) });
     }
     let epoch: i64 = db.query_one(&NEXT_EPOCH, &[]).await?.take(0)?;
     // The owner's name is only displayed, and Postgres text cannot contain NUL.
     let owner = claim.owner.replace('\0', "\u{fffd}");
     db.execute(&CLAIM, &[&row.key, &epoch, &owner, &(row.now + millis(claim.lease))]).await?;
     if !claim.metadata.is_empty() {
-        set_metadata(db, thread, claim.metadata.clone()).await?;
+        set_metadata(db, thread, claim.metadata).await?;
     }
     Ok(Fence::new(unsigned(epoch)))
 }
 
-pub(crate) async fn renew(db: &dyn Executor, thread: &str, fence: Fence, lease: Duration) -> Result<(), JournalError> {
+pub(crate) async fn renew(
+    db: &dyn Executor,
+    thread: String,
+    fence: Fence,
+    lease: Duration,
+) -> Result<(), JournalError> {
     let values = [&db.now() as &dyn crate::executor::Param, &thread, &signed(fence.epoch()), &millis(lease)];
     if thread.contains('\0') || db.execute(&RENEW, &values).await? == 0 {
-        return Err(JournalError::Fenced { thread: thread.to_owned() });
+        return Err(JournalError::Fenced { thread });
     }
     Ok(())
 }
 
-pub(crate) async fn release(db: &dyn Executor, thread: &str, fence: Fence) -> Result<(), JournalError> {
+pub(crate) async fn release(db: &dyn Executor, thread: String, fence: Fence) -> Result<(), JournalError> {
     if thread.contains('\0') {
         return Ok(());
     }
-    for statement in [&RELEASE, &DELETE_EMPTY] {
-        db.execute(statement, &[&thread, &signed(fence.epoch())]).await?;
-    }
-    Ok(())
+    Ok(db.execute_all(&RELEASE, &[&thread, &signed(fence.epoch())]).await?)
 }

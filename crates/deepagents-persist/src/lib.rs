@@ -29,6 +29,7 @@ mod log;
 mod namespace_key;
 mod postgres;
 mod row;
+mod schema;
 mod sqlite;
 mod statement;
 mod store;

@@ -127,14 +127,14 @@ fn place(query: &ThreadQuery) -> (String, i64) {
     (id, time)
 }
 
-pub(crate) async fn list(db: &dyn Executor, query: &ThreadQuery) -> Result<Vec<ThreadInfo>, JournalError> {
+pub(crate) async fn list(db: &dyn Executor, query: ThreadQuery) -> Result<Vec<ThreadInfo>, JournalError> {
     let mut page = Page::new(query.offset, query.limit);
     let (any, parent) = match &query.parent {
         ParentFilter::TopLevel => (0_i64, None),
         ParentFilter::ChildrenOf(parent) => (0, Some(parent.as_str())),
         ParentFilter::Any => (1, None),
     };
-    let (after, time) = place(query);
+    let (after, time) = place(&query);
     // No thread has such a name, and Postgres text cannot contain NUL.
     if [query.prefix.as_str(), parent.unwrap_or_default(), &after].iter().any(|name| name.contains('\0')) {
         return Ok(page.items);

@@ -18,24 +18,21 @@ static LAST_SNAPSHOT: Statement = Statement::new(
     "SELECT position, bytes, how, body FROM snapshot WHERE thread = $1 AND position <= $2
      ORDER BY position DESC LIMIT 1",
 );
-static EVENTS: Statement = Statement::new(
-    "SELECT position, bytes, how, body, at FROM event WHERE thread = $1 AND position >= $2 AND position < $3
-     ORDER BY position",
-);
+static EVENTS: Statement =
+    Statement::new("SELECT position, bytes, how, body, at FROM event WHERE {at positions} ORDER BY position");
 static INSERT_SNAPSHOT: Statement =
     Statement::new("INSERT INTO snapshot (thread, position, bytes, how, body) VALUES ($1, $2, $3, $4, $5)");
 static ADD_BYTES: Statement = Statement::new("UPDATE thread SET bytes = bytes + $2 WHERE key = $1");
 static DELETE_SNAPSHOTS: [Statement; 3] = [
     Statement::new(
-        "UPDATE thread SET bytes = bytes - (SELECT {bytes} FROM snapshot
-            WHERE thread = $1 AND position >= $2 AND position < $3) WHERE key = $1",
+        "UPDATE thread SET bytes = bytes - (SELECT {bytes} FROM snapshot WHERE {at positions}) WHERE key = $1",
     ),
-    Statement::new("DELETE FROM snapshot WHERE thread = $1 AND position >= $2 AND position < $3"),
-    Statement::new("DELETE FROM blob_ref WHERE thread = $1 AND position >= $2 AND position < $3 AND snapshot"),
+    Statement::new("DELETE FROM snapshot WHERE {at positions}"),
+    Statement::new("DELETE FROM blob_ref WHERE {at positions} AND snapshot"),
 ];
 
-pub(crate) async fn load(db: &dyn Executor, thread: &str, at: Option<LogPosition>) -> Result<Loaded, JournalError> {
-    let Some(row) = find(db, thread).await? else { return Ok(Loaded::default()) };
+pub(crate) async fn load(db: &dyn Executor, thread: String, at: Option<LogPosition>) -> Result<Loaded, JournalError> {
+    let Some(row) = find(db, &thread).await? else { return Ok(Loaded::default()) };
     let until = at.unwrap_or(row.info.end);
     let mut loaded = Loaded { end: row.info.end, created_at: Some(row.info.created_at), ..Loaded::default() };
     if let Some(found) = db.query(&LAST_SNAPSHOT, &[&row.key, &signed(until)]).await?.pop() {
@@ -43,20 +40,20 @@ pub(crate) async fn load(db: &dyn Executor, thread: &str, at: Option<LogPosition
         let at = signed(text.position);
         let blobs = if text.how == 0 { HashMap::new() } else { blobs::select(db, row.key, at..at + 1, true).await? };
         loaded.snapshot_bytes = text.bytes;
-        loaded.snapshot = Some(Snapshot { position: text.position, body: text.unpack(thread, &blobs)? });
+        loaded.snapshot = Some(Snapshot { position: text.position, body: text.unpack(&thread, &blobs)? });
     }
     let from = loaded.snapshot.as_ref().map_or(0, |snapshot| snapshot.position);
-    (loaded.entries, loaded.entry_bytes) = entries(db, thread, row.key, &(from..until)).await?;
+    (loaded.entries, loaded.entry_bytes) = entries(db, &thread, row.key, &(from..until)).await?;
     Ok(loaded)
 }
 
 pub(crate) async fn read(
     db: &dyn Executor,
-    thread: &str,
-    positions: &Range<LogPosition>,
+    thread: String,
+    positions: Range<LogPosition>,
 ) -> Result<Vec<LogEntry>, JournalError> {
-    let Some(row) = find(db, thread).await? else { return Ok(Vec::new()) };
-    Ok(entries(db, thread, row.key, positions).await?.0)
+    let Some(row) = find(db, &thread).await? else { return Ok(Vec::new()) };
+    Ok(entries(db, &thread, row.key, &positions).await?.0)
 }
 
 /// A snapshot encoded as a row.
@@ -101,10 +98,7 @@ pub(crate) async fn delete_snapshots(
     thread: i64,
     positions: Range<i64>,
 ) -> Result<(), DatabaseError> {
-    for statement in &DELETE_SNAPSHOTS {
-        db.execute(statement, &[&thread, &positions.start, &positions.end]).await?;
-    }
-    Ok(())
+    db.execute_all(&DELETE_SNAPSHOTS, &[&thread, &positions.start, &positions.end]).await
 }
 
 /// Returns entries and their total size in bytes.

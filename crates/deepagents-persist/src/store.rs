@@ -14,12 +14,8 @@ use crate::row::Row;
 use crate::statement::Statement;
 
 static FIND: Statement = Statement::new("SELECT {item} FROM item WHERE {this item} AND {live}");
-static FIND_MANY: Statement = Statement::per_database(
-    "SELECT {item} FROM json_each($3) AS wanted JOIN item ON namespace = $2 AND name = wanted.value
-     WHERE {live} ORDER BY wanted.key",
-    "SELECT {item} FROM json_array_elements_text(CAST(CAST($3 AS text) AS json)) WITH ORDINALITY AS wanted (value, nth)
-     JOIN item ON namespace = $2 AND md5(name) = md5(wanted.value) AND name = wanted.value
-     WHERE {live} ORDER BY wanted.nth",
+static FIND_MANY: Statement = Statement::new(
+    "SELECT {item} FROM {wanted} JOIN item ON namespace = $2 AND {wanted item} WHERE {live} ORDER BY wanted.key",
 );
 /// Serialises writers of one item, even if it has no row to lock yet. Returns the time.
 static LOCK: Statement = Statement::per_database(
@@ -59,7 +55,7 @@ static NAMESPACES: Statement = Statement::new(
 );
 static DELETE_EXPIRED: Statement = Statement::new("DELETE FROM item WHERE expires_at <= {now}");
 
-pub(crate) async fn get(db: &dyn Executor, namespace: &[u8], key: &str) -> Result<Option<Item>, StoreError> {
+pub(crate) async fn get(db: &dyn Executor, namespace: Vec<u8>, key: String) -> Result<Option<Item>, StoreError> {
     if key.contains('\0') {
         return Ok(None);
     }
@@ -67,8 +63,12 @@ pub(crate) async fn get(db: &dyn Executor, namespace: &[u8], key: &str) -> Resul
     Ok(row.map(|row| item(db, row)).transpose()?)
 }
 
-pub(crate) async fn get_many(db: &dyn Executor, namespace: &[u8], keys: &[String]) -> Result<Vec<Item>, StoreError> {
-    let keys: Value = keys.iter().filter(|key| !key.contains('\0')).map(String::as_str).collect();
+pub(crate) async fn get_many(
+    db: &dyn Executor,
+    namespace: Vec<u8>,
+    keys: Vec<String>,
+) -> Result<Vec<Item>, StoreError> {
+    let keys: Value = keys.into_iter().filter(|key| !key.contains('\0')).collect();
     let rows = db.query(&FIND_MANY, &[&db.now(), &namespace, &keys.to_string()]).await?;
     Ok(rows.into_iter().filter_map(|row| undamaged(item(db, row)).transpose()).collect::<Result<_, _>>()?)
 }
@@ -109,11 +109,11 @@ pub(crate) async fn write(
     })
 }
 
-pub(crate) async fn delete(db: &dyn Executor, namespace: &[u8], key: &str) -> Result<bool, StoreError> {
+pub(crate) async fn delete(db: &dyn Executor, namespace: Vec<u8>, key: String) -> Result<bool, StoreError> {
     Ok(!key.contains('\0') && db.execute(&DELETE, &[&db.now(), &namespace, &key]).await? > 0)
 }
 
-pub(crate) async fn search(db: &dyn Executor, prefix: &[u8], query: &Query) -> Result<Vec<Item>, StoreError> {
+pub(crate) async fn search(db: &dyn Executor, prefix: Vec<u8>, query: Query) -> Result<Vec<Item>, StoreError> {
     let mut page = Page::new(query.offset, query.limit);
     if query.key_prefix.contains('\0') {
         return Ok(page.items);
@@ -122,15 +122,15 @@ pub(crate) async fn search(db: &dyn Executor, prefix: &[u8], query: &Query) -> R
         let Some(item) = undamaged(item(db, row))? else { return Ok(ControlFlow::Continue(())) };
         Ok(if query.matches(&item.key, &item.value) { page.push(item) } else { ControlFlow::Continue(()) })
     };
-    let values: [&dyn Param; 4] = [&db.now(), &prefix, &namespace_key::after(prefix), &query.key_prefix];
+    let values: [&dyn Param; 4] = [&db.now(), &prefix, &namespace_key::after(&prefix), &query.key_prefix];
     db.scan(&SEARCH, &values, &mut visit).await?;
     Ok(page.items)
 }
 
 pub(crate) async fn list_keys(
     db: &dyn Executor,
-    namespace: &[u8],
-    query: &KeyQuery,
+    namespace: Vec<u8>,
+    query: KeyQuery,
 ) -> Result<Vec<KeyInfo>, StoreError> {
     let mut page = Page::new(0, query.limit);
     if query.prefix.contains('\0') {
@@ -158,8 +158,8 @@ pub(crate) async fn list_keys(
     Ok(page.items)
 }
 
-pub(crate) async fn namespaces(db: &dyn Executor, prefix: &[u8]) -> Result<Vec<Namespace>, StoreError> {
-    let rows = db.query(&NAMESPACES, &[&db.now(), &prefix, &namespace_key::after(prefix)]).await?;
+pub(crate) async fn namespaces(db: &dyn Executor, prefix: Vec<u8>) -> Result<Vec<Namespace>, StoreError> {
+    let rows = db.query(&NAMESPACES, &[&db.now(), &prefix, &namespace_key::after(&prefix)]).await?;
     let decode = |mut row: Row| Ok(namespace_key::decode(&row.take::<Vec<u8>>(0)?));
     rows.into_iter().map(decode).collect()
 }

@@ -64,41 +64,38 @@ static FINISH_COPY: Statement = Statement::new(
 );
 static HAS_SNAPSHOT: Statement = Statement::new("SELECT position FROM snapshot WHERE thread = $1 AND position = $2");
 static DELETE_EVENTS: [Statement; 3] = [
-    Statement::new(
-        "UPDATE thread SET bytes = bytes - (SELECT {bytes} FROM event
-            WHERE thread = $1 AND position >= $2 AND position < $3) WHERE key = $1",
-    ),
-    Statement::new("DELETE FROM event WHERE thread = $1 AND position >= $2 AND position < $3"),
-    Statement::new("DELETE FROM blob_ref WHERE thread = $1 AND position >= $2 AND position < $3 AND NOT snapshot"),
+    Statement::new("UPDATE thread SET bytes = bytes - (SELECT {bytes} FROM event WHERE {at positions}) WHERE key = $1"),
+    Statement::new("DELETE FROM event WHERE {at positions}"),
+    Statement::new("DELETE FROM blob_ref WHERE {at positions} AND NOT snapshot"),
 ];
 
 pub(crate) async fn storage(db: &dyn Executor) -> Result<Option<String>, JournalError> {
     Ok(Some(db.query_one(&STORAGE, &[]).await?.take(0)?))
 }
 
-pub(crate) async fn get(db: &dyn Executor, thread: &str) -> Result<Option<ThreadInfo>, JournalError> {
-    Ok(find(db, thread).await?.map(ThreadRow::info))
+pub(crate) async fn get(db: &dyn Executor, thread: String) -> Result<Option<ThreadInfo>, JournalError> {
+    Ok(find(db, &thread).await?.map(ThreadRow::info))
 }
 
 pub(crate) async fn set_metadata(
     db: &dyn Executor,
-    thread: &str,
+    thread: String,
     metadata: Map<String, Value>,
 ) -> Result<(), JournalError> {
-    check_metadata(thread, &metadata)?;
-    let row = find_or_insert(db, thread).await?;
+    check_metadata(&thread, &metadata)?;
+    let row = find_or_insert(db, &thread).await?;
     merge_metadata(db, row, metadata).await
 }
 
 pub(crate) async fn update_metadata(
     db: &dyn Executor,
-    thread: &str,
+    thread: String,
     metadata: Map<String, Value>,
 ) -> Result<(), JournalError> {
-    check_metadata(thread, &metadata)?;
-    match find_locked(db, thread).await? {
+    check_metadata(&thread, &metadata)?;
+    match find_locked(db, &thread).await? {
         Some(row) => merge_metadata(db, row, metadata).await,
-        None => Err(JournalError::NotFound { thread: thread.to_owned() }),
+        None => Err(JournalError::NotFound { thread }),
     }
 }
 
@@ -110,38 +107,36 @@ async fn merge_metadata(db: &dyn Executor, row: ThreadRow, metadata: Map<String,
     Ok(())
 }
 
-pub(crate) async fn set_parent(db: &dyn Executor, thread: &str, parent: Option<&str>) -> Result<(), JournalError> {
-    if let Some(parent) = parent {
-        check_child(thread, parent)?;
+pub(crate) async fn set_parent(db: &dyn Executor, thread: String, parent: Option<String>) -> Result<(), JournalError> {
+    if let Some(parent) = &parent {
+        check_child(&thread, parent)?;
     }
-    let row = find_or_insert(db, thread).await?;
+    let row = find_or_insert(db, &thread).await?;
     db.execute(&SET_PARENT, &[&row.key, &parent]).await?;
     Ok(())
 }
 
-pub(crate) async fn set_ttl(db: &dyn Executor, thread: &str, ttl: Option<Duration>) -> Result<(), JournalError> {
+pub(crate) async fn set_ttl(db: &dyn Executor, thread: String, ttl: Option<Duration>) -> Result<(), JournalError> {
     if thread.contains('\0') || db.execute(&SET_TTL, &[&db.now(), &thread, &ttl.map(millis)]).await? == 0 {
-        return Err(JournalError::NotFound { thread: thread.to_owned() });
+        return Err(JournalError::NotFound { thread });
     }
     Ok(())
 }
 
 pub(crate) async fn copy(
     db: &dyn Executor,
-    from: &str,
-    to: &str,
+    from: String,
+    to: String,
     until: Option<LogPosition>,
 ) -> Result<(), JournalError> {
-    check_thread(to)?;
-    let Some(source) = find_locked(db, from).await? else {
-        return Err(JournalError::NotFound { thread: from.to_owned() });
-    };
+    check_thread(&to)?;
+    let Some(source) = find_locked(db, &from).await? else { return Err(JournalError::NotFound { thread: from }) };
     let mut sources = vec![(source, until)];
     while let Some((source, until)) = sources.pop() {
         for row in db.query(&CHILDREN, &[&db.now(), &source.info.id]).await? {
             sources.push((ThreadRow::read(db, row)?, None));
         }
-        let renamed = |id: &str| id.strip_prefix(from).map(|rest| format!("{to}{rest}"));
+        let renamed = |id: &str| id.strip_prefix(&*from).map(|rest| format!("{to}{rest}"));
         let copy = renamed(&source.info.id).unwrap_or_default();
         let parent = source.info.parent.as_deref().filter(|_| source.info.id != from).and_then(renamed);
         copy_one(db, &source, &copy, parent.as_deref(), until).await?;
@@ -183,19 +178,17 @@ async fn copy_one(
     let Some(copy) = insert(db, to).await? else {
         return Err(JournalError::Exists { thread: to.to_owned() });
     };
-    for statement in &COPY {
-        db.execute(statement, &[&source.key, &end, &copy.key]).await?;
-    }
+    db.execute_all(&COPY, &[&source.key, &end, &copy.key]).await?;
     db.execute(&FINISH_COPY, &[&copy.key, &end, &status, &source.key, &parent]).await?;
     Ok(())
 }
 
 /// Deletes a thread and its descendants. Returns the blobs they referenced, or `None` if the thread did not exist.
-pub(crate) async fn delete(db: &dyn Executor, thread: &str) -> Result<Option<Vec<Hash>>, JournalError> {
+pub(crate) async fn delete(db: &dyn Executor, thread: String) -> Result<Option<Vec<Hash>>, JournalError> {
     if thread.contains('\0') {
         return Ok(None);
     }
-    let texts = blobs::of_thread(db, thread).await?;
+    let texts = blobs::of_thread(db, &thread).await?;
     // The row's contents are not read, so a damaged thread can be deleted too.
     let deleted = db.execute(&DELETE, &[&db.now(), &thread]).await?;
     Ok((deleted > 0).then_some(texts))
@@ -204,21 +197,19 @@ pub(crate) async fn delete(db: &dyn Executor, thread: &str) -> Result<Option<Vec
 /// Removes records and snapshots. Returns the blobs they referenced.
 pub(crate) async fn remove(
     db: &dyn Executor,
-    thread: &str,
+    thread: String,
     fence: Fence,
-    positions: &Range<LogPosition>,
+    positions: Range<LogPosition>,
 ) -> Result<Vec<Hash>, JournalError> {
     let (from, until) = (signed(positions.start), signed(positions.end));
-    let key = find_owned(db, thread, fence).await?.key;
+    let key = find_owned(db, &thread, fence).await?.key;
     if db.query(&HAS_SNAPSHOT, &[&key, &until]).await?.is_empty() {
         let reason = "there is no snapshot to replace what comes before it";
-        return Err(JournalError::NoState { thread: thread.to_owned(), position: positions.end, reason });
+        return Err(JournalError::NoState { thread, position: positions.end, reason });
     }
     let texts = blobs::at_positions(db, key, &(from..until)).await?;
     delete_snapshots(db, key, from..until).await?;
-    for statement in &DELETE_EVENTS {
-        db.execute(statement, &[&key, &from, &until]).await?;
-    }
+    db.execute_all(&DELETE_EVENTS, &[&key, &from, &until]).await?;
     Ok(texts)
 }
 

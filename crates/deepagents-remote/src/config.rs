@@ -41,7 +41,7 @@ pub struct RemoteConfig {
     pub(crate) assistant: Option<String>,
     pub(crate) protocol: Protocol,
     pub(crate) headers: HeaderMap,
-    pub(crate) patience: Duration,
+    pub(crate) retry_timeout: Duration,
     pub(crate) deadline: Option<Duration>,
 }
 
@@ -77,7 +77,7 @@ impl RemoteConfig {
             return Err(refused("`graph_id` is missing: say which agent of the server is meant"));
         }
         let headers = HeaderMap::new();
-        Ok(Self { url: parsed, assistant, protocol, headers, patience: DEFAULT_TIMEOUT, deadline: None })
+        Ok(Self { url: parsed, assistant, protocol, headers, retry_timeout: DEFAULT_TIMEOUT, deadline: None })
     }
 
     /// Creates a configuration for an agent of a LangGraph server, of `deepagents serve`, or of an Agent Protocol
@@ -113,8 +113,8 @@ impl RemoteConfig {
 
     /// Sets how long to retry a server that is unreachable or temporarily unavailable; 60 seconds by default.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn retry_timeout(mut self, timeout: Duration) -> Self {
+        self.retry_timeout = timeout;
         self
     }
 

@@ -36,7 +36,7 @@ pub(crate) struct Http {
     base: Url,
     headers: HeaderMap,
     pub(crate) host: String,
-    pub(crate) patience: Duration,
+    pub(crate) retry_timeout: Duration,
 }
 
 /// The failure of a single attempt.
@@ -67,7 +67,7 @@ impl Http {
             base: config.url.clone(),
             headers: config.headers.clone(),
             host: config.origin(),
-            patience: config.patience,
+            retry_timeout: config.retry_timeout,
         })
     }
 
@@ -247,7 +247,7 @@ impl Tries<'_> {
         let waited = self.since.elapsed();
         let jitter = Duration::from_millis(u64::from(waited.subsec_millis() % 50));
         let wait = after.unwrap_or(self.wait).max(self.wait) + jitter;
-        if waited + wait > self.http.patience {
+        if waited + wait > self.http.retry_timeout {
             return Err(RemoteError::Unreachable { host: self.http.host.clone(), reason, waited });
         }
         tokio::time::sleep(wait).await;

@@ -6,7 +6,7 @@
 //!
 //! The local thread's log records a remote run before it is started. A call that is made again after a crash finds its
 //! run and resumes reading it, so nothing is done twice. An interrupted stream resumes after its last event. If a
-//! server cannot be reached within the [time limit](RemoteConfig::patience), the call returns a single error.
+//! server cannot be reached within the [time limit](RemoteConfig::retry_timeout), the call returns a single error.
 //!
 //! Headers are sent only to the configured origin, and redirects to other origins are not followed. Neither headers nor
 //! the queries of addresses appear in errors or `Debug` output.

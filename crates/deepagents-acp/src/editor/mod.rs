@@ -103,22 +103,30 @@ impl Editor {
         }
     }
 
+    /// Shows a text as output of the agent.
+    pub(crate) fn say(&self, text: String) {
+        let chunk = wire::ContentChunk::new(wire::ContentBlock::from(text));
+        self.update(wire::SessionUpdate::AgentMessageChunk(chunk));
+    }
+
     /// Sends a session update. No-op if the editor has disconnected.
     pub(crate) fn update(&self, update: wire::SessionUpdate) {
         let _ = self.connection.send_notification(wire::SessionNotification::new(self.session.clone(), update));
     }
 
+    /// Sends a request and waits for the response, up to a time limit.
+    async fn request<R: wire::JsonRpcRequest>(&self, request: R) -> Result<R::Response, EditorError> {
+        let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.connection.send_request(request).block_task()).await;
+        Ok(answer.map_err(|_| EditorError::Silent)??)
+    }
+
     /// Returns the text of a file as the person sees it, saved or not.
     pub(crate) async fn read_text(&self, path: &Path) -> Result<String, EditorError> {
-        let request = wire::ReadTextFileRequest::new(self.session.clone(), path);
-        let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.connection.send_request(request).block_task()).await;
-        Ok(answer.map_err(|_| EditorError::Silent)??.content)
+        Ok(self.request(wire::ReadTextFileRequest::new(self.session.clone(), path)).await?.content)
     }
 
     pub(crate) async fn write_text(&self, path: &Path, text: &str) -> Result<(), EditorError> {
-        let request = wire::WriteTextFileRequest::new(self.session.clone(), path, text);
-        let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.connection.send_request(request).block_task()).await;
-        answer.map_err(|_| EditorError::Silent)?.map(drop).map_err(Into::into)
+        self.request(wire::WriteTextFileRequest::new(self.session.clone(), path, text)).await.map(drop)
     }
 
     /// Asks the person to approve a call. Returns `None` if they did not decide. No timeout.
@@ -167,15 +175,12 @@ impl Editor {
         &self,
         terminal: &wire::TerminalId,
     ) -> Result<wire::TerminalOutputResponse, EditorError> {
-        let request = wire::TerminalOutputRequest::new(self.session.clone(), terminal.clone());
-        let answer = tokio::time::timeout(REQUEST_TIMEOUT, self.connection.send_request(request).block_task()).await;
-        Ok(answer.map_err(|_| EditorError::Silent)??)
+        self.request(wire::TerminalOutputRequest::new(self.session.clone(), terminal.clone())).await
     }
 
     /// Kills the command in a terminal, but keeps the terminal.
     pub(crate) async fn kill_terminal(&self, terminal: &wire::TerminalId) {
-        let request = wire::KillTerminalRequest::new(self.session.clone(), terminal.clone());
-        let _ = tokio::time::timeout(REQUEST_TIMEOUT, self.connection.send_request(request).block_task()).await;
+        let _ = self.request(wire::KillTerminalRequest::new(self.session.clone(), terminal.clone())).await;
     }
 
     /// Releases a terminal, which kills its command. Does not wait for the response.

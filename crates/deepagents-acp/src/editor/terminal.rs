@@ -141,32 +141,20 @@ fn missing_status(status: &wire::TerminalExitStatus, printed: &str) -> String {
 
 /// Converts an exit status, if the editor reports one.
 fn exit_of(status: &wire::TerminalExitStatus) -> Option<Exit> {
-    // The numbers of these two differ between systems.
-    let (usr1, usr2) = if cfg!(target_os = "macos") { (30, 31) } else { (10, 12) };
-    let signals = [
-        ("SIGHUP", 1),
-        ("SIGINT", 2),
-        ("SIGQUIT", 3),
-        ("SIGILL", 4),
-        ("SIGTRAP", 5),
-        ("SIGABRT", 6),
-        ("SIGFPE", 8),
-        ("SIGKILL", 9),
-        ("SIGSEGV", 11),
-        ("SIGPIPE", 13),
-        ("SIGALRM", 14),
-        ("SIGTERM", 15),
-        ("SIGXCPU", 24),
-        ("SIGXFSZ", 25),
-        ("SIGUSR1", usr1),
-        ("SIGUSR2", usr2),
-    ];
     if let Some(code) = status.exit_code {
         return Some(Exit::Code(i32::try_from(code).unwrap_or(i32::MAX)));
     }
-    let name = status.signal.as_deref()?;
-    let known = signals.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-    known.map(|(_, number)| *number).or_else(|| name.parse().ok()).map(Exit::Signal)
+    let name = status.signal.as_deref()?.to_ascii_uppercase();
+    // The numbers of these two differ between systems.
+    let (usr1, usr2) = if cfg!(target_os = "macos") { (30, 31) } else { (10, 12) };
+    match name.as_str() {
+        "SIGUSR1" => Some(Exit::Signal(usr1)),
+        "SIGUSR2" => Some(Exit::Signal(usr2)),
+        name => {
+            let known = (1..=31).map(Exit::Signal).find(|exit| exit.signal_name() == Some(name));
+            known.or_else(|| name.parse().ok().map(Exit::Signal))
+        }
+    }
 }
 
 impl Shell for SessionShell {

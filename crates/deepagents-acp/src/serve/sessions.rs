@@ -11,7 +11,7 @@ use super::Server;
 use crate::editor::Editor;
 use crate::host::{AgentHost, McpServer, McpTransport};
 use crate::queue::Place;
-use crate::session::{NewSession, Session, list, real, refused, remembered};
+use crate::session::{Session, list, real, refused, remembered};
 use crate::wire;
 
 impl<H: AgentHost> Server<H> {
@@ -20,10 +20,10 @@ impl<H: AgentHost> Server<H> {
         request: wire::NewSessionRequest,
         connection: wire::Connection,
     ) -> Result<(wire::NewSessionResponse, Arc<Session<H>>), wire::Error> {
-        let thread = self.host.new_thread().await.map_err(refused)?;
-        let session = self.open(connection, thread, None, request.cwd, request.mcp_servers).await?;
-        self.sessions().insert(session.id(), session.clone());
-        let response = wire::NewSessionResponse::new(session.id());
+        let id = wire::SessionId::new(self.host.new_thread().await.map_err(refused)?);
+        let session = self.open(connection, id.clone(), None, request.cwd, request.mcp_servers).await?;
+        self.sessions().insert(id.clone(), session.clone());
+        let response = wire::NewSessionResponse::new(id);
         Ok((response.modes(session.modes()).config_options(session.options()), session))
     }
 
@@ -130,9 +130,9 @@ impl<H: AgentHost> Server<H> {
         if thread.is_none() && !self.sessions().contains_key(id) {
             return Err(wire::no_session(id));
         }
-        let session = self.open(connection, id.0.to_string(), thread.as_ref(), cwd, servers).await?;
+        let session = self.open(connection, id.clone(), thread.as_ref(), cwd, servers).await?;
         // If opening fails, a session already open under this ID continues. Otherwise it ends first.
-        let before = self.sessions().insert(session.id(), session.clone());
+        let before = self.sessions().insert(id.clone(), session.clone());
         if let Some(before) = before {
             end(before).await;
         }
@@ -143,7 +143,7 @@ impl<H: AgentHost> Server<H> {
     async fn open(
         &self,
         connection: wire::Connection,
-        thread: String,
+        id: wire::SessionId,
         known: Option<&ThreadInfo>,
         cwd: PathBuf,
         servers: Vec<wire::McpServer>,
@@ -159,8 +159,8 @@ impl<H: AgentHost> Server<H> {
             return Err(wire::invalid(format!("two MCP servers have the name `{}`", twice.name)));
         }
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let editor = Editor::new(connection, client, wire::SessionId::new(thread.clone()));
-        Session::open(self.host.clone(), editor, NewSession { thread, cwd, mcp_servers }, known).await
+        let editor = Editor::new(connection, client, id);
+        Session::open(self.host.clone(), editor, cwd, mcp_servers, known).await
     }
 
     /// Takes the next place in the queue of requests that open and close a session. Must be called in the order in

@@ -21,7 +21,7 @@ impl<H: AgentHost> Session<H> {
 
     /// Returns all options with their current values.
     pub(crate) fn options(&self) -> Vec<wire::SessionConfigOption> {
-        let (setup, models) = (self.setup(), self.models());
+        let (setup, models) = (self.setup(), self.host.models());
         let modes = Mode::ALL.into_iter().map(|mode| {
             wire::SessionConfigSelectOption::new(mode.as_str(), mode.title()).description(mode.description().to_owned())
         });
@@ -32,8 +32,8 @@ impl<H: AgentHost> Session<H> {
         let model =
             select(MODEL, "Model", &setup.model, names.collect()).category(wire::SessionConfigOptionCategory::Model);
         let mut options = vec![mode, model];
-        let efforts = models.iter().find(|model| model.name == setup.model).map(|model| model.efforts.clone());
-        if let Some(efforts) = efforts.filter(|efforts| !efforts.is_empty()) {
+        let efforts = self.efforts(&setup.model);
+        if !efforts.is_empty() {
             let names = std::iter::once(DEFAULT.to_owned()).chain(efforts);
             let names = names.map(|effort| wire::SessionConfigSelectOption::new(effort.clone(), capitalised(&effort)));
             let effort = select(EFFORT, "Effort", setup.effort.as_deref().unwrap_or(DEFAULT), names.collect())
@@ -43,16 +43,21 @@ impl<H: AgentHost> Session<H> {
         options
     }
 
+    fn efforts(&self, model: &str) -> Vec<String> {
+        let model = self.host.models().into_iter().find(|known| known.name == model);
+        model.map(|model| model.efforts).unwrap_or_default()
+    }
+
     /// Sets the mode, for the older `session/set_mode` request.
     pub(crate) fn change_mode(&self, id: &str) -> Result<(), wire::Error> {
-        self.set_mode(known_mode(id)?);
+        self.policy.set_mode(known_mode(id)?);
         self.send_options();
         Ok(())
     }
 
     /// Switches the mode on a slash command.
     pub(super) fn switch(&self, mode: Mode) {
-        self.set_mode(mode);
+        self.policy.set_mode(mode);
         self.editor.update(wire::SessionUpdate::CurrentModeUpdate(wire::CurrentModeUpdate::new(mode.as_str())));
         self.send_options();
     }
@@ -72,15 +77,15 @@ impl<H: AgentHost> Session<H> {
             return Err(wire::invalid(format!("the option `{id}` is not a switch: give one of its values")));
         };
         let (value, setup) = (value.0.to_string(), self.setup());
-        let known = self.options().iter().any(|option| &*option.id.0 == id);
+        let efforts = self.efforts(&setup.model);
         match id {
             MODE => {
                 let mode = known_mode(&value)?;
-                self.set_mode(mode);
+                self.policy.set_mode(mode);
                 self.editor.update(wire::SessionUpdate::CurrentModeUpdate(wire::CurrentModeUpdate::new(mode.as_str())));
             }
             MODEL => {
-                let models = self.models();
+                let models = self.host.models();
                 let model = models.iter().find(|model| model.name == value).ok_or_else(|| {
                     let names: Vec<&str> = models.iter().map(|model| model.name.as_str()).collect();
                     wire::invalid(format!("there is no model `{value}` to choose; there are {}", names.join(", ")))
@@ -89,10 +94,7 @@ impl<H: AgentHost> Session<H> {
                 let effort = setup.effort.filter(|effort| model.efforts.contains(effort));
                 self.choose(value, effort).await?;
             }
-            EFFORT if known => {
-                let efforts =
-                    self.models().into_iter().find(|model| model.name == setup.model).map(|model| model.efforts);
-                let efforts = efforts.unwrap_or_default();
+            EFFORT if !efforts.is_empty() => {
                 if value != DEFAULT && !efforts.contains(&value) {
                     let efforts = efforts.join(", ");
                     return Err(wire::invalid(format!("there is no effort `{value}`; there are {DEFAULT}, {efforts}")));

@@ -11,12 +11,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use deepagents::core::journal::{Journal, ThreadInfo};
+use deepagents::core::journal::ThreadInfo;
 use deepagents::fs::Backend;
 use tokio_util::sync::CancellationToken;
 
 use crate::editor::Editor;
-use crate::host::{AgentHost, HostError, McpServer, ModelOption, SessionAgent};
+use crate::host::{AgentHost, HostError, McpServer, SessionAgent};
 use crate::policy::{Mode, Policy};
 use crate::queue::{Place, Queue};
 use crate::setup::SessionSetup;
@@ -28,7 +28,6 @@ pub(crate) use threads::{list, real, remembered};
 pub(crate) struct Session<H> {
     host: Arc<H>,
     editor: Editor,
-    thread: String,
     cwd: PathBuf,
     policy: Arc<Policy>,
     chosen: Mutex<Chosen>,
@@ -59,13 +58,6 @@ struct Chosen {
     setup: SessionSetup,
 }
 
-/// Parameters of a session to open.
-pub(crate) struct NewSession {
-    pub(crate) thread: String,
-    pub(crate) cwd: PathBuf,
-    pub(crate) mcp_servers: Vec<McpServer>,
-}
-
 /// Converts a host's error.
 pub(crate) fn refused(error: HostError) -> wire::Error {
     match error {
@@ -80,10 +72,10 @@ impl<H: AgentHost> Session<H> {
     pub(crate) async fn open(
         host: Arc<H>,
         editor: Editor,
-        new: NewSession,
+        cwd: PathBuf,
+        mcp_servers: Vec<McpServer>,
         known: Option<&ThreadInfo>,
     ) -> Result<Arc<Self>, wire::Error> {
-        let NewSession { thread, cwd, mcp_servers } = new;
         let (model, effort) = threads::model(&*host, known)?;
         let policy = Arc::new(Policy::default());
         if known.and_then(|thread| host.mode_of(thread)) == Some(Mode::Plan) {
@@ -109,7 +101,6 @@ impl<H: AgentHost> Session<H> {
         Ok(Arc::new(Self {
             host,
             editor,
-            thread,
             cwd,
             policy,
             chosen: Mutex::new(Chosen { agent, setup }),
@@ -120,8 +111,9 @@ impl<H: AgentHost> Session<H> {
         }))
     }
 
-    pub(crate) fn id(&self) -> wire::SessionId {
-        wire::SessionId::new(self.thread.clone())
+    /// Returns the ID of the thread, which is that of the session.
+    fn thread(&self) -> &str {
+        &self.editor.session().0
     }
 
     pub(crate) fn editor(&self) -> &Editor {
@@ -134,15 +126,6 @@ impl<H: AgentHost> Session<H> {
 
     fn setup(&self) -> SessionSetup {
         self.chosen.lock().unwrap_or_else(PoisonError::into_inner).setup.clone()
-    }
-
-    fn journal(&self) -> Arc<dyn Journal> {
-        self.host.journal()
-    }
-
-    /// Returns the models to choose from.
-    fn models(&self) -> Vec<ModelOption> {
-        self.host.models()
     }
 
     /// Switches to another model or effort. If that fails, nothing changes.
@@ -178,14 +161,9 @@ impl<H: AgentHost> Session<H> {
         self.cancel();
         drop(self.turns.place().await);
         if let Some(hooks) = self.agent().hooks {
-            hooks.session_end(&self.thread, "exit").await;
+            hooks.session_end(self.thread(), "exit").await;
         }
         self.host.closed(&self.setup()).await;
-    }
-
-    /// Sets the mode.
-    fn set_mode(&self, mode: Mode) {
-        self.policy.set_mode(mode);
     }
 }
 

@@ -113,7 +113,7 @@ impl<H: AgentHost> Session<H> {
         let hooks = self.agent().hooks;
         if !is_gate && allows(DecisionKind::Respond) && self.editor.has_forms() {
             if let Some(hooks) = &hooks {
-                tokio::spawn(hooks.question(&self.thread, question));
+                tokio::spawn(hooks.question(self.thread(), question));
             }
             let form = question.form.as_ref();
             let answer = self.editor.ask_for_answer(&call.tool_call_id.0, &question.text, form).await?;
@@ -127,12 +127,12 @@ impl<H: AgentHost> Session<H> {
             });
         }
         if let Some(hooks) = hooks {
-            if let Some(decision) = hooks.permission_request(&self.thread, question).await {
+            if let Some(decision) = hooks.permission_request(self.thread(), question).await {
                 let author = DecisionAuthor::Rule { text: "a hook".to_owned() };
                 return Ok(Some(DecisionRecord::new(decision, author)));
             }
             // Notification hooks run in the background, so the question does not wait for them.
-            tokio::spawn(hooks.question(&self.thread, question));
+            tokio::spawn(hooks.question(self.thread(), question));
         }
         let rule = self.rule_covering(question).filter(|_| of_mode);
         let options = options(question, rule.as_ref(), self.agent().rules.is_some());

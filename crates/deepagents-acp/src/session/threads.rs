@@ -1,9 +1,8 @@
 //! Lists threads as sessions, and reads and writes their metadata.
 
-use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
-use deepagents::core::journal::{Journal, ThreadInfo, ThreadQuery};
+use deepagents::core::journal::{Journal, ThreadCursor, ThreadInfo, ThreadQuery};
 use serde_json::{Map, Value, json};
 
 use super::Session;
@@ -28,56 +27,43 @@ pub(crate) async fn list(
     cwd: Option<&Path>,
     cursor: Option<&str>,
 ) -> Result<wire::ListSessionsResponse, wire::Error> {
-    let mark = cursor.map(|cursor| read_cursor(cursor).ok_or_else(unknown)).transpose()?;
-    let mut query = ThreadQuery::default();
+    let mut query = ThreadQuery::default().limit(PAGE_SIZE);
+    query.after = cursor.map(|cursor| read_cursor(cursor).ok_or_else(unknown)).transpose()?;
     if let Some(cwd) = cwd {
         if !cwd.is_absolute() {
             return Err(wire::invalid(format!("the directory `{}` is not absolute", cwd.display())));
         }
         query = query.metadata(ROOT, real(cwd).await.display().to_string());
     }
-    // The cursor is the last thread returned, not an offset, because threads come and go between two pages.
-    let is_ahead = |thread: &ThreadInfo| mark.as_ref().is_none_or(|mark| order(mark) < order(thread));
-    let (mut sessions, mut next, mut offset, mut last) = (Vec::new(), None, 0, None);
+    let (mut sessions, mut last) = (Vec::new(), None);
     loop {
-        let page = query.clone().offset(offset).limit(PAGE_SIZE);
-        let threads = journal.threads().list(&page).await.map_err(|error| wire::failed(&error))?;
-        let is_last = threads.len() < PAGE_SIZE;
-        offset += threads.len();
-        for thread in threads.into_iter().filter(is_ahead) {
-            let Some(session) = info(&thread) else { continue };
+        let threads = journal.threads().list(&query).await.map_err(|error| wire::failed(&error))?;
+        for thread in &threads {
+            let Some(session) = info(thread) else { continue };
             if sessions.len() == PAGE_SIZE {
-                next = last.as_ref().map(cursor_after);
-                break;
+                return Ok(wire::ListSessionsResponse::new(sessions).next_cursor(last));
             }
             sessions.push(session);
-            last = Some(thread);
+            last = Some(format!("{} {}", thread.updated_at, thread.id));
         }
-        if is_last || next.is_some() {
-            break;
+        if threads.len() < PAGE_SIZE {
+            return Ok(wire::ListSessionsResponse::new(sessions));
         }
+        query.after = threads.last().map(ThreadCursor::from);
     }
-    Ok(wire::ListSessionsResponse::new(sessions).next_cursor(next))
 }
 
 fn unknown() -> wire::Error {
     wire::invalid("the cursor was not issued here")
 }
 
-/// Returns the sort key of a thread: the most recently updated first, then by ID.
-fn order(thread: &ThreadInfo) -> impl Ord {
-    (Reverse(thread.updated_at), thread.id.as_str())
-}
-
-/// Returns the cursor after a thread.
-fn cursor_after(thread: &ThreadInfo) -> String {
-    format!("{} {}", thread.updated_at, thread.id)
-}
-
-/// Parses a cursor into a thread with the sort key after which to continue.
-fn read_cursor(cursor: &str) -> Option<ThreadInfo> {
+/// Parses a cursor: the time and ID of the last thread returned. It is not an offset, because threads come and go
+/// between two pages.
+fn read_cursor(cursor: &str) -> Option<ThreadCursor> {
     let (at, id) = cursor.split_once(' ')?;
-    Some(ThreadInfo::new(id, at.parse().ok()?))
+    let updated_at = at.parse().ok()?;
+    // Sessions are not sorted by creation.
+    Some(ThreadCursor { id: id.to_owned(), created_at: updated_at, updated_at })
 }
 
 /// Converts a thread to a session, if it has an absolute directory.
@@ -127,8 +113,8 @@ pub(crate) async fn real(cwd: &Path) -> PathBuf {
 impl<H: AgentHost> Session<H> {
     /// Returns the metadata to store with the thread at a prompt. The first prompt sets the title.
     pub(super) async fn note(&self, prompt: &str) -> Result<Map<String, Value>, wire::Error> {
-        let journal = self.journal();
-        let known = remembered(&*journal, &self.thread).await?;
+        let journal = self.host.journal();
+        let known = remembered(&*journal, self.thread()).await?;
         let setup = self.setup();
         let mut metadata = self.host.metadata(&setup);
         // The editor may have loaded the thread in another directory.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents::channels::Todos;
-use deepagents::core::interrupt::DecisionRecord;
 use deepagents::core::message::{MessageId, MessageOp};
 use deepagents::core::state::MessagesChannel;
 use deepagents::core::tool::CallId;
@@ -33,20 +32,14 @@ const CANCEL_TIMEOUT: Duration = Duration::from_millis(50);
 const PLANNING: &str = "This is a message of the system, not of the user: plan mode is on. Change nothing and run \
                         nothing. Look around, and end with a plan of what is to be done.";
 
-/// Why a run is no longer followed.
-enum Followed {
-    Ended(Result<Box<Outcome>, Box<RunError>>),
-    Cancelled,
-}
-
 impl<H: AgentHost> Session<H> {
-    /// Handles a prompt, with its ticket from [`begin`](Self::begin).
+    /// Handles a prompt that was [registered](Self::register_prompt).
     pub(crate) async fn prompt(
         self: Arc<Self>,
         blocks: Vec<wire::ContentBlock>,
-        ticket: QueuedPrompt,
+        queued: QueuedPrompt,
     ) -> Result<wire::StopReason, wire::Error> {
-        let QueuedPrompt { number, cancel, place } = ticket;
+        let QueuedPrompt { number, cancel, place } = queued;
         let result = tokio::select! {
             biased;
             () = cancel.cancelled() => Ok(wire::StopReason::Cancelled),
@@ -69,15 +62,14 @@ impl<H: AgentHost> Session<H> {
         let blocks = match self.command(blocks) {
             Prompt::Work(blocks) => blocks,
             Prompt::Done(text) => {
-                let chunk = wire::ContentChunk::new(wire::ContentBlock::from(text));
-                self.editor.update(wire::SessionUpdate::AgentMessageChunk(chunk));
+                self.editor.say(text);
                 return Ok(wire::StopReason::EndTurn);
             }
         };
         let message = prompt::message(blocks, &self.cwd)?;
         let note = self.note(&title.unwrap_or_default()).await?;
         let agent = self.agent();
-        let state = agent.agent.state(&self.thread).await.map_err(|error| wire::failed(&error))?;
+        let state = agent.agent.state(self.thread()).await.map_err(|error| wire::failed(&error))?;
         let todos = state.get::<Todos>().cloned().unwrap_or_default();
         let spending = Spending::new(&state, agent.price);
         let mut presenter = Presenter::new(&self.editor, &self.cwd, agent.context_window, spending, todos);
@@ -92,7 +84,7 @@ impl<H: AgentHost> Session<H> {
         if self.policy.mode() == Mode::Plan {
             input = input.message(Message::harness(PLANNING));
         }
-        input.thread(&self.thread)
+        input.thread(self.thread())
     }
 
     /// Follows the run, and the runs that resume it after interrupts, to the end.
@@ -106,17 +98,14 @@ impl<H: AgentHost> Session<H> {
     ) -> Result<wire::StopReason, wire::Error> {
         loop {
             let run = agent.agent.run(input.note(note.clone())).detach();
-            let ended = match self.show(&run, cancel, presenter).await {
-                Followed::Ended(ended) => ended,
-                Followed::Cancelled => {
-                    presenter.close("Cancelled");
-                    // The next prompt waits for the end of the run.
-                    tokio::spawn(async move {
-                        let _ = run.outcome().await;
-                        drop(turn);
-                    });
-                    return Ok(wire::StopReason::Cancelled);
-                }
+            let Some(ended) = self.show(&run, cancel, presenter).await else {
+                presenter.close("Cancelled");
+                // The next prompt waits for the end of the run.
+                tokio::spawn(async move {
+                    let _ = run.outcome().await;
+                    drop(turn);
+                });
+                return Ok(wire::StopReason::Cancelled);
             };
             let outcome = ended.map_err(|failed| {
                 presenter.close("The run failed");
@@ -143,7 +132,8 @@ impl<H: AgentHost> Session<H> {
                 presenter.close("Cancelled");
                 return Ok(wire::StopReason::Cancelled);
             };
-            input = answered(&self.thread, decisions);
+            let resume = RunInput::resume(self.thread());
+            input = decisions.into_iter().fold(resume, |input, (id, decision)| input.decide(id, decision));
         }
     }
 
@@ -158,11 +148,16 @@ impl<H: AgentHost> Session<H> {
         let messages = state.messages().iter().map(|message| message.id().to_owned());
         let gone: Vec<MessageOp> = messages.filter(|id| !known.contains(id)).map(MessageOp::Remove).collect();
         let update = Update::new::<MessagesChannel>(gone);
-        agent.agent.update_state(&self.thread, update).await.map(drop).map_err(|error| wire::failed(&error))
+        agent.agent.update_state(self.thread(), update).await.map(drop).map_err(|error| wire::failed(&error))
     }
 
-    /// Shows a run until it ends or is cancelled.
-    async fn show(&self, run: &RunHandle, cancel: &CancellationToken, presenter: &mut Presenter<'_>) -> Followed {
+    /// Shows a run until it ends. Returns `None` if it is cancelled before.
+    async fn show(
+        &self,
+        run: &RunHandle,
+        cancel: &CancellationToken,
+        presenter: &mut Presenter<'_>,
+    ) -> Option<Result<Outcome, Box<RunError>>> {
         let mut events = run.subscribe(Subscribe::Start);
         let mut results = Results::default();
         loop {
@@ -174,7 +169,7 @@ impl<H: AgentHost> Session<H> {
                         presenter.event(&event);
                         results.event(&event, run, presenter).await;
                     }
-                    None => return Followed::Ended(run.outcome().await.map(Box::new)),
+                    None => return Some(run.outcome().await),
                 },
             }
         }
@@ -187,13 +182,13 @@ impl<H: AgentHost> Session<H> {
         };
         // If it takes longer, the run ends in the background.
         let _ = tokio::time::timeout(CANCEL_TIMEOUT, rest).await;
-        Followed::Cancelled
+        None
     }
 
     /// Sends the conversation so far to the editor.
     pub(crate) async fn replay_conversation(&self) -> Result<(), wire::Error> {
         let agent = self.agent();
-        let state = agent.agent.state(&self.thread).await.map_err(|error| wire::failed(&error))?;
+        let state = agent.agent.state(self.thread()).await.map_err(|error| wire::failed(&error))?;
         let spending = Spending::new(&state, agent.price);
         replay(&self.editor, &self.cwd, &state, agent.context_window, &spending);
         Ok(())
@@ -225,10 +220,6 @@ impl Results {
             _ => {}
         }
     }
-}
-
-fn answered(thread: &str, decisions: Vec<(String, DecisionRecord)>) -> RunInput {
-    decisions.into_iter().fold(RunInput::resume(thread), |input, (id, decision)| input.decide(id, decision))
 }
 
 /// Converts the finish reason to that of the protocol.

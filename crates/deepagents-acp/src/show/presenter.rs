@@ -170,14 +170,17 @@ impl<'a> Presenter<'a> {
         let Some(shown) = self.calls.get_mut(name).filter(|shown| !shown.finished) else { return };
         shown.growing.push_str(text);
         let due = shown.shown_at.is_none_or(|at| at.elapsed() >= UPDATE_INTERVAL);
-        if !(due || at_once) || shown.growing.trim().is_empty() {
+        if !(due || at_once) {
             return;
         }
-        shown.shown_at = Some(Instant::now());
         let excess = shown.growing.chars().count().saturating_sub(MAX_GROWING_CHARS);
         if excess > 0 {
             shown.growing = shown.growing.chars().skip(excess).collect();
         }
+        if shown.growing.trim().is_empty() {
+            return;
+        }
+        shown.shown_at = Some(Instant::now());
         let mut whole = shown.lasting.clone();
         whole.push(content(shown.growing.trim_end()));
         self.update(name, |fields| fields.content(whole));

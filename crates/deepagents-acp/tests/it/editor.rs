@@ -78,7 +78,8 @@ impl AgentHost for Host {
     }
 
     fn models(&self) -> Vec<ModelOption> {
-        vec![ModelOption::new("test:one").efforts(["low", "high"]), ModelOption::new("test:two")]
+        let efforts = ["low", "high"].map(str::to_owned).to_vec();
+        vec![ModelOption { efforts, ..ModelOption::new("test:one") }, ModelOption::new("test:two")]
     }
 
     async fn new_thread(&self) -> Result<String, HostError> {
@@ -103,15 +104,17 @@ impl AgentHost for Host {
         if let Some(tool) = &self.tool {
             builder = builder.tool(tool.clone());
         }
-        let agent = setup.equip(builder, self.journal()).build().map_err(HostError::failed)?;
+        let agent = setup.equip(builder, self.journal(), []).build().map_err(HostError::failed)?;
         let greet = SlashCommand {
             name: "greet".to_owned(),
             description: "Greets somebody".to_owned(),
             hint: None,
             prompt: "Say hello to $ARGUMENTS.".to_owned(),
         };
-        let made = SessionAgent::new(agent, workspace).commands(vec![greet]).context_window(Some(100_000));
-        Ok(made.price(Some(Price::new(1.0, 10.0))))
+        let mut made = SessionAgent::new(agent, workspace);
+        (made.commands, made.context_window) = (vec![greet], Some(100_000));
+        made.price = Some(Price::new(1.0, 10.0));
+        Ok(made)
     }
 
     fn metadata(&self, setup: &SessionSetup) -> Map<String, Value> {

@@ -227,18 +227,16 @@ impl Parts {
         let builder = shape.builder(model).settings(settings).backend(workspace.clone()).definitions_from(definitions);
         let builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
         let builder = agent::with_agents(builder, options)?.mcp(&servers.all).process(ThisProcess);
-        let builder = setup.equip_with(builder, self.journal.clone(), ["mcp__*", "fetch_url", "web_search"]);
+        let builder = setup.equip(builder, self.journal.clone(), ["mcp__*", "fetch_url", "web_search"]);
         let agent = self.tracing.watch_runs(builder).build()?;
         let commands = commands::all(commands, options, brought);
         let scope = RuleScope::project(options.directory()).ok();
         let rules = permissions::store().zip(scope);
-        Ok(SessionAgent::new(agent, workspace)
-            .commands(commands)
-            .reach(options.commands.reach(), options.commands.session().is_some())
-            .context_window(window)
-            .price(price)
-            .hooks(hooks)
-            .rules(rules))
+        let mut made = SessionAgent::new(agent, workspace);
+        (made.commands, made.hooks, made.rules) = (commands, hooks, rules);
+        (made.context_window, made.price) = (window, price);
+        (made.reach, made.shares_shell) = (options.commands.reach(), options.commands.session().is_some());
+        Ok(made)
     }
 
     /// Returns the MCP servers of a session. They stay when the session chooses another model.

@@ -52,8 +52,8 @@ fn with_efforts(name: String) -> ModelOption {
         }
         _ => false,
     };
-    let option = ModelOption::new(name);
-    if thinks { option.efforts(EFFORTS) } else { option }
+    let efforts = if thinks { EFFORTS.map(str::to_owned).to_vec() } else { Vec::new() };
+    ModelOption { name, efforts }
 }
 
 /// Returns the request fields that set the reasoning effort for a provider.

@@ -174,7 +174,7 @@ pub(crate) fn for_screens(
             McpOptions {
                 elicitation: true,
                 sampling: model.cloned().map(SamplingModel::new),
-                patience: Some(START_TIMEOUT),
+                ready_timeout: Some(START_TIMEOUT),
                 ..options(root)
             },
         ));
@@ -198,7 +198,7 @@ pub(crate) fn session_servers(
     found.servers.retain(|server| !brought.iter().any(|(name, _)| *name == server.name));
     let pins = Pins::open(root, &found, Undecided::LeaveOut, args.mcp.trust_project_mcp)?;
     let all = usable(&found).into_iter().chain(brought).collect();
-    let options = McpOptions { elicitation: can_ask, patience: Some(START_TIMEOUT), ..with_model(args, model) };
+    let options = McpOptions { elicitation: can_ask, ready_timeout: Some(START_TIMEOUT), ..with_model(args, model) };
     Ok(pinned(all, pins, options))
 }
 

@@ -108,7 +108,7 @@ pub(crate) fn known(args: &AgentArgs) -> Result<Vec<KnownServer>> {
     }
     let found = discover::find(&args.mcp, args.directory(), Undecided::for_inspection(args))?;
     let servers = McpServers::new(super::usable(&found), super::options(args.directory()));
-    runtime::start()?.block_on(servers.recall());
+    runtime::start()?.block_on(servers.load_cached());
     let known = servers.status().into_iter().filter(|status| !status.tools.is_empty());
     Ok(known
         .map(|status| KnownServer { tokens: tokens(&status), tools: status.tools.len(), name: status.name })

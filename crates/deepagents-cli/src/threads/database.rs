@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use deepagents::core::journal::{Journal, ThreadInfo, ThreadQuery};
-use deepagents_persist::{DatabaseError, Sqlite};
+use deepagents_persist::{DatabaseError, Sqlite, SqliteOptions};
 use rustix::fs::Access;
 
 use crate::args::Database;
@@ -65,7 +65,7 @@ pub(crate) async fn open_read_only(given: &Database) -> Result<Option<Sqlite>> {
     let opened = match Sqlite::open(&path).await {
         Err(
             error @ (DatabaseError::Full { .. } | DatabaseError::ReadOnly { .. } | DatabaseError::Unavailable { .. }),
-        ) => Sqlite::options().open_read_only(&path).await.map_err(|_| error),
+        ) => SqliteOptions::default().open_read_only(&path).await.map_err(|_| error),
         opened => opened,
     };
     Ok(Some(opened?))

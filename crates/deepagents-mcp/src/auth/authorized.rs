@@ -1,40 +1,22 @@
 //! Authorized requests to a server.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use futures_util::stream::BoxStream;
+use http::StatusCode;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue, WWW_AUTHENTICATE};
-use http::{HeaderMap, Method};
-use reqwest::Url;
-use rmcp::model::ClientJsonRpcMessage;
+use reqwest::{Request, Response};
 use rmcp::transport::auth::{AuthError, AuthorizationManager};
-use rmcp::transport::streamable_http_client::{
-    InsufficientScopeError, SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
-    StreamableHttpResponseLimits,
-};
-use sse_stream::Sse;
+use rmcp::transport::streamable_http_client::InsufficientScopeError;
 
-use super::client;
 use super::dpop::{Dpop, PROOF, WANTS_NONCE};
-use super::grant::{Grant, Issued};
+use super::grant::Grant;
 use super::store::TokenFile;
 use super::{LoginError, scopes_of};
-use crate::http::Requests;
+use crate::http::Failure;
 
-type Failure = StreamableHttpError<reqwest::Error>;
-type Headers = HashMap<HeaderName, HeaderValue>;
-
-/// Sends a server's token with every request, and renews the token if that is possible without a person.
-#[derive(Clone)]
-pub(crate) struct Authorized {
-    requests: Requests,
-    tokens: Arc<Tokens>,
-}
-
-/// The source of tokens.
+/// The source of the tokens of a server. Tokens are renewed if that is possible without a person.
 #[allow(clippy::large_enum_variant, reason = "a connection has one, behind a pointer")]
-pub(super) enum Tokens {
+pub(crate) enum Tokens {
     /// A person's login.
     Login(Login),
     /// A grant that needs no person.
@@ -42,7 +24,7 @@ pub(super) enum Tokens {
 }
 
 /// The tokens of a login.
-pub(super) struct Login {
+pub(crate) struct Login {
     pub(super) manager: AuthorizationManager,
     pub(super) store: TokenFile,
     pub(super) dpop: Option<Arc<Dpop>>,
@@ -50,15 +32,58 @@ pub(super) struct Login {
 
 /// A token, with the key that it is bound to.
 #[derive(Clone)]
-struct Access {
-    token: String,
-    dpop: Option<Arc<Dpop>>,
+pub(crate) struct Access {
+    pub(super) token: String,
+    pub(super) dpop: Option<Arc<Dpop>>,
 }
 
-impl From<Issued> for Access {
-    fn from(issued: Issued) -> Self {
-        Self { token: issued.token, dpop: issued.dpop }
+impl Access {
+    /// Returns a token that is not bound to a key.
+    pub(crate) fn bearer(token: String) -> Self {
+        Self { token, dpop: None }
     }
+
+    /// Sends a request with this token. A request whose proof lacks the nonce that the server requires is repeated with
+    /// it.
+    pub(crate) async fn send(&self, http: &reqwest::Client, request: &Request) -> Result<Response, Failure> {
+        let answer = http.execute(self.authorized(request)?).await?;
+        let Some(dpop) = &self.dpop else { return Ok(answer) };
+        // Another request may have stored the nonce already, so it need not be new.
+        if !dpop.store_nonce(request.url(), answer.headers()) || !wants_nonce(&answer) {
+            return Ok(answer);
+        }
+        let answer = http.execute(self.authorized(request)?).await?;
+        dpop.store_nonce(request.url(), answer.headers());
+        Ok(answer)
+    }
+
+    /// Returns a request with this token, and a new proof of possession if the token is bound to a key.
+    fn authorized(&self, request: &Request) -> Result<Request, AuthError> {
+        let unusable = |why: &str| AuthError::InternalError(why.to_owned());
+        // All bodies are in memory.
+        let mut made = request.try_clone().ok_or_else(|| unusable("the request cannot be repeated"))?;
+        let headers = match &self.dpop {
+            Some(dpop) => {
+                let proof = dpop.proof(request.method().as_str(), request.url(), Some(&self.token));
+                let proof = (HeaderName::from_static(PROOF), proof.map_err(LoginError::from)?);
+                vec![(AUTHORIZATION, format!("DPoP {}", self.token)), proof]
+            }
+            None => vec![(AUTHORIZATION, format!("Bearer {}", self.token))],
+        };
+        for (name, text) in headers {
+            let mut value = HeaderValue::from_str(&text).map_err(|error| unusable(&error.to_string()))?;
+            value.set_sensitive(true);
+            made.headers_mut().insert(name, value);
+        }
+        Ok(made)
+    }
+}
+
+/// Whether a request was refused because its proof lacks a nonce.
+fn wants_nonce(answer: &Response) -> bool {
+    let mut challenges = answer.headers().get_all(WWW_AUTHENTICATE).iter();
+    answer.status() == StatusCode::UNAUTHORIZED
+        && challenges.any(|challenge| String::from_utf8_lossy(challenge.as_bytes()).contains(WANTS_NONCE))
 }
 
 impl From<LoginError> for AuthError {
@@ -68,11 +93,32 @@ impl From<LoginError> for AuthError {
 }
 
 impl Tokens {
+    /// Makes a call with the current token, or with none if a person must log in. Makes it once more with another token
+    /// if the first was refused.
+    pub(crate) async fn call<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        call: impl Fn(Option<Access>) -> F,
+    ) -> Result<T, Failure> {
+        let Some(access) = self.current().await? else { return call(None).await };
+        let refusal = match call(Some(access.clone())).await {
+            Err(refusal @ (Failure::AuthRequired(_) | Failure::InsufficientScope(_))) => refusal,
+            answer => return answer,
+        };
+        let other = match &refusal {
+            Failure::InsufficientScope(wanted) => self.widened(wanted).await?,
+            _ => self.renewed(&access.token).await?,
+        };
+        match other {
+            Some(other) => call(Some(other)).await,
+            None => Err(refusal),
+        }
+    }
+
     /// Returns the current token, or `None` if a person must log in.
     async fn current(&self) -> Result<Option<Access>, AuthError> {
         match self {
             Self::Login(login) => login.access(login.manager.get_access_token().await),
-            Self::Grant(grant) => Ok(Some(grant.current().await?.into())),
+            Self::Grant(grant) => Ok(Some(grant.current().await?)),
         }
     }
 
@@ -90,7 +136,7 @@ impl Tokens {
                 let now = login.access(login.manager.get_access_token().await)?;
                 Ok(now.filter(|now| now.token != sent))
             }
-            Self::Grant(grant) => Ok(Some(grant.renew(&[]).await?.into())),
+            Self::Grant(grant) => Ok(Some(grant.renew(&[]).await?)),
         }
     }
 
@@ -105,7 +151,7 @@ impl Tokens {
                 Ok(None)
             }
             Self::Grant(_) if scopes.is_empty() => Ok(None),
-            Self::Grant(grant) => Ok(Some(grant.renew(&scopes).await?.into())),
+            Self::Grant(grant) => Ok(Some(grant.renew(&scopes).await?)),
         }
     }
 }
@@ -128,155 +174,5 @@ fn is_over(error: &AuthError) -> bool {
         AuthError::AuthorizationRequired | AuthError::TokenRefreshRejected(_) => true,
         AuthError::TokenRefreshFailed(words) => is_forgotten(words),
         _ => false,
-    }
-}
-
-impl Authorized {
-    pub(super) fn new(requests: Requests, tokens: Tokens) -> Self {
-        Self { requests, tokens: Arc::new(tokens) }
-    }
-
-    /// Sends a request. Retries it with the nonce that the server requires, and once with another token if the first
-    /// was refused.
-    async fn with_token<T, F: Future<Output = Result<T, Failure>>>(
-        &self,
-        method: Method,
-        uri: &str,
-        headers: Headers,
-        call: impl Fn(Option<String>, Headers) -> F,
-    ) -> Result<T, Failure> {
-        let access = self.tokens.current().await?;
-        let Some(access) = access else { return call(None, headers).await };
-        match self.attempt(&method, uri, &headers, &access, &call).await {
-            Err(StreamableHttpError::AuthRequired(challenge)) => match self.tokens.renewed(&access.token).await? {
-                Some(fresh) => self.attempt(&method, uri, &headers, &fresh, &call).await,
-                None => Err(StreamableHttpError::AuthRequired(challenge)),
-            },
-            Err(StreamableHttpError::InsufficientScope(wanted)) => match self.tokens.widened(&wanted).await? {
-                Some(wider) => self.attempt(&method, uri, &headers, &wider, &call).await,
-                None => Err(StreamableHttpError::InsufficientScope(wanted)),
-            },
-            answer => answer,
-        }
-    }
-
-    async fn attempt<T, F: Future<Output = Result<T, Failure>>>(
-        &self,
-        method: &Method,
-        uri: &str,
-        headers: &Headers,
-        access: &Access,
-        call: &impl Fn(Option<String>, Headers) -> F,
-    ) -> Result<T, Failure> {
-        let Some(dpop) = &access.dpop else { return call(Some(access.token.clone()), headers.clone()).await };
-        let url = Url::parse(uri).map_err(AuthError::from)?;
-        let made = |method: &Method| -> Result<Headers, AuthError> {
-            let proof = dpop.proof(method.as_str(), &url, Some(&access.token)).map_err(LoginError::from)?;
-            let value = |text: &str| {
-                let mut value =
-                    HeaderValue::from_str(text).map_err(|error| AuthError::InternalError(error.to_string()))?;
-                value.set_sensitive(true);
-                Ok::<_, AuthError>(value)
-            };
-            let mut all = headers.clone();
-            all.insert(AUTHORIZATION, value(&format!("DPoP {}", access.token))?);
-            all.insert(HeaderName::from_static(PROOF), value(&proof)?);
-            Ok(all)
-        };
-        match call(None, made(method)?).await {
-            Err(StreamableHttpError::AuthRequired(challenge))
-                if challenge.www_authenticate_header.contains(WANTS_NONCE) =>
-            {
-                // The response with the nonce is not available here, so a request without effect fetches one.
-                let proven = made(&Method::POST)?.into_iter().collect();
-                let asked = client::ask(self.requests.http(), uri, proven).await;
-                let wants_more = |answer: &HeaderMap| answer.contains_key(WWW_AUTHENTICATE);
-                match asked.filter(|answer| dpop.store_nonce(&url, answer) || !wants_more(answer)) {
-                    Some(_) => call(None, made(method)?).await,
-                    None => Err(StreamableHttpError::AuthRequired(challenge)),
-                }
-            }
-            answer => answer,
-        }
-    }
-}
-
-impl StreamableHttpClient for Authorized {
-    type Error = reqwest::Error;
-
-    async fn post_message(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session_id: Option<Arc<str>>,
-        auth_header: Option<String>,
-        custom_headers: Headers,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
-        let limits = StreamableHttpResponseLimits::default();
-        self.post_message_with_response_limits(uri, message, session_id, auth_header, custom_headers, limits).await
-    }
-
-    async fn post_message_with_response_limits(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session_id: Option<Arc<str>>,
-        _auth_header: Option<String>,
-        custom_headers: Headers,
-        limits: StreamableHttpResponseLimits,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
-        self.with_token(Method::POST, &uri, custom_headers, |token, headers| {
-            let (message, session) = (message.clone(), session_id.clone());
-            self.requests.post_message_with_response_limits(uri.clone(), message, session, token, headers, limits)
-        })
-        .await
-    }
-
-    async fn delete_session(
-        &self,
-        uri: Arc<str>,
-        session_id: Arc<str>,
-        _auth_header: Option<String>,
-        custom_headers: Headers,
-    ) -> Result<(), Failure> {
-        self.with_token(Method::DELETE, &uri, custom_headers, |token, headers| {
-            self.requests.delete_session(uri.clone(), session_id.clone(), token, headers)
-        })
-        .await
-    }
-
-    async fn get_stream(
-        &self,
-        uri: Arc<str>,
-        session_id: Option<Arc<str>>,
-        last_event_id: Option<String>,
-        auth_header: Option<String>,
-        custom_headers: Headers,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
-        let most = StreamableHttpResponseLimits::default().max_sse_event_size;
-        self.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, custom_headers, most).await
-    }
-
-    async fn get_stream_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        session_id: Option<Arc<str>>,
-        last_event_id: Option<String>,
-        _auth_header: Option<String>,
-        custom_headers: Headers,
-        max_sse_event_size: usize,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
-        self.with_token(Method::GET, &uri, custom_headers, |token, headers| {
-            let (session, last) = (session_id.clone(), last_event_id.clone());
-            self.requests.get_stream_with_max_sse_event_size(
-                uri.clone(),
-                session,
-                last,
-                token,
-                headers,
-                max_sse_event_size,
-            )
-        })
-        .await
     }
 }

@@ -7,7 +7,7 @@ use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENT
 use http::{HeaderMap, Method, Request, Response};
 use reqwest::Url;
 use rmcp::transport::{OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::LoginError;
 use super::dpop::{Dpop, PROOF, WANTS_NONCE};
@@ -98,8 +98,8 @@ impl LoginClient {
             Ok(request)
         };
         let answer = self.exchange(proven(request.clone())?, limit).await?;
-        let is_new = dpop.store_nonce(&url, answer.headers());
-        if is_new && answer.status().is_client_error() && says(answer.body(), WANTS_NONCE) {
+        let has_nonce = dpop.store_nonce(&url, answer.headers());
+        if has_nonce && answer.status().is_client_error() && says(answer.body(), WANTS_NONCE) {
             let answer = self.exchange(proven(request)?, limit).await?;
             dpop.store_nonce(&url, answer.headers());
             return Ok(answer);
@@ -147,7 +147,8 @@ impl LoginClient {
     /// Returns the server's challenge to a request without a token, which names the metadata URL and scopes. Without
     /// it, the metadata is looked for at the well-known locations.
     pub(super) async fn challenge(&self) -> Option<String> {
-        let post = || self.http.post(self.server.url.clone()).json(&ping());
+        let ping = json!({"jsonrpc": "2.0", "id": 0, "method": "ping"});
+        let post = || self.http.post(self.server.url.clone()).json(&ping);
         let get = || self.http.get(self.server.url.clone());
         // A server may speak the other transport than the configured one.
         let (first, other) = match self.server.transport {
@@ -168,17 +169,6 @@ impl LoginClient {
         let said: Vec<&str> = answer.get_all(WWW_AUTHENTICATE).iter().filter_map(|said| said.to_str().ok()).collect();
         (!said.is_empty()).then(|| said.join(", "))
     }
-}
-
-/// Sends a `ping` and returns the headers of the response: the authorization challenge, and a nonce if there is one.
-pub(super) async fn ask(http: &reqwest::Client, url: &str, headers: HeaderMap) -> Option<HeaderMap> {
-    let request = http.post(url).timeout(CHALLENGE_TIMEOUT).header(ACCEPT, ACCEPTED);
-    let answer = request.headers(headers).json(&ping()).send().await.ok()?;
-    Some(answer.headers().clone())
-}
-
-fn ping() -> Value {
-    serde_json::json!({"jsonrpc": "2.0", "id": 0, "method": "ping"})
 }
 
 /// Sets the `resource` of a form.

@@ -1,6 +1,6 @@
 //! Discovers the token issuer of a server.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::header::LOCATION;
@@ -12,8 +12,9 @@ use rmcp::transport::auth::{
 use rmcp::transport::{OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest};
 use serde_json::{Value, json};
 
-use super::LoginError;
 use super::client::{self, LoginClient};
+use super::{LoginError, merged};
+use crate::sync::lock;
 use crate::text;
 
 /// Timeout for one metadata request.
@@ -43,11 +44,7 @@ pub(super) async fn issuer(url: &str, client: &LoginClient, challenge: Option<&s
         let mut manager = AuthorizationManager::new_with_oauth_http_client(base.as_str(), places.clone()).await?;
         let resolved = manager.resolve_metadata_from_challenge(challenge).await;
         let seen = places.seen();
-        for problem in seen.problems {
-            if !problems.contains(&problem) {
-                problems.push(problem);
-            }
-        }
+        problems = merged(problems, &seen.problems);
         let more_issuers = issuer_index + 1 < seen.issuers.len().min(MAX_ISSUERS);
         match resolved {
             Ok(resolution) if resolution.source.is_discovered() || problems.is_empty() => {
@@ -108,7 +105,7 @@ impl MetadataLookup {
     }
 
     fn seen(&self) -> Findings {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.seen).clone()
     }
 
     /// Fetches a location.
@@ -153,7 +150,7 @@ impl MetadataLookup {
             fields.remove("authorization_server");
             fields.insert("authorization_servers".to_owned(), json!([shown]));
         }
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = lock(&self.seen);
         (seen.issuers, seen.resource) = (issuers, Some(resource));
         drop(seen);
         let (head, _) = answer.into_parts();
@@ -162,7 +159,7 @@ impl MetadataLookup {
 
     /// Returns the issuer that a location must describe.
     fn expected(&self, place: &Url, path: &str) -> String {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = lock(&self.seen);
         // An issuer given as a relative path or by its metadata URL is identified by the location itself.
         let is_whole = |issuer: &&String| !issuer.contains("/.well-known/") && Url::parse(issuer).is_ok();
         let named = seen.issuers.get(self.issuer_index).filter(is_whole);
@@ -178,7 +175,7 @@ impl MetadataLookup {
         // The response of the MCP endpoint itself says nothing about issuers.
         if !Url::parse(&self.base).is_ok_and(|base| base == *place) {
             let problem = format!("{place}: {}", text::line(why, 200));
-            self.seen.lock().unwrap_or_else(PoisonError::into_inner).problems.push(problem);
+            lock(&self.seen).problems.push(problem);
         }
         not_found_response()
     }

@@ -1,7 +1,7 @@
 //! Proofs of possession of the key that a token is bound to (DPoP, RFC 9449).
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::jwt::{KeyError, SigningKey, unique};
 use crate::cache;
+use crate::sync::lock;
 
 /// Header with a proof.
 pub(super) const PROOF: &str = "dpop";
@@ -59,21 +60,18 @@ impl Dpop {
                 let digest = Sha256::digest(token.as_bytes());
                 claims.insert("ath".to_owned(), URL_SAFE_NO_PAD.encode(digest).into());
             }
-            if let Some(nonce) = self.nonces().get(&origin(url)) {
+            if let Some(nonce) = lock(&self.nonces).get(&origin(url)) {
                 claims.insert("nonce".to_owned(), nonce.clone().into());
             }
         }
         self.key.sign(json!({"typ": "dpop+jwt", "jwk": self.jwk}), &claims)
     }
 
-    /// Stores the nonce of a response. Returns whether it is new.
+    /// Stores the nonce of a response. Returns whether there is one.
     pub(super) fn store_nonce(&self, url: &Url, headers: &HeaderMap) -> bool {
         let Some(nonce) = headers.get(NONCE).and_then(|nonce| nonce.to_str().ok()) else { return false };
-        self.nonces().insert(origin(url), nonce.to_owned()).as_deref() != Some(nonce)
-    }
-
-    fn nonces(&self) -> std::sync::MutexGuard<'_, HashMap<String, String>> {
-        self.nonces.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.nonces).insert(origin(url), nonce.to_owned());
+        true
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tokens without a person's login: for a client itself, for a workload, or through a company's identity provider.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base64::Engine;
@@ -12,12 +12,14 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
+use super::authorized::Access;
 use super::client::LoginClient;
 use super::discovery::{self, Issuer};
 use super::dpop::{self, Dpop};
 use super::jwt::SigningKey;
 use super::{LoginError, merged};
 use crate::config::{ClientProof, HttpConfig, IdentityProvider, OAuthConfig, OAuthGrant, SecretSource};
+use crate::sync::lock;
 use crate::text;
 
 /// Timeout for token requests.
@@ -34,18 +36,16 @@ const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
 /// Obtains tokens for a server.
-pub(super) struct Grant {
+pub(crate) struct Grant {
     server: HttpConfig,
     config: OAuthConfig,
     http: reqwest::Client,
     issued: Mutex<Option<Issued>>,
 }
 
-/// A token, with the key that it is bound to.
-#[derive(Clone)]
-pub(super) struct Issued {
-    pub(super) token: String,
-    pub(super) dpop: Option<Arc<Dpop>>,
+/// An issued token.
+struct Issued {
+    access: Access,
     until: Option<Instant>,
     scopes: Vec<String>,
 }
@@ -68,21 +68,24 @@ impl Grant {
     }
 
     /// Returns the current token if it is still valid, otherwise a new one.
-    pub(super) async fn current(&self) -> Result<Issued, LoginError> {
-        let known = self.issued.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match known.filter(|issued| issued.until.is_none_or(|until| Instant::now() < until)) {
-            Some(issued) => Ok(issued),
+    pub(super) async fn current(&self) -> Result<Access, LoginError> {
+        let is_valid = |issued: &&Issued| issued.until.is_none_or(|until| Instant::now() < until);
+        let known = lock(&self.issued).as_ref().filter(is_valid).map(|issued| issued.access.clone());
+        match known {
+            Some(access) => Ok(access),
             None => self.renew(&[]).await,
         }
     }
 
     /// Requests a new token that also covers these scopes.
-    pub(super) async fn renew(&self, scopes: &[String]) -> Result<Issued, LoginError> {
-        let before = self.issued.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let wanted = merged(before.map(|issued| issued.scopes).unwrap_or_default(), scopes);
+    pub(super) async fn renew(&self, scopes: &[String]) -> Result<Access, LoginError> {
+        // Kept until there is another token: a request that fails must not lose the scopes.
+        let before = lock(&self.issued).as_ref().map(|issued| issued.scopes.clone());
+        let wanted = merged(before.unwrap_or_default(), scopes);
         let issued = self.issue(wanted).await?;
-        *self.issued.lock().unwrap_or_else(PoisonError::into_inner) = Some(issued.clone());
-        Ok(issued)
+        let access = issued.access.clone();
+        *lock(&self.issued) = Some(issued);
+        Ok(access)
     }
 
     async fn issue(&self, wanted: Vec<String>) -> Result<Issued, LoginError> {
@@ -123,7 +126,7 @@ impl Grant {
             Instant::now().checked_add(Duration::from_secs(seconds).saturating_sub(RENEWAL_MARGIN))
         });
         let dpop = client.dpop().filter(|_| answer.token_type.eq_ignore_ascii_case("dpop")).cloned();
-        Ok(Issued { token: answer.access_token, dpop, until, scopes })
+        Ok(Issued { access: Access { token: answer.access_token, dpop }, until, scopes })
     }
 
     /// Authenticates the client in the parameters, or returns the value of an `Authorization` header.

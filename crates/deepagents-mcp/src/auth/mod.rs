@@ -27,8 +27,8 @@ use rmcp::transport::auth::{
 };
 use tokio::time::timeout;
 
-pub(crate) use authorized::Authorized;
-use authorized::{Login, Tokens};
+use authorized::Login;
+pub(crate) use authorized::{Access, Tokens};
 use callback::Callback;
 use client::LoginClient;
 use discovery::Issuer;
@@ -39,7 +39,7 @@ use store::{LoginState, TokenFile};
 
 use crate::config::{ClientProof, HttpConfig, OAuthConfig, OAuthGrant};
 use crate::error::McpError;
-use crate::http::{self, Requests};
+use crate::http;
 use crate::options::McpOptions;
 use crate::text;
 
@@ -128,14 +128,12 @@ pub async fn login(
     if !takes_client(&oauth, &metadata) {
         return Err(LoginError::NoRegistration);
     }
-    let key = match dpop::is_wanted(challenge.as_deref(), &metadata) {
-        true => Some(Dpop::generate()?),
-        false => None,
-    };
-    let kept = key.map(|(dpop, kept)| {
+    let mut dpop_key = None;
+    if dpop::is_wanted(challenge.as_deref(), &metadata) {
+        let (dpop, serialised) = Dpop::generate()?;
         client.bind(Arc::new(dpop));
-        kept
-    });
+        dpop_key = Some(serialised);
+    }
     let callback = Callback::open(oauth.callback_port).await?;
     let scopes = scopes(&manager, &oauth, &store, &before).await;
     let request = request(&oauth, &callback.url).await?.with_scopes(scopes);
@@ -150,7 +148,7 @@ pub async fn login(
     let address = timeout(LOGIN_TIMEOUT, callback.wait(&state)).await.map_err(|_| LoginError::Expired)??;
     let tokens = session.handle_callback_url(&address).await?;
     // An issuer may issue an unbound token even if a bound one was requested.
-    let dpop_key = kept.filter(|_| store::is_bound(&tokens));
+    let dpop_key = dpop_key.filter(|_| store::is_bound(&tokens));
     let state = LoginState { metadata: Some(metadata), resource: Some(resource), dpop_key, wanted_scopes: Vec::new() };
     store.keep_state(&state).await?;
     Ok(())
@@ -218,14 +216,14 @@ fn scopes_of(text: &str) -> Vec<String> {
     text.split_whitespace().filter(is_scope).take(MAX_SCOPES).map(str::to_owned).collect()
 }
 
-/// Appends the scopes that are not in the list yet.
-fn merged(mut scopes: Vec<String>, more: &[String]) -> Vec<String> {
-    for scope in more {
-        if !scopes.contains(scope) {
-            scopes.push(scope.clone());
+/// Appends the texts that are not in the list yet.
+fn merged(mut texts: Vec<String>, more: &[String]) -> Vec<String> {
+    for text in more {
+        if !texts.contains(text) {
+            texts.push(text.clone());
         }
     }
-    scopes
+    texts
 }
 
 /// Deletes the tokens of a server. Returns whether there were any.
@@ -241,13 +239,13 @@ pub async fn is_logged_in(server: &str, config: &HttpConfig, token_dir: &Path) -
     TokenFile::new(token_dir, server, &config.url).exists().await
 }
 
-/// Returns a client that sends a server's tokens, if there are any.
-pub(crate) async fn authorized(
+/// Returns the source of a server's tokens, if there is one.
+pub(crate) async fn tokens(
     server: &str,
     config: &HttpConfig,
     options: &McpOptions,
-    requests: Requests,
-) -> Result<Option<Authorized>, McpError> {
+    http: &reqwest::Client,
+) -> Result<Option<Tokens>, McpError> {
     let failed = |error: LoginError| McpError::Connect {
         server: server.to_owned(),
         reason: format!("its tokens cannot be used: {}", text::line(&error.to_string(), 300)),
@@ -255,16 +253,15 @@ pub(crate) async fn authorized(
     };
     let oauth = config.oauth.clone().unwrap_or_default();
     if oauth.grant != OAuthGrant::AuthorizationCode {
-        let tokens = Tokens::Grant(Grant::new(config, &oauth, requests.http().clone()));
-        return Ok(Some(Authorized::new(requests, tokens)));
+        return Ok(Some(Tokens::Grant(Grant::new(config, &oauth, http.clone()))));
     }
     let Some(folder) = &options.token_dir else { return Ok(None) };
     let store = TokenFile::new(folder, server, &config.url);
     if !store.exists().await {
         return Ok(None);
     }
-    let login = restored(config, &oauth, store, requests.http().clone()).await.map_err(failed)?;
-    Ok(login.map(|login| Authorized::new(requests, Tokens::Login(login))))
+    let login = restored(config, &oauth, store, http.clone()).await.map_err(failed)?;
+    Ok(login.map(Tokens::Login))
 }
 
 /// Restores a login from its files.

@@ -9,7 +9,6 @@ use rmcp::transport::auth::{
     AuthError, AuthorizationMetadata, CredentialRefreshGuard, CredentialStore, OAuthTokenResponse, StoredCredentials,
 };
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use tokio::io::AsyncWriteExt;
 
 use crate::text;
@@ -25,8 +24,7 @@ type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, AuthError>> + Send + 
 
 impl TokenFile {
     pub(super) fn new(folder: &Path, server: &str, url: &str) -> Self {
-        let mark: String =
-            Sha256::digest(format!("{server}\0{url}")).iter().take(8).map(|b| format!("{b:02x}")).collect();
+        let mark = text::hash(&format!("{server}\0{url}"), 8);
         Self { path: folder.join(format!("{}-{mark}.json", text::file_name(server))) }
     }
 
@@ -135,7 +133,7 @@ pub(super) fn is_bound(tokens: &OAuthTokenResponse) -> bool {
 async fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     tokio::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).await?;
-    let new = path.with_extension(format!("{}.new", std::process::id()));
+    let new = text::new_version(path);
     let mut options = tokio::fs::OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new).await?;
     file.write_all(content).await?;
@@ -179,5 +177,25 @@ impl CredentialStore for TokenFile {
         Self: 'async_trait,
     {
         Box::pin(async move { self.lock().await.map(Some).map_err(|error| failed(&error)) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_file_that_several_tasks_replace_at_once_is_always_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("alpha-1.login.json");
+        let states = (1..=40).map(|number| {
+            let path = path.clone();
+            tokio::spawn(async move { replace(&path, &vec![b'x'; number * 1_000]).await })
+        });
+        for state in states.collect::<Vec<_>>() {
+            state.await.unwrap().unwrap();
+            assert_eq!(tokio::fs::read(&path).await.unwrap().len() % 1_000, 0);
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

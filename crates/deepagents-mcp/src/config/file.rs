@@ -139,14 +139,8 @@ pub enum EntryError {
     #[error("`oauth`: {0}")]
     OAuth(String),
     /// A tool filter is not a valid glob.
-    #[error("{0}")]
-    Filter(String),
-}
-
-impl From<FilterError> for EntryError {
-    fn from(error: FilterError) -> Self {
-        Self::Filter(error.to_string())
-    }
+    #[error(transparent)]
+    Filter(#[from] FilterError),
 }
 
 impl ConfigFile {
@@ -238,13 +232,11 @@ impl Entry {
             _ => return Err(EntryError::Variables(unset)),
         }
         let tools = ToolFilter::new(self.allowed_tools.as_deref(), &self.disabled_tools)?;
-        let config = ServerConfig::over(transport)
-            .hiding(variables.secrets())
-            .tools(tools)
-            .sampling(self.sampling.unwrap_or_default());
-        Ok(match self.timeout {
-            Some(milliseconds) => config.call_timeout(Duration::from_millis(milliseconds)),
-            None => config,
-        })
+        let (sampling, hidden) = (self.sampling.unwrap_or_default(), variables.secrets());
+        let mut config = ServerConfig { tools, sampling, hidden, ..ServerConfig::over(transport) };
+        if let Some(milliseconds) = self.timeout {
+            config.call_timeout = Duration::from_millis(milliseconds);
+        }
+        Ok(config)
     }
 }

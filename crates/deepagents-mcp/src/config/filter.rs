@@ -18,7 +18,7 @@ pub struct ToolFilter {
 }
 
 /// An invalid glob.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{glob}` is not a valid glob: {reason}")]
 pub struct FilterError {
     glob: String,

@@ -68,7 +68,7 @@ pub enum Sampling {
 }
 
 /// How to reach a server.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TransportConfig {
     /// Start a program and use its stdin and stdout.
@@ -200,12 +200,6 @@ impl ServerConfig {
     #[must_use]
     pub fn call_timeout(mut self, limit: Duration) -> Self {
         self.call_timeout = limit;
-        self
-    }
-
-    /// Adds values to redact.
-    fn hiding(mut self, values: Vec<String>) -> Self {
-        self.hidden = values;
         self
     }
 }

@@ -90,20 +90,10 @@ impl fmt::Debug for ServerConfig {
     }
 }
 
-impl fmt::Debug for TransportConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Stdio(stdio) => stdio.fmt(f),
-            Self::Http(http) => http.fmt(f),
-        }
-    }
-}
-
 impl fmt::Debug for StdioConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&String> = self.env.keys().collect();
-        let mut shown = f.debug_struct("StdioConfig");
-        shown
+        f.debug_struct("StdioConfig")
             .field("command", &self.command)
             .field("args", &self.args)
             .field("env", &names)

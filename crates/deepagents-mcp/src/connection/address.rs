@@ -10,21 +10,14 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use super::Connection;
 use super::connect::{PendingConnection, Protocol};
 use super::probe::{Observations, Watched};
-use crate::auth::{self, Authorized};
+use crate::auth;
 use crate::config::{HttpConfig, HttpTransport};
 use crate::error::McpError;
-use crate::http::{self, AnswersIn, OpenError, Requests, SseTransport};
+use crate::http::{self, AnswersIn, OpenError, Requests, SseTransport, Streams};
 use crate::stdio::StderrTail;
 
 /// How long a server that refused `initialize` may take to open an event stream.
 const FALLBACK_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The HTTP client of a connection, with its login and configuration.
-struct Client {
-    requests: Requests,
-    login: Option<Authorized>,
-    config: StreamableHttpClientTransportConfig,
-}
 
 /// Why the event stream was not opened.
 enum Unopened {
@@ -77,23 +70,15 @@ impl PendingConnection<'_> {
     }
 
     async fn streamable(self, config: &HttpConfig) -> Result<Connection, McpError> {
-        let Client { requests, login, config } = self.client(config, AnswersIn::Response).await?;
-        let watched = match login {
-            Some(client) => self.watched(StreamableHttpClientTransport::with_client(client, config)),
-            None => self.watched(StreamableHttpClientTransport::with_client(requests, config)),
-        };
+        let (requests, config) = self.requests(config, AnswersIn::Response).await?;
+        let watched = self.watched(StreamableHttpClientTransport::with_client(requests, config));
         self.finish(watched, None).await
     }
 
     /// Opens the event stream of HTTP+SSE.
     async fn stream(&self, config: &HttpConfig) -> Result<Watched, Unopened> {
-        let client = self.client(config, AnswersIn::Stream).await.map_err(Unopened::Failed)?;
-        let Client { requests, login, config } = client;
-        let seen = self.seen.clone();
-        let opened = match login {
-            Some(client) => SseTransport::open(client, config, seen).await.map(|opened| self.watched(opened)),
-            None => SseTransport::open(requests, config, seen).await.map(|opened| self.watched(opened)),
-        };
+        let (requests, config) = self.requests(config, AnswersIn::Stream).await.map_err(Unopened::Failed)?;
+        let opened = SseTransport::open(requests, config).await.map(|opened| self.watched(opened));
         opened.map_err(|error| match &error {
             OpenError::Refused(refused) => match http::authorization(self.target.name, refused) {
                 Some(wanted) => Unopened::Failed(wanted),
@@ -105,18 +90,23 @@ impl PendingConnection<'_> {
         })
     }
 
-    async fn client(&self, config: &HttpConfig, answers_in: AnswersIn) -> Result<Client, McpError> {
+    /// Returns the client of the connection, with its login, and the configuration of the transport.
+    async fn requests(
+        &self,
+        config: &HttpConfig,
+        answers_in: AnswersIn,
+    ) -> Result<(Requests, StreamableHttpClientTransportConfig), McpError> {
         let failed = |reason| McpError::Connect { server: self.target.name.to_owned(), reason, stderr: String::new() };
-        let client = self.target.shared.http_client().map_err(failed)?;
+        let http = self.target.shared.http_client().map_err(failed)?;
         let made = http::transport_config(config).map_err(failed)?;
-        let requests = Requests::new(client, self.seen.clone(), answers_in, self.known.is_none());
         // Configured headers take precedence over a login.
         let is_configured =
             made.auth_header.is_some() || made.custom_headers.contains_key(&::http::header::AUTHORIZATION);
-        let login = match !is_configured {
-            true => auth::authorized(self.target.name, config, &self.target.shared.options, requests.clone()).await?,
-            false => None,
+        let tokens = match is_configured {
+            true => None,
+            false => auth::tokens(self.target.name, config, &self.target.shared.options, &http).await?,
         };
-        Ok(Client { requests, login, config: made })
+        let (tokens, seen, probes) = (tokens.map(Arc::new), self.seen.clone(), self.known.is_none());
+        Ok((Requests { http, tokens, seen, answers_in, probes, streams: Streams::default() }, made))
     }
 }

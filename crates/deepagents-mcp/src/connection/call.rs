@@ -60,12 +60,12 @@ impl Connection {
                 }
                 Ok(result) => {
                     let result = serde_json::to_value(result).map_err(|error| self.unreadable(&error.to_string()))?;
-                    return match incomplete_error(&result).filter(|_| self.protocol() == Protocol::Stateless) {
+                    return match incomplete_error(&result).filter(|_| self.protocol == Protocol::Stateless) {
                         Some(why) => Err(self.unreadable(&why).into()),
                         None => Ok(result),
                     };
                 }
-                Err(refusal) => match pages(&refusal).filter(|_| !opened && self.handler.elicits()) {
+                Err(refusal) => match pages(&refusal).filter(|_| !opened && self.handler.elicitation) {
                     Some(pages) => wanted = Some(Wanted::Pages(pages)),
                     None => return Err(self.failure(ServiceError::McpError(refusal)).await.into()),
                 },
@@ -98,7 +98,7 @@ impl Connection {
     /// Has a person open the pages that the server requires.
     fn open_pages(&self, pages: &[ElicitRequestParams], cx: &ToolContext) -> Result<(), CallFailure> {
         for page in pages {
-            let answer = elicit::ask(self.handler.server(), page, cx).map_err(CallFailure::Interrupted)?;
+            let answer = elicit::ask(&self.handler.server, page, cx).map_err(CallFailure::Interrupted)?;
             if answer.action != ElicitationAction::Accept {
                 return Err(self.unreadable("it wants a page opened first, but the person declined").into());
             }
@@ -117,10 +117,10 @@ impl Connection {
             PeerRequestOptions::with_timeout(limit).reset_timeout_on_progress().with_max_total_timeout(TOTAL_TIMEOUT);
         let handle = self.send(request, options).await?;
         let mut abandoned = self.abandoned(handle.id.clone());
-        let registered = self.calls.register(handle.id.clone(), handle.progress_token.clone(), cx);
+        let mut registered = self.calls.register(handle.id.clone(), handle.progress_token.clone(), cx);
         tokio::select! {
             biased;
-            interrupt = registered.call.interrupted() => {
+            Some(interrupt) = registered.interrupt.recv() => {
                 abandoned.reason = "a person is asked first";
                 Err(CallFailure::Interrupted(interrupt))
             }
@@ -144,12 +144,12 @@ impl Connection {
         let mut answers = InputResponses::new();
         for (key, request) in wanted.input_requests.iter().flatten() {
             let answer = match request {
-                InputRequest::Elicitation(request) if self.handler.elicits() => {
-                    let answer = elicit::ask(self.handler.server(), &request.params, cx);
+                InputRequest::Elicitation(request) if self.handler.elicitation => {
+                    let answer = elicit::ask(&self.handler.server, &request.params, cx);
                     serde_json::to_value(answer.map_err(CallFailure::Interrupted)?)
                 }
                 InputRequest::Elicitation(_) => serde_json::to_value(ElicitResult::new(ElicitationAction::Decline)),
-                InputRequest::ListRoots(_) => serde_json::to_value(self.handler.roots()),
+                InputRequest::ListRoots(_) => serde_json::to_value(&self.handler.roots),
                 InputRequest::CreateMessage(request) => match self.handler.sampled(&request.params, cx).await {
                     Ok(answer) => serde_json::to_value(answer),
                     Err(NoAnswer::Interrupted(interrupt)) => return Err(CallFailure::Interrupted(interrupt)),

@@ -2,15 +2,16 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deepagents_core::tool::{ToolContext, ToolError};
 use rmcp::model::{ProgressNotificationParam, ProgressToken, RequestId};
 use rmcp::service::InboundStreamOrigin;
-use tokio::sync::Notify;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
+use crate::sync::lock;
 use crate::text;
 
 /// Maximum number of progress notifications buffered for calls that are not registered yet.
@@ -41,8 +42,7 @@ pub(crate) struct Call {
     pub(crate) cx: ToolContext,
     progress: Mutex<Progress>,
     /// The interrupt that ends the call, if it has to wait for a person.
-    interrupt: Mutex<Option<ToolError>>,
-    interrupted: Notify,
+    interrupt: mpsc::Sender<ToolError>,
 }
 
 /// Rate limiter of a call's progress reports.
@@ -58,37 +58,30 @@ struct Progress {
 pub(crate) struct Registered<'a> {
     calls: &'a Calls,
     token: ProgressToken,
-    pub(crate) call: Arc<Call>,
+    call: Arc<Call>,
+    /// The interrupt that ends the call.
+    pub(crate) interrupt: mpsc::Receiver<ToolError>,
 }
 
 impl Calls {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Registers a call under the request ID and progress token of its request.
     pub(crate) fn register(&self, id: RequestId, token: ProgressToken, cx: &ToolContext) -> Registered<'_> {
-        let call = Arc::new(Call {
-            id,
-            cx: cx.clone(),
-            progress: Mutex::default(),
-            interrupt: Mutex::default(),
-            interrupted: Notify::new(),
-        });
-        let mut inner = self.inner();
+        let (sender, interrupt) = mpsc::channel(1);
+        let call = Arc::new(Call { id, cx: cx.clone(), progress: Mutex::default(), interrupt: sender });
+        let mut inner = lock(&self.inner);
         inner.open.insert(token.clone(), call.clone());
         let early: Vec<String> =
             inner.early.iter().filter(|(other, _)| *other == token).map(|(_, text)| text.clone()).collect();
         inner.early.retain(|(other, _)| *other != token);
         drop(inner);
         early.into_iter().for_each(|text| call.report(text));
-        Registered { calls: self, token, call }
+        Registered { calls: self, token, call, interrupt }
     }
 
     /// Passes a progress notification to its call.
     pub(crate) fn progress(&self, notice: &ProgressNotificationParam) {
         let text = progress_text(notice);
-        let mut inner = self.inner();
+        let mut inner = lock(&self.inner);
         match inner.open.get(&notice.progress_token).cloned() {
             Some(call) => {
                 drop(inner);
@@ -106,7 +99,7 @@ impl Calls {
     /// Returns the call that a server request belongs to: the call on whose response stream it arrived if that is
     /// known, otherwise the only call in flight.
     pub(crate) fn asked_by(&self, origin: Option<&InboundStreamOrigin>) -> Option<Arc<Call>> {
-        let inner = self.inner();
+        let inner = lock(&self.inner);
         if let Some(InboundStreamOrigin::OutboundRequest(id)) = origin {
             return inner.open.values().find(|call| call.id == *id).cloned();
         }
@@ -127,7 +120,7 @@ impl Calls {
 impl Call {
     /// Reports progress, at most once per [`PROGRESS_INTERVAL`].
     fn report(self: &Arc<Self>, text: String) {
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut progress = lock(&self.progress);
         let now = Instant::now();
         match progress.until.filter(|until| now < *until) {
             Some(until) => {
@@ -149,7 +142,7 @@ impl Call {
 
     /// Makes the pending report.
     fn report_pending(&self) {
-        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut progress = lock(&self.progress);
         let Some(text) = progress.waiting.take() else { return };
         progress.until = Some(Instant::now() + PROGRESS_INTERVAL);
         drop(progress);
@@ -158,24 +151,14 @@ impl Call {
 
     /// Ends the call with an interrupt. The call is made again once a person has answered.
     pub(crate) fn interrupt(&self, why: ToolError) {
-        *self.interrupt.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
-        self.interrupted.notify_one();
-    }
-
-    /// Waits for [`interrupt`](Self::interrupt).
-    pub(crate) async fn interrupted(&self) -> ToolError {
-        loop {
-            if let Some(why) = self.interrupt.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                return why;
-            }
-            self.interrupted.notified().await;
-        }
+        // One is enough: the others are raised again by the next call.
+        let _ = self.interrupt.try_send(why);
     }
 }
 
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
-        self.calls.inner().open.remove(&self.token);
+        lock(&self.calls.inner).open.remove(&self.token);
         self.call.report_pending();
     }
 }

@@ -1,7 +1,7 @@
 //! Connects to a server, in whichever of the two protocols it speaks.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use rmcp::model::{ProtocolVersion, SubscriptionFilter};
@@ -11,6 +11,7 @@ use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
 use super::Connection;
 use super::calls::Calls;
@@ -147,9 +148,21 @@ impl PendingConnection<'_> {
             return Err(self.unusable(&format!("it speaks protocol version {shown}, which is not supported")));
         }
         let protocol = if version.has_initialize() { Protocol::Session } else { Protocol::Stateless };
-        let secrets = self.target.config.secrets();
-        let connection =
-            Connection::new(self.target.name, service, handler, calls, self.seen, self.tail, ending, protocol, secrets);
+        let connection = Connection {
+            server: self.target.name.to_owned(),
+            peer: service.peer().clone(),
+            service: Mutex::new(Some(service)),
+            handler,
+            calls,
+            seen: self.seen,
+            listed: AtomicU64::new(0),
+            listening: OnceLock::new(),
+            tail: self.tail,
+            ending,
+            protocol,
+            secrets: self.target.config.secrets(),
+            cancels: TaskTracker::new(),
+        };
         if protocol == Protocol::Stateless && connection.lists_change() {
             connection.listen(SubscriptionFilter::builder().tools_list_changed().build());
         }

@@ -22,10 +22,11 @@ use crate::options::{McpOptions, SamplingModel};
 /// server that may use it.
 #[derive(Debug)]
 pub(crate) struct Handler {
-    server: String,
+    pub(super) server: String,
     config: ClientConfig,
-    roots: Vec<Root>,
-    elicitation: bool,
+    pub(super) roots: ListRootsResult,
+    /// Whether a person can be asked.
+    pub(super) elicitation: bool,
     /// The model, if the server may use it.
     sampling: Option<(Sampling, SamplingModel)>,
     calls: Arc<Calls>,
@@ -51,10 +52,11 @@ impl Handler {
         let name = Implementation::new(&options.client_name, &options.client_version);
         let config = ClientConfig::new(capabilities, name).with_protocol_version(ProtocolVersion::V_2025_11_25);
         let roots = options.root.iter().filter_map(|root| reqwest::Url::from_directory_path(root).ok());
+        let roots = roots.map(|url| Root::new(url.as_str().trim_end_matches('/'))).collect();
         Self {
             server: server.to_owned(),
             config,
-            roots: roots.map(|url| Root::new(url.as_str().trim_end_matches('/'))).collect(),
+            roots: ListRootsResult::new(roots),
             elicitation: options.elicitation,
             sampling,
             calls,
@@ -72,21 +74,6 @@ impl Handler {
             None => Err(ErrorData::method_not_found::<CreateMessageRequestMethod>().into()),
         }
     }
-
-    /// Returns the roots as a response.
-    pub(super) fn roots(&self) -> ListRootsResult {
-        ListRootsResult::new(self.roots.clone())
-    }
-
-    /// Returns the name of the server.
-    pub(super) fn server(&self) -> &str {
-        &self.server
-    }
-
-    /// Whether a person can be asked.
-    pub(super) fn elicits(&self) -> bool {
-        self.elicitation
-    }
 }
 
 impl ClientHandler for Handler {
@@ -95,7 +82,7 @@ impl ClientHandler for Handler {
     }
 
     async fn list_roots(&self, _context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
-        Ok(self.roots())
+        Ok(self.roots.clone())
     }
 
     async fn create_message(

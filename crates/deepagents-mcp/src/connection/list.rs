@@ -22,37 +22,45 @@ impl Connection {
         let changes = self.seen.list_changes();
         let mut tools: Vec<Tool> = Vec::new();
         if self.capabilities().tools.is_some() {
-            let mut cursor: Option<String> = None;
-            // A server that returns the same cursor twice would never end.
-            let mut seen: HashSet<String> = HashSet::new();
-            for _ in 0..MAX_PAGES {
-                let (page, next) = self.page(cursor.clone()).await?;
+            let request =
+                |params| ClientRequest::ListToolsRequest(ListToolsRequest { params, ..ListToolsRequest::default() });
+            let read = |page| {
+                let (page, next) = match page {
+                    ServerResult::ListToolsResult(page) => (page.tools, page.next_cursor),
+                    // One malformed tool must not hide the others.
+                    ServerResult::CustomResult(page) => lenient(&page.0),
+                    _ => return Err(self.unreadable("its list of tools is not a list")),
+                };
                 for tool in page {
                     // Of two tools with the same name, the server can call only one.
                     if !tools.iter().any(|known| known.name == tool.name) {
                         tools.push(tool);
                     }
                 }
-                let Some(next) = next.filter(|next| seen.insert(next.clone())) else { break };
-                if tools.len() >= MAX_TOOLS {
-                    break;
-                }
-                cursor = Some(next);
-            }
+                Ok(next.filter(|_| tools.len() < MAX_TOOLS))
+            };
+            self.read_pages(MAX_PAGES, request, read).await?;
         }
         self.listed.fetch_max(changes, Ordering::AcqRel);
         Ok(tools)
     }
 
-    async fn page(&self, cursor: Option<String>) -> Result<(Vec<Tool>, Option<String>), McpError> {
-        let params = cursor.map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
-        let request = ListToolsRequest { params, ..ListToolsRequest::default() };
-        match self.request(ClientRequest::ListToolsRequest(request)).await? {
-            ServerResult::ListToolsResult(page) => Ok((page.tools, page.next_cursor)),
-            // One malformed tool must not hide the others.
-            ServerResult::CustomResult(page) => Ok(lenient(&page.0)),
-            _ => Err(self.unreadable("its list of tools is not a list")),
+    /// Fetches at most `most` pages of a list. `read` takes a page and returns the cursor of the next one.
+    pub(crate) async fn read_pages(
+        &self,
+        most: usize,
+        request: impl Fn(Option<PaginatedRequestParams>) -> ClientRequest,
+        mut read: impl FnMut(ServerResult) -> Result<Option<String>, McpError>,
+    ) -> Result<(), McpError> {
+        let mut params = None;
+        // A server that returns the same cursor twice would never end.
+        let mut seen: HashSet<String> = HashSet::new();
+        for _ in 0..most {
+            let next = read(self.request(request(params)).await?)?;
+            let Some(next) = next.filter(|next| seen.insert(next.clone())) else { break };
+            params = Some(PaginatedRequestParams::default().with_cursor(Some(next)));
         }
+        Ok(())
     }
 }
 

@@ -14,7 +14,7 @@ mod probe;
 mod sampling;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use deepagents_core::tool::ToolError;
@@ -34,6 +34,7 @@ pub(crate) use probe::{Observations, PROBE_TIMEOUT};
 use crate::error::McpError;
 use crate::http;
 use crate::stdio::{Ending, StderrTail};
+use crate::sync::lock;
 use crate::text;
 
 /// Timeout of requests other than tool calls.
@@ -60,7 +61,7 @@ pub(crate) struct Connection {
     listening: OnceLock<AbortHandle>,
     tail: StderrTail,
     ending: Option<Ending>,
-    protocol: Protocol,
+    pub(crate) protocol: Protocol,
     /// Values to redact from errors.
     secrets: Vec<String>,
     /// Tasks that send cancellation notifications.
@@ -83,40 +84,6 @@ impl From<McpError> for CallFailure {
 }
 
 impl Connection {
-    #[allow(clippy::too_many_arguments, reason = "the parts of a connection, which are put together in one place")]
-    fn new(
-        server: &str,
-        service: RunningService<RoleClient, Arc<Handler>>,
-        handler: Arc<Handler>,
-        calls: Arc<Calls>,
-        seen: Arc<Observations>,
-        tail: StderrTail,
-        ending: Option<Ending>,
-        protocol: Protocol,
-        secrets: Vec<String>,
-    ) -> Self {
-        Self {
-            server: server.to_owned(),
-            peer: service.peer().clone(),
-            service: Mutex::new(Some(service)),
-            handler,
-            calls,
-            seen,
-            listed: AtomicU64::new(0),
-            listening: OnceLock::new(),
-            tail,
-            ending,
-            protocol,
-            secrets,
-            cancels: TaskTracker::new(),
-        }
-    }
-
-    /// Returns the protocol of the server.
-    pub(crate) fn protocol(&self) -> Protocol {
-        self.protocol
-    }
-
     /// Returns the capabilities that the server declares.
     pub(crate) fn capabilities(&self) -> ServerCapabilities {
         self.peer.peer_info().map(|info| info.capabilities.clone()).unwrap_or_default()
@@ -248,7 +215,7 @@ impl Connection {
         self.cancels.close();
         // Sends the pending cancellations before the pipe closes.
         let _ = timeout(CANCEL_TIMEOUT, self.cancels.wait()).await;
-        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let service = lock(&self.service).take();
         if let Some(mut service) = service {
             // A connection that does not close in time is dropped, which kills its process.
             let _ = service.close_with_timeout(CLOSE_TIMEOUT).await;

@@ -1,9 +1,11 @@
 //! Calls that wait for a person, with the requests of their servers.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rmcp::model::{ElicitRequestParams, InputRequiredResult};
+
+use crate::sync::lock;
 
 /// Maximum number of calls remembered. Older calls restart from the beginning.
 const MAX_CALLS: usize = 256;
@@ -23,7 +25,7 @@ pub(crate) struct PendingCalls(Mutex<VecDeque<(String, Wanted)>>);
 
 impl PendingCalls {
     pub(super) fn put(&self, call: String, wanted: Wanted) {
-        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = lock(&self.0);
         calls.push_back((call, wanted));
         if calls.len() > MAX_CALLS {
             calls.pop_front();
@@ -31,7 +33,7 @@ impl PendingCalls {
     }
 
     pub(super) fn take(&self, call: &str) -> Option<Wanted> {
-        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = lock(&self.0);
         let at = calls.iter().position(|(key, _)| key == call)?;
         calls.remove(at).map(|(_, wanted)| wanted)
     }

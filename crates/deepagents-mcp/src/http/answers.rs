@@ -49,10 +49,9 @@ pub(super) async fn refused(
     asked: Option<RequestId>,
     limits: StreamableHttpResponseLimits,
 ) -> Result<StreamableHttpPostResponse, Failure> {
-    let status = response.status();
-    let retry_after = response.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok()).map(str::to_owned);
-    let (is_json, is_limit) = (is(&response, JSON), status == StatusCode::TOO_MANY_REQUESTS);
-    let said = match is_limit || status.is_server_error() && !is_json {
+    let (status, is_json) = (response.status(), is(&response, JSON));
+    let overload = is_overload(status).then(|| status_error(&response));
+    let said = match status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() && !is_json {
         true => Vec::new(),
         false => body(response, limits.max_json_response_size).await.unwrap_or_default(),
     };
@@ -65,12 +64,23 @@ pub(super) async fn refused(
             return Ok(StreamableHttpPostResponse::Json(answer, None));
         }
     }
-    if is_limit || status.is_server_error() {
-        return Err(HttpStatusError::new(status.as_u16(), retry_after).into());
+    if let Some(overload) = overload {
+        return Err(overload);
     }
     let said = text::line(&String::from_utf8_lossy(&said), MAX_SHOWN_CHARS);
     let colon = if said.is_empty() { "" } else { ": " };
     Err(unusable(format!("{} {}{colon}{said}", super::STATUS, status.as_u16())))
+}
+
+/// Whether a request that was answered with this status may succeed later.
+pub(super) fn is_overload(status: StatusCode) -> bool {
+    status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
+}
+
+/// Returns the error for the status of a response, with the time after which the request may be repeated.
+pub(super) fn status_error(response: &Response) -> Failure {
+    let retry_after = response.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok()).map(str::to_owned);
+    HttpStatusError::new(response.status().as_u16(), retry_after).into()
 }
 
 /// Returns the authorization error that a response stands for, if any.

@@ -1,7 +1,7 @@
 //! Server-sent event streams, whose messages are parsed as leniently as those of programs.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures_util::stream::{self, BoxStream};
 use futures_util::{Stream, StreamExt};
@@ -11,6 +11,7 @@ use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::{Sse, SseStream};
 
 use crate::stdio::message;
+use crate::sync::lock;
 
 /// Maximum number of requests whose streams can be resumed.
 const MAX_STREAMS: usize = 256;
@@ -26,22 +27,18 @@ enum Broken {
 
 /// The streams of a connection: the ID of the last event received for each request.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Streams(Arc<Mutex<VecDeque<(RequestId, String)>>>);
+pub(crate) struct Streams(Arc<Mutex<VecDeque<(RequestId, String)>>>);
 
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 impl Streams {
-    fn last(&self) -> MutexGuard<'_, VecDeque<(RequestId, String)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the request whose stream broke off after this event.
     pub(super) fn request_behind(&self, event: &str) -> Option<RequestId> {
-        self.last().iter().find(|(_, last)| last == event).map(|(request, _)| request.clone())
+        lock(&self.0).iter().find(|(_, last)| last == event).map(|(request, _)| request.clone())
     }
 
     fn note(&self, request: &RequestId, event: Option<&str>) {
-        let mut last = self.last();
+        let mut last = lock(&self.0);
         last.retain(|(known, _)| known != request);
         if let Some(event) = event {
             last.push_back((request.clone(), event.to_owned()));
@@ -51,7 +48,8 @@ impl Streams {
         }
     }
 
-    /// Returns the events of a response. An event of more than `most` bytes becomes an error response to the request.
+    /// Returns the events of a response, with malformed messages repaired. An event of more than `most` bytes becomes
+    /// an error response to the request.
     pub(super) fn of_answer(
         &self,
         bytes: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
@@ -63,13 +61,8 @@ impl Streams {
             let piece = piece?;
             if length.push(&piece) > most { Err(Broken::TooLong(most)) } else { Ok(piece) }
         });
-        self.repaired(SseStream::from_bytes_stream(bounded).boxed(), asked)
-    }
-
-    /// Repairs malformed messages in a stream of events.
-    pub(super) fn repaired(&self, events: Events, asked: Option<RequestId>) -> Events {
         let streams = self.clone();
-        let mended = events.flat_map(move |event| {
+        let mended = SseStream::from_bytes_stream(bounded).flat_map(move |event| {
             let event = match (event, &asked) {
                 (Ok(event), _) => event,
                 (Err(SseError::Body(error)), Some(asked))

@@ -18,6 +18,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use rustls_platform_verifier::BuilderVerifierExt;
 
+pub(crate) use events::Streams;
 pub(crate) use requests::{AnswersIn, Requests, streams_no_events};
 pub(crate) use sse::{OpenError, SseTransport};
 
@@ -25,7 +26,7 @@ use crate::config::HttpConfig;
 use crate::error::McpError;
 
 /// Why a request has no response.
-type Failure = StreamableHttpError<reqwest::Error>;
+pub(crate) type Failure = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
 /// Timeout for establishing a connection.

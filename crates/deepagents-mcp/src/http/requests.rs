@@ -5,26 +5,31 @@ use std::sync::atomic::Ordering;
 
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
-use http::StatusCode;
 use http::header::ACCEPT;
+use http::{Method, StatusCode};
+use reqwest::{RequestBuilder, Response};
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
     ServerResult,
 };
 use rmcp::transport::streamable_http_client::{
-    AuthRequiredError, SseError, StreamableHttpClient, StreamableHttpPostResponse, StreamableHttpResponseLimits,
+    SseError, StreamableHttpClient, StreamableHttpPostResponse, StreamableHttpResponseLimits,
 };
 use sse_stream::Sse;
 use tokio::time::timeout;
 
-use super::answers::{JSON, authorization, body, is, kind, parse_answers, refused, unusable};
+use super::answers::{
+    JSON, authorization, body, is, is_overload, kind, parse_answers, refused, status_error, unusable,
+};
 use super::events::{Streams, event};
 use super::{Failure, Headers};
+use crate::auth::{Access, Tokens};
 use crate::connection::{Observations, PROBE_TIMEOUT};
 
 /// Headers that the transport sets itself.
-const RESERVED: [&str; 3] = ["accept", "mcp-session-id", "last-event-id"];
+const RESERVED: [&str; 3] = ["accept", SESSION, LAST_EVENT];
 const SESSION: &str = "mcp-session-id";
+const LAST_EVENT: &str = "last-event-id";
 const EVENTS: &str = "text/event-stream";
 
 /// Where a server sends the responses to messages.
@@ -36,34 +41,67 @@ pub(crate) enum AnswersIn {
     Stream,
 }
 
-/// Sends the requests of a connection. Malformed responses are repaired where possible, as for programs. Where they
-/// cannot be, the caller gets an error at once.
+/// Sends the requests of a connection, with the tokens of its login. Malformed responses are repaired where possible,
+/// as for programs. Where they cannot be, the caller gets an error at once.
 #[derive(Clone)]
 pub(crate) struct Requests {
-    http: reqwest::Client,
-    streams: Streams,
-    seen: Arc<Observations>,
-    answers_in: AnswersIn,
+    pub(crate) http: reqwest::Client,
+    pub(crate) tokens: Option<Arc<Tokens>>,
+    pub(crate) seen: Arc<Observations>,
+    pub(crate) answers_in: AnswersIn,
     /// Whether the server may speak the older protocol, so that `server/discover` is a probe.
-    probes: bool,
+    pub(crate) probes: bool,
+    pub(crate) streams: Streams,
+}
+
+/// The parts that all requests have.
+struct Head<'a> {
+    uri: &'a str,
+    session: Option<&'a str>,
+    headers: Headers,
 }
 
 impl Requests {
-    /// Sends requests with this client. `probes` is `true` if the server may speak the older protocol.
-    pub(crate) fn new(http: reqwest::Client, seen: Arc<Observations>, answers_in: AnswersIn, probes: bool) -> Self {
-        Self { http, streams: Streams::default(), seen, answers_in, probes }
+    /// Makes a call with the tokens of the login, or else with the configured token.
+    async fn authorized<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        configured: Option<String>,
+        call: impl Fn(Option<Access>) -> F,
+    ) -> Result<T, Failure> {
+        match &self.tokens {
+            Some(tokens) => tokens.call(call).await,
+            None => call(configured.map(Access::bearer)).await,
+        }
     }
 
-    /// Returns the HTTP client.
-    pub(crate) fn http(&self) -> &reqwest::Client {
-        &self.http
+    /// Starts a request.
+    fn request(&self, method: Method, head: &Head<'_>) -> Result<RequestBuilder, Failure> {
+        if let Some(name) = head.headers.keys().find(|name| RESERVED.contains(&name.as_str())) {
+            return Err(Failure::ReservedHeaderConflict(name.to_string()));
+        }
+        let request = self.http.request(method, head.uri).header(ACCEPT, format!("{EVENTS}, {JSON}"));
+        let request = head.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
+        Ok(head.session.into_iter().fold(request, |request, session| request.header(SESSION, session)))
+    }
+
+    /// Sends a request. Returns an error if the server refuses its token or requires one.
+    async fn send(&self, request: RequestBuilder, access: Option<Access>) -> Result<Response, Failure> {
+        let request = request.build()?;
+        let response = match access {
+            Some(access) => access.send(&self.http, &request).await?,
+            None => self.http.execute(request).await?,
+        };
+        match authorization(response.status(), response.headers()) {
+            Some(wanted) => Err(wanted),
+            None => Ok(response),
+        }
     }
 
     /// Sends the `server/discover` probe. Every other outcome counts as "method not found", except authorization
     /// errors: some servers react badly to the unknown method.
     async fn probe(
-        id: RequestId,
-        seen: &Observations,
+        &self,
+        id: &RequestId,
         asked: impl Future<Output = Result<StreamableHttpPostResponse, Failure>>,
     ) -> Result<StreamableHttpPostResponse, Failure> {
         let answered = async { asked.await?.expect_initialized::<reqwest::Error>().await };
@@ -72,56 +110,40 @@ impl Requests {
                 let is_discovery = |result: &ServerResult| matches!(result, ServerResult::DiscoverResult(_));
                 match answer {
                     // A response to another request does not count.
-                    JsonRpcMessage::Response(response) if response.id != id || !is_discovery(&response.result) => {}
-                    JsonRpcMessage::Error(error) if error.id.as_ref().is_some_and(|other| *other != id) => {}
+                    JsonRpcMessage::Response(response) if response.id != *id || !is_discovery(&response.result) => {}
+                    JsonRpcMessage::Error(error) if error.id.as_ref().is_some_and(|other| other != id) => {}
                     answer => return Ok(StreamableHttpPostResponse::Json(answer, session)),
                 }
             }
             Ok(Err(wanted @ (Failure::AuthRequired(_) | Failure::InsufficientScope(_)))) => return Err(wanted),
             Ok(Err(_)) => {}
             // The server may speak only the newer protocol and be slow.
-            Err(_) => seen.late_answer.store(true, Ordering::Release),
+            Err(_) => self.seen.late_answer.store(true, Ordering::Release),
         }
         let none = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer", None);
-        Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::error(none, Some(id)), None))
+        Ok(StreamableHttpPostResponse::Json(JsonRpcMessage::error(none, Some(id.clone())), None))
     }
 
     async fn post(
         &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session: Option<Arc<str>>,
-        token: Option<String>,
-        headers: Headers,
+        head: &Head<'_>,
+        message: &ClientJsonRpcMessage,
+        access: Option<Access>,
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, Failure> {
-        let asked = match &message {
+        let asked = match message {
             JsonRpcMessage::Request(request) => Some(request.id.clone()),
             _ => None,
         };
-        if let Some(name) = headers.keys().find(|name| RESERVED.contains(&name.as_str())) {
-            return Err(Failure::ReservedHeaderConflict(name.to_string()));
-        }
-        let mut request = self.http.post(&*uri).header(ACCEPT, format!("{EVENTS}, {JSON}"));
-        if let Some(token) = token {
-            request = request.bearer_auth(token);
-        }
-        request = request.headers(headers.into_iter().collect());
-        if let Some(session) = &session {
-            request = request.header(SESSION, &**session);
-        }
-        let response = request.json(&message).send().await?;
+        let response = self.send(self.request(Method::POST, head)?.json(message), access).await?;
         let status = response.status();
-        if let Some(wanted) = authorization(status, response.headers()) {
-            return Err(wanted);
-        }
-        if status == StatusCode::NOT_FOUND && session.is_some() {
+        if status == StatusCode::NOT_FOUND && head.session.is_some() {
             // A server that has forgotten the session may have been updated, and its tools may have changed.
             self.seen.list_changed();
             return Err(Failure::SessionExpired);
         }
         if !status.is_success() {
-            if is_of_transport_before(status) && is_initialize(&message) {
+            if is_of_transport_before(status) && is_initialize(message) {
                 self.seen.initialize_refused.store(true, Ordering::Release);
             }
             return refused(response, asked, limits).await;
@@ -158,6 +180,37 @@ impl Requests {
             }
         })
     }
+
+    async fn get(
+        &self,
+        head: &Head<'_>,
+        last_event: Option<&str>,
+        access: Option<Access>,
+    ) -> Result<Response, Failure> {
+        let request = self.request(Method::GET, head)?;
+        let request = last_event.into_iter().fold(request, |request, last| request.header(LAST_EVENT, last));
+        let response = self.send(request, access).await?;
+        if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+            return Err(Failure::ServerDoesNotSupportSse);
+        }
+        if is_overload(response.status()) {
+            return Err(status_error(&response));
+        }
+        let response = response.error_for_status()?;
+        match is(&response, EVENTS) || is(&response, JSON) {
+            true => Ok(response),
+            false => Err(Failure::UnexpectedContentType(kind(&response).map(str::to_owned))),
+        }
+    }
+
+    async fn delete(&self, head: &Head<'_>, access: Option<Access>) -> Result<(), Failure> {
+        let response = self.send(self.request(Method::DELETE, head)?, access).await?;
+        match response.status() {
+            // The server does not end sessions.
+            StatusCode::METHOD_NOT_ALLOWED => Ok(()),
+            _ => Ok(response.error_for_status().map(drop)?),
+        }
+    }
 }
 
 impl StreamableHttpClient for Requests {
@@ -181,20 +234,26 @@ impl StreamableHttpClient for Requests {
         message: ClientJsonRpcMessage,
         session_id: Option<Arc<str>>,
         auth_header: Option<String>,
-        custom_headers: Headers,
+        headers: Headers,
         limits: StreamableHttpResponseLimits,
     ) -> Result<StreamableHttpPostResponse, Failure> {
+        let head = Head { uri: &uri, session: session_id.as_deref(), headers };
         let probe = match &message {
             JsonRpcMessage::Request(request) if matches!(request.request, ClientRequest::DiscoverRequest(_)) => {
-                self.probes.then(|| (request.id.clone(), &*self.seen))
+                Some(&request.id).filter(|_| self.probes)
             }
             _ => None,
         };
-        let posted = self.post(uri, message, session_id, auth_header, custom_headers, limits);
-        match probe {
-            Some((id, seen)) => Self::probe(id, seen, posted).await,
-            None => posted.await,
-        }
+        let post = |access| {
+            let posted = self.post(&head, &message, access, limits);
+            async move {
+                match probe {
+                    Some(id) => self.probe(id, posted).await,
+                    None => posted.await,
+                }
+            }
+        };
+        self.authorized(auth_header, post).await
     }
 
     async fn delete_session(
@@ -202,9 +261,10 @@ impl StreamableHttpClient for Requests {
         uri: Arc<str>,
         session_id: Arc<str>,
         auth_header: Option<String>,
-        custom_headers: Headers,
+        headers: Headers,
     ) -> Result<(), Failure> {
-        self.http.delete_session(uri, session_id, auth_header, custom_headers).await
+        let head = Head { uri: &uri, session: Some(&session_id), headers };
+        self.authorized(auth_header, |access| self.delete(&head, access)).await
     }
 
     async fn get_stream(
@@ -225,20 +285,15 @@ impl StreamableHttpClient for Requests {
         session_id: Option<Arc<str>>,
         last_event_id: Option<String>,
         auth_header: Option<String>,
-        custom_headers: Headers,
+        headers: Headers,
         max_sse_event_size: usize,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
-        let asked = last_event_id.as_deref().and_then(|last| self.streams.request_behind(last));
-        let (http, most) = (&self.http, max_sse_event_size);
-        let opened =
-            http.get_stream_with_max_sse_event_size(uri, session_id, last_event_id, auth_header, custom_headers, most);
-        match (opened.await, asked) {
-            (Ok(stream), asked) => Ok(self.streams.repaired(stream, asked)),
+        let (head, last_event) =
+            (Head { uri: &uri, session: session_id.as_deref(), headers }, last_event_id.as_deref());
+        let asked = last_event.and_then(|last| self.streams.request_behind(last));
+        match (self.authorized(auth_header, |access| self.get(&head, last_event, access)).await, asked) {
+            (Ok(opened), asked) => Ok(self.streams.of_answer(opened.bytes_stream(), max_sse_event_size, asked)),
             (Err(gone), Some(asked)) if streams_no_events(&gone) => Ok(self.streams.lost(asked)),
-            // A 401 without a challenge is handled like one with a challenge, as for messages.
-            (Err(Failure::Client(error)), _) if error.status() == Some(StatusCode::UNAUTHORIZED) => {
-                Err(Failure::AuthRequired(AuthRequiredError::new(String::new())))
-            }
             (Err(error), _) => Err(error),
         }
     }

@@ -18,11 +18,12 @@ use sse_stream::Sse;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::{Failure, Headers};
-use crate::connection::Observations;
+use super::{Failure, Headers, Requests};
 
 /// Time limit for the event that names the address for messages.
 const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long to wait for the confirmation that a message was received. A socket is open until then.
+const RECEIPT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Capacity of the channel of error responses.
 const MAX_REFUSALS: usize = 16;
 
@@ -41,30 +42,28 @@ pub(crate) enum OpenError {
 }
 
 /// A connection over one event stream.
-pub(crate) struct SseTransport<C> {
-    client: C,
+pub(crate) struct SseTransport {
+    requests: Requests,
     endpoint: Arc<str>,
     token: Option<String>,
     headers: Headers,
     events: BoxStream<'static, Result<Sse, SseError>>,
     /// JSON-RPC errors that came in the HTTP response to a message.
     refusals: (mpsc::Sender<ServerJsonRpcMessage>, mpsc::Receiver<ServerJsonRpcMessage>),
-    seen: Arc<Observations>,
 }
 
-impl<C: StreamableHttpClient<Error = reqwest::Error>> SseTransport<C> {
+impl SseTransport {
     /// Opens the stream and waits for the address for messages.
     pub(crate) async fn open(
-        client: C,
+        requests: Requests,
         config: StreamableHttpClientTransportConfig,
-        seen: Arc<Observations>,
     ) -> Result<Self, OpenError> {
         let StreamableHttpClientTransportConfig { uri, auth_header: token, custom_headers: headers, .. } = config;
-        let mut events = client.get_stream(uri.clone(), None, None, token.clone(), headers.clone()).await?;
+        let mut events = requests.get_stream(uri.clone(), None, None, token.clone(), headers.clone()).await?;
         let said =
             timeout(ENDPOINT_TIMEOUT, endpoint_event(&mut events)).await.ok().flatten().ok_or(OpenError::NoEndpoint)?;
         let endpoint = endpoint(&uri, &said)?;
-        Ok(Self { client, endpoint, token, headers, events, refusals: mpsc::channel(MAX_REFUSALS), seen })
+        Ok(Self { requests, endpoint, token, headers, events, refusals: mpsc::channel(MAX_REFUSALS) })
     }
 }
 
@@ -89,17 +88,20 @@ fn endpoint(stream: &str, said: &str) -> Result<Arc<str>, OpenError> {
     Ok(endpoint.as_str().into())
 }
 
-impl<C: StreamableHttpClient<Error = reqwest::Error>> Transport<RoleClient> for SseTransport<C> {
+impl Transport<RoleClient> for SseTransport {
     type Error = Failure;
 
     fn send(
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        let (client, endpoint, refused) = (self.client.clone(), self.endpoint.clone(), self.refusals.0.clone());
+        let (requests, endpoint, refused) = (self.requests.clone(), self.endpoint.clone(), self.refusals.0.clone());
         let (token, headers) = (self.token.clone(), self.headers.clone());
         async move {
-            match client.post_message(endpoint, message, None, token, headers).await {
+            let posted = requests.post_message(endpoint, message, None, token, headers);
+            // The result comes on the event stream, whether or not receipt was confirmed.
+            let Ok(posted) = timeout(RECEIPT_TIMEOUT, posted).await else { return Ok(()) };
+            match posted {
                 Ok(StreamableHttpPostResponse::Json(refusal, _)) => {
                     // If the connection has ended, nobody receives the error.
                     let _ = refused.send(refusal).await;
@@ -129,7 +131,7 @@ impl<C: StreamableHttpClient<Error = reqwest::Error>> Transport<RoleClient> for 
                     }
                 }
                 Err(error) => {
-                    self.seen.breaks_off(&super::reason(&error));
+                    self.requests.seen.breaks_off(&super::reason(&error));
                     return None;
                 }
             }

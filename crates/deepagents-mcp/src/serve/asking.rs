@@ -61,7 +61,7 @@ async fn asked(question: &ActionRequest, context: &RequestContext<RoleServer>) -
         answer = handle.await_response() => answer,
         () = context.ct.cancelled() => {
             withdraw(id, context).await;
-            return Err(ErrorData::internal_error("the call was cancelled", None));
+            return Err(failed(&"the call was cancelled"));
         }
     };
     match answer {

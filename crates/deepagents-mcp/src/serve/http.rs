@@ -2,12 +2,14 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -16,6 +18,8 @@ use super::{AgentServer, ServeError};
 
 /// Path of the MCP endpoint.
 const PATH: &str = "/mcp";
+/// Delay after a failed `accept`.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 impl AgentServer {
     /// Serves clients over HTTP at `/mcp` on a loopback address, until `stop` is cancelled. `ready` gets the URL once
@@ -48,10 +52,13 @@ impl AgentServer {
         let connections = TaskTracker::new();
         loop {
             let stream = tokio::select! {
-                // A connection that failed before it was accepted must not stop the server.
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => stream,
-                    Err(_) => continue,
+                    // The connection was aborted, or too many files are open. Neither must stop the server.
+                    Err(_) => {
+                        sleep(ACCEPT_RETRY_DELAY).await;
+                        continue;
+                    }
                 },
                 () = stop.cancelled() => break,
             };

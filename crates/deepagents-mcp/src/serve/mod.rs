@@ -21,14 +21,14 @@ use deepagents_core::tool::{ToolOutput, ToolSpec};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult, ErrorCode,
     ErrorData, Implementation, JsonObject, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations, object,
 };
-use rmcp::service::{RequestContext, ServiceError};
+use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler, ServiceExt};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use lines::{ReadableLines, UNREADABLE};
+use lines::{UNREADABLE, readable_lines};
 
 /// Name of the tool that gives the agent a task.
 const TASK: &str = "agent";
@@ -151,7 +151,7 @@ impl AgentServer {
         write: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Result<(), ServeError> {
         let failed = |error: &dyn std::fmt::Display| ServeError::Handshake(crate::text::line(&error.to_string(), 300));
-        let transport = (ReadableLines::new(read), write);
+        let transport = (readable_lines(read), write);
         let service = self.serve(transport).await.map_err(|error| failed(&error))?;
         service.waiting().await.map(drop).map_err(|error| failed(&error))
     }
@@ -235,8 +235,7 @@ impl ServerHandler for AgentServer {
             return Err(ErrorData::parse_error("the request is not JSON", why));
         }
         if READ.contains(&request.method.as_str()) {
-            let why = format!("the parameters of {} do not follow the protocol", request.method);
-            return Err(ErrorData::invalid_params(why, None));
+            return Err(invalid(format!("the parameters of {} do not follow the protocol", request.method)));
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
     }
@@ -250,16 +249,9 @@ impl ServerHandler for AgentServer {
             return self.task(request, context).await;
         }
         if !self.own_tools().any(|spec| spec.name == request.name) {
-            return Err(ErrorData::invalid_params(format!("there is no tool `{}`", request.name), None));
+            return Err(invalid(format!("there is no tool `{}`", request.name)));
         }
         self.own(request, context).await
-    }
-}
-
-fn object(schema: Value) -> JsonObject {
-    match schema {
-        Value::Object(schema) => schema,
-        _ => JsonObject::new(),
     }
 }
 
@@ -282,7 +274,12 @@ fn result(output: &ToolOutput) -> CallToolResult {
     if output.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) }
 }
 
-/// Converts the error of a request to the client into an error for the client's own request.
-fn failed(error: &ServiceError) -> ErrorData {
+/// Returns an error for a client whose request is not valid.
+fn invalid(why: impl Into<String>) -> ErrorData {
+    ErrorData::invalid_params(why.into(), None)
+}
+
+/// Converts an error into that of a client's request.
+fn failed(error: &dyn std::fmt::Display) -> ErrorData {
     ErrorData::internal_error(crate::text::line(&error.to_string(), 300), None)
 }

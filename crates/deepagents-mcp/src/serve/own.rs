@@ -10,7 +10,7 @@ use rmcp::service::RequestContext;
 use serde_json::Value;
 
 use super::asking::Decisions;
-use super::{AgentServer, approvals, result, task};
+use super::{AgentServer, approvals, failed, invalid, result, task};
 
 /// How many rounds of approvals a call may need.
 const MAX_ROUNDS: usize = 20;
@@ -35,7 +35,7 @@ impl AgentServer {
             reviews.retain(|review| review.decision.is_some());
             let called = tokio::select! {
                 called = self.agent.call_reviewed_tool(&request.name, args.clone(), None, &reviews) => called,
-                () = context.ct.cancelled() => return Err(ErrorData::internal_error("the call was cancelled", None)),
+                () = context.ct.cancelled() => return Err(failed(&"the call was cancelled")),
             };
             let questions = match called {
                 Ok(output) => return Ok(result(&output).into()),
@@ -60,7 +60,7 @@ impl AgentServer {
 
 /// Parses the reviews of a repeated call. A decision applies only if the call raises the same request again.
 fn parse_reviews(state: &str) -> Result<Vec<ActionReview>, ErrorData> {
-    let unknown = |_| ErrorData::invalid_params("the state of the request was not issued here", None);
+    let unknown = |_| invalid("the state of the request was not issued here");
     let reviews: Vec<ActionReview> = serde_json::from_str(state).map_err(unknown)?;
     for name in reviews.iter().flat_map(|review| review.request.call.path.first()) {
         task::checked(name)?;

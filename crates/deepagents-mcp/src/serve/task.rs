@@ -14,7 +14,7 @@ use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 
 use super::asking::Decisions;
-use super::{AgentServer, approvals};
+use super::{AgentServer, approvals, failed, invalid};
 use crate::text;
 
 /// Maximum length of a progress message, in characters.
@@ -41,12 +41,11 @@ impl AgentServer {
         let args = request.arguments.unwrap_or_default();
         let said = |value: &Value| value.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned);
         let Some(task) = args.get("task").and_then(said) else {
-            return Err(ErrorData::invalid_params("`task` must be a text that says what is to be done", None));
+            return Err(invalid("`task` must be a text that says what is to be done"));
         };
         let named = match args.get("thread").filter(|thread| !thread.is_null()) {
             Some(thread) => Some(said(thread).ok_or_else(|| {
-                let why = "`thread` must be the thread of an earlier task, as a text; leave it out to begin a new one";
-                ErrorData::invalid_params(why, None)
+                invalid("`thread` must be the thread of an earlier task, as a text; leave it out to begin a new one")
             })?),
             None => None,
         };
@@ -64,10 +63,7 @@ impl AgentServer {
                 (thread.clone(), answered(&thread, decisions))
             }
             (_, Some(thread)) if !keeps => {
-                return Err(ErrorData::invalid_params(
-                    format!("there is no thread `{thread}`: threads are not kept here"),
-                    None,
-                ));
+                return Err(invalid(format!("there is no thread `{thread}`: threads are not kept here")));
             }
             (_, Some(thread)) => {
                 let thread = checked(thread)?;
@@ -106,22 +102,16 @@ impl AgentServer {
     /// Returns an error if the thread does not exist. Otherwise a client would mistake a new thread for the earlier
     /// one.
     async fn check_thread(&self, thread: &str) -> Result<(), ErrorData> {
-        let failed =
-            |error: &dyn std::fmt::Display| ErrorData::internal_error(text::line(&error.to_string(), 300), None);
         let threads = self.agent.threads().map_err(|error| failed(&error))?;
         match threads.journal().threads().get(thread).await.map_err(|error| failed(&error))? {
             Some(_) => Ok(()),
-            None => Err(ErrorData::invalid_params(
-                format!("there is no thread `{thread}`; leave it out to begin a new one"),
-                None,
-            )),
+            None => Err(invalid(format!("there is no thread `{thread}`; leave it out to begin a new one"))),
         }
     }
 
     /// Returns the undecided action requests of a thread.
     async fn open(&self, thread: &str) -> Result<Vec<ActionRequest>, ErrorData> {
-        let state =
-            self.agent.state(thread).await.map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
+        let state = self.agent.state(thread).await.map_err(|error| invalid(error.to_string()))?;
         let asked = state.get::<deepagents_core::interrupt::ActionRequests>();
         let open = asked.into_iter().flat_map(|asked| asked.values()).filter(|asked| asked.decision.is_none());
         Ok(open.map(|asked| asked.request.clone()).collect())
@@ -144,7 +134,7 @@ impl AgentServer {
                     run.cancel();
                     // Waits until finished work is saved; nobody waits for the result.
                     let _ = run.outcome().await;
-                    return Err(ErrorData::internal_error("the task was cancelled", None));
+                    return Err(failed(&"the task was cancelled"));
                 }
             };
             let Some(event) = event else { break };
@@ -181,9 +171,7 @@ pub(super) fn checked(thread: &str) -> Result<String, ErrorData> {
     let fine = thread.len() <= 64 && thread.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     match fine {
         true => Ok(thread.to_owned()),
-        false => {
-            Err(ErrorData::invalid_params(format!("`{}` is not the name of a thread", text::line(thread, 80)), None))
-        }
+        false => Err(invalid(format!("`{}` is not the name of a thread", text::line(thread, 80)))),
     }
 }
 

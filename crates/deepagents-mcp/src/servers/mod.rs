@@ -1,13 +1,13 @@
 //! The MCP servers of an agent.
 
-mod patience;
 mod phase;
+mod ready;
 mod server;
 mod shared;
 mod status;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use deepagents_core::error::Result;
 use deepagents_core::middleware::Middleware;
@@ -25,6 +25,7 @@ use crate::config::ServerConfig;
 use crate::error::McpError;
 use crate::options::McpOptions;
 use crate::resources;
+use crate::sync::lock;
 use crate::text;
 use crate::tool::McpTool;
 
@@ -95,8 +96,8 @@ impl McpServers {
     }
 
     /// Loads the cached tools of servers without starting any. [`status`](Self::status) then reports them.
-    pub async fn recall(&self) {
-        join_all(self.0.servers.iter().map(|server| server.recall())).await;
+    pub async fn load_cached(&self) {
+        join_all(self.0.servers.iter().map(|server| server.load_cached())).await;
     }
 
     /// Starts the servers concurrently, except those with a fresh cache entry, which start at the first call. The first
@@ -122,7 +123,7 @@ impl McpServers {
     /// Returns the tools that the servers offer now. Returns the same set until something changes.
     pub fn tools(&self) -> ToolSet {
         let versions: Vec<u64> = self.0.servers.iter().map(|server| server.version()).collect();
-        let mut offered = self.0.offered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut offered = lock(&self.0.offered);
         if offered.versions != versions {
             *offered = Offered { versions, tools: self.build_tools() };
         }
@@ -133,7 +134,7 @@ impl McpServers {
     /// would decide differently.
     pub fn review_again(&self) {
         self.0.shared.notices.forget_withheld();
-        self.0.offered.lock().unwrap_or_else(PoisonError::into_inner).versions.clear();
+        lock(&self.0.offered).versions.clear();
     }
 
     fn build_tools(&self) -> ToolSet {
@@ -142,21 +143,18 @@ impl McpServers {
         for server in &self.0.servers {
             let Some(known) = server.known() else { continue };
             resources |= known.resources;
-            if server.config.tools.admits_none(known.tools.iter().map(|tool| &*tool.name)) {
+            if server.config.tools.admits_none(known.tools.iter().map(|listed| &*listed.tool.name)) {
                 let why =
                     format!("MCP server {}: `allowedTools` matches none of its tools", text::line(&server.name, 100));
                 self.0.shared.notices.withheld(&server.name, known.tools.len(), why);
             }
-            for tool in known.tools.iter().filter(|tool| server.config.tools.offers(&tool.name)) {
-                if let Err(why) = &tool.arguments {
-                    let (server, name) = (text::line(&server.name, 100), text::line(&tool.name, 100));
-                    let why =
-                        format!("MCP server {server}: the tool {name} is left out, as providers refuse it: {why}");
-                    self.0.shared.notices.withheld(&server, known.tools.len(), why);
-                }
-                let Some(tool) = McpTool::new(server, tool) else { continue };
-                match server.reviewed(&tool) {
-                    Ok(()) => drop(tools.entry(tool.spec().name).or_insert_with(|| Arc::new(tool))),
+            for listed in known.tools.iter().filter(|listed| server.config.tools.offers(&listed.tool.name)) {
+                let tool = McpTool::new(server, listed).map_err(|why| {
+                    let (server, name) = (text::line(&server.name, 100), text::line(&listed.tool.name, 100));
+                    format!("MCP server {server}: the tool {name} is left out, as providers refuse it: {why}")
+                });
+                match tool.and_then(|tool| server.reviewed(&tool).map(|()| tool)) {
+                    Ok(tool) => drop(tools.entry(tool.spec().name).or_insert_with(|| Arc::new(tool))),
                     Err(why) => self.0.shared.notices.withheld(&server.name, known.tools.len(), why),
                 }
             }

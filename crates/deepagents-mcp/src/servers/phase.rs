@@ -6,6 +6,7 @@ use std::time::Duration;
 use rmcp::model::Tool;
 use tokio::time::Instant;
 
+use crate::cache::Cached;
 use crate::connection::{Connection, Protocol};
 use crate::error::McpError;
 use crate::tool::ListedTool;
@@ -26,8 +27,15 @@ pub(crate) struct ServerOffer {
 }
 
 impl ServerOffer {
-    pub(super) fn new(tools: Vec<Tool>, resources: bool, cached: bool, protocol: Protocol) -> Self {
-        Self { tools: tools.into_iter().map(ListedTool::new).collect(), resources, cached, protocol }
+    /// Returns what a connected server offers, with the tools that it has listed.
+    pub(super) fn current(connection: &Connection, tools: Vec<Tool>) -> Self {
+        let (resources, protocol) = (connection.capabilities().resources.is_some(), connection.protocol);
+        Self { tools: tools.into_iter().map(ListedTool::new).collect(), resources, cached: false, protocol }
+    }
+
+    pub(super) fn cached(offer: Cached) -> Self {
+        let Cached { protocol, resources, tools, .. } = offer;
+        Self { tools: tools.into_iter().map(ListedTool::new).collect(), resources, cached: true, protocol }
     }
 }
 

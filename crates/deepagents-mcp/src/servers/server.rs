@@ -1,15 +1,13 @@
 //! A server, started when needed and restarted after it has ended.
 
-mod review;
-
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deepagents_core::tool::ToolContext;
-use rmcp::model::{JsonObject, Tool};
+use rmcp::model::JsonObject;
 use serde_json::Value;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,6 +18,8 @@ use crate::cache::{self, CacheFile, Cached};
 use crate::config::ServerConfig;
 use crate::connection::{CallFailure, Connection, PendingCalls, Target, connect};
 use crate::error::McpError;
+use crate::sync::lock;
+use crate::tool::McpTool;
 
 /// How long a model request waits for a changed tool list.
 const RELIST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,7 +37,7 @@ pub(crate) struct Server {
     /// Whether requests proceed without it while it starts.
     passed_over: AtomicBool,
     /// Serialises calls, once the server has sent a request that could not be assigned to one of several calls.
-    turns: Semaphore,
+    turns: tokio::sync::Mutex<()>,
     pending: PendingCalls,
     closing: CancellationToken,
     tasks: TaskTracker,
@@ -53,7 +53,7 @@ impl Server {
             known: Mutex::default(),
             version: AtomicU64::new(0),
             passed_over: AtomicBool::new(false),
-            turns: Semaphore::new(1),
+            turns: tokio::sync::Mutex::default(),
             pending: PendingCalls::default(),
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
@@ -65,7 +65,7 @@ impl Server {
     }
 
     pub(crate) fn known(&self) -> Option<Arc<ServerOffer>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.known).clone()
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -73,7 +73,7 @@ impl Server {
     }
 
     fn set_known(&self, known: Option<ServerOffer>) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known.map(Arc::new);
+        *lock(&self.known) = known.map(Arc::new);
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -84,21 +84,17 @@ impl Server {
     }
 
     /// Loads the cached tools. Returns whether they are fresh.
-    pub(super) async fn recall(&self) -> bool {
-        let cached = match self.cache_file() {
-            Some(file) => file.read().await,
-            None => None,
-        };
-        let Some(cached) = cached else { return false };
+    pub(super) async fn load_cached(&self) -> bool {
+        let Some(file) = self.cache_file() else { return false };
+        let Some(cached) = file.read().await else { return false };
         let is_fresh = cached.is_fresh(cache::now());
-        let Cached { protocol, resources, tools, .. } = cached;
-        self.set_known(Some(ServerOffer::new(tools, resources, true, protocol)));
+        self.set_known(Some(ServerOffer::cached(cached)));
         is_fresh
     }
 
     /// Loads the cached tools, and starts the server unless they are fresh.
     pub(super) async fn load_or_start(self: &Arc<Self>) {
-        if !self.recall().await {
+        if !self.load_cached().await {
             self.start();
         }
     }
@@ -148,7 +144,7 @@ impl Server {
             Ok((connection, known)) => {
                 self.shared.notices.connected(&self.name, known.tools.len());
                 if let Some(file) = self.cache_file() {
-                    let tools = known.tools.iter().map(|tool| Tool::clone(tool)).collect();
+                    let tools = known.tools.iter().map(|listed| listed.tool.clone()).collect();
                     let cached = Cached::new(cache::now(), known.protocol, known.resources, tools);
                     file.write(&cached).await;
                 }
@@ -157,7 +153,7 @@ impl Server {
             }
             Err(error) => {
                 if !matches!(error, McpError::Closed { .. }) {
-                    self.shared.notices.failed(&error);
+                    self.shared.notices.failed(&self.name, &error);
                 }
                 if self.known().is_some_and(|known| known.cached) {
                     if let Some(file) = self.cache_file() {
@@ -186,8 +182,7 @@ impl Server {
                 Err(McpError::Refused { .. }) => connection.tools().await?,
                 tools => tools?,
             };
-            let resources = connection.capabilities().resources.is_some();
-            let known = ServerOffer::new(tools, resources, false, connection.protocol());
+            let known = ServerOffer::current(&connection, tools);
             Ok((connection, known))
         };
         let expired = || McpError::StartTimeout { server: self.name.clone(), after: limit, stderr: String::new() };
@@ -253,15 +248,15 @@ impl Server {
                     Err(_) => {
                         // Requests wait for it again only after the next change.
                         connection.ignore_changes(changes);
-                        self.shared.notices.failed(&McpError::Timeout { server: self.name.clone(), after: limit });
+                        self.shared
+                            .notices
+                            .failed(&self.name, &McpError::Timeout { server: self.name.clone(), after: limit });
                     }
                     Ok(Ok(tools)) => {
                         self.shared.notices.connected(&self.name, tools.len());
-                        let resources = connection.capabilities().resources.is_some();
-                        let protocol = connection.protocol();
-                        self.set_known(Some(ServerOffer::new(tools, resources, false, protocol)));
+                        self.set_known(Some(ServerOffer::current(&connection, tools)));
                     }
-                    Ok(Err(error)) => self.shared.notices.failed(&error),
+                    Ok(Err(error)) => self.shared.notices.failed(&self.name, &error),
                 }
             }
             Phase::Failed(failure) if !failure.is_recent() && failure.times > MAX_DOUBLINGS => {}
@@ -280,13 +275,30 @@ impl Server {
         let mut connection = self.connection().await?;
         let mut _turn = None;
         if connection.takes_turns() {
-            // Cannot fail: the semaphore is never closed.
-            _turn = self.turns.acquire().await.ok();
+            _turn = Some(self.turns.lock().await);
             connection = self.connection().await?;
         }
         // The offered tool may come from the cache, or from before a restart.
         self.review_tool(tool)?;
         connection.call(tool, args, self.config.call_timeout, &self.pending, cx).await
+    }
+
+    /// Reviews a tool as the server lists it now, if there is a review: the tool must be the one that was agreed to.
+    fn review_tool(self: &Arc<Self>, tool: &str) -> Result<(), McpError> {
+        let Some(known) = self.known().filter(|_| self.shared.options.review.is_some()) else { return Ok(()) };
+        let Some(listed) = known.tools.iter().find(|listed| listed.tool.name == tool) else { return Ok(()) };
+        let reviewed = match McpTool::new(self, listed) {
+            Ok(listed) => self.reviewed(&listed),
+            // A tool that cannot be offered any more cannot be reviewed.
+            Err(why) => Err(format!("the tool {tool} has changed: {why}")),
+        };
+        reviewed.map_err(|reason| McpError::Withheld { server: self.name.clone(), reason })
+    }
+
+    /// Whether the review, if there is one, lets a tool be offered.
+    pub(super) fn reviewed(&self, tool: &McpTool) -> Result<(), String> {
+        let review = self.shared.options.review.as_ref();
+        review.map_or(Ok(()), |review| review.check(&self.name, &tool.annotated_spec()))
     }
 
     /// Closes the server.

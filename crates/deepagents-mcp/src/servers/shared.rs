@@ -1,7 +1,7 @@
 //! State shared by the servers of a set.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use deepagents_core::event::MiddlewareEvent;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::error::McpError;
 use crate::http;
 use crate::options::McpOptions;
+use crate::sync::lock;
 
 /// State shared by the servers of a set.
 #[derive(Debug)]
@@ -46,38 +47,39 @@ pub(crate) struct Notices {
 impl Notices {
     /// Reports that a server offers this many tools.
     pub(super) fn connected(&self, server: &str, tools: usize) {
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(server);
-        self.push(MiddlewareEvent::McpServer { server: server.to_owned(), tools, problem: None, starting: false });
+        lock(&self.failures).remove(server);
+        self.push(server, tools, None);
     }
 
     /// Reports that a server is not available.
-    pub(super) fn failed(&self, error: &McpError) {
-        let (server, problem) = (error.server().to_owned(), error.line());
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = failures.insert(server.clone(), problem.clone());
+    pub(super) fn failed(&self, server: &str, error: &McpError) {
+        let problem = error.line();
+        let mut failures = lock(&self.failures);
+        let before = failures.insert(server.to_owned(), problem.clone());
         drop(failures);
         if before.as_ref() != Some(&problem) {
-            self.push(MiddlewareEvent::McpServer { server, tools: 0, problem: Some(problem), starting: false });
+            self.push(server, 0, Some(problem));
         }
     }
 
     /// Reports that a tool is not offered.
     pub(super) fn withheld(&self, server: &str, tools: usize, why: String) {
-        self.push(MiddlewareEvent::McpServer { server: server.to_owned(), tools, problem: Some(why), starting: false });
+        self.push(server, tools, Some(why));
     }
 
     /// Drops notices about tools that are not offered.
     pub(super) fn forget_withheld(&self) {
         let is_withheld = |notice: &MiddlewareEvent| matches!(notice, MiddlewareEvent::McpServer { tools, problem: Some(_), .. } if *tools > 0);
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).retain(|notice| !is_withheld(notice));
+        lock(&self.waiting).retain(|notice| !is_withheld(notice));
     }
 
-    fn push(&self, notice: MiddlewareEvent) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
+    fn push(&self, server: &str, tools: usize, problem: Option<String>) {
+        let notice = MiddlewareEvent::McpServer { server: server.to_owned(), tools, problem, starting: false };
+        lock(&self.waiting).push(notice);
     }
 
     pub(super) fn take(&self) -> Vec<MiddlewareEvent> {
-        std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *lock(&self.waiting))
     }
 }
 
@@ -87,16 +89,16 @@ pub(crate) struct Groups(Arc<Mutex<HashSet<Pid>>>);
 
 impl Groups {
     pub(crate) fn add(&self, group: Pid) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(group);
+        lock(&self.0).insert(group);
     }
 
     pub(crate) fn remove(&self, group: Pid) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&group);
+        lock(&self.0).remove(&group);
     }
 
     /// Kills all of them.
     pub(super) fn kill(&self) {
-        for group in self.0.lock().unwrap_or_else(PoisonError::into_inner).drain() {
+        for group in lock(&self.0).drain() {
             // The group may have exited already.
             let _ = kill_process_group(group, Signal::KILL);
         }

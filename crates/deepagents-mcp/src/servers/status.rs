@@ -65,9 +65,12 @@ impl McpServers {
             };
             let known = server.known();
             let all = known.as_ref().map_or(0, |known| known.tools.len());
-            let offered =
-                known.iter().flat_map(|known| &known.tools).filter(|tool| server.config.tools.offers(&tool.name));
-            let tools: Vec<ToolSpec> = offered.filter_map(|tool| Some(McpTool::new(server, tool)?.spec())).collect();
+            let offered = known
+                .iter()
+                .flat_map(|known| &known.tools)
+                .filter(|listed| server.config.tools.offers(&listed.tool.name));
+            let tools: Vec<ToolSpec> =
+                offered.filter_map(|listed| Some(McpTool::new(server, listed).ok()?.spec())).collect();
             ServerStatus {
                 name: server.name.clone(),
                 state,

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::ChildStderr;
 
+use crate::sync::lock;
 use crate::text;
 
 /// Number of bytes kept from the end.
@@ -26,7 +27,7 @@ pub(crate) struct StderrTail {
 
 impl StderrTail {
     fn push(&self, bytes: &[u8]) {
-        let mut tail = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = lock(&self.printed);
         tail.extend(bytes);
         let over = tail.len().saturating_sub(TAIL_BYTES);
         tail.drain(..over);
@@ -42,7 +43,7 @@ impl StderrTail {
         if let Some(words) = self.endless.get() {
             return words.clone();
         }
-        let tail: Vec<u8> = self.printed.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        let tail: Vec<u8> = lock(&self.printed).iter().copied().collect();
         let all = String::from_utf8_lossy(&tail);
         let last = all.lines().rev().find(|line| !line.trim().is_empty());
         text::line(last.unwrap_or_default(), MAX_LINE_CHARS)

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::issuer::{Issuer, decoded};
 use crate::logins::{called, entry};
+use crate::script::{agent, alone, one_call, results, run};
 
 fn written() -> (String, bool) {
     ("written".to_owned(), false)
@@ -31,6 +32,27 @@ async fn a_client_with_a_secret_gets_a_token_and_a_wider_one_when_a_call_needs_i
     let scopes: Vec<_> = asked.iter().map(|request| request.param("scope").unwrap()).collect();
     assert_eq!(scopes, ["notes:read", "notes:read notes:write"]);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "there is nothing to keep");
+}
+
+#[tokio::test]
+async fn the_scopes_of_a_token_outlast_a_renewal_that_fails() {
+    let issuer = Issuer::start().await.with(|wants| wants.call_scope = Some("notes:write"));
+    let config = entry(&issuer, &json!({"grant": "client_credentials", "clientId": "us", "clientSecret": "s3"}));
+    let servers = alone(config);
+    let (agent, _) = agent(&servers, (0..3).flat_map(|_| one_call("write", json!({}))));
+    let call = async || results(&run(&agent, "Go.").await.0).pop().unwrap();
+    assert_eq!(call().await, written());
+    issuer.revoke();
+    let refusal = ("503 Service Unavailable", String::new(), json!({}));
+    issuer.change(|wants| wants.places = vec![("POST /token", refusal)]);
+    assert!(call().await.1);
+    let failed = issuer.requests("POST /token").len();
+    issuer.change(|wants| wants.places.clear());
+    assert_eq!(call().await, written());
+    servers.close().await;
+    let asked = issuer.requests("POST /token");
+    let scopes: Vec<_> = asked.iter().skip(failed).map(|request| request.param("scope").unwrap()).collect();
+    assert_eq!(scopes, ["notes:read notes:write"]);
 }
 
 #[tokio::test]

@@ -179,3 +179,11 @@ async fn a_clients_last_line_needs_no_newline() {
     client.last(r#"{"jsonrpc":"2.0","id":76,"method":"ping"}"#).await;
     assert_eq!(client.read().await["id"], 76);
 }
+
+#[tokio::test]
+async fn a_line_that_is_too_long_is_skipped_and_the_next_one_is_answered() {
+    let mut client = Client::begin(AgentServer::new(&inner([])), json!({})).await;
+    client.raw(&"x".repeat(17 << 20)).await;
+    client.raw(r#"{"jsonrpc":"2.0","id":77,"method":"ping"}"#).await;
+    assert_eq!(client.read().await["id"], 77);
+}

@@ -1,16 +1,18 @@
 //! Servers that speak HTTP+SSE: an event stream, and messages to another address.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use deepagents_mcp::{Entry, McpOptions, McpServers, ServerConfig};
 use deepagents_models::scripted::Turn;
 use futures_util::StreamExt;
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::broadcast;
 
-use crate::issuer::{Issuer, Request, read};
+use crate::issuer::{Issuer, Request, decoded, read};
 use crate::logins::login;
 use crate::odd_http::{Address, Reply};
 use crate::script::{agent, alone, eventually, offered, one_call, options, results, run};
@@ -23,6 +25,8 @@ struct Older {
     requests: Arc<Mutex<Vec<Request>>>,
     /// Output for all open streams.
     pieces: broadcast::Sender<String>,
+    /// How many messages that were never confirmed the client has stopped waiting for.
+    given_up: Arc<AtomicUsize>,
 }
 
 /// How a server deviates from the usual.
@@ -33,12 +37,14 @@ struct Wants {
     endpoint: Option<String>,
     /// The prefix of accepted tokens, and their issuer.
     token: Option<(&'static str, String)>,
+    /// Whether tokens are bound to keys, with one nonce for streams and another for messages.
+    dpop: bool,
 }
 
 impl Default for Wants {
     fn default() -> Self {
         let endpoint = Some("/messages?session=s-1".to_owned());
-        Self { refusal: "405 Method Not Allowed", endpoint, token: None }
+        Self { refusal: "405 Method Not Allowed", endpoint, token: None, dpop: false }
     }
 }
 
@@ -47,7 +53,8 @@ impl Older {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let pieces = broadcast::channel(64).0;
-        let server = Self { address, wants: Arc::new(wants), requests: Arc::default(), pieces };
+        let server =
+            Self { address, wants: Arc::new(wants), requests: Arc::default(), pieces, given_up: Arc::default() };
         let serving = server.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -80,7 +87,10 @@ impl Older {
     async fn answer(self, mut stream: TcpStream) {
         let Some(request) = read(&mut stream).await else { return };
         self.requests.lock().unwrap().push(request.clone());
-        let token = request.header("authorization").and_then(|header| header.strip_prefix("Bearer "));
+        let scheme = if self.wants.dpop { "DPoP " } else { "Bearer " };
+        let token = request.header("authorization").and_then(|header| header.strip_prefix(scheme));
+        let nonce = if request.line.starts_with("GET") { "of-streams" } else { "of-messages" };
+        let proven = request.header("dpop").is_some_and(|proof| decoded(proof).1["nonce"] == nonce);
         let may = |begins: &str| token.is_some_and(|token| token.starts_with(begins));
         let (status, body) = match request.line.split(' ').take(2).collect::<Vec<_>>().join(" ").as_str() {
             "GET /.well-known/oauth-protected-resource/sse" if self.wants.token.is_some() => {
@@ -90,13 +100,25 @@ impl Older {
             _ if self.wants.token.as_ref().is_some_and(|(begins, _)| !may(begins)) => {
                 ("401 Unauthorized", String::new())
             }
+            "GET /sse" | "POST /messages?session=s-1" if self.wants.dpop && !proven => {
+                ("401 Unauthorized", String::new())
+            }
             "GET /sse" => return self.stream(stream).await,
             "POST /messages?session=s-1" => self.take(&serde_json::from_str(&request.body).unwrap_or_default()),
             "POST /sse" => (self.wants.refusal, "no such thing".to_owned()),
             _ => ("404 Not Found", String::new()),
         };
+        if status.is_empty() {
+            let _ = stream.read(&mut [0; 1]).await;
+            self.given_up.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
         let kind = if body.starts_with('{') { "application/json" } else { "text/plain" };
-        let head = format!("content-type: {kind}\r\ncontent-length: {}\r\nconnection: close", body.len());
+        let mut head = format!("content-type: {kind}\r\ncontent-length: {}\r\nconnection: close", body.len());
+        if self.wants.dpop && status.starts_with("401") {
+            let challenge = "www-authenticate: DPoP algs=\"ES256\", error=\"use_dpop_nonce\"";
+            head = format!("{head}\r\n{challenge}\r\ndpop-nonce: {nonce}");
+        }
         let _ = stream.write_all(format!("HTTP/1.1 {status}\r\n{head}\r\n\r\n{body}").as_bytes()).await;
     }
 
@@ -145,7 +167,8 @@ impl Older {
         // The id as a string, as some servers write it.
         let answer = json!({"jsonrpc": "2.0", "id": message["id"].to_string(), "result": result});
         let _ = self.pieces.send(format!("event: message\r\ndata: {answer}\r\n\r\n"));
-        ("202 Accepted", "Accepted".to_owned())
+        let is_confirmed = message["params"]["arguments"]["case"] != "unconfirmed";
+        (if is_confirmed { "202 Accepted" } else { "" }, "Accepted".to_owned())
     }
 }
 
@@ -262,7 +285,7 @@ async fn a_stream_that_ends_under_a_call_is_an_error_and_the_next_call_opens_ano
     let results = results(&outcome);
     assert!(results[0].1 && results[0].0.contains("whether the request had an effect is not known"), "{results:?}");
     assert_eq!(results[1], ("heard again".to_owned(), false));
-    assert!(results[2].1 && results[2].0.contains("maximum size"), "{results:?}");
+    assert!(results[2].1 && results[2].0.contains("longer than 16 MiB"), "{results:?}");
     assert_eq!((older.requests("GET /sse").len(), older.sent("tools/call")), (2, 3), "nothing is made twice by itself");
 }
 
@@ -278,6 +301,20 @@ async fn a_message_that_is_refused_is_an_error_of_its_call_alone() {
     assert!(results[1].1 && results[1].0.contains("no such case (-32602)"), "{results:?}");
     assert_eq!(results[2], ("heard last".to_owned(), false));
     assert_eq!(older.requests("GET /sse").len(), 1);
+}
+
+#[tokio::test]
+async fn a_message_that_is_never_confirmed_is_answered_and_its_socket_is_closed_in_the_end() {
+    let older = Older::start(Wants::default()).await;
+    let servers = alone(older.config());
+    let (agent, _) = agent(&servers, [call("unconfirmed"), Turn::text("Done.")]);
+    let (outcome, _) = run(&agent, "Go.").await;
+    assert_eq!(results(&outcome), [("heard unconfirmed".to_owned(), false)]);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(61)).await;
+    tokio::time::resume();
+    eventually("the end of the socket", || older.given_up.load(Ordering::Relaxed) == 1).await;
+    servers.close().await;
 }
 
 #[tokio::test]
@@ -314,4 +351,20 @@ async fn a_login_covers_the_stream_and_the_messages() {
         servers.close().await;
         assert_eq!(status[0].problem(), None);
     }
+}
+
+#[tokio::test]
+async fn nonces_that_the_stream_and_the_messages_require_are_taken_up() {
+    let issuer = Issuer::start().await.with(|wants| wants.dpop = true);
+    let token = Some(("token-", issuer.address.clone()));
+    let older = Older::start(Wants { token, dpop: true, ..Wants::default() }).await;
+    let folder = tempfile::tempdir().unwrap();
+    login(&older.config(), folder.path()).await;
+    let options = McpOptions { token_dir: Some(folder.path().to_owned()), ..options() };
+    let servers = McpServers::new([("alpha", older.config())], options);
+    let (agent, _) = agent(&servers, [call("one"), Turn::text("Done.")]);
+    let (outcome, told) = run(&agent, "Go.").await;
+    servers.close().await;
+    assert_eq!(results(&outcome), [("heard one".to_owned(), false)], "{told:?}");
+    assert!(older.requests("POST /sse").iter().all(|request| request.header("dpop").is_none()), "nothing is probed");
 }

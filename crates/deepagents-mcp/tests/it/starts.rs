@@ -56,8 +56,9 @@ async fn a_server_that_never_answers_is_abandoned_at_its_timeout() {
 #[tokio::test]
 async fn a_slow_server_does_not_delay_the_run_and_is_offered_once_it_answers() {
     let script = Script::new(&[echo()], text("echoed")).at_start("until [ -e go ]; do sleep 0.02; done");
-    let patience = Some(Duration::from_millis(50));
-    let servers = McpServers::new([("slow", script.config())], deepagents_mcp::McpOptions { patience, ..options() });
+    let ready_timeout = Some(Duration::from_millis(50));
+    let servers =
+        McpServers::new([("slow", script.config())], deepagents_mcp::McpOptions { ready_timeout, ..options() });
     let (agent, model) = agent(&servers, [Turn::text("Without."), Turn::text("With.")]);
     let (_, told) = run(&agent, "Go.").await;
     assert_eq!(offered(&model, 0), [""; 0]);

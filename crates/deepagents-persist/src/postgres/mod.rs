@@ -20,7 +20,7 @@ use tokio_postgres::IsolationLevel;
 use crate::append::Batch;
 use crate::database::{Database, JournalFuture};
 use crate::error::DatabaseError;
-use crate::executor::{Access, Engine, Executor};
+use crate::executor::{Access, Engine, Work, WorkError};
 use crate::log::PackedSnapshot;
 use crate::{blobs, check, lease};
 use checkout::{Checkout, ResponseTimeout};
@@ -63,12 +63,7 @@ impl Postgres {
     /// Returns an error if the server cannot be reached, or if the schema belongs to another program or a newer
     /// version.
     pub async fn connect(url: &str) -> Result<Self, DatabaseError> {
-        Self::options().connect(url).await
-    }
-
-    /// Returns options for connecting.
-    pub fn options() -> PostgresOptions {
-        PostgresOptions::default()
+        PostgresOptions::default().connect(url).await
     }
 
     /// Reads all threads and items, and looks for missing blobs.
@@ -92,12 +87,11 @@ impl PostgresEngine {
 }
 
 impl Engine for PostgresEngine {
-    fn run<'a, T, E, W>(&'a self, access: Access, work: W) -> BoxFuture<'a, Result<T, E>>
-    where
-        T: Send + 'static,
-        E: From<DatabaseError> + Send + 'static,
-        W: for<'c> FnOnce(&'c dyn Executor) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
-    {
+    fn run<T: Send + 'static, E: WorkError>(
+        &self,
+        access: Access,
+        work: impl Work<T, E>,
+    ) -> BoxFuture<'_, Result<T, E>> {
         Box::pin(async move {
             let (mut checkout, now) = (self.checkout().await?, self.now());
             let timeout = ResponseTimeout::new(&self.database, self.limit);
@@ -130,16 +124,14 @@ impl Engine for PostgresEngine {
         Box::pin(async move {
             // The time limit covers releases that nobody polls.
             let _ = tokio::time::timeout(self.limit, self.releases.wait(&thread)).await;
-            self.run(Access::Transaction, move |db| Box::pin(async move { lease::claim(db, &thread, &claim).await }))
-                .await
+            self.run(Access::Transaction, move |db| Box::pin(lease::claim(db, thread, claim))).await
         })
     }
 
     fn release(&self, thread: String, fence: Fence) -> JournalFuture<'_, ()> {
         let pending = self.releases.begin(&thread);
         Box::pin(async move {
-            let released = self
-                .run(Access::Statement, move |db| Box::pin(async move { lease::release(db, &thread, fence).await }));
+            let released = self.run(Access::Statement, move |db| Box::pin(lease::release(db, thread, fence)));
             let released = released.await;
             drop(pending);
             released
@@ -148,17 +140,13 @@ impl Engine for PostgresEngine {
 }
 
 /// Runs `work` on a connection, in a transaction if `access` requires one.
-async fn run_on<T, E, W>(
+async fn run_on<T, E: WorkError>(
     client: &mut Object,
     timeout: &ResponseTimeout<'_>,
     now: Option<i64>,
     access: Access,
-    work: W,
-) -> Result<T, E>
-where
-    E: From<DatabaseError>,
-    W: for<'c> FnOnce(&'c dyn Executor) -> BoxFuture<'c, Result<T, E>>,
-{
+    work: impl Work<T, E>,
+) -> Result<T, E> {
     if matches!(access, Access::Query | Access::Statement) {
         return work(&PostgresExecutor { connection: Connection::Single(client), timeout, now }).await;
     }

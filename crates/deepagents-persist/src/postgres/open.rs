@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime};
-use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
-use tokio_postgres::{Config, Socket};
+use deadpool_postgres::{Manager, Object, Pool, Runtime};
 
 use super::error::explain;
 use super::releases::Releases;
 use super::{Postgres, PostgresEngine, PostgresOptions};
 use crate::error::DatabaseError;
+use crate::schema::STEADY;
 
 /// Extra time to wait for a response beyond the server's own statement timeout.
 const RESPONSE_GRACE: Duration = Duration::from_secs(1);
@@ -108,14 +107,6 @@ const VERSIONS: &str = "
     ALTER TABLE blob ALTER COLUMN body TYPE bytea USING convert_to(body, 'UTF8');
 ";
 
-/// No index contains a column that changes on each append, so an append updates no index.
-const STEADY: &str = "
-    DROP INDEX thread_parent;
-    DROP INDEX thread_claimable;
-    CREATE INDEX thread_parent ON thread (parent) WHERE parent IS NOT NULL;
-    CREATE INDEX thread_claimable ON thread (id) WHERE status IN ('empty', 'open');
-";
-
 /// The indexes for thread listings. The one by last change stores minutes, so that appends update it at most once a
 /// minute. Threads of the same minute are sorted when they are read.
 const TIMES: &str = "
@@ -124,27 +115,24 @@ const TIMES: &str = "
     CREATE INDEX thread_created ON thread (created_at);
 ";
 
-pub(super) async fn connect<T>(options: PostgresOptions, mut config: Config, tls: T) -> Result<Postgres, DatabaseError>
-where
-    T: MakeTlsConnect<Socket> + Clone + Sync + Send + 'static,
-    T::Stream: Sync + Send,
-    T::TlsConnect: Sync + Send,
-    <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
-{
-    let schema = options.schema.replace('"', "");
-    let name: Arc<str> = format!("{}.{schema}", config.get_dbname().unwrap_or("postgres")).into();
-    options.limit(&mut config);
-    let manager = Manager::from_config(config, tls, ManagerConfig { recycling_method: RecyclingMethod::Fast });
+/// Opens a pool of connections to a database, and migrates the schema.
+pub(super) async fn connect(
+    options: PostgresOptions,
+    database: &str,
+    manager: Manager,
+) -> Result<Postgres, DatabaseError> {
+    let schema = options.schema_name();
+    let name: Arc<str> = format!("{database}.{schema}").into();
     let pool = Pool::builder(manager)
-        .max_size(options.connections)
-        .wait_timeout(Some(options.acquire))
-        .create_timeout(Some(options.connect))
-        .recycle_timeout(Some(options.connect))
+        .max_size(options.connections.max(1))
+        .wait_timeout(Some(options.acquire_timeout))
+        .create_timeout(Some(options.connect_timeout))
+        .recycle_timeout(Some(options.connect_timeout))
         .runtime(Runtime::Tokio1)
         .build()
         .map_err(|error| DatabaseError::Other { database: name.to_string(), reason: error.to_string() })?;
     // The server's own timeout is reported first while the server still responds.
-    let limit = options.statement.saturating_add(RESPONSE_GRACE);
+    let limit = options.statement_timeout.saturating_add(RESPONSE_GRACE);
     let engine = PostgresEngine { pool, database: name, limit, clock: options.clock, releases: Releases::default() };
     migrate(&engine, &schema).await?;
     Ok(Postgres { engine: Arc::new(engine) })
@@ -152,31 +140,23 @@ where
 
 async fn migrate(engine: &PostgresEngine, schema: &str) -> Result<(), DatabaseError> {
     let mut checkout = engine.checkout().await?;
-    let database = || engine.database.to_string();
+    let database = engine.database.to_string();
     let known = MIGRATIONS.len() as i64;
-    let found =
-        take_steps(checkout.client()?, schema, known).await.map_err(|error| explain(&engine.database, &error))?;
+    let found = take_steps(checkout.client()?, schema, known).await.map_err(|error| explain(&database, &error))?;
     checkout.give_back();
     match found {
-        Found::Version(found) if found > known => {
-            Err(DatabaseError::NewerSchema { database: database(), found, known })
+        Some(found) if found > known => Err(DatabaseError::NewerSchema { database, found, known }),
+        Some(_) => Ok(()),
+        None => {
+            let reason = "the schema contains tables of something else".to_owned();
+            Err(DatabaseError::Foreign { database, reason })
         }
-        Found::Version(_) => Ok(()),
-        Found::OtherTables => Err(DatabaseError::Foreign {
-            database: database(),
-            reason: "the schema contains tables of something else".to_owned(),
-        }),
     }
 }
 
-/// What a schema contained.
-enum Found {
-    Version(i64),
-    OtherTables,
-}
-
-/// Applies the missing migrations, up to version `known`.
-async fn take_steps(client: &mut Object, schema: &str, known: i64) -> Result<Found, tokio_postgres::Error> {
+/// Applies the missing migrations, up to version `known`. Returns the version that was found, or `None` if the schema
+/// contains tables of something else.
+async fn take_steps(client: &mut Object, schema: &str, known: i64) -> Result<Option<i64>, tokio_postgres::Error> {
     let change = client.transaction().await?;
     // Migrating large tables may take arbitrarily long.
     change.batch_execute("SET LOCAL statement_timeout = 0").await?;
@@ -184,11 +164,11 @@ async fn take_steps(client: &mut Object, schema: &str, known: i64) -> Result<Fou
     let tables = "SELECT tablename::text FROM pg_tables WHERE schemaname = $1";
     let tables: Vec<String> = change.query(tables, &[&schema]).await?.iter().map(|row| row.get(0)).collect();
     let found: i64 = if tables.iter().any(|table| table == "deepagents_version") {
-        change.query_one("SELECT version FROM deepagents_version", &[]).await?.get(0)
+        change.query_one("SELECT version FROM deepagents_version", &[]).await?.try_get(0)?
     } else if tables.is_empty() {
         0
     } else {
-        return Ok(Found::OtherTables);
+        return Ok(None);
     };
     if found < known {
         if found == 0 {
@@ -202,5 +182,5 @@ async fn take_steps(client: &mut Object, schema: &str, known: i64) -> Result<Fou
         change.execute("UPDATE deepagents_version SET version = $1", &[&known]).await?;
         change.commit().await?;
     }
-    Ok(Found::Version(found))
+    Ok(Some(found))
 }

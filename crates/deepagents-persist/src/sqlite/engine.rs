@@ -15,7 +15,7 @@ use super::file_identity::FileIdentity;
 use super::writer::Writer;
 use super::{SqliteOptions, open, read_only};
 use crate::error::DatabaseError;
-use crate::executor::{Access, Engine, Executor};
+use crate::executor::{Access, Engine, Work, WorkError};
 
 /// Maximum number of concurrent reads. Their connections are kept open.
 const MAX_READERS: usize = 8;
@@ -71,12 +71,7 @@ impl SqliteEngine {
     }
 
     /// Queues a write. Its timestamp is taken when its turn comes.
-    fn write<T, E, W>(&self, work: W) -> BoxFuture<'_, Result<T, E>>
-    where
-        T: Send + 'static,
-        E: From<DatabaseError> + Send + 'static,
-        W: for<'c> FnOnce(&'c dyn Executor) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
-    {
+    fn write<T: Send + 'static, E: WorkError>(&self, work: impl Work<T, E>) -> BoxFuture<'_, Result<T, E>> {
         let (reply, result) = oneshot::channel();
         let (clock, database) = (self.options.clock.clone(), self.database.clone());
         let Some(jobs) = &self.jobs else {
@@ -107,12 +102,7 @@ impl SqliteEngine {
     }
 
     /// Reads in one transaction, on a blocking thread.
-    fn read<T, E, W>(&self, work: W) -> BoxFuture<'_, Result<T, E>>
-    where
-        T: Send + 'static,
-        E: From<DatabaseError> + Send + 'static,
-        W: for<'c> FnOnce(&'c dyn Executor) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
-    {
+    fn read<T: Send + 'static, E: WorkError>(&self, work: impl Work<T, E>) -> BoxFuture<'_, Result<T, E>> {
         let (path, database, options) = (self.path.clone(), self.database.clone(), self.options.clone());
         let (readers, identity, may_write) = (self.readers.clone(), self.identity.clone(), self.jobs.is_some());
         let task = move || -> Result<T, E> {
@@ -148,12 +138,11 @@ impl SqliteEngine {
 }
 
 impl Engine for SqliteEngine {
-    fn run<'a, T, E, W>(&'a self, access: Access, work: W) -> BoxFuture<'a, Result<T, E>>
-    where
-        T: Send + 'static,
-        E: From<DatabaseError> + Send + 'static,
-        W: for<'c> FnOnce(&'c dyn Executor) -> BoxFuture<'c, Result<T, E>> + Send + 'static,
-    {
+    fn run<T: Send + 'static, E: WorkError>(
+        &self,
+        access: Access,
+        work: impl Work<T, E>,
+    ) -> BoxFuture<'_, Result<T, E>> {
         match access {
             Access::Query | Access::Snapshot => self.read(work),
             Access::Statement | Access::Transaction => self.write(work),
@@ -162,11 +151,12 @@ impl Engine for SqliteEngine {
 }
 
 /// Runs `work`, whose futures are all ready immediately.
-fn run<T, E, W>(connection: &Mutex<Connection>, database: &Arc<str>, clock: &dyn Clock, work: W) -> Result<T, E>
-where
-    E: From<DatabaseError>,
-    W: for<'c> FnOnce(&'c dyn Executor) -> BoxFuture<'c, Result<T, E>>,
-{
+fn run<T, E: WorkError>(
+    connection: &Mutex<Connection>,
+    database: &Arc<str>,
+    clock: &dyn Clock,
+    work: impl Work<T, E>,
+) -> Result<T, E> {
     let executor = SqliteExecutor { connection, database, now: clock.now().as_millisecond() };
     let done = work(&executor).now_or_never();
     done.unwrap_or_else(|| Err(failed(database, "a statement did not finish at once").into()))

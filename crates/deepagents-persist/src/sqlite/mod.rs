@@ -56,12 +56,15 @@ const MAX_BUSY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(24 
 
 /// Options for opening [`Sqlite`].
 #[derive(Clone)]
-#[must_use]
 pub struct SqliteOptions {
-    synchronous: Synchronous,
-    max_bytes: Option<u64>,
-    wait: std::time::Duration,
-    clock: Arc<dyn Clock>,
+    /// When a commit counts as durable, [`Synchronous::Normal`] by default.
+    pub synchronous: Synchronous,
+    /// Limits the file to about this many bytes.
+    pub max_bytes: Option<u64>,
+    /// How long to wait while another process has the file locked, 5 seconds by default, 24 days at most.
+    pub wait: std::time::Duration,
+    /// The clock for record times, leases and times to live.
+    pub clock: Arc<dyn Clock>,
 }
 
 impl Default for SqliteOptions {
@@ -76,30 +79,6 @@ impl Default for SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// Sets when a commit counts as durable, [`Synchronous::Normal`] by default.
-    pub fn synchronous(mut self, synchronous: Synchronous) -> Self {
-        self.synchronous = synchronous;
-        self
-    }
-
-    /// Limits the file to about `bytes` bytes.
-    pub fn max_bytes(mut self, bytes: u64) -> Self {
-        self.max_bytes = Some(bytes);
-        self
-    }
-
-    /// Sets how long to wait while another process has the file locked, 5 seconds by default, 24 days at most.
-    pub fn wait(mut self, wait: std::time::Duration) -> Self {
-        self.wait = wait.min(MAX_BUSY_TIMEOUT);
-        self
-    }
-
-    /// Sets the clock for record times, leases and times to live.
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
-        self
-    }
-
     /// Opens a database, or creates it if the file does not exist. Its directory must exist.
     ///
     /// # Errors
@@ -119,10 +98,11 @@ impl SqliteOptions {
     }
 
     async fn start(
-        self,
+        mut self,
         path: &Path,
         open: impl FnOnce(&Path, Self) -> Result<SqliteEngine, DatabaseError> + Send + 'static,
     ) -> Result<Sqlite, DatabaseError> {
+        self.wait = self.wait.min(MAX_BUSY_TIMEOUT);
         // Further connections open later, when the process may have changed its working directory.
         let path = std::path::absolute(path).map_err(|error| DatabaseError::Unavailable {
             database: path.display().to_string(),
@@ -151,12 +131,7 @@ impl Sqlite {
     /// # Errors
     /// Returns an error if the file is not a database of this library, is of a newer version, or cannot be used.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, DatabaseError> {
-        Self::options().open(path).await
-    }
-
-    /// Returns options for opening a database.
-    pub fn options() -> SqliteOptions {
-        SqliteOptions::default()
+        SqliteOptions::default().open(path).await
     }
 
     /// Checks the integrity of the whole file, and reads all threads and items.

@@ -8,6 +8,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::{SqliteOptions, Synchronous};
 use crate::error::DatabaseError;
+use crate::schema::STEADY;
 
 /// Application ID that marks files of this library.
 const APPLICATION_ID: i64 = 0x6461_6774;
@@ -23,6 +24,9 @@ const RETRY_DELAY: Duration = Duration::from_millis(5);
 
 /// The migrations from an empty file to the current schema. The schema's version is the number applied.
 const MIGRATIONS: [&str; 6] = [FIRST, KEYS, PARENTS, VERSIONS, STEADY, TIMES];
+
+/// The newest schema version this library knows.
+pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
 
 const FIRST: &str = "
     CREATE TABLE epoch (last INTEGER NOT NULL) STRICT;
@@ -113,14 +117,6 @@ const VERSIONS: &str = "
     END;
 ";
 
-/// No index contains a column that changes on each append, so an append updates no index.
-const STEADY: &str = "
-    DROP INDEX thread_parent;
-    DROP INDEX thread_claimable;
-    CREATE INDEX thread_parent ON thread (parent) WHERE parent IS NOT NULL;
-    CREATE INDEX thread_claimable ON thread (id) WHERE status IN ('empty', 'open');
-";
-
 /// The indexes for thread listings. The one by last change stores minutes, so that appends update it at most once a
 /// minute. Threads of the same minute are sorted when they are read.
 const TIMES: &str = "
@@ -158,17 +154,14 @@ fn open_once(path: &Path, options: &SqliteOptions) -> Result<Connection, Databas
     db.busy_timeout(options.wait).map_err(explain)?;
     // SQLite silently opens a file without write permission as read-only.
     if db.is_readonly("main").map_err(explain)? {
-        let reason = "the file is read-only".to_owned();
-        return Err(DatabaseError::ReadOnly { database: path.display().to_string(), reason });
+        return Err(DatabaseError::ReadOnly { database: name, reason: "the file is read-only".to_owned() });
     }
-    check_application_id(&db, path)?;
+    check_application_id(&db, &name)?;
     prepare(&db, options).map_err(explain)?;
-    let known = known();
-    let found = migrate(&mut db).map_err(explain)?;
-    if found > known {
-        return Err(DatabaseError::NewerSchema { database: path.display().to_string(), found, known });
+    match migrate(&mut db).map_err(explain)? {
+        found if found > KNOWN => Err(DatabaseError::NewerSchema { database: name, found, known: KNOWN }),
+        _ => Ok(db),
     }
-    Ok(db)
 }
 
 /// Opens a connection for reading.
@@ -210,9 +203,8 @@ fn create_private(path: &Path) -> Result<(), DatabaseError> {
 }
 
 /// Rejects a file that is not ours, before anything in it is changed.
-pub(super) fn check_application_id(db: &Connection, path: &Path) -> Result<(), DatabaseError> {
-    let name = path.display().to_string();
-    let explain = |error: rusqlite::Error| explain(&name, &error);
+pub(super) fn check_application_id(db: &Connection, name: &str) -> Result<(), DatabaseError> {
+    let explain = |error: rusqlite::Error| explain(name, &error);
     // Reads both in one snapshot, because another process may be creating this database.
     let db = db.unchecked_transaction().map_err(explain)?;
     let application: i64 = db.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(explain)?;
@@ -221,7 +213,7 @@ pub(super) fn check_application_id(db: &Connection, path: &Path) -> Result<(), D
         return Ok(());
     }
     let reason = format!("its application id is {application:#x} and it has {tables} tables and indexes");
-    Err(DatabaseError::Foreign { database: path.display().to_string(), reason })
+    Err(DatabaseError::Foreign { database: name.to_owned(), reason })
 }
 
 fn prepare(db: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
@@ -244,17 +236,12 @@ fn prepare(db: &Connection, options: &SqliteOptions) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Returns the newest schema version this library knows.
-pub(super) fn known() -> i64 {
-    MIGRATIONS.len() as i64
-}
-
 /// Applies the missing migrations and returns the schema version.
 fn migrate(db: &mut Connection) -> rusqlite::Result<i64> {
     let version = |db: &Connection| db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
-    let known = known();
-    if version(db)? >= known {
-        return version(db);
+    let found = version(db)?;
+    if found >= KNOWN {
+        return Ok(found);
     }
     let change = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have migrated it first.
@@ -262,9 +249,9 @@ fn migrate(db: &mut Connection) -> rusqlite::Result<i64> {
     for step in MIGRATIONS.iter().skip(usize::try_from(from).unwrap_or(usize::MAX)) {
         change.execute_batch(step)?;
     }
-    if from < known {
+    if from < KNOWN {
         change.pragma_update(None, "application_id", APPLICATION_ID)?;
-        change.pragma_update(None, "user_version", known)?;
+        change.pragma_update(None, "user_version", KNOWN)?;
     }
     change.commit()?;
     version(db)

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::{SqliteOptions, open};
+use super::SqliteOptions;
+use super::open::{self, KNOWN};
 use crate::error::DatabaseError;
 
 /// Opens the single connection for reading.
@@ -16,14 +17,13 @@ pub(super) fn connection(path: &Path, options: &SqliteOptions) -> Result<Connect
         Err(_) if !has_wal(path) => open_immutable(path, options).map_err(explain)?,
         opened => opened.map_err(explain)?,
     };
-    open::check_application_id(&db, path)?;
+    open::check_application_id(&db, &name)?;
     let found = db.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).map_err(explain)?;
-    let known = open::known();
-    if found > known {
-        return Err(DatabaseError::NewerSchema { database: name, found, known });
+    if found > KNOWN {
+        return Err(DatabaseError::NewerSchema { database: name, found, known: KNOWN });
     }
-    if found < known {
-        let reason = format!("it is from an earlier version and has to be upgraded first ({found} of {known})");
+    if found < KNOWN {
+        let reason = format!("it is from an earlier version and has to be upgraded first ({found} of {KNOWN})");
         return Err(DatabaseError::ReadOnly { database: name, reason });
     }
     Ok(db)

@@ -16,7 +16,7 @@ use deepagents_core::journal::{Claim, Journal, MemoryJournal, RunStatus, ThreadQ
 use deepagents_core::run::{FinishReason, RunInput};
 use deepagents_core::tool::{DynTool, ToolContext, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
-use deepagents_persist::{Postgres, Sqlite};
+use deepagents_persist::{PostgresOptions, Sqlite};
 use serde_json::json;
 
 use crate::sqlite::place;
@@ -31,7 +31,10 @@ const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Opens a database by path or URL.
 async fn open(place: &str) -> Arc<dyn Journal> {
     match place.split_once('#') {
-        Some((url, schema)) => Arc::new(Postgres::options().schema(schema).connections(2).connect(url).await.unwrap()),
+        Some((url, schema)) => {
+            let options = PostgresOptions { schema: schema.to_owned(), connections: 2, ..PostgresOptions::default() };
+            Arc::new(options.connect(url).await.unwrap())
+        }
         None => Arc::new(Sqlite::open(place).await.unwrap()),
     }
 }

@@ -8,7 +8,7 @@ use deepagents_core::message::{Message, MessageOp};
 use deepagents_core::run::Machine;
 use deepagents_core::state::{MessagesChannel, Update};
 use deepagents_core::store::{KeyQuery, Store};
-use deepagents_persist::{DatabaseError, Sqlite, Synchronous};
+use deepagents_persist::{DatabaseError, Sqlite, SqliteOptions, Synchronous};
 use rusqlite::Connection;
 
 use crate::sqlite::place;
@@ -87,7 +87,7 @@ async fn a_damaged_file_is_detected() {
 #[tokio::test]
 async fn a_full_database_accepts_no_partial_write_and_recovers_with_space() {
     let path = place();
-    let small = Sqlite::options().max_bytes(400_000).open(&path).await.unwrap();
+    let small = SqliteOptions { max_bytes: Some(400_000), ..SqliteOptions::default() }.open(&path).await.unwrap();
     let fence = small.claim("t", Claim::new("test", Duration::from_secs(60))).await.unwrap();
     let large = |n: u64| {
         let mut message = Message::user(format!("{n} ").repeat(5_000));
@@ -115,7 +115,8 @@ async fn a_full_database_accepts_no_partial_write_and_recovers_with_space() {
 #[tokio::test]
 async fn a_file_locked_by_another_process_is_waited_for_then_reported() {
     let path = place();
-    let database = Sqlite::options().wait(Duration::from_millis(50)).open(&path).await.unwrap();
+    let database =
+        SqliteOptions { wait: Duration::from_millis(50), ..SqliteOptions::default() }.open(&path).await.unwrap();
     let fence = database.claim("t", Claim::new("test", Duration::from_secs(60))).await.unwrap();
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -132,7 +133,8 @@ async fn a_file_held_exclusively_by_another_process_is_waited_for_then_reported(
     drop(Sqlite::open(&path).await.unwrap());
     let other = Connection::open(&path).unwrap();
     other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; UPDATE epoch SET last = 7").unwrap();
-    let error = Sqlite::options().wait(Duration::from_millis(50)).open(&path).await.unwrap_err();
+    let error =
+        SqliteOptions { wait: Duration::from_millis(50), ..SqliteOptions::default() }.open(&path).await.unwrap_err();
     assert!(matches!(error, DatabaseError::Locked { .. }), "{error:?}");
     other.execute_batch("ROLLBACK").unwrap();
     drop(other);
@@ -235,7 +237,8 @@ async fn a_path_in_a_missing_directory_is_a_typed_error() {
 async fn the_database_file_is_accessible_only_to_its_owner() {
     use std::os::unix::fs::PermissionsExt;
     let path = place();
-    let database = Sqlite::options().synchronous(Synchronous::Full).open(&path).await.unwrap();
+    let database =
+        SqliteOptions { synchronous: Synchronous::Full, ..SqliteOptions::default() }.open(&path).await.unwrap();
     database.claim("t", Claim::new("test", Duration::from_secs(60))).await.unwrap();
     for file in std::fs::read_dir(path.parent().unwrap()).unwrap() {
         let mode = file.unwrap().metadata().unwrap().permissions().mode();
@@ -282,5 +285,5 @@ async fn a_large_value_is_stored_only_once() {
 
 #[tokio::test]
 async fn waiting_for_a_database_can_be_unlimited() {
-    Sqlite::options().wait(Duration::MAX).open(place()).await.unwrap();
+    SqliteOptions { wait: Duration::MAX, ..SqliteOptions::default() }.open(place()).await.unwrap();
 }

@@ -13,7 +13,7 @@ use deepagents_core::journal::{Claim, Journal, Record, RecordUpdate};
 use deepagents_core::message::Message;
 use deepagents_core::run::Machine;
 use deepagents_core::state::Update;
-use deepagents_persist::{DatabaseError, Sqlite};
+use deepagents_persist::{DatabaseError, Sqlite, SqliteOptions};
 use deepagents_testing::skip::skip;
 
 use crate::sqlite::place;
@@ -140,7 +140,7 @@ async fn is_read_where_not_even_an_index_has_room(path: &Path, end: u64) {
 
 /// A database that cannot be written can still be read.
 async fn reads_alone(path: &Path, end: u64) {
-    let database = Sqlite::options().open_read_only(path).await.unwrap();
+    let database = SqliteOptions::default().open_read_only(path).await.unwrap();
     for _ in 0..2 {
         assert_eq!(database.load("t", None).await.unwrap().entries.len() as u64, end);
     }
@@ -167,7 +167,7 @@ fn a_read_only_file_system_is_a_typed_error_and_nothing_changes() {
             assert!(matches!(error, DatabaseError::ReadOnly { .. }), "{name}: {error:?}");
         }
         reads_alone(&folder.join("test.db"), 1).await;
-        assert!(Sqlite::options().open_read_only(folder.join("new.db")).await.is_err());
+        assert!(SqliteOptions::default().open_read_only(folder.join("new.db")).await.is_err());
     });
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use deepagents_core::env::Clock;
-use deepagents_persist::{DatabaseError, Postgres};
+use deepagents_persist::{DatabaseError, Postgres, PostgresOptions};
 use deepagents_testing::skip::skip;
 
 /// A separate schema on the test server.
@@ -12,10 +12,7 @@ pub(crate) async fn database(clock: Option<Arc<dyn Clock>>) -> Option<Postgres> 
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let url = url()?;
     let schema = format!("test {}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let mut options = Postgres::options().schema(schema).connections(4);
-    if let Some(clock) = clock {
-        options = options.clock(clock);
-    }
+    let options = PostgresOptions { schema, connections: 4, clock, ..PostgresOptions::default() };
     Some(options.connect(&url).await.unwrap())
 }
 
@@ -62,12 +59,14 @@ async fn foreign_and_newer_postgres_schemas_are_rejected() {
     tokio::spawn(connection);
     let schema = format!("foreign_{}", std::process::id());
     client.batch_execute(&format!("CREATE SCHEMA {schema}; CREATE TABLE {schema}.thread (id int)")).await.unwrap();
-    let error = Postgres::options().schema(&schema).connect(&url).await.unwrap_err();
+    let error =
+        PostgresOptions { schema: schema.clone(), ..PostgresOptions::default() }.connect(&url).await.unwrap_err();
     assert!(matches!(error, DatabaseError::Foreign { .. }), "{error:?}");
     let schema = format!("newer_{}", std::process::id());
-    Postgres::options().schema(&schema).connect(&url).await.unwrap();
+    PostgresOptions { schema: schema.clone(), ..PostgresOptions::default() }.connect(&url).await.unwrap();
     client.batch_execute(&format!("UPDATE {schema}.deepagents_version SET version = 99")).await.unwrap();
-    let error = Postgres::options().schema(&schema).connect(&url).await.unwrap_err();
+    let error =
+        PostgresOptions { schema: schema.clone(), ..PostgresOptions::default() }.connect(&url).await.unwrap_err();
     assert!(matches!(error, DatabaseError::NewerSchema { found: 99, .. }), "{error:?}");
 }
 
@@ -89,7 +88,8 @@ async fn handles_of_one_schema_report_the_same_storage() {
 
     let Some(other) = database(None).await else { return };
     let schema = format!("test storage {}", std::process::id());
-    let connect = async || Postgres::options().schema(&schema).connect(&url().unwrap()).await.unwrap();
+    let options = PostgresOptions { schema, ..PostgresOptions::default() };
+    let connect = async || options.clone().connect(&url().unwrap()).await.unwrap();
     let (one, two) = (connect().await, connect().await);
     let named = one.storage().await.unwrap();
     assert!(named.is_some());

@@ -9,7 +9,7 @@ use deepagents_core::message::Message;
 use deepagents_core::run::Machine;
 use deepagents_core::state::Update;
 use deepagents_core::store::{KeyQuery, Store};
-use deepagents_persist::{DatabaseError, Postgres};
+use deepagents_persist::{DatabaseError, Postgres, PostgresOptions};
 use tokio_postgres::Client;
 
 use crate::postgres::url;
@@ -36,7 +36,8 @@ async fn client(url: &str) -> Client {
 async fn thread(name: &str) -> Option<(String, String, Client, Postgres, Fence)> {
     let url = url()?;
     let schema = format!("{name}_{}", std::process::id());
-    let options = Postgres::options().schema(&schema).wait(Duration::from_millis(100));
+    let options =
+        PostgresOptions { schema: schema.clone(), wait: Duration::from_millis(100), ..PostgresOptions::default() };
     let database = options.connect(&url).await.unwrap();
     let fence = database.claim("t", Claim::new("test", Duration::from_secs(600))).await.unwrap();
     database.append("t", fence, 0, step()).await.unwrap();
@@ -48,11 +49,14 @@ async fn thread(name: &str) -> Option<(String, String, Client, Postgres, Fence)>
 async fn a_read_only_postgres_is_a_typed_error() {
     let Some((url, schema, _, database, fence)) = thread("read_only").await else { return };
     let url = format!("{url}?options=-c%20default_transaction_read_only%3Don");
-    let reader = Postgres::options().schema(&schema).connect(&url).await.unwrap();
+    let reader = PostgresOptions { schema: schema.clone(), ..PostgresOptions::default() }.connect(&url).await.unwrap();
     let error = reader.append("t", fence, 1, step()).await.unwrap_err();
     assert!(matches!(reason(&error), DatabaseError::ReadOnly { .. }), "{error:?}");
     assert_eq!(reader.load("t", None).await.unwrap().end, 1, "it can be read");
-    let error = Postgres::options().schema(format!("{schema}_new")).connect(&url).await.unwrap_err();
+    let error = PostgresOptions { schema: format!("{schema}_new"), ..PostgresOptions::default() }
+        .connect(&url)
+        .await
+        .unwrap_err();
     assert!(matches!(error, DatabaseError::ReadOnly { .. }), "{error:?}");
     assert_eq!(database.append("t", fence, 1, step()).await.unwrap().end, 2);
 }
@@ -136,7 +140,8 @@ async fn a_version_1_postgres_schema_is_migrated() {
          UPDATE {schema}.deepagents_version SET version = 1"
     );
     other.batch_execute(&before).await.unwrap();
-    let database = Postgres::options().schema(&schema).connect(&url).await.unwrap();
+    let database =
+        PostgresOptions { schema: schema.clone(), ..PostgresOptions::default() }.connect(&url).await.unwrap();
     assert_eq!(database.list_keys(&a, &KeyQuery::default()).await.unwrap()[0].size, 4);
     assert_eq!(Store::get(&database, &a, "k").await.unwrap().unwrap().value, "ü");
 }
@@ -145,7 +150,7 @@ async fn a_version_1_postgres_schema_is_migrated() {
 async fn lost_connections_are_reported_and_then_replaced() {
     let Some(url) = url() else { return };
     let name = format!("lost_{}", std::process::id());
-    let database = Postgres::options().schema(&name);
+    let database = PostgresOptions { schema: name.clone(), ..PostgresOptions::default() };
     let database = database.connect(&format!("{url}?application_name={name}")).await.unwrap();
     let fence = database.claim("t", Claim::new("test", Duration::from_secs(600))).await.unwrap();
     let other = client(&url).await;

@@ -9,7 +9,7 @@ use deepagents_core::message::Message;
 use deepagents_core::run::Machine;
 use deepagents_core::state::Update;
 use deepagents_core::store::Store;
-use deepagents_persist::{DatabaseError, Postgres, PostgresOptions};
+use deepagents_persist::{DatabaseError, PostgresOptions};
 use futures_util::FutureExt;
 use futures_util::future::select_all;
 use serde_json::json;
@@ -110,7 +110,12 @@ impl Line {
 }
 
 fn options(schema: &str) -> PostgresOptions {
-    Postgres::options().schema(schema).connections(8).wait(Duration::from_secs(20))
+    PostgresOptions {
+        schema: schema.to_owned(),
+        connections: 8,
+        wait: Duration::from_secs(20),
+        ..PostgresOptions::default()
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -119,7 +124,8 @@ async fn a_process_cut_off_in_a_transaction_holds_its_thread_only_until_the_time
     let schema = schema();
     let near = options(&schema).connect(&url).await.unwrap();
     let line = Line::new(&url, "COMMIT").await;
-    let far = options(&schema).idle_in_transaction_timeout(SHORT).connect(&line.url).await.unwrap();
+    let far =
+        PostgresOptions { idle_in_transaction_timeout: SHORT, ..options(&schema) }.connect(&line.url).await.unwrap();
     let lost = far.claim("t", claim(SHORT)).await.unwrap();
     line.cut();
     let change = json!({"changed": true}).as_object().unwrap().clone();
@@ -140,9 +146,10 @@ async fn a_process_cut_off_in_a_transaction_holds_its_thread_only_until_the_time
 async fn a_disconnected_process_does_not_block_other_threads_with_the_same_texts() {
     let Some(url) = url() else { return };
     let schema = schema();
-    let near = options(&schema).wait(SHORT).connect(&url).await.unwrap();
+    let near = PostgresOptions { wait: SHORT, ..options(&schema) }.connect(&url).await.unwrap();
     let line = Line::new(&url, "COMMIT").await;
-    let far = options(&schema).idle_in_transaction_timeout(LONG).connect(&line.url).await.unwrap();
+    let far =
+        PostgresOptions { idle_in_transaction_timeout: LONG, ..options(&schema) }.connect(&line.url).await.unwrap();
     let large = "0123456789".repeat(10_000);
     let fence = far.claim("far", claim(LONG)).await.unwrap();
     far.append("far", fence, 0, step()).await.unwrap();
@@ -170,8 +177,8 @@ async fn an_unresponsive_server_is_waited_for_only_until_the_timeout() {
     let fence = near.claim("t", claim(LONG)).await.unwrap();
     near.append("t", fence, 0, step()).await.unwrap();
     let line = Line::new(&url, "").await;
-    let far = options(&schema).connections(2).statement_timeout(SHORT).acquire_timeout(SHORT);
-    let far = far.connect_timeout(SHORT).connect(&line.url).await.unwrap();
+    let far = PostgresOptions { connections: 2, statement_timeout: SHORT, acquire_timeout: SHORT, ..options(&schema) };
+    let far = PostgresOptions { connect_timeout: SHORT, ..far }.connect(&line.url).await.unwrap();
     line.cut();
     // The first call uses the silent connection, the second cannot open another.
     let load = in_time(far.load("t", None)).await.map(|_| ());
@@ -187,7 +194,8 @@ async fn an_unresponsive_server_is_waited_for_only_until_the_timeout() {
 async fn pool_connections_and_long_statements_time_out() {
     let Some(url) = url() else { return };
     let schema = schema();
-    let one = options(&schema).connections(1).acquire_timeout(SHORT).connect(&url).await.unwrap();
+    let one =
+        PostgresOptions { connections: 1, acquire_timeout: SHORT, ..options(&schema) }.connect(&url).await.unwrap();
     let (other, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     let lock = format!("BEGIN; LOCK TABLE {schema}.thread IN ACCESS EXCLUSIVE MODE");
@@ -200,7 +208,7 @@ async fn pool_connections_and_long_statements_time_out() {
     for waiting in rest {
         assert_eq!(in_time(waiting).await.unwrap().end, 0);
     }
-    let hurried = options(&schema).statement_timeout(SHORT).connect(&url).await.unwrap();
+    let hurried = PostgresOptions { statement_timeout: SHORT, ..options(&schema) }.connect(&url).await.unwrap();
     other.batch_execute(&lock).await.unwrap();
     let error = in_time(hurried.load("t", None)).await.unwrap_err();
     assert!(matches!(reason(&error), DatabaseError::TimedOut { .. }) && error.is_transient(), "{error:?}");

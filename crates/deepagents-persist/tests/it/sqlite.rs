@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use deepagents_core::env::Clock;
-use deepagents_persist::Sqlite;
+use deepagents_persist::{Sqlite, SqliteOptions};
 use tempfile::TempDir;
 
 thread_local! {
@@ -22,7 +22,7 @@ pub(crate) fn place() -> PathBuf {
 }
 
 async fn database(clock: Arc<dyn Clock>) -> Sqlite {
-    Sqlite::options().clock(clock).open(place()).await.unwrap()
+    SqliteOptions { clock, ..SqliteOptions::default() }.open(place()).await.unwrap()
 }
 
 mod journal {

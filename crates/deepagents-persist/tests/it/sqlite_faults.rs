@@ -13,7 +13,7 @@ use deepagents_core::message::Message;
 use deepagents_core::run::Machine;
 use deepagents_core::state::{Channel, ChannelError, Sharing, Update};
 use deepagents_core::store::{Query, Store};
-use deepagents_persist::{DatabaseError, Sqlite};
+use deepagents_persist::{DatabaseError, Sqlite, SqliteOptions};
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -102,7 +102,7 @@ impl Clock for Breaks {
 #[tokio::test]
 async fn a_panic_in_one_write_fails_only_that_write() {
     let clock = Arc::new(Breaks::default());
-    let database = Sqlite::options().clock(clock.clone()).open(place()).await.unwrap();
+    let database = SqliteOptions { clock: clock.clone(), ..SqliteOptions::default() }.open(place()).await.unwrap();
     let fence = database.claim("t", claim()).await.unwrap();
     clock.0.store(true, Ordering::SeqCst);
     for _ in 0..2 {
@@ -222,7 +222,8 @@ async fn texts_are_removed_with_their_last_thread_and_the_file_shrinks() {
 #[tokio::test]
 async fn errors_say_whether_the_same_call_may_succeed_later() {
     let path = place();
-    let database = Sqlite::options().wait(Duration::from_millis(50)).open(&path).await.unwrap();
+    let database =
+        SqliteOptions { wait: Duration::from_millis(50), ..SqliteOptions::default() }.open(&path).await.unwrap();
     let fence = database.claim("t", claim()).await.unwrap();
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();

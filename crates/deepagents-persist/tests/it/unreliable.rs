@@ -14,7 +14,7 @@ use deepagents_core::run::{FinishReason, Outcome, RunInput};
 use deepagents_core::state::Update;
 use deepagents_core::tool::json_tool;
 use deepagents_models::scripted::{ScriptedModel, Turn, check_history};
-use deepagents_persist::{DatabaseError, Postgres, Sqlite};
+use deepagents_persist::{DatabaseError, Postgres, PostgresOptions, Sqlite, SqliteOptions};
 use deepagents_testing::skip::skip;
 use deepagents_testing::watched::{Watch, Watched};
 use rusqlite::Connection;
@@ -163,7 +163,12 @@ impl Passage {
 async fn behind(line: &Line, url: &str, name: &str) -> (Postgres, Postgres) {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let schema = format!("{name}_{}_{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let options = || Postgres::options().schema(&schema).connections(3).wait(Duration::from_secs(60));
+    let options = || PostgresOptions {
+        schema: schema.clone(),
+        connections: 3,
+        wait: Duration::from_secs(60),
+        ..PostgresOptions::default()
+    };
     (options().connect(&line.url).await.unwrap(), options().connect(url).await.unwrap())
 }
 
@@ -341,7 +346,9 @@ impl Watch for Lock {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_waits_for_a_file_another_process_locks_mid_run() {
     let path = place();
-    let database = Arc::new(Sqlite::options().wait(Duration::from_millis(20)).open(&path).await.unwrap());
+    let database = Arc::new(
+        SqliteOptions { wait: Duration::from_millis(20), ..SqliteOptions::default() }.open(&path).await.unwrap(),
+    );
     let (made, lock) = (Arc::<Mutex<Vec<String>>>::default(), Lock::default());
     let send = {
         let (made, lock) = (made.clone(), lock.clone());

@@ -64,11 +64,11 @@ async fn a_cut_stream_is_resumed_without_gap_or_repeat() {
 }
 
 #[tokio::test]
-async fn an_unreachable_server_is_one_error_once_patience_runs_out() {
+async fn an_unreachable_server_is_one_error_once_its_retries_time_out() {
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", free.local_addr().unwrap());
     drop(free);
-    let there = RemoteConfig::langgraph(&url, "worker").unwrap().patience(Duration::from_millis(300));
+    let there = RemoteConfig::langgraph(&url, "worker").unwrap().retry_timeout(Duration::from_millis(300));
     let there = there.header("x-api-key", "very-secret").unwrap();
     let (outcome, events) = play(&delegating(there).build().unwrap(), "Hi").await;
     assert!(outcome.text().starts_with("Error: sub-agent worker failed: "), "{}", outcome.text());

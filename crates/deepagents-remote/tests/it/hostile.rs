@@ -66,7 +66,7 @@ fn ok(body: &serde_json::Value) -> String {
 const NOT_FOUND: &str = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
 async fn asked(url: &str) -> String {
-    let there = RemoteConfig::langgraph(url, "worker").unwrap().patience(Duration::from_millis(300));
+    let there = RemoteConfig::langgraph(url, "worker").unwrap().retry_timeout(Duration::from_millis(300));
     play(&delegating(there).build().unwrap(), "Hi").await.0.text()
 }
 
@@ -155,7 +155,7 @@ async fn a_task_with_an_unknown_state_is_an_error_and_is_not_waited_for() {
             Some(ok(&json!({"jsonrpc": "2.0", "id": 1, "result": task})))
         })
         .await;
-        let there = RemoteConfig::a2a(&url).unwrap().patience(Duration::from_millis(300));
+        let there = RemoteConfig::a2a(&url).unwrap().retry_timeout(Duration::from_millis(300));
         let text = play(&delegating(there).build().unwrap(), "Hi").await.0.text();
         assert!(text.contains(said), "{text}");
         assert!(cancelled.load(Ordering::SeqCst), "it works on where nobody waits for it");
@@ -183,7 +183,7 @@ async fn an_agent_that_supports_only_a2a_1_0_is_addressed_in_that_version() {
         Some(ok(&json!({"jsonrpc": "2.0", "id": 1, "result": result})))
     })
     .await;
-    let there = RemoteConfig::a2a(&url).unwrap().patience(Duration::from_millis(300));
+    let there = RemoteConfig::a2a(&url).unwrap().retry_timeout(Duration::from_millis(300));
     let text = play(&delegating(there).build().unwrap(), "Hi").await.0.text();
     assert!(text.contains("Hello."), "{text}");
     let asked = asked.lock().unwrap().clone();
@@ -218,7 +218,7 @@ async fn an_artifacts_data_and_files_are_listed_with_its_text() {
         Some(ok(&json!({"jsonrpc": "2.0", "id": 1, "result": task})))
     })
     .await;
-    let there = RemoteConfig::a2a(&url).unwrap().patience(Duration::from_millis(300));
+    let there = RemoteConfig::a2a(&url).unwrap().retry_timeout(Duration::from_millis(300));
     let text = play(&delegating(there).build().unwrap(), "Hi").await.0.text();
     let unnamed = "[file without a name: its content was not taken over]";
     let expected = [

@@ -10,7 +10,7 @@ use deepagents::subagents::SubAgentSpec;
 use deepagents::{DeepAgent, DeepAgentBuilder, InterruptPolicy, Journal, tool_fn};
 use deepagents_core::journal::{ProcessIdentity, ThreadInfo};
 use deepagents_core::store::Store;
-use deepagents_persist::{Postgres, Sqlite};
+use deepagents_persist::{PostgresOptions, Sqlite};
 use deepagents_server::Server;
 use deepagents_testing::skip::skip;
 use reqwest::{Method, StatusCode};
@@ -44,7 +44,7 @@ impl Place {
                 (database.clone(), database)
             }
             Self::Postgres { url, schema } => {
-                let options = Postgres::options().schema(schema).connections(8);
+                let options = PostgresOptions { schema: schema.clone(), connections: 8, ..PostgresOptions::default() };
                 let database = Arc::new(options.connect(url).await.unwrap());
                 (database.clone(), database)
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use deepagents::Journal;
 use deepagents_core::store::Store;
-use deepagents_persist::Postgres;
+use deepagents_persist::PostgresOptions;
 use deepagents_server::Server;
 use deepagents_testing::skip::skip;
 use reqwest::{Method, StatusCode};
@@ -116,8 +116,14 @@ impl Outage {
 
     async fn with_lease(url: &str, lease: Duration) -> Self {
         let schema = format!("outages_{}", uuid::Uuid::now_v7().simple());
-        let options = Postgres::options().schema(&schema).connections(8);
-        let options = options.statement_timeout(SHORT).acquire_timeout(SHORT).connect_timeout(SHORT);
+        let options = PostgresOptions {
+            schema: schema.clone(),
+            connections: 8,
+            statement_timeout: SHORT,
+            acquire_timeout: SHORT,
+            connect_timeout: SHORT,
+            ..PostgresOptions::default()
+        };
         let database = Arc::new(options.connect(url).await.unwrap());
         let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);
         let (begun, go) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));

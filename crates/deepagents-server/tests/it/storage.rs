@@ -10,7 +10,7 @@ use std::time::Duration;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::{DeepAgent, Journal, tool_fn};
 use deepagents_core::store::Store;
-use deepagents_persist::{Postgres, Sqlite};
+use deepagents_persist::{PostgresOptions, Sqlite, SqliteOptions};
 use deepagents_server::Server;
 use deepagents_testing::skip::skip;
 use reqwest::{Method, StatusCode};
@@ -22,7 +22,8 @@ use crate::kills::noting_agent;
 use crate::support::{Client, Nothing, agent, roles, run, say};
 
 async fn open(folder: &Path) -> Arc<Sqlite> {
-    Arc::new(Sqlite::options().wait(Duration::from_millis(50)).open(folder.join("server.db")).await.unwrap())
+    let options = SqliteOptions { wait: Duration::from_millis(50), ..SqliteOptions::default() };
+    Arc::new(options.open(folder.join("server.db")).await.unwrap())
 }
 
 /// Locks the database for writing until the connection is dropped.
@@ -307,7 +308,8 @@ async fn each_run_of_two_servers_on_one_postgres_is_executed_by_only_one() {
     };
     let schema = format!("server_{}", uuid::Uuid::now_v7().simple());
     Box::pin(two_servers(async || {
-        let database = Arc::new(Postgres::options().schema(&schema).connections(8).connect(&url).await.unwrap());
+        let options = PostgresOptions { schema: schema.clone(), connections: 8, ..PostgresOptions::default() };
+        let database = Arc::new(options.connect(&url).await.unwrap());
         (database.clone() as Arc<dyn Journal>, database as Arc<dyn Store>)
     }))
     .await;

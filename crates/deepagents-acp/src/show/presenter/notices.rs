@@ -20,21 +20,19 @@ impl Presenter<'_> {
 
     /// Shows a message in the conversation, if the editor has no other place for it.
     fn remark(&self, message: &str) {
-        let chunk = wire::ContentChunk::new(wire::ContentBlock::from(format!("\n> {message}\n\n")));
-        self.editor.update(wire::SessionUpdate::AgentMessageChunk(chunk));
+        self.editor.say(format!("\n> {message}\n\n"));
+    }
+
+    fn compacted(&mut self, run: &str, failure: Option<&str>) {
+        self.compactions += 1;
+        self.editor.compacted(format!("{run}/{}", self.compactions), failure);
     }
 
     /// Shows middleware events that matter to a person.
     pub(super) fn middleware(&mut self, run: &str, happened: &MiddlewareEvent) {
         match happened {
-            MiddlewareEvent::ConversationCompacted { .. } => {
-                self.compactions += 1;
-                self.editor.compacted(format!("{run}/{}", self.compactions), None);
-            }
-            MiddlewareEvent::CompactionFailed { error } => {
-                self.compactions += 1;
-                self.editor.compacted(format!("{run}/{}", self.compactions), Some(error));
-            }
+            MiddlewareEvent::ConversationCompacted { .. } => self.compacted(run, None),
+            MiddlewareEvent::CompactionFailed { error } => self.compacted(run, Some(error)),
             MiddlewareEvent::Hook { message, error, .. } => self.hook(message, error.is_some()),
             MiddlewareEvent::McpServer { server, problem: Some(problem), starting, .. } => {
                 let title = format!("MCP server {server}");

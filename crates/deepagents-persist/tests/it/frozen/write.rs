@@ -10,7 +10,7 @@ use deepagents::rewind::Rewind;
 use deepagents::{Decision, DeepAgent, FinishReason, Journal, Message, RunInput, Update};
 use deepagents_core::journal::{Record, RetentionPolicy, encode};
 use deepagents_core::store::{Query, Store, Write};
-use deepagents_persist::Sqlite;
+use deepagents_persist::{Sqlite, SqliteOptions};
 use serde_json::{Value, json};
 
 use super::agents::{builder, clock, reader, with_undo};
@@ -164,7 +164,8 @@ async fn write_a_corpus() {
     std::fs::create_dir(folder).expect("a corpus is written to a new folder");
     std::fs::create_dir(folder.join("threads")).unwrap();
     let path = crate::sqlite::place();
-    let db = Arc::new(Sqlite::options().clock(Arc::new(clock())).open(&path).await.unwrap());
+    let db =
+        Arc::new(SqliteOptions { clock: Arc::new(clock()), ..SqliteOptions::default() }.open(&path).await.unwrap());
     approvals(&db).await;
     sub_agents(&db).await;
     files(&db).await;

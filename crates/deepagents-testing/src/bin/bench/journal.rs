@@ -10,7 +10,7 @@ use deepagents_core::journal::{Appended, Journal, JournalError};
 use deepagents_core::middleware::{HookOutput, JumpTo, after_model};
 use deepagents_core::run::{Context, RunInput};
 use deepagents_models::scripted::{ScriptedModel, Turn};
-use deepagents_persist::{Sqlite, Synchronous};
+use deepagents_persist::{SqliteOptions, Synchronous};
 use deepagents_testing::watched::{Watch, Watched};
 use serde_json::{Map, Value, json};
 
@@ -106,7 +106,7 @@ async fn rounds(path: &Path, keep: bool, steps: usize, bytes: usize, synchronous
 impl Figures {
     /// Measures one run on a new database, and the load of its thread through another connection.
     async fn measure(path: &Path, steps: usize, bytes: usize, synchronous: Synchronous) -> Result<Self> {
-        let open = || Sqlite::options().synchronous(synchronous).open(path);
+        let open = || SqliteOptions { synchronous, ..SqliteOptions::default() }.open(path);
         let database = open().await?;
         ensure!(database.threads().get("t").await?.is_none(), "{} has been used before; name another", path.display());
         let timer = Arc::new(Watched::new(Arc::new(database), Times::default()));

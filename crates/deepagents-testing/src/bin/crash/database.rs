@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use deepagents_core::journal::Journal;
 use deepagents_core::store::Store;
-use deepagents_persist::{DatabaseError, Postgres, Sqlite};
+use deepagents_persist::{DatabaseError, PostgresOptions, Sqlite};
 
 #[derive(Clone)]
 pub(crate) enum Place {
@@ -52,7 +52,9 @@ impl Place {
                 Ok((database.clone(), database))
             }
             Self::Postgres { url, .. } => loop {
-                match Postgres::options().schema("crash").connections(2).connect(url).await {
+                let options =
+                    PostgresOptions { schema: "crash".to_owned(), connections: 2, ..PostgresOptions::default() };
+                match options.connect(url).await {
                     Ok(database) => {
                         let database = Arc::new(database);
                         return Ok((database.clone(), database));

@@ -209,7 +209,7 @@ pub(crate) fn keys() -> Result<Check> {
 fn remote(content_type: &'static str, config: fn(&str) -> Result<RemoteConfig>) -> Result<Check> {
     let (url, answer) = answering(content_type)?;
     // A task that reports progress is waited for until the deadline, which is short here.
-    let config = config(&url)?.patience(Duration::from_millis(20)).deadline(HEAD_TIMEOUT);
+    let config = config(&url)?.retry_timeout(Duration::from_millis(20)).deadline(HEAD_TIMEOUT);
     let runtime = runtime()?;
     let model = ScriptedModel::rules().always(Turn::with(|request| match request.messages.iter().next_back() {
         Some(last) if last.as_tool().is_none() => {

@@ -15,20 +15,21 @@ use crate::text;
 const MIN_REPORTED_WAIT: Duration = Duration::from_secs(1);
 
 impl McpServers {
-    /// Waits until each server's tools are known, for at most [`McpOptions::patience`](crate::McpOptions::patience).
-    /// After that, requests proceed without the servers that are still starting, and do not wait for them again.
+    /// Waits until each server's tools are known, up to the
+    /// [time limit](crate::McpOptions::ready_timeout). After that, requests proceed without the servers that are still
+    /// starting, and do not wait for them again.
     pub(super) async fn wait(&self, cx: &Context) {
-        let Some(patience) = self.0.shared.options.patience else { return self.ready().await };
+        let Some(limit) = self.0.shared.options.ready_timeout else { return self.ready().await };
         self.start().await;
         let mut settled = pin!(join_all(self.0.servers.iter().map(|server| server.wait_until_known())));
-        let soon = MIN_REPORTED_WAIT.min(patience);
+        let soon = MIN_REPORTED_WAIT.min(limit);
         if timeout(soon, settled.as_mut()).await.is_ok() {
             return;
         }
         for server in self.awaited() {
             report_wait(cx, server, "is still starting; waiting for it");
         }
-        if timeout(patience.saturating_sub(soon), settled.as_mut()).await.is_ok() {
+        if timeout(limit.saturating_sub(soon), settled.as_mut()).await.is_ok() {
             return;
         }
         for server in self.awaited() {
