@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use deepagents_core::model::ModelError;
 use serde_json::{Value, json};
 
-use crate::http::{Endpoint, parse_json};
+use crate::http::Endpoint;
+use crate::json;
 
 /// Minimum context size to request.
 const MIN_CONTEXT: u64 = 8192;
@@ -27,11 +28,7 @@ pub(super) struct ContextSize {
 impl ContextSize {
     /// `known` is the size from the catalogue.
     pub(super) fn new(known: Option<u64>) -> Self {
-        let limit = OnceLock::new();
-        if known.is_some() {
-            // Cannot fail, as the lock was just created.
-            let _ = limit.set(known);
-        }
+        let limit = known.map_or_else(OnceLock::new, |known| OnceLock::from(Some(known)));
         Self { limit, asked: AtomicU64::new(MIN_CONTEXT) }
     }
 
@@ -43,9 +40,9 @@ impl ContextSize {
         }
         let mut url = endpoint.url.clone();
         url.set_path(&endpoint.url.path().replace("/api/chat", "/api/show"));
-        let limit = match endpoint.post(&url, json!({"model": model}).to_string().into()).await {
+        let limit = match endpoint.ask(&url, Some(&json!({"model": model}))).await {
             Ok(body) => {
-                parse_json("what the server says about the model", &body).ok().as_ref().and_then(context_length)
+                json::parse("what the server says about the model", &body).ok().as_ref().and_then(context_length)
             }
             Err(ModelError::Transport(_)) => return,
             Err(_) => None,
