@@ -22,13 +22,16 @@ pub(super) fn block(mut item: Map<String, Value>) -> Block {
         }
         "thinking" => Block::Reasoning(Reasoning { text: text(item.get("thinking")).to_owned(), native: native(item) }),
         "tool_use" => {
-            let is_usual = item.len() <= 4 && item.get("input").is_none_or(Value::is_object);
-            match args::from_field(item.get("input")) {
-                Ok(args) => {
-                    let [id, name] = id_and_name(&item);
-                    blocks::call(id, name, Ok(args), if is_usual { None } else { native(item) })
-                }
+            // Some gateways omit an empty input, which the API requires.
+            let input = &*item.entry("input").or_insert_with(|| Value::Object(Map::new()));
+            let args = args::from_field(Some(input));
+            let is_usual = input.is_object() && item.len() <= 4;
+            match args {
                 Err(args) => invalid(item, args),
+                Ok(_) => {
+                    let [id, name] = id_and_name(&item);
+                    blocks::call(id, name, args, if is_usual { None } else { native(item) })
+                }
             }
         }
         _ => provider_item(Value::Object(item)),

@@ -205,12 +205,7 @@ impl Endpoint {
         };
         let late = |_| Err(ModelError::transport(format!("{} did not answer in time", authority(url))));
         let answer = timeout(self.timeouts.first_byte, asked).await.unwrap_or_else(late);
-        answer.map_err(|mut error| {
-            let message = ModelError::transport(std::mem::take(&mut error.info_mut().message));
-            let redacted = self.redacted(message, credential.as_ref(), &[]).info().message.clone();
-            error.info_mut().message = redacted;
-            error
-        })
+        answer.map_err(|error| self.redacted(error, credential.as_ref(), &[]))
     }
 }
 

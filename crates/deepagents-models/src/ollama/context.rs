@@ -33,7 +33,7 @@ impl ContextSize {
     }
 
     /// Asks the server for the model's maximum context size, once. A server that does not report it is not asked again.
-    /// If it cannot be reached, the call itself reports that.
+    /// If it cannot be reached or is too busy, the call itself reports that, and the next one asks again.
     pub(super) async fn learn(&self, endpoint: &Endpoint, model: &str) {
         if self.limit.get().is_some() {
             return;
@@ -44,7 +44,7 @@ impl ContextSize {
             Ok(body) => {
                 json::parse("what the server says about the model", &body).ok().as_ref().and_then(context_length)
             }
-            Err(ModelError::Transport(_)) => return,
+            Err(error) if error.is_retryable() => return,
             Err(_) => None,
         };
         // A concurrent call may have set it already.
