@@ -2,38 +2,84 @@
 
 use std::sync::Arc;
 
+use deepagents_core::message::Origin;
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest, ModelServer};
 use futures_core::future::BoxFuture;
 use futures_core::stream::BoxStream;
+use serde_json::{Map, Value};
 
+use crate::body::Written;
 use crate::decoded::Decoded;
 use crate::http::{Endpoint, Wire, call, count_tokens, decode_recorded};
 
 /// A model accessed over HTTP, such as [`Anthropic`](crate::Anthropic) or [`OpenAiResponses`](crate::OpenAiResponses).
 #[derive(Debug)]
 pub struct HttpModel<W> {
-    pub(crate) name: String,
-    pub(crate) endpoint: Arc<Endpoint>,
-    pub(crate) wire: Arc<W>,
-    pub(crate) profile: ModelProfile,
+    name: String,
+    endpoint: Arc<Endpoint>,
+    target: Arc<Target<W>>,
+    profile: ModelProfile,
+}
+
+/// The model that requests are encoded for.
+#[derive(Debug)]
+pub(crate) struct Target<W> {
+    pub(crate) origin: Origin,
+    /// Configured fields of every body.
+    pub(crate) extra: Map<String, Value>,
+    pub(crate) written: Written,
+    /// What only this wire needs to know of the model.
+    pub(crate) wire: W,
+}
+
+impl<W> AsRef<Origin> for Target<W> {
+    fn as_ref(&self) -> &Origin {
+        &self.origin
+    }
+}
+
+impl<W> HttpModel<W> {
+    /// Creates a model, named after its provider and itself.
+    pub(crate) fn at(
+        endpoint: Endpoint,
+        [api, provider, model]: [&str; 3],
+        (profile, extra): (ModelProfile, Map<String, Value>),
+        wire: W,
+    ) -> Self {
+        let origin = Origin { api: api.to_owned(), provider: provider.to_owned(), model: model.to_owned() };
+        let written = Written::new(endpoint.signs_bodies());
+        Self {
+            name: format!("{provider}:{model}"),
+            endpoint: Arc::new(endpoint),
+            target: Arc::new(Target { origin, extra, written, wire }),
+            profile,
+        }
+    }
+
+    pub(crate) fn named(self, name: String) -> Self {
+        Self { name, ..self }
+    }
 }
 
 impl<W> Clone for HttpModel<W> {
     fn clone(&self) -> Self {
-        let Self { name, endpoint, wire, profile } = self;
-        Self { name: name.clone(), endpoint: endpoint.clone(), wire: wire.clone(), profile: profile.clone() }
+        let Self { name, endpoint, target, profile } = self;
+        Self { name: name.clone(), endpoint: endpoint.clone(), target: target.clone(), profile: profile.clone() }
     }
 }
 
 #[allow(private_bounds, reason = "the wires are those of this crate")]
-impl<W: Wire> HttpModel<W> {
+impl<W> HttpModel<W>
+where
+    Target<W>: Wire,
+{
     /// Returns the body that a request is sent with.
     ///
     /// # Errors
     /// Returns [`ModelError::Invalid`] for requests the provider cannot accept: too many cache marks, unsupported
     /// media.
     pub fn request_body(&self, request: &ModelRequest) -> Result<Vec<u8>, ModelError> {
-        Ok(self.wire.encode(request, self.endpoint.streaming)?.to_vec())
+        Ok(self.target.encode(request, self.endpoint.streaming)?.to_vec())
     }
 
     /// Decodes a recorded response, plain or streamed, exactly as a live one.
@@ -46,11 +92,14 @@ impl<W: Wire> HttpModel<W> {
         headers: &reqwest::header::HeaderMap,
         body: &[u8],
     ) -> Result<Decoded, ModelError> {
-        decode_recorded(&*self.wire, status, headers, body)
+        decode_recorded(&*self.target, status, headers, body)
     }
 }
 
-impl<W: Wire> ChatModel for HttpModel<W> {
+impl<W> ChatModel for HttpModel<W>
+where
+    Target<W>: Wire,
+{
     fn name(&self) -> &str {
         &self.name
     }
@@ -65,13 +114,13 @@ impl<W: Wire> ChatModel for HttpModel<W> {
     }
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        call(Arc::clone(&self.endpoint), Arc::clone(&self.wire) as Arc<dyn Wire>, request)
+        call(Arc::clone(&self.endpoint), Arc::clone(&self.target) as Arc<dyn Wire>, request)
     }
 
     fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
-        let (endpoint, wire) = (Arc::clone(&self.endpoint), Arc::clone(&self.wire));
+        let (endpoint, target) = (Arc::clone(&self.endpoint), Arc::clone(&self.target));
         Box::pin(async move {
-            match wire.token_count(&endpoint, &request)? {
+            match target.token_count(&endpoint, &request)? {
                 Some(question) => count_tokens(&endpoint, question).await,
                 None => Ok(None),
             }

@@ -86,9 +86,18 @@ impl ModelConfig {
             pool: base.pool.clone(),
         }
     }
-}
 
-impl ModelConfig {
+    /// Returns the base URL, or the usual one of the provider.
+    pub(crate) fn base_url_or<'a>(
+        &'a self,
+        usual: Option<&'a str>,
+        provider: &str,
+        example: &str,
+    ) -> Result<&'a str, ConfigError> {
+        let missing = || ConfigError::MissingBaseUrl { provider: provider.to_owned(), example: example.to_owned() };
+        self.base_url.as_deref().or(usual).ok_or_else(missing)
+    }
+
     /// Returns the profile of a model.
     pub(crate) fn profile(&self, model: &str) -> ModelProfile {
         let mut profile = self.catalogue.as_deref().unwrap_or(Catalogue::built_in()).profile(model);

@@ -4,7 +4,8 @@ use deepagents_core::model::ModelError;
 use serde_json::Value;
 
 use crate::config::{ConfigError, ModelConfig};
-use crate::http::{Auth, Endpoint, parse_json};
+use crate::http::{Auth, Endpoint};
+use crate::json;
 use crate::ollama;
 use crate::registry::providers;
 
@@ -38,15 +39,12 @@ pub enum DiscoveryError {
 /// response.
 pub async fn served_models(provider: &str, config: &ModelConfig) -> Result<Vec<ServedModel>, DiscoveryError> {
     let usual = providers().into_iter().find(|known| known.name == provider).and_then(|known| known.base_url);
-    let base = config.base_url.as_deref().or(usual).ok_or_else(|| ConfigError::MissingBaseUrl {
-        provider: provider.to_owned(),
-        example: "http://localhost:8080/v1".to_owned(),
-    })?;
+    let base = config.base_url_or(usual, provider, "http://localhost:8080/v1")?;
     let is_ollama = provider == ollama::PROVIDER;
     let base = if is_ollama { base.trim_end_matches('/').trim_end_matches("/v1") } else { base };
     let path = if is_ollama { "/api/tags" } else { "/models" };
     let endpoint = Endpoint::new(base, path, Auth::Bearer, &[], config)?;
-    let answer = parse_json("the list of models", &endpoint.get().await?)?;
+    let answer = json::parse("the list of models", &endpoint.ask(&endpoint.url, None).await?)?;
     let list = answer.get(if is_ollama { "models" } else { "data" }).or(Some(&answer)).and_then(Value::as_array);
     let list = list.ok_or_else(|| ModelError::protocol("the answer has no list of models"))?;
     Ok(list.iter().filter_map(served).collect())

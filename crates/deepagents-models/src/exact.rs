@@ -4,6 +4,7 @@
 //! A provider's own item holds such arguments as text in place of the object. [`Exact`] writes that text verbatim, so
 //! the provider gets back every digit. Tools get the nearest number that a `Value` holds.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde::Serialize;
@@ -35,10 +36,10 @@ pub(crate) fn text(field: &Value) -> String {
 }
 
 /// Replaces arguments by their text if parsing changed a number in them. `value` was parsed from `json`; `path` leads
-/// to the arguments and passes through the elements of lists.
+/// to the arguments and passes through the elements of lists. It is empty if there are none.
 pub(crate) fn keep(value: &mut Value, json: &[u8], path: &[&str]) {
     let Ok(json) = std::str::from_utf8(json) else { return };
-    if changes_numbers(json) {
+    if !path.is_empty() && changes_numbers(json) {
         keep_within(value, json, path);
     }
 }
@@ -105,32 +106,38 @@ fn is_changed(number: &str) -> bool {
 
 /// Part of a request body; serialises the arguments at `path` as their provider wrote them.
 pub(crate) struct Exact<'a> {
-    pub(crate) item: &'a Value,
+    pub(crate) item: Cow<'a, Value>,
     pub(crate) path: &'a [&'a str],
+}
+
+impl<'a> Exact<'a> {
+    pub(crate) fn new(item: &'a Value, path: &'a [&'a str]) -> Self {
+        Self { item: Cow::Borrowed(item), path }
+    }
 }
 
 impl Serialize for Exact<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match (self.item, self.path) {
+        match (&*self.item, self.path) {
             (Value::Array(items), [_, ..]) => {
                 let mut list = serializer.serialize_seq(Some(items.len()))?;
-                items.iter().try_for_each(|item| list.serialize_element(&Exact { item, path: self.path }))?;
+                items.iter().try_for_each(|item| list.serialize_element(&Exact::new(item, self.path)))?;
                 list.end()
             }
             (Value::Object(fields), [name, rest @ ..]) => {
                 let mut map = serializer.serialize_map(Some(fields.len()))?;
                 for (key, item) in fields {
                     if key == name {
-                        map.serialize_entry(key, &Exact { item, path: rest })?;
+                        map.serialize_entry(key, &Exact::new(item, rest))?;
                     } else {
                         map.serialize_entry(key, item)?;
                     }
                 }
                 map.end()
             }
-            (Value::String(text), []) if read(self.item).is_some() => match RawValue::from_string(text.clone()) {
+            (item @ Value::String(text), []) if read(item).is_some() => match RawValue::from_string(text.clone()) {
                 Ok(text) => text.serialize(serializer),
-                Err(_) => self.item.serialize(serializer),
+                Err(_) => item.serialize(serializer),
             },
             (item, _) => item.serialize(serializer),
         }
@@ -161,7 +168,7 @@ mod tests {
         keep(&mut value, json.as_bytes(), &["a", "b"]);
         assert_eq!(read(&value["a"][0]["b"]).unwrap()["n"], json!(100_000.0));
         assert!(value["a"][2]["b"].is_object());
-        let written = serde_json::to_string(&Exact { item: &value, path: &["a", "b"] }).unwrap();
+        let written = serde_json::to_string(&Exact::new(&value, &["a", "b"])).unwrap();
         assert_eq!(written, json);
     }
 }

@@ -1,8 +1,8 @@
 //! Fallback from one model to another.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deepagents_core::model::{ChatModel, ModelError, ModelEvent, ModelProfile, ModelRequest};
@@ -39,14 +39,18 @@ type PassesOn = dyn Fn(&ModelError) -> bool + Send + Sync;
 /// # Ok::<(), deepagents_models::ConfigError>(())
 /// ```
 #[derive(Clone)]
-pub struct Fallback(Arc<Chain>);
-
-struct Chain {
+pub struct Fallback {
     models: Vec<Arc<dyn ChatModel>>,
     cool_down: Duration,
     passes_on: Arc<PassesOn>,
-    /// When each model is no longer skipped.
-    passed_over: Mutex<Vec<Option<Instant>>>,
+    shared: Arc<Shared>,
+}
+
+/// State shared by clones.
+#[derive(Default)]
+struct Shared {
+    /// When each model that failed is no longer skipped, by its index.
+    passed_over: Mutex<HashMap<usize, Instant>>,
     /// Index of the model that responded last.
     last: AtomicUsize,
 }
@@ -54,46 +58,42 @@ struct Chain {
 impl Fallback {
     /// Creates a chain that starts with this model, which determines the chain's name and, mostly, its profile.
     pub fn new(first: Arc<dyn ChatModel>) -> Self {
-        Self::from_parts(vec![first], COOL_DOWN, Arc::new(passes_on))
+        Self { models: vec![first], cool_down: COOL_DOWN, passes_on: Arc::new(passes_on), shared: Arc::default() }
     }
 
     /// Appends a model to the chain.
     #[must_use]
-    pub fn then(self, next: Arc<dyn ChatModel>) -> Self {
-        let models = self.0.models.iter().cloned().chain([next]).collect();
-        Self::from_parts(models, self.0.cool_down, self.0.passes_on.clone())
+    pub fn then(mut self, next: Arc<dyn ChatModel>) -> Self {
+        self.models.push(next);
+        self
     }
 
     /// Sets how long a failed model is skipped.
     #[must_use]
     pub fn cool_down(self, time: Duration) -> Self {
-        Self::from_parts(self.0.models.clone(), time, self.0.passes_on.clone())
+        Self { cool_down: time, ..self }
     }
 
     /// Sets which errors are passed on to the next model, such as `ModelError::is_retryable` alone.
     #[must_use]
     pub fn when(self, passes_on: impl Fn(&ModelError) -> bool + Send + Sync + 'static) -> Self {
-        Self::from_parts(self.0.models.clone(), self.0.cool_down, Arc::new(passes_on))
-    }
-
-    fn from_parts(models: Vec<Arc<dyn ChatModel>>, cool_down: Duration, passes_on: Arc<PassesOn>) -> Self {
-        let passed_over = Mutex::new(vec![None; models.len()]);
-        Self(Arc::new(Chain { models, cool_down, passes_on, passed_over, last: AtomicUsize::new(0) }))
+        Self { passes_on: Arc::new(passes_on), ..self }
     }
 
     /// Returns the name of the model that responded last.
     pub fn current(&self) -> &str {
-        self.0.models.get(self.0.last.load(Ordering::Relaxed)).map_or("", |model| model.name())
+        self.models.get(self.shared.last.load(Ordering::Relaxed)).map_or("", |model| model.name())
     }
-}
 
-impl Chain {
+    fn passed_over(&self) -> MutexGuard<'_, HashMap<usize, Instant>> {
+        self.shared.passed_over.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the order of calls: models that are not skipped come first.
     fn order(&self) -> VecDeque<usize> {
-        let now = Instant::now();
-        let passed_over = self.passed_over.lock().unwrap_or_else(PoisonError::into_inner);
-        let (later, first): (Vec<usize>, Vec<usize>) = (0..self.models.len())
-            .partition(|at| passed_over.get(*at).copied().flatten().is_some_and(|until| until > now));
+        let (now, passed_over) = (Instant::now(), self.passed_over());
+        let is_skipped = |at: &usize| passed_over.get(at).is_some_and(|until| *until > now);
+        let (later, first): (Vec<usize>, Vec<usize>) = (0..self.models.len()).partition(is_skipped);
         first.into_iter().chain(later).collect()
     }
 
@@ -107,12 +107,10 @@ impl Chain {
         request
     }
 
-    fn mark(&self, at: usize, failed: Option<&ModelError>) {
-        let after = failed.map(|error| error.info().retry_after.unwrap_or_default().max(self.cool_down));
-        let mut passed_over = self.passed_over.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(until) = passed_over.get_mut(at) {
-            *until = after.and_then(|after| Instant::now().checked_add(after));
-        }
+    /// Skips a model that failed for some time.
+    fn pass_over(&self, at: usize, error: &ModelError) {
+        let after = error.info().retry_after.unwrap_or_default().max(self.cool_down);
+        self.passed_over().extend(Instant::now().checked_add(after).map(|until| (at, until)));
     }
 }
 
@@ -122,7 +120,7 @@ fn passes_on(error: &ModelError) -> bool {
 }
 
 struct Call {
-    chain: Arc<Chain>,
+    chain: Fallback,
     request: ModelRequest,
     order: VecDeque<usize>,
     asked: Option<(usize, BoxStream<'static, Result<ModelEvent, ModelError>>)>,
@@ -143,7 +141,7 @@ impl Call {
             events.next().await.unwrap_or_else(|| Err(ModelError::truncated("the model stopped without an answer")));
         match told {
             Err(error) if (self.chain.passes_on)(&error) => {
-                self.chain.mark(at, Some(&error));
+                self.chain.pass_over(at, &error);
                 self.asked = None;
                 if self.order.is_empty() {
                     return Some(Err(error));
@@ -156,8 +154,8 @@ impl Call {
                 Some(Err(error))
             }
             Ok(ModelEvent::Finished(output)) => {
-                self.chain.mark(at, None);
-                self.chain.last.store(at, Ordering::Relaxed);
+                self.chain.passed_over().remove(&at);
+                self.chain.shared.last.store(at, Ordering::Relaxed);
                 self.order.clear();
                 self.asked = None;
                 Some(Ok(ModelEvent::Finished(output)))
@@ -169,13 +167,13 @@ impl Call {
 
 impl ChatModel for Fallback {
     fn name(&self) -> &str {
-        self.0.models.first().map_or("", |model| model.name())
+        self.models.first().map_or("", |model| model.name())
     }
 
     /// Returns the capabilities of the first model, reduced to the limits of all, since any of them may be called.
     fn profile(&self) -> ModelProfile {
-        let mut profile = self.0.models.first().map(|model| model.profile()).unwrap_or_default();
-        for model in self.0.models.iter().skip(1) {
+        let mut profile = self.models.first().map(|model| model.profile()).unwrap_or_default();
+        for model in self.models.iter().skip(1) {
             let other = model.profile();
             let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
             profile.context_window = least(profile.context_window, other.context_window);
@@ -192,23 +190,22 @@ impl ChatModel for Fallback {
 
     /// Counts with the model that would be called now.
     fn count_tokens(&self, request: ModelRequest) -> BoxFuture<'static, Result<Option<u64>, ModelError>> {
-        let first = self.0.order().front().copied().unwrap_or_default();
-        match self.0.models.get(first) {
-            Some(model) => model.count_tokens(self.0.request_for(first, &request)),
+        let first = self.order().front().copied().unwrap_or_default();
+        match self.models.get(first) {
+            Some(model) => model.count_tokens(self.request_for(first, &request)),
             None => Box::pin(std::future::ready(Ok(None))),
         }
     }
 
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        let chain = Arc::clone(&self.0);
-        let call = Call { order: chain.order(), chain, request, asked: None };
+        let call = Call { order: self.order(), chain: self.clone(), request, asked: None };
         Box::pin(stream::unfold(call, |mut call| async move { call.next().await.map(|told| (told, call)) }))
     }
 }
 
 impl std::fmt::Debug for Fallback {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names: Vec<&str> = self.0.models.iter().map(|model| model.name()).collect();
-        f.debug_struct("Fallback").field("models", &names).field("cool_down", &self.0.cool_down).finish_non_exhaustive()
+        let names: Vec<&str> = self.models.iter().map(|model| model.name()).collect();
+        f.debug_struct("Fallback").field("models", &names).field("cool_down", &self.cool_down).finish_non_exhaustive()
     }
 }

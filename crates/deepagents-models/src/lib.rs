@@ -13,6 +13,7 @@
 pub mod anthropic;
 mod args;
 pub mod bedrock;
+mod blocks;
 mod body;
 pub mod catalogue;
 mod client;
@@ -28,6 +29,7 @@ mod hedge;
 mod hook;
 mod http;
 pub mod interactions;
+mod json;
 pub mod ollama;
 pub mod openai;
 pub mod recording;

@@ -32,25 +32,44 @@ pub struct Provider {
     pub base_url: Option<&'static str>,
 }
 
-/// Returns the built-in providers, each with its wire.
-fn known() -> impl Iterator<Item = (Provider, Wire)> {
-    let hosted = |name| Provider { name, key_variable: None, key_required: true, base_url: None };
+/// Returns the built-in providers, each with a factory of its models.
+fn known() -> impl Iterator<Item = (Provider, Factory)> {
+    let hosted = |name, variable| Provider { base_url: None, ..Provider::keyed(name, "", variable) };
     let native = [
-        (Provider::keyed(anthropic::PROVIDER, anthropic::BASE_URL, "ANTHROPIC_API_KEY"), Wire::Anthropic),
-        (Provider::keyed(gemini::PROVIDER, gemini::BASE_URL, "GEMINI_API_KEY"), Wire::Gemini),
-        (Provider::keyed(interactions::PROVIDER, gemini::BASE_URL, "GEMINI_API_KEY"), Wire::Interactions),
-        (Provider { key_variable: Some(VERTEX_TOKEN), ..hosted(gemini::VERTEX) }, Wire::GeminiOnVertex),
-        (Provider { key_variable: Some(VERTEX_TOKEN), ..hosted("vertex-anthropic") }, Wire::AnthropicOnVertex),
-        (Provider { key_variable: Some(BEDROCK_KEY), ..hosted(bedrock::PROVIDER) }, Wire::Bedrock),
-        (Provider { key_variable: Some(BEDROCK_KEY), ..hosted("bedrock-anthropic") }, Wire::AnthropicOnBedrock),
-        (Provider::local(ollama::PROVIDER, ollama::BASE_URL, "OLLAMA_API_KEY"), Wire::Ollama),
+        (
+            Provider::keyed(anthropic::PROVIDER, anthropic::BASE_URL, "ANTHROPIC_API_KEY"),
+            factory(|model, config| Anthropic::new(model, config)),
+        ),
+        (
+            Provider::keyed(gemini::PROVIDER, gemini::BASE_URL, "GEMINI_API_KEY"),
+            factory(|model, config| Gemini::new(model, config)),
+        ),
+        (
+            Provider::keyed(interactions::PROVIDER, gemini::BASE_URL, "GEMINI_API_KEY"),
+            factory(|model, config| Interactions::new(model, config)),
+        ),
+        (hosted(gemini::VERTEX, VERTEX_TOKEN), factory(|model, config| Gemini::on_vertex(model, config))),
+        (hosted("vertex-anthropic", VERTEX_TOKEN), factory(|model, config| Anthropic::on_vertex(model, config))),
+        (hosted(bedrock::PROVIDER, BEDROCK_KEY), factory(|model, config| Bedrock::new(model, config))),
+        (hosted("bedrock-anthropic", BEDROCK_KEY), factory(|model, config| Anthropic::on_bedrock(model, config))),
+        (
+            Provider::local(ollama::PROVIDER, ollama::BASE_URL, "OLLAMA_API_KEY"),
+            factory(|model, config| Ollama::new(model, config)),
+        ),
     ];
-    let responses = responses::SERVICES.iter().map(|service| (service.clone(), Wire::Responses));
+    let responses = responses::SERVICES.iter().map(|service| {
+        (service.clone(), factory(move |model, config| OpenAiResponses::new(service.name, model, config)))
+    });
     let chat = Dialect::all().iter().map(|dialect| {
         let Dialect { name, base_url, key_variable, key_required, .. } = *dialect;
-        (Provider { name, key_variable, key_required, base_url }, Wire::Chat(dialect))
+        let provider = Provider { name, key_variable, key_required, base_url };
+        (provider, factory(move |model, config| OpenAiChat::new(dialect.clone(), model, config)))
     });
     native.into_iter().chain(responses).chain(chat)
+}
+
+fn factory<M: ChatModel>(new: impl Fn(&str, ModelConfig) -> Result<M, ConfigError> + Send + Sync + 'static) -> Factory {
+    Arc::new(move |model: &str, config| Ok(Arc::new(new(model, config)?) as Arc<dyn ChatModel>))
 }
 
 /// Environment variable with a Bedrock API key.
@@ -58,39 +77,6 @@ const BEDROCK_KEY: &str = "AWS_BEARER_TOKEN_BEDROCK";
 
 /// Environment variable with a Google access token.
 const VERTEX_TOKEN: &str = "GOOGLE_OAUTH_ACCESS_TOKEN";
-
-/// Protocol of a provider.
-#[derive(Clone, Copy)]
-enum Wire {
-    Anthropic,
-    AnthropicOnVertex,
-    AnthropicOnBedrock,
-    Gemini,
-    GeminiOnVertex,
-    Interactions,
-    Bedrock,
-    Ollama,
-    Responses,
-    Chat(&'static Dialect),
-}
-
-impl Wire {
-    /// Creates a model of a provider.
-    fn model(self, provider: &str, model: &str, config: ModelConfig) -> Result<Arc<dyn ChatModel>, ConfigError> {
-        Ok(match self {
-            Self::Anthropic => Arc::new(Anthropic::new(model, config)?),
-            Self::AnthropicOnVertex => Arc::new(Anthropic::on_vertex(model, config)?),
-            Self::AnthropicOnBedrock => Arc::new(Anthropic::on_bedrock(model, config)?),
-            Self::Gemini => Arc::new(Gemini::new(model, config)?),
-            Self::GeminiOnVertex => Arc::new(Gemini::on_vertex(model, config)?),
-            Self::Interactions => Arc::new(Interactions::new(model, config)?),
-            Self::Bedrock => Arc::new(Bedrock::new(model, config)?),
-            Self::Ollama => Arc::new(Ollama::new(model, config)?),
-            Self::Responses => Arc::new(OpenAiResponses::new(provider, model, config)?),
-            Self::Chat(dialect) => Arc::new(OpenAiChat::new(dialect.clone(), model, config)?),
-        })
-    }
-}
 
 /// Returns the built-in providers.
 pub fn providers() -> Vec<Provider> {
@@ -158,10 +144,10 @@ impl Registry {
             configs: BTreeMap::new(),
             shared: ModelConfig { backoff: Some(SharedBackoff::new()), ..ModelConfig::default() },
         };
-        for (provider, wire) in known() {
+        for (provider, factory) in known() {
             registry.register(provider.name, move |model, config| {
                 provider.require_key(&config)?;
-                wire.model(provider.name, model, config)
+                factory(model, config)
             });
         }
         registry

@@ -29,26 +29,19 @@ pub(crate) fn gemini(schema: &Value) -> Value {
     let Value::Object(object) = schema else { return schema.clone() };
     let mut kept = Object::new();
     for (key, value) in object {
-        let value = match (key.as_str(), value) {
-            ("properties" | "$defs", Value::Object(named)) => {
-                Value::Object(named.iter().map(|(name, schema)| (name.clone(), gemini(schema))).collect())
-            }
-            ("anyOf" | "oneOf" | "prefixItems", Value::Array(list)) => Value::Array(list.iter().map(gemini).collect()),
-            ("items" | "additionalProperties", value) => gemini(value),
-            ("definitions", Value::Object(named)) => {
+        let (key, value) = match (key.as_str(), value) {
+            (key @ ("properties" | "$defs" | "definitions"), Value::Object(named)) => {
                 let named = named.iter().map(|(name, schema)| (name.clone(), gemini(schema))).collect();
-                kept.insert("$defs".to_owned(), Value::Object(named));
-                continue;
+                (if key == "definitions" { "$defs" } else { key }, Value::Object(named))
             }
-            ("$ref", Value::String(target)) => Value::String(target.replace("#/definitions/", "#/$defs/")),
-            ("const", value) => {
-                kept.insert("enum".to_owned(), Value::Array(vec![value.clone()]));
-                continue;
-            }
-            (key, value) if GEMINI.contains(&key) => value.clone(),
+            (key @ ("anyOf" | "oneOf" | "prefixItems"), Value::Array(list)) => (key, list.iter().map(gemini).collect()),
+            (key @ ("items" | "additionalProperties"), value) => (key, gemini(value)),
+            (key @ "$ref", Value::String(target)) => (key, target.replace("#/definitions/", "#/$defs/").into()),
+            ("const", value) => ("enum", Value::Array(vec![value.clone()])),
+            (key, value) if GEMINI.contains(&key) => (key, value.clone()),
             _ => continue,
         };
-        kept.insert(key.clone(), value);
+        kept.insert(key.to_owned(), value);
     }
     Value::Object(kept)
 }

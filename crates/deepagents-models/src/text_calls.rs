@@ -11,6 +11,8 @@ use futures_core::stream::BoxStream;
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
+use crate::blocks::has_calls;
+
 /// Wraps a model and extracts tool calls that it writes in its text instead of making them.
 ///
 /// Recognises `<tool_call>{…}</tool_call>` or `<function_call>{…}</function_call>`, a fenced block of JSON, or a text
@@ -76,9 +78,8 @@ impl std::fmt::Debug for TextToolCalls {
 /// Returns the final events of a response, preceded by those of the calls found in it.
 fn finished(mut output: ModelOutput, tools: &[String]) -> Vec<ModelEvent> {
     let content = &mut output.message.content;
-    let made = content.iter().any(|block| matches!(block, Block::ToolCall(_) | Block::InvalidToolCall(_)));
     let mut events = Vec::new();
-    if !made && !tools.is_empty() {
+    if !has_calls(content) && !tools.is_empty() {
         let mut calls = Vec::new();
         for block in content.iter_mut() {
             if let Block::Text(text) = block {

@@ -5,20 +5,16 @@
 
 use std::time::Duration;
 
-use reqwest::header::HeaderMap;
-use reqwest::{Client, RequestBuilder, Url};
+use deepagents_core::model::ModelError;
+use reqwest::Url;
 use serde_json::{Value, json};
 
-use crate::body::RequestBody;
-use crate::config::{ConfigError, ModelConfig};
-use crate::hook::Attempt;
+use crate::config::{ConfigError, ModelConfig, Timeouts};
 use crate::http::{Auth, Endpoint};
 use crate::openai::Dialect;
 
 /// Timeout of each request; a running server responds immediately.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
-/// Maximum number of bytes read of a response.
-const MAX_RESPONSE_BYTES: usize = 8 << 20;
 /// Fields with the window in a list of models: of vLLM, OpenRouter and Together, Groq, LM Studio (the loaded window,
 /// then the maximum), and Mistral.
 const FIELDS: [&str; 5] =
@@ -39,82 +35,47 @@ pub(crate) async fn ask(provider: &str, model: &str, config: &ModelConfig) -> Re
     let Some(dialect) = dialect else { return Ok(None) };
     let Some(base) = config.base_url.as_deref().or(dialect.base_url) else { return Ok(None) };
     let auth = dialect.key_header.map_or(Auth::Bearer, Auth::Header);
-    let endpoint = Endpoint::new(base, "/models", auth, &[], config)?;
-    let Ok(client) = endpoint.client().await else { return Ok(None) };
-    let server = Server { client, endpoint: &endpoint };
+    let timeouts = Timeouts { first_byte: REQUEST_TIMEOUT, ..config.timeouts.clone().unwrap_or_default() };
+    let config = ModelConfig { timeouts: Some(timeouts), ..config.clone() };
+    let endpoint = Endpoint::new(base, "/models", auth, &[], &config)?;
     // A server that fails to respond once is not asked again.
-    Ok(server.window(base, model, dialect.key_required).await.unwrap_or(None))
+    Ok(window(&endpoint, base, model, dialect.key_required).await.unwrap_or(None))
 }
 
-struct Server<'a> {
-    client: Client,
-    endpoint: &'a Endpoint,
+/// Returns an error if the server does not respond at all.
+async fn window(endpoint: &Endpoint, base: &str, model: &str, is_service: bool) -> Result<Option<u64>, ModelError> {
+    let models = answer(endpoint, &endpoint.url, None).await?;
+    let mut window = models.and_then(|models| listed(&models, model));
+    // Services that require a key do not have the other endpoints.
+    if window.is_some() || is_service {
+        return Ok(window);
+    }
+    let root = base.trim_end_matches('/').trim_end_matches("/v1");
+    let at = |path: &str| Url::parse(&format!("{root}{path}")).map_err(|error| ModelError::invalid(error.to_string()));
+    if let Some(props) = answer(endpoint, &at("/props")?, None).await? {
+        let set = props.pointer("/default_generation_settings/n_ctx").or_else(|| props.get("n_ctx"));
+        window = set.and_then(Value::as_u64);
+    }
+    if window.is_none() {
+        window = answer(endpoint, &at("/api/ps")?, None).await?.and_then(|running| listed(&running, model));
+    }
+    if window.is_none() {
+        let shown = answer(endpoint, &at("/api/show")?, Some(&json!({"model": model}))).await?;
+        window = shown.and_then(|shown| parameter(&shown));
+    }
+    if window.is_none() {
+        window = answer(endpoint, &at("/api/v0/models")?, None).await?.and_then(|models| listed(&models, model));
+    }
+    Ok(window)
 }
 
-/// The server did not respond at all.
-struct Silent;
-
-impl Server<'_> {
-    async fn window(&self, base: &str, model: &str, is_service: bool) -> Result<Option<u64>, Silent> {
-        let models = self.get(self.endpoint.url.clone()).await?;
-        let mut window = models.and_then(|models| listed(&models, model));
-        // Services that require a key do not have the other endpoints.
-        if window.is_some() || is_service {
-            return Ok(window);
-        }
-        let root = base.trim_end_matches('/').trim_end_matches("/v1");
-        let at = |path: &str| Url::parse(&format!("{root}{path}")).map_err(|_| Silent);
-        if let Some(props) = self.get(at("/props")?).await? {
-            let set = props.pointer("/default_generation_settings/n_ctx").or_else(|| props.get("n_ctx"));
-            window = set.and_then(Value::as_u64);
-        }
-        if window.is_none() {
-            window = self.get(at("/api/ps")?).await?.and_then(|running| listed(&running, model));
-        }
-        if window.is_none() {
-            let shown = self.post(at("/api/show")?, &json!({"model": model})).await?;
-            window = shown.and_then(|shown| parameter(&shown));
-        }
-        if window.is_none() {
-            window = self.get(at("/api/v0/models")?).await?.and_then(|models| listed(&models, model));
-        }
-        Ok(window)
+/// Asks the server, and returns the JSON of a successful response.
+async fn answer(endpoint: &Endpoint, url: &Url, body: Option<&Value>) -> Result<Option<Value>, ModelError> {
+    match endpoint.ask(url, body).await {
+        Ok(body) => Ok(serde_json::from_slice(&body).ok()),
+        Err(error) if error.info().status.is_some() => Ok(None),
+        Err(error) => Err(error),
     }
-
-    async fn headers(&self, url: &Url) -> Result<HeaderMap, Silent> {
-        let credential = match &self.endpoint.credentials {
-            Some(credentials) => Some(credentials.get().await.map_err(|_| Silent)?),
-            None => None,
-        };
-        let attempt = Attempt { url, number: 1, body_len: 0 };
-        self.endpoint.headers(credential.as_ref(), &attempt, &[], &RequestBody::default()).map_err(|_| Silent)
-    }
-
-    async fn get(&self, url: Url) -> Result<Option<Value>, Silent> {
-        let headers = self.headers(&url).await?;
-        answer(self.client.get(url).headers(headers)).await
-    }
-
-    async fn post(&self, url: Url, body: &Value) -> Result<Option<Value>, Silent> {
-        let headers = self.headers(&url).await?;
-        answer(self.client.post(url).headers(headers).body(body.to_string())).await
-    }
-}
-
-/// Returns the JSON of a successful response.
-async fn answer(request: RequestBuilder) -> Result<Option<Value>, Silent> {
-    let mut response = request.timeout(REQUEST_TIMEOUT).send().await.map_err(|_| Silent)?;
-    if !response.status().is_success() {
-        return Ok(None);
-    }
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|_| Silent)? {
-        if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
-            return Ok(None);
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(serde_json::from_slice(&body).ok())
 }
 
 /// Returns the window that a list of models reports for a model.

@@ -31,10 +31,7 @@ pub(crate) fn value(value: Value, limit: usize) -> Value {
 
 /// Cuts a text to at most `limit` bytes, on a character boundary.
 pub(crate) fn text(mut text: String, limit: usize) -> String {
-    if text.len() > limit {
-        let end = (0..=limit).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        text.truncate(end);
-    }
+    text.truncate(text.floor_char_boundary(limit));
     text
 }
 

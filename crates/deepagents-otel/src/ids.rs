@@ -6,13 +6,15 @@ use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 
-/// The id of a trace.
+/// The id of a trace or a span, written in hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TraceId(pub [u8; 16]);
+pub struct HexId<const N: usize>(pub [u8; N]);
+
+/// The id of a trace.
+pub type TraceId = HexId<16>;
 
 /// The id of a span within its trace.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SpanId(pub [u8; 8]);
+pub type SpanId = HexId<8>;
 
 /// The identity of a span in other processes: the `traceparent` of W3C Trace Context.
 ///
@@ -38,20 +40,14 @@ impl TraceId {
     /// Returns the trace of a run that has no parent in another process. Every process that resumes the run derives the
     /// same id.
     pub fn of_run(thread: Option<&str>, run: &str) -> Self {
-        let digest = digest(&["trace", thread.unwrap_or_default(), run]);
-        let mut id = [0; 16];
-        id.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
-        Self(id)
+        Self::digest(&["trace", thread.unwrap_or_default(), run])
     }
 }
 
 impl SpanId {
     /// Returns the span of a process' part of a run.
     pub fn of_run(thread: Option<&str>, run: &str, attempt: u32) -> Self {
-        let digest = digest(&["span", thread.unwrap_or_default(), run, &attempt.to_string()]);
-        let mut id = [0; 8];
-        id.iter_mut().zip(digest).for_each(|(to, from)| *to = from);
-        Self(id)
+        Self::digest(&["span", thread.unwrap_or_default(), run, &attempt.to_string()])
     }
 
     /// Derives the id of a span below this one from what distinguishes it.
@@ -62,41 +58,43 @@ impl SpanId {
     }
 }
 
-fn digest(parts: &[&str]) -> impl Iterator<Item = u8> + use<> {
-    let mut hash = Sha256::new();
-    hash.update("deepagents");
-    for part in parts {
-        hash.update([0]);
-        hash.update(part);
+impl<const N: usize> HexId<N> {
+    fn digest(parts: &[&str]) -> Self {
+        let mut hash = Sha256::new();
+        hash.update("deepagents");
+        for part in parts {
+            hash.update([0]);
+            hash.update(part);
+        }
+        let mut id = [0; N];
+        id.iter_mut().zip(hash.finalize()).for_each(|(to, from)| *to = from);
+        Self(id)
     }
-    hash.finalize().into_iter()
-}
 
-fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
-    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-}
-
-impl fmt::Display for TraceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_hex(f, &self.0)
-    }
-}
-
-impl fmt::Display for SpanId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_hex(f, &self.0)
-    }
-}
-
-impl fmt::Debug for TraceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_hex(f, &self.0)
+    /// Parses lower-case hexadecimal that is not all zero.
+    fn parse(text: &str) -> Option<Self> {
+        let mut digits = text.bytes().map(|digit| match digit {
+            b'0'..=b'9' => Some(digit - b'0'),
+            b'a'..=b'f' => Some(digit - b'a' + 10),
+            _ => None,
+        });
+        let mut id = [0; N];
+        for byte in &mut id {
+            *byte = digits.next()?? << 4 | digits.next()??;
+        }
+        (digits.next().is_none() && id != [0; N]).then_some(Self(id))
     }
 }
 
-impl fmt::Debug for SpanId {
+impl<const N: usize> fmt::Display for HexId<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_hex(f, &self.0)
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl<const N: usize> fmt::Debug for HexId<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -104,20 +102,6 @@ impl fmt::Display for SpanContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "00-{}-{}-{:02x}", self.trace, self.span, u8::from(self.sampled))
     }
-}
-
-/// Parses N bytes of lower-case hexadecimal that are not all zero.
-fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let mut digits = text.bytes().map(|digit| match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
-    });
-    let mut id = [0; N];
-    for byte in &mut id {
-        *byte = digits.next()?? << 4 | digits.next()??;
-    }
-    (digits.next().is_none() && id != [0; N]).then_some(id)
 }
 
 impl FromStr for SpanContext {
@@ -132,7 +116,7 @@ impl FromStr for SpanContext {
             // Future versions may append fields.
             let fits = plain(version) && version != "ff" && (version != "00" || parts.next().is_none());
             let flags = u8::from_str_radix(flags, 16).ok().filter(|_| plain(flags) && fits)?;
-            Some(Self { trace: TraceId(bytes(trace)?), span: SpanId(bytes(span)?), sampled: flags & 1 == 1 })
+            Some(Self { trace: TraceId::parse(trace)?, span: SpanId::parse(span)?, sampled: flags & 1 == 1 })
         };
         read().ok_or_else(|| crate::ConfigError::TraceParent { value: text.to_owned() })
     }

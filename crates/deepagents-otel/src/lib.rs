@@ -45,8 +45,9 @@ pub use builder::TraceBuilder;
 pub use config::{ConfigError, OtelConfig, Variables};
 pub use content::{Content, Redaction};
 pub use export::{Endpoint, ExportConfig, ExportError, ExportReport, LineFile, Protocol, Temporality};
-pub use ids::{SpanContext, SpanId, TraceId};
+pub use ids::{HexId, SpanContext, SpanId, TraceId};
 pub use span::{
-    AttributeValue, DiscardedAttempt, ModelName, Operation, RequestSettings, ResponseInfo, Span, SpanError, SpanKind,
+    AttributeValue, Chat, DiscardedAttempt, ModelName, Operation, RequestSettings, ResponseInfo, Span, SpanError,
+    SpanKind,
 };
 pub use tracer::{RunTrace, Sampler, TraceOptions, Tracer};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::span::seconds;
-use crate::{ModelName, Operation, Span, conventions as names};
+use crate::{Chat, ModelName, Operation, Span, conventions as names};
 
 /// Maximum number of series. Further ones are aggregated into one overflow series per instrument.
 const MAX_SERIES: usize = 2_000;
@@ -76,7 +76,7 @@ pub(crate) struct Labels {
     subject: Option<Arc<str>>,
     token_type: Option<&'static str>,
     error: Option<Cow<'static, str>>,
-    overflow: bool,
+    pub(crate) overflow: bool,
 }
 
 impl Labels {
@@ -91,10 +91,6 @@ impl Labels {
         all.extend(self.token_type.map(|kind| (names::TOKEN_TYPE, kind)));
         all.extend(self.error.as_deref().map(|error| (names::ERROR_TYPE, error)));
         all
-    }
-
-    pub(crate) fn is_overflow(&self) -> bool {
-        self.overflow
     }
 }
 
@@ -143,7 +139,7 @@ impl Metrics {
         self.last = self.last.max(span.end);
         let error = || span.error.as_ref().map(|error| error.kind.clone());
         match &span.operation {
-            Operation::Chat { model, usage, first_chunk, .. } => {
+            Operation::Chat(Chat { model, usage, first_chunk, .. }) => {
                 let model = || Labels { model: model.clone(), ..Labels::default() };
                 let duration = Labels { error: error(), ..model() };
                 self.add(Instrument::OperationDuration, duration, span.seconds());

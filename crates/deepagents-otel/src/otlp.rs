@@ -13,8 +13,6 @@ use crate::{AttributeValue, DiscardedAttempt, Operation, Span, SpanContext, Span
 
 /// The attribute of the overflow series.
 const OVERFLOW: &str = "otel.metric.overflow";
-/// The flag of sampled spans. The flags for remote parents and links are not set.
-const SAMPLED: u32 = 1;
 
 /// Builds the resource, which describes the process.
 pub(crate) fn resource(attributes: &[(String, String)]) -> Resource {
@@ -51,7 +49,7 @@ fn span(span: &Span) -> trace::Span {
         SpanKind::Client => trace::span::SpanKind::Client,
     };
     let discarded = match &span.operation {
-        Operation::Chat { discarded, .. } => discarded.as_slice(),
+        Operation::Chat(chat) => chat.discarded.as_slice(),
         _ => &[],
     };
     let status = span.error.as_ref().map(|error| trace::Status {
@@ -62,7 +60,8 @@ fn span(span: &Span) -> trace::Span {
         trace_id: span.context.trace.0.to_vec(),
         span_id: span.context.span.0.to_vec(),
         parent_span_id: span.parent.map(|parent| parent.0.to_vec()).unwrap_or_default(),
-        flags: flags(span.context),
+        // The flag of sampled spans is 1. Those for remote parents and links are not set.
+        flags: span.context.sampled.into(),
         name: span.name(),
         kind: kind.into(),
         start_time_unix_nano: span.start,
@@ -73,10 +72,6 @@ fn span(span: &Span) -> trace::Span {
         status,
         ..trace::Span::default()
     }
-}
-
-fn flags(context: SpanContext) -> u32 {
-    if context.sampled { SAMPLED } else { 0 }
 }
 
 fn event(discarded: &DiscardedAttempt) -> trace::span::Event {
@@ -96,7 +91,7 @@ fn link(earlier: &SpanContext) -> trace::span::Link {
     trace::span::Link {
         trace_id: earlier.trace.0.to_vec(),
         span_id: earlier.span.0.to_vec(),
-        flags: flags(*earlier),
+        flags: earlier.sampled.into(),
         ..trace::span::Link::default()
     }
 }
@@ -180,7 +175,7 @@ fn point(
 ) -> metrics::HistogramDataPoint {
     let attributes = labels.attributes(instrument).into_iter();
     let attributes = attributes.map(|(name, value)| key_value(name, Value::StringValue(value.to_owned())));
-    let overflow = labels.is_overflow().then(|| key_value(OVERFLOW, Value::BoolValue(true)));
+    let overflow = labels.overflow.then(|| key_value(OVERFLOW, Value::BoolValue(true)));
     metrics::HistogramDataPoint {
         attributes: attributes.chain(overflow).collect(),
         start_time_unix_nano: start,

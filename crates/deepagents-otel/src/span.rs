@@ -56,25 +56,8 @@ pub enum Operation {
         /// Why it ended, as a stable name, if known.
         finish: Option<Cow<'static, str>>,
     },
-    /// A model request, including failed attempts.
-    Chat {
-        /// The model; `None` if only the log is available.
-        model: Option<Arc<ModelName>>,
-        /// The id of the answer in the thread.
-        message: String,
-        /// Tokens.
-        usage: Usage,
-        /// Why the model stopped, as a stable name.
-        finish: Option<Cow<'static, str>>,
-        /// Nanoseconds until the first piece of the answer.
-        first_chunk: Option<u64>,
-        /// The settings of the request.
-        settings: Option<Box<RequestSettings>>,
-        /// The answer's metadata; `None` if only the log or the events are available.
-        response: Option<Box<ResponseInfo>>,
-        /// Failed attempts.
-        discarded: Vec<DiscardedAttempt>,
-    },
+    /// A model request.
+    Chat(Chat),
     /// A tool call.
     ExecuteTool {
         /// The tool.
@@ -82,6 +65,28 @@ pub enum Operation {
         /// The provider's id of the call.
         call: String,
     },
+}
+
+/// A model request, including failed attempts.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Chat {
+    /// The model; `None` if only the log is available.
+    pub model: Option<Arc<ModelName>>,
+    /// The id of the answer in the thread.
+    pub message: String,
+    /// Tokens.
+    pub usage: Usage,
+    /// Why the model stopped, as a stable name.
+    pub finish: Option<Cow<'static, str>>,
+    /// Nanoseconds until the first piece of the answer.
+    pub first_chunk: Option<u64>,
+    /// The settings of the request.
+    pub settings: Option<Box<RequestSettings>>,
+    /// The answer's metadata; `None` if only the log or the events are available.
+    pub response: Option<Box<ResponseInfo>>,
+    /// Failed attempts.
+    pub discarded: Vec<DiscardedAttempt>,
 }
 
 /// The name of a model.
@@ -157,6 +162,12 @@ pub struct SpanError {
     pub message: Option<String>,
 }
 
+impl SpanError {
+    pub(crate) fn new(kind: impl Into<Cow<'static, str>>) -> Self {
+        Self { kind: kind.into(), message: None }
+    }
+}
+
 /// The kind of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
@@ -185,8 +196,8 @@ impl Span {
     pub fn name(&self) -> String {
         let about: &str = match &self.operation {
             Operation::InvokeAgent { .. } => &self.agent,
-            Operation::Chat { model: Some(model), .. } => &model.model,
-            Operation::Chat { model: None, .. } => return self.operation.name().to_owned(),
+            Operation::Chat(Chat { model: Some(model), .. }) => &model.model,
+            Operation::Chat(_) => return self.operation.name().to_owned(),
             Operation::ExecuteTool { tool, .. } => tool,
         };
         format!("{} {about}", self.operation.name())
@@ -195,15 +206,14 @@ impl Span {
     /// Returns the kind of the span.
     pub fn kind(&self) -> SpanKind {
         match self.operation {
-            Operation::Chat { .. } => SpanKind::Client,
+            Operation::Chat(_) => SpanKind::Client,
             _ => SpanKind::Internal,
         }
     }
 
     /// Returns the duration in seconds.
-    #[allow(clippy::cast_precision_loss, reason = "a difference of times is far below 2^53 microseconds")]
     pub fn seconds(&self) -> f64 {
-        self.end.saturating_sub(self.start) as f64 / 1e9
+        seconds(self.end.saturating_sub(self.start))
     }
 
     /// Returns the attributes by their names in the [conventions](crate::conventions), including content.
@@ -212,22 +222,17 @@ impl Span {
         let mut all = Vec::with_capacity(16);
         all.push((names::OPERATION_NAME, Text(self.operation.name())));
         all.push((names::AGENT_NAME, Text(&self.agent)));
-        if let Some(thread) = &self.thread {
-            all.push((names::CONVERSATION_ID, Text(thread)));
-        }
+        all.extend(self.thread.as_deref().map(|thread| (names::CONVERSATION_ID, Text(thread))));
         match &self.operation {
             Operation::InvokeAgent { description, run, attempt, model, usage, finish } => {
                 all.extend(description.as_deref().map(|text| (names::AGENT_DESCRIPTION, Text(text))));
                 model_attributes(&mut all, model.as_deref());
                 usage_attributes(&mut all, *usage);
-                if let Some(own) = self.path.last() {
-                    all.push((names::AGENT_ID, Text(own)));
-                }
-                all.push((names::RUN_ID, Text(run)));
-                all.push((names::RUN_ATTEMPT, Int((*attempt).into())));
+                all.extend(self.path.last().map(|own| (names::AGENT_ID, Text(own))));
+                all.extend([(names::RUN_ID, Text(run)), (names::RUN_ATTEMPT, Int((*attempt).into()))]);
                 all.extend(finish.as_deref().map(|finish| (names::FINISH_REASON, Text(finish))));
             }
-            Operation::Chat { model, message, usage, finish, first_chunk, settings, response, .. } => {
+            Operation::Chat(Chat { model, message, usage, finish, first_chunk, settings, response, .. }) => {
                 model_attributes(&mut all, model.as_deref());
                 usage_attributes(&mut all, *usage);
                 all.extend(finish.as_deref().map(|finish| (names::RESPONSE_FINISH_REASONS, Texts(vec![finish]))));
@@ -235,9 +240,7 @@ impl Span {
                     all.extend(response.id.as_deref().map(|id| (names::RESPONSE_ID, Text(id))));
                     all.extend(response.model.as_deref().map(|model| (names::RESPONSE_MODEL, Text(model))));
                 }
-                if let Some(nanos) = first_chunk {
-                    all.push((names::RESPONSE_TIME_TO_FIRST_CHUNK, Double(seconds(*nanos))));
-                }
+                all.extend(first_chunk.map(|nanos| (names::RESPONSE_TIME_TO_FIRST_CHUNK, Double(seconds(nanos)))));
                 if !message.is_empty() {
                     all.push((names::MESSAGE_ID, Text(message)));
                 }
@@ -273,7 +276,7 @@ impl Operation {
     pub fn name(&self) -> &'static str {
         match self {
             Self::InvokeAgent { .. } => names::operation::INVOKE_AGENT,
-            Self::Chat { .. } => names::operation::CHAT,
+            Self::Chat(_) => names::operation::CHAT,
             Self::ExecuteTool { .. } => names::operation::EXECUTE_TOOL,
         }
     }

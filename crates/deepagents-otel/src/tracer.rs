@@ -18,8 +18,8 @@ use crate::builder::nanos;
 use crate::content::Content;
 use crate::export::Exporter;
 use crate::{
-    ExportConfig, ExportError, ExportReport, ModelName, Operation, RequestSettings, ResponseInfo, Span, SpanContext,
-    TraceBuilder, TraceId,
+    Chat, ExportConfig, ExportError, ExportReport, ModelName, Operation, RequestSettings, ResponseInfo, Span,
+    SpanContext, TraceBuilder, TraceId,
 };
 
 /// Decides which traces are exported. Metrics cover all of them.
@@ -112,17 +112,8 @@ impl Tracer {
 
     /// Creates an observer for a run and the runs that resume it. Pass it to [`RunInput::observer`].
     pub fn observer(&self) -> Arc<RunTrace> {
-        let options = &self.0.options;
-        let mut builder = TraceBuilder::default();
-        if let Some(parent) = options.parent {
-            builder = builder.with_parent(parent);
-        }
-        if let Some(trace) = options.previous_trace {
-            builder = builder.with_previous_trace(trace);
-        }
-        if let Some(content) = &options.content {
-            builder = builder.with_content(content.clone());
-        }
+        let TraceOptions { parent, previous_trace, content, .. } = &self.0.options;
+        let builder = TraceBuilder::new(*parent, *previous_trace, content.clone());
         Arc::new(RunTrace { tracer: self.clone(), builder: Mutex::new(builder), asides: AtomicU64::new(0) })
     }
 
@@ -185,9 +176,8 @@ impl RunTrace {
         request: ModelRequest,
     ) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         let (name, clock) = (Arc::new(ModelName::new(model.name())), self.tracer.0.clock.clone());
-        let settings =
-            model.server().map(|server| RequestSettings { server: Some(server), ..RequestSettings::default() });
-        let settings = settings.map(Box::new);
+        let server = model.server();
+        let settings = server.is_some().then(|| Box::new(RequestSettings { server, ..RequestSettings::default() }));
         let number = self.asides.fetch_add(1, Ordering::Relaxed);
         let start = nanos(clock.now());
         let watched = model.stream(request).map(move |event| {
@@ -198,16 +188,8 @@ impl RunTrace {
                 Err(error) => (Usage::default(), None, Some(error)),
                 Ok(_) => return event,
             };
-            let operation = Operation::Chat {
-                model: Some(name.clone()),
-                message: String::new(),
-                usage,
-                finish: None,
-                first_chunk: None,
-                settings: settings.clone(),
-                response,
-                discarded: Vec::new(),
-            };
+            let (model, settings) = (Some(name.clone()), settings.clone());
+            let operation = Operation::Chat(Chat { model, usage, settings, response, ..Chat::default() });
             let times = (start, nanos(clock.now()));
             let span = self.builder().aside(&call.path, number, operation, times, failed);
             self.tracer.export(span.into_iter().collect());

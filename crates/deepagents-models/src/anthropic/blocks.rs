@@ -1,43 +1,40 @@
 //! Converts content items of the Messages API to blocks.
 
-use deepagents_core::message::{Block, InvalidToolCall, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall};
+use deepagents_core::message::{Block, Reasoning, Text};
 use serde_json::{Map, Value};
 
-use crate::{args, exact};
+use crate::args::{self, InvalidArgs};
+use crate::blocks::{self, native, provider_item};
+use crate::exact;
+use crate::json::{is_empty, text};
 
 /// Converts a complete content item. Keeps the item itself only if the block does not represent everything.
 pub(super) fn block(mut item: Map<String, Value>) -> Block {
-    match item.get("type").and_then(Value::as_str).unwrap_or_default() {
+    match text(item.get("type")) {
         "text" => {
             if item.get("citations").is_some_and(is_empty) {
                 item.remove("citations");
             }
             match (item.len(), item.get_mut("text")) {
                 (2, Some(Value::String(text))) => Block::text(std::mem::take(text)),
-                _ => Block::Text(Text { text: string(&item, "text"), native: native(item) }),
+                _ => Block::Text(Text { text: text(item.get("text")).to_owned(), native: native(item) }),
             }
         }
-        "thinking" => Block::Reasoning(Reasoning { text: string(&item, "thinking"), native: native(item) }),
+        "thinking" => Block::Reasoning(Reasoning { text: text(item.get("thinking")).to_owned(), native: native(item) }),
         "tool_use" => {
-            let (id, name) = (string(&item, "id"), string(&item, "name"));
-            match item.get("input") {
-                Some(Value::Object(_)) | None if item.len() <= 4 => {
-                    let args = item.remove("input").unwrap_or_else(|| Value::Object(Map::new()));
-                    Block::call(id, name, args)
+            // Some gateways omit an empty input, which the API requires.
+            let input = &*item.entry("input").or_insert_with(|| Value::Object(Map::new()));
+            let args = args::from_field(Some(input));
+            let is_usual = input.is_object() && item.len() <= 4;
+            match args {
+                Err(args) => invalid(item, args),
+                Ok(_) => {
+                    let [id, name] = id_and_name(&item);
+                    blocks::call(id, name, args, if is_usual { None } else { native(item) })
                 }
-                Some(args @ Value::Object(_)) => {
-                    Block::ToolCall(ToolCall { id, name, args: args.clone(), native: native(item) })
-                }
-                other => match other.and_then(exact::read) {
-                    Some(args) => Block::ToolCall(ToolCall { id, name, args, native: native(item) }),
-                    None => {
-                        let raw = other.map(Value::to_string).unwrap_or_default();
-                        invalid(item, raw, "the arguments are not an object".to_owned())
-                    }
-                },
             }
         }
-        _ => Block::ProviderItem(ProviderBlock { native: ProviderItem::new(Value::Object(item)) }),
+        _ => provider_item(Value::Object(item)),
     }
 }
 
@@ -53,7 +50,7 @@ pub(super) fn block_with_json(mut item: Map<String, Value>, json: &str) -> Block
             }
             block(item)
         }
-        Err(error) if is_call => invalid(item, json.to_owned(), error),
+        Err(error) if is_call => invalid(item, InvalidArgs { raw: json.to_owned(), error }),
         Err(_) => block(item),
     }
 }
@@ -64,33 +61,21 @@ pub(super) fn mark_cut(content: &mut [Block]) {
         && let Block::ToolCall(call) = last
         && call.args.as_object().is_some_and(Map::is_empty)
     {
-        *last = Block::InvalidToolCall(InvalidToolCall {
-            id: std::mem::take(&mut call.id),
-            name: std::mem::take(&mut call.name),
-            raw: String::new(),
-            error: args::CUT_OFF.to_owned(),
-            native: call.native.take(),
-        });
+        let [id, name] = [&mut call.id, &mut call.name].map(std::mem::take);
+        let args = InvalidArgs { raw: String::new(), error: args::CUT_OFF.to_owned() };
+        *last = blocks::call(id, name, Err(args), call.native.take());
     }
 }
 
 /// Creates an invalid call. Keeps the item if it contains more than the usual fields, with an object in place of input
 /// that the API would reject.
-fn invalid(mut item: Map<String, Value>, raw: String, error: String) -> Block {
-    let (id, name) = (string(&item, "id"), string(&item, "name"));
+fn invalid(mut item: Map<String, Value>, args: InvalidArgs) -> Block {
+    let [id, name] = id_and_name(&item);
     item.insert("input".to_owned(), Value::Object(Map::new()));
     let native = if item.len() > 4 && !name.is_empty() { native(item) } else { None };
-    Block::InvalidToolCall(InvalidToolCall { id, name, raw, error, native })
+    blocks::call(id, name, Err(args), native)
 }
 
-fn native(item: Map<String, Value>) -> Option<ProviderItem> {
-    Some(ProviderItem::new(Value::Object(item)))
-}
-
-fn is_empty(value: &Value) -> bool {
-    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
-}
-
-pub(super) fn string(item: &Map<String, Value>, key: &str) -> String {
-    item.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+fn id_and_name(item: &Map<String, Value>) -> [String; 2] {
+    ["id", "name"].map(|key| text(item.get(key)).to_owned())
 }

@@ -1,43 +1,17 @@
 //! Decodes responses of the Messages API, complete and streamed.
 
-use deepagents_core::message::{Block, Origin, Usage};
+use deepagents_core::message::Block;
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
 use serde_json::{Map, Value};
 
-use super::blocks::{block, block_with_json, mark_cut, string};
-use crate::decoded::Decoded;
-use crate::exact;
-use crate::http::{AnswerDecoder, Flow, from_stream, merge_delta, parse_answer, parse_json};
+use super::blocks::{block, block_with_json, mark_cut};
+use crate::decoded::{Decoded, usage_without_cache};
+use crate::http::{AnswerDecoder, Flow, cut_short, from_stream};
+use crate::json::{merge_fields, objects, parse_event, parse_object, text};
 
-/// Decodes a complete response.
-pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
-    let mut value = parse_answer(body)?;
-    exact::keep(&mut value, body, &["content", "input"]);
-    if value.get("type").is_some_and(|kind| kind == "error") {
-        return Err(from_stream(&value));
-    }
-    let Value::Object(mut answer) = value else {
-        return Err(ModelError::protocol("the answer is not an object"));
-    };
-    let stop = answer.get("stop_reason").and_then(Value::as_str).map(str::to_owned);
-    let items = match answer.remove("content") {
-        Some(Value::Array(items)) => items,
-        // No output, but a stop reason.
-        Some(Value::Null) if stop.is_some() => Vec::new(),
-        _ => return Err(ModelError::protocol("the answer has no content")),
-    };
-    let usage = answer.remove("usage").unwrap_or_default();
-    let items = items.into_iter().filter_map(|item| if let Value::Object(item) = item { Some(item) } else { None });
-    let mut content: Vec<Block> = items.map(block).collect();
-    if stop_reason(stop.as_deref()) == StopReason::MaxTokens {
-        mark_cut(&mut content);
-    }
-    Ok(decoded(origin.clone(), string(&answer, "id"), content, usage, stop))
-}
-
-fn decoded(origin: Origin, id: String, content: Vec<Block>, reported: Value, stop: Option<String>) -> Decoded {
+fn decoded(id: String, content: Vec<Block>, stop: Option<String>, reported: Value) -> Decoded {
     let reason = stop_reason(stop.as_deref());
-    Decoded::new(id, origin, content, usage(&reported), reason, stop, reported)
+    Decoded::new(id, content, (reason, stop), (usage_without_cache(&reported, USAGE), reported))
 }
 
 fn stop_reason(word: Option<&str>) -> StopReason {
@@ -53,23 +27,12 @@ fn stop_reason(word: Option<&str>) -> StopReason {
     }
 }
 
-/// `input_tokens` excludes cached tokens; ours counts all prompt tokens.
-fn usage(reported: &Value) -> Usage {
-    let count = |key: &str| reported.get(key).and_then(Value::as_u64).unwrap_or_default();
-    let (read, write) = (count("cache_read_input_tokens"), count("cache_creation_input_tokens"));
-    Usage {
-        input: count("input_tokens").saturating_add(read).saturating_add(write),
-        output: count("output_tokens"),
-        cache_read: read,
-        cache_write: write,
-        reasoning: 0,
-    }
-}
+/// Fields of a report with the tokens of the input, the output, and those read from and written to the cache.
+const USAGE: [&str; 4] = ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
 
 /// Accumulates a streamed response. Blocks keep the order in which they started.
 #[derive(Default)]
 pub(super) struct MessageDecoder {
-    origin: Origin,
     id: String,
     blocks: Vec<Part>,
     usage: Map<String, Value>,
@@ -88,14 +51,10 @@ struct Part {
 }
 
 impl MessageDecoder {
-    pub(super) fn new(origin: Origin) -> Self {
-        Self { origin, ..Self::default() }
-    }
-
     fn start(&mut self, event: &mut Map<String, Value>) {
         self.started = true;
         if let Some(Value::Object(message)) = event.get_mut("message") {
-            self.id = string(message, "id");
+            text(message.get("id")).clone_into(&mut self.id);
             self.merge_usage(message.remove("usage"));
         }
     }
@@ -109,13 +68,12 @@ impl MessageDecoder {
 
     fn block_start(&mut self, index: u64, event: &mut Map<String, Value>, out: &mut Vec<ModelEvent>) {
         let Some(Value::Object(item)) = event.remove("content_block") else { return };
-        let at = self.blocks.len();
-        match item.get("type").and_then(Value::as_str) {
-            Some("tool_use") => {
-                out.push(ModelEvent::ToolCall { block: at, id: string(&item, "id"), name: string(&item, "name") });
-            }
-            Some("text") => push_delta(&item, "text", out, |delta| ModelEvent::Text { block: at, delta }),
-            Some("thinking") => push_delta(&item, "thinking", out, |delta| ModelEvent::Reasoning { block: at, delta }),
+        let block = self.blocks.len();
+        let field = |key: &str| text(item.get(key)).to_owned();
+        match text(item.get("type")) {
+            "tool_use" => out.push(ModelEvent::ToolCall { block, id: field("id"), name: field("name") }),
+            "text" => push_text(block, field("text"), out),
+            "thinking" => push_thought(block, field("thinking"), out),
             _ => {}
         }
         self.blocks.push(Part { index, item, json: String::new(), open: true });
@@ -123,20 +81,17 @@ impl MessageDecoder {
 
     fn block_delta(&mut self, index: u64, event: &mut Map<String, Value>, out: &mut Vec<ModelEvent>) {
         let Some(Value::Object(mut delta)) = event.remove("delta") else { return };
-        let Some((at, part)) = self.blocks.iter_mut().enumerate().rfind(|(_, part)| part.index == index) else {
+        let Some((block, part)) = self.blocks.iter_mut().enumerate().rfind(|(_, part)| part.index == index) else {
             return;
         };
-        let kind = string(&delta, "type");
-        match kind.as_str() {
-            "text_delta" => push_delta(&delta, "text", out, |delta| ModelEvent::Text { block: at, delta }),
-            "thinking_delta" => {
-                push_delta(&delta, "thinking", out, |delta| ModelEvent::Reasoning { block: at, delta });
-            }
+        match text(delta.get("type")) {
+            "text_delta" => push_text(block, text(delta.get("text")).to_owned(), out),
+            "thinking_delta" => push_thought(block, text(delta.get("thinking")).to_owned(), out),
             "input_json_delta" => {
-                if let Some(Value::String(json)) = delta.remove("partial_json") {
-                    part.json.push_str(&json);
+                if let Some(Value::String(delta)) = delta.remove("partial_json") {
+                    part.json.push_str(&delta);
                     if part.item.get("type").is_some_and(|kind| kind == "tool_use") {
-                        out.push(ModelEvent::ToolArgs { block: at, delta: json });
+                        out.push(ModelEvent::ToolArgs { block, delta });
                     }
                 }
                 return;
@@ -149,9 +104,7 @@ impl MessageDecoder {
             _ => {}
         }
         delta.remove("type");
-        for (key, value) in delta {
-            merge_delta(part.item.entry(key).or_insert(Value::Null), value);
-        }
+        merge_fields(&mut part.item, delta);
     }
 
     fn message_delta(&mut self, event: &mut Map<String, Value>) {
@@ -162,23 +115,43 @@ impl MessageDecoder {
     }
 }
 
-fn push_delta(item: &Map<String, Value>, key: &str, out: &mut Vec<ModelEvent>, event: impl Fn(String) -> ModelEvent) {
-    if let Some(text) = item.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()) {
-        out.push(event(text.to_owned()));
+fn push_text(block: usize, delta: String, out: &mut Vec<ModelEvent>) {
+    if !delta.is_empty() {
+        out.push(ModelEvent::Text { block, delta });
+    }
+}
+
+fn push_thought(block: usize, delta: String, out: &mut Vec<ModelEvent>) {
+    if !delta.is_empty() {
+        out.push(ModelEvent::Reasoning { block, delta });
     }
 }
 
 impl AnswerDecoder for MessageDecoder {
-    fn event(&mut self, _name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
-        // Some gateways end the stream with `[DONE]`, as in another wire.
-        if data.is_empty() || data == "[DONE]" {
-            return Ok(Flow::More);
+    fn whole(&mut self, body: &[u8]) -> Result<Decoded, ModelError> {
+        let mut answer = parse_object(body, &["content", "input"])?;
+        if answer.get("type").is_some_and(|kind| kind == "error") {
+            return Err(from_stream(&Value::Object(answer)));
         }
-        let mut event = parse_json("an event of the answer", data.as_bytes())?;
-        exact::keep(&mut event, data.as_bytes(), &["content_block", "input"]);
-        let Value::Object(mut event) = event else { return Ok(Flow::More) };
+        let stop = answer.get("stop_reason").and_then(Value::as_str).map(str::to_owned);
+        let items = match answer.remove("content") {
+            Some(Value::Array(items)) => items,
+            // No output, but a stop reason.
+            Some(Value::Null) if stop.is_some() => Vec::new(),
+            _ => return Err(ModelError::protocol("the answer has no content")),
+        };
+        let mut content: Vec<Block> = objects(items).map(block).collect();
+        if stop_reason(stop.as_deref()) == StopReason::MaxTokens {
+            mark_cut(&mut content);
+        }
+        let usage = answer.remove("usage").unwrap_or_default();
+        Ok(decoded(text(answer.get("id")).to_owned(), content, stop, usage))
+    }
+
+    fn event(&mut self, _name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
+        let Some(mut event) = parse_event(data, &["content_block", "input"])? else { return Ok(Flow::More) };
         let index = event.get("index").and_then(Value::as_u64).unwrap_or_default();
-        match event.get("type").and_then(Value::as_str).unwrap_or_default() {
+        match text(event.get("type")) {
             "message_start" => self.start(&mut event),
             "content_block_start" => self.block_start(index, &mut event, out),
             "content_block_delta" => self.block_delta(index, &mut event, out),
@@ -194,9 +167,6 @@ impl AnswerDecoder for MessageDecoder {
             }
             "error" => return Err(from_stream(&Value::Object(event))),
             // `ping`, and future event types.
-            _ if event.get("error").is_some_and(|error| !error.is_null()) => {
-                return Err(from_stream(&Value::Object(event)));
-            }
             _ => {}
         }
         Ok(Flow::More)
@@ -206,7 +176,7 @@ impl AnswerDecoder for MessageDecoder {
         // With a stop reason and no open block, the response is complete even if the last frame is missing.
         let complete = self.ended || (self.stop.is_some() && self.blocks.iter().all(|part| !part.open));
         if !self.started || !complete {
-            return Err(ModelError::truncated("the stream ended before the answer did"));
+            return Err(cut_short());
         }
         // A block that was closed has all its arguments, even if there are none.
         let without_args = self.blocks.last().is_some_and(|part| part.json.trim().is_empty());
@@ -220,6 +190,6 @@ impl AnswerDecoder for MessageDecoder {
             mark_cut(&mut content);
         }
         let usage = Value::Object(std::mem::take(&mut self.usage));
-        Ok(decoded(std::mem::take(&mut self.origin), std::mem::take(&mut self.id), content, usage, self.stop.take()))
+        Ok(decoded(std::mem::take(&mut self.id), content, self.stop.take(), usage))
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use deepagents_core::message::{Block, MediaKind, MediaSource, ToolMessage};
-use deepagents_core::model::{ModelError, ModelRequest, SystemBlock, ToolChoice};
+use deepagents_core::model::{ModelError, ModelRequest, ToolChoice, ToolSpec};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
@@ -11,60 +11,52 @@ use serde_json::{Map, Value, json};
 use super::turns::{Item, Part, check_marks, first_marked, sendable, turns};
 use super::{Host, Messages};
 use crate::body::{
-    self, CacheControl, Extra, Fields, RequestBody, TextPart, WrittenFields, wire_name_within, write_head,
+    self, CacheControl, Fields, Head, RequestBody, TextPart, WrittenFields, filled, wire_name_within, write_head,
 };
+use crate::client::Target;
 use crate::exact::Exact;
 use crate::schema;
 
 /// Encodes the body of a request.
-pub(super) fn body(wire: &Messages, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
-    let extra = Extra { model: &wire.extra, request: &request.settings.extra };
-    let head = Head { wire, request, extra, stream };
-    let known = wire.written.take(&request.messages, first_marked(request)?);
-    let turns = turns(request, known.messages(), &wire.origin)?;
-    check_marks(request, &turns, extra)?;
-    if extra.get("messages").is_some() {
-        return write_head(&head, head.shared()?);
+pub(super) fn body(target: &Target<Messages>, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
+    let head = Head::new(target, request, stream);
+    let first_marked = first_marked(request)?;
+    let known = target.written.take(&request.messages, first_marked);
+    let turns = turns(request, known.messages(), &target.origin)?;
+    check_marks(&head, &turns)?;
+    let shared = head.tools_and_system()?;
+    if head.extra.get("messages").is_some() {
+        return write_head(&head, shared);
     }
-    let mut lasting = true;
     let turns = turns.iter().map(|turn| {
-        lasting &= !turn.is_marked();
-        body::Turn { upto: turn.upto, settled: lasting && turn.is_settled(), item: turn }
+        let settled = turn.upto <= first_marked && turn.is_settled();
+        body::Turn { upto: turn.upto, settled, item: turn }
     });
-    body::write(&wire.written, known, request, (&head, head.shared()?), ("messages", &[]), turns)
+    body::write(&target.written, known, request, (&head, shared), ("messages", &[]), turns)
 }
 
-/// Everything in a body except the conversation.
-struct Head<'a> {
-    wire: &'a Messages,
-    request: &'a ModelRequest,
-    extra: Extra<'a>,
-    stream: bool,
-}
-
-impl Head<'_> {
+impl Head<'_, Messages> {
     /// Thinking tokens count towards the limit, so a thinking budget is added to the usual output limit.
     fn max_tokens(&self) -> u64 {
         let budget =
             self.extra.get("thinking").and_then(|thinking| thinking.get("budget_tokens")).and_then(Value::as_u64);
-        let usual = self.wire.max_tokens;
+        let usual = self.target.wire.max_tokens;
         self.request.settings.max_tokens.unwrap_or_else(|| match budget {
             Some(budget) if budget >= usual => budget.saturating_add(usual),
             _ => usual,
         })
     }
 
-    fn tool_choice(&self) -> Option<Value> {
+    fn choice(&self) -> Option<Value> {
         let single = self.request.parallel_tool_calls == Some(false);
+        // The API rejects a forced call together with thinking, so the choice is left to the model.
+        let may_force = !thinks(self.extra.get("thinking"));
         let mut choice = match &self.request.tool_choice {
-            _ if self.tools().is_empty() => return None,
-            ToolChoice::Auto if !single => return None,
+            _ if !self.has_tools() => return None,
             ToolChoice::None => return Some(json!({"type": "none"})),
-            // The API rejects a forced call together with thinking, so the choice is left to the model.
-            ToolChoice::Any | ToolChoice::Tool(_) if thinks(self.extra.get("thinking")) && !single => return None,
-            ToolChoice::Any | ToolChoice::Tool(_) if thinks(self.extra.get("thinking")) => json!({"type": "auto"}),
-            ToolChoice::Any => json!({"type": "any"}),
-            ToolChoice::Tool(name) => json!({"type": "tool", "name": name}),
+            ToolChoice::Any if may_force => json!({"type": "any"}),
+            ToolChoice::Tool(name) if may_force => json!({"type": "tool", "name": name}),
+            _ if !single => return None,
             _ => json!({"type": "auto"}),
         };
         if let (true, Value::Object(choice)) = (single, &mut choice) {
@@ -73,53 +65,44 @@ impl Head<'_> {
         Some(choice)
     }
 
-    fn output_config(&self) -> Option<Map<String, Value>> {
-        let given = self.extra.get("output_config").and_then(Value::as_object);
-        let mut config = given.cloned().unwrap_or_default();
+    fn output_config(&self) -> Map<String, Value> {
+        let mut config = self.extra.get("output_config").and_then(Value::as_object).cloned().unwrap_or_default();
         if let Some(output) = &self.request.output_schema {
             let format = json!({"type": "json_schema", "schema": schema::closed(&output.schema)});
             config.entry("format").or_insert(format);
         }
-        (!config.is_empty()).then_some(config)
+        config
     }
-}
 
-impl<'a> Head<'a> {
     /// Returns the encoded fields that most requests share.
-    fn shared(&self) -> Result<WrittenFields, ModelError> {
-        let tools = || {
-            let mut tools: Vec<MarkedTool<'_>> =
-                self.tools().into_iter().map(|tool| MarkedTool { tool, cache_control: None }).collect();
-            if let Some(last) = tools.last_mut() {
-                last.cache_control = self.request.cache.tools.map(CacheControl::from);
-            }
-            (!tools.is_empty()).then_some(tools)
-        };
-        let system = || {
-            let system = system(&self.request.system);
-            (!system.is_empty()).then_some(system)
-        };
-        let written = &self.wire.written;
-        let (tools, system) = (written.tools(self.request, tools)?, written.system(self.request, system)?);
-        Ok(self.extra.left([("tools", tools), ("system", system)]))
+    fn tools_and_system(&self) -> Result<WrittenFields, ModelError> {
+        let system = || filled(self.system().map(|block| TextPart::new(&*block.text, block.cache)).collect());
+        self.shared(("tools", || filled(self.marked_tools())), ("system", system))
     }
 
-    /// Returns our tools, then those that the provider runs; a cache mark goes on the last one.
-    fn tools(&self) -> Vec<AnyTool<'a>> {
-        let own = self.request.tools.iter().map(|spec| {
-            AnyTool::Own(Tool { name: &spec.name, description: &spec.description, input_schema: &spec.schema })
-        });
-        own.chain(self.request.provider_tools_for(&self.wire.origin).map(AnyTool::Provider)).collect()
+    /// Returns whether there are tools, ours or the provider's.
+    pub(super) fn has_tools(&self) -> bool {
+        !self.request.tools.is_empty() || self.request.provider_tools_for(&self.target.origin).next().is_some()
+    }
+
+    /// Returns the tools; a cache mark goes on the last one.
+    fn marked_tools(&self) -> Vec<Value> {
+        let declare =
+            |spec: &ToolSpec| json!({"name": spec.name, "description": spec.description, "input_schema": spec.schema});
+        let mut tools = self.tools(declare);
+        if let (Some(ttl), Some(Value::Object(last))) = (self.request.cache.tools, tools.last_mut()) {
+            last.insert("cache_control".to_owned(), json!(CacheControl::from(ttl)));
+        }
+        tools
     }
 }
 
-impl Serialize for Head<'_> {
-    /// Serialises what changes between calls last, so that bodies share the longest prefix.
+impl Serialize for Head<'_, Messages> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let settings = &self.request.settings;
         let mut fields = Fields { map: serializer.serialize_map(None)?, extra: self.extra };
-        match self.wire.host.version() {
-            None => fields.put("model", &self.wire.origin.model)?,
+        match self.target.wire.host.version() {
+            None => fields.put("model", &self.target.origin.model)?,
             Some(version) => fields.put("anthropic_version", version)?,
         }
         fields.put("max_tokens", &self.max_tokens())?;
@@ -127,13 +110,11 @@ impl Serialize for Head<'_> {
         fields.put_some("top_p", settings.top_p)?;
         fields.put_some("stop_sequences", (!settings.stop.is_empty()).then_some(&settings.stop))?;
         // On Bedrock, the URL requests a stream.
-        if self.stream && self.wire.host != Host::Bedrock {
+        if self.stream && self.target.wire.host != Host::Bedrock {
             fields.put("stream", &true)?;
         }
-        fields.put_some("tool_choice", self.tool_choice())?;
-        if let Some(config) = self.output_config() {
-            fields.map.serialize_entry("output_config", &config)?;
-        }
+        fields.put_some("tool_choice", self.choice())?;
+        fields.put_merged("output_config", &self.output_config())?;
         fields.put_extra(&["output_config"])?;
         fields.map.end()
     }
@@ -145,33 +126,6 @@ pub(crate) fn thinks(thinking: Option<&Value>) -> bool {
     kind.is_some_and(|kind| kind != "disabled")
 }
 
-#[derive(Serialize)]
-struct MarkedTool<'a> {
-    #[serde(flatten)]
-    tool: AnyTool<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<CacheControl>,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum AnyTool<'a> {
-    Own(Tool<'a>),
-    Provider(&'a Value),
-}
-
-#[derive(Serialize)]
-struct Tool<'a> {
-    name: &'a str,
-    description: &'a str,
-    input_schema: &'a Value,
-}
-
-fn system(blocks: &[SystemBlock]) -> Vec<TextPart<'_>> {
-    let blocks = blocks.iter().filter(|block| !block.text.trim().is_empty());
-    blocks.map(|block| TextPart::new(&*block.text, block.cache)).collect()
-}
-
 impl Serialize for Part<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let cache_control = self.mark.map(CacheControl::from);
@@ -180,14 +134,14 @@ impl Serialize for Part<'_> {
                 let mut map = serializer.serialize_map(None)?;
                 for (key, item) in item.iter().filter(|(key, _)| *key != "cache_control") {
                     match key.as_str() {
-                        "input" => map.serialize_entry(key, &Exact { item, path: &[] })?,
+                        "input" => map.serialize_entry(key, &Exact::new(item, &[]))?,
                         _ => map.serialize_entry(key, item)?,
                     }
                 }
                 map.serialize_entry("cache_control", mark)?;
                 return map.end();
             }
-            (Item::Verbatim(item), _) => return Exact { item, path: &["input"] }.serialize(serializer),
+            (Item::Verbatim(item), _) => return Exact::new(item, &["input"]).serialize(serializer),
             (Item::Text(text), _) => return TextPart::new(text, self.mark).serialize(serializer),
             (Item::Block(block), _) => content(block),
             (Item::Result(result, own), _) => Ok(tool_result(result, own)),

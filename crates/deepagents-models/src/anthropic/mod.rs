@@ -6,18 +6,15 @@ mod decode;
 mod encode;
 mod turns;
 
-use std::sync::Arc;
-
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use deepagents_core::message::Origin;
 use deepagents_core::model::{ModelError, ModelRequest};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 pub(crate) use self::encode::thinks;
-use crate::body::{RequestBody, Written};
-use crate::client::HttpModel;
+use crate::body::RequestBody;
+use crate::client::{HttpModel, Target};
 use crate::config::{ConfigError, ModelConfig};
-use crate::decoded::Decoded;
+use crate::gemini::VERTEX_EXAMPLE;
 use crate::http::{AnswerDecoder, Auth, Endpoint, TokenCount, Wire, fields_of};
 
 /// Name of this wire in [`Origin::api`].
@@ -66,7 +63,7 @@ impl Anthropic {
         let path = if base.ends_with("/v1") { "/messages" } else { "/v1/messages" };
         let fixed = [("anthropic-version", "2023-06-01")];
         let endpoint = Endpoint::new(base, path, Auth::Header("x-api-key"), &fixed, &config)?;
-        Ok(Self::at(Host::Anthropic, model.into(), endpoint, config))
+        Ok(Self::on(Host::Anthropic, &model.into(), endpoint, config))
     }
 
     /// Creates a model on Google's Vertex. The address is that of a project's location; the credentials are tokens.
@@ -75,14 +72,11 @@ impl Anthropic {
     /// Returns an error if there is no address, or if an address or a header cannot be used.
     pub fn on_vertex(model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
         let model = model.into();
-        let base = config.base_url.as_deref().ok_or_else(|| ConfigError::MissingBaseUrl {
-            provider: Host::Vertex.provider().to_owned(),
-            example: crate::gemini::VERTEX_EXAMPLE.to_owned(),
-        })?;
+        let base = config.base_url_or(None, Host::Vertex.provider(), VERTEX_EXAMPLE)?;
         let method = if config.streaming.unwrap_or(true) { "streamRawPredict" } else { "rawPredict" };
         let path = format!("/publishers/anthropic/models/{model}:{method}");
         let endpoint = Endpoint::new(base, &path, Auth::Bearer, &[], &config)?;
-        Ok(Self::at(Host::Vertex, model, endpoint, config))
+        Ok(Self::on(Host::Vertex, &model, endpoint, config))
     }
 
     /// Creates a model on Amazon Bedrock with the model's native API. For the address and credentials, see
@@ -94,24 +88,14 @@ impl Anthropic {
         let model = model.into();
         let method = if config.streaming.unwrap_or(true) { "invoke-with-response-stream" } else { "invoke" };
         let endpoint = crate::bedrock::endpoint(Host::Bedrock.provider(), &model, method, &config)?;
-        Ok(Self::at(Host::Bedrock, model, endpoint, config))
+        Ok(Self::on(Host::Bedrock, &model, endpoint, config))
     }
 
-    fn at(host: Host, model: String, endpoint: Endpoint, config: ModelConfig) -> Self {
-        let mut profile = config.profile(&model);
+    fn on(host: Host, model: &str, endpoint: Endpoint, config: ModelConfig) -> Self {
+        let mut profile = config.profile(model);
         profile.cache_marks = true;
-        Self {
-            name: format!("{}:{model}", host.provider()),
-            endpoint: Arc::new(endpoint),
-            wire: Arc::new(Messages {
-                max_tokens: profile.max_output.map_or(DEFAULT_MAX_TOKENS, |most| most.min(MAX_DEFAULT_TOKENS)),
-                origin: Origin { api: API.to_owned(), provider: host.provider().to_owned(), model },
-                host,
-                extra: config.extra,
-                written: if host == Host::Bedrock { Written::hashed() } else { Written::default() },
-            }),
-            profile,
-        }
+        let max_tokens = profile.max_output.map_or(DEFAULT_MAX_TOKENS, |most| most.min(MAX_DEFAULT_TOKENS));
+        Self::at(endpoint, [API, host.provider(), model], (profile, config.extra), Messages { host, max_tokens })
     }
 }
 
@@ -143,17 +127,14 @@ impl Host {
     }
 }
 
-/// Wire of the Messages API: what the encoder and decoder need to know of the model.
+/// Wire of the Messages API on a host.
 #[derive(Debug)]
 pub struct Messages {
-    origin: Origin,
     host: Host,
     max_tokens: u64,
-    extra: Map<String, Value>,
-    written: Written,
 }
 
-impl Wire for Messages {
+impl Wire for Target<Messages> {
     fn encode(&self, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
         encode::body(self, request, stream)
     }
@@ -161,7 +142,7 @@ impl Wire for Messages {
     fn token_count(&self, endpoint: &Endpoint, request: &ModelRequest) -> Result<Option<TokenCount>, ModelError> {
         let body = encode::body(self, request, false)?;
         let path = endpoint.url.path();
-        Ok(Some(match self.host {
+        Ok(Some(match self.wire.host {
             Host::Anthropic => TokenCount {
                 path: format!("{path}/count_tokens"),
                 body: fields_of(&body, &COUNTED)?,
@@ -180,15 +161,10 @@ impl Wire for Messages {
         }))
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError> {
-        decode::whole(&self.origin, body)
-    }
-
-    fn answer_decoder(&self) -> Box<dyn AnswerDecoder> {
-        let decoder = decode::MessageDecoder::new(self.origin.clone());
-        match self.host {
-            Host::Bedrock => Box::new(chunks::ChunkDecoder(decoder)),
-            _ => Box::new(decoder),
+    fn decoder(&self) -> Box<dyn AnswerDecoder> {
+        match self.wire.host {
+            Host::Bedrock => Box::<chunks::ChunkDecoder>::default(),
+            _ => Box::<decode::MessageDecoder>::default(),
         }
     }
 }

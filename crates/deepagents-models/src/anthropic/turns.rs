@@ -7,7 +7,9 @@ use deepagents_core::model::{CacheTtl, ModelError, ModelRequest};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::body::{Extra, has_own_call, is_from, is_thought_by, is_wire_name, last_answer, own_item};
+use super::Messages;
+use crate::body::{self, Head, has_own_call, is_from, is_thought_by, is_wire_name, last_answer, mark_on, own_item};
+use crate::json::{is_given, text};
 
 /// Messages of the request body, with their content in one list: a long conversation has thousands of turns with a
 /// single part.
@@ -60,11 +62,6 @@ impl Turn<'_> {
         // Whether a server tool call at its end is kept depends on what follows.
         self.role == Role::Assistant && !self.content.last().is_some_and(|part| part.item.is_servers_call())
     }
-
-    /// Returns whether the turn has a cache mark.
-    pub(super) fn is_marked(&self) -> bool {
-        self.content.iter().any(|part| part.mark.is_some())
-    }
 }
 
 /// A content item.
@@ -87,31 +84,24 @@ pub(super) enum Item<'a> {
 }
 
 impl Item<'_> {
-    /// Thinking cannot carry a cache breakpoint.
-    fn takes_mark(&self) -> bool {
-        match self {
-            Self::Verbatim(item) => !is_thought(item),
-            _ => true,
-        }
-    }
-
     /// Returns a field of the provider's own item.
     fn field(&self, name: &str) -> Option<&Value> {
         if let Self::Verbatim(item) = self { item.get(name) } else { None }
     }
 
+    fn is_thought(&self) -> bool {
+        matches!(text(self.field("type")), "thinking" | "redacted_thinking")
+    }
+
     /// Returns whether this is a call that the provider executes itself.
     fn is_servers_call(&self) -> bool {
-        let kind = self.field("type").and_then(Value::as_str);
-        kind.is_some_and(|kind| matches!(kind, "server_tool_use" | "mcp_tool_use"))
+        matches!(text(self.field("type")), "server_tool_use" | "mcp_tool_use")
     }
 }
 
 /// Groups the messages from a position on into turns. Tool results and subsequent user messages form one turn, results
 /// first. An assistant message without content is not sent, but separates the turns around it.
 pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin) -> Result<Turns<'a>, ModelError> {
-    let mut marks: Vec<(usize, CacheTtl)> = request.cache.messages.clone();
-    marks.sort_unstable();
     let bare = |item| Part { item, mark: None };
     let rest = request.messages.len().saturating_sub(from);
     let mut parts: Vec<Part<'a>> = Vec::with_capacity(rest);
@@ -147,10 +137,11 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin)
             silent |= role == Role::Assistant;
             continue;
         }
-        if let Some((_, ttl)) = marks.iter().rev().find(|(at, _)| *at == index)
-            && let Some(part) = new.iter_mut().rfind(|part| part.item.takes_mark())
+        // Thinking cannot carry a cache breakpoint.
+        if let Some(ttl) = mark_on(request, index)
+            && let Some(part) = new.iter_mut().rfind(|part| !part.item.is_thought())
         {
-            part.mark = Some(*ttl);
+            part.mark = Some(ttl);
         }
         // Text before an empty assistant message remains a separate turn, so that a provider's cache stays valid.
         let apart = std::mem::take(&mut silent);
@@ -169,15 +160,18 @@ pub(super) fn turns<'a>(request: &'a ModelRequest, from: usize, origin: &Origin)
 }
 
 /// Returns the index of the first message with a cache mark.
+///
+/// # Errors
+/// Returns an error if a mark is on a message that there is not.
 pub(super) fn first_marked(request: &ModelRequest) -> Result<usize, ModelError> {
-    let marked = || request.cache.messages.iter().map(|(index, _)| *index);
-    if let Some(index) = marked().find(|index| *index >= request.messages.len()) {
+    let mut marked = request.cache.messages.iter().map(|(index, _)| *index);
+    if let Some(index) = marked.find(|index| *index >= request.messages.len()) {
         return Err(ModelError::invalid(format!(
             "there is a cache mark on message {index} but there are only {} messages",
             request.messages.len()
         )));
     }
-    Ok(marked().min().unwrap_or(usize::MAX))
+    Ok(body::first_marked(request))
 }
 
 /// Returns an item for a block of a user message or result; `None` for empty text, which the API rejects.
@@ -208,23 +202,17 @@ fn replayed<'a>(answer: &'a AssistantMessage, origin: &Origin, ongoing: bool) ->
     }
     // Gateways to other models do not sign reasoning, but expect it back.
     let signs = origin.model.contains("claude");
-    items.retain(|item| match item {
-        Item::Verbatim(item) if is_thought(item) => {
-            thought_by && !(signs && item.get("signature").is_some_and(|signature| signature == ""))
-        }
-        _ => true,
+    items.retain(|item| {
+        let is_unsigned = signs && item.field("signature").is_some_and(|signature| signature == "");
+        !item.is_thought() || (thought_by && !is_unsigned)
     });
-    if !ongoing && answer.call_ids().next().is_none() {
+    if !ongoing && !answer.has_calls() {
         let answered: Vec<Value> = items.iter().filter_map(|item| item.field("tool_use_id").cloned()).collect();
         items.retain(|item| !item.is_servers_call() || item.field("id").is_some_and(|id| answered.contains(id)));
     }
     // A response that was cut off in its reasoning must not end with reasoning.
-    while items.pop_if(|item| matches!(item, Item::Verbatim(item) if is_thought(item))).is_some() {}
+    while items.pop_if(|item| item.is_thought()).is_some() {}
     items
-}
-
-fn is_thought(item: &Value) -> bool {
-    matches!(item.get("type").and_then(Value::as_str), Some("thinking" | "redacted_thinking"))
 }
 
 /// Checks that media are of types the API accepts.
@@ -247,11 +235,11 @@ fn takes(media: &Media) -> bool {
 }
 
 /// Rejects more breakpoints than the API accepts, and a longer TTL after a shorter one.
-pub(super) fn check_marks(request: &ModelRequest, turns: &Turns<'_>, extra: Extra<'_>) -> Result<(), ModelError> {
-    let tools = request.cache.tools.filter(|_| !request.tools.is_empty() || !request.provider_tools.is_empty());
-    let system = request.system.iter().filter(|block| !block.text.trim().is_empty()).filter_map(|block| block.cache);
+pub(super) fn check_marks(head: &Head<'_, Messages>, turns: &Turns<'_>) -> Result<(), ModelError> {
+    let tools = head.request.cache.tools.filter(|_| head.has_tools());
+    let system = head.system().filter_map(|block| block.cache);
     let parts = turns.parts.iter().filter_map(|part| part.mark);
-    let mut count = usize::from(extra.get("cache_control").is_some_and(|mark| !mark.is_null()));
+    let mut count = usize::from(is_given(head.extra.get("cache_control")));
     let mut short = false;
     for mark in tools.into_iter().chain(system).chain(parts) {
         count += 1;

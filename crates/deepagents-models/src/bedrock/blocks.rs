@@ -1,8 +1,10 @@
 //! Converts content blocks of the Converse API to ours.
 
-use deepagents_core::message::{Block, InvalidToolCall, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall};
+use deepagents_core::message::{Block, ProviderItem, Reasoning, Text};
 use serde_json::{Map, Value, json};
 
+use crate::blocks::{self, native, provider_item};
+use crate::json::text;
 use crate::{args, exact};
 
 /// Returns whether a block is reasoning.
@@ -18,12 +20,12 @@ pub(super) fn is_servers(made: &Value) -> bool {
 /// Converts a complete block. Keeps the original if ours does not represent everything.
 pub(super) fn block(mut item: Map<String, Value>) -> Block {
     let is_alone = item.len() == 1;
-    if let Some(Value::String(text)) = item.get_mut("text") {
+    if let Some(Value::String(text)) = item.get("text") {
         let text = text.clone();
         return Block::Text(Text { text, native: if is_alone { None } else { native(item) } });
     }
     if let Some(thought) = item.get("reasoningContent") {
-        let text = thought.pointer("/reasoningText/text").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = text(thought.pointer("/reasoningText/text")).to_owned();
         return Block::Reasoning(Reasoning { text, native: native(item) });
     }
     if let Some(cited) = item.get("citationsContent") {
@@ -34,46 +36,24 @@ pub(super) fn block(mut item: Map<String, Value>) -> Block {
     if let Some(made) = item.get_mut("toolUse").filter(|made| !is_servers(made)).and_then(Value::as_object_mut) {
         // Responses mark calls with a type that requests do not accept.
         made.remove("type");
-        let field = |key: &str| made.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (id, name) = (field("toolUseId"), field("name"));
-        let usual = is_alone && made.len() <= 3;
-        return match made.get("input").cloned().unwrap_or_else(|| json!({})) {
-            args @ Value::Object(_) => {
-                Block::ToolCall(ToolCall { id, name, args, native: if usual { None } else { native(item) } })
-            }
-            other if exact::read(&other).is_some() => {
-                let args = exact::read(&other).unwrap_or_default();
-                Block::ToolCall(ToolCall { id, name, args, native: native(item) })
-            }
-            other => {
-                let error = "the arguments are not an object".to_owned();
-                made.insert("input".to_owned(), json!({}));
-                let native = if usual { None } else { native(item) };
-                Block::InvalidToolCall(InvalidToolCall { id, name, raw: other.to_string(), error, native })
-            }
-        };
+        let [id, name] = ["toolUseId", "name"].map(|key| text(made.get(key)).to_owned());
+        let args = args::from_field(made.get("input"));
+        let usual = is_alone && made.len() <= 3 && !(args.is_ok() && made.get("input").is_some_and(Value::is_string));
+        if args.is_err() {
+            made.insert("input".to_owned(), json!({}));
+        }
+        return blocks::call(id, name, args, if usual { None } else { native(item) });
     }
-    Block::ProviderItem(ProviderBlock { native: ProviderItem::new(Value::Object(item)) })
+    provider_item(Value::Object(item))
 }
 
 /// Creates a call whose input arrived as text.
-pub(super) fn call(id: String, name: String, raw: String, was_cut: bool) -> Block {
-    let cut = was_cut && raw.trim().is_empty();
-    match args::parse(&raw) {
-        Ok(args) if !cut => {
-            let (input, is_exact) = exact::kept(&raw, &args);
-            let item = || json!({"toolUse": {"toolUseId": id, "name": name, "input": input}});
-            let native = is_exact.then(|| ProviderItem::new(item()));
-            Block::ToolCall(ToolCall { id, name, args, native })
-        }
-        Ok(_) => {
-            let error = args::CUT_OFF.to_owned();
-            Block::InvalidToolCall(InvalidToolCall { id, name, raw, error, native: None })
-        }
-        Err(error) => Block::InvalidToolCall(InvalidToolCall { id, name, raw, error, native: None }),
-    }
-}
-
-fn native(item: Map<String, Value>) -> Option<ProviderItem> {
-    Some(ProviderItem::new(Value::Object(item)))
+pub(super) fn call(id: String, name: String, raw: &str, was_cut: bool) -> Block {
+    let args = args::from_text(raw, was_cut && raw.trim().is_empty());
+    let native = args.as_ref().ok().and_then(|args| {
+        let (input, is_exact) = exact::kept(raw, args);
+        let item = || json!({"toolUse": {"toolUseId": id, "name": name, "input": input}});
+        is_exact.then(|| ProviderItem::new(item()))
+    });
+    blocks::call(id, name, args, native)
 }

@@ -2,41 +2,26 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use deepagents_core::message::{Block, Origin, Usage};
+use deepagents_core::message::Block;
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
 use serde_json::{Map, Value, json};
 
 use super::blocks::{block, call, is_servers};
-use crate::decoded::Decoded;
-use crate::http::{AnswerDecoder, Flow, parse_answer, parse_json};
+use crate::blocks::has_calls;
+use crate::decoded::{Decoded, usage_without_cache};
+use crate::http::{AnswerDecoder, Flow, cut_short};
+use crate::json::{objects, parse, parse_answer, text};
 use crate::{args, exact};
 
-/// Decodes a complete response.
-pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
-    let mut answer = parse_answer(body)?;
-    exact::keep(&mut answer, body, &["output", "message", "content", "toolUse", "input"]);
-    let content = answer.pointer_mut("/output/message/content").map(Value::take);
-    let stop = answer.get("stopReason").and_then(Value::as_str).map(str::to_owned);
-    let items = match content {
-        Some(Value::Array(items)) => items,
-        // No output, but a stop reason.
-        None | Some(Value::Null) if stop.is_some() => Vec::new(),
-        _ => return Err(ModelError::protocol("the answer has no message")),
-    };
-    let items = items.into_iter().filter_map(|item| if let Value::Object(item) = item { Some(item) } else { None });
-    let content = items.map(block).collect();
-    let usage = answer.get_mut("usage").map(Value::take).unwrap_or_default();
-    decoded(origin.clone(), content, stop, usage)
-}
-
-fn decoded(origin: Origin, content: Vec<Block>, stop: Option<String>, reported: Value) -> Result<Decoded, ModelError> {
+fn decoded(content: Vec<Block>, stop: Option<String>, reported: Value) -> Result<Decoded, ModelError> {
     let reason = stop_reason(stop.as_deref());
-    let has_calls = content.iter().any(|block| matches!(block, Block::ToolCall(_) | Block::InvalidToolCall(_)));
     match stop.as_deref() {
         // The response lacks what the provider could not parse.
         Some(word @ "malformed_model_output") => Err(unread(word)),
-        Some(word @ "malformed_tool_use") if !has_calls => Err(unread(word)),
-        _ => Ok(Decoded::new(String::new(), origin, content, usage(&reported), reason, stop, reported)),
+        Some(word @ "malformed_tool_use") if !has_calls(&content) => Err(unread(word)),
+        _ => {
+            Ok(Decoded::new(String::new(), content, (reason, stop), (usage_without_cache(&reported, USAGE), reported)))
+        }
     }
 }
 
@@ -56,18 +41,8 @@ fn stop_reason(word: Option<&str>) -> StopReason {
     }
 }
 
-/// `inputTokens` excludes cached tokens; ours counts all prompt tokens.
-fn usage(reported: &Value) -> Usage {
-    let count = |key: &str| reported.get(key).and_then(Value::as_u64).unwrap_or_default();
-    let (read, write) = (count("cacheReadInputTokens"), count("cacheWriteInputTokens"));
-    Usage {
-        input: count("inputTokens").saturating_add(read).saturating_add(write),
-        output: count("outputTokens"),
-        cache_read: read,
-        cache_write: write,
-        reasoning: 0,
-    }
-}
+/// Fields of a report with the tokens of the input, the output, and those read from and written to the cache.
+const USAGE: [&str; 4] = ["inputTokens", "outputTokens", "cacheReadInputTokens", "cacheWriteInputTokens"];
 
 /// A block being received.
 #[derive(Default)]
@@ -93,7 +68,7 @@ struct Thought {
 impl Part {
     fn into_block(self, was_cut: bool) -> Option<Block> {
         if let Some((id, name)) = self.call {
-            return Some(call(id, name, self.text, was_cut));
+            return Some(call(id, name, &self.text, was_cut));
         }
         let item = match self.thought {
             Some(Thought { redacted: Some(data), .. }) => json!({"reasoningContent": {"redactedContent": data}}),
@@ -144,8 +119,8 @@ fn add_encoded(text: &mut String, more: &str) {
 }
 
 /// Accumulates a streamed response. Blocks keep the order in which they started.
+#[derive(Default)]
 pub(super) struct ConverseDecoder {
-    origin: Origin,
     parts: Vec<Part>,
     stop: Option<String>,
     usage: Value,
@@ -153,10 +128,6 @@ pub(super) struct ConverseDecoder {
 }
 
 impl ConverseDecoder {
-    pub(super) fn new(origin: Origin) -> Self {
-        Self { origin, parts: Vec::new(), stop: None, usage: Value::Null, started: false }
-    }
-
     /// Returns the block with an index; a text starts without a start event.
     fn part(&mut self, event: &Value) -> (usize, Option<&mut Part>) {
         let index = event.get("contentBlockIndex").and_then(Value::as_u64).unwrap_or_default();
@@ -172,8 +143,7 @@ impl ConverseDecoder {
         let (block, Some(part)) = self.part(&event) else { return };
         match start.get("toolUse") {
             Some(made) if !is_servers(made) => {
-                let field = |key: &str| made.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-                let (id, name) = (field("toolUseId"), field("name"));
+                let [id, name] = ["toolUseId", "name"].map(|key| text(made.get(key)).to_owned());
                 out.push(ModelEvent::ToolCall { block, id: id.clone(), name: name.clone() });
                 part.call = Some((id, name));
             }
@@ -216,8 +186,21 @@ impl ConverseDecoder {
 }
 
 impl AnswerDecoder for ConverseDecoder {
+    fn whole(&mut self, body: &[u8]) -> Result<Decoded, ModelError> {
+        let mut answer = parse_answer(body, &["output", "message", "content", "toolUse", "input"])?;
+        let stop = answer.get("stopReason").and_then(Value::as_str).map(str::to_owned);
+        let items = match answer.pointer_mut("/output/message/content").map(Value::take) {
+            Some(Value::Array(items)) => items,
+            // No output, but a stop reason.
+            None | Some(Value::Null) if stop.is_some() => Vec::new(),
+            _ => return Err(ModelError::protocol("the answer has no message")),
+        };
+        let usage = answer.get_mut("usage").map(Value::take).unwrap_or_default();
+        decoded(objects(items).map(block).collect(), stop, usage)
+    }
+
     fn event(&mut self, name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
-        let mut event = parse_json("an event of the answer", data.as_bytes())?;
+        let mut event = parse("an event of the answer", data.as_bytes())?;
         match name {
             "messageStart" => self.started = true,
             "contentBlockStart" => self.start(event, out),
@@ -238,13 +221,13 @@ impl AnswerDecoder for ConverseDecoder {
     fn finish(&mut self) -> Result<Decoded, ModelError> {
         // The usage comes after the end, so a response is complete without it.
         if !self.started || self.stop.is_none() {
-            return Err(ModelError::truncated("the stream ended before the answer did"));
+            return Err(cut_short());
         }
         let was_cut = stop_reason(self.stop.as_deref()) == StopReason::MaxTokens;
         let parts = std::mem::take(&mut self.parts);
         let last = parts.len().saturating_sub(1);
         let parts = parts.into_iter().enumerate();
         let content = parts.filter_map(|(at, part)| part.into_block(was_cut && at == last)).collect();
-        decoded(std::mem::take(&mut self.origin), content, self.stop.take(), self.usage.take())
+        decoded(content, self.stop.take(), self.usage.take())
     }
 }

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::Converse;
 use super::blocks::{is_servers, is_thought};
-use crate::body::{Turn, has_own_call, is_from, is_thought_by, last_answer, own_item, wire_name};
+use crate::body::{Turn, has_own_call, is_from, is_thought_by, last_answer, mark_on, own_item, wire_name};
+use crate::client::Target;
 
 /// Returns a cache point, up to which the prompt is cached.
 pub(super) fn cache_point(ttl: CacheTtl) -> Value {
@@ -23,18 +24,17 @@ struct Draft {
     results: Vec<Value>,
     content: Vec<Value>,
     upto: usize,
-    is_marked: bool,
 }
 
 /// Encodes the messages from `from` on, which is the first or follows an assistant message. Results and subsequent user
 /// messages form one message.
 pub(super) fn messages(
-    wire: &Converse,
+    target: &Target<Converse>,
     request: &ModelRequest,
     from: usize,
     first_marked: usize,
 ) -> Result<Vec<Turn<Value>>, ModelError> {
-    let origin = &wire.origin;
+    let origin = &target.origin;
     let mut drafts: Vec<Draft> = Vec::new();
     let mut last = last_answer(request, from);
     for (index, message) in (from..).zip(request.messages.tail(from)) {
@@ -56,18 +56,16 @@ pub(super) fn messages(
         if results.is_empty() && content.is_empty() {
             continue;
         }
-        let mark = request.cache.messages.iter().rev().filter(|_| wire.cache_points);
-        let mark = mark.clone().find(|(at, _)| *at == index).map(|(_, ttl)| *ttl);
-        let target = if content.is_empty() { &mut results } else { &mut content };
-        target.extend(mark.map(cache_point));
+        let mark = mark_on(request, index).filter(|_| target.wire.cache_points);
+        let marked = if content.is_empty() { &mut results } else { &mut content };
+        marked.extend(mark.map(cache_point));
         match drafts.last_mut().filter(|draft| draft.is_answer == is_answer) {
             Some(draft) => {
                 draft.results.append(&mut results);
                 draft.content.append(&mut content);
                 draft.upto = index + 1;
-                draft.is_marked |= mark.is_some();
             }
-            None => drafts.push(Draft { is_answer, results, content, upto: index + 1, is_marked: mark.is_some() }),
+            None => drafts.push(Draft { is_answer, results, content, upto: index + 1 }),
         }
     }
     let turn = |mut draft: Draft| {
@@ -75,7 +73,7 @@ pub(super) fn messages(
         let role = if draft.is_answer { "assistant" } else { "user" };
         // Whether a server tool call at its end is kept depends on what follows.
         let is_open = draft.results.last().and_then(|item| item.get("toolUse")).is_some_and(is_servers);
-        let settled = draft.is_answer && draft.upto <= first_marked && !draft.is_marked && !is_open;
+        let settled = draft.is_answer && draft.upto <= first_marked && !is_open;
         Turn { item: json!({"role": role, "content": draft.results}), upto: draft.upto, settled }
     };
     Ok(drafts.into_iter().map(turn).collect())
@@ -175,7 +173,7 @@ fn assistant(answer: &AssistantMessage, origin: &Origin, ongoing: bool) -> Vec<V
             || signature().is_some_and(|signature| signature != "")
             || !origin.model.contains("anthropic.")
     });
-    if !ongoing && answer.call_ids().next().is_none() {
+    if !ongoing && !answer.has_calls() {
         let results = items.iter().filter_map(|item| item.pointer("/toolResult/toolUseId").cloned());
         let answered: Vec<Value> = results.collect();
         let is_open = |made: &Value| made.get("toolUseId").is_none_or(|id| !answered.contains(id));

@@ -5,16 +5,12 @@ mod decode;
 mod encode;
 mod messages;
 
-use std::sync::Arc;
-
-use deepagents_core::message::Origin;
 use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Map, Value, json};
 
-use crate::body::{RequestBody, Written};
-use crate::client::HttpModel;
+use crate::body::{self, EncodedStart, Head, RequestBody, first_marked};
+use crate::client::{HttpModel, Target};
 use crate::config::{ConfigError, ModelConfig};
-use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Auth, Endpoint, TokenCount, Wire, fields_of};
 
 /// Name of this wire in [`Origin::api`].
@@ -54,17 +50,8 @@ impl Bedrock {
         let mut profile = config.profile(&model);
         profile.structured_output = Some(false);
         profile.cache_marks = model.contains("anthropic.") || model.contains("amazon.nova");
-        Ok(Self {
-            name: format!("{PROVIDER}:{model}"),
-            endpoint: Arc::new(endpoint),
-            wire: Arc::new(Converse {
-                origin: Origin { api: API.to_owned(), provider: PROVIDER.to_owned(), model },
-                extra: config.extra,
-                cache_points: profile.cache_marks,
-                written: Written::hashed(),
-            }),
-            profile,
-        })
+        let cache_points = profile.cache_marks;
+        Ok(Self::at(endpoint, [API, PROVIDER, &model], (profile, config.extra), Converse { cache_points }))
     }
 }
 
@@ -75,12 +62,10 @@ pub(crate) fn endpoint(
     method: &str,
     config: &ModelConfig,
 ) -> Result<Endpoint, ConfigError> {
-    let base = config
-        .base_url
-        .as_deref()
-        .ok_or_else(|| ConfigError::MissingBaseUrl { provider: provider.to_owned(), example: EXAMPLE.to_owned() })?;
+    let base = config.base_url_or(None, provider, EXAMPLE)?;
     // Host names are `bedrock-runtime.REGION.amazonaws.com`, optionally preceded by an endpoint ID.
-    let region = base.split('.').skip_while(|part| !part.ends_with("bedrock-runtime")).nth(1).unwrap_or("us-east-1");
+    let is_service = |part: &str| part.ends_with("bedrock-runtime") || part.ends_with("bedrock-runtime-fips");
+    let region = base.split('.').skip_while(|part| !is_service(part)).nth(1).unwrap_or("us-east-1");
     let auth = Auth::SigV4 { region: region.to_owned(), service: "bedrock" };
     // IDs contain colons, and those of profiles are ARNs with slashes.
     let id = model.replace('%', "%25").replace(':', "%3A").replace('/', "%2F");
@@ -98,30 +83,40 @@ pub(crate) fn token_count(endpoint: &Endpoint, input: Value) -> TokenCount {
     TokenCount { path: format!("{model}/count-tokens"), body, field: "inputTokens" }
 }
 
-/// Wire of the Converse API: what the encoder and decoder need to know of the model.
+/// Wire of the Converse API, for a model with or without cache points.
 #[derive(Debug)]
 pub struct Converse {
-    origin: Origin,
-    extra: Map<String, Value>,
     cache_points: bool,
-    written: Written,
 }
 
-impl Wire for Converse {
-    fn encode(&self, request: &ModelRequest, _stream: bool) -> Result<RequestBody, ModelError> {
-        encode::body(self, request)
+impl Wire for Target<Converse> {
+    /// Encodes the body of a request. The URL requests a stream.
+    fn encode(&self, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
+        if request.output_schema.is_some() {
+            return Err(ModelError::invalid(
+                "Converse cannot hold answers to a schema; offer a tool with that schema instead",
+            ));
+        }
+        let head = Head::new(self, request, stream);
+        let first_marked = if self.wire.cache_points { first_marked(request) } else { usize::MAX };
+        head.body(head.tools_and_system()?, ("messages", &[]), first_marked, |known| {
+            let mut turns = messages::messages(self, request, known.messages(), first_marked)?;
+            // Two consecutive assistant messages form one, so the second cannot be appended to a cached first.
+            let is_answer = |turn: &body::Turn<Value>| turn.item.get("role").is_some_and(|role| role == "assistant");
+            if known.messages() > 0 && turns.first().is_some_and(is_answer) {
+                *known = EncodedStart::default();
+                turns = messages::messages(self, request, 0, first_marked)?;
+            }
+            Ok(body::exact(turns, &["content", "toolUse", "input"]))
+        })
     }
 
     fn token_count(&self, endpoint: &Endpoint, request: &ModelRequest) -> Result<Option<TokenCount>, ModelError> {
-        let body = fields_of(&encode::body(self, request)?, &COUNTED)?;
+        let body = fields_of(&self.encode(request, false)?, &COUNTED)?;
         Ok(Some(token_count(endpoint, json!({"converse": body}))))
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError> {
-        decode::whole(&self.origin, body)
-    }
-
-    fn answer_decoder(&self) -> Box<dyn AnswerDecoder> {
-        Box::new(decode::ConverseDecoder::new(self.origin.clone()))
+    fn decoder(&self) -> Box<dyn AnswerDecoder> {
+        Box::<decode::ConverseDecoder>::default()
     }
 }

@@ -48,6 +48,11 @@ impl<M: SerializeMap> Fields<'_, M> {
         value.map_or(Ok(()), |value| self.put(key, &value))
     }
 
+    /// Writes an object that the extra field with its name is already [merged](super::Head::settings) into.
+    pub(crate) fn put_merged(&mut self, key: &'static str, object: &Map<String, Value>) -> Result<(), M::Error> {
+        if object.is_empty() { Ok(()) } else { self.map.serialize_entry(key, object) }
+    }
+
     /// Writes the extra fields except those in `except`, which the wire has merged itself.
     pub(crate) fn put_extra(&mut self, except: &[&str]) -> Result<(), M::Error> {
         for (key, value) in self.extra.iter().filter(|(key, _)| !except.contains(&key.as_str())) {

@@ -9,10 +9,13 @@
 
 mod digest;
 mod extra;
+mod head;
 mod parts;
 mod pieces;
 mod shared;
 mod written;
+
+use std::borrow::Cow;
 
 use bytes::Bytes;
 use deepagents_core::model::{ModelError, ModelRequest};
@@ -20,9 +23,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub(crate) use self::extra::{Extra, Fields};
+pub(crate) use self::head::{Head, filled};
 pub(crate) use self::parts::{
-    CacheControl, TextPart, has_own_call, is_from, is_thought_by, is_wire_name, joined, lacks_error, last_answer,
-    own_item, stable_hash, wire_name, wire_name_within,
+    ATTACHED_BELOW, CacheControl, FNV_OFFSET, TextPart, attached_to, first_marked, fnv1a, has_own_call, is_from,
+    is_thought_by, is_wire_name, joined, lacks_error, last_answer, mark_on, own_item, parts, stable_hash, wire_name,
+    wire_name_within,
 };
 pub(crate) use self::pieces::RequestBody;
 pub(crate) use self::shared::SharedField;
@@ -41,11 +46,11 @@ pub(crate) struct Turn<T> {
 }
 
 /// Wraps turns so that the arguments at `path` are serialised as their provider wrote them.
-pub(crate) fn exact<'a>(turns: &'a [Turn<Value>], path: &'a [&'a str]) -> impl Iterator<Item = Turn<Exact<'a>>> {
-    turns.iter().map(move |Turn { item, upto, settled }| Turn {
-        item: Exact { item, path },
-        upto: *upto,
-        settled: *settled,
+pub(crate) fn exact<'a>(turns: Vec<Turn<Value>>, path: &'a [&'a str]) -> impl Iterator<Item = Turn<Exact<'a>>> {
+    turns.into_iter().map(move |turn| Turn {
+        item: Exact { item: Cow::Owned(turn.item), path },
+        upto: turn.upto,
+        settled: turn.settled,
     })
 }
 
@@ -69,10 +74,10 @@ pub(crate) fn write<T: Serialize>(
         out.push(b',');
     }
     pieces.push(finished(out));
-    if written.hashes() {
+    if written.hashes {
         known.hash_behind(&pieces);
     }
-    pieces.extend_from_slice(known.pieces());
+    pieces.extend_from_slice(&known.pieces);
     let (mut out, mut cuts) = (Vec::new(), Vec::new());
     for turn in turns {
         if !(known.is_empty() && out.is_empty()) {

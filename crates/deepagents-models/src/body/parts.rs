@@ -2,10 +2,12 @@
 
 use std::borrow::Cow;
 
-use deepagents_core::message::{AssistantMessage, Block, Origin, ProviderItem, ToolMessage};
-use deepagents_core::model::{CacheTtl, ModelRequest};
+use deepagents_core::message::{AssistantMessage, Block, Media, Origin, ProviderItem, ToolMessage};
+use deepagents_core::model::{CacheTtl, ModelError, ModelRequest};
 use serde::Serialize;
 use serde_json::Value;
+
+use crate::blocks::{as_call, media};
 
 /// A cache breakpoint.
 #[derive(Serialize)]
@@ -84,11 +86,7 @@ fn undated(name: &str) -> &str {
 /// Returns the provider's own item of a block, if it is sent back. Even the provider that made it rejects a call
 /// without a name.
 pub(crate) fn own_item(block: &Block, own: bool) -> Option<&Value> {
-    let is_unnamed = match block {
-        Block::ToolCall(call) => call.name.is_empty(),
-        Block::InvalidToolCall(call) => call.name.is_empty(),
-        _ => false,
-    };
+    let is_unnamed = as_call(block).is_some_and(|(_, name)| name.is_empty());
     block.native().filter(|_| own && !is_unnamed).map(ProviderItem::value)
 }
 
@@ -104,6 +102,40 @@ pub(crate) fn joined<'a>(content: impl IntoIterator<Item = &'a Block>) -> Cow<'a
     text
 }
 
+/// Encodes the content of a user's message or of a result: text that is not empty, media, and the provider's own items.
+pub(crate) fn parts(
+    content: &[Block],
+    text: impl Fn(&str) -> Value,
+    media: impl Fn(&Media) -> Result<Value, ModelError>,
+) -> Result<Vec<Value>, ModelError> {
+    let part = |block: &Block| match block {
+        Block::Text(b) if !b.text.is_empty() => Some(Ok(text(&b.text))),
+        Block::Media(b) => Some(media(b)),
+        Block::ProviderItem(b) => Some(Ok(b.native.value().clone())),
+        _ => None,
+    };
+    content.iter().filter_map(part).collect()
+}
+
+/// Text of a result without text, if its media follow in a user message.
+pub(crate) const ATTACHED_BELOW: &str = "(the result is attached below)";
+
+/// Returns the text before a result's media in a user message, if it has media.
+pub(crate) fn attached_to(result: &ToolMessage) -> Option<String> {
+    media(&result.content).next()?;
+    Some(format!("Attached to the result of {} ({}):", result.name, result.call_id))
+}
+
+/// Returns the index of the first message with a cache mark.
+pub(crate) fn first_marked(request: &ModelRequest) -> usize {
+    request.cache.messages.iter().map(|(index, _)| *index).min().unwrap_or(usize::MAX)
+}
+
+/// Returns the cache mark of a message.
+pub(crate) fn mark_on(request: &ModelRequest, index: usize) -> Option<CacheTtl> {
+    request.cache.messages.iter().filter(|(at, _)| *at == index).map(|(_, ttl)| *ttl).max()
+}
+
 /// Returns whether a result is an error but its text does not say so, for APIs without an error flag.
 pub(crate) fn lacks_error(result: &ToolMessage, text: &str) -> bool {
     let is_told = || text.get(..5).is_some_and(|head| head.eq_ignore_ascii_case("error"));
@@ -112,11 +144,7 @@ pub(crate) fn lacks_error(result: &ToolMessage, text: &str) -> bool {
 
 /// Returns whether a message has a call with this ID that is sent as the provider wrote it.
 pub(crate) fn has_own_call(answer: &AssistantMessage, origin: &Origin, id: &str) -> bool {
-    let made = |block: &Block| match block {
-        Block::ToolCall(call) => call.id == id,
-        Block::InvalidToolCall(call) => call.id == id,
-        _ => false,
-    };
+    let made = |block: &Block| as_call(block).is_some_and(|(made, _)| made == id);
     answer.content.iter().any(|block| made(block) && own_item(block, is_from(answer, origin)).is_some())
 }
 
@@ -144,9 +172,17 @@ pub(crate) fn wire_name_within(name: &str, most: usize) -> Cow<'_, str> {
     Cow::Owned(legal.take(most.saturating_sub(17)).chain(format!("_{:016x}", stable_hash(name)).chars()).collect())
 }
 
-/// FNV-1a: unlike the standard library's hasher, the same in all releases.
+/// Hash of nothing.
+pub(crate) const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// Continues a hash by FNV-1a: unlike the standard library's hasher, the same in all releases.
+pub(crate) fn fnv1a(hash: u64, text: &str) -> u64 {
+    text.bytes().fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Returns the hash of a text, the same in all releases.
 pub(crate) fn stable_hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    fnv1a(FNV_OFFSET, text)
 }
 
 /// Returns whether a name or ID is sent unchanged.

@@ -47,11 +47,9 @@ impl<K: PartialEq> SharedField<K> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = kept.iter().position(|(made_of, _)| made_of == key)?;
         // Keep recently used values, so that the least recently used is evicted.
-        if at > 0
-            && let Some(entry) = kept.remove(at)
-        {
-            kept.push_front(entry);
-        }
-        kept.front().map(|(_, text)| text.clone())
+        let entry = kept.remove(at)?;
+        let text = entry.1.clone();
+        kept.push_front(entry);
+        Some(text)
     }
 }

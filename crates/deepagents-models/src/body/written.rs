@@ -1,7 +1,7 @@
 //! Cache of encoded requests. Each request sends the whole conversation again, with the same tools.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 use deepagents_core::message::{HistoryVersion, Message, Messages};
@@ -23,7 +23,7 @@ pub(crate) struct Written {
     kept: Mutex<CachedPrefix>,
     tools: SharedField<ToolsKey>,
     system: SharedField<Vec<SystemBlock>>,
-    hashes: bool,
+    pub(super) hashes: bool,
 }
 
 /// Inputs of a request's encoded tools.
@@ -48,7 +48,7 @@ pub(crate) struct EncodedStart {
     cuts: Vec<(usize, usize)>,
     /// The encoded turns, separated by commas. Each piece is more than twice as long as the next, so there are few of
     /// them and each byte is copied only a few times, however long the conversation grows.
-    pieces: Vec<Bytes>,
+    pub(super) pieces: Vec<Bytes>,
     /// Total length of the pieces.
     len: usize,
     /// Hash of the body up to its end, for signed requests.
@@ -59,11 +59,6 @@ impl EncodedStart {
     /// Returns the number of messages in it.
     pub(crate) fn messages(&self) -> usize {
         self.messages.len()
-    }
-
-    /// Returns the encoded turns of those messages, separated by commas.
-    pub(crate) fn pieces(&self) -> &[Bytes] {
-        &self.pieces
     }
 
     /// Returns whether it is empty.
@@ -108,10 +103,7 @@ impl EncodedStart {
 
     fn push(&mut self, mut piece: Bytes) {
         while let Some(before) = self.pieces.pop_if(|before| before.len() <= piece.len().saturating_mul(2)) {
-            let mut joined = Vec::with_capacity(before.len() + piece.len());
-            joined.extend_from_slice(&before);
-            joined.extend_from_slice(&piece);
-            piece = joined.into();
+            piece = [before, piece].concat().into();
         }
         self.pieces.push(piece);
     }
@@ -151,14 +143,13 @@ impl EncodedStart {
 }
 
 impl Written {
-    /// Creates a cache for signed bodies, which need a hash.
-    pub(crate) fn hashed() -> Self {
-        Self { hashes: true, ..Self::default() }
+    /// Creates a cache; `hashes` says that bodies are signed, which needs their hash.
+    pub(crate) fn new(hashes: bool) -> Self {
+        Self { hashes, ..Self::default() }
     }
 
-    /// Returns whether bodies are hashed.
-    pub(super) fn hashes(&self) -> bool {
-        self.hashes
+    fn kept(&self) -> MutexGuard<'_, CachedPrefix> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns a request's encoded tools, encoding them once for all requests with the same ones.
@@ -184,13 +175,10 @@ impl Written {
     /// concurrent request for the same one encodes it anew.
     pub(crate) fn take(&self, messages: &Messages, most: usize) -> EncodedStart {
         let Some(first) = messages.get(0) else { return EncodedStart::default() };
-        let taken = {
-            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            let taken = kept.by_first.remove(&Arc::as_ptr(first).addr()).unwrap_or_default();
-            kept.bytes = kept.bytes.saturating_sub(taken.len);
-            taken
-        };
-        let mut beginning = taken;
+        let mut kept = self.kept();
+        let mut beginning = kept.by_first.remove(&Arc::as_ptr(first).addr()).unwrap_or_default();
+        kept.bytes = kept.bytes.saturating_sub(beginning.len);
+        drop(kept);
         beginning.cut(messages, most);
         beginning
     }
@@ -198,15 +186,14 @@ impl Written {
     /// Stores a start for the next request.
     pub(crate) fn keep(&self, beginning: EncodedStart) {
         let Some(first) = beginning.messages.first() else { return };
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept();
         let bytes = beginning.len;
         if kept.bytes + bytes > MAX_TOTAL_BYTES {
             kept.by_first.retain(|_, other| !other.has_ended());
             kept.bytes = kept.by_first.values().map(|other| other.len).sum();
         }
         if kept.bytes + bytes > MAX_TOTAL_BYTES {
-            kept.by_first.clear();
-            kept.bytes = 0;
+            *kept = CachedPrefix::default();
         }
         let replaced = kept.by_first.insert(first.as_ptr().addr(), beginning);
         kept.bytes = (kept.bytes + bytes).saturating_sub(replaced.map_or(0, |other| other.len));

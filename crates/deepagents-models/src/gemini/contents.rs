@@ -5,7 +5,8 @@ use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Map, Value, json};
 
 use super::parts::{is_part, merge_beside, sign_first_call};
-use crate::body::{Turn, is_from, joined, last_answer, own_item, wire_name};
+use crate::blocks::{as_call, media};
+use crate::body::{ATTACHED_BELOW, Turn, attached_to, is_from, joined, last_answer, own_item, parts, wire_name};
 
 /// Encodes the contents from message `from` on, which is the first or follows an assistant message. The results of one
 /// message's calls form one content.
@@ -26,7 +27,7 @@ pub(super) fn contents(request: &ModelRequest, from: usize, origin: &Origin) -> 
         let upto = index + 1;
         match &**message {
             Message::User(user) => {
-                let parts = parts(&user.content)?;
+                let parts = parts(&user.content, text_part, media_part)?;
                 if !parts.is_empty() {
                     turns.push(Turn { item: content("user", &parts), upto, settled: false });
                 }
@@ -60,18 +61,14 @@ fn content(role: &str, parts: &[Value]) -> Value {
 
 /// Returns the ID that the model itself gave a call. Most calls have none, and then their results must have none.
 fn given_id(answer: &AssistantMessage, result: &ToolMessage) -> Option<Value> {
-    let made = |block: &&Block| match block {
-        Block::ToolCall(call) => call.id == result.call_id,
-        Block::InvalidToolCall(call) => call.id == result.call_id,
-        _ => false,
-    };
-    answer.content.iter().filter(made).find_map(|block| block.native()?.value().get("functionCall")?.get("id").cloned())
+    let made = answer.content.iter().filter(|block| as_call(block).is_some_and(|(id, _)| id == result.call_id));
+    made.filter_map(Block::native).find_map(|native| native.value().get("functionCall")?.get("id").cloned())
 }
 
 fn response(result: &ToolMessage, id: Option<Value>) -> Value {
     let text = joined(&result.content);
-    let has_media = result.content.iter().any(|block| matches!(block, Block::Media(_)));
-    let output = if text.is_empty() && has_media { "(the result is attached below)".into() } else { text };
+    let has_media = media(&result.content).next().is_some();
+    let output = if text.is_empty() && has_media { ATTACHED_BELOW.into() } else { text };
     let field = if result.is_error { "error" } else { "output" };
     let mut response = Map::new();
     if let Some(id) = id {
@@ -85,26 +82,12 @@ fn response(result: &ToolMessage, id: Option<Value>) -> Value {
 /// Collects a result's media, which follow in a separate content: the results must be as many as the calls, without
 /// anything else.
 fn attach(result: &ToolMessage, attached: &mut Vec<Value>) -> Result<(), ModelError> {
-    let mut media = result.content.iter().filter_map(|b| if let Block::Media(media) = b { Some(media) } else { None });
-    let Some(first) = media.next() else { return Ok(()) };
-    attached.push(json!({"text": format!("Attached to the result of {} ({}):", result.name, result.call_id)}));
-    for media in std::iter::once(first).chain(media) {
-        attached.push(media_part(media)?);
-    }
-    Ok(())
+    attached.extend(attached_to(result).map(|text| text_part(&text)));
+    media(&result.content).try_for_each(|media| media_part(media).map(|part| attached.push(part)))
 }
 
-fn parts(content: &[Block]) -> Result<Vec<Value>, ModelError> {
-    let mut parts = Vec::with_capacity(content.len());
-    for block in content {
-        match block {
-            Block::Text(text) if !text.text.is_empty() => parts.push(json!({"text": text.text})),
-            Block::Media(media) => parts.push(media_part(media)?),
-            Block::ProviderItem(item) => parts.push(item.native.value().clone()),
-            _ => {}
-        }
-    }
-    Ok(parts)
+fn text_part(text: &str) -> Value {
+    json!({"text": text})
 }
 
 fn media_part(media: &Media) -> Result<Value, ModelError> {
@@ -117,6 +100,10 @@ fn media_part(media: &Media) -> Result<Value, ModelError> {
     })
 }
 
+fn call(name: &str, args: &Value) -> Value {
+    json!({"functionCall": {"name": wire_name(name), "args": args}})
+}
+
 /// Encodes an assistant message: its own parts unchanged, and the canonical form of other providers' blocks.
 fn assistant(answer: &AssistantMessage, own: bool) -> Result<Vec<Value>, ModelError> {
     let mut parts: Vec<Value> = Vec::with_capacity(answer.content.len());
@@ -125,7 +112,7 @@ fn assistant(answer: &AssistantMessage, own: bool) -> Result<Vec<Value>, ModelEr
         match (block, native) {
             (Block::ProviderItem(_), Some(native)) if !is_part(native) => merge_beside(&mut parts, native),
             (_, Some(native)) => parts.push(native.clone()),
-            (Block::Text(text), None) if !text.text.trim().is_empty() => parts.push(json!({"text": text.text})),
+            (Block::Text(text), None) if !text.text.trim().is_empty() => parts.push(text_part(&text.text)),
             (Block::Media(media), None) => {
                 let mut part = media_part(media)?;
                 let data = part.get_mut("inlineData").and_then(Value::as_object_mut);
@@ -137,12 +124,8 @@ fn assistant(answer: &AssistantMessage, own: bool) -> Result<Vec<Value>, ModelEr
             (Block::Reasoning(thought), None) if own && !thought.text.is_empty() => {
                 parts.push(json!({"text": thought.text, "thought": true}));
             }
-            (Block::ToolCall(call), None) => {
-                parts.push(json!({"functionCall": {"name": wire_name(&call.name), "args": call.args}}));
-            }
-            (Block::InvalidToolCall(call), None) => {
-                parts.push(json!({"functionCall": {"name": wire_name(&call.name), "args": {}}}));
-            }
+            (Block::ToolCall(made), None) => parts.push(call(&made.name, &made.args)),
+            (Block::InvalidToolCall(made), None) => parts.push(call(&made.name, &json!({}))),
             _ => {}
         }
     }

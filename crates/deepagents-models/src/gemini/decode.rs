@@ -1,36 +1,23 @@
 //! Decodes responses of Gemini's API, complete and streamed. A complete response is decoded as one large piece.
 
-use deepagents_core::message::{Block, InvalidToolCall, Origin, Usage};
+use deepagents_core::message::Block;
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
 use serde_json::{Map, Value};
 
 use super::parts::{SIGNATURE, asides, blocks};
-use crate::decoded::Decoded;
+use crate::args::InvalidArgs;
+use crate::blocks::{call, generated_id, has_calls};
+use crate::decoded::{Decoded, google_usage};
 use crate::exact;
-use crate::http::{AnswerDecoder, Flow, from_stream, parse_answer, parse_json};
+use crate::http::{AnswerDecoder, Flow, cut_short, from_stream};
+use crate::json::{self, is_given, objects, text};
 
 /// Path of the call arguments in a response or one of its chunks.
 const ARGS: [&str; 5] = ["candidates", "content", "parts", "functionCall", "args"];
 
-/// Decodes a complete response. Some gateways send a stream as a list.
-pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
-    let mut answer = parse_answer(body)?;
-    exact::keep(&mut answer, body, &ARGS);
-    let pieces = match answer {
-        Value::Array(pieces) => pieces,
-        piece => vec![piece],
-    };
-    let mut answer = ContentDecoder::new(origin.clone());
-    for piece in pieces {
-        answer.piece(piece, &mut Vec::new())?;
-    }
-    answer.ended = true;
-    answer.finish()
-}
-
-/// Accumulates a streamed response.
+/// Accumulates a response.
+#[derive(Default)]
 pub(super) struct ContentDecoder {
-    origin: Origin,
     id: String,
     parts: Vec<Map<String, Value>>,
     /// Fields of the candidate other than its content; later ones replace earlier ones.
@@ -43,16 +30,11 @@ pub(super) struct ContentDecoder {
 }
 
 impl ContentDecoder {
-    pub(super) fn new(origin: Origin) -> Self {
-        Self {
-            origin,
-            id: String::new(),
-            parts: Vec::new(),
-            candidate: Map::new(),
-            blocked: None,
-            usage: Map::new(),
-            started: false,
-            ended: false,
+    /// Processes a piece. Some gateways send several as a list.
+    fn pieces(&mut self, piece: Value, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+        match piece {
+            Value::Array(pieces) => pieces.into_iter().try_for_each(|piece| self.piece(piece, out)),
+            piece => self.piece(piece, out),
         }
     }
 
@@ -60,7 +42,7 @@ impl ContentDecoder {
         let Value::Object(mut piece) = piece else {
             return Err(ModelError::protocol("a piece of the answer is not an object"));
         };
-        if piece.get("error").is_some_and(|error| !error.is_null()) {
+        if is_given(piece.get("error")) {
             return Err(from_stream(&Value::Object(piece)));
         }
         self.started |= ["candidates", "promptFeedback", "usageMetadata"].iter().any(|key| piece.contains_key(*key));
@@ -82,19 +64,15 @@ impl ContentDecoder {
         if let Some(Value::Object(mut content)) = candidate.remove("content")
             && let Some(Value::Array(parts)) = content.remove("parts")
         {
-            for part in parts {
-                if let Value::Object(part) = part {
-                    self.part(part, out);
-                }
-            }
+            objects(parts).for_each(|part| self.part(part, out));
         }
         self.candidate.extend(candidate);
         Ok(())
     }
 
     fn part(&mut self, part: Map<String, Value>, out: &mut Vec<ModelEvent>) {
-        let text = part.get("text").and_then(Value::as_str);
-        if text == Some("") && !part.contains_key(SIGNATURE) {
+        let words = part.get("text").and_then(Value::as_str);
+        if words == Some("") && !part.contains_key(SIGNATURE) {
             return;
         }
         // A piece of text is appended to the previous one; a part with a signature remains separate.
@@ -104,19 +82,19 @@ impl ContentDecoder {
                 && !part.contains_key(SIGNATURE)
                 && last.get("thought") == part.get("thought")
         };
-        let joins = text.is_some() && self.parts.last().is_some_and(joins);
+        let joins = words.is_some() && self.parts.last().is_some_and(joins);
         let block = if joins { self.parts.len() - 1 } else { self.parts.len() };
-        if let Some(text) = text.filter(|text| !text.is_empty()) {
-            let delta = text.to_owned();
+        if let Some(words) = words.filter(|words| !words.is_empty()) {
+            let delta = words.to_owned();
             out.push(match part.get("thought") {
                 Some(Value::Bool(true)) => ModelEvent::Reasoning { block, delta },
                 _ => ModelEvent::Text { block, delta },
             });
         }
         if let Some(call) = part.get("functionCall") {
-            let field = |key: &str| call.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-            let id = Some(field("id")).filter(|id| !id.is_empty()).unwrap_or_else(|| self.call_id(block));
-            out.push(ModelEvent::ToolCall { block, id, name: field("name") });
+            let [id, name] = ["id", "name"].map(|key| text(call.get(key)).to_owned());
+            let id = if id.is_empty() { generated_id(&self.id, block) } else { id };
+            out.push(ModelEvent::ToolCall { block, id, name });
             let delta = call.get("args").filter(|args| !args.is_null()).map_or_else(|| "{}".into(), exact::text);
             out.push(ModelEvent::ToolArgs { block, delta });
         }
@@ -130,58 +108,55 @@ impl ContentDecoder {
             None => self.parts.push(part),
         }
     }
+}
 
-    /// Returns a deterministic ID for a call without one.
-    fn call_id(&self, at: usize) -> String {
-        let answer: String = self.id.chars().filter(char::is_ascii_alphanumeric).collect();
-        if answer.is_empty() { format!("call_{at}") } else { format!("call_{answer}_{at}") }
-    }
-
-    fn stop_reason(&self, word: Option<&str>, calls: bool) -> StopReason {
-        match word {
-            Some("STOP") | None if calls => StopReason::ToolCalls,
-            Some("STOP") | None => StopReason::End,
-            Some("MAX_TOKENS") => StopReason::MaxTokens,
-            Some(
-                "SAFETY"
-                | "RECITATION"
-                | "LANGUAGE"
-                | "BLOCKLIST"
-                | "PROHIBITED_CONTENT"
-                | "SPII"
-                | "IMAGE_SAFETY"
-                | "IMAGE_PROHIBITED_CONTENT"
-                | "IMAGE_RECITATION"
-                | "OTHER"
-                | "MODEL_ARMOR",
-            ) => StopReason::Refusal,
-            Some("MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL") if calls => StopReason::ToolCalls,
-            Some(other) => StopReason::Other(other.to_owned()),
-        }
+fn stop_reason(word: Option<&str>, calls: bool) -> StopReason {
+    match word {
+        Some("STOP") | None if calls => StopReason::ToolCalls,
+        Some("STOP") | None => StopReason::End,
+        Some("MAX_TOKENS") => StopReason::MaxTokens,
+        Some(
+            "SAFETY"
+            | "RECITATION"
+            | "LANGUAGE"
+            | "BLOCKLIST"
+            | "PROHIBITED_CONTENT"
+            | "SPII"
+            | "IMAGE_SAFETY"
+            | "IMAGE_PROHIBITED_CONTENT"
+            | "IMAGE_RECITATION"
+            | "OTHER"
+            | "MODEL_ARMOR",
+        ) => StopReason::Refusal,
+        Some("MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL") if calls => StopReason::ToolCalls,
+        Some(other) => StopReason::Other(other.to_owned()),
     }
 }
 
-fn usage(reported: &Map<String, Value>) -> Usage {
-    let count = |key: &str| reported.get(key).and_then(Value::as_u64).unwrap_or_default();
-    let thoughts = count("thoughtsTokenCount");
-    Usage {
-        input: count("promptTokenCount").saturating_add(count("toolUsePromptTokenCount")),
-        output: count("candidatesTokenCount").saturating_add(thoughts),
-        cache_read: count("cachedContentTokenCount"),
-        cache_write: 0,
-        reasoning: thoughts,
-    }
-}
+/// Fields of a report with the tokens of the input, the tools, the cached input, the output and the thoughts.
+const USAGE: [&str; 5] = [
+    "promptTokenCount",
+    "toolUsePromptTokenCount",
+    "cachedContentTokenCount",
+    "candidatesTokenCount",
+    "thoughtsTokenCount",
+];
 
 impl AnswerDecoder for ContentDecoder {
+    fn whole(&mut self, body: &[u8]) -> Result<Decoded, ModelError> {
+        self.pieces(json::parse_answer(body, &ARGS)?, &mut Vec::new())?;
+        if !self.started {
+            return Err(ModelError::protocol("the answer has no candidates"));
+        }
+        self.ended = true;
+        self.finish()
+    }
+
     fn event(&mut self, _name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
         if !data.trim().is_empty() && data != "[DONE]" {
-            let mut piece = parse_json("a piece of the answer", data.as_bytes())?;
+            let mut piece = json::parse("a piece of the answer", data.as_bytes())?;
             exact::keep(&mut piece, data.as_bytes(), &ARGS);
-            match piece {
-                Value::Array(pieces) => pieces.into_iter().try_for_each(|piece| self.piece(piece, out))?,
-                piece => self.piece(piece, out)?,
-            }
+            self.pieces(piece, out)?;
         }
         // There is no end frame, and pieces may follow the one with the finish reason.
         Ok(Flow::More)
@@ -189,15 +164,8 @@ impl AnswerDecoder for ContentDecoder {
 
     fn finish(&mut self) -> Result<Decoded, ModelError> {
         let word = self.candidate.get("finishReason").and_then(Value::as_str).map(str::to_owned);
-        if !self.started {
-            return Err(if self.ended {
-                ModelError::protocol("the answer has no candidates")
-            } else {
-                ModelError::truncated("the stream ended before the answer did")
-            });
-        }
-        if word.is_none() && self.blocked.is_none() && !self.ended {
-            return Err(ModelError::truncated("the stream ended before the answer did"));
+        if !self.started || (word.is_none() && self.blocked.is_none() && !self.ended) {
+            return Err(cut_short());
         }
         if word.as_deref() == Some("MALFORMED_RESPONSE") {
             return Err(ModelError::Overloaded(
@@ -207,31 +175,32 @@ impl AnswerDecoder for ContentDecoder {
         let parts = std::mem::take(&mut self.parts);
         let mut content: Vec<Block> = Vec::with_capacity(parts.len());
         for (at, part) in parts.into_iter().enumerate() {
-            content.extend(blocks(part, || self.call_id(at)));
+            content.extend(blocks(part, || generated_id(&self.id, at)));
         }
         if let Some(word @ ("MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL")) = word.as_deref() {
             // The model is told about it as about any call that cannot be parsed.
-            let raw = self.candidate.get("finishMessage").and_then(Value::as_str).unwrap_or_default().to_owned();
+            let raw = text(self.candidate.get("finishMessage")).to_owned();
             let error = format!("the provider could not read the call ({word})");
-            content.push(Block::InvalidToolCall(InvalidToolCall {
-                id: self.call_id(content.len()),
-                name: String::new(),
-                raw,
-                error,
-                native: None,
-            }));
+            content.push(call(
+                generated_id(&self.id, content.len()),
+                String::new(),
+                Err(InvalidArgs { raw, error }),
+                None,
+            ));
         }
-        let calls = content.iter().any(|block| matches!(block, Block::ToolCall(_) | Block::InvalidToolCall(_)));
         let stop = match (&self.blocked, word.as_deref()) {
             (Some(_), None) => StopReason::Refusal,
             (None, None) if content.is_empty() => StopReason::Other("no candidates".to_owned()),
-            (_, word) => self.stop_reason(word, calls),
+            (_, word) => stop_reason(word, has_calls(&content)),
         };
         content.extend(asides(&self.candidate));
-        let usage_counts = usage(&self.usage);
         let reported = Value::Object(std::mem::take(&mut self.usage));
         let word = word.or_else(|| self.blocked.take());
-        let (id, origin) = (std::mem::take(&mut self.id), self.origin.clone());
-        Ok(Decoded::new(id, origin, content, usage_counts, stop, word, reported))
+        Ok(Decoded::new(
+            std::mem::take(&mut self.id),
+            content,
+            (stop, word),
+            (google_usage(&reported, USAGE), reported),
+        ))
     }
 }

@@ -5,16 +5,12 @@ mod decode;
 mod encode;
 mod parts;
 
-use std::sync::Arc;
-
-use deepagents_core::message::Origin;
 use deepagents_core::model::{ModelError, ModelRequest};
-use serde_json::{Map, Value};
+use serde_json::Map;
 
-use crate::body::{RequestBody, Written};
-use crate::client::HttpModel;
+use crate::body::{self, Head, RequestBody};
+use crate::client::{HttpModel, Target};
 use crate::config::{ConfigError, ModelConfig};
-use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Auth, Endpoint, TokenCount, Wire, fields_of};
 
 /// Name of this wire in [`Origin::api`].
@@ -53,7 +49,7 @@ impl Gemini {
     /// Returns an error if an address or a header cannot be used.
     pub fn new(model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
         let base = config.base_url.clone().unwrap_or_else(|| BASE_URL.to_owned());
-        Self::at(PROVIDER, &base, model.into(), config)
+        Self::below(&base, PROVIDER, &model.into(), config)
     }
 
     /// Creates a model with this name on Vertex. The address is that of a project's location.
@@ -61,28 +57,17 @@ impl Gemini {
     /// # Errors
     /// Returns an error if there is no address, or if an address or a header cannot be used.
     pub fn on_vertex(model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
-        let base = config.base_url.clone().ok_or_else(|| ConfigError::MissingBaseUrl {
-            provider: VERTEX.to_owned(),
-            example: VERTEX_EXAMPLE.to_owned(),
-        })?;
+        let base = config.base_url_or(None, VERTEX, VERTEX_EXAMPLE)?;
         let base = format!("{}/publishers/google", base.trim_end_matches('/'));
-        Self::at(VERTEX, &base, model.into(), config)
+        Self::below(&base, VERTEX, &model.into(), config)
     }
 
-    fn at(provider: &str, base: &str, model: String, config: ModelConfig) -> Result<Self, ConfigError> {
+    fn below(base: &str, provider: &str, model: &str, config: ModelConfig) -> Result<Self, ConfigError> {
         let method = if config.streaming.unwrap_or(true) { "streamGenerateContent?alt=sse" } else { "generateContent" };
-        let path = format!("/models/{}:{method}", model.strip_prefix("models/").unwrap_or(&model));
+        let path = format!("/models/{}:{method}", model.strip_prefix("models/").unwrap_or(model));
         let endpoint = Endpoint::new(base, &path, Auth::Header("x-goog-api-key"), &[], &config)?;
-        Ok(Self {
-            name: format!("{provider}:{model}"),
-            endpoint: Arc::new(endpoint),
-            profile: config.profile(&model),
-            wire: Arc::new(GenerateContent {
-                origin: Origin { api: API.to_owned(), provider: provider.to_owned(), model },
-                extra: config.extra,
-                written: Written::default(),
-            }),
-        })
+        let profile = config.profile(model);
+        Ok(Self::at(endpoint, [API, provider, model], (profile, config.extra), GenerateContent))
     }
 }
 
@@ -90,21 +75,21 @@ impl Gemini {
 const COUNTED: [&str; 6] =
     ["contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "cachedContent"];
 
-/// Wire of `generateContent`: what the encoder and decoder need to know of the model.
+/// Wire of `generateContent`.
 #[derive(Debug)]
-pub struct GenerateContent {
-    origin: Origin,
-    extra: Map<String, Value>,
-    written: Written,
-}
+pub struct GenerateContent;
 
-impl Wire for GenerateContent {
-    fn encode(&self, request: &ModelRequest, _stream: bool) -> Result<RequestBody, ModelError> {
-        encode::body(self, request)
+impl Wire for Target<GenerateContent> {
+    /// Encodes the body of a request. The URL requests a stream.
+    fn encode(&self, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
+        let head = Head::new(self, request, stream);
+        head.body(head.tools_and_system()?, ("contents", &[]), usize::MAX, |known| {
+            Ok(body::exact(contents::contents(request, known.messages(), &self.origin)?, &parts::ARGS))
+        })
     }
 
     fn token_count(&self, endpoint: &Endpoint, request: &ModelRequest) -> Result<Option<TokenCount>, ModelError> {
-        let body = encode::body(self, request)?;
+        let body = self.encode(request, false)?;
         let path = endpoint.url.path();
         let model = path.rsplit_once(':').map_or(path, |(model, _)| model);
         let body = if self.origin.provider == VERTEX {
@@ -118,11 +103,7 @@ impl Wire for GenerateContent {
         Ok(Some(TokenCount { path: format!("{model}:countTokens"), body, field: "totalTokens" }))
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError> {
-        decode::whole(&self.origin, body)
-    }
-
-    fn answer_decoder(&self) -> Box<dyn AnswerDecoder> {
-        Box::new(decode::ContentDecoder::new(self.origin.clone()))
+    fn decoder(&self) -> Box<dyn AnswerDecoder> {
+        Box::<decode::ContentDecoder>::default()
     }
 }

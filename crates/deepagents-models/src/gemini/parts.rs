@@ -1,11 +1,11 @@
 //! Converts parts of a response to blocks.
 
-use deepagents_core::message::{
-    Block, InvalidToolCall, Media, MediaKind, MediaSource, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall,
-};
+use deepagents_core::message::{Block, Media, MediaSource, Reasoning, Text};
 use serde_json::{Map, Value, json};
 
-use crate::exact;
+use crate::args;
+use crate::blocks::{self, native, provider_item};
+use crate::json::text;
 
 /// Key of a signature, on a part or in a separate item after a medium.
 pub(super) const SIGNATURE: &str = "thoughtSignature";
@@ -48,11 +48,7 @@ pub(super) fn asides(candidate: &Map<String, Value>) -> Option<Block> {
         .filter(|(key, value)| ASIDE.contains(&key.as_str()) && value.as_object().is_some_and(|v| !v.is_empty()))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
-    (!asides.is_empty()).then(|| item(Value::Object(asides)))
-}
-
-fn item(native: Value) -> Block {
-    Block::ProviderItem(ProviderBlock { native: ProviderItem::new(native) })
+    (!asides.is_empty()).then(|| provider_item(Value::Object(asides)))
 }
 
 /// Converts a part to blocks: one, or a medium and an item with its other fields. Keeps the part itself if the block
@@ -62,56 +58,41 @@ pub(super) fn blocks(part: Map<String, Value>, id: impl FnOnce() -> String) -> V
     if let Some(Value::String(text)) = part.get("text") {
         let text = text.clone();
         let usual = part.len() == 1 + usize::from(is_thought);
-        let native = (!usual).then(|| ProviderItem::new(Value::Object(part)));
-        return match (is_thought, &native) {
-            (true, _) => vec![Block::Reasoning(Reasoning { text, native })],
-            (false, _) => vec![Block::Text(Text { text, native })],
-        };
+        let native = if usual { None } else { native(part) };
+        return vec![match is_thought {
+            true => Block::Reasoning(Reasoning { text, native }),
+            false => Block::Text(Text { text, native }),
+        }];
     }
-    if let Some(Value::Object(call)) = part.get("functionCall") {
-        return vec![tool_call(call.clone(), part, id)];
+    if part.get("functionCall").is_some_and(Value::is_object) {
+        return vec![tool_call(part, id)];
     }
     if let Some(medium) = part.get("inlineData").and_then(medium) {
         let beside: Map<String, Value> = part.into_iter().filter(|(key, _)| BESIDE.contains(&key.as_str())).collect();
-        let beside = (!beside.is_empty()).then(|| item(Value::Object(beside)));
+        let beside = (!beside.is_empty()).then(|| provider_item(Value::Object(beside)));
         return std::iter::once(Block::Media(medium)).chain(beside).collect();
     }
-    vec![item(Value::Object(part))]
+    vec![provider_item(Value::Object(part))]
 }
 
-fn tool_call(mut call: Map<String, Value>, part: Map<String, Value>, generated: impl FnOnce() -> String) -> Block {
-    let text =
-        |call: &Map<String, Value>, key: &str| call.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (given, name) = (text(&call, "id"), text(&call, "name"));
-    let exact = call.get("args").and_then(exact::read);
-    let more = !given.is_empty() || part.len() > 1 || call.len() > 2 || exact.is_some();
-    let id = if given.is_empty() { generated() } else { given };
-    let native = more.then(|| ProviderItem::new(Value::Object(part)));
-    match exact.or_else(|| call.remove("args")) {
-        None | Some(Value::Null) => Block::ToolCall(ToolCall { id, name, args: json!({}), native }),
-        Some(args @ Value::Object(_)) => Block::ToolCall(ToolCall { id, name, args, native }),
-        Some(other) => {
-            let error = "the arguments are not an object".to_owned();
-            // It is sent back with its signature, and with an object in place of arguments that the API would reject.
-            let native = native.map(|ProviderItem(mut part)| {
-                if let Some(args) = part.pointer_mut("/functionCall/args") {
-                    *args = json!({});
-                }
-                ProviderItem(part)
-            });
-            Block::InvalidToolCall(InvalidToolCall { id, name, raw: other.to_string(), error, native })
-        }
+fn tool_call(mut part: Map<String, Value>, generated: impl FnOnce() -> String) -> Block {
+    let alone = part.len() == 1;
+    let Some(Value::Object(call)) = part.get_mut("functionCall") else { return provider_item(Value::Object(part)) };
+    let [given, name] = ["id", "name"].map(|key| text(call.get(key)).to_owned());
+    let field = call.get("args").filter(|args| !args.is_null());
+    let args = args::from_field(field);
+    let is_exact = args.is_ok() && field.is_some_and(Value::is_string);
+    let usual = given.is_empty() && alone && call.len() <= 2 && !is_exact;
+    if let (Err(_), Some(args)) = (&args, call.get_mut("args")) {
+        // It is sent back with its signature, and with an object in place of arguments that the API would reject.
+        *args = json!({});
     }
+    let id = if given.is_empty() { generated() } else { given };
+    blocks::call(id, name, args, if usual { None } else { native(part) })
 }
 
 fn medium(data: &Value) -> Option<Media> {
-    let mime = data.get("mimeType")?.as_str()?.to_owned();
-    let kind = match mime.split('/').next() {
-        Some("image") => MediaKind::Image,
-        Some("audio") => MediaKind::Audio,
-        Some("video") => MediaKind::Video,
-        _ => MediaKind::File,
-    };
-    let name = data.get("displayName").and_then(Value::as_str).map(str::to_owned);
-    Some(Media { kind, mime, source: MediaSource::Base64(data.get("data")?.as_str()?.to_owned()), name })
+    let field = |key: &str| data.get(key).and_then(Value::as_str).map(str::to_owned);
+    let name = field("displayName");
+    Some(Media { name, ..Media::new(field("mimeType")?, MediaSource::Base64(field("data")?)) })
 }

@@ -2,14 +2,15 @@
 
 use std::time::SystemTime;
 
-use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
+use aws_sigv4::http_request::{self, SignableBody, SignableRequest, SigningSettings};
 use aws_sigv4::sign::v4;
 use deepagents_core::model::ModelError;
 use reqwest::Url;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::HeaderMap;
 
+use super::error::header;
 use crate::body::RequestBody;
-use crate::credentials::{AwsKeys, Credential, Secret};
+use crate::credentials::{AwsKeys, Credential};
 
 /// How a provider takes credentials. Tokens are always sent as `authorization: Bearer`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,44 +37,39 @@ impl Auth {
         sent: &HeaderMap,
         body: &RequestBody,
     ) -> Result<HeaderMap, ModelError> {
+        let mut headers = HeaderMap::new();
         match (credential, self) {
-            (Credential::Key(key), Self::Header(name)) => one(name, key.expose()),
-            (Credential::Key(secret) | Credential::Token(secret), _) => bearer(secret),
-            (Credential::Aws(keys), Self::SigV4 { region, service }) => signed(keys, region, service, url, sent, body),
-            (Credential::Aws(_), _) => Err(ModelError::invalid(
-                "Amazon Web Services keys can only sign requests to Amazon; give this provider a key or a token",
-            )),
+            (Credential::Key(key), Self::Header(name)) => insert(&mut headers, name, key.expose())?,
+            (Credential::Key(secret) | Credential::Token(secret), _) => {
+                insert(&mut headers, "authorization", &format!("Bearer {}", secret.expose()))?;
+            }
+            (Credential::Aws(keys), Self::SigV4 { region, service }) => {
+                sign(&mut headers, keys, (region, service), url, sent, body)?;
+            }
+            (Credential::Aws(_), _) => {
+                return Err(ModelError::invalid(
+                    "Amazon Web Services keys can only sign requests to Amazon; give this provider a key or a token",
+                ));
+            }
         }
+        Ok(headers)
     }
 }
 
-fn bearer(secret: &Secret) -> Result<HeaderMap, ModelError> {
-    one("authorization", &format!("Bearer {}", secret.expose()))
-}
-
-fn one(name: &str, value: &str) -> Result<HeaderMap, ModelError> {
-    let mut headers = HeaderMap::new();
-    insert(&mut headers, name, value)?;
-    Ok(headers)
-}
-
 fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), ModelError> {
-    let bad = || ModelError::invalid("the key or token contains characters that are not allowed in headers");
-    let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
-    let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
-    value.set_sensitive(true);
-    headers.insert(name, value);
-    Ok(())
+    super::endpoint::insert(headers, name, value, true)
+        .map_err(|_| ModelError::invalid("the key or token contains characters that are not allowed in headers"))
 }
 
-fn signed(
+/// Adds the headers of a signature for a service in a region.
+fn sign(
+    headers: &mut HeaderMap,
     keys: &AwsKeys,
-    region: &str,
-    service: &str,
+    (region, service): (&str, &str),
     url: &Url,
     sent: &HeaderMap,
     body: &RequestBody,
-) -> Result<HeaderMap, ModelError> {
+) -> Result<(), ModelError> {
     let unsigned = |error: &dyn std::fmt::Display| ModelError::invalid(format!("the request was not signed: {error}"));
     let session = keys.session_token.as_ref().map(|token| token.expose().to_owned());
     let (id, secret) = (keys.access_key_id.expose(), keys.secret_access_key.expose());
@@ -89,14 +85,9 @@ fn signed(
         .build()
         .map_err(|error| unsigned(&error))?
         .into();
-    let content_type = sent.get("content-type").and_then(|value| value.to_str().ok());
-    let given = content_type.map(|value| ("content-type", value)).into_iter();
+    let given = header(sent, "content-type").map(|value| ("content-type", value)).into_iter();
     let request = SignableRequest::new("POST", url.as_str(), given, SignableBody::Precomputed(body.sha256()))
         .map_err(|error| unsigned(&error))?;
-    let (instructions, _) = sign(request, &params).map_err(|error| unsigned(&error))?.into_parts();
-    let mut headers = HeaderMap::new();
-    for (name, value) in instructions.headers() {
-        insert(&mut headers, name, value)?;
-    }
-    Ok(headers)
+    let (instructions, _) = http_request::sign(request, &params).map_err(|error| unsigned(&error))?.into_parts();
+    instructions.headers().try_for_each(|(name, value)| insert(headers, name, value))
 }

@@ -8,16 +8,17 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deepagents_core::model::{ModelError, ModelEvent, ModelOutput, ModelRequest};
+use deepagents_core::model::{ModelError, ModelEvent, ModelRequest};
 use futures_core::stream::BoxStream;
 use futures_util::stream;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::error::{REQUEST_ID, authority, compressed, from_body, from_transport, page};
+use super::error::{authority, compressed, from_body, from_transport, header, page, request_id};
 use super::size::{self, StreamSize};
-use super::{Endpoint, FrameDecoder, Framing, Wire};
+use super::{Endpoint, FrameDecoder, Wire};
 use crate::body::RequestBody;
 use crate::credentials::Credential;
+use crate::decoded::Decoded;
 use crate::hook::Attempt;
 use crate::retry::HoldId;
 use reading::Reading;
@@ -97,7 +98,7 @@ impl Call {
                 },
             };
             if let Err(error) = stepped {
-                let error = self.redacted(error);
+                let error = self.endpoint.redacted(error, self.credential.as_ref(), &self.headers);
                 match self.pause_after(&error) {
                     Some(after) => {
                         self.state = State::Backoff(Instant::now() + after);
@@ -126,25 +127,17 @@ impl Call {
         ModelError::transport(format!("the call took longer than the {limit:?} it was given (settings.timeout)"))
     }
 
-    /// Removes the key from an error, in case a provider or library included it.
-    fn redacted(&self, mut error: ModelError) -> ModelError {
-        let info = error.info_mut();
-        for text in std::iter::once(&mut info.message).chain(&mut info.code).chain(&mut info.request_id) {
-            self.endpoint.redact(self.credential.as_ref(), &self.headers, text);
-        }
-        error
-    }
-
     /// Completes the response.
-    fn finish(&mut self, output: ModelOutput) {
+    fn finish(&mut self, decoded: Decoded) {
         self.endpoint.backoff.succeeded(self.endpoint.backoff_key, self.retries);
-        self.queue.push_back(ModelEvent::Finished(Box::new(output)));
+        self.queue.push_back(ModelEvent::Finished(Box::new(decoded.of(&*self.wire).output)));
+        self.state = State::Done;
     }
 
     async fn step(&mut self) -> Result<(), ModelError> {
         match &mut self.state {
             State::New(request) => {
-                self.wire.prepare(&self.endpoint).await?;
+                self.wire.prepare(&self.endpoint).await;
                 self.body = self.wire.encode(request, self.endpoint.streaming)?;
                 self.state = State::Backoff(Instant::now());
             }
@@ -174,10 +167,7 @@ impl Call {
         let limit = if endpoint.streaming { endpoint.timeouts.first_byte } else { endpoint.timeouts.answer };
         let until = Instant::now() + limit;
         let slow = || ModelError::transport(format!("{} did not answer within {limit:?}", authority(url)));
-        self.credential = match &endpoint.credentials {
-            Some(credentials) => Some(credentials.get().await?),
-            None => None,
-        };
+        self.credential = endpoint.credential().await?;
         self.may_help = None;
         let attempt = Attempt { url, number: self.failures + 1, body_len: self.body.len() };
         let headers = endpoint.headers(self.credential.as_ref(), &attempt, &self.headers, &self.body)?;
@@ -187,20 +177,19 @@ impl Call {
             within(until, sent, slow).await?.map_err(|error| from_transport(&error, url, endpoint.proxy()))?;
         let status = response.status();
         let headers = response.headers();
-        let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
         endpoint.answered(&attempt, status, headers, began.elapsed());
         if !status.is_success() {
-            self.may_help = header("x-should-retry").and_then(|word| word.trim().parse().ok());
+            self.may_help = header(headers, "x-should-retry").and_then(|word| word.parse().ok());
         }
-        let request_id = REQUEST_ID.iter().find_map(|name| header(name));
+        let request_id = request_id(headers);
         if let Some(why) = compressed(headers).filter(|_| status.is_success()) {
             return Err(with_request_id(ModelError::invalid(why), request_id));
         }
         if status.is_success()
             && endpoint.streaming
-            && let Some(framing) = Framing::detect(headers, b"")
+            && let Some(decoder) = FrameDecoder::detect(headers, b"")
         {
-            let (decoder, answer) = (FrameDecoder::new(framing), self.wire.answer_decoder());
+            let answer = self.wire.decoder();
             self.state = State::Reading(Box::new(Reading {
                 response,
                 decoder,

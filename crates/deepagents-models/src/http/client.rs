@@ -10,7 +10,7 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
 
 /// Connect timeout for requests to anything but models.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum number of idle connections per host. With many agents on HTTP/1.1, a connection is often opened just as
 /// another becomes free; without a limit, two thirds more are kept than are ever used at the same time.
@@ -39,15 +39,7 @@ impl ClientPool {
         if let Some(client) = self.clients().get(kind) {
             return Ok(client.clone());
         }
-        let made = if kind.tls {
-            // The system's certificates are read from files.
-            let kind = kind.clone();
-            tokio::task::spawn_blocking(move || build(&kind))
-                .await
-                .map_err(|_| ModelError::transport("creating the HTTP client was cancelled"))??
-        } else {
-            build(kind)?
-        };
+        let made = build(kind).await?;
         Ok(self.clients().entry(kind.clone()).or_insert(made).clone())
     }
 }
@@ -58,24 +50,28 @@ impl ClientPool {
 /// # Errors
 /// Returns an error if the certificates cannot be read.
 pub async fn http_client() -> Result<reqwest::ClientBuilder, ModelError> {
-    // The certificates are read from files.
-    let tls = tokio::task::spawn_blocking(|| tls(true)).await;
-    let tls = tls.map_err(|_| ModelError::transport("creating the HTTP client was cancelled"))?;
-    let builder = Client::builder().connect_timeout(CONNECT_TIMEOUT).redirect(reqwest::redirect::Policy::none());
+    builder(true, CONNECT_TIMEOUT).await
+}
+
+/// Returns a builder for a client that follows no redirects: they would send a key to another host.
+async fn builder(has_tls: bool, connect: Duration) -> Result<reqwest::ClientBuilder, ModelError> {
+    let tls = if has_tls {
+        // The system's certificates are read from files.
+        let made = tokio::task::spawn_blocking(|| tls(true)).await;
+        made.map_err(|_| ModelError::transport("creating the HTTP client was cancelled"))?
+    } else {
+        tls(false)
+    };
+    let builder = Client::builder().connect_timeout(connect).redirect(reqwest::redirect::Policy::none());
     let builder = builder.user_agent(concat!("deepagents/", env!("CARGO_PKG_VERSION"))).no_proxy();
     Ok(builder.tls_backend_preconfigured(tls.map_err(|error| unmade(&error))?))
 }
 
-fn build(kind: &ClientKind) -> Result<Client, ModelError> {
-    // A redirect would send the key to another host, so it is reported rather than followed.
-    let mut builder = Client::builder()
-        .connect_timeout(kind.connect)
+async fn build(kind: &ClientKind) -> Result<Client, ModelError> {
+    let mut builder = builder(kind.tls, kind.connect)
+        .await?
         .tcp_keepalive(Duration::from_secs(60))
-        .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
-        .redirect(reqwest::redirect::Policy::none())
-        .user_agent(concat!("deepagents/", env!("CARGO_PKG_VERSION")))
-        .no_proxy();
-    builder = builder.tls_backend_preconfigured(tls(kind.tls).map_err(|error| unmade(&error))?);
+        .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS);
     if let Some(proxy) = &kind.proxy {
         if let Some((scheme, _)) = proxy.split_once("://").filter(|(scheme, _)| !matches!(*scheme, "http" | "https")) {
             return Err(ModelError::invalid(format!(

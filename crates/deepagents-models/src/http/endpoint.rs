@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
 use reqwest::{Client, Method, StatusCode, Url};
+use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use super::auth::Auth;
@@ -29,7 +30,7 @@ pub(crate) struct Endpoint {
     pub(crate) backoff: SharedBackoff,
     pub(crate) backoff_key: BackoffKey,
     auth: Auth,
-    pub(crate) credentials: Option<Credentials>,
+    pub(super) credentials: Option<Credentials>,
     /// Headers of every request, without the credential.
     headers: HeaderMap,
     pub(crate) hook: Option<Arc<dyn CallHook>>,
@@ -99,22 +100,44 @@ impl Endpoint {
         }
     }
 
+    /// Returns whether requests are signed over their bodies.
+    pub(crate) fn signs_bodies(&self) -> bool {
+        matches!(self.auth, Auth::SigV4 { .. })
+    }
+
+    /// Returns the credential to send now, if there is one.
+    pub(crate) async fn credential(&self) -> Result<Option<Credential>, ModelError> {
+        match &self.credentials {
+            Some(credentials) => Ok(Some(credentials.get().await?)),
+            None => Ok(None),
+        }
+    }
+
     /// Returns the proxy for calls.
     pub(crate) fn proxy(&self) -> Option<&str> {
         // A client passed in by the caller has its own proxy setting.
         self.kind.proxy.as_deref().filter(|_| self.client.is_none())
     }
 
-    /// Removes credentials and secret headers from a text, in case a provider or library included them.
-    pub(crate) fn redact(&self, credential: Option<&Credential>, of_call: &[(String, String)], text: &mut String) {
-        credential.iter().for_each(|credential| credential.redact(text));
-        let own = self.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-        let given = of_call.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        for (_, value) in own.chain(given).filter(|(name, _)| proves_identity(name)) {
-            hide(value.trim(), text);
-            // The scheme is not secret, and the part after it may appear on its own.
-            value.split_once(' ').into_iter().for_each(|(_, secret)| hide(secret.trim(), text));
+    /// Removes credentials and secret headers from an error, in case a provider or library included them.
+    pub(crate) fn redacted(
+        &self,
+        mut error: ModelError,
+        credential: Option<&Credential>,
+        of_call: &[(String, String)],
+    ) -> ModelError {
+        let info = error.info_mut();
+        for text in std::iter::once(&mut info.message).chain(&mut info.code).chain(&mut info.request_id) {
+            credential.iter().for_each(|credential| credential.redact(text));
+            let own = self.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+            let given = of_call.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+            for (_, value) in own.chain(given).filter(|(name, _)| proves_identity(name)) {
+                hide(value.trim(), text);
+                // The scheme is not secret, and the part after it may appear on its own.
+                value.split_once(' ').into_iter().for_each(|(_, secret)| hide(secret.trim(), text));
+            }
         }
+        error
     }
 
     /// Returns the headers of a request. Configured headers override those of the call, headers added by a hook
@@ -162,22 +185,12 @@ impl Endpoint {
         hook.response(&attempt, &Answered { status: status.as_u16(), headers: &shown, after });
     }
 
-    /// Sends another request to the same server; returns the body of the response.
-    pub(crate) async fn post(&self, url: &Url, body: Bytes) -> Result<Vec<u8>, ModelError> {
-        self.ask(Method::POST, url, body).await
-    }
-
-    /// Fetches the endpoint's own URL.
-    pub(crate) async fn get(&self) -> Result<Vec<u8>, ModelError> {
-        self.ask(Method::GET, &self.url, Bytes::new()).await
-    }
-
-    async fn ask(&self, method: Method, url: &Url, body: Bytes) -> Result<Vec<u8>, ModelError> {
-        let credential = match &self.credentials {
-            Some(credentials) => Some(credentials.get().await?),
-            None => None,
-        };
-        let body = RequestBody::from_iter([body]);
+    /// Sends another request to the same server, without retries: posts a body, or fetches the URL if there is none.
+    /// Returns the body of the response.
+    pub(crate) async fn ask(&self, url: &Url, body: Option<&Value>) -> Result<Vec<u8>, ModelError> {
+        let credential = self.credential().await?;
+        let method = if body.is_some() { Method::POST } else { Method::GET };
+        let body: RequestBody = body.into_iter().map(|body| Bytes::from(body.to_string())).collect();
         let attempt = Attempt { url, number: 1, body_len: body.len() };
         let headers = self.headers(credential.as_ref(), &attempt, &[], &body)?;
         let asked = async {
@@ -190,11 +203,9 @@ impl Endpoint {
             let body = size::body(response, url).await?;
             if status.is_success() { Ok(body) } else { Err(from_body(status.as_u16(), &headers, &body)) }
         };
-        let late = |_| ModelError::transport(format!("{} did not answer in time", authority(url)));
-        timeout(self.timeouts.first_byte, asked).await.map_err(late)?.map_err(|mut error| {
-            self.redact(credential.as_ref(), &[], &mut error.info_mut().message);
-            error
-        })
+        let late = |_| Err(ModelError::transport(format!("{} did not answer in time", authority(url))));
+        let answer = timeout(self.timeouts.first_byte, asked).await.unwrap_or_else(late);
+        answer.map_err(|error| self.redacted(error, credential.as_ref(), &[]))
     }
 }
 
@@ -217,11 +228,12 @@ fn public(url: &Url) -> Cow<'_, Url> {
     shown
 }
 
-fn insert(headers: &mut HeaderMap, name: &str, value: &str, sensitive: bool) -> Result<(), ConfigError> {
+/// Sets a header.
+pub(super) fn insert(headers: &mut HeaderMap, name: &str, value: &str, is_sensitive: bool) -> Result<(), ConfigError> {
     let bad = || ConfigError::BadHeader { name: name.to_owned() };
     let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
     let mut value = HeaderValue::from_str(value).map_err(|_| bad())?;
-    value.set_sensitive(sensitive);
+    value.set_sensitive(is_sensitive);
     headers.insert(key, value);
     Ok(())
 }

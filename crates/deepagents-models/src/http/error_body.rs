@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use deepagents_core::model::ErrorInfo;
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+use crate::json::is_empty;
 
 /// Number of characters quoted from an unreadable response.
 const MAX_QUOTED_CHARS: usize = 400;
@@ -37,7 +39,7 @@ pub(super) fn read(value: &Value) -> (ErrorInfo, Vec<String>) {
     let error = error.map_or(top, first);
     let text = |key: &str| [error, top].iter().find_map(|value| value.get(key)?.as_str()).map(str::to_owned);
     let kind = text("type").filter(|kind| kind != "error");
-    let codes: Vec<String> = text("code").into_iter().chain(kind).chain(text("status")).collect();
+    let mut codes: Vec<String> = text("code").into_iter().chain(kind).chain(text("status")).collect();
     let number = |key: &str| error.get(key).and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
     let status = ["code", "status"].iter().filter_map(|key| number(key)).find(|status| (400..600).contains(status));
     let mut message = match (message_of(error), top.as_object().filter(|_| error.is_string())) {
@@ -50,7 +52,7 @@ pub(super) fn read(value: &Value) -> (ErrorInfo, Vec<String>) {
         }
         (words, _) => words.or_else(|| message_of(top)).unwrap_or_default(),
     };
-    if let Some(raw) = error.get("metadata").and_then(|metadata| metadata.get("raw")).filter(|raw| !raw.is_null()) {
+    if let Some(raw) = error.pointer("/metadata/raw").filter(|raw| !raw.is_null()) {
         // Gateways put the underlying provider's message here.
         let raw = raw.as_str().map_or_else(|| raw.to_string(), str::to_owned);
         message = format!("{message}: {}", quote(&raw));
@@ -61,9 +63,9 @@ pub(super) fn read(value: &Value) -> (ErrorInfo, Vec<String>) {
     if let Some(text) = error.get("failed_generation").and_then(Value::as_str).filter(|text| !text.is_empty()) {
         message = format!("{message} The model said: {}", quote(text));
     }
-    let mut codes = codes;
     let reasons = error.pointer("/metadata/reasons").and_then(Value::as_array);
-    if let Some(reasons) = reasons.map(|reasons| reasons.iter().filter_map(Value::as_str).collect::<Vec<_>>()) {
+    if let Some(reasons) = reasons {
+        let reasons: Vec<&str> = reasons.iter().filter_map(Value::as_str).collect();
         message = format!("{message} (flagged for: {})", reasons.join(", "));
         codes.push(MODERATION.to_owned());
     }
@@ -80,11 +82,6 @@ pub(super) fn read(value: &Value) -> (ErrorInfo, Vec<String>) {
 
 fn first(value: &Value) -> &Value {
     value.as_array().and_then(|list| list.first()).unwrap_or(value)
-}
-
-/// Returns whether a body contains nothing.
-fn is_empty(value: &Value) -> bool {
-    value.is_null() || value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
 }
 
 /// Returns the message of an error, whatever its field is called.

@@ -1,16 +1,16 @@
 //! Splits a streamed response into frames, whatever the framing.
 
 use deepagents_core::model::ModelError;
-use reqwest::header::{CONTENT_TYPE, HeaderMap};
-
+use reqwest::header::HeaderMap;
 use serde_json::Value;
 
-use super::Wire;
+use super::AnswerDecoder;
 use super::aws_events::AwsEventDecoder;
-use super::error::from_stream;
-use super::lines::LineDecoder;
-use super::sse::SseDecoder;
+use super::error::{from_stream, header};
+use super::lines::Lines;
+use super::sse::{Fields, SseDecoder};
 use crate::decoded::Decoded;
+use crate::json::is_given;
 
 /// A frame of a streamed response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,106 +21,103 @@ pub(crate) struct Frame {
     pub(crate) data: String,
 }
 
-/// Framing of a streamed response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Framing {
+/// Splits a streamed response into frames as it arrives.
+pub(super) enum FrameDecoder {
     /// Server-sent events.
-    Sse,
-    /// One JSON value per line.
-    Lines,
-    /// Amazon's event stream: binary frames with checksums.
-    AwsEvents,
-}
-
-impl Framing {
-    /// Detects the framing of a response; `None` if it is not streamed. Some servers send no content type, or that of
-    /// JSON for events, so the start of the body counts too: JSON starts with a brace or a bracket.
-    pub(crate) fn detect(headers: &HeaderMap, body: &[u8]) -> Option<Self> {
-        let kind = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
-        if kind.contains("amazon.eventstream") {
-            return Some(Self::AwsEvents);
-        }
-        if kind.contains("event-stream") {
-            return Some(Self::Sse);
-        }
-        if kind.contains("ndjson") || kind.contains("jsonl") {
-            return Some(Self::Lines);
-        }
-        if body.first() == Some(&0) {
-            // The length of a frame, which never reaches gigabytes.
-            return Some(Self::AwsEvents);
-        }
-        if kind.contains("json") {
-            let text = body.trim_ascii_start();
-            let is_event = [&b"data:"[..], b"event:", b"id:", b":"].iter().any(|field| text.starts_with(field));
-            return is_event.then_some(Self::Sse);
-        }
-        let first = body.iter().find(|b| !b.is_ascii_whitespace());
-        first.is_some_and(|b| !matches!(b, b'{' | b'[')).then_some(Self::Sse)
-    }
-}
-
-/// Splits bytes into frames as they arrive.
-pub(crate) enum FrameDecoder {
     Sse(SseDecoder),
-    Lines(LineDecoder),
+    /// One JSON value per line.
+    Lines(Lines),
+    /// Amazon's event stream: binary frames with checksums.
     AwsEvents(AwsEventDecoder),
 }
 
 impl FrameDecoder {
-    pub(crate) fn new(framing: Framing) -> Self {
-        match framing {
-            Framing::Sse => Self::Sse(SseDecoder::default()),
-            Framing::Lines => Self::Lines(LineDecoder::default()),
-            Framing::AwsEvents => Self::AwsEvents(AwsEventDecoder::default()),
+    /// Detects the framing of a response; `None` if it is not streamed. Some servers send no content type, or that of
+    /// JSON for events, so the start of the body counts too: JSON starts with a brace or a bracket.
+    pub(super) fn detect(headers: &HeaderMap, body: &[u8]) -> Option<Self> {
+        let kind = header(headers, "content-type").unwrap_or_default();
+        let text = body.trim_ascii_start();
+        let is_sse = if kind.contains("json") {
+            [&b"data:"[..], b"event:", b"id:", b":"].iter().any(|field| text.starts_with(field))
+        } else {
+            text.first().is_some_and(|first| !matches!(first, b'{' | b'['))
+        };
+        match () {
+            () if kind.contains("amazon.eventstream") => Some(Self::AwsEvents(AwsEventDecoder::default())),
+            () if kind.contains("event-stream") => Some(Self::Sse(SseDecoder::default())),
+            () if kind.contains("ndjson") || kind.contains("jsonl") => Some(Self::Lines(Lines::default())),
+            // The length of a frame, which never reaches gigabytes.
+            () if body.first() == Some(&0) => Some(Self::AwsEvents(AwsEventDecoder::default())),
+            () => is_sse.then(|| Self::Sse(SseDecoder::default())),
         }
     }
 
     /// Feeds more bytes.
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
         match self {
-            Self::Sse(decoder) => decoder.push(bytes),
-            Self::Lines(decoder) => decoder.push(bytes),
+            Self::Sse(SseDecoder { lines, .. }) | Self::Lines(lines) => lines.push(bytes),
             Self::AwsEvents(decoder) => decoder.push(bytes),
         }
     }
 
     /// Marks the end of the bytes.
-    pub(crate) fn end(&mut self) {
-        match self {
-            Self::Sse(decoder) => decoder.end(),
-            Self::Lines(decoder) => decoder.end(),
-            Self::AwsEvents(_) => {}
+    pub(super) fn end(&mut self) {
+        if let Self::Sse(SseDecoder { lines, .. }) | Self::Lines(lines) = self {
+            lines.end();
         }
     }
 
     /// Returns the response contained outside the frames of a stream that has ended. Some servers send a complete
     /// response, or an error, with the content type of a stream.
-    pub(crate) fn outside(&mut self, wire: &dyn Wire) -> Option<Result<Decoded, ModelError>> {
-        let Self::Sse(decoder) = self else { return None };
-        let text = decoder.take_outside();
+    pub(super) fn outside(&mut self, answer: &mut dyn AnswerDecoder) -> Option<Result<Decoded, ModelError>> {
+        let Self::Sse(SseDecoder { fields: Fields { outside: text, has_events, .. }, .. }) = self else { return None };
         // Some servers put an error where a field of the stream belongs.
         if let Some(Ok(error)) = text.strip_prefix("error:").map(|text| serde_json::from_str::<Value>(text.trim())) {
             return Some(Err(from_stream(&serde_json::json!({"error": error}))));
         }
         let value: Value =
-            serde_json::from_str(&text).ok().filter(|value: &Value| value.is_object() || value.is_array())?;
-        let error = |value: &Value| value.get("error").is_some_and(|error| !error.is_null());
-        if error(&value) || value.get(0).is_some_and(error) {
+            serde_json::from_str(text).ok().filter(|value: &Value| value.is_object() || value.is_array())?;
+        if is_given(value.get("error")) || is_given(value.get(0).and_then(|first| first.get("error"))) {
             return Some(Err(from_stream(&value)));
         }
-        (!decoder.has_events()).then(|| wire.decode(text.as_bytes()))
+        (!*has_events).then(|| answer.whole(text.as_bytes()))
     }
 
     /// Returns the next complete frame.
     ///
     /// # Errors
     /// Returns an error if a frame is damaged, or if it reports that the call failed.
-    pub(crate) fn next(&mut self) -> Result<Option<Frame>, ModelError> {
+    pub(super) fn next(&mut self) -> Result<Option<Frame>, ModelError> {
         match self {
             Self::Sse(decoder) => Ok(decoder.next()),
-            Self::Lines(decoder) => Ok(decoder.next()),
+            Self::Lines(lines) => loop {
+                match lines.next().as_deref().map(str::trim) {
+                    None => return Ok(None),
+                    Some("") => {}
+                    Some(line) => return Ok(Some(Frame { name: String::new(), data: line.to_owned() })),
+                }
+            },
             Self::AwsEvents(decoder) => decoder.next(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_complete_however_they_are_chunked_and_may_end_without_a_newline() {
+        let text = "{\"a\":1}\r\n\n{\"b\":\"é\"}\n{\"c\":3}".as_bytes();
+        for size in 1..text.len() {
+            let (mut decoder, mut lines) = (FrameDecoder::Lines(Lines::default()), Vec::new());
+            for piece in text.chunks(size) {
+                decoder.push(piece);
+                lines.extend(std::iter::from_fn(|| decoder.next().unwrap()).map(|frame| frame.data));
+            }
+            decoder.end();
+            lines.extend(std::iter::from_fn(|| decoder.next().unwrap()).map(|frame| frame.data));
+            assert_eq!(lines, ["{\"a\":1}", "{\"b\":\"é\"}", "{\"c\":3}"]);
         }
     }
 }

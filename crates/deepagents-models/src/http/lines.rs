@@ -1,20 +1,21 @@
-//! Incremental decoder for JSON lines.
+//! Splits bytes into lines as they arrive.
 
-use super::frames::Frame;
+use std::borrow::Cow;
 
-/// Splits bytes into lines. Chunks may end anywhere; the last line may lack its terminator.
+/// Splits bytes into lines. Chunks may end anywhere, even within a character; the last line may lack its end.
 #[derive(Debug, Default)]
-pub(crate) struct LineDecoder {
+pub(super) struct Lines {
     buffer: Vec<u8>,
+    /// Start of the unread part of the buffer.
     at: usize,
     /// End of the part already searched for a line end.
     searched: usize,
     ended: bool,
 }
 
-impl LineDecoder {
+impl Lines {
     /// Feeds more bytes.
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
         if self.at > 0 {
             self.buffer.drain(..self.at);
             self.searched -= self.at;
@@ -24,48 +25,37 @@ impl LineDecoder {
     }
 
     /// Marks the end of the bytes.
-    pub(crate) fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.ended = true;
     }
 
-    /// Returns the next non-blank line.
-    pub(crate) fn next(&mut self) -> Option<Frame> {
-        loop {
-            let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
-            let (end, next) = match unsearched.iter().position(|byte| *byte == b'\n') {
-                Some(offset) => (self.searched + offset, self.searched + offset + 1),
-                None if self.ended && self.at < self.buffer.len() => (self.buffer.len(), self.buffer.len()),
-                None => {
-                    self.searched = self.buffer.len();
+    /// Returns whether no more bytes follow.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Returns the next complete line without its end: a line feed, a carriage return, or both.
+    pub(super) fn next(&mut self) -> Option<Cow<'_, str>> {
+        let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
+        let end = unsearched.iter().position(|byte| matches!(byte, b'\n' | b'\r')).map(|at| self.searched + at);
+        let (end, width) = match end {
+            Some(end) => match self.buffer.get(end..).unwrap_or_default() {
+                [b'\r', b'\n', ..] => (end, 2),
+                // The line feed may be in the next chunk.
+                [b'\r'] if !self.ended => {
+                    self.searched = end;
                     return None;
                 }
-            };
-            let line = self.buffer.get(self.at..end).unwrap_or_default();
-            let data = String::from_utf8_lossy(line).trim().to_owned();
-            (self.at, self.searched) = (next, next);
-            if !data.is_empty() {
-                return Some(Frame { name: String::new(), data });
+                _ => (end, 1),
+            },
+            None if self.ended && self.at < self.buffer.len() => (self.buffer.len(), 0),
+            None => {
+                self.searched = self.buffer.len();
+                return None;
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_complete_however_they_are_chunked_and_may_end_without_a_newline() {
-        let text = "{\"a\":1}\r\n\n{\"b\":\"é\"}\n{\"c\":3}".as_bytes();
-        for size in 1..text.len() {
-            let (mut decoder, mut lines) = (LineDecoder::default(), Vec::new());
-            for piece in text.chunks(size) {
-                decoder.push(piece);
-                lines.extend(std::iter::from_fn(|| decoder.next()).map(|frame| frame.data));
-            }
-            decoder.end();
-            lines.extend(std::iter::from_fn(|| decoder.next()).map(|frame| frame.data));
-            assert_eq!(lines, ["{\"a\":1}", "{\"b\":\"é\"}", "{\"c\":3}"]);
-        }
+        };
+        let start = std::mem::replace(&mut self.at, end + width);
+        self.searched = self.at;
+        Some(String::from_utf8_lossy(self.buffer.get(start..end).unwrap_or_default()))
     }
 }

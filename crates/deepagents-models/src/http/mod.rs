@@ -16,16 +16,16 @@ mod size;
 mod sse;
 mod token_count;
 
+use deepagents_core::message::Origin;
 use deepagents_core::model::{ModelError, ModelEvent, ModelRequest};
 use futures_util::future::BoxFuture;
-use serde_json::Value;
 
 pub(crate) use auth::Auth;
 pub(crate) use call::call;
 pub use client::{ClientPool, http_client};
 pub(crate) use endpoint::{Endpoint, proves_identity};
 pub(crate) use error::{from_body, from_stream};
-pub(crate) use frames::{FrameDecoder, Framing};
+use frames::FrameDecoder;
 pub(crate) use mend::mended;
 pub use post::PostAnswer;
 pub(crate) use token_count::{TokenCount, count_tokens, fields_of};
@@ -34,10 +34,10 @@ use crate::body::RequestBody;
 use crate::decoded::Decoded;
 
 /// The wire format of a provider: encodes requests and decodes responses.
-pub(crate) trait Wire: Send + Sync + 'static {
+pub(crate) trait Wire: AsRef<Origin> + Send + Sync + 'static {
     /// Asks the server for what must be known before encoding a request.
-    fn prepare<'a>(&'a self, _endpoint: &'a Endpoint) -> BoxFuture<'a, Result<(), ModelError>> {
-        Box::pin(std::future::ready(Ok(())))
+    fn prepare<'a>(&'a self, _endpoint: &'a Endpoint) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
     }
     /// Encodes the body of a request.
     fn encode(&self, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError>;
@@ -45,10 +45,8 @@ pub(crate) trait Wire: Send + Sync + 'static {
     fn token_count(&self, _endpoint: &Endpoint, _request: &ModelRequest) -> Result<Option<TokenCount>, ModelError> {
         Ok(None)
     }
-    /// Decodes a complete response.
-    fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError>;
-    /// Returns a decoder for a streamed response.
-    fn answer_decoder(&self) -> Box<dyn AnswerDecoder>;
+    /// Returns a decoder for one response.
+    fn decoder(&self) -> Box<dyn AnswerDecoder>;
 }
 
 /// Whether a streamed response continues.
@@ -60,12 +58,19 @@ pub(crate) enum Flow {
     Complete,
 }
 
-/// Accumulates the events of a streamed response.
+/// Decodes a response, without its origin.
 pub(crate) trait AnswerDecoder: Send + Sync {
-    /// Processes an event and appends what is new to `out`.
+    /// Decodes a complete response.
+    fn whole(&mut self, body: &[u8]) -> Result<Decoded, ModelError>;
+    /// Processes an event of a streamed response and appends what is new to `out`.
     fn event(&mut self, name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError>;
-    /// Returns the complete response; [`ModelError::Truncated`] if its end was not seen.
+    /// Returns the complete streamed response; [`ModelError::Truncated`] if its end was not seen.
     fn finish(&mut self) -> Result<Decoded, ModelError>;
+}
+
+/// Returns the error for a stream that ended before its end frame.
+pub(crate) fn cut_short() -> ModelError {
+    ModelError::truncated("the stream ended before the answer did")
 }
 
 /// Decodes a recorded response in the same way as a live one, without the network.
@@ -78,46 +83,22 @@ pub(crate) fn decode_recorded(
     if !(200..300).contains(&status) {
         return Err(from_body(status, headers, body));
     }
-    let Some(framing) = Framing::detect(headers, body) else { return wire.decode(body) };
-    let (mut decoder, mut answer, mut events) = (FrameDecoder::new(framing), wire.answer_decoder(), Vec::new());
-    decoder.push(body);
-    decoder.end();
-    while let Some(frame) = decoder.next()? {
+    let mut answer = wire.decoder();
+    let decoded = match FrameDecoder::detect(headers, body) {
+        Some(frames) => decode_stream(frames, body, &mut *answer),
+        None => answer.whole(body),
+    };
+    decoded.map(|decoded| decoded.of(wire))
+}
+
+fn decode_stream(mut frames: FrameDecoder, body: &[u8], answer: &mut dyn AnswerDecoder) -> Result<Decoded, ModelError> {
+    let mut events = Vec::new();
+    frames.push(body);
+    frames.end();
+    while let Some(frame) = frames.next()? {
         if answer.event(&frame.name, &frame.data, &mut events)? == Flow::Complete {
             return answer.finish();
         }
     }
-    decoder.outside(wire).unwrap_or_else(|| answer.finish())
-}
-
-/// Parses JSON sent by a provider; `what` names it in the error.
-pub(crate) fn parse_json(what: &str, bytes: &[u8]) -> Result<Value, ModelError> {
-    read_json(bytes).map_err(|error| ModelError::protocol(format!("{what} is not valid JSON: {error}")))
-}
-
-/// Parses a complete response. One that ends early was truncated in transit.
-pub(crate) fn parse_answer(bytes: &[u8]) -> Result<Value, ModelError> {
-    read_json(bytes).map_err(|error| {
-        let message = format!("the answer is not valid JSON: {error}");
-        if error.is_eof() { ModelError::truncated(message) } else { ModelError::protocol(message) }
-    })
-}
-
-fn read_json(bytes: &[u8]) -> serde_json::Result<Value> {
-    serde_json::from_slice(bytes).or_else(|error| {
-        let text = std::str::from_utf8(bytes).map_err(|_| error)?;
-        serde_json::from_str(&mended(text))
-    })
-}
-
-/// Merges a delta into a field: strings, arrays and objects are extended, everything else is replaced. This is correct
-/// for known fields and the best guess for new ones.
-pub(crate) fn merge_delta(target: &mut Value, delta: Value) {
-    match (target, delta) {
-        (Value::String(text), Value::String(more)) => text.push_str(&more),
-        (Value::Array(list), Value::Array(more)) => list.extend(more),
-        (Value::Object(object), Value::Object(more)) => object.extend(more),
-        (_, Value::Null) => {}
-        (target, delta) => *target = delta,
-    }
+    frames.outside(answer).unwrap_or_else(|| answer.finish())
 }

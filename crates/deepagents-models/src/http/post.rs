@@ -1,16 +1,10 @@
 //! Plain HTTP requests to services other than models.
 
-use std::time::Duration;
-
 use deepagents_core::model::ModelError;
-use futures_util::StreamExt;
 use reqwest::Url;
 
-use super::ClientPool;
-use super::client::ClientKind;
-
-/// Connect timeout.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+use super::client::{CONNECT_TIMEOUT, ClientKind};
+use super::{ClientPool, size};
 
 /// Response of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,13 +61,9 @@ impl ClientPool {
 async fn answer(request: reqwest::RequestBuilder, limit: usize) -> Result<PostAnswer, ModelError> {
     let failed = |error: reqwest::Error| ModelError::transport(error.without_url().to_string());
     let response = request.send().await.map_err(failed)?;
-    let (status, mut bytes) = (response.status().as_u16(), Vec::new());
-    let mut pieces = response.bytes_stream();
-    while let Some(piece) = pieces.next().await {
-        bytes.extend_from_slice(&piece.map_err(failed)?);
-        if bytes.len() > limit {
-            return Err(ModelError::transport(format!("the answer is longer than {limit} bytes")));
-        }
+    let status = response.status().as_u16();
+    match size::read(response, limit).await.map_err(failed)? {
+        (_, true) => Err(ModelError::transport(format!("the answer is longer than {limit} bytes"))),
+        (body, false) => Ok(PostAnswer { status, body: String::from_utf8_lossy(&body).into_owned() }),
     }
-    Ok(PostAnswer { status, body: String::from_utf8_lossy(&bytes).into_owned() })
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use reqwest::header::HeaderMap;
 
+use super::error::header;
+
 /// Prefixes of headers with the remainder of a limit. The next word tells which limit: requests, tokens; some servers
 /// omit it.
 const REMAINING: [&str; 3] = ["anthropic-ratelimit-", "x-ratelimit-remaining", "ratelimit-remaining"];
@@ -15,16 +17,16 @@ const MIN_TIMESTAMP_MILLIS: f64 = 1e12;
 
 /// Returns the longest time until the reset of an exhausted limit.
 pub(super) fn resets_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     // Timestamps are relative to the server's own clock, which every response includes.
-    let now = text("date").and_then(|date| httpdate::parse_http_date(date).ok());
+    let now = header(headers, "date").and_then(|date| httpdate::parse_http_date(date).ok());
     let now = now.and_then(|now| now.duration_since(std::time::UNIX_EPOCH).ok());
     let used_up = headers.iter().filter(|(name, value)| {
         let is_rest =
             name.as_str().contains("remaining") && REMAINING.iter().any(|start| name.as_str().starts_with(start));
         is_rest && value.to_str().is_ok_and(|left| left.trim() == "0")
     });
-    let reset = |name: &str| text(&name.replace("remaining", "reset")).and_then(|reset| time_until(reset, now));
+    let reset =
+        |name: &str| header(headers, &name.replace("remaining", "reset")).and_then(|reset| time_until(reset, now));
     used_up.filter_map(|(name, _)| reset(name.as_str())).max()
 }
 
@@ -34,17 +36,10 @@ pub(super) fn delay_in_message(words: &str) -> Option<Duration> {
     let after = ["try again in ", "retry in ", "retry after "].iter().find_map(|lead| words.split_once(lead))?.1;
     let mut after = after.split_whitespace().map(|word| word.trim_end_matches(['.', ',', ';', ')']));
     let (time, unit) = (after.next()?, after.next().unwrap_or_default());
-    if time.parse::<f64>().is_err() {
-        return parts(time);
+    match time.parse::<f64>() {
+        Ok(number) => Duration::try_from_secs_f64(number * seconds_per(unit)?).ok(),
+        Err(_) => parts(time),
     }
-    let unit = match unit {
-        "ms" | "millisecond" | "milliseconds" => "ms",
-        "s" | "sec" | "second" | "seconds" => "s",
-        "m" | "min" | "minute" | "minutes" => "m",
-        "h" | "hour" | "hours" => "h",
-        _ => return None,
-    };
-    parts(&format!("{time}{unit}"))
 }
 
 /// Parses a duration such as `6m0.5s`, `20ms` or `3` (seconds), or the time until a timestamp: Unix seconds or
@@ -70,18 +65,21 @@ fn parts(text: &str) -> Option<Duration> {
         let (number, after) = rest.split_at_checked(unit_at)?;
         let end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
         let (unit, next) = after.split_at_checked(end)?;
-        let seconds = match unit {
-            "ms" => 0.001,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3_600.0,
-            "d" => 86_400.0,
-            _ => return None,
-        };
-        sum += number.parse::<f64>().ok()? * seconds;
+        sum += number.parse::<f64>().ok()? * seconds_per(unit)?;
         rest = next;
     }
     if text.is_empty() { None } else { Duration::try_from_secs_f64(sum).ok() }
+}
+
+fn seconds_per(unit: &str) -> Option<f64> {
+    Some(match unit {
+        "ms" | "millisecond" | "milliseconds" => 0.001,
+        "s" | "sec" | "second" | "seconds" => 1.0,
+        "m" | "min" | "minute" | "minutes" => 60.0,
+        "h" | "hour" | "hours" => 3_600.0,
+        "d" => 86_400.0,
+        _ => return None,
+    })
 }
 
 /// Returns the Unix time of a timestamp such as `2026-11-23T06:00:00Z`.

@@ -14,20 +14,26 @@ const MAX_STREAM_BYTES: usize = 512 << 20;
 const MAX_ERROR_BODY_BYTES: usize = 64 << 10;
 
 /// Reads the body of a complete response. Of an error response, reads only the start.
-pub(super) async fn body(mut response: Response, url: &Url) -> Result<Vec<u8>, ModelError> {
+pub(super) async fn body(response: Response, url: &Url) -> Result<Vec<u8>, ModelError> {
     let is_success = response.status().is_success();
+    let limit = if is_success { MAX_RESPONSE_BYTES } else { MAX_ERROR_BODY_BYTES };
+    match read(response, limit).await.map_err(|error| from_transport(&error, url, None))? {
+        (_, true) if is_success => Err(too_long("it", limit)),
+        (body, _) => Ok(body),
+    }
+}
+
+/// Reads at most `limit` bytes of a body. Returns them, and whether there are more.
+pub(super) async fn read(mut response: Response, limit: usize) -> Result<(Vec<u8>, bool), reqwest::Error> {
     let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await.map_err(|error| from_transport(&error, url, None))? {
+    while let Some(piece) = response.chunk().await? {
         body.extend_from_slice(&piece);
-        if !is_success && body.len() > MAX_ERROR_BODY_BYTES {
-            body.truncate(MAX_ERROR_BODY_BYTES);
-            break;
-        }
-        if body.len() > MAX_RESPONSE_BYTES {
-            return Err(too_long("it", MAX_RESPONSE_BYTES));
+        if body.len() > limit {
+            body.truncate(limit);
+            return Ok((body, true));
         }
     }
-    Ok(body)
+    Ok((body, false))
 }
 
 /// Size of a streamed response so far.
@@ -62,14 +68,13 @@ impl StreamSize {
     /// # Errors
     /// Returns an error if the response exceeds a limit.
     pub(super) fn check(&self) -> Result<(), ModelError> {
-        match self {
-            Self { since_event, .. } if *since_event > MAX_RESPONSE_BYTES => {
-                Err(too_long("one of its events", MAX_RESPONSE_BYTES))
-            }
-            Self { content, .. } if *content > MAX_RESPONSE_BYTES => Err(too_long("its content", MAX_RESPONSE_BYTES)),
-            Self { bytes, .. } if *bytes > MAX_STREAM_BYTES => Err(too_long("it", MAX_STREAM_BYTES)),
-            _ => Ok(()),
-        }
+        let sizes = [
+            ("one of its events", self.since_event, MAX_RESPONSE_BYTES),
+            ("its content", self.content, MAX_RESPONSE_BYTES),
+            ("it", self.bytes, MAX_STREAM_BYTES),
+        ];
+        let exceeded = sizes.into_iter().find(|(_, size, limit)| size > limit);
+        exceeded.map_or(Ok(()), |(what, _, limit)| Err(too_long(what, limit)))
     }
 }
 

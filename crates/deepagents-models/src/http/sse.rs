@@ -1,76 +1,47 @@
 //! Incremental decoder for server-sent events.
 
 use super::frames::Frame;
+use super::lines::Lines;
 
-/// Splits a byte stream into events. Chunks may end anywhere, even within a character.
+/// Splits a byte stream into events.
 ///
 /// Unlike a browser, it returns a last event without its blank line, since some servers close right after it.
 #[derive(Debug, Default)]
-pub(crate) struct SseDecoder {
-    buffer: Vec<u8>,
-    /// Start of the unread part of the buffer.
-    at: usize,
-    /// End of the part already searched for a line end.
-    searched: usize,
+pub(super) struct SseDecoder {
+    pub(super) lines: Lines,
+    pub(super) fields: Fields,
+}
+
+/// What was read of the stream.
+#[derive(Debug, Default)]
+pub(super) struct Fields {
     event: Frame,
     has_data: bool,
     /// Whether there has been an event.
-    has_events: bool,
+    pub(super) has_events: bool,
     /// Lines that do not belong to an event.
-    outside: String,
-    ended: bool,
+    pub(super) outside: String,
 }
 
 /// Maximum number of bytes kept of those lines.
 const MAX_OUTSIDE_BYTES: usize = 16 << 20;
 
 impl SseDecoder {
-    /// Feeds more bytes.
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
-        if self.at > 0 {
-            self.buffer.drain(..self.at);
-            self.searched -= self.at;
-            self.at = 0;
-        }
-        self.buffer.extend_from_slice(bytes);
-    }
-
-    /// Marks the end of the bytes.
-    pub(crate) fn end(&mut self) {
-        self.ended = true;
-    }
-
-    fn line(&mut self) -> Option<(usize, usize)> {
-        let start = self.at;
-        let rest = self.buffer.get(self.searched..).unwrap_or_default();
-        match rest.iter().position(|b| matches!(b, b'\n' | b'\r')) {
-            Some(offset) => {
-                let end = self.searched + offset;
-                let next = self.buffer.get(end + 1);
-                let crlf = self.buffer.get(end) == Some(&b'\r');
-                if crlf && next.is_none() && !self.ended {
-                    // The line feed of a CRLF pair may be in the next chunk.
-                    self.searched = end;
-                    return None;
-                }
-                self.at = end + if crlf && next == Some(&b'\n') { 2 } else { 1 };
-                self.searched = self.at;
-                Some((start, end))
-            }
-            None if self.ended && start < self.buffer.len() => {
-                self.at = self.buffer.len();
-                self.searched = self.at;
-                Some((start, self.at))
-            }
-            None => {
-                self.searched = self.buffer.len();
-                None
+    /// Returns the next complete event.
+    pub(super) fn next(&mut self) -> Option<Frame> {
+        while let Some(line) = self.lines.next() {
+            if !line.is_empty() {
+                self.fields.add(&line);
+            } else if let Some(event) = self.fields.dispatch() {
+                return Some(event);
             }
         }
+        if self.lines.has_ended() { self.fields.dispatch() } else { None }
     }
+}
 
-    fn field(&mut self, start: usize, end: usize) {
-        let line = String::from_utf8_lossy(self.buffer.get(start..end).unwrap_or_default());
+impl Fields {
+    fn add(&mut self, line: &str) {
         let line = line.trim_start_matches('\u{feff}');
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
@@ -93,28 +64,6 @@ impl SseDecoder {
         }
     }
 
-    /// Takes the lines that do not belong to an event.
-    pub(crate) fn take_outside(&mut self) -> String {
-        std::mem::take(&mut self.outside)
-    }
-
-    /// Returns whether there has been an event.
-    pub(crate) fn has_events(&self) -> bool {
-        self.has_events
-    }
-
-    /// Returns the next complete event.
-    pub(crate) fn next(&mut self) -> Option<Frame> {
-        while let Some((start, end)) = self.line() {
-            if start < end {
-                self.field(start, end);
-            } else if let Some(event) = self.dispatch() {
-                return Some(event);
-            }
-        }
-        if self.ended { self.dispatch() } else { None }
-    }
-
     fn dispatch(&mut self) -> Option<Frame> {
         let event = std::mem::take(&mut self.event);
         self.has_events |= self.has_data;
@@ -131,10 +80,10 @@ mod tests {
     fn all(pieces: &[&[u8]]) -> Vec<Frame> {
         let (mut decoder, mut out) = (SseDecoder::default(), Vec::new());
         for piece in pieces {
-            decoder.push(piece);
+            decoder.lines.push(piece);
             out.extend(std::iter::from_fn(|| decoder.next()));
         }
-        decoder.end();
+        decoder.lines.end();
         out.extend(std::iter::from_fn(|| decoder.next()));
         out
     }

@@ -4,8 +4,9 @@ use deepagents_core::model::ModelError;
 use reqwest::Url;
 use serde_json::{Map, Value};
 
-use super::{Endpoint, parse_json};
+use super::Endpoint;
 use crate::body::RequestBody;
+use crate::json;
 
 /// A request for a token count.
 pub(crate) struct TokenCount {
@@ -19,7 +20,7 @@ pub(crate) struct TokenCount {
 
 /// Returns only the body fields that an endpoint accepts, as it rejects others.
 pub(crate) fn fields_of(body: &RequestBody, known: &[&str]) -> Result<Map<String, Value>, ModelError> {
-    let Value::Object(mut fields) = parse_json("the request", &body.to_vec())? else { return Ok(Map::new()) };
+    let Value::Object(mut fields) = json::parse("the request", &body.to_vec())? else { return Ok(Map::new()) };
     fields.retain(|name, _| known.contains(&name.as_str()));
     Ok(fields)
 }
@@ -30,9 +31,9 @@ pub(crate) async fn count_tokens(endpoint: &Endpoint, question: TokenCount) -> R
     let mut url: Url = endpoint.url.clone();
     url.set_query(None);
     url.set_path(&question.path);
-    match endpoint.post(&url, Value::Object(question.body).to_string().into()).await {
+    match endpoint.ask(&url, Some(&Value::Object(question.body))).await {
         Ok(answer) => {
-            let answer = parse_json("the number of tokens", &answer)?;
+            let answer = json::parse("the number of tokens", &answer)?;
             let count = answer.get(question.field).and_then(Value::as_u64);
             let missing =
                 || ModelError::protocol(format!("the answer does not contain the number `{}`", question.field));

@@ -1,33 +1,19 @@
 //! Encodes requests of the Interactions API.
 
 use deepagents_core::message::{AssistantMessage, Block, Media, MediaKind, MediaSource, Message, Origin, ToolMessage};
-use deepagents_core::model::{ModelError, ModelRequest, ToolChoice};
+use deepagents_core::model::{ModelError, ModelRequest, ToolSpec};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::Steps;
-use crate::body::{
-    self, Extra, Fields, RequestBody, Turn, WrittenFields, is_from, joined, own_item, wire_name, write_head,
-};
+use crate::blocks::media;
+use crate::body::{Fields, Head, Turn, WrittenFields, filled, is_from, joined, own_item, parts, wire_name};
 use crate::schema;
-
-/// Encodes the body of a request.
-pub(super) fn body(wire: &Steps, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
-    let extra = Extra { model: &wire.extra, request: &request.settings.extra };
-    let head = Head { wire, request, extra, stream };
-    if extra.get("input").is_some() {
-        return write_head(&head, head.shared()?);
-    }
-    let known = wire.written.take(&request.messages, usize::MAX);
-    let turns = steps(request, known.messages(), &wire.origin)?;
-    let turns = body::exact(&turns, &["arguments"]);
-    body::write(&wire.written, known, request, (&head, head.shared()?), ("input", &[]), turns)
-}
 
 /// Encodes the steps from message `from` on, which is the first or follows an assistant message. The results of one
 /// message's calls form one step.
-fn steps(request: &ModelRequest, from: usize, origin: &Origin) -> Result<Vec<Turn<Value>>, ModelError> {
+pub(super) fn steps(request: &ModelRequest, from: usize, origin: &Origin) -> Result<Vec<Turn<Value>>, ModelError> {
     let mut turns: Vec<Turn<Value>> = Vec::new();
     let mut results: Vec<Value> = Vec::new();
     for (index, message) in (from..).zip(request.messages.tail(from)) {
@@ -63,16 +49,7 @@ fn user_input(content: impl Into<Value>) -> Value {
 }
 
 fn content(blocks: &[Block]) -> Result<Vec<Value>, ModelError> {
-    let mut content = Vec::with_capacity(blocks.len());
-    for block in blocks {
-        match block {
-            Block::Text(text) if !text.text.is_empty() => content.push(json!({"type": "text", "text": text.text})),
-            Block::Media(media) => content.push(medium(media)?),
-            Block::ProviderItem(item) => content.push(item.native.value().clone()),
-            _ => {}
-        }
-    }
-    Ok(content)
+    parts(blocks, |text| json!({"type": "text", "text": text}), medium)
 }
 
 fn medium(media: &Media) -> Result<Value, ModelError> {
@@ -90,7 +67,7 @@ fn medium(media: &Media) -> Result<Value, ModelError> {
 }
 
 fn function_result(result: &ToolMessage) -> Result<Value, ModelError> {
-    let has_media = result.content.iter().any(|block| matches!(block, Block::Media(_)));
+    let has_media = media(&result.content).next().is_some();
     let told = if has_media { json!(content(&result.content)?) } else { json!(joined(&result.content)) };
     let mut item =
         json!({"type": "function_result", "call_id": result.call_id, "name": wire_name(&result.name), "result": told});
@@ -115,74 +92,34 @@ fn assistant(answer: &AssistantMessage, own: bool) -> Vec<Value> {
     answer.content.iter().filter_map(step).collect()
 }
 
-/// Everything in a body except the conversation.
-struct Head<'a> {
-    wire: &'a Steps,
-    request: &'a ModelRequest,
-    extra: Extra<'a>,
-    stream: bool,
-}
-
-impl Head<'_> {
+impl Head<'_, Steps> {
     /// Sampling settings and the like; configured values are merged into those of the request.
     fn generation_config(&self) -> Map<String, Value> {
-        let settings = &self.request.settings;
-        let choice = match &self.request.tool_choice {
-            _ if self.request.tools.is_empty() => None,
-            ToolChoice::None => Some(json!("none")),
-            ToolChoice::Any => Some(json!("any")),
-            ToolChoice::Tool(name) => Some(json!({"allowed_tools": {"mode": "any", "tools": [name]}})),
-            _ => None,
-        };
-        let fields = [
-            ("max_output_tokens", settings.max_tokens.map(Value::from)),
-            ("temperature", settings.temperature.map(Value::from)),
-            ("top_p", settings.top_p.map(Value::from)),
-            ("stop_sequences", (!settings.stop.is_empty()).then(|| json!(settings.stop))),
-            ("tool_choice", choice),
-        ];
-        let mut config: Map<String, Value> =
-            fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
-        if let Some(Value::Object(given)) = self.extra.get("generation_config") {
-            config.extend(given.clone());
-        }
-        config
+        let tool = |name: &str| json!({"allowed_tools": {"mode": "any", "tools": [name]}});
+        let choice = self.tool_choice(Some(json!("none")), json!("any"), tool);
+        let names = ["max_output_tokens", "temperature", "top_p", "stop_sequences"];
+        self.settings("generation_config", names, [("tool_choice", choice)])
     }
 
     /// Returns the encoded fields that most requests share.
-    fn shared(&self) -> Result<WrittenFields, ModelError> {
-        let tools = || {
-            let tools = self.tools();
-            (!tools.is_empty()).then_some(tools)
-        };
-        let system = || Some(self.request.system_text()).filter(|text| !text.trim().is_empty());
-        let written = &self.wire.written;
-        let (tools, system) = (written.tools(self.request, tools)?, written.system(self.request, system)?);
-        Ok(self.extra.left([("tools", tools), ("system_instruction", system)]))
-    }
-
-    fn tools(&self) -> Vec<Value> {
-        let own = self.request.tools.iter().map(|spec| {
+    pub(super) fn tools_and_system(&self) -> Result<WrittenFields, ModelError> {
+        let declare = |spec: &ToolSpec| {
             json!({"type": "function", "name": spec.name, "description": spec.description,
                 "parameters": schema::gemini(&spec.schema)})
-        });
-        own.chain(self.request.provider_tools_for(&self.wire.origin).cloned()).collect()
+        };
+        self.shared(("tools", || filled(self.tools(declare))), ("system_instruction", || self.system_text()))
     }
 }
 
-impl Serialize for Head<'_> {
-    /// Serialises what changes between calls last, so that bodies share the longest prefix.
+impl Serialize for Head<'_, Steps> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = Fields { map: serializer.serialize_map(None)?, extra: self.extra };
-        fields.put("model", &self.wire.origin.model)?;
+        fields.put("model", &self.target.origin.model)?;
         fields.put("store", &false)?;
         if self.stream {
             fields.put("stream", &true)?;
         }
-        let config = self.generation_config();
-        if !config.is_empty() {
-            fields.map.serialize_entry("generation_config", &config)?;
-        }
+        fields.put_merged("generation_config", &self.generation_config())?;
         if let Some(output) = &self.request.output_schema {
             fields.put("response_mime_type", "application/json")?;
             fields.put("response_format", &schema::gemini(&output.schema))?;

@@ -4,16 +4,11 @@ mod decode;
 mod encode;
 mod steps;
 
-use std::sync::Arc;
-
-use deepagents_core::message::Origin;
 use deepagents_core::model::{ModelError, ModelRequest};
-use serde_json::{Map, Value};
 
-use crate::body::{RequestBody, Written};
-use crate::client::HttpModel;
+use crate::body::{self, Head, RequestBody};
+use crate::client::{HttpModel, Target};
 use crate::config::{ConfigError, ModelConfig};
-use crate::decoded::Decoded;
 use crate::gemini::BASE_URL;
 use crate::http::{AnswerDecoder, Auth, Endpoint, Wire};
 
@@ -45,37 +40,24 @@ impl Interactions {
         let base = config.base_url.as_deref().unwrap_or(BASE_URL);
         let path = if config.streaming.unwrap_or(true) { "/interactions?alt=sse" } else { "/interactions" };
         let endpoint = Endpoint::new(base, path, Auth::Header("x-goog-api-key"), &[], &config)?;
-        Ok(Self {
-            name: format!("{PROVIDER}:{model}"),
-            endpoint: Arc::new(endpoint),
-            profile: config.profile(&model),
-            wire: Arc::new(Steps {
-                origin: Origin { api: API.to_owned(), provider: PROVIDER.to_owned(), model },
-                extra: config.extra,
-                written: Written::default(),
-            }),
+        let profile = config.profile(&model);
+        Ok(Self::at(endpoint, [API, PROVIDER, &model], (profile, config.extra), Steps))
+    }
+}
+
+/// Wire of the Interactions API.
+#[derive(Debug)]
+pub struct Steps;
+
+impl Wire for Target<Steps> {
+    fn encode(&self, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
+        let head = Head::new(self, request, stream);
+        head.body(head.tools_and_system()?, ("input", &[]), usize::MAX, |known| {
+            Ok(body::exact(encode::steps(request, known.messages(), &self.origin)?, &["arguments"]))
         })
     }
-}
 
-/// Wire of the Interactions API: what the encoder and decoder need to know of the model.
-#[derive(Debug)]
-pub struct Steps {
-    origin: Origin,
-    extra: Map<String, Value>,
-    written: Written,
-}
-
-impl Wire for Steps {
-    fn encode(&self, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
-        encode::body(self, request, stream)
-    }
-
-    fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError> {
-        decode::whole(&self.origin, body)
-    }
-
-    fn answer_decoder(&self) -> Box<dyn AnswerDecoder> {
-        Box::new(decode::InteractionDecoder::new(self.origin.clone()))
+    fn decoder(&self) -> Box<dyn AnswerDecoder> {
+        Box::<decode::InteractionDecoder>::default()
     }
 }

@@ -1,38 +1,33 @@
 //! Converts steps of an interaction to blocks.
 
-use deepagents_core::message::{Block, InvalidToolCall, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall};
+use deepagents_core::message::{Block, Reasoning, Text};
 use serde_json::{Map, Value};
 
+use crate::args::{self, InvalidArgs};
+use crate::blocks::{call, native, provider_item};
 use crate::exact;
-
-/// Returns the text of a field.
-pub(super) fn text<'a>(step: &'a Map<String, Value>, key: &str) -> &'a str {
-    step.get(key).and_then(Value::as_str).unwrap_or_default()
-}
+use crate::json::text;
 
 /// Converts a complete step.
 pub(super) fn block(mut step: Map<String, Value>) -> Block {
-    let native = |step: Map<String, Value>| ProviderItem::new(Value::Object(step));
-    match text(&step, "type") {
-        "model_output" => Block::Text(Text { text: words(&step, "content"), native: Some(native(step)) }),
-        "thought" => Block::Reasoning(Reasoning { text: words(&step, "summary"), native: Some(native(step)) }),
+    match text(step.get("type")) {
+        "model_output" => Block::Text(Text { text: words(&step, "content"), native: native(step) }),
+        "thought" => Block::Reasoning(Reasoning { text: words(&step, "summary"), native: native(step) }),
         "function_call" => {
-            let (id, name) = (text(&step, "id").to_owned(), text(&step, "name").to_owned());
-            let arguments = step.get("arguments").cloned().unwrap_or_else(|| Value::Object(Map::new()));
-            match exact::read(&arguments).unwrap_or(arguments) {
-                args @ Value::Object(_) => Block::ToolCall(ToolCall { id, name, args, native: Some(native(step)) }),
-                other => {
-                    let (raw, error) = match other {
-                        Value::String(raw) => (raw, "the arguments are not valid JSON".to_owned()),
-                        other => (other.to_string(), "the arguments are not an object".to_owned()),
-                    };
-                    // The API requires an object.
-                    step.insert("arguments".to_owned(), Value::Object(Map::new()));
-                    Block::InvalidToolCall(InvalidToolCall { id, name, raw, error, native: Some(native(step)) })
+            let [id, name] = ["id", "name"].map(|key| text(step.get(key)).to_owned());
+            let args = match step.get("arguments") {
+                Some(field @ Value::String(raw)) if exact::read(field).is_none() => {
+                    Err(InvalidArgs { raw: raw.clone(), error: "the arguments are not valid JSON".to_owned() })
                 }
+                field => args::from_field(field),
+            };
+            if args.is_err() {
+                // The API requires an object.
+                step.insert("arguments".to_owned(), Value::Object(Map::new()));
             }
+            call(id, name, args, native(step))
         }
-        _ => Block::ProviderItem(ProviderBlock { native: native(step) }),
+        _ => provider_item(Value::Object(step)),
     }
 }
 

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use deepagents_core::model::ModelError;
 use serde_json::{Value, json};
 
-use crate::http::{Endpoint, parse_json};
+use crate::http::Endpoint;
+use crate::json;
 
 /// Minimum context size to request.
 const MIN_CONTEXT: u64 = 8192;
@@ -27,27 +28,23 @@ pub(super) struct ContextSize {
 impl ContextSize {
     /// `known` is the size from the catalogue.
     pub(super) fn new(known: Option<u64>) -> Self {
-        let limit = OnceLock::new();
-        if known.is_some() {
-            // Cannot fail, as the lock was just created.
-            let _ = limit.set(known);
-        }
+        let limit = known.map_or_else(OnceLock::new, |known| OnceLock::from(Some(known)));
         Self { limit, asked: AtomicU64::new(MIN_CONTEXT) }
     }
 
     /// Asks the server for the model's maximum context size, once. A server that does not report it is not asked again.
-    /// If it cannot be reached, the call itself reports that.
+    /// If it cannot be reached or is too busy, the call itself reports that, and the next one asks again.
     pub(super) async fn learn(&self, endpoint: &Endpoint, model: &str) {
         if self.limit.get().is_some() {
             return;
         }
         let mut url = endpoint.url.clone();
         url.set_path(&endpoint.url.path().replace("/api/chat", "/api/show"));
-        let limit = match endpoint.post(&url, json!({"model": model}).to_string().into()).await {
+        let limit = match endpoint.ask(&url, Some(&json!({"model": model}))).await {
             Ok(body) => {
-                parse_json("what the server says about the model", &body).ok().as_ref().and_then(context_length)
+                json::parse("what the server says about the model", &body).ok().as_ref().and_then(context_length)
             }
-            Err(ModelError::Transport(_)) => return,
+            Err(error) if error.is_retryable() => return,
             Err(_) => None,
         };
         // A concurrent call may have set it already.

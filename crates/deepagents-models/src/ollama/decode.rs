@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
-use deepagents_core::message::{Block, InvalidToolCall, Origin, ProviderItem, Reasoning, ToolCall, Usage};
+use deepagents_core::message::{Block, ProviderItem, Reasoning, Usage};
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
 use serde_json::{Value, json};
 
+use crate::blocks::{self, has_calls};
 use crate::decoded::Decoded;
-use crate::http::{AnswerDecoder, Flow, from_stream};
+use crate::http::{AnswerDecoder, Flow, cut_short, from_stream};
+use crate::json::{count, is_given, text};
 use crate::{args, exact};
 
 /// Path of the call arguments in a line of the response.
@@ -16,25 +18,9 @@ const ARGS: [&str; 4] = ["message", "tool_calls", "function", "arguments"];
 /// Maximum number of bytes of a value that spans several lines; it is parsed again with each line.
 const MAX_INDENTED_BYTES: usize = 1 << 20;
 
-/// Decodes a complete response.
-pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
-    let mut answer = ChatDecoder::new(origin.clone());
-    // Some intermediate servers do not declare that these are lines, or spread a value over several.
-    let mut values = serde_json::Deserializer::from_slice(body).into_iter();
-    let mut from = 0;
-    while let Some(value) = values.next() {
-        let mut value =
-            value.map_err(|error| ModelError::protocol(format!("the answer is not valid JSON: {error}")))?;
-        exact::keep(&mut value, body.get(from..values.byte_offset()).unwrap_or_default(), &ARGS);
-        from = values.byte_offset();
-        answer.line(value, &mut Vec::new())?;
-    }
-    answer.finish()
-}
-
 /// Accumulates a streamed response: reasoning, text and calls, in the order in which they started.
+#[derive(Default)]
 pub(super) struct ChatDecoder {
-    origin: Origin,
     content: Vec<Block>,
     /// Lines of an unfinished value.
     partial: String,
@@ -43,21 +29,17 @@ pub(super) struct ChatDecoder {
 }
 
 impl ChatDecoder {
-    pub(super) fn new(origin: Origin) -> Self {
-        Self { origin, content: Vec::new(), partial: String::new(), end: None }
-    }
-
     fn line(&mut self, mut line: Value, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
-        if line.get("error").is_some_and(|error| !error.is_null()) {
+        if is_given(line.get("error")) {
             return Err(from_stream(&line));
         }
         if let Some(message) = line.get_mut("message") {
             let mut take = |key: &str| message.get_mut(key).map(Value::take).unwrap_or_default();
             if let Value::String(thought) = take("thinking") {
-                self.thought(thought, out);
+                self.append(Block::Reasoning(Reasoning::default()), thought, out);
             }
             if let Value::String(text) = take("content") {
-                self.text(text, out);
+                self.append(Block::text(""), text, out);
             }
             if let Value::Array(calls) = take("tool_calls") {
                 calls.iter().for_each(|call| self.call(call, out));
@@ -70,69 +52,74 @@ impl ChatDecoder {
         Ok(Flow::More)
     }
 
-    fn thought(&mut self, delta: String, out: &mut Vec<ModelEvent>) {
+    /// Appends to the block of the kind of `empty`, which begins with it.
+    fn append(&mut self, empty: Block, delta: String, out: &mut Vec<ModelEvent>) {
         if delta.is_empty() {
             return;
         }
-        let at = self.content.iter().position(|block| matches!(block, Block::Reasoning(_)));
-        let block = at.unwrap_or(self.content.len());
+        let is_same = |block: &Block| std::mem::discriminant(block) == std::mem::discriminant(&empty);
+        let block = self.content.iter().position(is_same).unwrap_or(self.content.len());
+        if block == self.content.len() {
+            self.content.push(empty);
+        }
         match self.content.get_mut(block) {
-            Some(Block::Reasoning(thought)) => thought.text.push_str(&delta),
-            _ => self.content.push(Block::Reasoning(Reasoning { text: delta.clone(), native: None })),
+            Some(Block::Reasoning(thought)) => {
+                thought.text.push_str(&delta);
+                out.push(ModelEvent::Reasoning { block, delta });
+            }
+            Some(Block::Text(text)) => {
+                text.text.push_str(&delta);
+                out.push(ModelEvent::Text { block, delta });
+            }
+            _ => {}
         }
-        out.push(ModelEvent::Reasoning { block, delta });
-    }
-
-    fn text(&mut self, delta: String, out: &mut Vec<ModelEvent>) {
-        if delta.is_empty() {
-            return;
-        }
-        let at = self.content.iter().position(|block| matches!(block, Block::Text(_)));
-        let block = at.unwrap_or(self.content.len());
-        match self.content.get_mut(block) {
-            Some(Block::Text(text)) => text.text.push_str(&delta),
-            _ => self.content.push(Block::text(delta.clone())),
-        }
-        out.push(ModelEvent::Text { block, delta });
     }
 
     /// Handles a complete call. Older servers send no ID; IDs need to be unique only within a response, so the position
     /// suffices.
     fn call(&mut self, call: &Value, out: &mut Vec<ModelEvent>) {
         let block = self.content.len();
-        let field = |value: Option<&Value>, key: &str| {
-            value.and_then(|value| value.get(key)).and_then(Value::as_str).unwrap_or_default().to_owned()
-        };
         let function = call.get("function");
-        let name = field(function, "name");
-        let id = Some(field(Some(call), "id")).filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call_{block}"));
-        let given = function.and_then(|function| function.get("arguments"));
+        let of_function = |key: &str| function.and_then(|function| function.get(key));
+        let name = text(of_function("name")).to_owned();
+        let id = Some(text(call.get("id"))).filter(|id| !id.is_empty());
+        let id = id.map_or_else(|| format!("call_{block}"), str::to_owned);
+        let given = of_function("arguments").filter(|args| !args.is_null());
         let args = match given {
-            None | Some(Value::Null) => Ok(json!({})),
-            Some(Value::String(raw)) => args::parse(raw).map_err(|error| (raw.clone(), error)),
-            Some(args @ Value::Object(_)) => Ok(args.clone()),
-            Some(other) => Err((other.to_string(), "the arguments are not an object".to_owned())),
+            Some(Value::String(raw)) => args::from_text(raw, false),
+            other => args::from_field(other),
         };
         out.push(ModelEvent::ToolCall { block, id: id.clone(), name: name.clone() });
-        let (raw, made) = match args {
+        let (raw, native) = match &args {
             Ok(args) => {
-                let text = given.and_then(Value::as_str).unwrap_or_default();
-                let (arguments, is_exact) = exact::kept(text, &args);
+                let (arguments, is_exact) = exact::kept(text(given), args);
                 let raw = exact::text(&arguments);
                 let item = || json!({"id": id, "function": {"name": name, "arguments": arguments}});
-                let native = is_exact.then(|| ProviderItem::new(item()));
-                (raw, Block::ToolCall(ToolCall { id, name, args, native }))
+                (raw, is_exact.then(|| ProviderItem::new(item())))
             }
-            Err((raw, error)) => {
-                (raw.clone(), Block::InvalidToolCall(InvalidToolCall { id, name, raw, error, native: None }))
-            }
+            Err(args) => (args.raw.clone(), None),
         };
+        let made = blocks::call(id, name, args, native);
         out.push(ModelEvent::ToolArgs { block, delta: raw });
         self.content.push(made);
     }
 }
 
 impl AnswerDecoder for ChatDecoder {
+    fn whole(&mut self, body: &[u8]) -> Result<Decoded, ModelError> {
+        // Some intermediate servers do not declare that these are lines, or spread a value over several.
+        let mut values = serde_json::Deserializer::from_slice(body).into_iter();
+        let mut from = 0;
+        while let Some(value) = values.next() {
+            let mut value =
+                value.map_err(|error| ModelError::protocol(format!("the answer is not valid JSON: {error}")))?;
+            exact::keep(&mut value, body.get(from..values.byte_offset()).unwrap_or_default(), &ARGS);
+            from = values.byte_offset();
+            self.line(value, &mut Vec::new())?;
+        }
+        self.finish()
+    }
+
     fn event(&mut self, _name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
         let text =
             if self.partial.is_empty() { Cow::Borrowed(data) } else { Cow::Owned(format!("{}\n{data}", self.partial)) };
@@ -152,11 +139,11 @@ impl AnswerDecoder for ChatDecoder {
 
     fn finish(&mut self) -> Result<Decoded, ModelError> {
         let Some(mut end) = self.end.take() else {
-            return Err(ModelError::truncated("the stream ended before the answer did"));
+            return Err(cut_short());
         };
         let content = std::mem::take(&mut self.content);
         let word = end.get("done_reason").and_then(Value::as_str).map(str::to_owned);
-        let calls = content.iter().any(|block| matches!(block, Block::ToolCall(_) | Block::InvalidToolCall(_)));
+        let calls = has_calls(&content);
         let stop = match word.as_deref() {
             Some("length") => StopReason::MaxTokens,
             Some("stop") | None if calls => StopReason::ToolCalls,
@@ -166,8 +153,7 @@ impl AnswerDecoder for ChatDecoder {
         if let Some(end) = end.as_object_mut() {
             end.retain(|key, value| key.ends_with("_count") && value.is_u64());
         }
-        let count = |key: &str| end.get(key).and_then(Value::as_u64).unwrap_or_default();
-        let usage = Usage { input: count("prompt_eval_count"), output: count("eval_count"), ..Usage::default() };
-        Ok(Decoded::new(String::new(), self.origin.clone(), content, usage, stop, word, end))
+        let (input, output) = (count(&end, "prompt_eval_count"), count(&end, "eval_count"));
+        Ok(Decoded::new(String::new(), content, (stop, word), (Usage { input, output, ..Usage::default() }, end)))
     }
 }

@@ -4,7 +4,9 @@ use deepagents_core::message::{AssistantMessage, Block, Media, MediaKind, MediaS
 use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Map, Value, json};
 
+use crate::blocks::media;
 use crate::body::{Turn, is_from, joined, lacks_error, own_item};
+use crate::json::text;
 
 /// Path of the call arguments in a message.
 pub(super) const ARGS: [&str; 3] = ["tool_calls", "function", "arguments"];
@@ -17,7 +19,7 @@ pub(super) fn messages(request: &ModelRequest, from: usize, origin: &Origin) -> 
             Message::User(user) => plain("user", &user.content)?,
             Message::Tool(result) => {
                 let mut item = plain("tool", &result.content)?.unwrap_or_else(|| object("tool", ""));
-                let text = item.get("content").and_then(Value::as_str).unwrap_or_default();
+                let text = text(item.get("content"));
                 if lacks_error(result, text) {
                     let text = format!("Error: {text}");
                     item.insert("content".to_owned(), Value::String(text));
@@ -42,8 +44,7 @@ fn object(role: &str, content: &str) -> Map<String, Value> {
 /// Encodes a message of text and images.
 fn plain(role: &str, content: &[Block]) -> Result<Option<Map<String, Value>>, ModelError> {
     let text = joined(content);
-    let images = content.iter().filter_map(|b| if let Block::Media(media) = b { Some(image(media)) } else { None });
-    let images: Vec<&str> = images.collect::<Result<_, _>>()?;
+    let images: Vec<&str> = media(content).map(image).collect::<Result<_, _>>()?;
     if text.is_empty() && images.is_empty() {
         return Ok(None);
     }

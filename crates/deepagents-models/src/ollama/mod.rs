@@ -5,18 +5,13 @@ mod decode;
 mod encode;
 mod messages;
 
-use std::sync::Arc;
-
-use deepagents_core::message::Origin;
 use deepagents_core::model::{ModelError, ModelRequest};
 use futures_util::future::BoxFuture;
-use serde_json::{Map, Value};
 
 use self::context::ContextSize;
-use crate::body::{RequestBody, Written};
-use crate::client::HttpModel;
+use crate::body::RequestBody;
+use crate::client::{HttpModel, Target};
 use crate::config::{ConfigError, ModelConfig};
-use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Auth, Endpoint, Wire};
 
 /// Name of this wire in [`Origin::api`].
@@ -54,36 +49,23 @@ impl Ollama {
         let base = base.strip_suffix("/v1").unwrap_or(base);
         let endpoint = Endpoint::new(base, "/api/chat", Auth::Bearer, &[], &config)?;
         let profile = config.profile(&model);
-        Ok(Self {
-            name: format!("{PROVIDER}:{model}"),
-            endpoint: Arc::new(endpoint),
-            wire: Arc::new(OllamaChat {
-                context: ContextSize::new(profile.context_window),
-                origin: Origin { api: API.to_owned(), provider: PROVIDER.to_owned(), model },
-                extra: config.extra,
-                written: Written::default(),
-            }),
-            profile,
-        })
+        let context = ContextSize::new(profile.context_window);
+        Ok(Self::at(endpoint, [API, PROVIDER, &model], (profile, config.extra), OllamaChat { context }))
     }
 }
 
-/// Wire of Ollama's API: what the encoder and decoder need to know of the model.
+/// Wire of Ollama's API, for a model with a context size.
 #[derive(Debug)]
 pub struct OllamaChat {
-    origin: Origin,
-    extra: Map<String, Value>,
     context: ContextSize,
-    written: Written,
 }
 
-impl Wire for OllamaChat {
-    fn prepare<'a>(&'a self, endpoint: &'a Endpoint) -> BoxFuture<'a, Result<(), ModelError>> {
+impl Wire for Target<OllamaChat> {
+    fn prepare<'a>(&'a self, endpoint: &'a Endpoint) -> BoxFuture<'a, ()> {
         Box::pin(async {
             if self.extra.get("options").is_none_or(|options| options.get("num_ctx").is_none()) {
-                self.context.learn(endpoint, &self.origin.model).await;
+                self.wire.context.learn(endpoint, &self.origin.model).await;
             }
-            Ok(())
         })
     }
 
@@ -91,11 +73,7 @@ impl Wire for OllamaChat {
         encode::body(self, request, stream)
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError> {
-        decode::whole(&self.origin, body)
-    }
-
-    fn answer_decoder(&self) -> Box<dyn AnswerDecoder> {
-        Box::new(decode::ChatDecoder::new(self.origin.clone()))
+    fn decoder(&self) -> Box<dyn AnswerDecoder> {
+        Box::<decode::ChatDecoder>::default()
     }
 }

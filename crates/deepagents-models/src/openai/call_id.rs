@@ -31,13 +31,6 @@ pub(super) fn conform(ids: CallIds, id: &str) -> Cow<'_, str> {
     }
 }
 
-/// Creates an ID for a call without one.
-pub(super) fn generated(ids: CallIds, answer: &str, index: usize) -> String {
-    let answer: String = answer.chars().filter(char::is_ascii_alphanumeric).collect();
-    let id = if answer.is_empty() { format!("call_{index}") } else { format!("call_{answer}_{index}") };
-    conform(ids, &id).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::decode::MessageDecoder;
 use super::part::{Call, Part};
-use super::read::{take_text, whole_number};
+use crate::json::whole_number;
 
 impl MessageDecoder {
     /// Processes a call or a piece of one. Servers differ in what they repeat: index, ID, both or neither.
@@ -79,5 +79,12 @@ impl MessageDecoder {
                 out.push(ModelEvent::ToolArgs { block, delta: call.raw.clone() });
             }
         }
+    }
+}
+
+fn take_text(map: &mut Map<String, Value>, key: &str) -> String {
+    match map.remove(key) {
+        Some(Value::String(text)) => text,
+        _ => String::new(),
     }
 }

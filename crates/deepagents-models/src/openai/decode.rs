@@ -1,39 +1,22 @@
 //! Decodes responses of Chat Completions, complete and streamed. A complete message is decoded as one large delta.
 
-use deepagents_core::message::{Block, Origin, ProviderBlock, ProviderItem};
+use deepagents_core::message::Block;
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
 use serde_json::{Map, Value, json};
 
 use super::dialect::{Dialect, ReasoningForm};
-use super::part::{Part, Thought, Whole, add_piece};
-use super::read::{is_empty, merge_detail, usage};
-use crate::decoded::Decoded;
+use super::part::{Part, Thought, Whole, add_piece, merge_detail};
+use crate::blocks::provider_item;
+use crate::decoded::{Decoded, openai_usage};
 use crate::exact;
-use crate::http::{AnswerDecoder, Flow, from_stream, merge_delta, parse_answer, parse_json};
-
-/// Decodes a complete response.
-pub(super) fn whole(origin: &Origin, dialect: &Dialect, body: &[u8]) -> Result<Decoded, ModelError> {
-    let mut value = parse_answer(body)?;
-    exact::keep(&mut value, body, &["choices", "message", "tool_calls", "function", "arguments"]);
-    if !value.get("choices").is_some_and(Value::is_array) && !is_error(&value) {
-        return Err(ModelError::protocol("the answer has no choices"));
-    }
-    let mut answer = MessageDecoder::new(origin.clone(), dialect.clone());
-    answer.plain = true;
-    answer.chunk(value, &mut Vec::new())?;
-    if !answer.started {
-        return Err(ModelError::protocol("the answer has no choice with a message"));
-    }
-    answer.done = true;
-    answer.finish()
-}
+use crate::http::{AnswerDecoder, Flow, cut_short, from_stream};
+use crate::json::{self, is_empty, is_given, merge_delta, merge_fields, objects};
 
 /// Returns whether a chunk reports that the call failed; some servers do so without the usual key.
 fn is_error(chunk: &Value) -> bool {
-    let has = |key: &str| chunk.get(key).is_some_and(|value| !value.is_null());
     chunk.get("error").is_some_and(says)
         || chunk.get("object").is_some_and(|kind| kind == "error")
-        || (!has("choices") && has("message"))
+        || (!is_given(chunk.get("choices")) && is_given(chunk.get("message")))
 }
 
 /// Returns whether the value of `error` is an error: some servers always send the field.
@@ -44,9 +27,8 @@ fn says(error: &Value) -> bool {
 /// Finish reasons for a failure of the service; such responses are incomplete.
 const FAILED: [&str; 4] = ["error", "network_error", "insufficient_system_resource", "abort"];
 
-/// Accumulates a streamed response.
+/// Accumulates a response.
 pub(super) struct MessageDecoder {
-    origin: Origin,
     dialect: Dialect,
     id: String,
     pub(super) parts: Vec<Part>,
@@ -67,9 +49,8 @@ pub(super) const SOURCES: [&str; 2] = ["citations", "search_results"];
 const REASONING_FIELDS: [&str; 2] = ["reasoning_content", "reasoning"];
 
 impl MessageDecoder {
-    pub(super) fn new(origin: Origin, dialect: Dialect) -> Self {
+    pub(super) fn new(dialect: Dialect) -> Self {
         Self {
-            origin,
             dialect,
             id: String::new(),
             parts: Vec::new(),
@@ -92,9 +73,8 @@ impl MessageDecoder {
         if let Some(error) = chunk.get("x_groq").and_then(|more| more.get("error")).filter(|error| says(error)) {
             return Err(from_stream(&json!({"error": error})));
         }
-        let usage = chunk.get_mut("x_groq").and_then(|more| more.get_mut("usage")).map(Value::take);
-        for usage in [usage, chunk.get_mut("usage").map(Value::take)].into_iter().flatten() {
-            if usage.is_object() {
+        for pointer in ["/x_groq/usage", "/usage"] {
+            if let Some(usage) = chunk.pointer_mut(pointer).map(Value::take).filter(Value::is_object) {
                 self.usage = usage;
             }
         }
@@ -142,24 +122,17 @@ impl MessageDecoder {
         }
         let legacy = delta.remove("function_call");
         if let Some(Value::Array(calls)) = delta.remove("tool_calls") {
-            for (position, call) in calls.into_iter().enumerate() {
-                if let Value::Object(call) = call {
-                    self.call(position, call, out);
-                }
-            }
+            objects(calls).enumerate().for_each(|(position, call)| self.call(position, call, out));
         }
         // The legacy form of tool calls: one per message, without an ID. Some servers send the same call in both forms.
         let has_calls = self.parts.iter().any(|part| matches!(part, Part::Call(call) if !call.id.is_empty()));
         if let (Some(Value::Object(function)), false) = (legacy, has_calls) {
-            let mut call = Map::new();
-            call.insert("index".to_owned(), 0.into());
-            call.insert("function".to_owned(), Value::Object(function));
-            self.call(0, call, out);
+            let fields = [("index", Value::from(0)), ("function", Value::Object(function))];
+            self.call(0, fields.map(|(key, value)| (key.to_owned(), value)).into_iter().collect(), out);
         }
         delta.remove("role");
-        for (key, value) in delta.into_iter().filter(|(_, value)| !is_empty(value)) {
-            merge_delta(self.fields.entry(key).or_insert(Value::Null), value);
-        }
+        delta.retain(|_, value| !is_empty(value));
+        merge_fields(&mut self.fields, delta);
     }
 
     fn reasoning(&mut self, delta: &mut Map<String, Value>, out: &mut Vec<ModelEvent>) {
@@ -194,12 +167,17 @@ impl MessageDecoder {
         }
     }
 
+    /// Returns the position, or that of a new part at the end.
+    fn position_or_new(&mut self, at: Option<usize>, new: Part) -> usize {
+        at.unwrap_or_else(|| {
+            self.parts.push(new);
+            self.parts.len() - 1
+        })
+    }
+
     /// Adds to the reasoning at a position, or to a new one at the end.
     fn thought(&mut self, at: Option<usize>, add: impl FnOnce(&mut Thought)) -> usize {
-        let block = at.unwrap_or_else(|| {
-            self.parts.push(Part::Reasoning(Thought::default()));
-            self.parts.len() - 1
-        });
+        let block = self.position_or_new(at, Part::Reasoning(Thought::default()));
         if let Some(Part::Reasoning(thought)) = self.parts.get_mut(block) {
             add(thought);
         }
@@ -215,20 +193,18 @@ impl MessageDecoder {
             }
             _ => self.parts.iter().position(is_text),
         };
-        self.more_text(at, more, Part::Text, out);
+        self.more_text(at, more, Part::Text(String::new()), out);
     }
 
     fn refusal(&mut self, more: String, out: &mut Vec<ModelEvent>) {
         let at = self.parts.iter().position(|part| matches!(part, Part::Refusal(_)));
-        self.more_text(at, more, Part::Refusal, out);
+        self.more_text(at, more, Part::Refusal(String::new()), out);
     }
 
     /// Merges a piece of audio output; its transcript is text.
     fn audio(&mut self, more: Map<String, Value>, out: &mut Vec<ModelEvent>) {
-        let block = self.parts.iter().position(|part| matches!(part, Part::Audio(_))).unwrap_or(self.parts.len());
-        if block == self.parts.len() {
-            self.parts.push(Part::Audio(Map::new()));
-        }
+        let at = self.parts.iter().position(|part| matches!(part, Part::Audio(_)));
+        let block = self.position_or_new(at, Part::Audio(Map::new()));
         let Some(Part::Audio(audio)) = self.parts.get_mut(block) else { return };
         for (key, value) in more {
             if let (Value::String(delta), "transcript") = (&value, key.as_str()) {
@@ -242,29 +218,22 @@ impl MessageDecoder {
         }
     }
 
-    /// Appends to the text at a position, or adds a new one at the end.
-    fn more_text(
-        &mut self,
-        at: Option<usize>,
-        more: String,
-        new: impl FnOnce(String) -> Part,
-        out: &mut Vec<ModelEvent>,
-    ) {
-        if more.is_empty() {
+    /// Appends to the text at a position, or to a new one at the end.
+    fn more_text(&mut self, at: Option<usize>, delta: String, new: Part, out: &mut Vec<ModelEvent>) {
+        if delta.is_empty() {
             return;
         }
-        let block = at.unwrap_or(self.parts.len());
-        match self.parts.get_mut(block) {
-            Some(Part::Text(text) | Part::Refusal(text)) => text.push_str(&more),
-            _ => self.parts.push(new(more.clone())),
+        let block = self.position_or_new(at, new);
+        if let Some(Part::Text(text) | Part::Refusal(text)) = self.parts.get_mut(block) {
+            text.push_str(&delta);
         }
-        out.push(ModelEvent::Text { block, delta: more });
+        out.push(ModelEvent::Text { block, delta });
     }
 
     /// Processes an item of a content array.
     fn item(&mut self, item: Value, out: &mut Vec<ModelEvent>) {
         let Value::Object(mut item) = item else { return };
-        let kind = item.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let kind = json::text(item.get("type")).to_owned();
         match (kind.as_str(), item.remove(kind.as_str())) {
             ("text", Some(Value::String(text))) => self.text(text, out),
             ("refusal", Some(Value::String(text))) => self.refusal(text, out),
@@ -334,6 +303,20 @@ fn is_end(word: &str) -> bool {
 }
 
 impl AnswerDecoder for MessageDecoder {
+    fn whole(&mut self, body: &[u8]) -> Result<Decoded, ModelError> {
+        let answer = json::parse_answer(body, &["choices", "message", "tool_calls", "function", "arguments"])?;
+        if !answer.get("choices").is_some_and(Value::is_array) && !is_error(&answer) {
+            return Err(ModelError::protocol("the answer has no choices"));
+        }
+        self.plain = true;
+        self.chunk(answer, &mut Vec::new())?;
+        if !self.started {
+            return Err(ModelError::protocol("the answer has no choice with a message"));
+        }
+        self.done = true;
+        self.finish()
+    }
+
     fn event(&mut self, name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
         match data.trim() {
             "" => return Ok(Flow::More),
@@ -346,7 +329,7 @@ impl AnswerDecoder for MessageDecoder {
         if name == "error" {
             return Err(from_stream(&serde_json::from_str(data).unwrap_or_else(|_| data.into())));
         }
-        let mut piece = parse_json("a piece of the answer", data.as_bytes())?;
+        let mut piece = json::parse("a piece of the answer", data.as_bytes())?;
         exact::keep(&mut piece, data.as_bytes(), &["choices", "delta", "tool_calls", "function", "arguments"]);
         self.chunk(piece, out)?;
         Ok(Flow::More)
@@ -354,7 +337,7 @@ impl AnswerDecoder for MessageDecoder {
 
     fn finish(&mut self) -> Result<Decoded, ModelError> {
         if !self.started || !(self.done || self.stop.is_some()) {
-            return Err(ModelError::truncated("the stream ended before the answer did"));
+            return Err(cut_short());
         }
         if let Some(word) = self.stop.as_deref().filter(|word| FAILED.contains(&word.to_ascii_lowercase().as_str())) {
             return Err(ModelError::Overloaded(
@@ -363,19 +346,17 @@ impl AnswerDecoder for MessageDecoder {
         }
         let reason = self.stop_reason();
         let parts = std::mem::take(&mut self.parts);
-        let cut = if reason == StopReason::MaxTokens {
-            parts.iter().rposition(|part| matches!(part, Part::Call(_)))
-        } else {
-            None
-        };
+        let was_cut = reason == StopReason::MaxTokens;
+        let cut = parts.iter().rposition(|part| matches!(part, Part::Call(_))).filter(|_| was_cut);
         let whole = Whole { dialect: &self.dialect, answer: &self.id, cut };
         let mut content: Vec<Block> =
             parts.into_iter().enumerate().map(|(at, part)| part.into_block(at, &whole)).collect();
         let fields = std::mem::take(&mut self.fields);
         if !fields.is_empty() {
-            content.push(Block::ProviderItem(ProviderBlock { native: ProviderItem::new(Value::Object(fields)) }));
+            content.push(provider_item(Value::Object(fields)));
         }
-        let (id, origin) = (std::mem::take(&mut self.id), self.origin.clone());
-        Ok(Decoded::new(id, origin, content, usage(&self.usage), reason, self.stop.take(), self.usage.take()))
+        let usage = openai_usage(&self.usage, ["prompt_tokens", "completion_tokens"]);
+        let id = std::mem::take(&mut self.id);
+        Ok(Decoded::new(id, content, (reason, self.stop.take()), (usage, self.usage.take())))
     }
 }

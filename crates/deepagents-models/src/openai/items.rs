@@ -10,7 +10,9 @@ use serde_json::Value;
 use super::Chat;
 use super::assistant::{Assistant, provider_call_id};
 use super::dialect::{CallIds, Dialect};
-use crate::body::{TextPart, Turn, is_from, joined, lacks_error, last_answer};
+use crate::blocks::media;
+use crate::body::{ATTACHED_BELOW, TextPart, Turn, attached_to, is_from, joined, lacks_error, last_answer, mark_on};
+use crate::client::Target;
 
 /// A message of the body.
 #[derive(serde::Serialize)]
@@ -54,20 +56,19 @@ impl<'a> Item<'a> {
 
 /// Encodes the conversation from message `from` on, which is the first or follows an assistant message.
 pub(super) fn items<'a>(
-    chat: &'a Chat,
+    chat: &'a Target<Chat>,
     request: &'a ModelRequest,
     from: usize,
     first_marked: usize,
 ) -> Result<Vec<Turn<Item<'a>>>, ModelError> {
-    let dialect = &chat.dialect;
+    let dialect = &chat.wire.0;
     let mut items = Vec::with_capacity(request.messages.len().saturating_sub(from));
     // Media of the preceding results, which a result cannot contain.
     let mut attached: Vec<Part<'a>> = Vec::new();
     let mut last = last_answer(request, from);
     for (index, message) in (from..).zip(request.messages.tail(from)) {
         let upto = index + 1;
-        let mark = request.cache.messages.iter().rev().filter(|_| dialect.cache_marks);
-        let mark = mark.clone().find(|(at, _)| *at == index).map(|(_, ttl)| *ttl);
+        let mark = mark_on(request, index).filter(|_| dialect.cache_marks);
         if !matches!(&**message, Message::Tool(_)) && !attached.is_empty() {
             let item = Item::plain("user", Content::Parts(std::mem::take(&mut attached)));
             items.push(Turn { item, upto: index, settled: false });
@@ -126,11 +127,11 @@ fn user_content(content: &[Block], mark: Option<CacheTtl>) -> Result<Content<'_>
 /// Encodes a tool result as text. The API has no error flag, so the text says so.
 fn tool_result<'a>(result: &'a ToolMessage, own: bool, dialect: &Dialect, mark: Option<CacheTtl>) -> Item<'a> {
     let mut text = joined(&result.content);
-    let has_media = result.content.iter().any(|block| matches!(block, Block::Media(_)));
+    let has_media = media(&result.content).next().is_some();
     if lacks_error(result, &text) {
         text = Cow::Owned(format!("Error: {text}"));
     } else if text.is_empty() && has_media {
-        text = Cow::Borrowed("(the result is attached below)");
+        text = Cow::Borrowed(ATTACHED_BELOW);
     }
     let content = match mark {
         Some(_) => Content::Parts(vec![Part::Text(TextPart::new(text, mark))]),
@@ -141,14 +142,8 @@ fn tool_result<'a>(result: &'a ToolMessage, own: bool, dialect: &Dialect, mark: 
 
 /// Collects a result's media, which follow in a user message.
 fn attach<'a>(result: &'a ToolMessage, attached: &mut Vec<Part<'a>>) -> Result<(), ModelError> {
-    let mut media = result.content.iter().filter_map(|b| if let Block::Media(media) = b { Some(media) } else { None });
-    let Some(first) = media.next() else { return Ok(()) };
-    let text = format!("Attached to the result of {} ({}):", result.name, result.call_id);
-    attached.push(Part::Text(TextPart::new(text, None)));
-    for media in std::iter::once(first).chain(media) {
-        attached.push(Part::Media(MediaPart::new(media)?));
-    }
-    Ok(())
+    attached.extend(attached_to(result).map(|text| Part::Text(TextPart::new(text, None))));
+    media(&result.content).try_for_each(|media| MediaPart::new(media).map(|part| attached.push(Part::Media(part))))
 }
 
 /// A medium as a part of a user message.

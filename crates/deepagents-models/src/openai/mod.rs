@@ -8,21 +8,15 @@ mod dialect;
 mod encode;
 mod items;
 mod part;
-mod read;
 mod services;
 
-use std::sync::Arc;
-
-use deepagents_core::message::Origin;
 use deepagents_core::model::{ModelError, ModelRequest};
-use serde_json::{Map, Value};
 
 pub use dialect::{CallIds, Dialect, OutputForm, ReasoningForm};
 
-use crate::body::{RequestBody, Written};
-use crate::client::HttpModel;
+use crate::body::{Head, RequestBody, first_marked};
+use crate::client::{HttpModel, Target};
 use crate::config::{ConfigError, ModelConfig};
-use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Auth, Endpoint, Wire};
 
 /// Name of this wire in [`Origin::api`].
@@ -49,12 +43,7 @@ impl OpenAiChat {
     /// used.
     pub fn new(mut dialect: Dialect, model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
         let model = model.into();
-        let Some(base) = config.base_url.as_deref().or(dialect.base_url) else {
-            return Err(ConfigError::MissingBaseUrl {
-                provider: dialect.name.to_owned(),
-                example: "https://models.example/v1".to_owned(),
-            });
-        };
+        let base = config.base_url_or(dialect.base_url, dialect.name, "https://models.example/v1")?;
         let auth = dialect.key_header.map_or(Auth::Bearer, Auth::Header);
         let endpoint = Endpoint::new(base, "/chat/completions", auth, &[], &config)?;
         // A gateway forwards the request to services with other wires, which need valid JSON arguments and may support
@@ -66,43 +55,34 @@ impl OpenAiChat {
         if dialect.output != OutputForm::JsonSchema {
             profile.structured_output = Some(false);
         }
-        Ok(Self {
-            name: format!("{}:{model}", dialect.name),
-            endpoint: Arc::new(endpoint),
-            wire: Arc::new(Chat {
-                origin: Origin {
-                    api: API.to_owned(),
-                    provider: dialect.service.unwrap_or(dialect.name).to_owned(),
-                    model,
-                },
-                dialect,
-                extra: config.extra,
-                written: Written::default(),
-            }),
-            profile,
+        let (name, service) = (format!("{}:{model}", dialect.name), dialect.service.unwrap_or(dialect.name));
+        let client = Self::at(endpoint, [API, service, &model], (profile, config.extra), Chat(dialect));
+        Ok(client.named(name))
+    }
+}
+
+/// Wire of Chat Completions in a dialect.
+#[derive(Debug)]
+pub struct Chat(Dialect);
+
+impl Wire for Target<Chat> {
+    fn encode(&self, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
+        let dialect = &self.wire.0;
+        if dialect.output == OutputForm::None && request.output_schema.is_some() {
+            return Err(ModelError::invalid(format!(
+                "{} cannot hold answers to a schema; offer a tool with that schema instead",
+                dialect.name
+            )));
+        }
+        let head = Head::new(self, request, stream);
+        let lead: Vec<_> = head.system_item(dialect).into_iter().collect();
+        let first_marked = if dialect.cache_marks { first_marked(request) } else { usize::MAX };
+        head.body(head.tools_field()?, ("messages", &lead), first_marked, |known| {
+            Ok(items::items(self, request, known.messages(), first_marked)?.into_iter())
         })
     }
-}
 
-/// Wire of Chat Completions: what the encoder and decoder need to know of the model.
-#[derive(Debug)]
-pub struct Chat {
-    origin: Origin,
-    dialect: Dialect,
-    extra: Map<String, Value>,
-    written: Written,
-}
-
-impl Wire for Chat {
-    fn encode(&self, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
-        encode::body(self, request, stream)
-    }
-
-    fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError> {
-        decode::whole(&self.origin, &self.dialect, body)
-    }
-
-    fn answer_decoder(&self) -> Box<dyn AnswerDecoder> {
-        Box::new(decode::MessageDecoder::new(self.origin.clone(), self.dialect.clone()))
+    fn decoder(&self) -> Box<dyn AnswerDecoder> {
+        Box::new(decode::MessageDecoder::new(self.wire.0.clone()))
     }
 }

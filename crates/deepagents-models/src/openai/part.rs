@@ -1,11 +1,13 @@
 //! Parts of a response being decoded, and their conversion to blocks.
 
-use deepagents_core::message::{Block, InvalidToolCall, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall};
+use deepagents_core::message::{Block, ProviderItem, Reasoning, Text};
 use serde_json::{Map, Value, json};
 
-use super::call_id;
+use super::call_id::conform;
 use super::dialect::{Dialect, ReasoningForm};
-use crate::args;
+use crate::args::{self, InvalidArgs};
+use crate::blocks::{self, generated_id, provider_item};
+use crate::json::text;
 
 /// A part of a response, which becomes one block.
 pub(super) enum Part {
@@ -52,6 +54,9 @@ pub(super) struct Call {
     pub(super) announced: bool,
 }
 
+/// Error for a call with free text as input, which no tool here accepts.
+const CUSTOM: &str = "the call is for a custom tool, whose input is not JSON";
+
 /// Context of the response needed to convert a part to a block.
 pub(super) struct Whole<'a> {
     pub(super) dialect: &'a Dialect,
@@ -69,12 +74,12 @@ impl Part {
                 Block::Text(Text { text, native })
             }
             Self::Audio(audio) => {
-                let text = audio.get("transcript").and_then(Value::as_str).unwrap_or_default().to_owned();
+                let text = text(audio.get("transcript")).to_owned();
                 Block::Text(Text { text, native: Some(ProviderItem::new(json!({"audio": audio}))) })
             }
             Self::Reasoning(thought) => thought.into_block(whole.dialect),
             Self::Call(call) => call.into_block(at, whole),
-            Self::Item(item) => Block::ProviderItem(ProviderBlock { native: ProviderItem::new(item) }),
+            Self::Item(item) => provider_item(item),
         }
     }
 }
@@ -93,10 +98,7 @@ impl Thought {
                 native
             })
         } else {
-            let usual = match dialect.reasoning {
-                ReasoningForm::Field(usual) => field == Some(usual),
-                _ => false,
-            };
+            let usual = field.is_some_and(|field| dialect.reasoning == ReasoningForm::Field(field));
             (!usual || !details.is_empty()).then(|| {
                 let mut native = Map::new();
                 if let Some(field) = field {
@@ -128,6 +130,34 @@ pub(super) fn add_piece(pieces: &mut Vec<Value>, piece: Value) {
     pieces.push(piece);
 }
 
+/// Merges a piece of structured reasoning. Pieces of the same item share an index and, if present, an ID: their texts
+/// are appended, the rest is replaced.
+pub(super) fn merge_detail(details: &mut Vec<Value>, detail: Value) {
+    let same = |other: &&mut Value| {
+        let ids = [other.get("id"), detail.get("id")].map(|id| id.filter(|id| !id.is_null()));
+        // Pieces that belong to two calls are distinct, although some services give both the same index.
+        let differ = matches!(ids, [Some(one), Some(two)] if one != two);
+        let keys = ["index", "type"];
+        !differ && detail.get("index").is_some() && keys.iter().all(|key| other.get(key) == detail.get(key))
+    };
+    match (details.iter_mut().rfind(same), detail) {
+        (Some(Value::Object(target)), Value::Object(detail)) => {
+            for (key, value) in detail {
+                match (target.get_mut(&key), value) {
+                    (_, Value::Null) => {}
+                    (Some(Value::String(text)), Value::String(more))
+                        if matches!(key.as_str(), "text" | "summary" | "data") =>
+                    {
+                        text.push_str(&more);
+                    }
+                    (_, value) => drop(target.insert(key, value)),
+                }
+            }
+        }
+        (_, detail) => details.push(detail),
+    }
+}
+
 /// Returns reasoning as an item of a content array.
 pub(super) fn thinking_item(text: &str) -> Value {
     json!({"type": "thinking", "thinking": [{"type": "text", "text": text}]})
@@ -136,37 +166,28 @@ pub(super) fn thinking_item(text: &str) -> Value {
 impl Call {
     fn into_block(mut self, at: usize, whole: &Whole<'_>) -> Block {
         if self.id.is_empty() {
-            self.id = call_id::generated(whole.dialect.call_ids, whole.answer, at);
-        }
-        if self.is_custom {
-            return self.custom();
+            self.id = conform(whole.dialect.call_ids, &generated_id(whole.answer, at)).into_owned();
         }
         let is_empty = self.raw.trim().is_empty();
-        if is_empty && whole.cut == Some(at) {
-            return self.invalid(args::CUT_OFF.to_owned(), whole.dialect);
-        }
-        match args::parse(&self.raw) {
+        let args = match self.is_custom {
+            true => Err(InvalidArgs { raw: self.raw.clone(), error: CUSTOM.to_owned() }),
+            false => args::from_text(&self.raw, is_empty && whole.cut == Some(at)),
+        };
+        let native = match &args {
+            // It is sent back unchanged.
+            _ if self.is_custom => Some(self.item("custom", json!({"name": self.name, "input": self.raw}))),
             Ok(args) => {
-                let more = self.says_more();
                 let rewritten = args.to_string();
                 // Repaired arguments are sent back in their repaired form.
                 let told = if is_empty || args::is_json(&self.raw) { &self.raw } else { &rewritten };
-                let native = (more || (!is_empty && rewritten != *told)).then(|| self.native(told));
-                Block::ToolCall(ToolCall { id: self.id, name: self.name, args, native })
+                (self.says_more() || (!is_empty && rewritten != *told)).then(|| self.native(told))
             }
-            Err(error) => self.invalid(error, whole.dialect),
-        }
-    }
-
-    /// No tool here accepts such input; it is sent back unchanged.
-    fn custom(self) -> Block {
-        let mut custom = json!({"name": self.name, "input": self.raw});
-        add(&mut custom, &self.function);
-        let mut item = json!({"id": self.id, "type": "custom", "custom": custom});
-        add(&mut item, &self.fields);
-        let error = "the call is for a custom tool, whose input is not JSON".to_owned();
-        let native = Some(ProviderItem::new(item));
-        Block::InvalidToolCall(InvalidToolCall { id: self.id, name: self.name, raw: self.raw, error, native })
+            Err(_) => {
+                let sent = if whole.dialect.malformed_arguments { self.raw.as_str() } else { "{}" };
+                (self.says_more() && !self.name.is_empty()).then(|| self.native(sent))
+            }
+        };
+        blocks::call(self.id, self.name, args, native)
     }
 
     fn says_more(&self) -> bool {
@@ -175,17 +196,15 @@ impl Call {
 
     fn native(&self, arguments: &str) -> ProviderItem {
         let arguments = if arguments.is_empty() { "{}" } else { arguments };
-        let mut function = json!({"name": self.name, "arguments": arguments});
-        add(&mut function, &self.function);
-        let mut item = json!({"id": self.id, "type": "function", "function": function});
-        add(&mut item, &self.fields);
-        ProviderItem::new(item)
+        self.item("function", json!({"name": self.name, "arguments": arguments}))
     }
 
-    fn invalid(self, error: String, dialect: &Dialect) -> Block {
-        let sent = if dialect.malformed_arguments { self.raw.as_str() } else { "{}" };
-        let native = (self.says_more() && !self.name.is_empty()).then(|| self.native(sent));
-        Block::InvalidToolCall(InvalidToolCall { id: self.id, name: self.name, raw: self.raw, error, native })
+    /// Returns the service's own item of this kind, with the unknown fields.
+    fn item(&self, kind: &str, mut function: Value) -> ProviderItem {
+        add(&mut function, &self.function);
+        let mut item = json!({"id": self.id, "type": kind, kind: function});
+        add(&mut item, &self.fields);
+        ProviderItem::new(item)
     }
 }
 

@@ -6,6 +6,8 @@ use deepagents_core::model::ModelRequest;
 use serde_json::{Map, Value, json};
 
 use super::{Difference, first_difference};
+use crate::body::{FNV_OFFSET, fnv1a};
+use crate::json::is_empty;
 
 /// What a model sees of a request, as JSON, without parts that no model sees, such as message IDs. Requests that start
 /// with the same messages share them.
@@ -26,15 +28,6 @@ struct Hashed {
 impl Hashed {
     fn new(value: Value) -> Arc<Self> {
         Arc::new(Self { hash: fingerprint(&value), value })
-    }
-}
-
-fn is_set(value: &Value) -> bool {
-    match value {
-        Value::Null => false,
-        Value::Array(items) => !items.is_empty(),
-        Value::Object(fields) => !fields.is_empty(),
-        _ => true,
     }
 }
 
@@ -74,10 +67,10 @@ impl Request {
         // Omit unset options, so that an option added to this program makes no difference unless it is used.
         for group in ["settings", "cache"] {
             if let Some(Value::Object(options)) = fields.get_mut(group) {
-                options.retain(|_, value| is_set(value));
+                options.retain(|_, value| !is_empty(value));
             }
         }
-        fields.retain(|_, value| is_set(value));
+        fields.retain(|_, value| !is_empty(value));
         Self::new(Arc::new(fields), messages)
     }
 
@@ -144,32 +137,20 @@ impl Request {
 /// Returns the hash of a value as 16 hexadecimal digits (FNV-1a over the value with sorted keys). It is the same on
 /// every machine and in every release.
 pub(super) fn fingerprint(value: &Value) -> String {
-    let mut hash = 0xcbf2_9ce4_8422_2325;
-    hash_value(&mut hash, value);
-    format!("{hash:016x}")
+    format!("{:016x}", hash_value(FNV_OFFSET, value))
 }
 
-fn hash_text(hash: &mut u64, text: &str) {
-    *hash = text.bytes().fold(*hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
-}
-
-fn hash_value(hash: &mut u64, value: &Value) {
+fn hash_value(hash: u64, value: &Value) -> u64 {
     match value {
         Value::Object(fields) => {
             let mut fields: Vec<_> = fields.iter().collect();
             fields.sort_unstable_by_key(|(key, _)| *key);
-            hash_text(hash, "{");
-            for (key, value) in fields {
-                hash_value(hash, &Value::from(key.as_str()));
-                hash_value(hash, value);
-            }
-            hash_text(hash, "}");
+            let hash = fields.into_iter().fold(fnv1a(hash, "{"), |hash, (key, value)| {
+                hash_value(hash_value(hash, &Value::from(key.as_str())), value)
+            });
+            fnv1a(hash, "}")
         }
-        Value::Array(items) => {
-            hash_text(hash, "[");
-            items.iter().for_each(|item| hash_value(hash, item));
-            hash_text(hash, "]");
-        }
-        other => hash_text(hash, &format!("{other},")),
+        Value::Array(items) => fnv1a(items.iter().fold(fnv1a(hash, "["), hash_value), "]"),
+        other => fnv1a(hash, &format!("{other},")),
     }
 }

@@ -1,40 +1,24 @@
 //! Decodes responses of the Responses API, complete and streamed.
 
-use deepagents_core::message::{Block, Origin, Usage};
+use deepagents_core::message::Block;
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
 use serde_json::{Map, Value};
 
 use super::items::{Kind, block, is_refusal, name_of, text};
 use super::part::{Part, is_same, may_be};
-use crate::decoded::Decoded;
-use crate::http::{AnswerDecoder, Flow, from_stream, parse_answer, parse_json};
+use crate::decoded::{Decoded, openai_usage};
+use crate::http::{AnswerDecoder, Flow, cut_short, from_stream};
+use crate::json::{is_given, objects, parse_event, parse_object};
 
-/// Decodes a complete response.
-pub(super) fn whole(origin: &Origin, body: &[u8]) -> Result<Decoded, ModelError> {
-    let Value::Object(response) = parse_answer(body)? else {
-        return Err(ModelError::protocol("the answer is not an object"));
-    };
-    if !response.contains_key("output") && !response.contains_key("error") {
-        return Err(ModelError::protocol("the answer has no output"));
-    }
-    let mut decoder = ResponseDecoder::new(origin.clone());
-    decoder.end(response)?;
-    decoder.finish()
-}
-
-/// Accumulates a streamed response. Items keep the order in which they started.
+/// Accumulates a response. Items keep the order in which they started.
+#[derive(Default)]
 pub(super) struct ResponseDecoder {
-    origin: Origin,
     parts: Vec<Part>,
     /// The response without its output, once its end has arrived.
     response: Option<Map<String, Value>>,
 }
 
 impl ResponseDecoder {
-    pub(super) fn new(origin: Origin) -> Self {
-        Self { origin, parts: Vec::new(), response: None }
-    }
-
     /// Processes the start or end of the item at a position.
     fn item(&mut self, index: u64, item: Map<String, Value>, done: bool, out: &mut Vec<ModelEvent>) {
         let known = self.parts.iter().position(|part| is_same(&part.item, &item));
@@ -96,13 +80,12 @@ impl ResponseDecoder {
                 return Err(ModelError::protocol(format!("the answer is not finished: its status is `{other}`")));
             }
         }
-        if response.get("error").is_some_and(|error| !error.is_null()) {
+        if is_given(response.get("error")) {
             return Err(failure(response));
         }
         if let Some(Value::Array(output)) = response.remove("output") {
             self.number();
-            let is_item = |item| if let Value::Object(item) = item { Some(item) } else { None };
-            let output: Vec<Map<String, Value>> = output.into_iter().filter_map(is_item).collect();
+            let output: Vec<Map<String, Value>> = objects(output).collect();
             for (index, item) in (0..).zip(&output) {
                 // Keep items that were received completely: some services omit items here, or parts of them.
                 let is_another = |part: &Part| output.iter().any(|other| is_same(&part.item, other));
@@ -139,30 +122,18 @@ fn stop_reason(response: &Map<String, Value>, parts: &[Part]) -> (StopReason, St
     (stop, word)
 }
 
-fn usage(reported: &Value) -> Usage {
-    let count = |path: &[&str]| path.iter().try_fold(reported, |value, key| value.get(key)).and_then(Value::as_u64);
-    let (input, answer) = (count(&["input_tokens"]).unwrap_or_default(), count(&["output_tokens"]).unwrap_or_default());
-    let reasoning = count(&["output_tokens_details", "reasoning_tokens"]).unwrap_or_default();
-    // Some services exclude reasoning from the output tokens, which the total reveals.
-    let apart = count(&["total_tokens"]) == Some(input.saturating_add(answer).saturating_add(reasoning));
-    Usage {
-        input,
-        output: if apart { answer.saturating_add(reasoning) } else { answer },
-        cache_read: count(&["input_tokens_details", "cached_tokens"]).unwrap_or_default(),
-        cache_write: count(&["input_tokens_details", "cache_write_tokens"]).unwrap_or_default(),
-        reasoning,
-    }
-}
-
 impl AnswerDecoder for ResponseDecoder {
-    fn event(&mut self, name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
-        // Some gateways end the stream with `[DONE]`, as in another wire.
-        if data.is_empty() || data == "[DONE]" {
-            return Ok(Flow::More);
+    fn whole(&mut self, body: &[u8]) -> Result<Decoded, ModelError> {
+        let response = parse_object(body, &[])?;
+        if !response.contains_key("output") && !response.contains_key("error") {
+            return Err(ModelError::protocol("the answer has no output"));
         }
-        let Value::Object(mut event) = parse_json("an event of the answer", data.as_bytes())? else {
-            return Ok(Flow::More);
-        };
+        self.end(response)?;
+        self.finish()
+    }
+
+    fn event(&mut self, name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
+        let Some(mut event) = parse_event(data, &[])? else { return Ok(Flow::More) };
         let kind = match text(&event, "type") {
             "" => name.to_owned(),
             kind => kind.to_owned(),
@@ -186,10 +157,7 @@ impl AnswerDecoder for ResponseDecoder {
                 return Ok(Flow::Complete);
             }
             "error" => return Err(from_stream(&Value::Object(event))),
-            // Repeated complete parts, progress of server tools, and future event types.
-            _ if event.get("error").is_some_and(|error| !error.is_null()) => {
-                return Err(from_stream(&Value::Object(event)));
-            }
+            // Also repeated complete parts, progress of server tools, and future event types.
             kind => self.delta(kind, &event, out),
         }
         Ok(Flow::More)
@@ -197,7 +165,7 @@ impl AnswerDecoder for ResponseDecoder {
 
     fn finish(&mut self) -> Result<Decoded, ModelError> {
         let Some(mut response) = self.response.take() else {
-            return Err(ModelError::truncated("the stream ended before the answer did"));
+            return Err(cut_short());
         };
         let mut parts = std::mem::take(&mut self.parts);
         parts.sort_by_key(|part| part.index);
@@ -206,6 +174,7 @@ impl AnswerDecoder for ResponseDecoder {
         let content: Vec<Block> = parts.into_iter().map(|part| block(part.whole(), was_cut)).collect();
         let reported = response.remove("usage").unwrap_or_default();
         let id = text(&response, "id").to_owned();
-        Ok(Decoded::new(id, self.origin.clone(), content, usage(&reported), stop, Some(word), reported))
+        let usage = openai_usage(&reported, ["input_tokens", "output_tokens"]);
+        Ok(Decoded::new(id, content, (stop, Some(word)), (usage, reported)))
     }
 }

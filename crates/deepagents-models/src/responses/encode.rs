@@ -1,83 +1,34 @@
-//! Encodes requests of the Responses API.
+//! Encodes everything in a request of the Responses API except the conversation.
 
-use deepagents_core::model::{ModelError, ModelRequest, OutputSchema, ToolChoice};
+use deepagents_core::model::{ModelError, OutputSchema, ToolSpec};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::Responses;
-use super::input::input;
-use crate::body::{self, Extra, Fields, RequestBody, WrittenFields, write_head};
+use crate::body::{Fields, Head, WrittenFields, filled};
 use crate::schema;
 
-/// Encodes the body of a request.
-pub(super) fn body(wire: &Responses, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
-    if !request.settings.stop.is_empty() {
-        return Err(ModelError::invalid(
-            "the Responses API does not support stop sequences (settings.stop); drop them or use Chat Completions",
-        ));
-    }
-    let extra = Extra { model: &wire.extra, request: &request.settings.extra };
-    let head = Head { wire, request, extra, stream };
-    if extra.get("input").is_some() {
-        return write_head(&head, head.shared()?);
-    }
-    let known = wire.written.take(&request.messages, usize::MAX);
-    let turns = input(request, known.messages(), &wire.origin)?;
-    body::write(&wire.written, known, request, (&head, head.shared()?), ("input", &[]), turns.into_iter())
-}
-
-/// Everything in a body except the conversation.
-struct Head<'a> {
-    wire: &'a Responses,
-    request: &'a ModelRequest,
-    extra: Extra<'a>,
-    stream: bool,
-}
-
-impl Head<'_> {
-    fn tool_choice(&self) -> Option<Value> {
-        match &self.request.tool_choice {
-            _ if self.request.tools.is_empty() => None,
-            ToolChoice::None => Some(json!("none")),
-            ToolChoice::Any => Some(json!("required")),
-            ToolChoice::Tool(name) => Some(json!({"type": "function", "name": name})),
-            _ => None,
-        }
-    }
-
+impl Head<'_, Responses> {
     /// `text` contains more than the format, such as the verbosity.
-    fn text(&self) -> Option<Map<String, Value>> {
+    fn text(&self) -> Map<String, Value> {
         let mut text = self.extra.get("text").and_then(Value::as_object).cloned().unwrap_or_default();
         if let Some(OutputSchema { name, schema }) = &self.request.output_schema {
             let strict = schema::is_strict(schema);
             let format = json!({"type": "json_schema", "name": name, "schema": schema, "strict": strict});
             text.entry("format").or_insert(format);
         }
-        (!text.is_empty()).then_some(text)
+        text
     }
 
     /// Returns the encoded fields that most requests share.
-    fn shared(&self) -> Result<WrittenFields, ModelError> {
-        let tools = || {
-            let tools = self.tools();
-            (!tools.is_empty()).then_some(tools)
+    pub(super) fn tools_and_system(&self) -> Result<WrittenFields, ModelError> {
+        let declare = |spec: &ToolSpec| {
+            // If `strict` is omitted, it defaults to `true`, which rejects most schemas.
+            json!({"type": "function", "name": spec.name, "description": spec.description,
+                "parameters": spec.schema, "strict": false})
         };
-        let instructions = || Some(self.request.system_text()).filter(|text| !text.trim().is_empty());
-        let written = &self.wire.written;
-        let (tools, instructions) = (written.tools(self.request, tools)?, written.system(self.request, instructions)?);
-        Ok(self.extra.left([("tools", tools), ("instructions", instructions)]))
-    }
-
-    fn tools(&self) -> Vec<Tool<'_>> {
-        let own = self.request.tools.iter().map(|spec| Tool::Function {
-            r#type: "function",
-            name: &spec.name,
-            description: &spec.description,
-            parameters: &spec.schema,
-            strict: false,
-        });
-        own.chain(self.request.provider_tools_for(&self.wire.origin).map(Tool::Server)).collect()
+        self.shared(("tools", || filled(self.tools(declare))), ("instructions", || self.system_text()))
     }
 }
 
@@ -88,14 +39,13 @@ fn reasons(model: &str) -> bool {
     !plain.iter().any(|prefix| name.starts_with(prefix))
 }
 
-impl Serialize for Head<'_> {
-    /// Serialises what changes between calls last, so that bodies share the longest prefix.
+impl Serialize for Head<'_, Responses> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let settings = &self.request.settings;
         let mut fields = Fields { map: serializer.serialize_map(None)?, extra: self.extra };
-        fields.put("model", &self.wire.origin.model)?;
+        fields.put("model", &self.target.origin.model)?;
         fields.put("store", &false)?;
-        if reasons(&self.wire.origin.model) {
+        if reasons(&self.target.origin.model) {
             fields.put("include", &["reasoning.encrypted_content"])?;
         }
         fields.put_some("max_output_tokens", settings.max_tokens)?;
@@ -104,28 +54,12 @@ impl Serialize for Head<'_> {
         if self.stream {
             fields.put("stream", &true)?;
         }
-        fields.put_some("tool_choice", self.tool_choice())?;
+        let tool = |name: &str| json!({"type": "function", "name": name});
+        fields.put_some("tool_choice", self.tool_choice(Some(json!("none")), json!("required"), tool))?;
         let parallel = self.request.parallel_tool_calls.filter(|_| !self.request.tools.is_empty());
         fields.put_some("parallel_tool_calls", parallel)?;
-        if let Some(text) = self.text() {
-            fields.map.serialize_entry("text", &text)?;
-        }
+        fields.put_merged("text", &self.text())?;
         fields.put_extra(&["text"])?;
         fields.map.end()
     }
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Tool<'a> {
-    Function {
-        r#type: &'static str,
-        name: &'a str,
-        description: &'a str,
-        parameters: &'a Value,
-        /// If omitted, it defaults to `true`, which rejects most schemas.
-        strict: bool,
-    },
-    /// A tool that the provider runs itself.
-    Server(&'a Value),
 }

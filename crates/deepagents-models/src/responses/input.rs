@@ -5,7 +5,9 @@ use deepagents_core::model::{ModelError, ModelRequest};
 use serde_json::{Value, json};
 
 use super::items::{self, Kind};
-use crate::body::{Turn, is_from, is_thought_by, joined, lacks_error, last_answer, own_item, wire_name};
+use crate::blocks::{as_call, media};
+use crate::body::{Turn, is_from, is_thought_by, joined, lacks_error, last_answer, own_item, parts, wire_name};
+use crate::json::is_empty;
 
 /// Encodes the items from message `from` on, which is the first or follows an assistant message. An assistant message
 /// may be several items.
@@ -33,27 +35,16 @@ pub(super) fn input(request: &ModelRequest, from: usize, origin: &Origin) -> Res
 }
 
 fn user_item(content: &[Block]) -> Result<Option<Value>, ModelError> {
-    if content.iter().all(|block| block.as_text().is_some()) {
-        let text = joined(content);
-        return Ok((!text.is_empty()).then(|| json!({"type": "message", "role": "user", "content": text})));
-    }
-    let parts = parts(content)?;
-    Ok((!parts.is_empty()).then(|| json!({"type": "message", "role": "user", "content": parts})))
+    let content = if content.iter().all(|block| block.as_text().is_some()) {
+        json!(joined(content))
+    } else {
+        json!(user_parts(content)?)
+    };
+    Ok((!is_empty(&content)).then(|| json!({"type": "message", "role": "user", "content": content})))
 }
 
-fn parts(content: &[Block]) -> Result<Vec<Value>, ModelError> {
-    let mut parts = Vec::with_capacity(content.len());
-    for block in content {
-        match block {
-            Block::Text(text) if !text.text.is_empty() => {
-                parts.push(json!({"type": "input_text", "text": text.text}));
-            }
-            Block::Media(media) => parts.push(media_part(media)?),
-            Block::ProviderItem(item) => parts.push(item.native.value().clone()),
-            _ => {}
-        }
-    }
-    Ok(parts)
+fn user_parts(content: &[Block]) -> Result<Vec<Value>, ModelError> {
+    parts(content, |text| json!({"type": "input_text", "text": text}), media_part)
 }
 
 fn media_part(media: &Media) -> Result<Value, ModelError> {
@@ -81,26 +72,21 @@ fn media_part(media: &Media) -> Result<Value, ModelError> {
 fn result_item(result: &ToolMessage, answer: Option<&AssistantMessage>, origin: &Origin) -> Result<Value, ModelError> {
     // IDs of the provider's own calls stay unchanged.
     let own = answer.is_some_and(|answer| is_from(answer, origin));
-    let made = answer.into_iter().flat_map(|answer| &answer.content).find(|block| match block {
-        Block::InvalidToolCall(call) => call.id == result.call_id,
-        _ => false,
-    });
+    let is_made = |block: &&Block| as_call(block).is_some_and(|(id, _)| id == result.call_id);
+    let made = answer.into_iter().flat_map(|answer| &answer.content).find(is_made);
+    let text = joined(&result.content);
     if let Some(item) = made.and_then(|block| own_item(block, own)?.as_object())
-        && let Some(answer) = items::unmade(item, &joined(&result.content))
+        && let Some(answer) = items::unmade(item, &text)
     {
         return Ok(answer);
     }
-    let has_media = result.content.iter().any(|block| matches!(block, Block::Media(_)));
-    let text = joined(&result.content);
-    let output = match (has_media, lacks_error(result, &text)) {
-        (true, true) => {
-            let mut parts = parts(&result.content)?;
-            parts.insert(0, json!({"type": "input_text", "text": "Error:"}));
-            json!(parts)
-        }
-        (true, false) => json!(parts(&result.content)?),
-        (false, true) => json!(format!("Error: {text}")),
-        (false, false) => json!(text),
+    let lacks_error = lacks_error(result, &text);
+    let output = if media(&result.content).next().is_some() {
+        let mut parts = user_parts(&result.content)?;
+        parts.splice(0..0, lacks_error.then(|| json!({"type": "input_text", "text": "Error:"})));
+        json!(parts)
+    } else {
+        json!(if lacks_error { format!("Error: {text}").into() } else { text })
     };
     Ok(json!({"type": "function_call_output", "call_id": call_id(&result.call_id, own), "output": output}))
 }

@@ -1,13 +1,14 @@
 //! Converts output items of the Responses API to blocks.
 
-use deepagents_core::message::{Block, InvalidToolCall, ProviderBlock, ProviderItem, Reasoning, Text, ToolCall};
+use deepagents_core::message::{Block, Reasoning, Text};
 use serde_json::{Map, Value, json};
 
-use crate::args;
+use crate::args::{self, InvalidArgs};
+use crate::blocks::{self, native, provider_item};
 
 /// Returns the text of a field.
 pub(super) fn text<'a>(item: &'a Map<String, Value>, key: &str) -> &'a str {
-    item.get(key).and_then(Value::as_str).unwrap_or_default()
+    crate::json::text(item.get(key))
 }
 
 /// What an item is to the harness.
@@ -52,15 +53,11 @@ pub(super) fn block(item: Map<String, Value>, was_cut: bool) -> Block {
             let (id, name) = name_of(&item);
             let raw = ["input", "arguments", "action"].iter().find_map(|key| item.get(*key)).map(as_text);
             let error = "a call of this kind cannot be made here: only functions can be called".to_owned();
-            let raw = raw.unwrap_or_default();
-            Block::InvalidToolCall(InvalidToolCall { id, name, raw, error, native: native(item) })
+            let args = Err(InvalidArgs { raw: raw.unwrap_or_default(), error });
+            blocks::call(id, name, args, native(item))
         }
-        Kind::Other => Block::ProviderItem(ProviderBlock { native: ProviderItem::new(Value::Object(item)) }),
+        Kind::Other => provider_item(Value::Object(item)),
     }
-}
-
-fn native(item: Map<String, Value>) -> Option<ProviderItem> {
-    Some(ProviderItem::new(Value::Object(item)))
 }
 
 /// Returns the texts of an item's parts. Sections of a summary become separate paragraphs.
@@ -115,18 +112,14 @@ fn call(mut item: Map<String, Value>, was_cut: bool) -> Block {
         let text = if raw.is_empty() { "{}".to_owned() } else { raw.clone() };
         item.insert("arguments".to_owned(), Value::String(text));
     }
-    let cut = was_cut && (raw.trim().is_empty() || text(&item, "status") == "incomplete");
-    let read = args::parse(&raw);
-    if let (Ok(args), false) = (&read, raw.trim().is_empty() || args::is_json(&raw)) {
+    let is_empty = raw.trim().is_empty();
+    let args = args::from_text(&raw, was_cut && (is_empty || text(&item, "status") == "incomplete"));
+    if !is_empty
+        && !args::is_json(&raw)
+        && let Ok(repaired) = args::parse(&raw)
+    {
         // Repaired arguments are sent back in their repaired form.
-        item.insert("arguments".to_owned(), Value::String(args.to_string()));
+        item.insert("arguments".to_owned(), Value::String(repaired.to_string()));
     }
-    match read {
-        Ok(args) if !cut => Block::ToolCall(ToolCall { id, name, args, native: native(item) }),
-        Ok(_) => {
-            let error = args::CUT_OFF.to_owned();
-            Block::InvalidToolCall(InvalidToolCall { id, name, raw, error, native: native(item) })
-        }
-        Err(error) => Block::InvalidToolCall(InvalidToolCall { id, name, raw, error, native: native(item) }),
-    }
+    blocks::call(id, name, args, native(item))
 }

@@ -6,16 +6,11 @@ mod input;
 mod items;
 mod part;
 
-use std::sync::Arc;
-
-use deepagents_core::message::Origin;
 use deepagents_core::model::{ModelError, ModelRequest};
-use serde_json::{Map, Value};
 
-use crate::body::{RequestBody, Written};
-use crate::client::HttpModel;
+use crate::body::{Head, RequestBody};
+use crate::client::{HttpModel, Target};
 use crate::config::{ConfigError, ModelConfig};
-use crate::decoded::Decoded;
 use crate::http::{AnswerDecoder, Auth, Endpoint, TokenCount, Wire, fields_of};
 use crate::registry::Provider;
 
@@ -54,27 +49,13 @@ impl OpenAiResponses {
     pub fn new(service: &str, model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
         let model = model.into();
         let usual = SERVICES.iter().find(|known| known.name == service).and_then(|known| known.base_url);
-        let base = config.base_url.as_deref().or(usual).ok_or_else(|| ConfigError::MissingBaseUrl {
-            provider: service.to_owned(),
-            example: if service == "azure" {
-                "https://RESOURCE.openai.azure.com/openai/v1".to_owned()
-            } else {
-                "https://models.example/v1".to_owned()
-            },
-        })?;
-        let auth = if service == "azure" { Auth::Header("api-key") } else { Auth::Bearer };
+        let azure = service == "azure";
+        let example = if azure { "https://RESOURCE.openai.azure.com/openai/v1" } else { "https://models.example/v1" };
+        let base = config.base_url_or(usual, service, example)?;
+        let auth = if azure { Auth::Header("api-key") } else { Auth::Bearer };
         let endpoint = Endpoint::new(base, "/responses", auth, &[], &config)?;
         let profile = config.profile(&model);
-        Ok(Self {
-            name: format!("{service}:{model}"),
-            endpoint: Arc::new(endpoint),
-            wire: Arc::new(Responses {
-                origin: Origin { api: API.to_owned(), provider: service.to_owned(), model },
-                extra: config.extra,
-                written: Written::default(),
-            }),
-            profile,
-        })
+        Ok(Self::at(endpoint, [API, service, &model], (profile, config.extra), Responses))
     }
 }
 
@@ -91,29 +72,29 @@ const COUNTED: [&str; 9] = [
     "truncation",
 ];
 
-/// Wire of the Responses API: what the encoder and decoder need to know of the model.
+/// Wire of the Responses API.
 #[derive(Debug)]
-pub struct Responses {
-    origin: Origin,
-    extra: Map<String, Value>,
-    written: Written,
-}
+pub struct Responses;
 
-impl Wire for Responses {
+impl Wire for Target<Responses> {
     fn encode(&self, request: &ModelRequest, stream: bool) -> Result<RequestBody, ModelError> {
-        encode::body(self, request, stream)
+        if !request.settings.stop.is_empty() {
+            return Err(ModelError::invalid(
+                "the Responses API does not support stop sequences (settings.stop); drop them or use Chat Completions",
+            ));
+        }
+        let head = Head::new(self, request, stream);
+        head.body(head.tools_and_system()?, ("input", &[]), usize::MAX, |known| {
+            Ok(input::input(request, known.messages(), &self.origin)?.into_iter())
+        })
     }
 
     fn token_count(&self, endpoint: &Endpoint, request: &ModelRequest) -> Result<Option<TokenCount>, ModelError> {
-        let body = fields_of(&encode::body(self, request, false)?, &COUNTED)?;
+        let body = fields_of(&self.encode(request, false)?, &COUNTED)?;
         Ok(Some(TokenCount { path: format!("{}/input_tokens", endpoint.url.path()), body, field: "input_tokens" }))
     }
 
-    fn decode(&self, body: &[u8]) -> Result<Decoded, ModelError> {
-        decode::whole(&self.origin, body)
-    }
-
-    fn answer_decoder(&self) -> Box<dyn AnswerDecoder> {
-        Box::new(decode::ResponseDecoder::new(self.origin.clone()))
+    fn decoder(&self) -> Box<dyn AnswerDecoder> {
+        Box::<decode::ResponseDecoder>::default()
     }
 }

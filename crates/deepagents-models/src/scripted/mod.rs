@@ -122,7 +122,7 @@ impl ScriptedModel {
 
     /// Returns the number of turns not played yet; turns that repeat forever do not count.
     pub fn remaining(&self) -> usize {
-        self.lock().scripts.iter().map(Script::remaining).sum()
+        self.lock().scripts.iter().map(|script| script.turns.len()).sum()
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -135,7 +135,7 @@ impl ScriptedModel {
         let tests: Vec<_> = {
             let mut shared = self.lock();
             shared.requests.push(request.clone());
-            shared.scripts.iter().map(Script::test).collect()
+            shared.scripts.iter().map(|script| script.test.clone()).collect()
         };
         check_history(&request.messages)?;
         let at = tests.iter().position(|test| test(request)).unwrap_or(usize::MAX);
@@ -146,22 +146,14 @@ impl ScriptedModel {
     }
 
     fn answer(&self, request: &ModelRequest) -> Result<Answer, ModelError> {
-        let (at, mut turn) = self.next(request)?;
-        // A closure may return another closure; each is consumed, so this ends.
-        let mut answer = loop {
-            match turn.resolve(request) {
-                Ok(answer) => break answer,
-                Err(next) => turn = next,
-            }
-        };
+        let (at, turn) = self.next(request)?;
+        let mut answer = turn.resolve(request);
         if let Some(script) = self.lock().scripts.get_mut(at) {
-            script.number_calls(&mut answer);
+            answer.number_calls(&mut script.calls);
         }
         Ok(answer)
     }
-}
 
-impl ScriptedModel {
     fn play(&self, answer: Answer) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
         let events = stream::iter(match answer.body {
             Body::Events(events) => events,

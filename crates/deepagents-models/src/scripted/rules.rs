@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use deepagents_core::model::{ModelError, ModelRequest};
 
-use super::turn::Answer;
 use super::{ScriptedModel, Turn};
 
 pub(super) type Test = Arc<dyn Fn(&ModelRequest) -> bool + Send + Sync>;
 
 /// A script and the requests it applies to.
 pub(super) struct Script {
-    test: Test,
-    turns: VecDeque<Turn>,
+    pub(super) test: Test,
+    pub(super) turns: VecDeque<Turn>,
     repeat: Option<Turn>,
     played: usize,
-    calls: usize,
+    /// Number of calls so far.
+    pub(super) calls: usize,
 }
 
 impl Script {
@@ -29,24 +29,12 @@ impl Script {
         Self::new(Arc::new(|_| true), turns)
     }
 
-    pub(super) fn test(&self) -> Test {
-        Arc::clone(&self.test)
-    }
-
-    pub(super) fn remaining(&self) -> usize {
-        self.turns.len()
-    }
-
     pub(super) fn take(&mut self) -> Result<Turn, ModelError> {
         let Some(turn) = self.turns.pop_front().or_else(|| self.repeat.clone()) else {
             return Err(ModelError::invalid(format!("the script has no turn left ({} played)", self.played)));
         };
         self.played += 1;
         Ok(turn)
-    }
-
-    pub(super) fn number_calls(&mut self, answer: &mut Answer) {
-        answer.number_calls(&mut self.calls);
     }
 }
 

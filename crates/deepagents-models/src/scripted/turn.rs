@@ -151,27 +151,25 @@ impl Turn {
         self
     }
 
-    /// Resolves the turn to a response, or to the turn that a closure returned.
-    pub(super) fn resolve(self, request: &ModelRequest) -> Result<Answer, Self> {
-        let delay = self.delay;
-        let body = match self.kind {
-            Kind::With(answer) => {
-                let mut turn = answer(request);
-                turn.delay = turn.delay.saturating_add(delay);
-                return Err(turn);
-            }
-            Kind::Raw(events) => Body::Events(events),
-            Kind::Output { content, usage, stop } => {
-                let message = AssistantMessage::new(content);
-                let natural = if message.has_calls() { StopReason::ToolCalls } else { StopReason::End };
-                let mut output = ModelOutput::new(message);
-                output.stop = stop.unwrap_or(natural);
-                output.message.usage = usage;
-                output.usage = usage.unwrap_or_default();
-                Body::Output(Box::new(output))
+    /// Resolves the turn to a response.
+    pub(super) fn resolve(mut self, request: &ModelRequest) -> Answer {
+        let body = loop {
+            match self.kind {
+                // A closure may return another closure; each is consumed, so this ends.
+                Kind::With(answer) => {
+                    let turn = answer(request);
+                    self = Self { delay: turn.delay.saturating_add(self.delay), ..turn };
+                }
+                Kind::Raw(events) => break Body::Events(events),
+                Kind::Output { content, usage, stop } => {
+                    let message = AssistantMessage { usage, ..AssistantMessage::new(content) };
+                    let natural = if message.has_calls() { StopReason::ToolCalls } else { StopReason::End };
+                    let (usage, stop) = (usage.unwrap_or_default(), stop.unwrap_or(natural));
+                    break Body::Output(Box::new(ModelOutput { message, usage, stop }));
+                }
             }
         };
-        Ok(Answer { delay, body })
+        Answer { delay: self.delay, body }
     }
 }
 

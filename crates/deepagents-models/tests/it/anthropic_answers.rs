@@ -162,6 +162,21 @@ async fn arguments_are_read_from_deltas_when_a_calls_start_has_none() {
     assert_eq!(content, [Block::call("t", "look", json!({"a": 1}))]);
 }
 
+#[test]
+fn a_call_without_input_keeps_its_extra_fields_and_is_sent_back_with_an_empty_input() {
+    let model = Anthropic::new("claude-sonnet-4-5", ModelConfig::default()).unwrap();
+    for more in [json!({"caller": {"type": "direct"}}), json!({"caller": {"type": "direct"}, "note": 1})] {
+        let mut made = json!({"type": "tool_use", "id": "t1", "name": "look"});
+        made.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let answer = whole(std::slice::from_ref(&made), "tool_use").to_string();
+        let said = model.decode(200, &reqwest::header::HeaderMap::new(), answer.as_bytes()).unwrap().output.message;
+        assert!(matches!(&said.content[0], Block::ToolCall(call) if call.args == json!({})), "{said:?}");
+        let body: Value = serde_json::from_slice(&model.request_body(&next_request(said)).unwrap()).unwrap();
+        made["input"] = json!({});
+        assert_eq!(body["messages"][1]["content"], json!([made]));
+    }
+}
+
 #[tokio::test]
 async fn every_stop_reason_is_mapped() {
     let cases = [

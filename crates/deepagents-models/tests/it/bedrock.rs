@@ -184,6 +184,24 @@ async fn requests_are_signed_for_the_addressed_region_and_the_secret_stays_local
 }
 
 #[tokio::test]
+async fn requests_to_every_kind_of_endpoint_are_signed_for_its_region() {
+    for host in [
+        "bedrock-runtime.eu-central-1.amazonaws.com",
+        "bedrock-runtime-fips.eu-central-1.amazonaws.com",
+        "vpce-1.bedrock-runtime.eu-central-1.vpce.amazonaws.com",
+    ] {
+        let server = Server::start([stream(&answer())]).await;
+        let address: std::net::SocketAddr = server.url.trim_start_matches("http://").parse().unwrap();
+        let client = deepagents_models::http_client().await.unwrap().resolve(host, address).build().unwrap();
+        let base_url = Some(format!("http://{host}:{}", address.port()));
+        let config = ModelConfig { client: Some(client), base_url, ..config(&server) };
+        Bedrock::new(NOVA, config).unwrap().invoke(ModelRequest::new("x")).await.unwrap();
+        let head = server.seen()[0].head.clone();
+        assert!(head.contains("/eu-central-1/bedrock/aws4_request"), "{host}: {head}");
+    }
+}
+
+#[tokio::test]
 async fn an_exception_in_the_stream_is_retried_depending_on_its_class() {
     let mut bytes = frame("event", "messageStart", &json!({"role": "assistant"}));
     bytes.extend(frame("exception", "throttlingException", &json!({"message": "slow down"})));

@@ -95,9 +95,15 @@ async fn a_source_without_a_token_is_a_typed_error_and_no_request_is_sent() {
 
 #[tokio::test]
 async fn tokens_are_removed_from_error_messages() {
-    let told = json!({"error": {"type": "invalid_request_error", "message": "token-0 may not do this"}});
-    let server = Server::start([Reply::json(403, &told).header("request-id", "token-0")]).await;
+    let refused = |token: &str| {
+        let told = json!({"error": {"type": "invalid_request_error", "message": format!("{token} may not do this")}});
+        Reply::json(403, &told).header("request-id", token)
+    };
+    let server = Server::start([refused("token-0"), refused("token-1")]).await;
     let (credentials, _) = counted(None);
-    let error = model(&server, &credentials).invoke(ModelRequest::new("x")).await.unwrap_err();
-    assert!(!format!("{error} {error:?} {credentials:?}").contains("token-0"), "{error:?}");
+    let model = model(&server, &credentials);
+    let error = model.invoke(ModelRequest::new("x")).await.unwrap_err();
+    assert!(!format!("{error} {error:?} {credentials:?}").contains("token-"), "{error:?}");
+    let error = model.count_tokens(ModelRequest::new("x")).await.unwrap_err();
+    assert!(!format!("{error} {error:?}").contains("token-"), "{error:?}");
 }

@@ -85,6 +85,18 @@ async fn the_context_size_grows_with_the_prompt_and_never_shrinks() {
 }
 
 #[tokio::test]
+async fn a_server_that_was_busy_is_asked_for_the_context_size_again() {
+    let busy = Reply::json(503, &json!({"error": "server busy"}));
+    let server = Server::start([busy, lines(&[end()]), shown(4096), lines(&[end()])]).await;
+    let model = model(&server);
+    for size in [8192, 4096] {
+        model.invoke(ModelRequest::new("x")).await.unwrap();
+        let sent = server.seen().last().unwrap().json();
+        assert_eq!(sent["options"]["num_ctx"], size);
+    }
+}
+
+#[tokio::test]
 async fn a_configured_context_size_is_kept_and_stream_errors_are_reported() {
     let refused = lines(&[json!({"error": "the input length exceeds the context length"})]);
     let server = Server::start([refused]).await;

@@ -10,7 +10,9 @@ use deepagents_core::model::{ModelError, ModelRequest, ModelServer};
 
 use super::words;
 use crate::content::{Answer, Content};
-use crate::{DiscardedAttempt, ModelName, Operation, RequestSettings, ResponseInfo, SpanError, SpanId, conventions};
+use crate::{
+    Chat, DiscardedAttempt, ModelName, Operation, RequestSettings, ResponseInfo, SpanError, SpanId, conventions,
+};
 
 /// The error class of a request when only events are available.
 const MODEL_ERROR: &str = "model_error";
@@ -32,7 +34,6 @@ pub(super) struct OpenAgent {
     pub(super) usage: Usage,
     /// Tokens of the agent and of those below it, as reported when it ended.
     pub(super) usage_told: Option<Usage>,
-    pub(super) finish: Option<Cow<'static, str>>,
     pub(super) chat: Option<OpenChat>,
     tools: HashMap<(u32, u32), OpenTool>,
     /// The turns and indices of calls that have started.
@@ -46,11 +47,7 @@ pub(super) struct OpenAgent {
 pub(super) struct OpenChat {
     pub(super) id: SpanId,
     start: u64,
-    model: Option<Arc<ModelName>>,
-    first_chunk: Option<u64>,
-    settings: Option<Box<RequestSettings>>,
-    discarded: Vec<DiscardedAttempt>,
-    response: Option<Box<ResponseInfo>>,
+    chat: Chat,
     /// Whether the last attempt failed and no output has arrived since.
     failing: bool,
     /// The error class of the last failed attempt, if known.
@@ -92,7 +89,6 @@ impl OpenAgent {
             model_text: String::new(),
             usage: Usage::default(),
             usage_told: None,
-            finish: None,
             chat: None,
             tools: HashMap::new(),
             calls: HashSet::new(),
@@ -119,10 +115,9 @@ impl OpenAgent {
                 if self.model_text != *model {
                     (self.model, self.model_text) = (Some(Arc::new(ModelName::new(model))), model.clone());
                 }
-                let earlier = self.failed_chat();
+                // All attempts of the previous request failed, if it is still open.
                 let id = self.id.below(("chat", turn, attempt));
-                self.chat = Some(OpenChat::new(id, now, self.model.clone()));
-                return earlier;
+                return self.chat.replace(OpenChat::new(id, now, self.model.clone())).map(OpenChat::failed);
             }
             EventKind::TextDelta { text, .. } => {
                 let chat = self.chat.as_mut()?;
@@ -151,43 +146,24 @@ impl OpenAgent {
                 return Some(chat.answered(now, message, *usage, words::stop(stop), content));
             }
             EventKind::ToolStarted { call, id, name, args } => {
-                let key = OpenTool::key(call);
+                let key = (call.turn, call.index);
                 self.calls.insert(key);
-                let arguments = content.and_then(|content| content.json(conventions::TOOL_CALL_ARGUMENTS, args));
-                let tool = OpenTool {
-                    id: self.call_id(key),
-                    start: now,
-                    tool: name.as_str().into(),
-                    call: id.clone(),
-                    content: arguments.into_iter().collect(),
-                };
+                let mut tool = OpenTool::new(self.call_id(key), now, name, id);
+                tool.content.extend(content.and_then(|content| content.json(conventions::TOOL_CALL_ARGUMENTS, args)));
                 self.tools.insert(key, tool);
             }
             EventKind::ToolFinished { call, id, name, error, text } => {
-                let key = OpenTool::key(call);
-                let span = self.call_id(key);
+                let key = (call.turn, call.index);
                 // If another process started the call, only its end is known.
-                let new = || OpenTool {
-                    id: span,
-                    start: now,
-                    tool: name.as_str().into(),
-                    call: id.clone(),
-                    content: Vec::new(),
-                };
-                let mut tool = self.tools.remove(&key).unwrap_or_else(new);
+                let started = self.tools.remove(&key);
+                let mut tool = started.unwrap_or_else(|| OpenTool::new(self.call_id(key), now, name, id));
                 self.last = now;
                 tool.content.extend(content.and_then(|content| content.text(conventions::TOOL_CALL_RESULT, text)));
-                let error = error.then(|| SpanError { kind: "tool_error".into(), message: None });
-                return Some(tool.ended(now, error));
+                return Some(tool.ended(now, error.then(|| SpanError::new("tool_error"))));
             }
             _ => {}
         }
         None
-    }
-
-    /// Ends the previous request, if all of its attempts failed.
-    fn failed_chat(&mut self) -> Option<Done> {
-        self.chat.take().map(OpenChat::failed)
     }
 
     /// Ends all open operations.
@@ -205,11 +181,7 @@ impl OpenChat {
         Self {
             id,
             start,
-            model,
-            first_chunk: None,
-            settings: None,
-            discarded: Vec::new(),
-            response: None,
+            chat: Chat { model, ..Chat::default() },
             failing: false,
             error: None,
             content: Vec::new(),
@@ -228,7 +200,7 @@ impl OpenChat {
             seed: asked.extra.get("seed").and_then(serde_json::Value::as_i64),
             server,
         };
-        self.settings = (settings != RequestSettings::default()).then(|| Box::new(settings));
+        self.chat.settings = (settings != RequestSettings::default()).then(|| Box::new(settings));
         self.content = content.map(|content| content.request(request)).unwrap_or_default();
     }
 
@@ -239,21 +211,19 @@ impl OpenChat {
 
     /// Records the model's answer.
     pub(super) fn record_answer(&mut self, answer: &AssistantMessage) {
-        self.response = ResponseInfo::of(answer, self.model.as_deref());
+        self.chat.response = ResponseInfo::of(answer, self.chat.model.as_deref());
     }
 
     /// Records the arrival of a piece of the answer.
     fn record_chunk(&mut self, now: u64) {
         self.failing = false;
-        if self.first_chunk.is_none() {
-            self.first_chunk = Some(now.saturating_sub(self.start));
-        }
+        self.chat.first_chunk.get_or_insert(now.saturating_sub(self.start));
     }
 
     fn discard(&mut self, at: u64, retry_after_ms: u64, reason: Option<String>) {
-        (self.failing, self.first_chunk) = (true, None);
+        (self.failing, self.chat.first_chunk) = (true, None);
         self.answer = Answer::default();
-        self.discarded.push(DiscardedAttempt { at, retry_after_ms, reason });
+        self.chat.discarded.push(DiscardedAttempt { at, retry_after_ms, reason });
     }
 
     fn answered(
@@ -267,38 +237,34 @@ impl OpenChat {
         let answer = std::mem::take(&mut self.answer);
         let told = content.and_then(|content| content.answer(answer, &stop));
         self.content.extend(told);
-        self.done(now, message.to_owned(), usage, Some(stop), None)
+        (self.chat.message, self.chat.usage, self.chat.finish) = (message.to_owned(), usage, Some(stop));
+        self.done(now, None)
     }
 
     /// Ends a request of which no attempt succeeded, at the time of the last one.
     fn failed(mut self) -> Done {
-        let last = self.discarded.pop();
+        let last = self.chat.discarded.pop();
         let (end, message) = last.map_or((self.start, None), |last| (last.at, last.reason));
-        let error = SpanError { kind: self.error.unwrap_or(MODEL_ERROR).into(), message };
-        self.done(end, String::new(), Usage::default(), None, Some(error))
+        let error = SpanError { message, ..SpanError::new(self.error.unwrap_or(MODEL_ERROR)) };
+        self.done(end, Some(error))
     }
 
     /// Ends a request whose agent ended first.
     fn cut_off(self, now: u64) -> Done {
-        let error = SpanError { kind: "cancelled".into(), message: None };
-        self.done(now, String::new(), Usage::default(), None, Some(error))
+        self.done(now, Some(SpanError::new("cancelled")))
     }
 
-    fn done(
-        self,
-        end: u64,
-        message: String,
-        usage: Usage,
-        finish: Option<Cow<'static, str>>,
-        error: Option<SpanError>,
-    ) -> Done {
-        let Self { id, start, model, first_chunk, settings, response, discarded, content, .. } = self;
-        let operation = Operation::Chat { model, message, usage, finish, first_chunk, settings, response, discarded };
-        Done { id, start, end, operation, error, content }
+    fn done(self, end: u64, error: Option<SpanError>) -> Done {
+        let Self { id, start, chat, content, .. } = self;
+        Done { id, start, end, operation: Operation::Chat(chat), error, content }
     }
 }
 
 impl OpenTool {
+    fn new(id: SpanId, start: u64, tool: &str, call: &str) -> Self {
+        Self { id, start, tool: tool.into(), call: call.to_owned(), content: Vec::new() }
+    }
+
     fn ended(self, end: u64, error: Option<SpanError>) -> Done {
         let operation = Operation::ExecuteTool { tool: self.tool, call: self.call };
         Done { id: self.id, start: self.start, end, operation, error, content: self.content }

@@ -8,13 +8,11 @@ use std::sync::Arc;
 
 use deepagents_core::env::Timestamp;
 use deepagents_core::event::{Event, EventKind};
-use deepagents_core::message::Usage;
 use deepagents_core::model::{ModelError, ModelEvent, ModelRequest, ModelServer};
 
 use crate::content::Content;
 use crate::{Operation, Span, SpanContext, SpanError, TraceId};
-use agent::OpenTool;
-use run::OpenRun;
+use run::{OpenRun, Outcome};
 
 /// Builds spans from the events of a run and of the runs that resume it, in any process.
 ///
@@ -51,6 +49,10 @@ pub struct TraceBuilder {
 }
 
 impl TraceBuilder {
+    pub(crate) fn new(parent: Option<SpanContext>, previous: Option<TraceId>, content: Option<Content>) -> Self {
+        Self { parent, previous, content, ..Self::default() }
+    }
+
     /// Sets a span of another process as the parent of runs.
     #[must_use]
     pub fn with_parent(mut self, parent: SpanContext) -> Self {
@@ -85,21 +87,16 @@ impl TraceBuilder {
             _ if self.run.is_none() => self.begin(event, None, now),
             _ => {}
         }
-        let Some(run) = &mut self.run else { return };
-        run.last = run.last.max(now);
+        let Some(mut run) = self.run.take() else { return };
+        let content = self.content.as_ref();
         match &event.kind {
-            EventKind::RunFinished { stop, usage, .. } => {
-                let error = words::failure(stop).map(|kind| SpanError { kind, message: None });
-                run.end(now, Some(words::finish(stop)), Some(*usage), error, ended);
-                self.run = None;
+            EventKind::RunFinished { stop, usage, .. } => run.end(now, Outcome::finished(stop, *usage), ended),
+            EventKind::RunFailed { kind, error } => run.end(now, Outcome::failed(kind, error, content), ended),
+            _ => {
+                run.last = run.last.max(now);
+                run.agent_event(event, now, content, ended);
+                self.run = Some(run);
             }
-            EventKind::RunFailed { kind, error } => {
-                let message = self.content.as_ref().and_then(|content| content.error(error));
-                let error = SpanError { kind: kind.clone().into(), message };
-                run.end(now, None, None, Some(error), ended);
-                self.run = None;
-            }
-            _ => run.agent_event(event, now, self.content.as_ref(), ended),
         }
     }
 
@@ -137,7 +134,7 @@ impl TraceBuilder {
 
     /// Returns the span of the current run's main agent.
     pub fn context(&self) -> Option<SpanContext> {
-        self.run.as_ref().map(OpenRun::root)
+        self.run.as_ref().map(|run| run.root)
     }
 
     /// Builds the span of a request outside an agent's conversation, which no event reports.
@@ -149,15 +146,15 @@ impl TraceBuilder {
         times: (u64, u64),
         failed: Option<&ModelError>,
     ) -> Option<Span> {
-        let error = failed.map(|error| SpanError { kind: error.kind().into(), message: None });
-        Some(Span { error, ..self.run.as_ref()?.aside(path, number, operation, times)? })
+        let error = failed.map(|error| SpanError::new(error.kind()));
+        self.run.as_ref()?.aside(path, number, operation, times, error)
     }
 
     /// Ends all open spans. Call this when no further event arrives, because the run's process or handle is gone.
     pub fn finish(&mut self, ended: &mut Vec<Span>) {
-        if let Some(mut run) = self.run.take() {
-            let error = SpanError { kind: "unfinished".into(), message: None };
-            run.end(run.last, None, None, Some(error), ended);
+        if let Some(run) = self.run.take() {
+            let last = run.last;
+            run.end(last, Outcome::unfinished(), ended);
         }
     }
 
@@ -165,9 +162,9 @@ impl TraceBuilder {
         let mut run = OpenRun::new(event, thread, self.parent, now);
         if event.attempt > 0 {
             let here = self.last.as_ref().filter(|(id, _)| *id == event.run).map(|(_, span)| *span);
-            run.link_to(here.unwrap_or_else(|| run.earlier(self.previous)));
+            run.link = Some(here.unwrap_or_else(|| run.earlier(self.previous)));
         }
-        self.last = Some((event.run.clone(), run.root()));
+        self.last = Some((event.run.clone(), run.root));
         self.run = Some(run);
     }
 }
@@ -175,16 +172,4 @@ impl TraceBuilder {
 /// Returns nanoseconds since 1970.
 pub(crate) fn nanos(at: Timestamp) -> u64 {
     u64::try_from(at.as_nanosecond()).unwrap_or(0)
-}
-
-/// Returns the tokens of an agent and those below it. The reported number counts, unless it covers only the agent's own
-/// requests, as in a log.
-fn sum(told: Option<Usage>, counted: Usage) -> Usage {
-    told.filter(|told| told.total() >= counted.total()).unwrap_or(counted)
-}
-
-impl OpenTool {
-    fn key(call: &deepagents_core::tool::CallId) -> (u32, u32) {
-        (call.turn, call.index)
-    }
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use deepagents_core::event::{Event, EventKind};
 use deepagents_core::message::Usage;
+use deepagents_core::run::FinishReason;
 
-use super::agent::{OpenAgent, OpenChat};
-use super::{sum, words};
+use super::agent::{Done, OpenAgent, OpenChat};
+use super::words;
 use crate::content::Content;
 use crate::{Operation, Span, SpanContext, SpanError, SpanId, TraceId};
 
@@ -19,9 +20,10 @@ pub(super) struct OpenRun {
     attempt: u32,
     thread: Option<Arc<str>>,
     /// The span of the main agent.
-    root: SpanContext,
+    pub(super) root: SpanContext,
     parent: Option<SpanId>,
-    link: Option<SpanContext>,
+    /// The span of an earlier part of the run.
+    pub(super) link: Option<SpanContext>,
     start: u64,
     /// The time of the last event.
     pub(super) last: u64,
@@ -45,11 +47,6 @@ impl OpenRun {
         }
     }
 
-    /// Links to an earlier part of the run.
-    pub(super) fn link_to(&mut self, earlier: SpanContext) {
-        self.link = Some(earlier);
-    }
-
     /// Returns the span of the previous part of the run. Its trace is that of its caller, if given, or derived from the
     /// run's id.
     pub(super) fn earlier(&self, trace: Option<TraceId>) -> SpanContext {
@@ -57,10 +54,6 @@ impl OpenRun {
         let trace = trace.unwrap_or_else(|| TraceId::of_run(thread, &self.run));
         let span = SpanId::of_run(thread, &self.run, self.attempt.saturating_sub(1));
         SpanContext { trace, span, sampled: self.root.sampled }
-    }
-
-    pub(super) fn root(&self) -> SpanContext {
-        self.root
     }
 
     pub(super) fn agent(&mut self, path: &Arc<[String]>) -> Option<&mut OpenAgent> {
@@ -82,10 +75,12 @@ impl OpenRun {
         number: u64,
         operation: Operation,
         (start, end): (u64, u64),
+        error: Option<SpanError>,
     ) -> Option<Span> {
         let agent = self.agents.get(path)?;
         let id = agent.id.below(("aside", number));
-        Some(Span { start, ..self.span(agent, id, agent.id, end, operation) })
+        let done = Done { id, start, end, operation, error, content: Vec::new() };
+        Some(self.span(agent, Some(agent.id), done))
     }
 
     /// Handles an event of an agent of the run.
@@ -93,13 +88,10 @@ impl OpenRun {
         match &event.kind {
             EventKind::AgentStarted { name } => self.agent_started(&event.path, name, now, ended),
             EventKind::AgentFinished { stop, usage } => {
-                let error = words::failure(stop).map(|kind| SpanError { kind, message: None });
-                self.agent_ended(&event.path, now, Some(words::finish(stop)), Some(*usage), error, ended);
+                self.agent_ended(&event.path, now, Outcome::finished(stop, *usage), ended);
             }
             EventKind::AgentFailed { kind, error } => {
-                let message = content.and_then(|content| content.error(error));
-                let error = SpanError { kind: kind.clone().into(), message };
-                self.agent_ended(&event.path, now, None, None, Some(error), ended);
+                self.agent_ended(&event.path, now, Outcome::failed(kind, error, content), ended);
             }
             kind => {
                 // A log does not record the start and the name of the main agent.
@@ -108,8 +100,7 @@ impl OpenRun {
                 }
                 let done = self.agents.get_mut(&event.path).and_then(|agent| agent.event(kind, now, content));
                 let (Some(done), Some(agent)) = (done, self.agents.get(&event.path)) else { return };
-                let span = self.span(agent, done.id, agent.id, now, done.operation);
-                ended.push(Span { start: done.start, end: done.end, error: done.error, content: done.content, ..span });
+                ended.push(self.span(agent, Some(agent.id), done));
             }
         }
     }
@@ -117,7 +108,7 @@ impl OpenRun {
     fn agent_started(&mut self, path: &Arc<[String]>, name: &str, now: u64, ended: &mut Vec<Span>) {
         // An agent that resumes after a decision reports its start again.
         if self.agents.contains_key(path) {
-            self.agent_ended(path, now, None, None, None, ended);
+            self.agent_ended(path, now, Outcome::default(), ended);
         }
         let (id, parent, start) = match path.split_last() {
             None => (self.root.span, self.parent, self.start),
@@ -132,94 +123,104 @@ impl OpenRun {
         self.agents.insert(path.clone(), OpenAgent::new(name, path.clone(), id, parent, start));
     }
 
-    /// Ends the span of an agent, with its open operations.
-    fn agent_ended(
-        &mut self,
-        path: &Arc<[String]>,
-        now: u64,
-        finish: Option<Cow<'static, str>>,
-        usage: Option<Usage>,
-        error: Option<SpanError>,
-        ended: &mut Vec<Span>,
-    ) {
+    /// Ends an agent.
+    fn agent_ended(&mut self, path: &Arc<[String]>, now: u64, outcome: Outcome, ended: &mut Vec<Span>) {
         // The main agent's span ends with the run.
         if path.is_empty() {
             if let Some(main) = self.agents.get_mut(path) {
-                (main.finish, main.usage_told) = (finish, usage);
+                main.usage_told = outcome.usage;
             }
             return;
         }
-        let Some(mut agent) = self.agents.remove(path) else { return };
-        self.close(&mut agent, now, ended);
-        let (id, parent) = (agent.id, agent.parent);
-        let usage = sum(usage, agent.usage);
+        let Some(agent) = self.agents.remove(path) else { return };
+        let usage = self.close(agent, now, outcome, ended);
         if let Some(above) = path.split_last().and_then(|(_, above)| self.agents.get_mut(above)) {
             above.usage += usage;
         }
+    }
+
+    /// Ends the run.
+    pub(super) fn end(mut self, now: u64, outcome: Outcome, ended: &mut Vec<Span>) {
+        let mut below: Vec<_> = self.agents.keys().filter(|path| !path.is_empty()).cloned().collect();
+        below.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        for path in below {
+            // A background agent may continue; a run that takes it over reports its end.
+            let outcome = Outcome { error: outcome.error.clone(), ..Outcome::default() };
+            self.agent_ended(&path, now, outcome, ended);
+        }
+        let path: Arc<[String]> = Arc::from([]);
+        let main = self.agents.remove(&path);
+        let main = main.unwrap_or_else(|| OpenAgent::new("", path, self.root.span, self.parent, self.start));
+        self.close(main, now, outcome, ended);
+    }
+
+    /// Ends the open operations of an agent and the agent itself. Returns its tokens.
+    fn close(&self, mut agent: OpenAgent, now: u64, outcome: Outcome, ended: &mut Vec<Span>) -> Usage {
+        for done in agent.close(now) {
+            ended.push(self.span(&agent, Some(agent.id), done));
+        }
+        let usage = sum(outcome.usage.or(agent.usage_told), agent.usage);
         let operation = Operation::InvokeAgent {
             description: agent.description.take(),
             run: self.run.clone(),
             attempt: self.attempt,
             model: agent.model.clone(),
             usage,
-            finish: finish.or_else(|| agent.finish.take()),
+            finish: outcome.finish,
         };
-        let span = self.span(&agent, id, parent.unwrap_or(self.root.span), now, operation);
-        ended.push(Span { start: agent.start, error, ..span });
+        let (id, start, error) = (agent.id, agent.start, outcome.error);
+        let done = Done { id, start, end: now, operation, error, content: Vec::new() };
+        let link = self.link.filter(|_| agent.path.is_empty());
+        ended.push(Span { link, ..self.span(&agent, agent.parent, done) });
+        usage
     }
 
-    /// Ends the run.
-    pub(super) fn end(
-        &mut self,
-        now: u64,
-        finish: Option<Cow<'static, str>>,
-        usage: Option<Usage>,
-        error: Option<SpanError>,
-        ended: &mut Vec<Span>,
-    ) {
-        let mut below: Vec<_> = self.agents.keys().filter(|path| !path.is_empty()).cloned().collect();
-        below.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        for path in below {
-            // A background agent may continue; a run that takes it over reports its end.
-            self.agent_ended(&path, now, None, None, error.clone(), ended);
-        }
-        let main: Arc<[String]> = Arc::from([]);
-        let new = || OpenAgent::new("", main.clone(), self.root.span, self.parent, self.start);
-        let mut agent = self.agents.remove(&main).unwrap_or_else(new);
-        self.close(&mut agent, now, ended);
-        let operation = Operation::InvokeAgent {
-            description: agent.description.take(),
-            run: self.run.clone(),
-            attempt: self.attempt,
-            model: agent.model.clone(),
-            usage: sum(usage.or(agent.usage_told), agent.usage),
-            finish,
-        };
-        let span = self.span(&agent, self.root.span, self.root.span, now, operation);
-        ended.push(Span { start: self.start, parent: self.parent, link: self.link, error, ..span });
-    }
-
-    /// Ends the open operations of an agent.
-    fn close(&self, agent: &mut OpenAgent, now: u64, ended: &mut Vec<Span>) {
-        for done in agent.close(now) {
-            let span = self.span(agent, done.id, agent.id, now, done.operation);
-            ended.push(Span { start: done.start, end: done.end, error: done.error, content: done.content, ..span });
-        }
-    }
-
-    fn span(&self, agent: &OpenAgent, id: SpanId, parent: SpanId, end: u64, operation: Operation) -> Span {
+    fn span(&self, agent: &OpenAgent, parent: Option<SpanId>, done: Done) -> Span {
+        let Done { id, start, end, operation, error, content } = done;
         Span {
             context: SpanContext { span: id, ..self.root },
-            parent: Some(parent),
+            parent,
             link: None,
-            start: end,
+            start,
             end,
             agent: agent.name.clone(),
             path: agent.path.clone(),
             thread: self.thread.clone(),
             operation,
-            error: None,
-            content: Vec::new(),
+            error,
+            content,
         }
     }
+}
+
+/// How an agent ended.
+#[derive(Default)]
+pub(super) struct Outcome {
+    finish: Option<Cow<'static, str>>,
+    /// Tokens of the agent and those below it, if they were reported.
+    usage: Option<Usage>,
+    error: Option<SpanError>,
+}
+
+impl Outcome {
+    pub(super) fn finished(reason: &FinishReason, usage: Usage) -> Self {
+        let error = words::failure(reason).map(SpanError::new);
+        Self { finish: Some(words::finish(reason)), usage: Some(usage), error }
+    }
+
+    pub(super) fn failed(kind: &str, error: &str, content: Option<&Content>) -> Self {
+        let message = content.and_then(|content| content.error(error));
+        Self { error: Some(SpanError { message, ..SpanError::new(kind.to_owned()) }), ..Self::default() }
+    }
+
+    /// The run's process or handle is gone.
+    pub(super) fn unfinished() -> Self {
+        Self { error: Some(SpanError::new("unfinished")), ..Self::default() }
+    }
+}
+
+/// Returns the tokens of an agent and those below it. The reported number counts, unless it covers only the agent's own
+/// requests, as in a log.
+fn sum(told: Option<Usage>, counted: Usage) -> Usage {
+    told.filter(|told| told.total() >= counted.total()).unwrap_or(counted)
 }

@@ -6,8 +6,8 @@ use http::{HeaderMap, HeaderValue};
 use http_body_util::BodyExt;
 use reqwest::{Body as HttpBody, Client, Url};
 
-use super::client::{address, client, headers, place, transport};
-use super::http::refused;
+use super::client::{address, client, headers, transport};
+use super::http::{refusal, refused};
 use super::transport::{Body, Signal};
 use super::{Endpoint, ExportError};
 
@@ -19,7 +19,7 @@ const PREFIX_BYTES: usize = 5;
 /// A gRPC receiver.
 pub(super) struct Grpc {
     client: Client,
-    traces: Url,
+    pub(super) traces: Url,
     metrics: Url,
     headers: HeaderMap,
 }
@@ -42,10 +42,6 @@ impl Grpc {
         })
     }
 
-    pub(super) fn place(&self) -> String {
-        place(&self.traces)
-    }
-
     pub(super) async fn send(&self, body: &Body) -> Result<u64, ExportError> {
         let mut message = BytesMut::with_capacity(body.bytes.len() + PREFIX_BYTES);
         message.put_u8(0);
@@ -56,9 +52,7 @@ impl Grpc {
         let response = http::Response::<HttpBody>::from(request.send().await.map_err(transport)?);
         let (head, mut frames) = response.into_parts();
         if !head.status.is_success() {
-            let retryable = matches!(head.status.as_u16(), 429 | 502 | 503 | 504);
-            let reason = format!("HTTP status {}", head.status);
-            return Err(ExportError::Refused { reason, retryable, retry_after: None });
+            return Err(refusal(head.status, "", None));
         }
         let (mut answer, mut trailers) = (Vec::new(), None);
         while let Some(frame) = frames.frame().await {

@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse
 use prost::Message;
 use reqwest::{Client, Response, Url};
 
-use super::client::{address, client, headers, place, transport};
+use super::client::{address, client, headers, transport};
 use super::transport::{Body, Signal};
 use super::{Endpoint, ExportError, Protocol};
 
@@ -21,9 +21,9 @@ const MAX_SHOWN_CHARS: usize = 200;
 /// An HTTP receiver.
 pub(super) struct Http {
     client: Client,
-    url: Url,
+    pub(super) url: Url,
     headers: HeaderMap,
-    json: bool,
+    pub(super) json: bool,
 }
 
 impl Http {
@@ -34,14 +34,6 @@ impl Http {
         Ok(Self { client: client(endpoint, &url)?, url, headers, json })
     }
 
-    pub(super) fn place(&self) -> String {
-        place(&self.url)
-    }
-
-    pub(super) fn is_json(&self) -> bool {
-        self.json
-    }
-
     pub(super) async fn send(&self, body: &Body) -> Result<u64, ExportError> {
         let request = self.client.post(self.url.clone()).headers(self.headers.clone()).body(body.bytes.clone());
         let response = request.send().await.map_err(transport)?;
@@ -50,19 +42,17 @@ impl Http {
         if status.is_success() {
             return Ok(refused(&answer, body.signal, self.json));
         }
-        let retryable = matches!(
-            status,
-            StatusCode::TOO_MANY_REQUESTS
-                | StatusCode::BAD_GATEWAY
-                | StatusCode::SERVICE_UNAVAILABLE
-                | StatusCode::GATEWAY_TIMEOUT
-        );
         let shown: String =
             String::from_utf8_lossy(&answer).chars().filter(|c| !c.is_control()).take(MAX_SHOWN_CHARS).collect();
-        let reason =
-            if shown.is_empty() { format!("HTTP status {status}") } else { format!("HTTP status {status}: {shown}") };
-        Err(ExportError::Refused { reason, retryable, retry_after })
+        let details = if shown.is_empty() { shown } else { format!(": {shown}") };
+        Err(refusal(status, &details, retry_after))
     }
+}
+
+/// Returns the error for an HTTP status, with details formatted to follow it.
+pub(super) fn refusal(status: StatusCode, details: &str, retry_after: Option<Duration>) -> ExportError {
+    let retryable = matches!(status.as_u16(), 429 | 502 | 503 | 504);
+    ExportError::Refused { reason: format!("HTTP status {status}{details}"), retryable, retry_after }
 }
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {

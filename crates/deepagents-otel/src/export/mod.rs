@@ -158,10 +158,9 @@ impl Exporter {
     pub(crate) fn start(config: ExportConfig) -> Result<Self, ExportError> {
         let runtime = Handle::try_current().map_err(|_| ExportError::NoRuntime)?;
         let closing = CancellationToken::new();
-        let mut queues = Vec::new();
-        let mut workers = Vec::new();
+        let (mut queues, mut workers) = (Vec::new(), Vec::new());
         let resource = crate::otlp::resource(&config.resource);
-        let worker = |transport: Transport, delay: Duration| {
+        let mut start = |transport: Transport, delay: Duration| {
             let queue = Arc::new(Queue::new(config.max_queue, config.max_batch, transport.receiver()));
             let worker = Worker {
                 queue: queue.clone(),
@@ -171,18 +170,15 @@ impl Exporter {
                 timeout: config.timeout,
                 closing: closing.clone(),
             };
-            (queue, worker)
-        };
-        if let Some(endpoint) = &config.traces {
-            let (queue, worker) = worker(Transport::open(endpoint)?, config.schedule_delay);
             queues.push(queue);
             workers.push(runtime.spawn(worker.run()));
+        };
+        if let Some(endpoint) = &config.traces {
+            start(Transport::open(endpoint)?, config.schedule_delay);
         }
         if let Some(file) = config.file {
             // If the process is killed, unwritten spans are lost, so the delay is short.
-            let (queue, worker) = worker(Transport::File(file), FILE_DELAY.min(config.schedule_delay));
-            queues.push(queue);
-            workers.push(runtime.spawn(worker.run()));
+            start(Transport::File(file), FILE_DELAY.min(config.schedule_delay));
         }
         let metric_error = Arc::default();
         let metrics = match &config.metrics {
@@ -209,9 +205,6 @@ impl Exporter {
 
     /// Records metrics of spans, and queues the spans for export if they are sampled.
     pub(crate) fn take(&self, spans: Vec<Span>, sampled: bool) {
-        if spans.is_empty() {
-            return;
-        }
         if let Some(metrics) = &self.metrics {
             let mut metrics = metrics.lock().unwrap_or_else(PoisonError::into_inner);
             spans.iter().for_each(|span| metrics.record(span));

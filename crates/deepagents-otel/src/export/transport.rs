@@ -5,6 +5,7 @@ use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequ
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
 
+use super::client::place;
 use super::file::LineFile;
 use super::grpc::Grpc;
 use super::http::Http;
@@ -47,16 +48,17 @@ impl Transport {
 
     /// Describes the destination.
     pub(super) fn receiver(&self) -> String {
-        match self {
-            Self::Http(http) => format!("the trace receiver at {}", http.place()),
-            Self::Grpc(grpc) => format!("the trace receiver at {}", grpc.place()),
-            Self::File(_) => "the trace file".to_owned(),
-        }
+        let url = match self {
+            Self::Http(http) => &http.url,
+            Self::Grpc(grpc) => &grpc.traces,
+            Self::File(_) => return "the trace file".to_owned(),
+        };
+        format!("the trace receiver at {}", place(url))
     }
 
     pub(super) fn encode(&self, batch: &Batch) -> Body {
         let json = match self {
-            Self::Http(http) => http.is_json(),
+            Self::Http(http) => http.json,
             Self::Grpc(_) => false,
             Self::File(_) => true,
         };

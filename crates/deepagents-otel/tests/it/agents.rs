@@ -109,8 +109,8 @@ fn write(span: &Span, depth: usize, below: &BTreeMap<Option<deepagents_otel::Spa
         };
         *out += &format!("{indent}  · {name} = {shown}\n");
     }
-    if let Operation::Chat { discarded, .. } = &span.operation {
-        for attempt in discarded {
+    if let Operation::Chat(chat) = &span.operation {
+        for attempt in &chat.discarded {
             *out += &format!("{indent}  ! discarded, {:?}, {} ms\n", attempt.reason, attempt.retry_after_ms);
         }
     }

@@ -90,7 +90,7 @@ async fn the_log_alone_yields_the_same_tree_except_for_models() {
     }
     let names = |spans: &[Span]| {
         let name = |span: &Span| match &span.operation {
-            Operation::Chat { usage, message, .. } => format!("chat {} {message}", usage.input),
+            Operation::Chat(chat) => format!("chat {} {}", chat.usage.input, chat.message),
             Operation::InvokeAgent { usage, .. } => format!("{:?} {} {:?}", span.path, usage.input, span.link),
             _ => span.name(),
         };

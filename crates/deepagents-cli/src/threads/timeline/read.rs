@@ -184,11 +184,11 @@ fn row(span: &Span, depth: usize, from: u64, models: &HashMap<String, ModelName>
     let millis = |nanos: u64| nanos / 1_000_000;
     let (mut name, mut usage, mut cost, mut is_request) = (span.name(), Usage::default(), None, false);
     match &span.operation {
-        Operation::Chat { message, usage: tokens, .. } => {
-            (usage, is_request) = (*tokens, true);
-            if let Some(model) = models.get(message) {
+        Operation::Chat(chat) => {
+            (usage, is_request) = (chat.usage, true);
+            if let Some(model) = models.get(&chat.message) {
                 name = format!("chat {}", model.model);
-                cost = catalogue.profile(&model.model).price.map(|price| price.cost(*tokens));
+                cost = catalogue.profile(&model.model).price.map(|price| price.cost(chat.usage));
             }
         }
         Operation::InvokeAgent { usage: tokens, .. } => {

@@ -1,8 +1,9 @@
 //! Reads a response as it arrives.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use deepagents_core::model::ModelError;
+use deepagents_core::model::{ModelError, ModelEvent};
 use reqwest::Response;
 use tokio::time::{Instant, timeout};
 
@@ -33,8 +34,7 @@ impl Call {
     /// Handles a complete response.
     pub(super) fn whole(&mut self, decoded: Decoded) {
         self.queue.extend(events_of(&decoded.output.message, usize::MAX));
-        self.finish(decoded.output);
-        self.state = State::Done;
+        self.finish(decoded);
     }
 
     pub(super) async fn read(&mut self) -> Result<(), ModelError> {
@@ -44,70 +44,64 @@ impl Call {
             || ModelError::transport(format!("{} stopped sending in the middle of its answer", authority(url)));
         let chunk = within(reading.until, reading.response.chunk(), silent).await;
         reading.until = Instant::now() + self.endpoint.timeouts.idle;
-        let broke = match chunk {
+        // Whether the stream goes on, and the error with which it broke.
+        let (ended, broke) = match chunk {
             Ok(Ok(Some(bytes))) => {
                 reading.size.add(bytes.len());
                 reading.decoder.push(&bytes);
-                None
+                (false, None)
             }
-            Ok(Ok(None)) => Some(None),
-            Ok(Err(error)) => Some(Some(ModelError::Truncated(from_transport(&error, url, None).info().clone()))),
-            Err(error) => Some(Some(error)),
+            Ok(Ok(None)) => (true, None),
+            Ok(Err(error)) => (true, Some(ModelError::Truncated(from_transport(&error, url, None).info().clone()))),
+            Err(error) => (true, Some(error)),
         };
-        let ended = broke.is_some();
         if ended {
             reading.decoder.end();
         }
-        let mut flow = Flow::More;
-        let mut result = Ok(());
-        while flow == Flow::More {
-            let next = match reading.decoder.next() {
-                Ok(Some(frame)) => {
-                    let next = reading.answer.event(&frame.name, &frame.data, &mut self.scratch);
-                    reading.size.event(&self.scratch);
-                    self.queue.extend(self.scratch.drain(..));
-                    next
+        let decoded = match reading.frames(&mut self.queue, &mut self.scratch) {
+            Ok(Flow::Complete) => reading.answer.finish(),
+            Ok(Flow::More) if !ended => return reading.size.check().map_err(|error| reading.identified(error)),
+            Ok(Flow::More) => match (reading.decoder.outside(&mut *reading.answer), broke) {
+                (Some(Ok(decoded)), _) => {
+                    self.whole(decoded);
+                    return Ok(());
                 }
-                Ok(None) => break,
-                Err(error) => Err(error),
-            };
-            match next {
-                Ok(next) => flow = next,
-                // A frame cut off by the end of the stream cannot be parsed; report the truncation.
-                Err(ModelError::Protocol(info)) if ended => {
-                    result = Err(ModelError::Truncated(info));
-                    break;
-                }
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
-            }
-        }
-        if flow == Flow::More && !ended {
-            result = result.and_then(|()| reading.size.check());
-        }
-        let in_vain = ended && flow == Flow::More && result.is_ok();
-        if let Some(outside) = in_vain.then(|| reading.decoder.outside(&*self.wire)).flatten() {
-            let decoded = outside.map_err(|error| with_request_id(error, reading.request_id.take()))?;
-            self.whole(decoded);
-            return Ok(());
-        }
-        let result = result.and_then(|()| match broke {
-            None if flow == Flow::More => Ok(None),
-            // The response may be complete without an end frame. If it is not, report the broken connection.
-            Some(Some(error)) => reading.answer.finish().map(Some).map_err(|_| error),
-            _ => reading.answer.finish().map(Some),
-        });
-        if let Some(decoded) = result.map_err(|error| with_request_id(error, reading.request_id.take()))? {
-            self.finish(decoded.output);
-            if let State::Reading(reading) = std::mem::replace(&mut self.state, State::Done)
-                && !ended
-            {
-                drain(reading).await;
-            }
+                (Some(error), _) => error,
+                // The response may be complete without an end frame. If it is not, report the broken connection.
+                (None, Some(error)) => reading.answer.finish().map_err(|_| error),
+                (None, None) => reading.answer.finish(),
+            },
+            // A frame cut off by the end of the stream cannot be parsed; report the truncation.
+            Err(ModelError::Protocol(info)) if ended => Err(ModelError::Truncated(info)),
+            Err(error) => Err(error),
+        };
+        let decoded = decoded.map_err(|error| reading.identified(error))?;
+        let state = std::mem::replace(&mut self.state, State::Done);
+        self.finish(decoded);
+        if let (State::Reading(reading), false) = (state, ended) {
+            drain(reading).await;
         }
         Ok(())
+    }
+}
+
+impl Reading {
+    /// Decodes the complete frames.
+    fn frames(&mut self, queue: &mut VecDeque<ModelEvent>, scratch: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
+        while let Some(frame) = self.decoder.next()? {
+            let flow = self.answer.event(&frame.name, &frame.data, scratch);
+            self.size.event(scratch);
+            queue.extend(scratch.drain(..));
+            if flow? == Flow::Complete {
+                return Ok(Flow::Complete);
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    /// Adds the request's ID to an error.
+    fn identified(&mut self, error: ModelError) -> ModelError {
+        with_request_id(error, self.request_id.take())
     }
 }
 

@@ -15,11 +15,13 @@ impl Call {
     /// Returns the delay before the next attempt; `None` if there is none.
     pub(super) fn pause_after(&mut self, error: &ModelError) -> Option<Duration> {
         self.failures += 1;
-        let now = Instant::now();
-        let policy = &self.endpoint.retry;
+        if self.renews(error) {
+            return Some(Duration::ZERO);
+        }
         let asked = error.info().retry_after;
-        let after = asked.unwrap_or_else(|| policy.pause(self.failures));
-        let next = now.checked_add(after);
+        let after = asked.unwrap_or_else(|| self.endpoint.retry.pause(self.failures));
+        let next = Instant::now().checked_add(after);
+        let pause = next.filter(|next| self.takes_retry(error, *next)).map(|_| after);
         // A rate limit applies to the key, so other calls would hit it too, even if the server does not say for how
         // long.
         let holds = match error {
@@ -27,13 +29,8 @@ impl Call {
             ModelError::Overloaded(_) => asked.is_some(),
             _ => false,
         };
-        let until = next.filter(|_| holds);
-        if self.renews(error) {
-            return Some(Duration::ZERO);
-        }
-        let pause = self.next_pause(error, after, next);
         let (backoff, key) = (&self.endpoint.backoff, self.endpoint.backoff_key);
-        match until {
+        match next.filter(|_| holds) {
             Some(until) if pause.is_some() => {
                 self.hold.take().into_iter().for_each(|hold| backoff.release(key, hold));
                 self.hold = Some(backoff.hold_while_waiting(key, until));
@@ -44,19 +41,17 @@ impl Call {
         pause
     }
 
-    /// Returns the delay if there is another attempt.
-    fn next_pause(&mut self, error: &ModelError, after: Duration, next: Option<Instant>) -> Option<Duration> {
+    /// Returns whether there is another attempt at this time, which is then taken from the key's budget.
+    fn takes_retry(&mut self, error: &ModelError, next: Instant) -> bool {
         let (endpoint, policy) = (&self.endpoint, &self.endpoint.retry);
-        if !self.may_help.unwrap_or(error.is_retryable()) || self.failures >= policy.max_attempts {
-            return None;
-        }
-        let waited = next?.duration_since(self.began);
-        let in_time = waited <= policy.budget && self.timeout.is_none_or(|limit| waited < limit);
-        if !in_time || !endpoint.backoff.take_retry(endpoint.backoff_key) {
-            return None;
-        }
-        self.retries += 1;
-        Some(after)
+        let waited = next.duration_since(self.began);
+        let may_retry = self.may_help.unwrap_or(error.is_retryable())
+            && self.failures < policy.max_attempts
+            && waited <= policy.budget
+            && self.timeout.is_none_or(|limit| waited < limit)
+            && endpoint.backoff.take_retry(endpoint.backoff_key);
+        self.retries += u32::from(may_retry);
+        may_retry
     }
 
     /// Returns whether a rejected credential was discarded so that another one is obtained.

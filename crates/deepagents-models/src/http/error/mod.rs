@@ -6,7 +6,7 @@ mod wait;
 
 use deepagents_core::model::ModelError;
 use reqwest::Url;
-use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
+use reqwest::header::HeaderMap;
 use serde_json::Value;
 
 pub(super) use self::classes::classify;
@@ -16,7 +16,7 @@ use super::error_body::{quote, read, words};
 use super::rate_limit;
 
 /// Headers in which providers return a request ID.
-pub(super) const REQUEST_ID: [&str; 7] = [
+const REQUEST_ID: [&str; 7] = [
     "request-id",
     "x-request-id",
     "x-amzn-requestid",
@@ -25,6 +25,16 @@ pub(super) const REQUEST_ID: [&str; 7] = [
     "x-oai-request-id",
     "cf-request-id",
 ];
+
+/// Returns the text of a header.
+pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
+}
+
+/// Returns the ID that a provider gave a request.
+pub(super) fn request_id(headers: &HeaderMap) -> Option<String> {
+    REQUEST_ID.iter().find_map(|name| header(headers, name)).map(str::to_owned)
+}
 
 /// Converts a response with an error status.
 pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelError {
@@ -35,9 +45,8 @@ pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelE
             (message.into(), Vec::new())
         }
     };
-    let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
     if info.message.is_empty() {
-        info.message = match header("location") {
+        info.message = match header(headers, "location") {
             Some(target) if (300..400).contains(&status) => {
                 format!("the server redirects to {target}; set that as the address")
             }
@@ -49,9 +58,9 @@ pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelE
     if status == 429 && info.retry_after.is_none() {
         info.retry_after = rate_limit::resets_after(headers).or_else(|| rate_limit::delay_in_message(&info.message));
     }
-    info.request_id = REQUEST_ID.iter().find_map(|name| header(name)).or(info.request_id);
+    info.request_id = request_id(headers).or(info.request_id);
     // Amazon puts the error class in a header, followed by a URL.
-    let amazon = header("x-amzn-errortype").and_then(|kind| kind.split(':').next().map(str::to_owned));
+    let amazon = header(headers, "x-amzn-errortype").and_then(|kind| kind.split(':').next().map(str::to_owned));
     info.code = info.code.or_else(|| amazon.clone());
     let codes: Vec<String> = codes.into_iter().chain(amazon).collect();
     classify(Some(status), &codes, info)
@@ -60,15 +69,15 @@ pub(crate) fn from_body(status: u16, headers: &HeaderMap, body: &[u8]) -> ModelE
 /// Returns a message if a response is compressed, which was not requested and cannot be read.
 pub(super) fn compressed(headers: &HeaderMap) -> Option<String> {
     const KNOWN: [&str; 5] = ["gzip", "x-gzip", "br", "deflate", "zstd"];
-    let is_known = |encoding: &&str| KNOWN.iter().any(|known| encoding.trim().eq_ignore_ascii_case(known));
-    let encoding = headers.get(CONTENT_ENCODING)?.to_str().ok().filter(is_known)?;
+    let is_known = |encoding: &&str| KNOWN.iter().any(|known| encoding.eq_ignore_ascii_case(known));
+    let encoding = header(headers, "content-encoding").filter(is_known)?;
     Some(format!("the server compresses its answers without being asked (content-encoding: {encoding})"))
 }
 
 /// Returns a message if a response is a web page or other text instead of an API response: then the address is wrong,
 /// and a retry would not help. Responses labelled as JSON or events are accepted, and so are those that look like them.
 pub(super) fn page(headers: &HeaderMap, body: &[u8], url: &Url) -> Option<String> {
-    let kind = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+    let kind = header(headers, "content-type").unwrap_or_default();
     let is_page = kind.contains("html") || kind.contains("text/plain");
     let text = body.trim_ascii_start();
     let looks_like_api = text.first().is_none_or(|first| matches!(first, b'{' | b'[' | 0))

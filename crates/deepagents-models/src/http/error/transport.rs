@@ -16,7 +16,10 @@ pub(in crate::http) fn from_transport(error: &reqwest::Error, url: &Url, proxy: 
     };
     let cause = root_cause(error);
     if let (true, Some(proxy)) = (cause.contains("proxy auth"), &proxy) {
-        return ModelError::invalid(refused_by(proxy));
+        return ModelError::invalid(format!(
+            "the proxy {proxy} requires a user name and a password; put them in its address: \
+             http://NAME:PASSWORD@HOST:PORT"
+        ));
     }
     let message = if error.is_timeout() && error.is_connect() {
         format!("could not connect to {server} in time; is the address right?")
@@ -38,13 +41,6 @@ pub(in crate::http) fn from_transport(error: &reqwest::Error, url: &Url, proxy: 
         format!("the connection to {server} was lost: {cause}")
     };
     ModelError::transport(message)
-}
-
-/// Returns advice for a proxy that requires authentication.
-fn refused_by(proxy: &str) -> String {
-    format!(
-        "the proxy {proxy} requires a user name and a password; put them in its address: http://NAME:PASSWORD@HOST:PORT"
-    )
 }
 
 /// Returns `scheme://host:port`, without path and credentials.
