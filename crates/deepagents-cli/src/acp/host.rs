@@ -48,9 +48,9 @@ struct Parts {
     models: Vec<ModelOption>,
     /// Whether commands run in a sandbox, once it has been probed.
     sandboxed: OnceLock<bool>,
-    /// The MCP servers of each session, by [`SessionSetup::opening`].
+    /// The MCP servers of each session, by [`SessionSetup::instance_id`].
     servers: Mutex<HashMap<u64, mcp::Servers>>,
-    /// The hooks of each session, by [`SessionSetup::opening`].
+    /// The hooks of each session, by [`SessionSetup::instance_id`].
     hooks: Mutex<HashMap<u64, HookRunner>>,
 }
 
@@ -116,7 +116,7 @@ impl AgentHost for Host {
     }
 
     async fn closed(&self, setup: &SessionSetup) {
-        let opening = setup.opening();
+        let opening = setup.instance_id();
         self.0.hooks.lock().unwrap_or_else(PoisonError::into_inner).remove(&opening);
         let servers = self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).get(&opening).cloned();
         if let Some(servers) = servers {
@@ -161,7 +161,7 @@ impl Parts {
         let mode = setup.clone();
         let hooks = hooks::find(&options, &brought, confinement).await?;
         let hooks = hooks.map(|hooks| hooks.permission_mode(move || permission_mode(mode.mode()).to_owned()));
-        let hooks = hooks.map(|hooks| parts.going_on(setup.opening(), hooks));
+        let hooks = hooks.map(|hooks| parts.going_on(setup.instance_id(), hooks));
         // Blocking: it looks for files and probes the sandbox.
         tokio::task::spawn_blocking(move || parts.assemble(&options, &setup, files, &brought, (hooks, commands)))
             .await?
@@ -244,7 +244,7 @@ impl Parts {
     /// Returns the MCP servers of a session. They stay when the session chooses another model.
     fn servers(&self, options: &AgentArgs, setup: &SessionSetup, model: &Arc<dyn ChatModel>) -> Result<mcp::Servers> {
         let mut known = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(servers) = known.get(&setup.opening()) {
+        if let Some(servers) = known.get(&setup.instance_id()) {
             return Ok(servers.clone());
         }
         let brought = setup.mcp_servers().iter().filter_map(|server| Some((server.name.clone(), config(server)?)));
@@ -252,7 +252,7 @@ impl Parts {
         // Start the servers now, so that the first prompt does not wait for them.
         let starting = servers.all.clone();
         tokio::spawn(async move { starting.start().await });
-        known.insert(setup.opening(), servers.clone());
+        known.insert(setup.instance_id(), servers.clone());
         Ok(servers)
     }
 
