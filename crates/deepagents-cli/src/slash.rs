@@ -6,14 +6,14 @@ use anyhow::{Result, anyhow, bail};
 use deepagents::channels::{PinnedSkills, SkillPin, SkillsMetadata};
 use deepagents::fs::Backend;
 use deepagents::slash::Slash;
-use deepagents::trust::{Consent, FoundItem};
+use deepagents::trust::FoundItem;
 use deepagents::{DeepAgent, RunInput, Update};
 use deepagents_tui::CommandFile;
 
 use crate::args::AgentArgs;
 use crate::exit::WrongUsage;
 use crate::file_commands;
-use crate::trust::{Undecided, admit, is_users_own, store};
+use crate::trust::{Consents, Undecided, admit, is_users_own};
 
 /// The middleware that finds skills.
 const SKILLS: &str = "Skills";
@@ -57,14 +57,9 @@ impl Commands {
         let (found, _) = file_commands::brought(files).await?;
         let root = args.directory().to_owned();
         let sorted = tokio::task::spawn_blocking(move || {
-            let known = match store() {
-                Some(store) => store.of_root(&root).map_err(|error| anyhow!("{error}"))?,
-                None => Vec::new(),
-            };
+            let known = Consents::of_root(&root)?;
             let is_trusted = |found: &FoundItem| {
-                undecided == Undecided::Accept
-                    || is_users_own(&root, found)
-                    || known.iter().any(|record| record.item == found.item && record.consent == Consent::Trusted)
+                undecided == Undecided::Accept || is_users_own(&root, found) || known.has(&found.item)
             };
             let (trusted, open): (Vec<FoundItem>, Vec<FoundItem>) = found.into_iter().partition(is_trusted);
             Ok::<_, anyhow::Error>(Self {
@@ -92,7 +87,7 @@ impl Commands {
         };
         let message = command.message(typed.args);
         if message.trim().is_empty() {
-            bail!(WrongUsage(format!("/{} has no text in its file", command.name)));
+            bail!(WrongUsage::new(format!("/{} has no text in its file", command.name)));
         }
         Ok(Typed::plain(message))
     }
@@ -125,7 +120,7 @@ pub(crate) async fn skills(agent: &DeepAgent) -> Result<Vec<String>> {
 pub(crate) fn check_skill(skill: Option<&String>, known: &[String]) -> Result<()> {
     let Some(skill) = skill.filter(|skill| !known.contains(skill)) else { return Ok(()) };
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    bail!(WrongUsage(format!("there is no skill `{skill}`; the skills are: {known}")))
+    bail!(WrongUsage::new(format!("there is no skill `{skill}`; the skills are: {known}")))
 }
 
 /// Pins a skill in an input, so that the model is shown it.

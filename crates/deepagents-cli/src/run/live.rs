@@ -11,10 +11,11 @@ use deepagents::{ActionRequest, DeepAgent, Event, EventKind, FinishReason, RunIn
 use futures_util::{FutureExt, Stream, StreamExt};
 
 use super::approvals::{Approver, Decisions};
-use super::interrupt::{HowToStop, Signals, Suspended};
+use super::interrupt::Suspended;
 use super::recording::Recording;
 use super::{RunContext, background, interrupt};
 use crate::render::{Ending, Renderer, Tally, hook_end};
+use crate::stopping::{EndSignals, HowToStop};
 
 /// Minimum time between two wake-ups of the thread that shows events: too short to notice, and long enough that a run
 /// of many quick calls does not wake it for each event.
@@ -28,7 +29,7 @@ pub(super) async fn follow(
     agent: &DeepAgent,
     input: RunInput,
     limits: &RunContext,
-    signals: Signals,
+    signals: EndSignals,
     approver: &mut Approver,
     renderer: &mut dyn Renderer,
 ) -> io::Result<Ending> {
