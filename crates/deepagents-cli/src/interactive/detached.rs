@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use clap::parser::ValueSource;
+use clap::{Arg, CommandFactory};
 use deepagents::core::journal::{Journal, RunStatus};
 use deepagents::{Error, FinishReason, Message, RunInput};
 use deepagents_tui::{Connection, Host, Mode, Policy};
@@ -17,7 +19,7 @@ use serde_json::json;
 
 use super::host::ProgramHost;
 use super::{again, screens_for, thread_of};
-use crate::args::{InteractiveArgs, hidden};
+use crate::args::{Cli, InteractiveArgs, hidden};
 use crate::exit::{Exit, WrongUsage};
 use crate::own_files::of_user;
 use crate::stopping::{EndSignals, Hangup};
@@ -79,7 +81,7 @@ pub(super) fn start(thread: &str, task: &str, mode: Mode, model: Option<(&str, O
     let program = std::env::current_exe().context("the path of this program cannot be found")?;
     let log = log(thread)?;
     let mut command = Command::new(program);
-    command.args(options(std::env::args_os().skip(1), model.is_some()));
+    command.args(agent_options(std::env::args_os(), model.is_some())?);
     command.args(["--worker", thread, "--approve", mode.as_str()]);
     if let Some((name, address)) = model {
         command.args(["--model", name]);
@@ -106,30 +108,32 @@ fn log(thread: &str) -> Result<fs::File> {
     opened.with_context(|| format!("`{}` cannot be written", file.display()))
 }
 
-/// Returns the options of this process that concern the agent, without those for the thread, the mode and the task.
-fn options(all: impl Iterator<Item = OsString>, without_model: bool) -> Vec<OsString> {
+/// Returns the options in a command line that concern the agent, without those for the thread, the mode and the task.
+fn agent_options(line: impl Iterator<Item = OsString>, without_model: bool) -> Result<Vec<OsString>> {
+    let (mut command, mut given) = (Cli::command(), Cli::command().try_get_matches_from(line)?);
+    if let Some((name, matches)) = given.remove_subcommand() {
+        command = command.find_subcommand(&name).cloned().unwrap_or(command);
+        given = matches;
+    }
+    let is_kept = |option: &&Arg| match option.get_id().as_str() {
+        "go_on" | "resume" | "approve" | "worker" | "detach" => false,
+        "model" | "base_url" => !without_model,
+        id => given.value_source(id) == Some(ValueSource::CommandLine),
+    };
     let mut kept = Vec::new();
-    let mut all = all.peekable();
-    while let Some(word) = all.next() {
-        let text = word.to_string_lossy().into_owned();
-        let (name, has_value) = match text.split_once('=') {
-            Some((name, _)) => (name, true),
-            None => (text.as_str(), false),
-        };
-        match name {
-            "attach" => drop(all.next()),
-            "--continue" => {}
-            "--resume" | "--approve" | "--worker" if !has_value => drop(all.next()),
-            "--model" | "--base-url" if without_model && !has_value => drop(all.next()),
-            "--model" | "--base-url" if without_model => {}
-            "--detach" if !has_value => {
-                all.next_if(|next| !next.to_string_lossy().starts_with("--"));
+    for option in command.get_arguments().filter(is_kept) {
+        let Some(name) = option.get_long() else { continue };
+        let takes_values = option.get_action().takes_values();
+        for value in given.get_raw(option.get_id().as_str()).into_iter().flatten() {
+            let mut word = OsString::from(format!("--{name}"));
+            if takes_values {
+                word.push("=");
+                word.push(value);
             }
-            "--resume" | "--approve" | "--worker" | "--detach" => {}
-            _ => kept.push(word),
+            kept.push(word);
         }
     }
-    kept
+    Ok(kept)
 }
 
 /// Works on a thread without a terminal: on the task from stdin, or on what the thread left unfinished.
@@ -232,14 +236,19 @@ mod tests {
     #[test]
     fn a_detached_process_gets_only_the_agents_options() {
         let kept = |words: &str, without_model| -> Vec<String> {
-            let words = words.split(' ').map(OsString::from);
-            options(words, without_model).iter().map(|word| word.to_string_lossy().into_owned()).collect()
+            let words = ["deepagents"].into_iter().chain(words.split(' ')).map(OsString::from);
+            let kept = agent_options(words, without_model).unwrap();
+            kept.iter().map(|word| word.to_string_lossy().into_owned()).collect()
         };
-        assert_eq!(
-            kept("--root a --resume 1 --approve=auto --detach task --no-mcp", false),
-            ["--root", "a", "--no-mcp"]
-        );
+        assert_eq!(kept("--root a --resume 1 --approve=auto --detach task --no-mcp", false), ["--root=a", "--no-mcp"]);
         assert_eq!(kept("attach 12 --model m --continue --base-url=u", true), Vec::<String>::new());
-        assert_eq!(kept("--model=m --base-url u --detach", false), ["--model=m", "--base-url", "u"]);
+        assert_eq!(kept("--model=m --base-url u --detach", false), ["--model=m", "--base-url=u"]);
+        // The words of the command line are told apart by what they mean.
+        assert_eq!(kept("--root attach --detach task", false), ["--root=attach"]);
+        assert_eq!(kept("attach --no-mcp 12 --db a", false), ["--no-mcp", "--db=a"]);
+        assert_eq!(
+            kept("--env A=1 --env B --redact email,ip", false),
+            ["--env=A=1", "--env=B", "--redact=email", "--redact=ip"]
+        );
     }
 }
