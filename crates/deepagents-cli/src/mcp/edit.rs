@@ -1,7 +1,5 @@
 //! `deepagents mcp add` and `remove`.
 
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
@@ -13,6 +11,7 @@ use super::discover::{FILE, HERE};
 use crate::args::{McpAddArgs, Scope};
 use crate::exit::{self, Exit, WrongUsage};
 use crate::own_files::of_user;
+use crate::small_file::{self, without_mark};
 
 /// Adds a server to a file.
 pub(super) fn add(args: &McpAddArgs) -> Result<Exit> {
@@ -112,12 +111,9 @@ impl Config {
     fn open(file: &Path) -> Result<Self> {
         // If the lock cannot be taken, the user's file cannot be written either.
         let lock = of_user(FILE).and_then(|users| FileLock::take(&users).ok());
-        let text = match fs::read_to_string(file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            Err(error) => bail!("{} cannot be read: {error}", file.display()),
-        };
-        let text = if text.trim().is_empty() { "{}" } else { &text };
+        let text = small_file::read(file).map_err(|error| anyhow!("{} cannot be read: {error}", file.display()))?;
+        let text = without_mark(text.as_deref().unwrap_or_default()).trim();
+        let text = if text.is_empty() { "{}" } else { text };
         let value =
             serde_json::from_str(text).map_err(|error| anyhow!("{} is not valid JSON: {error}", file.display()))?;
         Ok(Self { file: file.to_owned(), value, _lock: lock })

@@ -190,6 +190,19 @@ fn a_projects_link_cannot_cause_a_change_to_a_user_file() {
 }
 
 #[test]
+fn a_servers_file_may_begin_with_a_byte_order_mark_and_may_not_be_a_pipe() {
+    let place = Place::new();
+    let file = place.at("root/.mcp.json");
+    fs::write(&file, "\u{feff}{\"mcpServers\": {}}").unwrap();
+    let add = |name| place.mcp(&["add", name, "--scope", "project", "https://a.example/mcp"]);
+    assert_eq!(add("alpha").code, Some(0));
+    assert!(place.mcp(&["get", "beta"]).code == Some(2) && fs::read_to_string(&file).unwrap().contains("alpha"));
+    fs::remove_file(&file).unwrap();
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    assert!(add("beta").one_message().contains("is not a regular file"));
+}
+
+#[test]
 fn a_project_server_starts_only_after_consent_and_not_once_changed() {
     let place = Place::new().in_project();
     let (left_out, _) = place.call(&[]);
