@@ -22,9 +22,7 @@ pub(super) fn stream_turns(runtime: RunThread, turns: &Stream<'_>) -> Result<Exi
     let exit = runtime.block_on(async {
         let signals = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
         let exit = turns.serve(signals, &mut JsonLines).await;
-        background::suspend_tasks(turns.agent, turns.limits).await;
-        end_sessions(turns.limits).await;
-        turns.limits.tracing.finish().await;
+        end_everything(turns.agent, turns.limits).await;
         Ok::<_, anyhow::Error>(exit?)
     });
     runtime.shutdown();

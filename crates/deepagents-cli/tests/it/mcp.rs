@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::program::{Finished, deepagents, finish, run};
+use crate::program::{Finished, deepagents, finish, finish_with, run};
 use crate::server::{Reply, Server};
 use crate::terminal::Terminal;
 
@@ -200,6 +200,18 @@ fn a_servers_file_may_begin_with_a_byte_order_mark_and_may_not_be_a_pipe() {
     fs::remove_file(&file).unwrap();
     assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
     assert!(add("beta").one_message().contains("is not a regular file"));
+}
+
+#[test]
+fn consent_to_the_tools_of_a_conversation_over_lines_is_remembered() {
+    let place = Place::new().in_project();
+    let server = Server::start([Reply::Text(vec!["Hello."])]);
+    let mut command = run(&place.at("root"), &server.address);
+    command.env("HOME", place.at("home")).args(["--trust", "--json", "--input-format", "stream-json"]);
+    let done = finish_with(&mut command, "{\"type\":\"user\",\"text\":\"Hi.\"}\n");
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let known = finish(deepagents().env("HOME", place.at("home")).args(["trust", "list"]));
+    assert!(known.out.contains("echo"), "{known:?}");
 }
 
 #[test]
