@@ -163,6 +163,7 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
     let host = Arc::new(ProgramHost::new(&agent, args, &config, tracing.clone()));
     let ended = runtime.block_on(async {
         let ended = deepagents_tui::run(host.clone(), policy, options).await;
+        host.close().await;
         tracing.finish().await;
         ended
     });

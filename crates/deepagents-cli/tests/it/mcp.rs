@@ -215,6 +215,24 @@ fn consent_to_the_tools_of_a_conversation_over_lines_is_remembered() {
 }
 
 #[test]
+fn consent_to_the_tools_of_the_screens_is_remembered() {
+    let place = Place::new().in_project();
+    let server = Server::start([Reply::Text(vec!["Hello", "."])]);
+    let mut command = deepagents();
+    command.env("HOME", place.at("home")).env("TERM", "xterm-256color").env("NO_COLOR", "1");
+    command.args(["--trust", "--base-url", &server.address, "--model", "test-model", "--root"]).arg(place.at("root"));
+    let mut terminal = Terminal::start(&mut command);
+    terminal.wait_for("test-model");
+    terminal.type_in("hello\r");
+    terminal.wait_for("Hello.");
+    terminal.type_in("/quit\r");
+    let (code, seen) = terminal.end();
+    assert_eq!(code, Some(0), "{seen:?}");
+    let known = finish(deepagents().env("HOME", place.at("home")).args(["trust", "list"]));
+    assert!(known.out.contains("echo"), "{known:?}");
+}
+
+#[test]
 fn a_project_server_starts_only_after_consent_and_not_once_changed() {
     let place = Place::new().in_project();
     let (left_out, _) = place.call(&[]);

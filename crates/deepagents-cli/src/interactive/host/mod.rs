@@ -93,6 +93,13 @@ impl ProgramHost {
         (model, self.args.base_url.as_deref())
     }
 
+    /// Ends the MCP servers, and stores which of their tools the user has agreed to.
+    pub(super) async fn close(&self) {
+        if let Some(servers) = self.with(|chosen| chosen.servers.take()) {
+            servers.close().await;
+        }
+    }
+
     fn with<T>(&self, change: impl FnOnce(&mut Chosen) -> T) -> T {
         change(&mut self.chosen.lock().unwrap_or_else(PoisonError::into_inner))
     }
