@@ -441,6 +441,7 @@ fn a_changed_tool_is_asked_about_again_at_a_terminal() {
     assert_eq!(code, Some(0), "{seen}");
     assert!(last_result(&server).contains("echoed it"), "{seen}");
     assert!(!seen.contains("is left out"), "{seen}");
+    assert!(seen.contains("its new description: ") && !seen.contains("asks for its new"), "{seen}");
 }
 
 #[test]
