@@ -160,7 +160,7 @@ pub(crate) fn for_screens(
             patience: Some(START_TIMEOUT),
             ..options(root)
         };
-        out.usable = Some(pinned(args, &found, configs, Undecided::LeaveOut, options)?);
+        out.usable = Some(pinned(args, &found, configs, Undecided::for_run(args, true), options)?);
     }
     Ok(out)
 }
@@ -174,7 +174,7 @@ pub(crate) fn session_servers(
     model: &Arc<dyn ChatModel>,
 ) -> Result<Servers> {
     let options = McpOptions { elicitation: can_ask, patience: Some(START_TIMEOUT), ..with_model(args, model) };
-    with_others(args, Undecided::LeaveOut, brought, options)
+    with_others(args, Undecided::for_run(args, true), brought, options)
 }
 
 /// Returns the servers that can be used, and reports the others.

@@ -230,6 +230,23 @@ fn consent_to_the_tools_of_the_screens_is_remembered() {
     assert_eq!(code, Some(0), "{seen:?}");
     let known = finish(deepagents().env("HOME", place.at("home")).args(["trust", "list"]));
     assert!(known.out.contains("echo"), "{known:?}");
+
+    // A tool that has changed is used if the command line agrees to it.
+    fs::write(place.at("server/says"), "Sends it to somebody else.").unwrap();
+    fs::remove_dir_all(place.at("home/.deepagents/cache")).unwrap();
+    for (trust, is_used) in [(&[][..], false), (&["--trust"][..], true)] {
+        let server = Server::start([Reply::Call("mcp__alpha__echo", json!({})), Reply::Text(vec!["Done", "."])]);
+        let mut command = deepagents();
+        command.env("HOME", place.at("home")).env("TERM", "xterm-256color").env("NO_COLOR", "1").args(trust);
+        command.args(["--approve", "auto", "--base-url", &server.address, "--model", "test-model", "--root"]);
+        let mut terminal = Terminal::start(command.arg(place.at("root")));
+        terminal.wait_for("test-model");
+        terminal.type_in("hello\r");
+        terminal.wait_for("Done.");
+        terminal.type_in("/quit\r");
+        terminal.end();
+        assert_eq!(last_result(&server).contains("echoed it"), is_used);
+    }
 }
 
 #[test]
