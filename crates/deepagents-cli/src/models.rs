@@ -14,7 +14,7 @@ use crate::model_choice::{self, Choice, default_model, env, key_variable, ordere
 use crate::output;
 use crate::render::style::grouped;
 use crate::render::{escaped, json_text};
-use crate::runtime;
+use crate::{cloud, runtime};
 
 /// Prints the providers, keys and known models, or only the models that match a name.
 pub(crate) fn models(args: &ModelsArgs) -> Result<Exit> {
@@ -179,6 +179,7 @@ pub(crate) async fn served() -> Vec<ServedModel> {
             provider,
             ModelConfig {
                 api_key: key_variable(provider).and_then(env).map(Into::into),
+                base_url: cloud::base_url(provider, &env),
                 ..ModelConfig::default()
             },
         )
