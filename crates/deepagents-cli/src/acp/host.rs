@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use anyhow::{Result, bail};
-use deepagents::{DeepAgentBuilder, ModelSettings};
+use deepagents::DeepAgentBuilder;
 use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::core::model::ChatModel;
 use deepagents::fs::sandbox::{Level, Sandbox};
@@ -21,7 +21,7 @@ use deepagents_tui::CommandFile;
 use serde_json::{Map, Value};
 
 use super::{commands, models};
-use crate::args::{AcpArgs, AgentArgs, Approve, Database, SandboxMode};
+use crate::args::{AcpArgs, AgentArgs, Approve, Database, Effort, SandboxMode};
 use crate::model_choice::env;
 use crate::own_files::OwnFiles;
 use crate::run::ThisProcess;
@@ -178,6 +178,7 @@ impl Parts {
         let (with, _) = tokio::task::spawn_blocking(move || config::for_agent(&given)).await??;
         Ok(AgentArgs {
             model: Some(setup.model().to_owned()),
+            effort: setup.effort().and_then(Effort::from_word).or(with.effort),
             base_url: self.options.base_url.clone(),
             ..with
         })
@@ -219,19 +220,14 @@ impl Parts {
         let mut shape = agent::Shape::from_args(options)?;
         let (context_files, outside) = context_files::find(options, brought)?;
         shape.context_files = context_files;
-        let (choice, model) = model_choice::chosen(options)?;
+        let (_, model) = model_choice::chosen(options)?;
         let (window, price) = (model.profile().context_window, model.profile().price);
         let own = OwnFiles::inside(options.directory(), self.database.db.as_deref(), None)?;
         let shell = self.shell(&files, options, &own)?;
         let workspace = outside.add_to(setup.workspace(own.hide(Arc::new(files))?, Some(shell)));
         let definitions = outside.add_to(brought.files.clone());
-        let mut settings = ModelSettings::default();
-        settings.max_tokens = options.max_answer_tokens;
-        if let Some(effort) = setup.effort() {
-            settings.extra = models::effort(choice.provider(), effort);
-        }
         let servers = self.servers(options, setup, &model)?;
-        let builder = shape.builder(model).settings(settings).backend(workspace.clone()).definitions_from(definitions);
+        let builder = shape.builder(model).backend(workspace.clone()).definitions_from(definitions);
         let builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
         let builder = agent::with_agents(builder, options)?.mcp(&servers.all).process(ThisProcess);
         let builder = setup.equip_with(builder, self.journal.clone(), ["mcp__*", "fetch_url", "web_search"]);

@@ -335,7 +335,7 @@ fn a_session_closed_and_reloaded_at_once_has_working_servers() {
 }
 
 #[test]
-fn a_loaded_session_keeps_the_model_chosen_in_it() {
+fn a_session_uses_the_model_and_effort_chosen_in_it_and_keeps_them_when_loaded() {
     let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let server = Server::start([]);
     let mut command = deepagents();
@@ -348,8 +348,11 @@ fn a_loaded_session_keeps_the_model_chosen_in_it() {
         let set = json!({"sessionId": session, "configId": id, "value": value});
         assert!(editor.call("session/set_config_option", set)["configOptions"].is_array());
     }
-    // The prompt fails because no model can be reached, but the thread is stored before.
+    // The prompt fails because the server has no answer, but the thread is stored before.
     editor.prompt(&session, "Hi.");
+    let request = &server.requests()[0].body;
+    assert_eq!(request["reasoning"]["effort"], "low", "{request}");
+    assert!(request.get("reasoning_effort").is_none(), "{request}");
     params["sessionId"] = session;
     let loaded = editor.call("session/load", params);
     let set: Vec<&Value> =
