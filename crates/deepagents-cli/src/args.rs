@@ -103,7 +103,7 @@ impl Cli {
 /// Returns an error message if options of `run` conflict in a way that their definition does not express.
 fn conflict_in_run(args: &RunArgs) -> Option<String> {
     let commands = &args.agent.commands;
-    let judged = args.approve == Some(Approve::AllowList) && commands.session().is_some();
+    let judged = args.approve == Some(Approve::AllowList) && commands.shell_session;
     let told_twice = args.input_format == InputFormat::StreamJson && args.task.is_some();
     commands
         .idle_option(commands.are_run())

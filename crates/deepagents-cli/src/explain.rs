@@ -52,7 +52,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
     if about.is_empty() {
         explanation = explanation.counted("o200k", count);
     }
-    let loaded = runtime.block_on(first::loaded(&agent, count))?;
+    let loaded = runtime.block_on(first::loaded(&agent))?;
     let servers = mcp::known(&options)?;
     if args.json {
         return exit::shown(&json_text(&Explained { explanation: &explanation, loaded: &loaded, servers: &servers })?);

@@ -16,7 +16,7 @@ use crate::small_file::without_mark;
 use crate::{front_matter, small_file};
 
 /// Name of the directory that holds them.
-const COMMANDS: &str = "commands";
+pub(crate) const COMMANDS: &str = "commands";
 /// Maximum size of a file in bytes, and maximum number of files.
 const MAX_FILE_BYTES: u64 = 256 << 10;
 const MAX_FILES: usize = 500;

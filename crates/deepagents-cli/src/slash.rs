@@ -43,7 +43,7 @@ pub(crate) struct Commands {
     /// Those of the directory that the user has not agreed to.
     open: Vec<FoundItem>,
     /// What to do if one of the latter is used.
-    undecided: Option<Undecided>,
+    undecided: Undecided,
 }
 
 impl Commands {
@@ -62,12 +62,7 @@ impl Commands {
                 undecided == Undecided::Accept || is_users_own(&root, found) || known.has(&found.item)
             };
             let (trusted, open): (Vec<FoundItem>, Vec<FoundItem>) = found.into_iter().partition(is_trusted);
-            Ok::<_, anyhow::Error>(Self {
-                usable: file_commands::usable(&trusted),
-                open,
-                root,
-                undecided: Some(undecided),
-            })
+            Ok::<_, anyhow::Error>(Self { usable: file_commands::usable(&trusted), open, root, undecided })
         });
         sorted.await?
     }
@@ -94,12 +89,9 @@ impl Commands {
 
     /// Returns a command that was not agreed to, if the user agrees to it now.
     fn agreed(&self, found: &FoundItem) -> Result<CommandFile> {
-        let admitted = match self.undecided {
-            Some(Undecided::Ask) => admit(&self.root, vec![found.clone()], Undecided::Ask)?,
-            _ => Vec::new(),
-        };
-        let command = admitted.iter().find_map(file_commands::of_item);
-        command.ok_or_else(|| {
+        let is_asked = self.undecided == Undecided::Ask;
+        let admitted = if is_asked { admit(&self.root, vec![found.clone()], Undecided::Ask)? } else { Vec::new() };
+        admitted.iter().find_map(file_commands::of_item).ok_or_else(|| {
             anyhow!(
                 "/{} comes from this directory, and you have not agreed to it: inspect it with `deepagents trust show`, \
                  use it with --trust",

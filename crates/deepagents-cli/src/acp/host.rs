@@ -237,7 +237,7 @@ impl Parts {
         let rules = permissions::store().zip(scope);
         Ok(SessionAgent::new(agent, workspace)
             .commands(commands)
-            .reach(options.commands.reach(), options.commands.session().is_some())
+            .reach(options.commands.reach(), options.commands.shell_session)
             .context_window(window)
             .price(price)
             .hooks(hooks)

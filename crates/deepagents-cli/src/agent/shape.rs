@@ -131,7 +131,7 @@ impl Shape {
             no_todos: args.no_todos,
             execute: args.commands.are_run(),
             background_commands: args.commands.are_run(),
-            shell_session: args.commands.session().is_some(),
+            shell_session: args.commands.shell_session,
             background: args.commands.background(),
             redact: args.redact.clone(),
             web: args.web,

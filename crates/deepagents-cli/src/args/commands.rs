@@ -2,7 +2,6 @@
 
 use clap::{Args, ValueEnum};
 use deepagents::fs::sandbox::HostPattern;
-use deepagents::fs::shell::SessionOptions;
 use deepagents::middleware::filesystem::BackgroundCommands;
 use deepagents::remembered::CommandReach;
 use schemars::JsonSchema;
@@ -50,7 +49,7 @@ pub(crate) struct CommandArgs {
     /// before it, so it excludes rules about commands and what you have always allowed, and you are asked about each
     /// command.
     #[arg(long, conflicts_with = "keep_commands", help_heading = "Commands")]
-    shell_session: bool,
+    pub(crate) shell_session: bool,
 }
 
 /// What commands may do.
@@ -86,11 +85,6 @@ impl CommandArgs {
     /// Returns how long background commands live.
     pub(crate) fn background(&self) -> BackgroundCommands {
         if self.keep_commands { BackgroundCommands::EndWithAgent } else { BackgroundCommands::EndWithRun }
-    }
-
-    /// Returns the options of the shared shell, if there is one.
-    pub(crate) fn session(&self) -> Option<SessionOptions> {
-        self.shell_session.then(SessionOptions::default)
     }
 
     pub(crate) fn mode(&self) -> SandboxMode {

@@ -157,7 +157,7 @@ impl RunArgs {
     /// Returns a run that replaces the screens if there is no terminal and nobody can be asked. Options that only the
     /// screens use are dropped.
     pub(crate) fn without_screens(args: &InteractiveArgs, task: Option<String>) -> Self {
-        let in_session = args.agent.commands.session().is_some();
+        let in_session = args.agent.commands.shell_session;
         let approve = args.approve.map(|mode| match mode {
             // In a shared shell, an allowed command may mean something else.
             ScreenMode::Ask if in_session => Approve::Deny,

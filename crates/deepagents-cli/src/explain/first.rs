@@ -11,6 +11,7 @@ use deepagents::{Block, ChatModel, DeepAgent, Event, ModelError, ModelRequest, R
 use futures_util::stream::{self, BoxStream};
 use serde::Serialize;
 
+use super::count;
 use crate::render::{Loaded, name_list};
 
 /// What is loaded from files.
@@ -45,7 +46,7 @@ impl fmt::Display for FromFiles {
 }
 
 /// Starts the agent, and inspects its first model request, which is not sent.
-pub(super) async fn loaded(agent: &DeepAgent, count: impl Fn(&str) -> usize) -> Result<FromFiles> {
+pub(super) async fn loaded(agent: &DeepAgent) -> Result<FromFiles> {
     let look = Arc::new(Look::default());
     agent.invoke(RunInput::new("Hello.").observer(look.clone())).await?;
     let Observed { request, loaded, warnings } = std::mem::take(&mut *look.lock());

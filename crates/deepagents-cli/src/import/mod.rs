@@ -17,6 +17,7 @@ use anyhow::{Result, anyhow, bail};
 use crate::args::ImportArgs;
 use crate::context_files::{AGENTS, MEMORY, SKILLS};
 use crate::exit::{self, Exit, WrongUsage};
+use crate::file_commands::COMMANDS;
 use crate::model_choice::env;
 use crate::output;
 use crate::own_files::OWN;
@@ -30,8 +31,6 @@ const CLAUDE: &str = ".claude";
 const CLAUDE_MEMORY: &str = "CLAUDE.md";
 /// The directory with skills that several programs share.
 const SHARED: &str = ".agents";
-/// Name of the directory with commands.
-const COMMANDS: &str = "commands";
 
 /// Imports what exists, and reports what was done and what could not be imported.
 pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {

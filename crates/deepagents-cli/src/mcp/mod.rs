@@ -15,14 +15,14 @@ use std::time::Duration;
 use anyhow::Result;
 use deepagents::core::model::ChatModel;
 use deepagents::mcp::{McpOptions, McpServers, SAFE_VARIABLES, SamplingModel, ServerConfig, ToolReview};
-use deepagents::trust::{FoundItem, TrustItem};
+use deepagents::trust::FoundItem;
 
 use crate::args::{AgentArgs, McpArgs, McpCommand};
 use crate::exit::Exit;
 use crate::output;
 use crate::own_files::{of_user, user_directory};
 use crate::render::escaped;
-use crate::trust::{self, Undecided};
+use crate::trust::{self, Consents, Undecided};
 
 pub(crate) use consent::{commands_run, programs_run};
 use discover::Found;
@@ -128,7 +128,7 @@ fn pinned(
 }
 
 /// The servers of the screens, which must not print.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ScreenServers {
     /// Those that may be used, if there are any.
     pub(crate) usable: Option<Servers>,
@@ -139,30 +139,22 @@ pub(crate) struct ScreenServers {
 }
 
 /// Returns the servers of the screens. The project's servers are usable only if they were agreed to.
-pub(crate) fn for_screens(
-    args: &AgentArgs,
-    is_agreed: impl Fn(&TrustItem) -> bool,
-    model: Option<&Arc<dyn ChatModel>>,
-) -> Result<ScreenServers> {
-    let root = args.directory();
-    let mut out = ScreenServers { usable: None, untrusted: Vec::new(), problems: Vec::new() };
+pub(crate) fn for_screens(args: &AgentArgs, model: Option<&Arc<dyn ChatModel>>) -> Result<ScreenServers> {
     if args.no_mcp {
-        return Ok(out);
+        return Ok(ScreenServers::default());
     }
-    let (found, problems) = discover::find_quietly(&args.mcp, root, is_agreed)?;
+    let root = args.directory();
+    let known = Consents::of_root(root)?;
+    let (found, problems) = discover::find_quietly(&args.mcp, root, |item| args.trust || known.has(item))?;
     let (configs, unusable) = configs(&found);
-    out.problems = problems.into_iter().chain(unusable).collect();
-    out.untrusted = found.untrusted.iter().map(|server| server.item(root)).collect();
-    if !configs.is_empty() {
-        let options = McpOptions {
-            elicitation: true,
-            sampling: model.cloned().map(SamplingModel::new),
-            patience: Some(START_TIMEOUT),
-            ..options(root)
-        };
-        out.usable = Some(pinned(args, &found, configs, Undecided::for_run(args, true), options)?);
-    }
-    Ok(out)
+    let sampling = model.cloned().map(SamplingModel::new);
+    let options = McpOptions { elicitation: true, sampling, patience: Some(START_TIMEOUT), ..options(root) };
+    let servers = pinned(args, &found, configs, Undecided::for_run(args, true), options)?;
+    Ok(ScreenServers {
+        usable: Some(servers).filter(|servers| !servers.all.is_empty()),
+        untrusted: found.untrusted.iter().map(|server| server.item(root)).collect(),
+        problems: problems.into_iter().chain(unusable).collect(),
+    })
 }
 
 /// Returns the servers of an editor's session: the editor's and the user's own. What the editor's servers say about

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use deepagents::core::interrupt::{DecisionAuthor, DecisionRecord};
 use deepagents::core::run::SharedBudget;
 use deepagents::middleware::hooks::HookRunner;
-use deepagents::{ActionRequest, DeepAgent, Event, EventKind, FinishReason, RunInput, Usage};
-use futures_util::{FutureExt, Stream, StreamExt};
+use deepagents::{ActionRequest, DeepAgent, Event, EventKind, FinishReason, Run, RunInput, Usage};
+use futures_util::{FutureExt, StreamExt};
 
 use super::approvals::{Approver, Decisions};
 use super::interrupt::Suspended;
@@ -170,14 +170,14 @@ pub(super) async fn out_of_time(limits: &RunContext, elapsed: Duration) {
 }
 
 /// Returns the next event: at once if there is one, otherwise not before the current frame has passed.
-async fn next(events: &mut (impl Stream<Item = Event> + Unpin), frame: &mut Instant) -> Option<Event> {
-    if let Some(event) = events.next().now_or_never() {
+async fn next(run: &mut Run, frame: &mut Instant) -> Option<Event> {
+    if let Some(event) = run.next().now_or_never() {
         return event;
     }
     if let Some(rest) = MIN_INTERVAL.checked_sub(frame.elapsed()) {
         tokio::time::sleep(rest).await;
     }
-    let event = events.next().await;
+    let event = run.next().await;
     *frame = Instant::now();
     event
 }

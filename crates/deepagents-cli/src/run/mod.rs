@@ -219,7 +219,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         _ if mode == Approve::Ask || is_person_there => Reviewer::Person(Person { lines: Lines::read() }),
         _ => Reviewer::Nobody,
     };
-    let commands = Commands { reach: options.commands.reach(), share_shell: options.commands.session().is_some() };
+    let commands = Commands { reach: options.commands.reach(), share_shell: options.commands.shell_session };
     let project = RuleScope::project(options.directory()).ok();
     let rules = Rules::new(permissions::store(), session.kept.as_deref(), project, commands);
     let mut approver = Approver::Policy(Box::new(Policy {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow};
 use deepagents::core::agent::Agent;
 use deepagents::fs::permissions::{OnAsk, PermissionedBackend, Permissions};
+use deepagents::fs::shell::SessionOptions;
 use deepagents::fs::{Backend, StateBackend};
 use deepagents::middleware::filesystem::{BackgroundCommands, Filesystem, FilesystemOptions};
 use deepagents::{RunInput, Update};
@@ -33,7 +34,7 @@ pub(crate) fn tools(args: &ToolsArgs) -> Result<Exit> {
     let options = FilesystemOptions {
         read_before_edit: args.read_before_edit == Switch::On,
         background_commands: BackgroundCommands::EndWithRun,
-        shell_session: args.commands.session(),
+        shell_session: args.commands.shell_session.then(SessionOptions::default),
         ..FilesystemOptions::default()
     };
     let (driver, mut session) = driver::pair();

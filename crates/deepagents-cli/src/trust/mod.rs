@@ -21,13 +21,14 @@ pub(crate) use command::trust;
 pub(crate) use whole::Whole;
 
 /// What to do with items that the user has not decided about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Undecided {
     /// Ask the user at the terminal.
     Ask,
     /// Agree to them, and store that.
     Accept,
     /// Leave them out, and report it.
+    #[default]
     LeaveOut,
     /// Treat them as agreed to for a look, and store nothing.
     Assume,

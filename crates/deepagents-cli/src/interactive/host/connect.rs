@@ -89,7 +89,7 @@ impl ProgramHost {
             price: profile.price,
             catalogue,
             reach,
-            shares_shell: args.commands.session().is_some(),
+            shares_shell: args.commands.shell_session,
             remembered,
             sandbox: sandbox.unwrap_or_else(|| "not in a sandbox".to_owned()),
             commands,
@@ -135,7 +135,7 @@ impl ProgramHost {
         let scope = RuleScope::project(self.args.directory())?;
         let records = store.records()?.into_iter().filter(|record| record.scope == scope);
         // In a shared shell, the meaning of a command depends on the commands before it.
-        let shared = self.args.commands.session().is_some();
+        let shared = self.args.commands.shell_session;
         let holds = |rule: &RememberedRule| rule.holds_within(reach) && !(shared && rule.is_about_commands());
         Ok(records.map(|record| record.rule).filter(holds).collect())
     }

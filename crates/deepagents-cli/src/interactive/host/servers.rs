@@ -4,22 +4,18 @@ use std::time::Duration;
 
 use anyhow::Result;
 use deepagents::mcp::{ServerState, ServerStatus};
-use deepagents::trust::{FoundItem, TrustItem};
+use deepagents::trust::FoundItem;
 use deepagents_tui::Servers;
 
 use super::ProgramHost;
 use crate::mcp;
-use crate::trust::Consents;
 
 /// How long to wait for servers before their state is shown.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl ProgramHost {
     pub(super) fn find_servers(&self) -> Result<mcp::ScreenServers> {
-        let known = Consents::of_root(self.args.directory())?;
-        let trusted = |item: &TrustItem| self.args.trust || known.has(item);
-        let model = self.with(|chosen| chosen.sampling.clone());
-        mcp::for_screens(&self.args, trusted, model.as_ref())
+        mcp::for_screens(&self.args, self.with(|chosen| chosen.sampling.clone()).as_ref())
     }
 
     /// Returns the servers that may be used now. Servers already in use are kept if their names are the same.
