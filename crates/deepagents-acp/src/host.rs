@@ -57,8 +57,8 @@ pub trait AgentHost: Send + Sync + 'static {
         None
     }
 
-    /// Releases the resources of an [opening](SessionSetup::opening) of a session other than its thread, such as child
-    /// processes. Called when the session closes or could not be opened, and when the editor disconnects.
+    /// Releases the resources of an [instance](SessionSetup::instance_id) of a session other than its thread, such as
+    /// child processes. Called when the session closes or could not be opened, and when the editor disconnects.
     fn closed(&self, _setup: &SessionSetup) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }

@@ -23,7 +23,7 @@ const GATED: [&str; 5] = ["write_file", "edit_file", "apply_patch", "delete", "e
 /// The setup of a session's agent: its directory, its model, and its connection to the editor.
 #[derive(Clone)]
 pub struct SessionSetup {
-    pub(crate) opening: u64,
+    pub(crate) instance_id: u64,
     pub(crate) cwd: PathBuf,
     pub(crate) model: String,
     pub(crate) effort: Option<String>,
@@ -80,10 +80,10 @@ impl SessionSetup {
         &self.editor.session().0
     }
 
-    /// Returns a unique number for each opening of a session. It stays the same when the session changes its model. It
-    /// differs when the thread is loaded again, which may happen while the previous session is still closing.
-    pub fn opening(&self) -> u64 {
-        self.opening
+    /// Returns an ID that is unique in this process. It stays the same when the session changes its model. It differs
+    /// when the thread is loaded again, which may happen while the previous session is still closing.
+    pub fn instance_id(&self) -> u64 {
+        self.instance_id
     }
 
     /// Returns the absolute directory of the session.

@@ -7,23 +7,24 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use deepagents::DeepAgentBuilder;
 use deepagents::core::model::ChatModel;
 use deepagents::fs::permissions::{AccessMode, Operation, Permissions, Rule};
 use deepagents::fs::sandbox::{Network, SandboxPolicy, ToolChains};
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{Backend, LocalBackend, LocalOptions, UndoStore};
+use deepagents::middleware::hooks::HookRunner;
 use deepagents::middleware::subagents::AgentSource;
 use deepagents::subagents::RemoteAccess;
 
 use crate::args::{AgentArgs, CommandArgs, SandboxMode};
+use crate::context_files::{self, AGENTS};
 use crate::exit::WrongUsage;
 use crate::model_choice::{self, env};
-use crate::own_files::OwnFiles;
-use crate::protected;
-use crate::sources::{self, AGENTS, OWN, Outside};
+use crate::own_files::{OWN, OwnFiles, user_directory};
 use crate::trust::{Brought, Undecided};
+use crate::{hooks, protected};
 
 pub(crate) use shape::{MODE_ASKS, ModeAsks, Shape};
 
@@ -31,40 +32,69 @@ pub(crate) use shape::{MODE_ASKS, ModeAsks, Shape};
 pub(crate) async fn builder(args: &AgentArgs, model: Arc<dyn ChatModel>) -> Result<DeepAgentBuilder> {
     let files = open_async(args, None).await?;
     let own = OwnFiles::inside(args.directory(), None, None)?;
-    let brought = Brought::find(args, &files, Undecided::for_inspection(args)).await?;
-    let (sources, outside) = sources::find(args, &brought)?;
     let mut shape = Shape::from_args(args)?;
-    shape.sources = sources;
     shape.check()?;
-    let workspace = workspace(args, files, &own, &outside)?;
-    let builder = shape.builder(model).backend(workspace).definitions_from(outside.add_to(brought.files.clone()));
-    with_agents(builder, args)
+    let surroundings = shape.enter(args, files, &own, Undecided::for_inspection(args)).await?;
+    with_agents(surroundings.give(shape.builder(model)), args)
 }
 
-/// Returns what the agent sees: the directory without the program's own files, commands in it if they are allowed, and
-/// the user's files outside it.
-pub(crate) fn workspace(
-    args: &AgentArgs,
-    files: LocalBackend,
-    own: &OwnFiles,
-    outside: &Outside,
-) -> Result<Arc<dyn Backend>> {
-    let root =
-        if args.commands.are_run() { with_commands(files, &args.commands, own)? } else { own.hide(Arc::new(files))? };
-    Ok(outside.add_to(root))
+/// What an agent finds in its directory and in the user's files.
+pub(crate) struct Surroundings {
+    /// What the agent sees: the directory without the program's own files, commands in it if they are allowed, and the
+    /// user's files outside it.
+    pub(crate) workspace: Arc<dyn Backend>,
+    /// The files that define the agent: the directory's as the user agreed to them, and the user's own.
+    pub(crate) definitions: Arc<dyn Backend>,
+    brought: Brought,
+    confinement: Confinement,
+}
+
+impl Shape {
+    /// Obtains the user's consent to what the directory brings, and adds memory and skills as far as they may be used.
+    pub(crate) async fn enter(
+        &mut self,
+        args: &AgentArgs,
+        files: LocalBackend,
+        own: &OwnFiles,
+        undecided: Undecided,
+    ) -> Result<Surroundings> {
+        let brought = Brought::find(args, &files, undecided).await?;
+        let (context_files, outside) = context_files::find(args, &brought)?;
+        self.context_files = context_files;
+        let confinement = self.confinement(&files, own);
+        let root = if args.commands.are_run() {
+            with_commands(files, &args.commands, own)?
+        } else {
+            own.hide(Arc::new(files))?
+        };
+        let (workspace, definitions) = (outside.add_to(root), outside.add_to(brought.files.clone()));
+        Ok(Surroundings { workspace, definitions, brought, confinement })
+    }
+}
+
+impl Surroundings {
+    /// Adds the files to an agent.
+    pub(crate) fn give(&self, builder: DeepAgentBuilder) -> DeepAgentBuilder {
+        builder.backend(self.workspace.clone()).definitions_from(self.definitions.clone())
+    }
+
+    /// Finds the hooks for runs there.
+    pub(crate) async fn hooks(&self, args: &AgentArgs) -> Result<Option<HookRunner>> {
+        hooks::find(args, &self.brought, self.confinement.clone()).await
+    }
 }
 
 /// Adds the models that sub-agents may name, and the sub-agents that files define: the user's and those of the
 /// directory, which take precedence.
 pub(crate) fn with_agents(builder: DeepAgentBuilder, args: &AgentArgs) -> Result<DeepAgentBuilder> {
-    let builder = builder.models(model_choice::registry(args, &env)?);
+    let builder = builder.models(model_choice::registry(args)?);
     // The directory's files define sub-agents only if the user has agreed to exactly their bytes, servers included.
     let builder = builder.remote(RemoteAccess::new().from_files().variables(env));
     if args.no_agents {
         return Ok(builder);
     }
-    let home = env("HOME").and_then(|home| LocalBackend::open(Path::new(&home).join(OWN)).ok());
-    let of_user = home.map(|home| AgentSource::on(format!("/{AGENTS}"), home).shown_as(format!("~/{OWN}/{AGENTS}")));
+    let own = user_directory().and_then(|own| LocalBackend::open(own).ok());
+    let of_user = own.map(|own| AgentSource::on(format!("/{AGENTS}"), own).shown_as(format!("~/{OWN}/{AGENTS}")));
     let sources = of_user.into_iter().chain([AgentSource::from(format!("/{OWN}/{AGENTS}"))]);
     Ok(builder.agents_from(sources))
 }
@@ -77,14 +107,11 @@ pub(crate) fn with_commands(files: LocalBackend, args: &CommandArgs, own: &OwnFi
 
 /// Returns a shell for the directory, confined as the options say.
 pub(crate) fn shell(files: &LocalBackend, args: &CommandArgs, own: &OwnFiles) -> Result<LocalShell> {
-    let mut variables = Vec::new();
-    for (name, value) in &args.env {
-        let value = value.clone().or_else(|| env(name));
-        let value = value.ok_or_else(|| {
-            anyhow!("the variable {name} given with --env is not set; set it, or give --env {name}=VALUE")
-        })?;
-        variables.push((name.clone(), value));
-    }
+    let given = args.env.iter().map(|(name, value)| match value.clone().or_else(|| env(name)) {
+        Some(value) => Ok((name.clone(), value)),
+        None => bail!("the variable {name} given with --env is not set; set it, or give --env {name}=VALUE"),
+    });
+    let mut variables = given.collect::<Result<Vec<_>>>()?;
     let tools = ToolChains::find(env);
     let confinement = if args.mode() == SandboxMode::Unconfined {
         variables.splice(0..0, tools.env);
@@ -117,13 +144,8 @@ fn confined(files: &LocalBackend, own: &OwnFiles) -> SandboxPolicy {
     }
 }
 
-/// Opens the directory as a workspace.
-pub(crate) fn open(args: &AgentArgs) -> Result<LocalBackend> {
-    open_recorded(args, None)
-}
-
 /// Opens the directory as a workspace, recording its changes if a store is given.
-pub(crate) fn open_recorded(args: &AgentArgs, store: Option<UndoStore>) -> Result<LocalBackend> {
+pub(crate) fn open(args: &AgentArgs, store: Option<UndoStore>) -> Result<LocalBackend> {
     let (root, records) = (args.directory(), store.is_some());
     let protected = protected::places(root, args.mcp.mcp_config.as_deref());
     let options = LocalOptions { undo: store, protected, ..LocalOptions::default() };
@@ -138,15 +160,15 @@ pub(crate) fn open_recorded(args: &AgentArgs, store: Option<UndoStore>) -> Resul
     })
 }
 
-/// Like [`open_recorded`], without blocking the runtime while files are read for the protected places.
+/// Like [`open`], without blocking the runtime while files are read for the protected places.
 pub(crate) async fn open_async(args: &AgentArgs, store: Option<UndoStore>) -> Result<LocalBackend> {
     let args = args.clone();
-    tokio::task::spawn_blocking(move || open_recorded(&args, store)).await?
+    tokio::task::spawn_blocking(move || open(&args, store)).await?
 }
 
 /// Opens a directory on its own as a workspace.
 pub(crate) fn open_at(root: &Path) -> Result<LocalBackend> {
-    open(&AgentArgs { root: Some(root.to_owned()), ..AgentArgs::default() })
+    open(&AgentArgs::at(root), None)
 }
 
 /// Returns an error if the path is not a directory to work in, before anything in it is opened.
@@ -162,9 +184,11 @@ fn unusable(root: &Path, error: &io::Error) -> anyhow::Error {
     let root = root.display();
     match error.kind() {
         ErrorKind::NotFound => {
-            WrongUsage(format!("the directory `{root}` does not exist; create it or give --root another")).into()
+            WrongUsage::new(format!("the directory `{root}` does not exist; create it or give --root another")).into()
         }
-        ErrorKind::NotADirectory => WrongUsage(format!("`{root}` is not a directory; give one with --root")).into(),
+        ErrorKind::NotADirectory => {
+            WrongUsage::new(format!("`{root}` is not a directory; give one with --root")).into()
+        }
         _ => anyhow!("the directory `{root}` cannot be used: {error}"),
     }
 }

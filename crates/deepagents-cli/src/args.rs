@@ -36,7 +36,7 @@ pub(crate) use demo::DemoArgs;
 pub(crate) use hooks::{HooksArgs, HooksCommand};
 pub(crate) use import::ImportArgs;
 pub(crate) use interactive::{AttachArgs, InteractiveArgs, ScreenMode};
-pub(crate) use mcp::{McpAddArgs, McpArgs, McpCommand, McpServeArgs, McpSources, Scope};
+pub(crate) use mcp::{McpAddArgs, McpArgs, McpCommand, McpServeArgs, McpServerArgs, McpSources, Scope};
 pub(crate) use permissions::{PermissionsArgs, PermissionsCommand};
 pub(crate) use redact::{RedactedKind, hidden, redaction};
 pub(crate) use replay::ReplayArgs;
@@ -84,22 +84,13 @@ impl Cli {
         {
             end(&error);
         }
-        let (name, idle) = match &cli.command {
-            Some(Command::Run(args)) => (
-                "run",
-                args.agent.commands.idle_option(args.agent.commands.are_run()).or_else(|| {
-                    let judged = args.approve == Some(Approve::AllowList) && args.agent.commands.session().is_some();
-                    let told_twice = args.input_format == InputFormat::StreamJson && args.task.is_some();
-                    judged
-                        .then(|| SESSION_AND_LIST.to_owned())
-                        .or_else(|| told_twice.then(|| TASK_AND_LINES.to_owned()))
-                }),
-            ),
+        let (name, conflict) = match &cli.command {
+            Some(Command::Run(args)) => ("run", conflict_in_run(args)),
             Some(Command::Explain(args)) => ("explain", args.agent.commands.idle_option(args.agent.commands.are_run())),
             Some(Command::Tools(args)) => ("tools", args.commands.idle_option(args.backend == BackendKind::Local)),
             _ => ("", None),
         };
-        if let Some(problem) = idle {
+        if let Some(problem) = conflict {
             let mut all = Self::command();
             all.build();
             let own = all.find_subcommand(name).cloned();
@@ -107,6 +98,17 @@ impl Cli {
         }
         cli
     }
+}
+
+/// Returns an error message if options of `run` conflict in a way that their definition does not express.
+fn conflict_in_run(args: &RunArgs) -> Option<String> {
+    let commands = &args.agent.commands;
+    let judged = args.approve == Some(Approve::AllowList) && commands.shell_session;
+    let told_twice = args.input_format == InputFormat::StreamJson && args.task.is_some();
+    commands
+        .idle_option(commands.are_run())
+        .or_else(|| judged.then(|| SESSION_AND_LIST.to_owned()))
+        .or_else(|| told_twice.then(|| TASK_AND_LINES.to_owned()))
 }
 
 /// Prints the error in the command line, or the help or version it asked for, and ends the program. Control characters

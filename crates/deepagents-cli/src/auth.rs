@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::args::{AuthArgs, AuthCommand};
-use crate::exit::{Exit, WrongUsage};
+use crate::exit::{self, Exit, WrongUsage};
 use crate::model_choice::{key_variable, ordered_providers};
 use crate::output;
+use crate::own_files::of_user;
 use crate::render::json_text;
-use crate::sources::OWN;
 
 /// Name of the file.
 const FILE: &str = "auth.json";
@@ -39,7 +39,7 @@ static LAST_READ: Mutex<Option<(PathBuf, BTreeMap<String, String>)>> = Mutex::ne
 /// Returns the stored key for a variable. A file that cannot be read counts as empty: `deepagents auth list` reports
 /// what is wrong.
 pub(crate) fn stored_key(variable: &str) -> Option<String> {
-    let file = file()?;
+    let file = of_user(FILE)?;
     let mut known = LAST_READ.lock().unwrap_or_else(PoisonError::into_inner);
     if known.as_ref().is_none_or(|(of, _)| *of != file) {
         *known = Some((file.clone(), read(&file).unwrap_or_default().keys));
@@ -49,12 +49,7 @@ pub(crate) fn stored_key(variable: &str) -> Option<String> {
 
 /// Returns why the stored keys cannot be used, if they cannot.
 pub(crate) fn problem() -> Option<String> {
-    read(&file()?).err().map(|error| format!("{error:#}"))
-}
-
-fn file() -> Option<PathBuf> {
-    let home = std::env::var_os("HOME").filter(|home| !home.is_empty())?;
-    Some(Path::new(&home).join(OWN).join(FILE))
+    read(&of_user(FILE)?).err().map(|error| format!("{error:#}"))
 }
 
 fn read(file: &Path) -> Result<Keys> {
@@ -96,7 +91,8 @@ fn restrict_to_owner(file: &Path) {
 
 /// Changes the stored keys.
 fn change(change: impl FnOnce(&mut BTreeMap<String, String>)) -> Result<PathBuf> {
-    let file = file().ok_or_else(|| anyhow!("keys are stored in ~/.deepagents/auth.json, but HOME is not set"))?;
+    let file =
+        of_user(FILE).ok_or_else(|| anyhow!("keys are stored in ~/.deepagents/auth.json, but HOME is not set"))?;
     let failed = |error: io::Error| anyhow!("`{}` cannot be written: {error}", file.display());
     let _lock = FileLock::take(&file).map_err(failed)?;
     let mut all = read(&file)?;
@@ -114,7 +110,7 @@ fn variable(provider: &str) -> Result<&'static str> {
     if !known.iter().any(|known| known.name == provider) {
         let names: Vec<&str> =
             known.iter().filter(|provider| provider.key_variable.is_some()).map(|provider| provider.name).collect();
-        bail!(WrongUsage(format!("there is no provider `{provider}`: choose one of {}", names.join(", "))));
+        bail!(WrongUsage::new(format!("there is no provider `{provider}`: choose one of {}", names.join(", "))));
     }
     key_variable(provider).ok_or_else(|| anyhow!("{provider} needs no key"))
 }
@@ -146,21 +142,17 @@ pub(crate) fn auth(args: &AuthArgs) -> Result<Exit> {
             change(|keys| gone = keys.remove(variable).is_some())?;
             if !gone {
                 let words = format!("no key for {provider} is stored; `deepagents auth list` shows the stored ones");
-                bail!(WrongUsage(words));
+                bail!(WrongUsage::new(words));
             }
             format!("removed the key for {provider}")
         }
         AuthCommand::List { json } => list(*json)?,
     };
-    output::print(&text)?;
-    Ok(Exit::Done)
+    exit::shown(&text)
 }
 
 fn list(as_json: bool) -> Result<String> {
-    let kept = match file() {
-        Some(file) => read(&file)?.keys,
-        None => BTreeMap::new(),
-    };
+    let kept = of_user(FILE).map(|file| read(&file)).transpose()?.unwrap_or_default().keys;
     let mut rows = Vec::new();
     for provider in ordered_providers() {
         let Some(variable) = provider.key_variable else { continue };
@@ -223,9 +215,9 @@ fn piped(input: &mut impl Read) -> Result<String> {
             break;
         }
     }
-    let text = String::from_utf8(line).map_err(|_| WrongUsage("the key on stdin is not text in UTF-8".to_owned()))?;
+    let text = String::from_utf8(line).map_err(|_| WrongUsage::new("the key on stdin is not text in UTF-8"))?;
     if !input.buffer().trim_ascii().is_empty() {
-        bail!(WrongUsage("stdin has several lines, but a key is a single line".to_owned()));
+        bail!(WrongUsage::new("stdin has several lines, but a key is a single line"));
     }
     Ok(text.trim().to_owned())
 }

@@ -5,11 +5,11 @@ use deepagents::fs::sandbox::Sandbox;
 use serde_json::json;
 
 use crate::args::{AgentArgs, DoctorArgs};
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::model_choice::{self, env, key_variable, ordered_providers};
 use crate::render::json_text;
 use crate::threads::database;
-use crate::{auth, config, output, runtime};
+use crate::{auth, config, runtime};
 
 /// Reports what this machine has, without changing anything.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
@@ -21,9 +21,9 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
         Err(_) => (None, None),
     };
     let model = model_choice::choose(named, address, &env);
-    let place = database::place(&args.database).and_then(|path| Ok((database::is_there(&path)?, path)));
-    // If there is no database, check that one can be created.
-    let place = place.and_then(|(is_there, path)| {
+    let place = database::place(&args.database).and_then(|path| {
+        let is_there = database::is_there(&path)?;
+        // If there is no database, check that one can be created.
         if !is_there {
             database::check_new(&args.database)?;
         }
@@ -56,8 +56,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
             "model": model.as_ref().ok().map(|choice| &choice.name),
             "threads": threads,
         });
-        output::print(&json_text(&report)?)?;
-        return Ok(Exit::Done);
+        return exit::shown(&json_text(&report)?);
     }
     let threads = match (place, threads) {
         (Err(error), _) => format!("none: {error}"),
@@ -70,16 +69,15 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<Exit> {
         Ok((_, problems)) => format!("settings: {}\n", problems.join("\n          ")),
         Err(error) => format!("settings: runs cannot start with them: {error}\n"),
     };
-    output::print(&format!("{}\n{settings}threads: {threads}\n{sandbox}", machine(named, address)))?;
-    Ok(Exit::Done)
+    exit::shown(&format!("{}\n{settings}threads: {threads}\n{sandbox}", machine(named, address)))
 }
 
 /// Describes the program, the system, the keys and the model, one per line.
 pub(crate) fn machine(model: Option<&str>, base_url: Option<&str>) -> String {
     let model = model_choice::choose(model, base_url, &env);
     let keys = keys();
-    let keys = if keys.is_empty() { "none are set".to_owned() } else { keys.join(", ") };
-    let keys = auth::problem().map_or(keys.clone(), |problem| format!("{keys}; stored keys: {problem}"));
+    let mut keys = if keys.is_empty() { "none are set".to_owned() } else { keys.join(", ") };
+    keys.extend(auth::problem().map(|problem| format!("; stored keys: {problem}")));
     let model = match model {
         Ok(choice) => choice.to_string(),
         Err(error) => format!("none: {error}"),

@@ -40,7 +40,19 @@ impl Exit {
 /// An error in the command line that shows only when the command is carried out.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct WrongUsage(pub(crate) String);
+pub(crate) struct WrongUsage(String);
+
+impl WrongUsage {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+/// Prints the text that a command was to show, which ends it.
+pub(crate) fn shown(text: &str) -> anyhow::Result<Exit> {
+    output::print(text)?;
+    Ok(Exit::Done)
+}
 
 /// Converts the result of a command to an exit code.
 pub(crate) fn code(result: anyhow::Result<Exit>) -> ExitCode {
@@ -93,11 +105,11 @@ mod tests {
 
     #[test]
     fn context_added_to_an_error_does_not_change_the_exit_code() {
-        let usage = || anyhow::Error::from(WrongUsage("there is no a".to_owned()));
+        let usage = || anyhow::Error::from(WrongUsage::new("there is no a"));
         assert_eq!(of_error(&usage()), (Exit::WrongUsage, Some("there is no a".to_owned())));
         let twice = Err::<(), _>(usage()).context("b cannot be begun").context("c failed").unwrap_err();
         assert_eq!(of_error(&twice), (Exit::WrongUsage, Some("c failed: there is no a".to_owned())));
-        let within = anyhow::Error::from(Within(WrongUsage("there is no a".to_owned())));
+        let within = anyhow::Error::from(Within(WrongUsage::new("there is no a")));
         assert_eq!(of_error(&within), (Exit::WrongUsage, Some("d failed: there is no a".to_owned())));
         let closed = || io::Error::from(io::ErrorKind::BrokenPipe);
         let said = Err::<(), _>(closed()).context("an event").unwrap_err();

@@ -7,9 +7,9 @@ use deepagents::Explanation;
 use serde::Serialize;
 
 use crate::args::ExplainArgs;
-use crate::exit::Exit;
+use crate::exit::{self, Exit};
 use crate::mcp::{self, KnownServer};
-use crate::model_choice::{self, Choice, Reason, WithoutKey};
+use crate::model_choice::{self, Choice, Reason};
 use crate::render::json_text;
 use crate::render::style::printable;
 use crate::{agent, config, output, runtime};
@@ -32,11 +32,8 @@ fn count(text: &str) -> usize {
 
 /// Prints what an agent is made of, and how many tokens it costs. Nothing is sent, so no key is needed.
 pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
-    let (options, problems) = config::for_agent(&args.agent)?;
+    let options = config::completed(&args.agent)?;
     agent::check_root(options.directory())?;
-    for problem in problems {
-        output::remark(&problem);
-    }
     let (model, base_url) = (options.model.as_deref(), options.base_url.as_deref());
     let named = model.is_some() || base_url.is_some() || model_choice::env(model_choice::MODEL_VARIABLE).is_some();
     let choice = match model_choice::choose(model, base_url, &model_choice::env) {
@@ -47,7 +44,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
             Choice { name: STAND_IN.to_owned(), reason: Reason::Named }
         }
     };
-    let model = model_choice::make(&choice, &options, &model_choice::env, WithoutKey::Pretend)?;
+    let model = model_choice::inspected(&choice, &options)?;
     let runtime = runtime::start()?;
     let agent = runtime.block_on(agent::builder(&options, model))?.background_agents(args.background).build()?;
     let mut explanation = agent.explain();
@@ -55,11 +52,10 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
     if about.is_empty() {
         explanation = explanation.counted("o200k", count);
     }
-    let loaded = runtime.block_on(first::loaded(&agent, count))?;
+    let loaded = runtime.block_on(first::loaded(&agent))?;
     let servers = mcp::known(&options)?;
     if args.json {
-        output::print(&json_text(&Explained { explanation: &explanation, loaded: &loaded, servers: &servers })?)?;
-        return Ok(Exit::Done);
+        return exit::shown(&json_text(&Explained { explanation: &explanation, loaded: &loaded, servers: &servers })?);
     }
     output::print(&explanation.to_string())?;
     if !loaded.parts.is_empty() {
@@ -76,7 +72,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<Exit> {
             output::print(&format!("  {:<44}{:>8}", format!("{name}, {}", mcp::number(s.tools)), s.tokens))
         })?;
     }
-    loaded.warnings.iter().for_each(|warning| output::remark(warning));
+    output::remarks(&loaded.warnings);
     Ok(Exit::Done)
 }
 

@@ -5,26 +5,25 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use deepagents::State;
 use deepagents::fs::{Backend, ByteRange, FsError, Kind, VPath};
 use deepagents::trust::{FoundItem, TrustItem, TrustKind};
 use deepagents_tui::CommandFile;
 
-use crate::model_choice::env;
+use crate::own_files::{OWN, of_user};
 use crate::small_file::without_mark;
-use crate::sources::OWN;
 use crate::{front_matter, small_file};
 
 /// Name of the directory that holds them.
-const COMMANDS: &str = "commands";
+pub(crate) const COMMANDS: &str = "commands";
 /// Maximum size of a file in bytes, and maximum number of files.
 const MAX_FILE_BYTES: u64 = 256 << 10;
 const MAX_FILES: usize = 500;
 
 /// Returns the commands that a directory brings, as items to agree to, and the problems with files that cannot be read.
 pub(crate) async fn brought(files: &dyn Backend) -> Result<(Vec<FoundItem>, Vec<String>)> {
-    let top = VPath::parse(&format!("/{OWN}/{COMMANDS}")).map_err(|error| anyhow!("{error}"))?;
+    let top = VPath::parse(&format!("/{OWN}/{COMMANDS}"))?;
     let (mut found, mut problems, mut places) = (Vec::new(), Vec::new(), vec![(top, String::new())]);
     while let Some((place, prefix)) = places.pop() {
         let listing = match files.list(&State::default(), &place).await {
@@ -37,23 +36,23 @@ pub(crate) async fn brought(files: &dyn Backend) -> Result<(Vec<FoundItem>, Vec<
         };
         for entry in listing.entries {
             let name = entry.path.as_str().rsplit('/').next().unwrap_or_default().to_owned();
-            match entry.kind {
-                // Only one level deep: nobody types longer names.
-                Kind::Directory if prefix.is_empty() => places.push((entry.path, format!("{name}:"))),
-                Kind::File if found.len() < MAX_FILES => {
-                    let Some(stem) = name.strip_suffix(".md") else { continue };
-                    match files.read(&State::default(), &entry.path, ByteRange::first(MAX_FILE_BYTES + 1)).await {
-                        Ok(read) if read.bytes.len() as u64 <= MAX_FILE_BYTES => {
-                            let source = entry.path.as_str();
-                            let item =
-                                TrustItem::new(TrustKind::Command, format!("{prefix}{stem}"), source, &read.bytes);
-                            found.push(FoundItem::new(item, Vec::new()).file(entry.path, read.bytes));
-                        }
-                        Ok(_) => problems.push(format!("{} is larger than {} kB", entry.path, MAX_FILE_BYTES >> 10)),
-                        Err(error) => problems.push(format!("commands: {error}")),
-                    }
+            // Only one level deep: nobody types longer names.
+            if entry.kind == Kind::Directory && prefix.is_empty() {
+                places.push((entry.path, format!("{name}:")));
+                continue;
+            }
+            let Some(stem) = name.strip_suffix(".md") else { continue };
+            if entry.kind != Kind::File || found.len() >= MAX_FILES {
+                continue;
+            }
+            match files.read(&State::default(), &entry.path, ByteRange::first(MAX_FILE_BYTES + 1)).await {
+                Ok(read) if read.bytes.len() as u64 <= MAX_FILE_BYTES => {
+                    let (name, source) = (format!("{prefix}{stem}"), entry.path.as_str());
+                    let item = TrustItem::new(TrustKind::Command, name, source, &read.bytes);
+                    found.push(FoundItem::new(item, Vec::new()).file(entry.path, read.bytes));
                 }
-                _ => {}
+                Ok(_) => problems.push(format!("{} is larger than {} kB", entry.path, MAX_FILE_BYTES >> 10)),
+                Err(error) => problems.push(format!("commands: {error}")),
             }
         }
     }
@@ -64,8 +63,8 @@ pub(crate) async fn brought(files: &dyn Backend) -> Result<(Vec<FoundItem>, Vec<
 /// precedence.
 pub(crate) fn usable<'a>(admitted: impl IntoIterator<Item = &'a FoundItem>) -> Vec<CommandFile> {
     let mut all = BTreeMap::new();
-    if let Some(home) = env("HOME") {
-        users(&Path::new(&home).join(OWN).join(COMMANDS), "", &mut all);
+    if let Some(place) = of_user(COMMANDS) {
+        users(&place, "", &mut all);
     }
     for command in admitted.into_iter().filter_map(of_item) {
         all.insert(command.name.clone(), command);

@@ -2,20 +2,23 @@
 
 mod make;
 
-use std::fmt;
+use std::{fmt, fs, io};
 
-use anyhow::{Result, bail};
-use deepagents::models::{Provider, providers};
+use anyhow::{Context, Result, anyhow, bail};
+use deepagents::models::{Catalogue, Provider, providers};
 
-pub(crate) use make::{WithoutKey, config, make, registry, with_window};
+pub(crate) use make::{chosen, config, inspected, make, registry, with_window};
 
 use crate::auth;
 use crate::exit::WrongUsage;
+use crate::own_files::of_user;
 
 /// The variable that names the model.
 pub(crate) const MODEL_VARIABLE: &str = "DEEPAGENTS_MODEL";
 /// The variable that holds the key for a server given by its address.
 const CUSTOM_KEY_VARIABLE: &str = "DEEPAGENTS_API_KEY";
+/// The user's file of model sizes and prices.
+const PRICES: &str = "prices.json";
 /// The provider of servers given by their address.
 const CUSTOM: &str = "custom";
 
@@ -117,6 +120,19 @@ pub(crate) fn key_variable(provider: &str) -> Option<&'static str> {
     providers().into_iter().find(|p| p.name == provider)?.key_variable
 }
 
+/// Returns the built-in model catalogue, extended by the user's own file.
+pub(crate) fn catalogue() -> Result<Catalogue> {
+    let built_in = Catalogue::built_in();
+    let Some(file) = of_user(PRICES) else { return Ok(built_in.clone()) };
+    match fs::read_to_string(&file) {
+        Ok(json) => built_in
+            .with_json(&json)
+            .map_err(|error| anyhow!("`{}` cannot be used: {error}; fix it or remove it", file.display())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(built_in.clone()),
+        Err(error) => Err(error).with_context(|| format!("{} cannot be read", file.display())),
+    }
+}
+
 /// Chooses the model: the one named, else the one that the environment names, else the default of the first provider
 /// whose key is set.
 pub(crate) fn choose(model: Option<&str>, base_url: Option<&str>, env: Env) -> Result<Choice> {
@@ -128,8 +144,7 @@ pub(crate) fn choose(model: Option<&str>, base_url: Option<&str>, env: Env) -> R
     }
     if base_url.is_some() {
         // Never send a key to an address that it was not meant for.
-        let words = "--base-url needs a model too: add --model with the model's name on that server";
-        bail!(WrongUsage(words.to_owned()));
+        bail!(WrongUsage::new("--base-url needs a model too: add --model with the model's name on that server"));
     }
     for provider in ordered_providers() {
         if let (Some(variable), Some(model)) = (provider.key_variable, default_model(provider.name))
@@ -149,7 +164,7 @@ pub(crate) fn choose(model: Option<&str>, base_url: Option<&str>, env: Env) -> R
 fn full_name(name: &str, base_url: Option<&str>) -> Result<String> {
     let name = name.trim();
     if name.is_empty() {
-        bail!(WrongUsage("the name of the model is empty; write it as provider:model".to_owned()));
+        bail!(WrongUsage::new("the name of the model is empty; write it as provider:model"));
     }
     let known = |provider: &str| providers().iter().any(|p| p.name == provider);
     match name.split_once(':') {
@@ -161,8 +176,6 @@ fn full_name(name: &str, base_url: Option<&str>) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use deepagents::models::Catalogue;
-
     use super::*;
 
     fn choice(model: Option<&str>, base_url: Option<&str>, vars: &[(&str, &str)]) -> Result<Choice, String> {

@@ -5,19 +5,20 @@ use std::time::Duration;
 use anyhow::Result;
 use deepagents::models::catalogue::Entry;
 use deepagents::models::{Catalogue, ModelConfig, ServedModel, Timeouts, served_models};
+use futures_util::future::join_all;
 use serde_json::json;
 
 use crate::args::{AgentArgs, ModelsArgs};
 use crate::exit::Exit;
-use crate::model_choice::{self, default_model, env, key_variable, ordered_providers};
+use crate::model_choice::{self, Choice, default_model, env, key_variable, ordered_providers};
 use crate::output;
 use crate::render::style::grouped;
 use crate::render::{escaped, json_text};
-use crate::{runtime, sources};
+use crate::{cloud, runtime};
 
 /// Prints the providers, keys and known models, or only the models that match a name.
 pub(crate) fn models(args: &ModelsArgs) -> Result<Exit> {
-    let known = sources::catalogue(&env)?;
+    let known = model_choice::catalogue()?;
     let served = runtime::start()?.block_on(served());
     let wanted = args.name.as_deref().map(Wanted::new);
     output::print(&match (&wanted, args.json) {
@@ -69,7 +70,7 @@ impl Wanted {
         if found.is_empty() && !self.name.is_empty() { known.lookup(&self.name).into_iter().collect() } else { found }
     }
 
-    fn is_served(&self, served: &Served) -> bool {
+    fn is_served(&self, served: &ServedModel) -> bool {
         let full = plain(&served.name);
         full.starts_with(&self.given) || full.split_once(':').is_some_and(|(_, name)| name.starts_with(&self.given))
     }
@@ -84,7 +85,7 @@ fn plain(name: &str) -> String {
     name.to_lowercase().replace('.', "-")
 }
 
-fn all(known: &Catalogue, served: &[Served]) -> String {
+fn all(known: &Catalogue, served: &[ServedModel]) -> String {
     let mut out = "providers; the first one with a key provides the default model\n".to_owned();
     for provider in ordered_providers() {
         let variable = key_variable(provider.name);
@@ -119,8 +120,8 @@ fn all(known: &Catalogue, served: &[Served]) -> String {
     out
 }
 
-fn named(known: &Catalogue, wanted: &Wanted, served: &[Served]) -> String {
-    let served: Vec<&Served> = served.iter().filter(|served| wanted.is_served(served)).collect();
+fn named(known: &Catalogue, wanted: &Wanted, served: &[ServedModel]) -> String {
+    let served: Vec<&ServedModel> = served.iter().filter(|served| wanted.is_served(served)).collect();
     let known = wanted.entries(known);
     let mut parts = Vec::new();
     if !served.is_empty() {
@@ -146,11 +147,11 @@ fn named(known: &Catalogue, wanted: &Wanted, served: &[Served]) -> String {
 }
 
 /// Lists the models of the servers on this machine.
-fn here<'a>(served: impl IntoIterator<Item = &'a Served>) -> String {
+fn here<'a>(served: impl IntoIterator<Item = &'a ServedModel>) -> String {
     let mut out = "models of servers on this machine\n".to_owned();
-    for Served { name, window } in served {
-        let window = window.map(|window| format!("  {}", grouped(window))).unwrap_or_default();
-        out += &format!("  {name}{window}\n");
+    for model in served {
+        let window = model.context_window.map(|window| format!("  {}", grouped(window))).unwrap_or_default();
+        out += &format!("  {}{window}\n", model.name);
     }
     out
 }
@@ -168,48 +169,38 @@ fn table(entries: &[&Entry]) -> String {
     out
 }
 
-/// A model offered by a server on this machine.
-pub(crate) struct Served {
-    /// `provider:model`.
-    pub(crate) name: String,
-    pub(crate) window: Option<u64>,
-}
-
-/// How long a server on this machine may take to answer.
+/// How long a model server may take to answer.
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Returns the models of the servers on this machine; a server that is not running has none.
-pub(crate) async fn served() -> Vec<Served> {
-    let ask = async |provider: &str| {
-        let config = ModelConfig {
-            api_key: key_variable(provider).and_then(env).map(Into::into),
-            timeouts: Some(soon()),
-            ..ModelConfig::default()
-        };
-        let models = served_models(provider, &config).await.unwrap_or_default();
-        let full =
-            |model: ServedModel| Served { name: format!("{provider}:{}", model.name), window: model.context_window };
-        models.into_iter().map(full).collect::<Vec<_>>()
+/// Returns the models of the servers on this machine, or where the environment says that they are, by their full names.
+pub(crate) async fn served() -> Vec<ServedModel> {
+    let ask = |provider| {
+        served_by(
+            provider,
+            ModelConfig {
+                api_key: key_variable(provider).and_then(env).map(Into::into),
+                base_url: cloud::base_url(provider, &env),
+                ..ModelConfig::default()
+            },
+        )
     };
-    let (ollama, llamacpp, vllm) = tokio::join!(ask("ollama"), ask("llamacpp"), ask("vllm"));
-    [ollama, llamacpp, vllm].into_iter().flatten().collect()
+    join_all(["ollama", "llamacpp", "vllm"].map(ask)).await.concat()
 }
 
-/// Returns the models of the server at the address of a choice; none if it does not answer soon.
-pub(crate) async fn served_at(choice: &model_choice::Choice, args: &AgentArgs) -> Vec<Served> {
-    let mut config = model_choice::config(choice, args, &env, model_choice::WithoutKey::Refuse);
-    config.api_key = config.api_key.or_else(|| choice.key_variable().and_then(env).map(Into::into));
-    config.timeouts = Some(soon());
-    let provider = choice.provider();
+/// Returns the models of the server at the address of a choice, by their full names.
+pub(crate) async fn served_at(choice: &Choice, args: &AgentArgs) -> Vec<ServedModel> {
+    served_by(choice.provider(), model_choice::config(choice, args)).await
+}
+
+/// Returns the models of a server, by their full names; none if it does not answer soon.
+async fn served_by(provider: &str, config: ModelConfig) -> Vec<ServedModel> {
+    let timeouts = Timeouts { connect: RESPONSE_TIMEOUT, first_byte: RESPONSE_TIMEOUT, ..Timeouts::default() };
+    let config = ModelConfig { timeouts: Some(timeouts), ..config };
     // This also covers a server that hangs in the middle of its answer.
     let asked = tokio::time::timeout(RESPONSE_TIMEOUT * 4, served_models(provider, &config));
-    let found = asked.await.ok().and_then(Result::ok).unwrap_or_default();
-    let full = |model: ServedModel| Served { name: format!("{provider}:{}", model.name), window: model.context_window };
-    found.into_iter().map(full).collect()
-}
-
-fn soon() -> Timeouts {
-    Timeouts { connect: RESPONSE_TIMEOUT, first_byte: RESPONSE_TIMEOUT, ..Timeouts::default() }
+    let mut found = asked.await.ok().and_then(Result::ok).unwrap_or_default();
+    found.iter_mut().for_each(|model| model.name = format!("{provider}:{}", model.name));
+    found
 }
 
 /// Whether this is the model that some provider's key selects.
@@ -218,7 +209,7 @@ fn is_default(prefix: &str) -> bool {
     ordered_providers().iter().filter_map(|provider| default_model(provider.name)).any(picked)
 }
 
-fn as_json(known: &Catalogue, wanted: Option<&Wanted>, served: &[Served]) -> Result<String> {
+fn as_json(known: &Catalogue, wanted: Option<&Wanted>, served: &[ServedModel]) -> Result<String> {
     let providers: Vec<_> = ordered_providers()
         .into_iter()
         .map(|provider| {
@@ -250,7 +241,7 @@ fn as_json(known: &Catalogue, wanted: Option<&Wanted>, served: &[Served]) -> Res
     let choice = model_choice::choose(None, None, &env).ok().map(|choice| choice.name);
     Ok(json_text(&json!({
         "providers": providers,
-        "served": served.map(|one| json!({"name": one.name, "context_window": one.window})).collect::<Vec<_>>(),
+        "served": served.map(|one| json!({"name": one.name, "context_window": one.context_window})).collect::<Vec<_>>(),
         "models": models,
         "choice": choice,
     }))?)

@@ -144,6 +144,11 @@ pub(crate) fn remark(text: &str) {
     to_stderr(&style.dim(&printable(text)));
 }
 
+/// Writes each of these remarks to stderr.
+pub(crate) fn remarks(texts: impl IntoIterator<Item = impl AsRef<str>>) {
+    texts.into_iter().for_each(|text| remark(text.as_ref()));
+}
+
 /// Writes text for the user at the terminal to stderr.
 pub(crate) fn say(text: &str) {
     to_stderr(&printable(text));

@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use deepagents::fs::permissions::{AccessMode, OnAsk, PermissionedBackend, Permissions, Rule};
 use deepagents::fs::{Backend, VPath};
 
 use crate::model_choice::env;
-use crate::sources::OWN;
+
+/// The program's own directory, in a root and in the user's home.
+pub(crate) const OWN: &str = ".deepagents";
 
 /// Suffixes of the files of a SQLite database, and of the undo database beside it.
 const DATABASE_SUFFIXES: [&str; 8] =
@@ -45,6 +47,21 @@ pub(crate) fn home() -> Option<PathBuf> {
     env("HOME").map(PathBuf::from).or_else(std::env::home_dir)
 }
 
+/// Returns the user's own directory, if the environment names their home.
+pub(crate) fn user_directory() -> Option<PathBuf> {
+    Some(Path::new(&env("HOME")?).join(OWN))
+}
+
+/// Returns the path of a file in the user's own directory.
+pub(crate) fn of_user(name: &str) -> Option<PathBuf> {
+    Some(user_directory()?.join(name))
+}
+
+/// Whether two paths lead to the same existing file.
+pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
+    a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
+}
+
 /// The program's own files that lie inside a root: the user's `.deepagents` directory, databases, a recording.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OwnFiles {
@@ -76,7 +93,7 @@ impl OwnFiles {
         let mut inside = Vec::new();
         for file in &host {
             if let Some(below) = file.strip_prefix(&root).ok().and_then(Path::to_str) {
-                inside.push(VPath::parse(&format!("/{below}")).map_err(|error| anyhow!("{error}"))?);
+                inside.push(VPath::parse(&format!("/{below}"))?);
             }
         }
         Ok(Self { inside, host })
@@ -102,13 +119,13 @@ impl OwnFiles {
         let special = |c: char| if "*?[]{}".contains(c) { '?' } else { c };
         let patterns: Vec<String> =
             self.inside.iter().map(|path| path.as_str().chars().map(special).collect()).collect();
-        let rules = Permissions::new([Rule::new(AccessMode::Deny, patterns)]).map_err(|error| anyhow!("{error}"))?;
+        let rules = Permissions::new([Rule::new(AccessMode::Deny, patterns)])?;
         Ok(Arc::new(PermissionedBackend::new(files, rules, OnAsk::Allow)))
     }
 }
 
 /// Resolves the links in the part of a path that exists.
-fn real(path: &Path) -> Option<PathBuf> {
+pub(crate) fn real(path: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(path).ok()?;
     let above = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
     let (above, real) = above?;

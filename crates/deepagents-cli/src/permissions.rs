@@ -1,20 +1,16 @@
 //! `deepagents permissions`: what the user has always allowed.
 
-use std::path::Path;
-
 use anyhow::{Result, anyhow, bail};
 use deepagents::remembered::{RememberedRules, RuleRecord, RuleScope};
 
 use crate::args::{PermissionsArgs, PermissionsCommand};
-use crate::exit::{Exit, WrongUsage};
-use crate::model_choice::env;
-use crate::output;
+use crate::exit::{self, Exit, WrongUsage};
+use crate::own_files::of_user;
 use crate::render::{escaped, json_text};
-use crate::sources::OWN;
 
 /// Returns the user's rules, or `None` if there is no home directory.
 pub(crate) fn store() -> Option<RememberedRules> {
-    Some(RememberedRules::at(Path::new(&env("HOME")?).join(OWN).join("permissions.json")))
+    of_user("permissions.json").map(RememberedRules::at)
 }
 
 /// Shows rules and revokes them.
@@ -34,21 +30,15 @@ pub(crate) fn permissions(args: &PermissionsArgs) -> Result<Exit> {
             let known: Vec<u64> = store.records()?.iter().map(|record| record.id).collect();
             if let Some(unknown) = ids.iter().find(|id| !known.contains(id)) {
                 let words = format!("there is no rule {unknown}; `deepagents permissions list` shows all rules");
-                bail!(WrongUsage(words));
+                bail!(WrongUsage::new(words));
             }
             let gone = store.forget(|record| *all || ids.contains(&record.id))?;
-            match gone.is_empty() {
-                true => "nothing is always allowed".to_owned(),
-                false => gone
-                    .iter()
-                    .map(|record| format!("forgotten: {}", line(record).trim()))
-                    .collect::<Vec<_>>()
-                    .join("\n"),
-            }
+            let forgotten: Vec<String> =
+                gone.iter().map(|record| format!("forgotten: {}", line(record).trim())).collect();
+            if gone.is_empty() { "nothing is always allowed".to_owned() } else { forgotten.join("\n") }
         }
     };
-    output::print(&text)?;
-    Ok(Exit::Done)
+    exit::shown(&text)
 }
 
 fn line(record: &RuleRecord) -> String {

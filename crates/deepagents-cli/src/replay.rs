@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
 use deepagents::MemoryJournal;
-use deepagents::core::run::InputRecord;
 use deepagents::fs::permissions::Permissions;
 use deepagents::fs::shell::{Command, CommandOutput, SessionOptions, Shell, ShellError, WithShell};
 use deepagents::recording::{RecordingError, RunRecording, Tools};
@@ -16,9 +15,9 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::{self, Shape};
 use crate::args::ReplayArgs;
 use crate::exit::{Exit, WrongUsage};
-use crate::render::{AnswerOnly, JsonLines, Live};
+use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
 use crate::runtime::RunThread;
-use crate::{output, run, sources};
+use crate::{context_files, output, run};
 
 /// Replays a recorded run as if it happened now: without model, tools, files or network.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Exit> {
@@ -27,7 +26,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Exit> {
     let Ok(shape) = Shape::deserialize(&recording.header().options) else {
         let words = "the recording was not made with `deepagents run --record`, so its agent is not known here; \
                      replay it with the program that made it";
-        bail!(WrongUsage(words.to_owned()));
+        bail!(WrongUsage::new(words));
     };
     let Some((task, answers)) = recording.inputs().split_first() else {
         bail!("the recording ends before its run began: there is nothing to replay");
@@ -39,23 +38,22 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Exit> {
     let scratch =
         tempfile::tempdir().map_err(|error| anyhow!("no directory could be created for the replay: {error}"))?;
     let files = agent::open_at(scratch.path())?;
-    runtime.block_on(sources::unpack(&shape.carried, &files))?;
+    runtime.block_on(context_files::unpack(&shape.carried, &files))?;
     let mut builder = shape.builder(recording.model());
     builder = if shape.execute { builder.backend(WithShell::new(files, NoShell)) } else { builder.backend(files) };
     if task.thread.is_some() {
         builder = builder.journal(MemoryJournal::new());
     }
-    let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
-    let answers: Vec<run::Decisions> = answers.iter().map(InputRecord::clone).map(|input| input.answers).collect();
+    let agent = builder.build()?;
+    let answers: Vec<run::Decisions> = answers.iter().map(|input| input.answers.clone()).collect();
     let input = task.clone().into_input(agent.schema())?;
     let replay = recording.replay(Tools::Recorded);
-    if args.json {
-        run::replay(runtime, &agent, input, &replay, answers, shape.max_turns, &mut JsonLines)
-    } else if args.quiet {
-        run::replay(runtime, &agent, input, &replay, answers, shape.max_turns, &mut AnswerOnly::new(false))
-    } else {
-        run::replay(runtime, &agent, input, &replay, answers, shape.max_turns, &mut Live::new(None))
-    }
+    let mut renderer: Box<dyn Renderer> = match (args.json, args.quiet) {
+        (true, _) => Box::new(JsonLines),
+        (false, true) => Box::new(AnswerOnly::new(false)),
+        (false, false) => Box::new(Live::new(None)),
+    };
+    run::replay(runtime, &agent, input, &replay, answers, shape.max_turns, &mut *renderer)
 }
 
 fn unreadable(args: &ReplayArgs, error: &RecordingError) -> anyhow::Error {
@@ -64,7 +62,7 @@ fn unreadable(args: &ReplayArgs, error: &RecordingError) -> anyhow::Error {
         RecordingError::Open { source, .. } => format!("the recording `{file}` cannot be opened: {source}"),
         error => format!("`{file}` cannot be replayed: {error}"),
     };
-    WrongUsage(words).into()
+    WrongUsage::new(words).into()
 }
 
 /// Stands in for the shell of the recorded run, so that its agent is offered the same tools. Results come from the

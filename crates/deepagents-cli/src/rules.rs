@@ -35,14 +35,14 @@ impl Rules {
     /// Returns an error if the file cannot be read, is not a JSON list of rules, or has a rule that can match nothing.
     pub(crate) fn read(file: &Path) -> Result<Self> {
         let name = file.display();
-        let wrong = |why: String| WrongUsage(format!("the rules `{name}` {why}"));
+        let wrong = |why: String| WrongUsage::new(format!("the rules `{name}` {why}"));
         let text = fs::read_to_string(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
         let given: Vec<Value> = serde_json::from_str(without_mark(&text)).map_err(|error| {
             wrong(format!(
                 "are not a JSON list of {{\"operations\", \"paths\", \"mode\"}} and {{\"commands\", \"mode\"}}: {error}"
             ))
         })?;
-        Ok(Self::from_values(&name.to_string(), given).map_err(|error| WrongUsage(error.to_string()))?)
+        Ok(Self::from_values(&name.to_string(), given).map_err(|error| WrongUsage::new(error.to_string()))?)
     }
 
     /// Checks rules given by the source `name`.
@@ -74,7 +74,7 @@ impl Rules {
     /// Returns an error if there are rules about commands, but commands are not run.
     pub(crate) fn check_commands(&self, are_run: bool) -> Result<()> {
         match self.given.iter().position(|rule| matches!(rule, AnyRule::Commands(_))) {
-            Some(at) if !are_run => bail!(WrongUsage(format!(
+            Some(at) if !are_run => bail!(WrongUsage::new(format!(
                 "rule {} is about commands, which are off, so it can never apply; give --execute as well, or remove it",
                 at + 1
             ))),

@@ -15,7 +15,7 @@ use deepagents_server::{RunningServer, Server};
 use tokio::net::TcpListener;
 
 use crate::args::ServeArgs;
-use crate::exit::{Exit, WrongUsage};
+use crate::exit::{self, Exit, WrongUsage};
 use crate::mcp::Servers;
 use crate::stopping::{EndSignals, Hangup};
 use crate::tracing::Tracing;
@@ -28,8 +28,7 @@ use project::{Project, ProjectFile};
 /// Serves agents until a signal ends the program.
 pub(crate) fn serve(args: &ServeArgs) -> Result<Exit> {
     if args.schema {
-        output::print(&serde_json::to_string_pretty(&schemars::schema_for!(ProjectFile))?)?;
-        return Ok(Exit::Done);
+        return exit::shown(&serde_json::to_string_pretty(&schemars::schema_for!(ProjectFile))?);
     }
     let project = Project::read(args)?;
     let listen = args.listen.or(project.settings.server.listen);
@@ -108,7 +107,7 @@ impl Hosting {
                     1 => format!("the agent cannot be served: {error:#}"),
                     _ => format!("agent `{}` cannot be served: {error:#}", plan.name),
                 };
-                if error.is::<WrongUsage>() { WrongUsage(text).into() } else { anyhow!(text) }
+                if error.is::<WrongUsage>() { WrongUsage::new(text).into() } else { anyhow!(text) }
             })
         });
         built.collect()
@@ -135,8 +134,6 @@ impl Hosting {
         for server in servers {
             server.close().await;
         }
-        if let Some(lost) = self.shared.tracing.finish().await {
-            output::remark(&format!("tracing: {lost}"));
-        }
+        self.shared.tracing.finish().await;
     }
 }

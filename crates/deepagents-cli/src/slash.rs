@@ -6,14 +6,14 @@ use anyhow::{Result, anyhow, bail};
 use deepagents::channels::{PinnedSkills, SkillPin, SkillsMetadata};
 use deepagents::fs::Backend;
 use deepagents::slash::Slash;
-use deepagents::trust::{Consent, FoundItem};
+use deepagents::trust::FoundItem;
 use deepagents::{DeepAgent, RunInput, Update};
 use deepagents_tui::CommandFile;
 
 use crate::args::AgentArgs;
 use crate::exit::WrongUsage;
 use crate::file_commands;
-use crate::trust::{Undecided, admit, is_users_own, store};
+use crate::trust::{Consents, Undecided, admit, is_users_own};
 
 /// The middleware that finds skills.
 const SKILLS: &str = "Skills";
@@ -43,7 +43,7 @@ pub(crate) struct Commands {
     /// Those of the directory that the user has not agreed to.
     open: Vec<FoundItem>,
     /// What to do if one of the latter is used.
-    undecided: Option<Undecided>,
+    undecided: Undecided,
 }
 
 impl Commands {
@@ -57,22 +57,12 @@ impl Commands {
         let (found, _) = file_commands::brought(files).await?;
         let root = args.directory().to_owned();
         let sorted = tokio::task::spawn_blocking(move || {
-            let known = match store() {
-                Some(store) => store.of_root(&root).map_err(|error| anyhow!("{error}"))?,
-                None => Vec::new(),
-            };
+            let known = Consents::of_root(&root)?;
             let is_trusted = |found: &FoundItem| {
-                undecided == Undecided::Accept
-                    || is_users_own(&root, found)
-                    || known.iter().any(|record| record.item == found.item && record.consent == Consent::Trusted)
+                undecided == Undecided::Accept || is_users_own(&root, found) || known.has(&found.item)
             };
             let (trusted, open): (Vec<FoundItem>, Vec<FoundItem>) = found.into_iter().partition(is_trusted);
-            Ok::<_, anyhow::Error>(Self {
-                usable: file_commands::usable(&trusted),
-                open,
-                root,
-                undecided: Some(undecided),
-            })
+            Ok::<_, anyhow::Error>(Self { usable: file_commands::usable(&trusted), open, root, undecided })
         });
         sorted.await?
     }
@@ -92,19 +82,16 @@ impl Commands {
         };
         let message = command.message(typed.args);
         if message.trim().is_empty() {
-            bail!(WrongUsage(format!("/{} has no text in its file", command.name)));
+            bail!(WrongUsage::new(format!("/{} has no text in its file", command.name)));
         }
         Ok(Typed::plain(message))
     }
 
     /// Returns a command that was not agreed to, if the user agrees to it now.
     fn agreed(&self, found: &FoundItem) -> Result<CommandFile> {
-        let admitted = match self.undecided {
-            Some(Undecided::Ask) => admit(&self.root, vec![found.clone()], Undecided::Ask)?,
-            _ => Vec::new(),
-        };
-        let command = admitted.iter().find_map(file_commands::of_item);
-        command.ok_or_else(|| {
+        let is_asked = self.undecided == Undecided::Ask;
+        let admitted = if is_asked { admit(&self.root, vec![found.clone()], Undecided::Ask)? } else { Vec::new() };
+        admitted.iter().find_map(file_commands::of_item).ok_or_else(|| {
             anyhow!(
                 "/{} comes from this directory, and you have not agreed to it: inspect it with `deepagents trust show`, \
                  use it with --trust",
@@ -125,7 +112,7 @@ pub(crate) async fn skills(agent: &DeepAgent) -> Result<Vec<String>> {
 pub(crate) fn check_skill(skill: Option<&String>, known: &[String]) -> Result<()> {
     let Some(skill) = skill.filter(|skill| !known.contains(skill)) else { return Ok(()) };
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    bail!(WrongUsage(format!("there is no skill `{skill}`; the skills are: {known}")))
+    bail!(WrongUsage::new(format!("there is no skill `{skill}`; the skills are: {known}")))
 }
 
 /// Pins a skill in an input, so that the model is shown it.

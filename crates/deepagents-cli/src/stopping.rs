@@ -18,15 +18,13 @@ pub(crate) enum Hangup {
     EndsUnlessIgnored,
 }
 
-/// A signal that ends a program.
+/// What a signal means for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EndSignal {
-    /// Ctrl-C.
-    Interrupt,
-    /// SIGTERM.
-    Terminate,
-    /// SIGHUP: the terminal has closed.
-    Hangup,
+pub(crate) enum HowToStop {
+    /// Ctrl-C: the user ends it.
+    Cancel,
+    /// SIGTERM or SIGHUP: its process ends, and it can be resumed later.
+    Leave,
 }
 
 /// The signals that end a program: Ctrl-C, SIGTERM and SIGHUP.
@@ -45,7 +43,7 @@ impl EndSignals {
     }
 
     /// Waits for a signal. A closing terminal sends SIGHUP more than once; only the first counts.
-    pub(crate) async fn recv(&mut self) -> EndSignal {
+    pub(crate) async fn recv(&mut self) -> HowToStop {
         let Self { interrupt, terminate, hangup } = self;
         let hung_up = async {
             match hangup {
@@ -54,11 +52,11 @@ impl EndSignals {
             }
         };
         tokio::select! {
-            _ = interrupt.recv() => EndSignal::Interrupt,
-            _ = terminate.recv() => EndSignal::Terminate,
+            _ = interrupt.recv() => HowToStop::Cancel,
+            _ = terminate.recv() => HowToStop::Leave,
             _ = hung_up => {
                 self.hangup = None;
-                EndSignal::Hangup
+                HowToStop::Leave
             }
         }
     }

@@ -89,13 +89,15 @@ impl Tracing {
         }
     }
 
-    /// Flushes the exporters and returns what was lost. Waits a limited time for a receiver that does not answer.
-    pub(crate) async fn finish(&self) -> Option<String> {
-        let Active { tracer, task, .. } = self.0.as_ref()?;
+    /// Flushes the exporters and reports what was lost. Waits a limited time for a receiver that does not answer.
+    pub(crate) async fn finish(&self) {
+        let Some(Active { tracer, task, .. }) = &self.0 else { return };
         task.finish();
         let ExportReport { dropped, last_error, .. } = tracer.shutdown(FLUSH_TIMEOUT).await;
-        let why = last_error?;
-        Some(if dropped == 0 { why } else { format!("{dropped} spans were lost: {why}") })
+        if let Some(why) = last_error {
+            let lost = if dropped == 0 { String::new() } else { format!("{dropped} spans were lost: ") };
+            output::remark(&format!("tracing: {lost}{why}"));
+        }
     }
 }
 
@@ -104,8 +106,9 @@ fn create(path: &Path) -> Result<std::fs::File> {
     let shown = path.display();
     OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
-            WrongUsage(format!("`{shown}` exists already and is not overwritten; give --trace another file")).into()
+            WrongUsage::new(format!("`{shown}` exists already and is not overwritten; give --trace another file"))
+                .into()
         }
-        _ => WrongUsage(format!("the trace file `{shown}` cannot be created: {error}")).into(),
+        _ => WrongUsage::new(format!("the trace file `{shown}` cannot be created: {error}")).into(),
     })
 }

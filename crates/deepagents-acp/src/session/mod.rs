@@ -40,8 +40,8 @@ pub(crate) struct Session<H> {
     title: Mutex<Option<String>>,
 }
 
-/// Number of the next opening of a session.
-static NEXT_OPENING: AtomicU64 = AtomicU64::new(0);
+/// ID of the next session instance.
+static NEXT_INSTANCE_ID: AtomicU64 = AtomicU64::new(0);
 
 /// A prompt that has arrived.
 pub(crate) struct QueuedPrompt {
@@ -82,7 +82,7 @@ impl<H: AgentHost> Session<H> {
             policy.set_mode(Mode::Plan);
         }
         let setup = SessionSetup {
-            opening: NEXT_OPENING.fetch_add(1, Ordering::Relaxed),
+            instance_id: NEXT_INSTANCE_ID.fetch_add(1, Ordering::Relaxed),
             cwd: cwd.clone(),
             model,
             effort,

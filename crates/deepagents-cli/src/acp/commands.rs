@@ -10,10 +10,11 @@ use deepagents_acp::SlashCommand;
 use deepagents_tui::CommandFile;
 
 use crate::args::AgentArgs;
+use crate::context_files::SKILLS;
 use crate::front_matter;
 use crate::model_choice::env;
+use crate::own_files::OWN;
 use crate::small_file;
-use crate::sources::{OWN, SKILLS};
 use crate::trust::Brought;
 
 /// Returns the commands from files, and the skills whose names no command has.
@@ -36,8 +37,8 @@ pub(super) fn all(files: Vec<CommandFile>, options: &AgentArgs, brought: &Brough
 }
 
 /// Returns the skills of the user and of the directory; of two with the same name, the directory's is used; see
-/// [`sources`](crate::sources). A skill that the user has not agreed to is omitted, as is one whose file cannot be
-/// read, which the agent reports.
+/// [`context_files`](crate::context_files). A skill that the user has not agreed to is omitted, as is one whose file
+/// cannot be read, which the agent reports.
 fn skills(options: &AgentArgs, brought: &Brought) -> Vec<SlashCommand> {
     if options.no_skills {
         return Vec::new();

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use anyhow::{Result, bail};
+use deepagents::DeepAgentBuilder;
 use deepagents::core::journal::{Journal, ThreadInfo};
 use deepagents::core::model::ChatModel;
 use deepagents::fs::sandbox::{Level, Sandbox};
@@ -13,7 +13,6 @@ use deepagents::fs::{LocalBackend, UndoStore};
 use deepagents::mcp::ServerConfig;
 use deepagents::middleware::hooks::HookRunner;
 use deepagents::remembered::RuleScope;
-use deepagents::{DeepAgentBuilder, ModelSettings};
 use deepagents_acp::{
     AgentHost, HostError, McpServer, McpSupport, McpTransport, Mode, ModelOption, OwnShell, SessionAgent, SessionSetup,
 };
@@ -22,15 +21,15 @@ use deepagents_tui::CommandFile;
 use serde_json::{Map, Value};
 
 use super::{commands, models};
-use crate::args::{AcpArgs, AgentArgs, Approve, SandboxMode};
-use crate::model_choice::{self, WithoutKey, env};
+use crate::args::{AcpArgs, AgentArgs, Approve, Database, Effort, SandboxMode};
+use crate::model_choice::env;
 use crate::own_files::OwnFiles;
 use crate::run::ThisProcess;
 use crate::threads::note::{self, mode_of};
 use crate::threads::{Noted, database, fresh, model_of, undo};
 use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
-use crate::{agent, config, hooks, mcp, output, permissions, slash, sources};
+use crate::{agent, config, context_files, hooks, mcp, model_choice, output, permissions, slash};
 
 /// What sessions are built from: the options of the command line, and the common thread database.
 #[derive(Clone)]
@@ -40,43 +39,45 @@ struct Parts {
     /// The options as given, then the same with the user's settings.
     given: AgentArgs,
     options: AgentArgs,
+    database: Database,
     journal: Arc<Sqlite>,
-    undo: Option<PathBuf>,
-    /// The database file, if one was named.
-    database: Option<PathBuf>,
     tracing: Tracing,
     models: Vec<ModelOption>,
     /// Whether commands run in a sandbox, once it has been probed.
     sandboxed: OnceLock<bool>,
-    /// The MCP servers of each session, by [`SessionSetup::opening`].
-    servers: Mutex<HashMap<u64, mcp::Servers>>,
-    /// The hooks of each session, by [`SessionSetup::opening`].
-    hooks: Mutex<HashMap<u64, HookRunner>>,
+    /// By [`SessionSetup::instance_id`].
+    sessions: Mutex<HashMap<u64, OpenSession>>,
+}
+
+/// What an open session keeps when it chooses another model.
+#[derive(Default)]
+struct OpenSession {
+    servers: Option<mcp::Servers>,
+    hooks: Option<HookRunner>,
 }
 
 impl Host {
     /// Opens the database. `options` are those of the command line with the user's settings applied.
     pub(super) async fn open(args: &AcpArgs, options: &AgentArgs, model: &str, tracing: Tracing) -> Result<Self> {
-        let journal = Arc::new(database::open(&args.database).await?);
-        let undo = undo::file(&args.database)?;
-        let models = models::to_choose_from(model, options.base_url.is_some(), &env);
         Ok(Self(Arc::new(Parts {
             given: args.agent.clone(),
             options: options.clone(),
-            journal,
-            undo,
-            database: args.database.db.clone(),
+            database: args.database.clone(),
+            journal: Arc::new(database::open(&args.database).await?),
             tracing,
-            models,
+            models: models::to_choose_from(model, options.base_url.is_some(), &env),
             sandboxed: OnceLock::new(),
-            servers: Mutex::default(),
-            hooks: Mutex::default(),
+            sessions: Mutex::default(),
         })))
     }
 
     /// Kills the remaining MCP servers, which their sessions had no time to close.
     pub(super) fn kill(&self) {
-        self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|servers| servers.all.kill());
+        self.0
+            .sessions()
+            .values()
+            .filter_map(|session| session.servers.as_ref())
+            .for_each(|servers| servers.all.kill());
     }
 }
 
@@ -116,27 +117,30 @@ impl AgentHost for Host {
     }
 
     async fn closed(&self, setup: &SessionSetup) {
-        let opening = setup.opening();
-        self.0.hooks.lock().unwrap_or_else(PoisonError::into_inner).remove(&opening);
-        let servers = self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).get(&opening).cloned();
+        let servers = self.0.sessions().get(&setup.instance_id()).and_then(|session| session.servers.clone());
         if let Some(servers) = servers {
             servers.close().await;
-            // Only now that they have ended: until then, `kill` must still find them.
-            self.0.servers.lock().unwrap_or_else(PoisonError::into_inner).remove(&opening);
         }
+        // Only now that its servers have ended: until then, `kill` must still find them.
+        self.0.sessions().remove(&setup.instance_id());
     }
 
     async fn delete(&self, thread: &str) -> Result<(), HostError> {
         let journal: Arc<dyn Journal> = self.0.journal.clone();
         journal.threads().delete(thread).await.map_err(HostError::failed)?;
-        let store = self.0.undo.clone().filter(|file| file.exists()).map(UndoStore::at);
+        let store = undo::file(&self.0.database).map_err(HostError::failed)?;
+        let store = store.filter(|file| file.exists()).map(UndoStore::at);
         undo::gc(store.as_ref(), journal).await.map_err(HostError::failed)
     }
 }
 
 impl Parts {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<u64, OpenSession>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn build(self: &Arc<Self>, setup: &SessionSetup) -> Result<SessionAgent> {
-        let mut options = self.with_settings(setup.cwd()).await?;
+        let mut options = self.with_settings(setup).await?;
         if let Some(thread) = self.journal.threads().get(setup.thread()).await? {
             let noted = note::redaction_of(&thread);
             if let Some(remark) = note::keep_redaction(&mut options.redact, &self.given.redact, &noted) {
@@ -148,7 +152,7 @@ impl Parts {
             let (parts, options) = (parts.clone(), options.clone());
             let opened = tokio::task::spawn_blocking(move || {
                 let files = parts.files(&options)?;
-                let own = OwnFiles::inside(options.directory(), parts.database.as_deref(), None)?;
+                let own = OwnFiles::inside(options.directory(), parts.database.db.as_deref(), None)?;
                 let confinement = agent::Shape::from_args(&options)?.confinement(&files, &own);
                 Ok::<_, anyhow::Error>((files, confinement))
             });
@@ -161,42 +165,47 @@ impl Parts {
         let mode = setup.clone();
         let hooks = hooks::find(&options, &brought, confinement).await?;
         let hooks = hooks.map(|hooks| hooks.permission_mode(move || permission_mode(mode.mode()).to_owned()));
-        let hooks = hooks.map(|hooks| parts.going_on(setup.opening(), hooks));
+        let hooks = hooks.map(|hooks| parts.going_on(&setup, hooks));
         // Blocking: it looks for files and probes the sandbox.
         tokio::task::spawn_blocking(move || parts.assemble(&options, &setup, files, &brought, (hooks, commands)))
             .await?
     }
 
-    /// Applies the settings of the session's directory to the options. The model and its address stay: the editor
-    /// chooses the model, and the address was fixed with the list of models. `deepagents config get` reports problems
-    /// with the settings files.
-    async fn with_settings(&self, directory: &Path) -> Result<AgentArgs> {
-        let given = AgentArgs { root: Some(directory.to_owned()), ..self.given.clone() };
+    /// Applies the settings of the session's directory and its choices to the options. The address stays, as it was
+    /// fixed with the list of models. `deepagents config get` reports problems with the settings files.
+    async fn with_settings(&self, setup: &SessionSetup) -> Result<AgentArgs> {
+        let given = AgentArgs { root: Some(setup.cwd().to_owned()), ..self.given.clone() };
         let (with, _) = tokio::task::spawn_blocking(move || config::for_agent(&given)).await??;
-        Ok(AgentArgs { model: self.options.model.clone(), base_url: self.options.base_url.clone(), ..with })
+        Ok(AgentArgs {
+            model: Some(setup.model().to_owned()),
+            effort: setup.effort().and_then(Effort::from_word).or(with.effort),
+            base_url: self.options.base_url.clone(),
+            ..with
+        })
     }
 
     /// Lets the hooks continue from the state of the session's previous agent.
-    fn going_on(&self, opening: u64, hooks: HookRunner) -> HookRunner {
-        let mut known = self.hooks.lock().unwrap_or_else(PoisonError::into_inner);
-        let hooks = match known.get(&opening) {
+    fn going_on(&self, setup: &SessionSetup, hooks: HookRunner) -> HookRunner {
+        let mut sessions = self.sessions();
+        let known = &mut sessions.entry(setup.instance_id()).or_default().hooks;
+        let hooks = match known {
             Some(earlier) => hooks.succeeding(earlier),
             None => hooks,
         };
-        known.insert(opening, hooks.clone());
+        *known = Some(hooks.clone());
         hooks
     }
 
     /// Opens a session's directory, recording its changes if possible.
     fn files(&self, options: &AgentArgs) -> Result<LocalBackend> {
-        let store = self.undo.as_ref().filter(|file| !undo::is_inside(file, options.directory())).map(UndoStore::at);
         let directory = options.directory();
+        let (store, _) = undo::store_for(&self.database, directory)?;
         match directory.metadata() {
             Ok(about) if !about.is_dir() => bail!("`{}` is not a directory", directory.display()),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 bail!("the directory `{}` does not exist", directory.display())
             }
-            Ok(_) | Err(_) => agent::open_recorded(options, store),
+            Ok(_) | Err(_) => agent::open(options, store),
         }
     }
 
@@ -209,22 +218,16 @@ impl Parts {
         (hooks, commands): (Option<HookRunner>, Vec<CommandFile>),
     ) -> Result<SessionAgent> {
         let mut shape = agent::Shape::from_args(options)?;
-        let (sources, outside) = sources::find(options, brought)?;
-        shape.sources = sources;
-        let choice = model_choice::choose(Some(setup.model()), options.base_url.as_deref(), &env)?;
-        let model = model_choice::make(&choice, options, &env, WithoutKey::Refuse)?;
+        let (context_files, outside) = context_files::find(options, brought)?;
+        shape.context_files = context_files;
+        let (_, model) = model_choice::chosen(options)?;
         let (window, price) = (model.profile().context_window, model.profile().price);
-        let own = OwnFiles::inside(options.directory(), self.database.as_deref(), None)?;
+        let own = OwnFiles::inside(options.directory(), self.database.db.as_deref(), None)?;
         let shell = self.shell(&files, options, &own)?;
         let workspace = outside.add_to(setup.workspace(own.hide(Arc::new(files))?, Some(shell)));
         let definitions = outside.add_to(brought.files.clone());
-        let mut settings = ModelSettings::default();
-        settings.max_tokens = options.max_answer_tokens;
-        if let Some(effort) = setup.effort() {
-            settings.extra = models::effort(choice.provider(), effort);
-        }
         let servers = self.servers(options, setup, &model)?;
-        let builder = shape.builder(model).settings(settings).backend(workspace.clone()).definitions_from(definitions);
+        let builder = shape.builder(model).backend(workspace.clone()).definitions_from(definitions);
         let builder = hooks.iter().cloned().fold(builder, DeepAgentBuilder::hooks);
         let builder = agent::with_agents(builder, options)?.mcp(&servers.all).process(ThisProcess);
         let builder = setup.equip(builder, self.journal.clone(), ["mcp__*", "fetch_url", "web_search"]);
@@ -235,14 +238,15 @@ impl Parts {
         let mut made = SessionAgent::new(agent, workspace);
         (made.commands, made.hooks, made.rules) = (commands, hooks, rules);
         (made.context_window, made.price) = (window, price);
-        (made.reach, made.shares_shell) = (options.commands.reach(), options.commands.session().is_some());
+        (made.reach, made.shares_shell) = (options.commands.reach(), options.commands.shell_session);
         Ok(made)
     }
 
     /// Returns the MCP servers of a session. They stay when the session chooses another model.
     fn servers(&self, options: &AgentArgs, setup: &SessionSetup, model: &Arc<dyn ChatModel>) -> Result<mcp::Servers> {
-        let mut known = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(servers) = known.get(&setup.opening()) {
+        let mut sessions = self.sessions();
+        let known = &mut sessions.entry(setup.instance_id()).or_default().servers;
+        if let Some(servers) = known {
             return Ok(servers.clone());
         }
         let brought = setup.mcp_servers().iter().filter_map(|server| Some((server.name.clone(), config(server)?)));
@@ -250,7 +254,7 @@ impl Parts {
         // Start the servers now, so that the first prompt does not wait for them.
         let starting = servers.all.clone();
         tokio::spawn(async move { starting.start().await });
-        known.insert(setup.opening(), servers.clone());
+        *known = Some(servers.clone());
         Ok(servers)
     }
 
@@ -291,9 +295,5 @@ fn approve(mode: Mode) -> Approve {
 
 /// Returns a mode as hooks know it.
 fn permission_mode(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Auto => "auto",
-        Mode::Plan => "plan",
-        _ => "default",
-    }
+    if mode == Mode::Ask { "default" } else { mode.as_str() }
 }

@@ -1,8 +1,9 @@
 //! The models that a session may choose from, and their reasoning effort.
 
+use clap::ValueEnum;
 use deepagents_acp::ModelOption;
-use serde_json::{Map, Value, json};
 
+use crate::args::Effort;
 use crate::model_choice::{Env, default_model, ordered_providers};
 
 /// Models that users often switch between, by provider, in addition to the provider's default.
@@ -13,9 +14,6 @@ const COMMON: &[(&str, &[&str])] = &[
     ("xai", &["grok-4-fast", "grok-code-fast-1"]),
     ("mistral", &["mistral-large-latest", "codestral-latest"]),
 ];
-
-/// The levels of reasoning effort.
-const EFFORTS: [&str; 3] = ["low", "medium", "high"];
 
 /// Returns the models to choose from, beginning with the one that the command line selects. With an explicit address,
 /// the others are those of the same provider; otherwise also those of every provider whose key is set.
@@ -52,22 +50,8 @@ fn with_efforts(name: String) -> ModelOption {
         }
         _ => false,
     };
-    let efforts = if thinks { EFFORTS.map(str::to_owned).to_vec() } else { Vec::new() };
-    ModelOption { name, efforts }
-}
-
-/// Returns the request fields that set the reasoning effort for a provider.
-pub(super) fn effort(provider: &str, effort: &str) -> Map<String, Value> {
-    let budget = match effort {
-        "low" => 4_000,
-        "medium" => 12_000,
-        _ => 24_000,
-    };
-    let (field, value) = match provider {
-        "anthropic" => ("thinking", json!({"type": "enabled", "budget_tokens": budget})),
-        _ => ("reasoning_effort", json!(effort)),
-    };
-    Map::from_iter([(field.to_owned(), value)])
+    let efforts = if thinks { Effort::value_variants() } else { &[] };
+    ModelOption { name, efforts: efforts.iter().map(|effort| effort.as_str().to_owned()).collect() }
 }
 
 #[cfg(test)]

@@ -19,17 +19,16 @@ use serde::{Deserialize, Serialize};
 
 use super::confined;
 use crate::args::{self, AgentArgs, Approve, RedactedKind};
+use crate::context_files::{ContextFiles, FileContents};
 use crate::exit::WrongUsage;
 use crate::model_choice::env;
 use crate::own_files::OwnFiles;
 use crate::proxy;
 use crate::rules::Rules;
 use crate::small_file::without_mark;
-use crate::sources::{SourceContents, Sources};
-use crate::threads::note;
 
 /// What makes an agent what it is, apart from its model and its files; stored in recordings.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Shape {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     system: Option<String>,
@@ -54,7 +53,7 @@ pub(crate) struct Shape {
     pub(crate) refuses: Option<&'static str>,
     /// What is hidden from the model and the thread.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    redact: Vec<RedactedKind>,
+    pub(crate) redact: Vec<RedactedKind>,
     /// Whether the agent can fetch web pages.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     web: bool,
@@ -68,22 +67,23 @@ pub(crate) struct Shape {
     pub(crate) asks: ModeAsks,
     /// Rules for reading and changing files, and for running commands.
     #[serde(default, skip_serializing_if = "Rules::is_empty")]
-    rules: Rules,
+    pub(crate) rules: Rules,
     /// Limit on model calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) max_turns: Option<u32>,
     /// Memory and skills.
-    #[serde(default, skip_serializing_if = "Sources::is_empty")]
-    pub(crate) sources: Sources,
+    #[serde(rename = "sources", default, skip_serializing_if = "ContextFiles::is_empty")]
+    pub(crate) context_files: ContextFiles,
     /// Contents of their files, in a recording.
-    #[serde(default, skip_serializing_if = "SourceContents::is_empty")]
-    pub(crate) carried: SourceContents,
+    #[serde(default, skip_serializing_if = "FileContents::is_empty")]
+    pub(crate) carried: FileContents,
 }
 
 /// Whether the mode interrupts calls that change something. A recording, which has no hooks, stores only a `bool`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "bool", into = "bool")]
 pub(crate) enum ModeAsks {
+    #[default]
     Never,
     /// A hook may answer instead of the user.
     UnlessHooksAllow,
@@ -131,35 +131,14 @@ impl Shape {
             no_todos: args.no_todos,
             execute: args.commands.are_run(),
             background_commands: args.commands.are_run(),
-            shell_session: args.commands.session().is_some(),
-            edits_unread: false,
+            shell_session: args.commands.shell_session,
             background: args.commands.background(),
-            refuses: None,
             redact: args.redact.clone(),
             web: args.web,
             web_search: args.web && env(TAVILY_KEY).is_some(),
             tool_search: args.tool_search,
-            asks: ModeAsks::Never,
-            max_turns: None,
-            sources: Sources::default(),
-            carried: SourceContents::new(),
+            ..Self::default()
         })
-    }
-
-    /// Returns what is redacted.
-    pub(crate) fn redact(&self) -> &[RedactedKind] {
-        &self.redact
-    }
-
-    /// Redacts what the thread redacted before, unless an option says otherwise. Returns a remark about it for the
-    /// user.
-    pub(crate) fn keep_redaction(&mut self, named: &[RedactedKind], noted: &[RedactedKind]) -> Option<String> {
-        note::keep_redaction(&mut self.redact, named, noted)
-    }
-
-    /// Replaces the rules from the options.
-    pub(crate) fn set_rules(&mut self, rules: Rules) {
-        self.rules = rules;
     }
 
     /// Applies a mode where no user sits at a terminal: questions go to the client.
@@ -230,7 +209,7 @@ impl Shape {
                 ask.when(|call, cx| cx.tool(&call.name).is_some_and(|tool| tool.effect(&call.args) != Effect::Read));
             builder = builder.interrupt_on(approvals.before(format!("{PREFIX}*"), changes));
         }
-        self.sources.give(builder.permissions(self.rules.permissions()))
+        self.context_files.give(builder.permissions(self.rules.permissions()))
     }
 }
 
@@ -271,9 +250,9 @@ fn system(text: &str) -> Result<String> {
     let Some(file) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
     match fs::read_to_string(file) {
         Ok(text) if without_mark(&text).trim().is_empty() => {
-            bail!(WrongUsage(format!("the file `{file}` given with --system is empty")))
+            bail!(WrongUsage::new(format!("the file `{file}` given with --system is empty")))
         }
         Ok(text) => Ok(without_mark(&text).trim_end().to_owned()),
-        Err(error) => bail!(WrongUsage(format!("the file `{file}` given with --system cannot be read: {error}"))),
+        Err(error) => bail!(WrongUsage::new(format!("the file `{file}` given with --system cannot be read: {error}"))),
     }
 }

@@ -20,6 +20,22 @@ pub(crate) enum Effort {
     High,
 }
 
+impl Effort {
+    /// Returns the name that settings and requests have for it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+
+    /// Returns the effort of this name.
+    pub(crate) fn from_word(word: &str) -> Option<Self> {
+        Self::from_str(word, false).ok()
+    }
+}
+
 /// What an agent is made of.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct AgentArgs {
@@ -145,6 +161,11 @@ pub(crate) struct AgentArgs {
 }
 
 impl AgentArgs {
+    /// Returns the options of an agent that works in a directory.
+    pub(crate) fn at(root: &Path) -> Self {
+        Self { root: Some(root.to_owned()), ..Self::default() }
+    }
+
     /// Returns the directory that the agent works in.
     pub(crate) fn directory(&self) -> &Path {
         self.root.as_deref().unwrap_or(Path::new("."))

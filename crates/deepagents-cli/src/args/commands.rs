@@ -2,7 +2,6 @@
 
 use clap::{Args, ValueEnum};
 use deepagents::fs::sandbox::HostPattern;
-use deepagents::fs::shell::SessionOptions;
 use deepagents::middleware::filesystem::BackgroundCommands;
 use deepagents::remembered::CommandReach;
 use schemars::JsonSchema;
@@ -50,7 +49,7 @@ pub(crate) struct CommandArgs {
     /// before it, so it excludes rules about commands and what you have always allowed, and you are asked about each
     /// command.
     #[arg(long, conflicts_with = "keep_commands", help_heading = "Commands")]
-    shell_session: bool,
+    pub(crate) shell_session: bool,
 }
 
 /// What commands may do.
@@ -88,11 +87,6 @@ impl CommandArgs {
         if self.keep_commands { BackgroundCommands::EndWithAgent } else { BackgroundCommands::EndWithRun }
     }
 
-    /// Returns the options of the shared shell, if there is one.
-    pub(crate) fn session(&self) -> Option<SessionOptions> {
-        self.shell_session.then(SessionOptions::default)
-    }
-
     pub(crate) fn mode(&self) -> SandboxMode {
         self.sandbox.unwrap_or_default()
     }
@@ -109,22 +103,20 @@ impl CommandArgs {
 
     /// Returns an error message if an option has no effect in combination with the others.
     pub(super) fn idle_option(&self, are_run: bool) -> Option<String> {
-        let given = [
-            ("--allow-host", !self.allow_hosts.is_empty()),
+        let of_sandbox = [("--allow-host", !self.allow_hosts.is_empty()), ("--share-caches", self.share_caches)];
+        let others = [
             ("--env", !self.env.is_empty()),
-            ("--share-caches", self.share_caches),
             ("--keep-commands", self.keep_commands),
             ("--shell-session", self.shell_session),
         ];
-        let given = |name: &str| given.iter().any(|(own, given)| *own == name && *given);
-        let all = ["--allow-host", "--env", "--share-caches", "--keep-commands", "--shell-session"];
         if !are_run {
-            let idle = all.into_iter().find(|name| given(name))?;
+            let (idle, _) = of_sandbox.into_iter().chain(others).find(|(_, is_given)| *is_given)?;
             return Some(format!("{idle} only affects commands, which are off; give --execute as well"));
         }
-        let bounds = ["--allow-host", "--share-caches"].into_iter().find(|name| given(name));
-        let bounds = bounds.filter(|_| self.mode() == SandboxMode::Unconfined)?;
-        Some(format!("{bounds} only affects a sandbox; commands without one can reach the whole network and all files"))
+        let (bounds, _) = of_sandbox.into_iter().find(|(_, is_given)| *is_given)?;
+        (self.mode() == SandboxMode::Unconfined).then(|| {
+            format!("{bounds} only affects a sandbox; commands without one can reach the whole network and all files")
+        })
     }
 }
 

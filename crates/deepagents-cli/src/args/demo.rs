@@ -1,12 +1,13 @@
 //! The command line of `deepagents demo`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
 
 use super::serve::address;
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct DemoArgs {
     /// Where to put the demo's files: a new or empty directory; one of its own by default
     #[arg(long, value_name = "DIR")]
@@ -20,14 +21,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, conflicts_with = "dir")]
     pub(crate) web: bool,
 
-    /// The address to listen on for the browser, on this machine only
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = address, requires = "web")]
-    pub(crate) listen: std::net::SocketAddr,
-}
-
-/// The defaults of the command line.
-impl Default for DemoArgs {
-    fn default() -> Self {
-        Self { dir: None, fast: false, web: false, listen: (std::net::Ipv4Addr::LOCALHOST, 0).into() }
-    }
+    /// The address to listen on for the browser, on this machine only [default: 127.0.0.1:0]
+    #[arg(long, value_name = "ADDRESS", value_parser = address, requires = "web")]
+    pub(crate) listen: Option<SocketAddr>,
 }

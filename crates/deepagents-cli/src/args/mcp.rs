@@ -47,12 +47,7 @@ pub(crate) enum McpCommand {
         sources: McpSources,
     },
     /// Show a server's description, without values that may be secret
-    Get {
-        /// The server
-        name: String,
-        #[command(flatten)]
-        sources: McpSources,
-    },
+    Get(McpServerArgs),
     /// Add a server to a file
     Add(McpAddArgs),
     /// Remove a server from a file
@@ -64,28 +59,23 @@ pub(crate) enum McpCommand {
         scope: Scope,
     },
     /// Log in to a server that requires it, in a browser
-    Login {
-        /// The server
-        name: String,
-        #[command(flatten)]
-        sources: McpSources,
-    },
+    Login(McpServerArgs),
     /// Remove the login to a server
-    Logout {
-        /// The server
-        name: String,
-        #[command(flatten)]
-        sources: McpSources,
-    },
+    Logout(McpServerArgs),
     /// Connect to a server and show its tools
-    Test {
-        /// The server
-        name: String,
-        #[command(flatten)]
-        sources: McpSources,
-    },
+    Test(McpServerArgs),
     /// Offer the agent to other programs as an MCP server
     Serve(Box<McpServeArgs>),
+}
+
+/// One of the servers.
+#[derive(Debug, Args)]
+pub(crate) struct McpServerArgs {
+    /// The server
+    pub(crate) name: String,
+
+    #[command(flatten)]
+    pub(crate) sources: McpSources,
 }
 
 #[derive(Debug, Args)]

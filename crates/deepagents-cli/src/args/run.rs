@@ -26,7 +26,7 @@ Examples:
 Ctrl-C ends the run cleanly; a second one quits at once.
 Exit codes: 0 done, 1 failed or unfinished, 2 wrong usage, 124 out of time, 130 interrupted, 141 output closed.";
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RunArgs {
     /// The task; read from stdin if absent or `-`
@@ -157,7 +157,7 @@ impl RunArgs {
     /// Returns a run that replaces the screens if there is no terminal and nobody can be asked. Options that only the
     /// screens use are dropped.
     pub(crate) fn without_screens(args: &InteractiveArgs, task: Option<String>) -> Self {
-        let in_session = args.agent.commands.session().is_some();
+        let in_session = args.agent.commands.shell_session;
         let approve = args.approve.map(|mode| match mode {
             // In a shared shell, an allowed command may mean something else.
             ScreenMode::Ask if in_session => Approve::Deny,
@@ -170,24 +170,11 @@ impl RunArgs {
             agent: args.agent.clone(),
             approve,
             screens: args.approve,
-            goal: None,
             go_on: args.go_on,
             resume: args.resume.clone(),
             background: args.background,
-            wait_background: false,
             database: args.database.clone(),
-            no_save: false,
-            record: None,
-            trace: None,
-            max_turns: None,
-            max_tokens: None,
-            max_cost: None,
-            timeout: None,
-            quiet: false,
-            json: false,
-            json_schema: None,
-            stdin: false,
-            input_format: InputFormat::Text,
+            ..Self::default()
         }
     }
 }

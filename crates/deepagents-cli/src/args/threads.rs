@@ -21,7 +21,7 @@ Examples:
 Name a thread by its id or the beginning of it. `show --history` lists positions.";
 
 /// Where threads are stored.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Database {
     /// The thread database [default: ~/.deepagents/threads.db]
     #[arg(long, value_name = "FILE", global = true, help_heading = "Threads")]

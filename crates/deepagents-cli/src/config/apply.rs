@@ -1,54 +1,46 @@
 //! Applying settings to options.
 
 use anyhow::{Result, anyhow};
-use deepagents_tui::{Colours, Graphics, Notifications, Preferences, UserTheme};
+use clap::ValueEnum;
+use deepagents_tui::{Colours, Graphics, Mode, Notifications, Preferences, UserTheme};
 
-use super::file::{Value, value};
-use super::keys::find;
+use super::file::Value;
 use super::{Config, Source};
 use crate::args::{AgentArgs, Effort, InteractiveArgs, ScreenMode};
 use crate::model_choice::env;
+use crate::output;
+use crate::own_files::of_user;
 
 /// The settings given on the command line.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Flags(Vec<(&'static str, String)>);
+pub(crate) struct Flags(Vec<(&'static str, Value)>);
 
 impl Flags {
     /// Returns those of an agent's options.
     pub(crate) fn of_agent(args: &AgentArgs) -> Self {
         let mut flags = Self::default();
-        flags.add("model", args.model.clone());
-        flags.add("base_url", args.base_url.clone());
-        flags.add("effort", args.effort.map(|effort| effort_word(effort).to_owned()));
-        flags.add("text_tool_calls", args.text_tool_calls.then(|| "true".to_owned()));
-        flags.add("tool_search", args.tool_search.then(|| "true".to_owned()));
+        flags.add("model", args.model.clone().map(Value::Text));
+        flags.add("base_url", args.base_url.clone().map(Value::Text));
+        flags.add("effort", args.effort.map(|effort| Value::Text(effort.as_str().to_owned())));
+        flags.add("text_tool_calls", args.text_tool_calls.then_some(Value::Flag(true)));
+        flags.add("tool_search", args.tool_search.then_some(Value::Flag(true)));
         flags
     }
 
     /// Returns those of the screens' options.
     pub(crate) fn of_screens(args: &InteractiveArgs) -> Self {
         let mut flags = Self::of_agent(&args.agent);
-        flags.add("approve", args.approve.map(|mode| deepagents_tui::Mode::from(mode).as_str().to_owned()));
-        flags.add("theme", args.theme.clone());
+        flags.add("approve", args.approve.map(|mode| Value::Text(Mode::from(mode).as_str().to_owned())));
+        flags.add("theme", args.theme.clone().map(Value::Text));
         flags
     }
 
-    fn add(&mut self, name: &'static str, given: Option<String>) {
+    fn add(&mut self, name: &'static str, given: Option<Value>) {
         self.0.extend(given.map(|given| (name, given)));
     }
 
     pub(super) fn value(&self, name: &str) -> Option<Value> {
-        let (_, given) = self.0.iter().find(|(known, _)| *known == name)?;
-        // The value was already checked when the command line was parsed.
-        find(name).and_then(|key| value(key, given).ok())
-    }
-}
-
-fn effort_word(effort: Effort) -> &'static str {
-    match effort {
-        Effort::Low => "low",
-        Effort::Medium => "medium",
-        Effort::High => "high",
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, given)| given.clone())
     }
 }
 
@@ -62,6 +54,16 @@ pub(crate) fn for_agent(args: &AgentArgs) -> Result<(AgentArgs, Vec<String>)> {
     Ok((with(args, &config), config.problems))
 }
 
+/// Like [`for_agent`], but prints the problems with the settings.
+///
+/// # Errors
+/// Returns an error if a settings file cannot be used.
+pub(crate) fn completed(args: &AgentArgs) -> Result<AgentArgs> {
+    let (options, problems) = for_agent(args)?;
+    output::remarks(problems);
+    Ok(options)
+}
+
 fn with(args: &AgentArgs, config: &Config) -> AgentArgs {
     let mut args = args.clone();
     // The code that chooses the model reads this variable itself, to report it as the reason.
@@ -73,12 +75,7 @@ fn with(args: &AgentArgs, config: &Config) -> AgentArgs {
     let strength = |name| config.entry(name).map_or(0, |(.., source)| source.precedence());
     let is_of_model = strength("base_url") >= strength("model");
     args.base_url = config.text("base_url").filter(|_| is_of_model).map(str::to_owned);
-    args.effort = match config.text("effort") {
-        Some("low") => Some(Effort::Low),
-        Some("medium") => Some(Effort::Medium),
-        Some("high") => Some(Effort::High),
-        _ => None,
-    };
+    args.effort = config.text("effort").and_then(Effort::from_word);
     args.text_tool_calls = config.flag("text_tool_calls");
     args.tool_search = config.flag("tool_search");
     args
@@ -98,14 +95,11 @@ pub(crate) struct Screens {
 /// Returns an error if a settings file cannot be used.
 pub(crate) fn for_screens(args: &InteractiveArgs) -> Result<Screens> {
     let flags = Flags::of_screens(args);
-    let config = Config::load(args.agent.directory(), args.agent.trust, &flags).map_err(|error| anyhow!("{error}"))?;
-    let mode = match config.text("approve") {
-        Some("auto") => ScreenMode::Auto,
-        Some("plan") => ScreenMode::Plan,
-        _ => ScreenMode::Ask,
-    };
+    let config = Config::load(args.agent.directory(), args.agent.trust, &flags);
+    let mut config = config.map_err(|error| anyhow!("{error}"))?;
+    let mode = config.text("approve").and_then(|mode| ScreenMode::from_str(mode, false).ok());
+    let mode = mode.unwrap_or(ScreenMode::Ask);
     let (themes, problems) = themes();
-    let mut config = config;
     config.problems.extend(problems);
     config.problems.extend(config.shared_keys());
     let keys = super::KEYS.iter().filter(|key| config.is_set(key.name)).filter_map(|key| {
@@ -191,10 +185,8 @@ fn draws_images() -> Option<Graphics> {
 /// Reads the user's own themes: `NAME.toml` in `~/.deepagents/themes`, with a colour on each line.
 pub(super) fn themes() -> (Vec<UserTheme>, Vec<String>) {
     let (mut themes, mut problems) = (Vec::new(), Vec::new());
-    let Some(place) = super::user_file().and_then(|file| Some(file.parent()?.join("themes"))) else {
-        return (themes, problems);
-    };
-    for entry in std::fs::read_dir(place).into_iter().flatten().flatten().take(100) {
+    let entries = of_user("themes").and_then(|place| std::fs::read_dir(place).ok());
+    for entry in entries.into_iter().flatten().flatten().take(100) {
         let path = entry.path();
         let name = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned);
         let (Some(name), true) = (name, path.extension().is_some_and(|ending| ending == "toml")) else { continue };
@@ -209,10 +201,10 @@ pub(super) fn themes() -> (Vec<UserTheme>, Vec<String>) {
             Ok(document) => {
                 let mut colours = Vec::new();
                 for (key, item) in document.iter() {
-                    match (item.as_str(), item.as_integer()) {
-                        (Some(text), _) => colours.push((key.to_owned(), text.to_owned())),
-                        (_, Some(number)) => colours.push((key.to_owned(), number.to_string())),
-                        _ => problems.push(format!(
+                    let text = item.as_str().map(str::to_owned);
+                    match text.or_else(|| Some(item.as_integer()?.to_string())) {
+                        Some(colour) => colours.push((key.to_owned(), colour)),
+                        None => problems.push(format!(
                             "`{}`: `{key}` is not a colour; give a name, a number or #rrggbb",
                             path.display()
                         )),

@@ -9,24 +9,24 @@ use serde_json::{Map, json};
 use super::apply::themes;
 use super::file::{self, template, text, value};
 use super::keys::{find, schema};
-use super::{Config, Flags, user_file};
+use super::{Config, FILE, Flags};
 use crate::agent;
 use crate::args::{ConfigArgs, ConfigCommand};
-use crate::exit::{Exit, WrongUsage};
+use crate::exit::{self, Exit, WrongUsage};
 use crate::model_choice::env;
 use crate::output;
+use crate::own_files::of_user;
 use crate::render::json_text;
 
 /// Shows and changes settings.
 pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
-    let own =
-        || user_file().ok_or_else(|| anyhow!("settings are stored in ~/.deepagents/config.toml, but HOME is not set"));
+    let own = || {
+        of_user(FILE).ok_or_else(|| anyhow!("settings are stored in ~/.deepagents/config.toml, but HOME is not set"))
+    };
     let text = match &args.command {
         ConfigCommand::List { json } | ConfigCommand::Get { name: None, json } => {
             let config = load(args)?;
-            for problem in &config.problems {
-                output::remark(problem);
-            }
+            output::remarks(&config.problems);
             if *json { as_json(&config)? } else { config.listed() }
         }
         ConfigCommand::Get { name: Some(name), json } => {
@@ -35,7 +35,7 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
                 return Err(unknown(name));
             };
             match json {
-                true => json_text(&json!({"name": key.name, "value": shown(value), "source": source.to_string()}))?,
+                true => json_text(&json!({"name": key.name, "value": value, "source": source.to_string()}))?,
                 false => {
                     // On stderr, so that `$(deepagents config get model)` yields the value alone.
                     output::remark(&format!("({source})"));
@@ -45,7 +45,7 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
         }
         ConfigCommand::Set { name, value: given } => {
             let key = find(name).ok_or_else(|| unknown(name))?;
-            let value = value(key, given).map_err(|error| WrongUsage(error.to_string()))?;
+            let value = value(key, given).map_err(|error| WrongUsage::new(error.to_string()))?;
             check(name, given)?;
             let file = own()?;
             file::set(&file, key, Some(&value))?;
@@ -65,12 +65,11 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
             edit(&own()?, editor)?
         }
     };
-    output::print(&text)?;
-    Ok(Exit::Done)
+    exit::shown(&text)
 }
 
 fn unknown(name: &str) -> anyhow::Error {
-    WrongUsage(file::ConfigError::Unknown(name.to_owned()).to_string()).into()
+    WrongUsage::new(file::ConfigError::Unknown(name.to_owned()).to_string()).into()
 }
 
 /// Rejects values that a file may contain but that would be useless.
@@ -78,13 +77,12 @@ fn check(name: &str, given: &str) -> Result<()> {
     match name {
         "theme" => check_theme(given),
         "model" | "base_url" if given.trim().is_empty() => {
-            let words = format!("{name} cannot be empty; `deepagents config unset {name}` removes it");
-            bail!(WrongUsage(words))
+            bail!(WrongUsage::new(format!("{name} cannot be empty; `deepagents config unset {name}` removes it")))
         }
         "base_url" if !is_address(given) => {
             let words =
                 format!("base_url cannot be `{given}`: it must be an address that begins with http:// or https://");
-            bail!(WrongUsage(words))
+            bail!(WrongUsage::new(words))
         }
         _ => Ok(()),
     }
@@ -104,7 +102,7 @@ fn check_theme(given: &str) -> Result<()> {
     if names.contains(&given) {
         return Ok(());
     }
-    bail!(WrongUsage(format!("there is no theme `{given}`; the themes are {}", names.join(", "))))
+    bail!(WrongUsage::new(format!("there is no theme `{given}`; the themes are {}", names.join(", "))))
 }
 
 fn load(args: &ConfigArgs) -> Result<Config> {
@@ -116,9 +114,7 @@ fn load(args: &ConfigArgs) -> Result<Config> {
 /// Returns what was done, and the value in force if it comes from elsewhere.
 fn value_in_force(args: &ConfigArgs, name: &str, done: &str) -> Result<String> {
     let config = load(args)?;
-    for problem in config.shared_keys() {
-        output::remark(&problem);
-    }
+    output::remarks(config.shared_keys());
     Ok(match config.entry(name) {
         Some((_, value, source)) if !matches!(source, super::Source::User(_) | super::Source::Default) => {
             format!("{done}; but {value} is in effect ({source})")
@@ -127,16 +123,9 @@ fn value_in_force(args: &ConfigArgs, name: &str, done: &str) -> Result<String> {
     })
 }
 
-fn shown(value: &file::Value) -> serde_json::Value {
-    match value {
-        file::Value::Text(text) => json!(text),
-        file::Value::Flag(flag) => json!(flag),
-    }
-}
-
 fn as_json(config: &Config) -> Result<String> {
     let entry = |(key, value, source): &(&'static super::Key, file::Value, super::Source)| {
-        (key.name.to_owned(), json!({"value": shown(value), "source": source.to_string(), "about": key.about}))
+        (key.name.to_owned(), json!({"value": value, "source": source.to_string(), "about": key.about}))
     };
     Ok(json_text(&config.values.iter().map(entry).collect::<Map<_, _>>())?)
 }
@@ -151,9 +140,6 @@ fn edit(file: &std::path::Path, editor: Option<String>) -> Result<String> {
     if !status.success() {
         bail!("the editor `{editor}` ended with {status}");
     }
-    let read = file::read(file)?.unwrap_or_default();
-    for problem in &read.problems {
-        output::remark(problem);
-    }
+    output::remarks(file::read(file)?.unwrap_or_default().problems);
     Ok(format!("{} is valid", file.display()))
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use deepagents::fs::locked_file::{self, FileLock};
+use serde::Serialize;
 use thiserror::Error;
 use toml_edit::{DocumentMut, Item, Table, TableLike};
 
@@ -11,7 +12,8 @@ use super::keys::{KEYS, Key, Kind, find};
 use crate::small_file;
 
 /// The value of a setting.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub(crate) enum Value {
     Text(String),
     Flag(bool),

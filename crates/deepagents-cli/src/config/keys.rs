@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use super::file::Value;
+
 /// The type of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -42,6 +44,13 @@ impl Key {
     const fn users(mut self) -> Self {
         self.project = false;
         self
+    }
+
+    pub(crate) fn default_value(&self) -> Value {
+        match self.kind {
+            Kind::Flag => Value::Flag(self.default == "true"),
+            Kind::Text | Kind::OneOf(_) => Value::Text(self.default.to_owned()),
+        }
     }
 }
 
@@ -106,8 +115,7 @@ pub(crate) fn schema() -> Json {
             let where_ = if key.project { "" } else { "; not in a directory's own file" };
             fields.insert("description".to_owned(), json!(format!("{}{where_}", key.about)));
             if !key.default.is_empty() {
-                let default = if key.kind == Kind::Flag { json!(key.default == "true") } else { json!(key.default) };
-                fields.insert("default".to_owned(), default);
+                fields.insert("default".to_owned(), json!(key.default_value()));
             }
         }
         match key.name.split_once('.') {

@@ -13,9 +13,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::model_choice::env;
-use crate::sources::OWN;
+use crate::own_files::{OWN, of_user};
 
-pub(crate) use apply::{Flags, Screens, for_agent, for_screens};
+pub(crate) use apply::{Flags, Screens, completed, for_agent, for_screens};
 pub(crate) use command::config;
 use file::{ConfigError, Settings, Value, read};
 use keys::{KEYS, Key};
@@ -80,43 +80,32 @@ impl Config {
     /// dropped silently.
     pub(crate) fn load(root: &Path, agreed: bool, flags: &Flags) -> Result<Self, ConfigError> {
         let managed = read(Path::new(MANAGED))?.unwrap_or_default();
-        let user =
-            user_file().map(|file| Ok::<_, ConfigError>((read(&file)?.unwrap_or_default(), file))).transpose()?;
-        let (project, offered) = project::read(root, agreed, user.as_ref().map(|(_, file)| file.as_path()))?;
-        let (user, user_file) = user.unwrap_or_default();
+        let user_file = of_user(FILE);
+        let user = user_file.as_deref().map(read).transpose()?.flatten().unwrap_or_default();
+        let (project, offered) = project::read(root, agreed, user_file.as_deref())?;
         let project_file = root.join(OWN).join(FILE);
-        let mut problems: Vec<String> = Vec::new();
-        problems.extend(managed.problems.iter().chain(&user.problems).chain(&project.problems).cloned());
-        problems.extend(offered);
+        let user_file = user_file.unwrap_or_default();
+        let said = |settings: &Settings, key: &Key| {
+            settings.values.iter().find(|(known, _)| known.name == key.name).map(|(_, value)| value.clone())
+        };
         let mut values = Vec::with_capacity(KEYS.len());
         for key in KEYS {
-            let said = |settings: &Settings| {
-                settings.values.iter().find(|(known, _)| known.name == key.name).map(|(_, value)| value.clone())
+            let given = said(&managed, key)
+                .map(|value| (value, Source::Managed(MANAGED.into())))
+                .or_else(|| Some((flags.value(key.name)?, Source::Flag)));
+            let variable = key.variable.filter(|_| given.is_none());
+            let given = match variable.and_then(|variable| Some((variable, env(variable)?))) {
+                Some((variable, text)) => Some((file::value(key, &text)?, Source::Environment(variable))),
+                None => given,
             };
-            let of_env = || -> Result<Option<(Value, Source)>, ConfigError> {
-                let Some(variable) = key.variable else { return Ok(None) };
-                let Some(given) = env(variable) else { return Ok(None) };
-                Ok(Some((file::value(key, &given)?, Source::Environment(variable))))
-            };
-            let found = match said(&managed) {
-                Some(value) => Some((value, Source::Managed(MANAGED.into()))),
-                None => match flags.value(key.name) {
-                    Some(value) => Some((value, Source::Flag)),
-                    None => match of_env()? {
-                        Some(found) => Some(found),
-                        None => said(&project)
-                            .map(|value| (value, Source::Project(project_file.clone())))
-                            .or_else(|| Some((said(&user)?, Source::User(user_file.clone())))),
-                    },
-                },
-            };
-            let (value, source) = match found {
-                Some(found) => found,
-                None if key.kind == keys::Kind::Flag => (Value::Flag(key.default == "true"), Source::Default),
-                None => (Value::Text(key.default.to_owned()), Source::Default),
-            };
+            let (value, source) = given
+                .or_else(|| Some((said(&project, key)?, Source::Project(project_file.clone()))))
+                .or_else(|| Some((said(&user, key)?, Source::User(user_file.clone()))))
+                .unwrap_or_else(|| (key.default_value(), Source::Default));
             values.push((key, value, source));
         }
+        let mut problems = [managed.problems, user.problems, project.problems].concat();
+        problems.extend(offered);
         Ok(Self { values, problems })
     }
 
@@ -167,9 +156,4 @@ impl Config {
         };
         self.values.iter().map(line).collect::<Vec<_>>().join("\n")
     }
-}
-
-/// Returns the path of the user's file.
-pub(crate) fn user_file() -> Option<PathBuf> {
-    Some(Path::new(&env("HOME")?).join(OWN).join(FILE))
 }

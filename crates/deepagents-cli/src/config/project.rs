@@ -9,8 +9,8 @@ use deepagents::trust::{Consent, FoundItem, TrustItem, TrustKind};
 
 use super::FILE;
 use super::file::{ConfigError, Settings, parse, text};
-use crate::sources::OWN;
-use crate::trust::store;
+use crate::own_files::{OWN, is_same};
+use crate::trust::Consents;
 
 /// Maximum size of the file in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -24,14 +24,12 @@ fn place() -> String {
 pub(super) fn read(root: &Path, agreed: bool, users: Option<&Path>) -> Result<(Settings, Option<String>), ConfigError> {
     let file = root.join(OWN).join(FILE);
     // In the home directory, it is the user's own file.
-    let same = |a: &Path, b: &Path| a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b));
-    if users.is_some_and(|users| same(users, &file)) {
+    if users.is_some_and(|users| is_same(users, &file)) {
         return Ok((Settings::default(), None));
     }
     let Some(text) = text(&file)? else { return Ok((Settings::default(), None)) };
     let item = TrustItem::new(TrustKind::Config, FILE, place(), &text);
-    let known = store().and_then(|store| store.of_root(root).ok()).unwrap_or_default();
-    let standing = known.into_iter().find(|record| record.item == item).map(|record| record.consent);
+    let standing = Consents::of_root(root).unwrap_or_default().about(&item);
     if !agreed && standing != Some(Consent::Trusted) {
         let remark = format!(
             "`{}` is not used, since you have not agreed to it (/trust in the screens, or --trust)",
@@ -52,7 +50,7 @@ pub(super) fn read(root: &Path, agreed: bool, users: Option<&Path>) -> Result<(S
 
 /// Returns the file as an item that the directory brings, if it exists.
 pub(crate) async fn brought(files: &dyn Backend) -> anyhow::Result<Option<FoundItem>> {
-    let path = VPath::parse(&place()).map_err(|error| anyhow!("{error}"))?;
+    let path = VPath::parse(&place())?;
     match files.read(&State::default(), &path, ByteRange::first(MAX_FILE_BYTES)).await {
         Ok(read) => {
             let item = TrustItem::new(TrustKind::Config, FILE, path.as_str(), &read.bytes);

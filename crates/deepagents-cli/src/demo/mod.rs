@@ -5,6 +5,7 @@ mod pace;
 mod script;
 mod web;
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
@@ -28,13 +29,14 @@ const CHUNK_DELAY: Duration = Duration::from_millis(18);
 pub(crate) fn demo(args: &DemoArgs) -> Result<Exit> {
     let (thinking, typing) = if args.fast { (Duration::ZERO, Duration::ZERO) } else { (ANSWER_DELAY, CHUNK_DELAY) };
     if args.web {
-        return web::serve(args.listen, thinking, typing);
+        let listen = args.listen.unwrap_or_else(|| (Ipv4Addr::LOCALHOST, 0).into());
+        return web::serve(listen, thinking, typing);
     }
     let directory = directory(args.dir.as_deref())?;
     files::write(&directory).map_err(|error| cannot_use(&directory, &error))?;
     let model = ScriptedModel::new(script::turns(thinking)).with_name("scripted:demo");
-    let agent =
-        DeepAgent::builder().model(pace::Paced::new(model, typing)).backend(agent::open_at(&directory)?).build()?;
+    let model = pace::Paced { model, pause: typing };
+    let agent = DeepAgent::builder().model(model).backend(agent::open_at(&directory)?).build()?;
     let shown = directory.display();
     output::print(&format!(
         "A demo without a key: the model's answers are a fixed script. Everything else is real: the agent and\n\
@@ -62,7 +64,7 @@ fn directory(given: Option<&Path>) -> Result<PathBuf> {
     fs::create_dir_all(path).map_err(|error| cannot_use(path, &error))?;
     if fs::read_dir(path).map_err(|error| cannot_use(path, &error))?.next().is_some() {
         let words = format!("the directory `{}` is not empty; give --dir a new or an empty one", path.display());
-        bail!(WrongUsage(words));
+        bail!(WrongUsage::new(words));
     }
     Ok(path.to_owned())
 }

@@ -10,14 +10,8 @@ use futures_util::stream::BoxStream;
 /// Wraps a model, pausing after each piece of text.
 #[derive(Debug)]
 pub(super) struct Paced<M> {
-    model: M,
-    pause: Duration,
-}
-
-impl<M> Paced<M> {
-    pub(super) fn new(model: M, pause: Duration) -> Self {
-        Self { model, pause }
-    }
+    pub(super) model: M,
+    pub(super) pause: Duration,
 }
 
 impl<M: ChatModel> ChatModel for Paced<M> {

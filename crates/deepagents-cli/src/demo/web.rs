@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use deepagents::core::journal::Journal;
 use deepagents::core::message::Author;
 use deepagents::core::state::Update;
@@ -40,7 +40,7 @@ sums. Then look at the files and what changed in them, the timeline, and what it
 pub(super) fn serve(listen: SocketAddr, thinking: Duration, typing: Duration) -> Result<Exit> {
     if !listen.ip().is_loopback() {
         let words = format!("the demo only listens on local addresses, such as 127.0.0.1:{}", listen.port());
-        bail!(WrongUsage(words));
+        bail!(WrongUsage::new(words));
     }
     runtime::start()?.block_on(async {
         let running = server(thinking, typing).await?.start().await?;
@@ -61,7 +61,7 @@ pub(super) fn serve(listen: SocketAddr, thinking: Duration, typing: Duration) ->
 /// Returns a server with the agent, and a thread that contains the files.
 async fn server(thinking: Duration, typing: Duration) -> Result<Server> {
     let model = ScriptedModel::rules().always(Turn::with(move |request| answer(request, thinking))).build();
-    let model = pace::Paced::new(model.with_name("scripted:demo"), typing);
+    let model = pace::Paced { model: model.with_name("scripted:demo"), pause: typing };
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let asks: InterruptPolicy = serde_json::from_value(json!({"edit_file": true}))?;
     let agent = DeepAgent::builder().model(model).journal(journal.clone()).interrupt_on(asks).build()?;
@@ -76,7 +76,7 @@ async fn server(thinking: Duration, typing: Duration) -> Result<Server> {
             "/receipts/electricity.txt": {"content": RECEIPT, "encoding": "utf-8"},
         }),
     )?;
-    threads.update_state(THREAD, files).await.map_err(|error| anyhow!("{error}"))?;
+    threads.update_state(THREAD, files).await?;
     let metadata = json!({"title": "March expenses", "graph_id": AGENT});
     journal.threads().set_metadata(THREAD, metadata.as_object().cloned().unwrap_or_default()).await?;
     Ok(Server::new(journal, Arc::new(MemoryStore::default()))

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use deepagents::core::message::AssistantMessage;
 use deepagents::core::model::{ModelEvent, ModelOutput};
 use deepagents::core::run::{ModelCall, RunObserver};
@@ -11,6 +11,7 @@ use deepagents::{Block, ChatModel, DeepAgent, Event, ModelError, ModelRequest, R
 use futures_util::stream::{self, BoxStream};
 use serde::Serialize;
 
+use super::count;
 use crate::render::{Loaded, name_list};
 
 /// What is loaded from files.
@@ -45,9 +46,9 @@ impl fmt::Display for FromFiles {
 }
 
 /// Starts the agent, and inspects its first model request, which is not sent.
-pub(super) async fn loaded(agent: &DeepAgent, count: impl Fn(&str) -> usize) -> Result<FromFiles> {
+pub(super) async fn loaded(agent: &DeepAgent) -> Result<FromFiles> {
     let look = Arc::new(Look::default());
-    agent.invoke(RunInput::new("Hello.").observer(look.clone())).await.map_err(|error| anyhow!("{error}"))?;
+    agent.invoke(RunInput::new("Hello.").observer(look.clone())).await?;
     let Observed { request, loaded, warnings } = std::mem::take(&mut *look.lock());
     let Loaded { memory, skills, agents, servers: _ } = loaded;
     let Some(request) = request else { return Ok(FromFiles { warnings, ..FromFiles::default() }) };

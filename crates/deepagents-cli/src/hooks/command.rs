@@ -18,14 +18,8 @@ use crate::{agent, output, runtime};
 
 /// Lists hooks, or runs those of an event.
 pub(crate) fn hooks(args: &HooksArgs) -> Result<Exit> {
-    let options = AgentArgs {
-        root: Some(args.root.clone()),
-        no_memory: true,
-        no_skills: true,
-        no_agents: true,
-        ..AgentArgs::default()
-    };
-    let files = agent::open(&options)?;
+    let options = AgentArgs { no_memory: true, no_skills: true, no_agents: true, ..AgentArgs::at(&args.root) };
+    let files = agent::open(&options, None)?;
     runtime::start()?.block_on(async {
         // Even a look does not run hooks that the user has not agreed to.
         let brought = Brought::find(&options, &files, Undecided::LeaveOut).await?;
@@ -52,7 +46,7 @@ async fn are_agreed_to(files: &LocalBackend, options: &AgentArgs, brought: &Brou
     Ok(is_users_own(&root, &found) || brought.has(&place()?))
 }
 
-fn list(runner: Option<&HookRunner>, as_json: bool) -> Result<Exit> {
+fn list(runner: Option<&HookRunner>, as_json: bool) -> Result<()> {
     let hooks: Vec<_> = runner.iter().flat_map(|runner| runner.hooks().iter()).collect();
     if as_json {
         let described = hooks.iter().map(|hook| {
@@ -66,36 +60,33 @@ fn list(runner: Option<&HookRunner>, as_json: bool) -> Result<Exit> {
             })
         });
         output::print(&json_text(&described.collect::<Vec<_>>())?)?;
-        return Ok(Exit::Done);
-    }
-    if hooks.is_empty() {
-        output::print("there are no hooks here")?;
-        return Ok(Exit::Done);
+        return Ok(());
     }
     let lines = hooks.iter().map(|hook| {
         let closed = if hook.fails_closed() { "  fails closed" } else { "" };
         let (matcher, command) = (escaped(&hook.matcher()), escaped(hook.command()));
         format!("{:<18} {matcher:<16} {command}  ({}){closed}", hook.event().as_str(), escaped(hook.source()))
     });
-    output::print(&lines.collect::<Vec<_>>().join("\n"))?;
-    Ok(Exit::Done)
+    let lines: Vec<String> = lines.collect();
+    output::print(&if lines.is_empty() { "there are no hooks here".to_owned() } else { lines.join("\n") })?;
+    Ok(())
 }
 
 async fn test(runner: Option<&HookRunner>, event: &str, input: &str, as_json: bool) -> Result<Exit> {
     let Some(event) = HookEvent::from_name(event) else {
         let names: Vec<&str> = HookEvent::ALL.into_iter().map(HookEvent::as_str).collect();
-        bail!(WrongUsage(format!("there is no event `{event}`; the events are {}", names.join(", "))));
+        bail!(WrongUsage::new(format!("there is no event `{event}`; the events are {}", names.join(", "))));
     };
     let text = match input.strip_prefix('@') {
         Some(file) => {
-            fs::read_to_string(file).map_err(|error| WrongUsage(format!("`{file}` cannot be read: {error}")))?
+            fs::read_to_string(file).map_err(|error| WrongUsage::new(format!("`{file}` cannot be read: {error}")))?
         }
         None => input.to_owned(),
     };
     let fields: Value = serde_json::from_str(without_mark(&text))
-        .map_err(|error| WrongUsage(format!("the input is not valid JSON: {error}")))?;
+        .map_err(|error| WrongUsage::new(format!("the input is not valid JSON: {error}")))?;
     if !fields.is_object() {
-        bail!(WrongUsage("the input is not a JSON object".to_owned()));
+        bail!(WrongUsage::new("the input is not a JSON object"));
     }
     let runs = match runner {
         Some(runner) => runner.run(event, fields, tokio_util::sync::CancellationToken::new()).await,

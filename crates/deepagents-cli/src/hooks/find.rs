@@ -16,11 +16,10 @@ use serde_json::Value;
 
 use super::sender::Sender;
 use crate::args::AgentArgs;
-use crate::model_choice::{env, ordered_providers};
+use crate::model_choice::ordered_providers;
 use crate::output;
-use crate::own_files::home;
+use crate::own_files::{OWN, home, is_same, of_user};
 use crate::small_file;
-use crate::sources::OWN;
 use crate::trust::{Brought, Whole};
 
 /// Name of a hooks file.
@@ -48,7 +47,7 @@ pub(crate) async fn find(
     confinement: Confinement,
 ) -> Result<Option<HookRunner>> {
     let FoundHooks { runner, problems } = find_quietly(options, brought, confinement).await?;
-    problems.iter().for_each(|problem| output::remark(problem));
+    output::remarks(problems);
     Ok(runner)
 }
 
@@ -67,8 +66,8 @@ pub(crate) async fn find_quietly(
     let root = options.directory().canonicalize()?;
     let mut hooks = Hooks::default();
     let of_root = place()?;
-    let users = env("HOME").map(|home| Path::new(&home).join(OWN).join(FILE)).filter(|file| file.exists());
-    let is_users = users.as_ref().is_some_and(|file| same(file, &root.join(OWN).join(FILE)));
+    let users = of_user(FILE).filter(|file| file.exists());
+    let is_users = users.as_ref().is_some_and(|file| is_same(file, &root.join(OWN).join(FILE)));
     if brought.has(&of_root) && !is_users {
         let read = brought.files.read(&State::default(), &of_root, ByteRange::first(MAX_FILE_BYTES)).await;
         let text = read.map_err(|error| anyhow!("{error}"))?.bytes;
@@ -81,7 +80,7 @@ pub(crate) async fn find_quietly(
         let text =
             fs::read_to_string(&file).map_err(|error| anyhow!("`{}` cannot be read: {error}", file.display()))?;
         let shell = shell(&root, Confinement::Unconfined, true)?;
-        let read = Hooks::parse_with_services(&text, file.display().to_string(), shell, Sender::shared());
+        let read = Hooks::parse_with_services(&text, file.display().to_string(), shell, Arc::new(Sender::default()));
         hooks = hooks.and(read.map_err(unusable)?);
     }
     let problems = hooks.problems().to_vec();
@@ -107,12 +106,8 @@ fn shell(root: &Path, confinement: Confinement, is_users: bool) -> Result<Arc<Lo
     Ok(Arc::new(shell.env("DEEPAGENTS_PROJECT_DIR", &directory).env("CLAUDE_PROJECT_DIR", &directory)))
 }
 
-fn same(a: &Path, b: &Path) -> bool {
-    a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
-}
-
 pub(super) fn place() -> Result<VPath> {
-    VPath::parse(&format!("/{OWN}/{FILE}")).map_err(|error| anyhow!("{error}"))
+    Ok(VPath::parse(&format!("/{OWN}/{FILE}"))?)
 }
 
 /// Returns the directory's hooks, with the programs in it that they run, as an item that the directory brings. Returns
@@ -145,8 +140,7 @@ pub(crate) fn programs_run(root: &Path) -> BTreeSet<VPath> {
 
 /// Returns the commands of these hooks.
 pub(crate) fn commands_run(root: &Path) -> Vec<String> {
-    let users = env("HOME").map(|home| Path::new(&home).join(OWN).join(FILE));
-    let files = users.into_iter().chain([root.join(OWN).join(FILE)]);
+    let files = of_user(FILE).into_iter().chain([root.join(OWN).join(FILE)]);
     let texts = files.filter_map(|file| small_file::bytes(&file, MAX_FILE_BYTES).ok()?);
     texts.flat_map(|text| commands(&text)).collect()
 }

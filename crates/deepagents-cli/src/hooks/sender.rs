@@ -1,7 +1,5 @@
 //! Hooks that are HTTP services: sending and signing their requests.
 
-use std::sync::Arc;
-
 use deepagents::core::env::Timestamp;
 use deepagents::middleware::hooks::{HookRequest, HookResponse, HookSender};
 use deepagents::models::ClientPool;
@@ -21,12 +19,6 @@ const MAX_RESPONSE_BYTES: usize = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Sender {
     clients: ClientPool,
-}
-
-impl Sender {
-    pub(super) fn shared() -> Arc<Self> {
-        Arc::default()
-    }
 }
 
 impl HookSender for Sender {

@@ -9,7 +9,7 @@ use super::definition::plain;
 use super::hooks::read;
 use super::report::Report;
 use crate::config::FILE;
-use crate::sources::{AGENTS, SKILLS};
+use crate::context_files::{AGENTS, SKILLS};
 
 /// Imports what `agent.json` describes; a directory without one does not have this layout.
 pub(super) fn import(from: &Path, to: &Path, report: &mut Report) {

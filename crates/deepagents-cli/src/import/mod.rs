@@ -15,11 +15,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 
 use crate::args::ImportArgs;
-use crate::exit::{Exit, WrongUsage};
+use crate::context_files::{AGENTS, MEMORY, SKILLS};
+use crate::exit::{self, Exit, WrongUsage};
+use crate::file_commands::COMMANDS;
 use crate::model_choice::env;
 use crate::output;
+use crate::own_files::OWN;
 use crate::render::{escaped, json_text};
-use crate::sources::{AGENTS, MEMORY, OWN, SKILLS};
 use place::Place;
 use report::Report;
 
@@ -29,8 +31,6 @@ const CLAUDE: &str = ".claude";
 const CLAUDE_MEMORY: &str = "CLAUDE.md";
 /// The directory with skills that several programs share.
 const SHARED: &str = ".agents";
-/// Name of the directory with commands.
-const COMMANDS: &str = "commands";
 
 /// Imports what exists, and reports what was done and what could not be imported.
 pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {
@@ -66,13 +66,12 @@ pub(crate) fn import(args: &ImportArgs) -> Result<Exit> {
     if !args.user && from.join(".mcp.json").exists() {
         report.unchanged(&from.join(".mcp.json"), "is read as is; `deepagents mcp list` shows its servers");
     }
-    if report.is_empty() && !args.json {
+    if report.lines.is_empty() && !args.json {
         let place = escaped(&from.display().to_string());
-        output::print(&format!("there is nothing to import in {place}"))?;
-        return Ok(Exit::Done);
+        return exit::shown(&format!("there is nothing to import in {place}"));
     }
     output::print(&if args.json { json_text(&report.lines)? } else { report.to_string() })?;
-    Ok(if report.has_failed() { Exit::Failed } else { Exit::Done })
+    Ok(if report.has_failed { Exit::Failed } else { Exit::Done })
 }
 
 /// Imports the first memory file that exists. Reports the others, and the files that they include.
@@ -119,7 +118,7 @@ fn places(args: &ImportArgs) -> Result<(PathBuf, PathBuf)> {
     }
     let root = args.root.clone().unwrap_or_else(|| PathBuf::from("."));
     if !fs::metadata(&root).is_ok_and(|about| about.is_dir()) {
-        bail!(WrongUsage(format!("`{}` is not a directory", root.display())));
+        bail!(WrongUsage::new(format!("`{}` is not a directory", root.display())));
     }
     let own = root.join(OWN);
     Ok((root, own))

@@ -5,13 +5,13 @@ use std::fmt;
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::Mode;
+use rustix::fs::{Mode, stat};
 use serde::Serialize;
 
 use super::place::{Existing, Place};
+use crate::own_files::is_same;
 use crate::render::escaped;
 
 /// Maximum size of an imported file in bytes, and number of files in a tree.
@@ -48,7 +48,8 @@ pub(super) struct Report {
     files: usize,
     /// Hashes of the files that a dry run would have written so far; later ones may conflict with them.
     planned: HashMap<PathBuf, u64>,
-    has_failed: bool,
+    /// Whether anything could not be read or written.
+    pub(super) has_failed: bool,
 }
 
 impl Report {
@@ -56,21 +57,8 @@ impl Report {
         Self { dry_run, place, lines: Vec::new(), files: 0, planned: HashMap::new(), has_failed: false }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.lines.is_empty()
-    }
-
-    /// Whether anything could not be read or written.
-    pub(super) fn has_failed(&self) -> bool {
-        self.has_failed
-    }
-
     fn add(&mut self, became: ImportStatus, what: &Path, why: impl Into<String>) {
         self.lines.push(Outcome { became, what: what.display().to_string(), why: why.into() });
-    }
-
-    pub(super) fn note_imported(&mut self, what: &Path, to: &Path) {
-        self.add(ImportStatus::Taken, what, format!("as {}", to.display()));
     }
 
     pub(super) fn unchanged(&mut self, what: &Path, why: impl Into<String>) {
@@ -85,13 +73,6 @@ impl Report {
     fn failed(&mut self, what: &Path, why: String) {
         self.has_failed = true;
         self.note_skipped(what, why);
-    }
-
-    /// Imports a file unchanged.
-    pub(super) fn copy(&mut self, from: &Path, to: &Path) {
-        if let Some(bytes) = self.read(from) {
-            self.write(from, to, &bytes);
-        }
     }
 
     /// Reads a file; `None` if it does not exist or cannot be imported.
@@ -163,7 +144,7 @@ impl Report {
         };
         let is_there = matches!(there, Existing::Nothing | Existing::Same);
         match there {
-            Existing::Nothing => self.note_imported(from, to),
+            Existing::Nothing => self.add(ImportStatus::Taken, from, format!("as {}", to.display())),
             Existing::Same => self.unchanged(from, format!("already exists as {}", to.display())),
             Existing::Other => self.note_skipped(
                 from,
@@ -206,10 +187,11 @@ impl Report {
             if self.files > MAX_FILES || depth == 0 {
                 return self.note_skipped(&path, "there are too many files, or they are nested too deep");
             }
+            let to = to.join(name);
             if path.is_dir() && !path.is_symlink() {
-                self.tree(&path, &to.join(name), depth - 1);
-            } else {
-                self.copy(&path, &to.join(name));
+                self.tree(&path, &to, depth - 1);
+            } else if let Some(bytes) = self.read(&path) {
+                self.write(&path, &to, &bytes);
             }
         }
     }
@@ -217,22 +199,8 @@ impl Report {
 
 /// Returns the mode for the copy of a file: the same permissions, but always readable and writable for the user.
 fn mode_of(file: &Path) -> io::Result<Mode> {
-    let bits = fs::metadata(file)?.permissions().mode();
-    let all = [
-        (0o100, Mode::XUSR),
-        (0o040, Mode::RGRP),
-        (0o020, Mode::WGRP),
-        (0o010, Mode::XGRP),
-        (0o004, Mode::ROTH),
-        (0o002, Mode::WOTH),
-        (0o001, Mode::XOTH),
-    ];
-    let had = all.into_iter().filter(|(bit, _)| bits & bit != 0);
-    Ok(had.fold(Mode::RUSR | Mode::WUSR, |mode, (_, more)| mode | more))
-}
-
-fn is_same(a: &Path, b: &Path) -> bool {
-    a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
+    let bits = stat(file)?.st_mode;
+    Ok(Mode::from_raw_mode(bits & 0o177) | Mode::RUSR | Mode::WUSR)
 }
 
 impl fmt::Display for Report {

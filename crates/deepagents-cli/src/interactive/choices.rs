@@ -3,15 +3,15 @@
 use deepagents::models::Catalogue;
 
 use crate::args::AgentArgs;
-use crate::model_choice::{choose, default_model, env, ordered_providers};
+use crate::model_choice::{catalogue, choose, default_model, env, ordered_providers};
+use crate::models;
 use crate::render::style::grouped;
-use crate::{models, sources};
 
 /// Returns the models of providers whose keys are set, each provider's default model first, then those of servers on
 /// this machine; each with its context window and price.
 pub(super) async fn models() -> Vec<(String, String)> {
     // Show the user's own prices if they can be read; `deepagents models` reports problems with them.
-    let known = sources::catalogue(&env).unwrap_or_else(|_| Catalogue::built_in().clone());
+    let known = catalogue().unwrap_or_else(|_| Catalogue::built_in().clone());
     let mut all: Vec<(String, String)> = Vec::new();
     for provider in ordered_providers() {
         if provider.key_variable.is_none_or(|variable| env(variable).is_none()) {
@@ -30,10 +30,7 @@ pub(super) async fn models() -> Vec<(String, String)> {
         }
     }
     let served = models::served().await;
-    all.extend(served.into_iter().map(|one| {
-        let about = on("on this machine", one.window);
-        (one.name, about)
-    }));
+    all.extend(served.into_iter().map(|one| (one.name, on("on this machine", one.context_window))));
     all
 }
 
@@ -42,13 +39,10 @@ pub(super) async fn at_address(present: Option<&str>, args: &AgentArgs) -> Vec<(
     let Ok(choice) = choose(present, args.base_url.as_deref(), &env) else { return Vec::new() };
     let named = present.unwrap_or(&choice.name).to_owned();
     let served = models::served_at(&choice, args).await;
-    let window = served.iter().find(|one| one.name == choice.name).and_then(|one| one.window);
+    let window = served.iter().find(|one| one.name == choice.name).and_then(|one| one.context_window);
     let mut all = vec![(named, on("in use", window))];
     let others = served.into_iter().filter(|one| one.name != choice.name);
-    all.extend(others.map(|one| {
-        let about = on("on this server", one.window);
-        (one.name, about)
-    }));
+    all.extend(others.map(|one| (one.name, on("on this server", one.context_window))));
     all
 }
 

@@ -4,28 +4,29 @@ use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use clap::parser::ValueSource;
+use clap::{Arg, CommandFactory};
 use deepagents::core::journal::{Journal, RunStatus};
 use deepagents::{Error, FinishReason, Message, RunInput};
 use deepagents_tui::{Connection, Host, Mode, Policy};
 use serde_json::json;
 
 use super::host::ProgramHost;
-use super::{again, as_in, mode_in, thread_of};
-use crate::args::{InteractiveArgs, hidden};
+use super::{again, screens_for, thread_of};
+use crate::args::{Cli, InteractiveArgs, hidden};
 use crate::exit::{Exit, WrongUsage};
-use crate::model_choice::{self, WithoutKey, env};
-use crate::sources::OWN;
-use crate::stopping::{EndSignal, EndSignals, Hangup};
+use crate::own_files::of_user;
+use crate::stopping::{EndSignals, Hangup};
 use crate::threads::{Noted, database, fresh, note};
 use crate::tracing::Tracing;
 use crate::trust::Undecided;
-use crate::{agent, config, exit, output, own_files, run, runtime, slash};
+use crate::{agent, config, model_choice, output, own_files, runtime, slash};
 
 /// How long a process waits for its thread to be free.
 const THREAD_TIMEOUT: Duration = Duration::from_secs(600);
@@ -33,24 +34,18 @@ const THREAD_TIMEOUT: Duration = Duration::from_secs(600);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Starts or resumes a thread in a separate process, and prints how to show it.
-pub(super) fn begin(args: &InteractiveArgs, task: &str) -> ExitCode {
-    exit::code(start_detached(args, task))
-}
-
-fn start_detached(args: &InteractiveArgs, task: &str) -> Result<Exit> {
+pub(super) fn begin(args: &InteractiveArgs, task: &str) -> Result<Exit> {
     own_files::check_root(args.agent.root.as_deref())?;
     let runtime = runtime::start()?;
     let thread = runtime.block_on(thread_of(args))?;
     if thread.is_none() && args.go_on {
-        bail!(WrongUsage("this directory has no threads yet".to_owned()));
+        bail!(WrongUsage::new("this directory has no threads yet"));
     }
-    let config::Screens { agent: options, mode, .. } = config::for_screens(&as_in(args, thread.as_ref()))?;
-    let mode = mode_in(args, mode, thread.as_ref());
+    let (config::Screens { agent: options, mode, .. }, _) = screens_for(args, thread.as_ref())?;
     // Report errors here, where somebody reads them.
-    let (files, undecided) = (agent::open(&options)?, Undecided::for_run(&options, true));
+    let (files, undecided) = (agent::open(&options, None)?, Undecided::for_run(&options, true));
     runtime.block_on(slash::Commands::find(&options, &files, undecided))?.read(task)?;
-    let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &env)?;
-    model_choice::make(&choice, &options, &env, WithoutKey::Refuse)?;
+    let (choice, _) = model_choice::chosen(&options)?;
     let thread = runtime.block_on(async {
         if let Some(info) = thread {
             let ended = matches!(info.status, RunStatus::Ended | RunStatus::Empty | RunStatus::Failed);
@@ -60,19 +55,14 @@ fn start_detached(args: &InteractiveArgs, task: &str) -> Result<Exit> {
             return Ok(info.id);
         }
         if task.is_empty() {
-            let words = "there is no task: give one after --detach, or name a thread with --resume";
-            bail!(WrongUsage(words.to_owned()));
+            bail!(WrongUsage::new("there is no task: give one after --detach, or name a thread with --resume"));
         }
         let database = database::open(&args.database).await?;
         let id = fresh(&database).await?;
         // The user may attach before the process has started.
         let model = Some((options.model.as_deref().unwrap_or(&choice.name), options.base_url.as_deref()));
-        let noted = Noted {
-            root: Some(options.directory()),
-            model,
-            approve: deepagents_tui::Mode::from(mode).into(),
-            redact: &options.redact,
-        };
+        let noted =
+            Noted { root: Some(options.directory()), model, approve: Mode::from(mode).into(), redact: &options.redact };
         let mut metadata = noted.metadata();
         note::name(&mut metadata, &hidden(&options.redact, task));
         database.threads().set_metadata(&id, metadata).await?;
@@ -91,7 +81,7 @@ pub(super) fn start(thread: &str, task: &str, mode: Mode, model: Option<(&str, O
     let program = std::env::current_exe().context("the path of this program cannot be found")?;
     let log = log(thread)?;
     let mut command = Command::new(program);
-    command.args(options(std::env::args_os().skip(1), model.is_some()));
+    command.args(agent_options(std::env::args_os(), model.is_some())?);
     command.args(["--worker", thread, "--approve", mode.as_str()]);
     if let Some((name, address)) = model {
         command.args(["--model", name]);
@@ -109,9 +99,8 @@ pub(super) fn start(thread: &str, task: &str, mode: Mode, model: Option<(&str, O
 
 /// Opens the log file for the output of such a process.
 fn log(thread: &str) -> Result<fs::File> {
-    let home =
-        env("HOME").ok_or_else(|| anyhow!("its output is stored in ~/.deepagents/background, but HOME is not set"))?;
-    let place: PathBuf = Path::new(&home).join(OWN).join("background");
+    let place = of_user("background")
+        .ok_or_else(|| anyhow!("its output is stored in ~/.deepagents/background, but HOME is not set"))?;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&place)?;
     let name: String = thread.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let file = place.join(format!("{name}.log"));
@@ -119,50 +108,46 @@ fn log(thread: &str) -> Result<fs::File> {
     opened.with_context(|| format!("`{}` cannot be written", file.display()))
 }
 
-/// Returns the options of this process that concern the agent, without those for the thread, the mode and the task.
-fn options(all: impl Iterator<Item = OsString>, without_model: bool) -> Vec<OsString> {
+/// Returns the options in a command line that concern the agent, without those for the thread, the mode and the task.
+fn agent_options(line: impl Iterator<Item = OsString>, without_model: bool) -> Result<Vec<OsString>> {
+    let (mut command, mut given) = (Cli::command(), Cli::command().try_get_matches_from(line)?);
+    if let Some((name, matches)) = given.remove_subcommand() {
+        command = command.find_subcommand(&name).cloned().unwrap_or(command);
+        given = matches;
+    }
+    let is_kept = |option: &&Arg| match option.get_id().as_str() {
+        "go_on" | "resume" | "approve" | "worker" | "detach" => false,
+        "model" | "base_url" => !without_model,
+        id => given.value_source(id) == Some(ValueSource::CommandLine),
+    };
     let mut kept = Vec::new();
-    let mut all = all.peekable();
-    while let Some(word) = all.next() {
-        let text = word.to_string_lossy().into_owned();
-        let (name, has_value) = match text.split_once('=') {
-            Some((name, _)) => (name, true),
-            None => (text.as_str(), false),
-        };
-        match name {
-            "attach" => drop(all.next()),
-            "--continue" => {}
-            "--resume" | "--approve" | "--worker" if !has_value => drop(all.next()),
-            "--model" | "--base-url" if without_model && !has_value => drop(all.next()),
-            "--model" | "--base-url" if without_model => {}
-            "--detach" if !has_value => {
-                all.next_if(|next| !next.to_string_lossy().starts_with("--"));
+    for option in command.get_arguments().filter(is_kept) {
+        let Some(name) = option.get_long() else { continue };
+        let takes_values = option.get_action().takes_values();
+        for value in given.get_raw(option.get_id().as_str()).into_iter().flatten() {
+            let mut word = OsString::from(format!("--{name}"));
+            if takes_values {
+                word.push("=");
+                word.push(value);
             }
-            "--resume" | "--approve" | "--worker" | "--detach" => {}
-            _ => kept.push(word),
+            kept.push(word);
         }
     }
-    kept
+    Ok(kept)
 }
 
 /// Works on a thread without a terminal: on the task from stdin, or on what the thread left unfinished.
-pub(super) fn work(args: &InteractiveArgs, thread: &str) -> ExitCode {
-    exit::code(run_detached(args, thread))
-}
-
-fn run_detached(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
+pub(super) fn work(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
     // The end of the terminal session must not end this process.
     let _ = rustix::process::setsid();
     let mut task = String::new();
     std::io::stdin().read_to_string(&mut task)?;
     let runtime = runtime::start()?;
     let found = runtime.block_on(thread_of(args))?;
-    let config::Screens { mut agent, mode, preferences, config } = config::for_screens(&as_in(args, found.as_ref()))?;
-    let noted = found.as_ref().map(note::redaction_of).unwrap_or_default();
-    note::keep_redaction(&mut agent.redact, &args.agent.redact, &noted);
+    let (config::Screens { agent, mode, preferences, config }, _) = screens_for(args, found.as_ref())?;
     let policy = Policy::new(mode.into());
     let tracing = runtime.block_on(Tracing::open(None, None))?;
-    let host = Arc::new(ProgramHost::new(&agent, &args.database, &config, tracing.clone()));
+    let host = Arc::new(ProgramHost::new(&agent, args, &config, tracing.clone()));
     let stop = runtime.block_on(async {
         let connection = host.connect(None, &policy).await.map_err(|problem| anyhow!("{problem}"))?;
         if let Some(problem) = &connection.missing {
@@ -186,23 +171,17 @@ fn run_detached(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
         let mut signals = EndSignals::catch(Hangup::Ends)?;
         let run = connection.agent.run(input.note(metadata));
         let handle = run.handle();
-        let watch = tokio::spawn(async move {
-            match signals.recv().await {
-                EndSignal::Interrupt => handle.cancel(),
-                EndSignal::Terminate | EndSignal::Hangup => handle.suspend_within(run::STOP_TIMEOUT).await,
-            }
-        });
+        let watch = tokio::spawn(async move { signals.recv().await.stop(&handle, true) });
         let stop = match run.outcome().await {
             Ok(outcome) => Ok(outcome.stop),
             Err(error) if matches!(*error.error, Error::Left) => Ok(FinishReason::Suspended),
             Err(error) => Err(anyhow!("{}", host.explain_failure(&error))),
         };
         watch.abort();
+        host.close().await;
         stop
     });
-    if let Some(lost) = runtime.block_on(tracing.finish()) {
-        output::remark(&format!("tracing: {lost}"));
-    }
+    runtime.block_on(tracing.finish());
     runtime.shutdown_background();
     let short: String = thread.chars().take(8).collect();
     let (words, exit) = match &stop {
@@ -258,14 +237,19 @@ mod tests {
     #[test]
     fn a_detached_process_gets_only_the_agents_options() {
         let kept = |words: &str, without_model| -> Vec<String> {
-            let words = words.split(' ').map(OsString::from);
-            options(words, without_model).iter().map(|word| word.to_string_lossy().into_owned()).collect()
+            let words = ["deepagents"].into_iter().chain(words.split(' ')).map(OsString::from);
+            let kept = agent_options(words, without_model).unwrap();
+            kept.iter().map(|word| word.to_string_lossy().into_owned()).collect()
         };
-        assert_eq!(
-            kept("--root a --resume 1 --approve=auto --detach task --no-mcp", false),
-            ["--root", "a", "--no-mcp"]
-        );
+        assert_eq!(kept("--root a --resume 1 --approve=auto --detach task --no-mcp", false), ["--root=a", "--no-mcp"]);
         assert_eq!(kept("attach 12 --model m --continue --base-url=u", true), Vec::<String>::new());
-        assert_eq!(kept("--model=m --base-url u --detach", false), ["--model=m", "--base-url", "u"]);
+        assert_eq!(kept("--model=m --base-url u --detach", false), ["--model=m", "--base-url=u"]);
+        // The words of the command line are told apart by what they mean.
+        assert_eq!(kept("--root attach --detach task", false), ["--root=attach"]);
+        assert_eq!(kept("attach --no-mcp 12 --db a", false), ["--no-mcp", "--db=a"]);
+        assert_eq!(
+            kept("--env A=1 --env B --redact email,ip", false),
+            ["--env=A=1", "--env=B", "--redact=email", "--redact=ip"]
+        );
     }
 }

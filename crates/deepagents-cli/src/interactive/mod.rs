@@ -7,7 +7,7 @@ mod pages;
 mod trust;
 
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use deepagents_tui::{Begin, End, Ended, Mode, Options, Policy};
 use crate::again::Again;
 use crate::args::{Approve, AttachArgs, DemoArgs, InteractiveArgs, RunArgs, ScreenMode};
 use crate::exit::Exit;
+use crate::own_files::of_user;
 use crate::render::style;
 use crate::threads::{database, note, with_model_of};
 use crate::tracing::Tracing;
@@ -29,32 +30,33 @@ const PANICKED: u8 = 101;
 
 /// Shows the screens until the user leaves.
 pub(crate) fn interactive(args: &InteractiveArgs) -> ExitCode {
-    if let Some(thread) = &args.worker {
-        return detached::work(args, thread);
+    match (&args.worker, &args.detach) {
+        (Some(thread), _) => exit::code(detached::work(args, thread)),
+        (None, Some(task)) => exit::code(detached::begin(args, task)),
+        (None, None) if is_at_terminal() => screens(args),
+        (None, None) => exit::code(one_task(args)),
     }
-    if let Some(task) = &args.detach {
-        return detached::begin(args, task);
-    }
-    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        return exit::code(one_task(args));
-    }
+}
+
+fn is_at_terminal() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
+fn screens(args: &InteractiveArgs) -> ExitCode {
     match show(args) {
-        Ok(ended) => end(&ended, &again(args), &listing(args)),
+        Ok(ended) => end(&ended, args),
         Err(error) => exit::code(Err(error)),
     }
 }
 
 /// Shows the screens on a thread that may belong to another program.
 pub(crate) fn attach(args: &AttachArgs) -> ExitCode {
-    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+    if !is_at_terminal() {
         let again = Again::new(None, &args.options.database);
         let command = again.command(&format!("deepagents threads show {}", args.thread));
         return exit::code(Err(anyhow!("this is not a terminal; `{command}` prints the thread")));
     }
-    match show(&InteractiveArgs { resume: Some(args.thread.clone()), go_on: false, ..args.options.clone() }) {
-        Ok(ended) => end(&ended, &again(&args.options), &listing(&args.options)),
-        Err(error) => exit::code(Err(error)),
-    }
+    screens(&InteractiveArgs { resume: Some(args.thread.clone()), go_on: false, ..args.options.clone() })
 }
 
 /// Runs one task with the screens' options for the agent. The text on stdin is the task, or the next message for the
@@ -85,10 +87,16 @@ async fn thread_of(args: &InteractiveArgs) -> Result<Option<ThreadInfo>> {
     }
 }
 
-/// Returns the options for a thread, with its model if they name none.
-fn as_in(args: &InteractiveArgs, thread: Option<&ThreadInfo>) -> InteractiveArgs {
+/// Returns the options and preferences for a thread, with its model if the options name none, and what it redacts. Also
+/// returns a remark about the latter.
+fn screens_for(args: &InteractiveArgs, thread: Option<&ThreadInfo>) -> Result<(config::Screens, Option<String>)> {
     let agent = thread.and_then(|thread| with_model_of(&args.agent, thread));
-    InteractiveArgs { agent: agent.unwrap_or_else(|| args.agent.clone()), ..args.clone() }
+    let agent = agent.unwrap_or_else(|| args.agent.clone());
+    let mut screens = config::for_screens(&InteractiveArgs { agent, ..args.clone() })?;
+    let noted = thread.map(note::redaction_of).unwrap_or_default();
+    let remark = note::keep_redaction(&mut screens.agent.redact, &args.agent.redact, &noted);
+    screens.mode = mode_in(args, screens.mode, thread);
+    Ok((screens, remark))
 }
 
 /// Returns the mode for a thread if none is given: the thread's own mode if it allows less. A mode for runs without a
@@ -115,15 +123,11 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
     let runtime = runtime::start()?;
     // Report an unknown thread before the screens take over the terminal.
     let thread = runtime.block_on(thread_of(args))?;
-    let args = &as_in(args, thread.as_ref());
-    let config::Screens { mut agent, mode, preferences, config } = config::for_screens(args)?;
-    let noted = thread.as_ref().map(note::redaction_of).unwrap_or_default();
-    let remark = note::keep_redaction(&mut agent.redact, &args.agent.redact, &noted);
+    let (config::Screens { agent, mode, preferences, config }, remark) = screens_for(args, thread.as_ref())?;
     let directory = agent.directory();
     let root = directory.canonicalize().map_err(|error| {
         anyhow!("the directory `{}` cannot be used: {error}; give --root another", directory.display())
     })?;
-    let home = model_choice::env("HOME").map(|home| Path::new(&home).to_owned());
     let choice = model_choice::choose(agent.model.as_deref(), agent.base_url.as_deref(), &model_choice::env);
     let named = agent.model.clone();
     let onboarding = choice.is_err() && named.is_none() && agent.base_url.is_none();
@@ -133,14 +137,14 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
         (Ok(choice), None) => choice.name.clone(),
         (Err(_), None) => host::NO_MODEL.to_owned(),
     };
-    let mode = Mode::from(mode_in(args, mode, thread.as_ref()));
+    let mode = Mode::from(mode);
     let policy = Policy::new(mode);
-    let history = args.history.clone().or_else(|| Some(home.as_ref()?.join(".deepagents").join("history.jsonl")));
+    let history = args.history.clone().or_else(|| of_user("history.jsonl"));
     let options = Options {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         model,
         root,
-        home,
+        home: model_choice::env("HOME").map(PathBuf::from),
         mode,
         begin: match (&args.resume, args.go_on) {
             (Some(id), _) => Begin::Resume(id.clone()),
@@ -154,19 +158,18 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
         debug: model_choice::env("DEEPAGENTS_DEBUG").as_deref() == Some("1"),
         shell: model_choice::env("SHELL").unwrap_or_else(|| "/bin/sh".to_owned()),
     };
-    for problem in config.problems.iter().chain(&remark) {
-        output::remark(problem);
-    }
+    output::remarks(config.problems.iter().chain(&remark));
     let tracing = runtime.block_on(Tracing::open(None, None))?;
-    let host = ProgramHost::new(&agent, &args.database, &config, tracing.clone()).background(args.background);
-    let host = Arc::new(host);
-    let ended = runtime.block_on(deepagents_tui::run(host, policy, options));
-    if let Some(lost) = runtime.block_on(tracing.finish()) {
-        output::remark(&format!("tracing: {lost}"));
-    }
+    let host = Arc::new(ProgramHost::new(&agent, args, &config, tracing.clone()));
+    let ended = runtime.block_on(async {
+        let ended = deepagents_tui::run(host.clone(), policy, options).await;
+        host.close().await;
+        tracing.finish().await;
+        ended
+    });
     // A tool that ignores cancellation must not hold up the program.
     runtime.shutdown_background();
-    ended.map_err(|error| anyhow!("{error}"))
+    Ok(ended?)
 }
 
 /// Returns the options that a command to resume a thread of these screens has to repeat.
@@ -174,38 +177,28 @@ fn again(args: &InteractiveArgs) -> Again {
     Again::new(args.agent.root.as_deref(), &args.database)
 }
 
-/// Returns the command that lists the threads in the database of these screens.
-fn listing(args: &InteractiveArgs) -> String {
-    Again::new(None, &args.database).command("deepagents threads list")
-}
-
 /// Prints how to resume the thread, and returns the exit code.
-fn end(ended: &Ended, again: &Again, listing: &str) -> ExitCode {
+fn end(ended: &Ended, args: &InteractiveArgs) -> ExitCode {
     match &ended.handed_over {
         Ok(0) => {}
-        Ok(count) => output::remark(&format!("still running in the background: {count}; `{listing}` shows them")),
+        Ok(count) => {
+            let listing = Again::new(None, &args.database).command("deepagents threads list");
+            output::remark(&format!("still running in the background: {count}; `{listing}` shows them"));
+        }
         Err(problem) => output::print_error(&format!("background runs could not be continued: {problem}")),
     }
-    let command = |thread: &String| again.command(&format!("deepagents --resume {thread}"));
+    let command = |thread: &String| again(args).command(&format!("deepagents --resume {thread}"));
     let how = ended.thread.as_ref().map(|thread| format!("go on with `{}`", command(thread)));
-    match &ended.end {
+    let code = match &ended.end {
         End::Panic(problem) => {
             output::print_error(&format!("internal error, a bug of this program: {problem}"));
             output::say(&how.unwrap_or_else(|| "nothing had been said yet; start again with `deepagents`".to_owned()));
-            ExitCode::from(PANICKED)
+            return ExitCode::from(PANICKED);
         }
-        End::Demo => exit::code(demo::demo(&DemoArgs::default())),
-        End::Quit => {
-            if let Some(how) = how {
-                output::remark(&how);
-            }
-            ExitCode::SUCCESS
-        }
-        End::Signal(number) => {
-            if let Some(how) = how {
-                output::remark(&how);
-            }
-            ExitCode::from(u8::try_from(128 + number).unwrap_or(u8::MAX))
-        }
-    }
+        End::Demo => return exit::code(demo::demo(&DemoArgs::default())),
+        End::Quit => 0,
+        End::Signal(number) => u8::try_from(128 + number).unwrap_or(u8::MAX),
+    };
+    output::remarks(how);
+    ExitCode::from(code)
 }

@@ -2,37 +2,25 @@
 
 use std::path::Path;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use deepagents::fs::sandbox::Sandbox;
 use deepagents::remembered::{RuleRecord, RuleScope};
-use deepagents_tui::Page;
 
 use crate::model_choice::env;
 use crate::{doctor, permissions};
 
-/// Returns a page as text. `model` is the model's name and address, as far as they were given.
-pub(super) async fn page(page: Page, root: &Path, model: (Option<&str>, Option<&str>)) -> Result<String> {
-    match page {
-        Page::Doctor => machine(model).await,
-        Page::Permissions => remembered(root),
-        Page::Bug => bug(model).await,
-        // The host answers this itself, with the settings that the screens started with.
-        Page::Config => Ok(String::new()),
-    }
-}
-
-/// Describes this machine.
-async fn machine((model, base_url): (Option<&str>, Option<&str>)) -> Result<String> {
+/// Describes this machine, for a model with this name and address, as far as they were given.
+pub(super) async fn machine((model, base_url): (Option<&str>, Option<&str>)) -> Result<String> {
     let sandbox = tokio::task::spawn_blocking(|| Sandbox::new().probe()).await?;
     Ok(format!("{}\n{sandbox}", doctor::machine(model, base_url)))
 }
 
 /// Lists what the user has always allowed in a directory for `deepagents run`.
-fn remembered(root: &Path) -> Result<String> {
+pub(super) fn remembered(root: &Path) -> Result<String> {
     let (Some(store), Ok(scope)) = (permissions::store(), RuleScope::project(root)) else {
         return Ok("nothing is always allowed".to_owned());
     };
-    let records = store.records().map_err(|error| anyhow!("{error}"))?;
+    let records = store.records()?;
     let line = |record: &RuleRecord| format!("always allowed in this directory: {} ({})", record.rule, record.id);
     let lines: Vec<String> = records.iter().filter(|record| record.scope == scope).map(line).collect();
     if lines.is_empty() {
@@ -42,7 +30,7 @@ fn remembered(root: &Path) -> Result<String> {
 }
 
 /// Returns what a bug report should contain; nothing of the conversation.
-async fn bug(model: (Option<&str>, Option<&str>)) -> Result<String> {
+pub(super) async fn bug(model: (Option<&str>, Option<&str>)) -> Result<String> {
     let terminal = ["TERM", "TERM_PROGRAM", "COLORTERM", "LANG"]
         .into_iter()
         .filter_map(|name| Some(format!("{name}={}", env(name)?)))

@@ -2,23 +2,24 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use deepagents::mcp::{ConfigFile, Entry, EntryError, FileError, ServerConfig};
 use deepagents::trust::{FoundItem, TrustItem};
 
 use crate::args::McpSources;
 use crate::exit::WrongUsage;
-use crate::model_choice::env;
 use crate::output;
+use crate::own_files::{OWN, is_same, of_user};
 use crate::small_file;
-use crate::sources::OWN;
 use crate::trust::{self, Undecided};
 
 /// Name of a servers file.
 pub(super) const FILE: &str = ".mcp.json";
+/// The directory whose servers `deepagents mcp` shows and changes.
+pub(super) const HERE: &str = ".";
 
-/// Where a file comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a file comes from, in order of increasing precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Source {
     /// The user's own.
     User,
@@ -45,18 +46,20 @@ pub(super) struct Found {
     pub(super) untrusted: Vec<Described>,
 }
 
-/// Returns the path of the user's file.
-pub(super) fn of_user() -> Option<PathBuf> {
-    env("HOME").map(|home| Path::new(&home).join(OWN).join(FILE))
+/// Finds the servers of this directory, for commands about servers. Those that the user has not agreed to stay so.
+pub(super) fn find_here(sources: &McpSources) -> Result<Found> {
+    find(sources, Path::new(HERE), Undecided::LeaveOut)
 }
 
 /// Reads all files. A file named on the command line that cannot be used is an error; others are reported and skipped.
 /// The project's servers are included only if the user agrees to them.
 pub(super) fn find(sources: &McpSources, root: &Path, undecided: Undecided) -> Result<Found> {
     let (mut found, problems) = collect(sources, root)?;
-    problems.iter().for_each(|problem| output::remark(&format!("warning: {problem}")));
+    output::remarks(problems.iter().map(|problem| format!("warning: {problem}")));
     if !sources.trust_project_mcp {
-        found.admit(root, undecided)?;
+        let project = found.servers.iter().filter(|server| server.source == Source::Project);
+        let admitted = trust::admit(root, project.map(|server| server.item(root)).collect(), undecided)?;
+        found.keep_agreed(root, |item| admitted.iter().any(|found| found.item == *item));
     }
     Ok(found.by_importance())
 }
@@ -70,8 +73,7 @@ pub(super) fn find_quietly(
 ) -> Result<(Found, Vec<String>)> {
     let (mut found, problems) = collect(sources, root)?;
     if !sources.trust_project_mcp {
-        let counts = |server: &Described| server.source != Source::Project || is_agreed(&server.item(root).item);
-        (found.servers, found.untrusted) = std::mem::take(&mut found.servers).into_iter().partition(counts);
+        found.keep_agreed(root, is_agreed);
     }
     Ok((found.by_importance(), problems))
 }
@@ -87,7 +89,7 @@ fn collect(sources: &McpSources, root: &Path) -> Result<(Found, Vec<String>)> {
         }
     }
     if let Some(file) = &sources.mcp_config {
-        let wrong = |why| WrongUsage(format!("the file `{}` given with --mcp-config {why}", file.display()));
+        let wrong = |why| WrongUsage::new(format!("the file `{}` given with --mcp-config {why}", file.display()));
         match read(file) {
             Ok(Some(servers)) => found.take(servers, Source::Named, file),
             Ok(None) => bail!(wrong("does not exist".to_owned())),
@@ -100,9 +102,9 @@ fn collect(sources: &McpSources, root: &Path) -> Result<(Found, Vec<String>)> {
 /// Returns the files in order of increasing precedence.
 pub(super) fn files(root: &Path) -> Vec<(PathBuf, Source)> {
     let own = root.join(OWN).join(FILE);
-    let user = of_user();
+    let user = of_user(FILE);
     // The project may be the user's home.
-    let is_user = user.as_ref().is_some_and(|user| same(user, &own));
+    let is_user = user.as_ref().is_some_and(|user| is_same(user, &own));
     let project = (!is_user).then_some((own, Source::Project));
     let user = user.map(|file| (file, Source::User)).into_iter();
     user.chain(project).chain([(root.join(FILE), Source::Project)]).collect()
@@ -117,10 +119,6 @@ pub(crate) fn brought(root: &Path) -> Vec<FoundItem> {
         }
     }
     found.servers.iter().map(|server| server.item(root)).collect()
-}
-
-fn same(a: &Path, b: &Path) -> bool {
-    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
 /// Reads a file; `None` if it does not exist.
@@ -142,28 +140,15 @@ impl Found {
         }
     }
 
-    /// Removes the servers that the user has not agreed to.
-    fn admit(&mut self, root: &Path, undecided: Undecided) -> Result<()> {
-        let (project, others) =
-            std::mem::take(&mut self.servers).into_iter().partition(|s: &Described| s.source == Source::Project);
-        self.servers = others;
-        let items = project.iter().map(|server: &Described| server.item(root)).collect();
-        let admitted: Vec<TrustItem> =
-            trust::admit(root, items, undecided)?.into_iter().map(|found| found.item).collect();
-        let (trusted, untrusted) = project.into_iter().partition(|server| admitted.contains(&server.item(root).item));
-        self.untrusted = untrusted;
-        self.servers.extend::<Vec<Described>>(trusted);
-        Ok(())
+    /// Removes the project's servers that the user has not agreed to.
+    fn keep_agreed(&mut self, root: &Path, is_agreed: impl Fn(&TrustItem) -> bool) {
+        let counts = |server: &Described| server.source != Source::Project || is_agreed(&server.item(root).item);
+        (self.servers, self.untrusted) = std::mem::take(&mut self.servers).into_iter().partition(counts);
     }
 
     /// Keeps one server per name: that of the file with the highest precedence.
     fn by_importance(mut self) -> Self {
-        let rank = |source: Source| match source {
-            Source::User => 0,
-            Source::Project => 1,
-            Source::Named => 2,
-        };
-        self.servers.sort_by_key(|server| rank(server.source));
+        self.servers.sort_by_key(|server| server.source);
         let mut kept: Vec<Described> = Vec::new();
         for server in self.servers {
             kept.retain(|known| known.name != server.name);
@@ -184,7 +169,12 @@ impl Found {
         }
         let known: Vec<&str> = self.servers.iter().map(|server| server.name.as_str()).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        bail!(WrongUsage(format!("there is no MCP server `{name}`; the servers are: {known}")))
+        bail!(WrongUsage::new(format!("there is no MCP server `{name}`; the servers are: {known}")))
+    }
+
+    /// Returns the configuration of the server with this name.
+    pub(super) fn usable(&self, name: &str) -> Result<ServerConfig> {
+        self.get(name)?.config().map_err(|error| anyhow!("MCP server {name} cannot be used: {error}"))
     }
 }
 

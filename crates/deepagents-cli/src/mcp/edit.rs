@@ -1,7 +1,5 @@
 //! `deepagents mcp add` and `remove`.
 
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
@@ -9,26 +7,25 @@ use deepagents::fs::locked_file::{self, FileLock};
 use deepagents::mcp::Entry;
 use serde_json::{Map, Value, json};
 
-use super::discover::{self, FILE};
+use super::discover::{FILE, HERE};
 use crate::args::{McpAddArgs, Scope};
-use crate::exit::{Exit, WrongUsage};
-use crate::output;
+use crate::exit::{self, Exit, WrongUsage};
+use crate::own_files::of_user;
+use crate::small_file::{self, without_mark};
 
 /// Adds a server to a file.
-pub(super) fn add(args: &McpAddArgs, root: &Path) -> Result<Exit> {
+pub(super) fn add(args: &McpAddArgs) -> Result<Exit> {
     if args.name.trim().is_empty() {
-        bail!(WrongUsage("a server needs a name".to_owned()));
+        bail!(WrongUsage::new("a server needs a name"));
     }
-    let file = file(args.options.scope.unwrap_or_default(), root)?;
+    let file = file(args.options.scope.unwrap_or_default())?;
     let mut config = Config::open(&file)?;
     if config.servers()?.contains_key(&args.name) {
-        let words = format!("{} already has a server `{}`; remove it first", file.display(), args.name);
-        bail!(WrongUsage(words));
+        bail!(WrongUsage::new(format!("{} already has a server `{}`; remove it first", file.display(), args.name)));
     }
     config.servers()?.insert(args.name.clone(), entry(args)?);
     config.write()?;
-    output::print(&format!("added {} to {}", args.name, file.display()))?;
-    Ok(Exit::Done)
+    exit::shown(&format!("added {} to {}", args.name, file.display()))
 }
 
 fn entry(args: &McpAddArgs) -> Result<Value> {
@@ -40,12 +37,12 @@ fn entry(args: &McpAddArgs) -> Result<Value> {
     let options = &args.options;
     if args.is_address() {
         if !rest.is_empty() || !options.env.is_empty() {
-            bail!(WrongUsage("a server with an address takes no arguments and no environment".to_owned()));
+            bail!(WrongUsage::new("a server with an address takes no arguments and no environment"));
         }
         // An address with variables can only be checked once they are expanded.
         let described: Entry = serde_json::from_value(json!({"url": first}))?;
         if let (false, Err(wrong)) = (first.contains("${"), described.config(&|_| None)) {
-            bail!(WrongUsage(wrong.to_string()));
+            bail!(WrongUsage::new(wrong.to_string()));
         }
         entry.extend([("type".to_owned(), json!("http")), ("url".to_owned(), json!(first))]);
         if !options.headers.is_empty() {
@@ -53,13 +50,12 @@ fn entry(args: &McpAddArgs) -> Result<Value> {
         }
     } else {
         if first.contains("://") || rest.is_empty() && is_host(first) {
-            bail!(WrongUsage(format!(
+            bail!(WrongUsage::new(format!(
                 "`{first}` is not the address of a server; it must begin with http:// or https://"
             )));
         }
         if !options.headers.is_empty() {
-            let words = "a program takes no headers; an address must begin with http:// or https://";
-            bail!(WrongUsage(words.to_owned()));
+            bail!(WrongUsage::new("a program takes no headers; an address must begin with http:// or https://"));
         }
         entry.extend([("command".to_owned(), json!(first)), ("args".to_owned(), json!(rest))]);
         if !options.env.is_empty() {
@@ -77,20 +73,20 @@ fn is_host(word: &str) -> bool {
 }
 
 /// Removes a server from a file.
-pub(super) fn remove(name: &str, scope: Scope, root: &Path) -> Result<Exit> {
-    let file = file(scope, root)?;
+pub(super) fn remove(name: &str, scope: Scope) -> Result<Exit> {
+    let file = file(scope)?;
     let mut config = Config::open(&file)?;
     if config.servers()?.shift_remove(name).is_none() {
-        bail!(WrongUsage(format!("{} has no server `{name}`", file.display())));
+        bail!(WrongUsage::new(format!("{} has no server `{name}`", file.display())));
     }
     config.write()?;
-    output::print(&format!("removed {name} from {}", file.display()))?;
-    Ok(Exit::Done)
+    exit::shown(&format!("removed {name} from {}", file.display()))
 }
 
-fn file(scope: Scope, root: &Path) -> Result<PathBuf> {
+fn file(scope: Scope) -> Result<PathBuf> {
     match scope {
         Scope::Project => {
+            let root = Path::new(HERE);
             let file = root.join(FILE);
             // The project's author may have placed a link there that would make this change one of the user's files.
             let leads_out = |real: PathBuf| !root.canonicalize().is_ok_and(|root| real.starts_with(root));
@@ -99,7 +95,7 @@ fn file(scope: Scope, root: &Path) -> Result<PathBuf> {
             }
             Ok(file)
         }
-        Scope::User => discover::of_user().ok_or_else(|| anyhow!("there is no home directory; set HOME")),
+        Scope::User => of_user(FILE).ok_or_else(|| anyhow!("there is no home directory; set HOME")),
     }
 }
 
@@ -114,13 +110,10 @@ struct Config {
 impl Config {
     fn open(file: &Path) -> Result<Self> {
         // If the lock cannot be taken, the user's file cannot be written either.
-        let lock = discover::of_user().and_then(|users| FileLock::take(&users).ok());
-        let text = match fs::read_to_string(file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
-            Err(error) => bail!("{} cannot be read: {error}", file.display()),
-        };
-        let text = if text.trim().is_empty() { "{}" } else { &text };
+        let lock = of_user(FILE).and_then(|users| FileLock::take(&users).ok());
+        let text = small_file::read(file).map_err(|error| anyhow!("{} cannot be read: {error}", file.display()))?;
+        let text = without_mark(text.as_deref().unwrap_or_default()).trim();
+        let text = if text.is_empty() { "{}" } else { text };
         let value =
             serde_json::from_str(text).map_err(|error| anyhow!("{} is not valid JSON: {error}", file.display()))?;
         Ok(Self { file: file.to_owned(), value, _lock: lock })

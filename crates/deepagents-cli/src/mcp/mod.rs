@@ -15,16 +15,17 @@ use std::time::Duration;
 use anyhow::Result;
 use deepagents::core::model::ChatModel;
 use deepagents::mcp::{McpOptions, McpServers, SAFE_VARIABLES, SamplingModel, ServerConfig, ToolReview};
-use deepagents::trust::{FoundItem, TrustItem};
+use deepagents::trust::FoundItem;
 
 use crate::args::{AgentArgs, McpArgs, McpCommand};
 use crate::exit::Exit;
-use crate::model_choice::env;
 use crate::output;
+use crate::own_files::{of_user, user_directory};
 use crate::render::escaped;
-use crate::trust::{self, Undecided};
+use crate::trust::{self, Consents, Undecided};
 
 pub(crate) use consent::{commands_run, programs_run};
+use discover::Found;
 pub(crate) use discover::brought;
 use pins::Pins;
 pub(crate) use show::{KnownServer, cost, known, number};
@@ -51,9 +52,7 @@ impl Servers {
             output::remark(&format!("warning: your consent to these tools could not be stored: {error}"));
         }
     }
-}
 
-impl Servers {
     /// Starts the project's servers, and asks about tools that have changed since the user agreed to them. Waits for
     /// the servers here instead of in the first request.
     pub(crate) async fn ask_again(&self, root: &Path, undecided: Undecided) -> Result<()> {
@@ -67,7 +66,7 @@ impl Servers {
         if !changed.is_empty() {
             // Asking blocks on the user, and the trust store is a file.
             let admitted = tokio::task::spawn_blocking(move || trust::admit(&root, changed, undecided)).await??;
-            self.accept(&admitted);
+            self.accept(admitted);
         }
         Ok(())
     }
@@ -78,70 +77,58 @@ impl Servers {
     }
 
     /// Offers changed tools from now on.
-    pub(crate) fn accept(&self, agreed: &[FoundItem]) {
-        let items: Vec<TrustItem> = agreed.iter().map(|found| found.item.clone()).collect();
-        self.pins.accept(&items);
+    pub(crate) fn accept(&self, agreed: Vec<FoundItem>) {
+        self.pins.accept(agreed.into_iter().map(|found| found.item).collect());
         self.all.review_again();
     }
 }
 
-/// Returns the servers of an agent, if there are any, and reports those that cannot be used.
+/// Returns the servers of an agent, if there are any, and reports those that cannot be used. Those that the agent's own
+/// description has are `described`.
 pub(crate) fn servers(
-    args: &AgentArgs,
-    undecided: Undecided,
-    can_ask: bool,
-    records: bool,
-    model: &Arc<dyn ChatModel>,
-) -> Result<Option<Servers>> {
-    if args.no_mcp {
-        return Ok(None);
-    }
-    let found = discover::find(&args.mcp, args.directory(), undecided)?;
-    if records && !found.servers.is_empty() {
-        output::remark("MCP servers are not used in a recorded run");
-        return Ok(None);
-    }
-    let configs = usable(&found);
-    if configs.is_empty() {
-        return Ok(None);
-    }
-    let pins = Pins::open(args.directory(), &found, undecided, args.mcp.trust_project_mcp)?;
-    Ok(Some(pinned(configs, pins, McpOptions { elicitation: can_ask, ..with_model(args, model) })))
-}
-
-/// Returns the servers of a served agent: those of files, except where the agent's own description has one with the
-/// same name.
-pub(crate) fn served(
     args: &AgentArgs,
     undecided: Undecided,
     can_ask: bool,
     described: Vec<(String, ServerConfig)>,
     model: &Arc<dyn ChatModel>,
 ) -> Result<Option<Servers>> {
-    let root = args.directory();
+    let options = McpOptions { elicitation: can_ask, ..with_model(args, model) };
+    let servers = with_others(args, undecided, described, options)?;
+    Ok(Some(servers).filter(|servers| !servers.all.is_empty()))
+}
+
+/// Returns the servers of files, and others, which replace those of files with the same names.
+fn with_others(
+    args: &AgentArgs,
+    undecided: Undecided,
+    others: Vec<(String, ServerConfig)>,
+    options: McpOptions,
+) -> Result<Servers> {
     let mut found = match args.no_mcp {
-        true => discover::Found::default(),
-        false => discover::find(&args.mcp, root, undecided)?,
+        true => Found::default(),
+        false => discover::find(&args.mcp, args.directory(), undecided)?,
     };
-    found.servers.retain(|server| !described.iter().any(|(name, _)| *name == server.name));
-    let all: Vec<(String, ServerConfig)> = usable(&found).into_iter().chain(described).collect();
-    if all.is_empty() {
-        return Ok(None);
-    }
-    let pins = Pins::open(root, &found, undecided, args.mcp.trust_project_mcp)?;
-    Ok(Some(pinned(all, pins, McpOptions { elicitation: can_ask, ..with_model(args, model) })))
+    found.servers.retain(|server| !others.iter().any(|(name, _)| *name == server.name));
+    let configs = usable(&found).into_iter().chain(others).collect();
+    pinned(args, &found, configs, undecided, options)
 }
 
 /// Returns servers whose tools are compared with what the user has agreed to.
-fn pinned(configs: Vec<(String, ServerConfig)>, pins: Pins, options: McpOptions) -> Servers {
-    let pins = Arc::new(pins);
+fn pinned(
+    args: &AgentArgs,
+    found: &Found,
+    configs: Vec<(String, ServerConfig)>,
+    undecided: Undecided,
+    options: McpOptions,
+) -> Result<Servers> {
+    let pins = Arc::new(Pins::open(args.directory(), found, undecided, args.mcp.trust_project_mcp)?);
     let reviewed = pins.clone();
     let review = ToolReview::new(move |server, tool| reviewed.check(server, tool));
-    Servers { all: McpServers::new(configs, McpOptions { review: Some(review), ..options }), pins }
+    Ok(Servers { all: McpServers::new(configs, McpOptions { review: Some(review), ..options }), pins })
 }
 
 /// The servers of the screens, which must not print.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ScreenServers {
     /// Those that may be used, if there are any.
     pub(crate) usable: Option<Servers>,
@@ -152,34 +139,22 @@ pub(crate) struct ScreenServers {
 }
 
 /// Returns the servers of the screens. The project's servers are usable only if they were agreed to.
-pub(crate) fn for_screens(
-    args: &AgentArgs,
-    is_agreed: impl Fn(&TrustItem) -> bool,
-    model: Option<&Arc<dyn ChatModel>>,
-) -> Result<ScreenServers> {
-    let root = args.directory();
-    let mut out = ScreenServers { usable: None, untrusted: Vec::new(), problems: Vec::new() };
+pub(crate) fn for_screens(args: &AgentArgs, model: Option<&Arc<dyn ChatModel>>) -> Result<ScreenServers> {
     if args.no_mcp {
-        return Ok(out);
+        return Ok(ScreenServers::default());
     }
-    let (found, problems) = discover::find_quietly(&args.mcp, root, is_agreed)?;
+    let root = args.directory();
+    let known = Consents::of_root(root)?;
+    let (found, problems) = discover::find_quietly(&args.mcp, root, |item| args.trust || known.has(item))?;
     let (configs, unusable) = configs(&found);
-    out.problems = problems.into_iter().chain(unusable).collect();
-    out.untrusted = found.untrusted.iter().map(|server| server.item(root)).collect();
-    if !configs.is_empty() {
-        let pins = Pins::open(root, &found, Undecided::LeaveOut, args.mcp.trust_project_mcp)?;
-        out.usable = Some(pinned(
-            configs,
-            pins,
-            McpOptions {
-                elicitation: true,
-                sampling: model.cloned().map(SamplingModel::new),
-                ready_timeout: Some(START_TIMEOUT),
-                ..options(root)
-            },
-        ));
-    }
-    Ok(out)
+    let sampling = model.cloned().map(SamplingModel::new);
+    let options = McpOptions { elicitation: true, sampling, ready_timeout: Some(START_TIMEOUT), ..options(root) };
+    let servers = pinned(args, &found, configs, Undecided::for_run(args, true), options)?;
+    Ok(ScreenServers {
+        usable: Some(servers).filter(|servers| !servers.all.is_empty()),
+        untrusted: found.untrusted.iter().map(|server| server.item(root)).collect(),
+        problems: problems.into_iter().chain(unusable).collect(),
+    })
 }
 
 /// Returns the servers of an editor's session: the editor's and the user's own. What the editor's servers say about
@@ -190,27 +165,19 @@ pub(crate) fn session_servers(
     brought: Vec<(String, ServerConfig)>,
     model: &Arc<dyn ChatModel>,
 ) -> Result<Servers> {
-    let root = args.directory();
-    let mut found = match args.no_mcp {
-        true => discover::Found::default(),
-        false => discover::find(&args.mcp, root, Undecided::LeaveOut)?,
-    };
-    found.servers.retain(|server| !brought.iter().any(|(name, _)| *name == server.name));
-    let pins = Pins::open(root, &found, Undecided::LeaveOut, args.mcp.trust_project_mcp)?;
-    let all = usable(&found).into_iter().chain(brought).collect();
     let options = McpOptions { elicitation: can_ask, ready_timeout: Some(START_TIMEOUT), ..with_model(args, model) };
-    Ok(pinned(all, pins, options))
+    with_others(args, Undecided::for_run(args, true), brought, options)
 }
 
 /// Returns the servers that can be used, and reports the others.
-fn usable(found: &discover::Found) -> Vec<(String, ServerConfig)> {
+fn usable(found: &Found) -> Vec<(String, ServerConfig)> {
     let (configs, problems) = configs(found);
-    problems.iter().for_each(|problem| output::remark(&format!("warning: {problem}")));
+    output::remarks(problems.iter().map(|problem| format!("warning: {problem}")));
     configs
 }
 
 /// Returns the servers that can be used, and the problems with the others.
-fn configs(found: &discover::Found) -> (Vec<(String, ServerConfig)>, Vec<String>) {
+fn configs(found: &Found) -> (Vec<(String, ServerConfig)>, Vec<String>) {
     let (mut configs, mut problems) = (Vec::new(), Vec::new());
     for server in found.servers.iter().filter(|server| !server.is_disabled()) {
         match server.config() {
@@ -232,7 +199,7 @@ fn with_model(args: &AgentArgs, model: &Arc<dyn ChatModel>) -> McpOptions {
 /// Returns what servers are told, and where their logs, caches and logins are stored.
 fn options(root: &Path) -> McpOptions {
     let variables = SAFE_VARIABLES.into_iter().filter_map(|name| Some((name.to_owned(), std::env::var(name).ok()?)));
-    let own = own_folder();
+    let own = user_directory();
     McpOptions {
         env: variables.collect(),
         root: root.canonicalize().ok(),
@@ -243,26 +210,21 @@ fn options(root: &Path) -> McpOptions {
     }
 }
 
-fn own_folder() -> Option<PathBuf> {
-    env("HOME").map(|home| Path::new(&home).join(".deepagents"))
-}
-
 /// Returns the directory for logins.
 fn token_folder() -> Option<PathBuf> {
-    own_folder().map(|own| own.join(".state").join("mcp-tokens"))
+    of_user(".state/mcp-tokens")
 }
 
 /// `deepagents mcp`.
 pub(crate) fn mcp(args: &McpArgs) -> Result<Exit> {
-    let here = Path::new(".");
     match &args.command {
-        McpCommand::List { json, sources } => show::list(sources, here, *json),
-        McpCommand::Get { name, sources } => show::get(sources, here, name),
-        McpCommand::Test { name, sources } => show::test(sources, here, name),
-        McpCommand::Add(add) => edit::add(add, here),
-        McpCommand::Remove { name, scope } => edit::remove(name, *scope, here),
-        McpCommand::Login { name, sources } => login::login(sources, here, name),
-        McpCommand::Logout { name, sources } => login::logout(sources, here, name),
+        McpCommand::List { json, sources } => show::list(sources, *json),
+        McpCommand::Get(server) => show::get(server),
+        McpCommand::Test(server) => show::test(server),
+        McpCommand::Add(add) => edit::add(add),
+        McpCommand::Remove { name, scope } => edit::remove(name, *scope),
+        McpCommand::Login(server) => login::login(server),
+        McpCommand::Logout(server) => login::logout(server),
         McpCommand::Serve(args) => serve::serve(args),
     }
 }

@@ -4,53 +4,52 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use deepagents::core::tool::ToolSpec;
-use deepagents::trust::{Consent, FoundItem, TrustItem, TrustKind, TrustRecord};
+use deepagents::trust::{Consent, FoundItem, TrustItem, TrustKind};
 
 use super::discover::{Found, Source};
 use crate::render::escaped;
-use crate::trust::{self, Undecided};
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use crate::trust::{self, Consents, Undecided};
 
 /// Compares the tools of the project's servers with what the user agreed to. A server may change its tools later; a
 /// changed tool is left out until the user agrees to it again.
 #[derive(Debug)]
 pub(super) struct Pins {
     root: PathBuf,
-    known: Mutex<Vec<TrustRecord>>,
     /// The files that describe the project's servers, by server name.
     sources: BTreeMap<String, String>,
     /// Whether everything that the servers say now is agreed to.
     accepts: bool,
     /// Whether consent is stored.
     remembers: bool,
-    new: Mutex<Vec<TrustItem>>,
-    /// Tools that are left out, with their current descriptions.
-    changed: Mutex<Vec<(TrustItem, String)>>,
+    tools: Mutex<Tools>,
+}
+
+/// The tools as far as they were compared.
+#[derive(Debug, Default)]
+struct Tools {
+    known: Consents,
+    /// Those agreed to with their server, or now, which are stored at the end.
+    new: Vec<TrustItem>,
+    /// Those left out, with their current descriptions.
+    changed: Vec<(TrustItem, String)>,
 }
 
 impl Pins {
     pub(super) fn open(root: &Path, found: &Found, undecided: Undecided, for_once: bool) -> Result<Self> {
         let project = found.servers.iter().filter(|server| server.source == Source::Project);
-        let sources = project.map(|server| (server.name.clone(), server.file.display().to_string())).collect();
-        let known = match trust::store() {
-            Some(store) => store.of_root(root).map_err(|error| anyhow!("{error}"))?,
-            None => Vec::new(),
-        };
+        let sources: BTreeMap<_, _> =
+            project.map(|server| (server.name.clone(), server.file.display().to_string())).collect();
+        // The tools of other servers need no consent.
+        let known = if sources.is_empty() { Consents::default() } else { Consents::of_root(root)? };
+        let tools = Mutex::new(Tools { known, ..Tools::default() });
         let accepts = for_once || undecided == Undecided::Accept;
-        Ok(Self {
-            root: root.to_owned(),
-            known: Mutex::new(known),
-            sources,
-            accepts,
-            remembers: !for_once,
-            new: Mutex::default(),
-            changed: Mutex::default(),
-        })
+        Ok(Self { root: root.to_owned(), sources, accepts, remembers: !for_once, tools })
+    }
+
+    fn tools(&self) -> MutexGuard<'_, Tools> {
+        self.tools.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns an error if a tool may not be offered.
@@ -58,18 +57,14 @@ impl Pins {
         let Some(source) = self.sources.get(server) else { return Ok(()) };
         let said = serde_json::to_string(tool).unwrap_or_default();
         let item = TrustItem::new(TrustKind::McpServer, &tool.name, source, said);
-        let known = lock(&self.known);
-        if known.iter().any(|record| record.item == item && record.consent == Consent::Trusted) {
+        let mut tools = self.tools();
+        if tools.known.has(&item) {
             return Ok(());
         }
-        let changed = known.iter().any(|known| (&known.item.name, &known.item.source) == (&item.name, &item.source));
-        drop(known);
-        if changed && !self.accepts {
-            let mut changed = lock(&self.changed);
-            if !changed.iter().any(|(other, _)| *other == item) {
-                changed.push((item, tool.description.clone()));
+        if tools.known.has_version_of(&item) && !self.accepts {
+            if !tools.changed.iter().any(|(other, _)| *other == item) {
+                tools.changed.push((item, tool.description.clone()));
             }
-            drop(changed);
             return Err(format!(
                 "MCP server {}: the tool {} has changed since you agreed to it and is left out; its description is now: \
                  {}. Use it with --trust",
@@ -78,9 +73,8 @@ impl Pins {
                 escaped(&tool.description)
             ));
         }
-        let mut new = lock(&self.new);
-        if !new.contains(&item) {
-            new.push(item);
+        if !tools.new.contains(&item) {
+            tools.new.push(item);
         }
         Ok(())
     }
@@ -92,33 +86,22 @@ impl Pins {
 
     /// Returns the tools that are left out because they have changed since the user agreed to them.
     pub(super) fn changed(&self) -> Vec<FoundItem> {
-        let changed = lock(&self.changed).clone();
-        let found =
-            |(item, says): (TrustItem, String)| FoundItem::new(item, vec![format!("its new description: {says}")]);
-        changed.into_iter().map(found).collect()
+        let found = |(item, says): &(TrustItem, String)| {
+            FoundItem::new(item.clone(), vec![format!("its new description: {says}")])
+        };
+        self.tools().changed.iter().map(found).collect()
     }
 
     /// Offers these tools from now on. The caller has already stored the consent.
-    pub(super) fn accept(&self, items: &[TrustItem]) {
-        lock(&self.changed).retain(|(item, _)| !items.contains(item));
-        let root = self.root.display().to_string();
-        let record = |item: &TrustItem| TrustRecord {
-            root: root.clone(),
-            item: item.clone(),
-            consent: Consent::Trusted,
-            at: String::new(),
-        };
-        lock(&self.known).extend(items.iter().map(record));
+    pub(super) fn accept(&self, items: Vec<TrustItem>) {
+        let mut tools = self.tools();
+        tools.changed.retain(|(item, _)| !items.contains(item));
+        tools.known.add(items);
     }
 
     /// Stores which tools were agreed to.
     pub(super) fn save(&self) -> Result<()> {
-        let new = std::mem::take(&mut *lock(&self.new));
-        match trust::store() {
-            Some(store) if self.remembers && !new.is_empty() => {
-                store.decide(&self.root, &new, Consent::Trusted).map_err(|error| anyhow!("{error}"))
-            }
-            _ => Ok(()),
-        }
+        let new = std::mem::take(&mut self.tools().new);
+        if self.remembers { trust::decide(&self.root, &new, Consent::Trusted) } else { Ok(()) }
     }
 }

@@ -7,24 +7,23 @@ use deepagents::mcp::{McpServers, ServerConfig, ServerState, ServerStatus, Trans
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::discover::{self, Described, Found, Source};
-use crate::args::{AgentArgs, McpSources};
-use crate::exit::Exit;
+use super::discover::{self, Described, Found, HERE, Source};
+use crate::args::{AgentArgs, McpServerArgs, McpSources};
+use crate::exit::{self, Exit};
 use crate::trust::Undecided;
 use crate::{output, runtime};
 
 /// Lists all servers, and whether they answer.
-pub(super) fn list(sources: &McpSources, root: &Path, as_json: bool) -> Result<Exit> {
-    let found = discover::find(sources, root, Undecided::LeaveOut)?;
+pub(super) fn list(sources: &McpSources, as_json: bool) -> Result<Exit> {
+    let found = discover::find_here(sources)?;
     if found.servers.is_empty() && found.untrusted.is_empty() {
-        if as_json {
-            output::print("[]")?;
+        return exit::shown(if as_json {
+            "[]"
         } else {
-            output::print("There are no MCP servers; add one with `deepagents mcp add`.")?;
-        }
-        return Ok(Exit::Done);
+            "There are no MCP servers; add one with `deepagents mcp add`."
+        });
     }
-    let status = connect(super::usable(&found), root)?;
+    let status = connect(super::usable(&found))?;
     let rows: Vec<Row> = rows(&found, &status);
     if as_json {
         let rows: Vec<Value> = rows.iter().map(Row::json).collect();
@@ -36,8 +35,8 @@ pub(super) fn list(sources: &McpSources, root: &Path, as_json: bool) -> Result<E
 }
 
 /// Connects to servers, and ends them again.
-fn connect(configs: Vec<(String, ServerConfig)>, root: &Path) -> Result<Vec<ServerStatus>> {
-    let servers = McpServers::new(configs, super::options(root));
+fn connect(configs: Vec<(String, ServerConfig)>) -> Result<Vec<ServerStatus>> {
+    let servers = McpServers::new(configs, super::options(Path::new(HERE)));
     Ok(runtime::start()?.block_on(async {
         servers.connect().await;
         let status = servers.status();
@@ -143,13 +142,13 @@ fn tokens(status: &ServerStatus) -> usize {
 }
 
 /// Shows a server's description.
-pub(super) fn get(sources: &McpSources, root: &Path, name: &str) -> Result<Exit> {
-    let found = discover::find(sources, root, Undecided::LeaveOut)?;
-    let all = found.servers.iter().chain(&found.untrusted);
-    let Some(server) = all.into_iter().find(|server| server.name == name) else {
+pub(super) fn get(McpServerArgs { name, sources }: &McpServerArgs) -> Result<Exit> {
+    let found = discover::find_here(sources)?;
+    let mut all = found.servers.iter().chain(&found.untrusted);
+    let Some(server) = all.find(|server| server.name == *name) else {
         return found.get(name).map(|_| Exit::Done);
     };
-    let mut lines = vec![name.to_owned(), format!("  from     {} ({})", server.file.display(), source(server.source))];
+    let mut lines = vec![name.clone(), format!("  from     {} ({})", server.file.display(), source(server.source))];
     match &server.entry {
         Err(error) => lines.push(format!("  problem  {error}")),
         Ok(entry) => {
@@ -170,23 +169,18 @@ pub(super) fn get(sources: &McpSources, root: &Path, name: &str) -> Result<Exit>
             }
         }
     }
-    output::print(&lines.join("\n"))?;
-    Ok(Exit::Done)
+    exit::shown(&lines.join("\n"))
 }
 
 /// Connects to a server and shows its tools.
-pub(super) fn test(sources: &McpSources, root: &Path, name: &str) -> Result<Exit> {
-    let found = discover::find(sources, root, Undecided::LeaveOut)?;
-    let config = match found.get(name)?.config() {
-        Ok(config) => config,
-        Err(error) => bail!("MCP server {name} cannot be used: {error}"),
-    };
+pub(super) fn test(McpServerArgs { name, sources }: &McpServerArgs) -> Result<Exit> {
+    let config = discover::find_here(sources)?.usable(name)?;
     let reached = match &config.transport {
         TransportConfig::Stdio(stdio) => stdio.command.clone(),
         TransportConfig::Http(http) => shown_address(&http.url),
         _ => String::new(),
     };
-    let status = connect(vec![(name.to_owned(), config)], root)?;
+    let status = connect(vec![(name.clone(), config)])?;
     let Some(status) = status.first() else { return Ok(Exit::Failed) };
     if let Some(problem) = status.problem() {
         bail!("{problem}");

@@ -7,27 +7,35 @@ use deepagents::core::model::ChatModel;
 use deepagents::models::{ConfigError, ModelConfig, Registry, providers};
 use deepagents::profile::{OpenRouter, ProviderProfiles};
 
-use super::{CUSTOM_KEY_VARIABLE, Choice, Env};
+use super::{CUSTOM_KEY_VARIABLE, Choice, catalogue, choose, env};
 use crate::args::AgentArgs;
 use crate::exit::WrongUsage;
-use crate::{cloud, effort, proxy, sources};
+use crate::{cloud, effort, proxy};
 
-/// What to do if a required key is missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WithoutKey {
-    /// Return an error.
-    Refuse,
-    /// Use a placeholder: the model is only inspected.
-    Pretend,
+/// Chooses the model that the options or the environment select, and creates it.
+pub(crate) fn chosen(args: &AgentArgs) -> Result<(Choice, Arc<dyn ChatModel>)> {
+    let choice = choose(args.model.as_deref(), args.base_url.as_deref(), &env)?;
+    let model = make(&choice, args)?;
+    Ok((choice, model))
 }
 
 /// Creates the model.
-pub(crate) fn make(choice: &Choice, args: &AgentArgs, env: Env, without: WithoutKey) -> Result<Arc<dyn ChatModel>> {
-    let config = config(choice, args, env, without);
+pub(crate) fn make(choice: &Choice, args: &AgentArgs) -> Result<Arc<dyn ChatModel>> {
+    with_config(choice, args, config(choice, args))
+}
+
+/// Creates the model for inspection only, which needs no key.
+pub(crate) fn inspected(choice: &Choice, args: &AgentArgs) -> Result<Arc<dyn ChatModel>> {
+    let mut config = config(choice, args);
+    config.api_key.get_or_insert("none".into());
+    with_config(choice, args, config)
+}
+
+fn with_config(choice: &Choice, args: &AgentArgs, config: ModelConfig) -> Result<Arc<dyn ChatModel>> {
     if let Some(effort) = args.effort {
         effort::fields(choice.provider(), effort)?;
     }
-    known(env)?.model_with(&choice.name, config).map_err(|error| explain(&error))
+    known()?.model_with(&choice.name, config).map_err(|error| explain(&error))
 }
 
 /// Returns the model with its context window, asking its server if neither the command line nor the tables say it. If
@@ -36,13 +44,12 @@ pub(crate) async fn with_window(
     model: Arc<dyn ChatModel>,
     choice: &Choice,
     args: &AgentArgs,
-    env: Env<'_>,
 ) -> Result<(Arc<dyn ChatModel>, Option<String>)> {
     if model.profile().context_window.is_some() {
         return Ok((model, None));
     }
-    let mut config = config(choice, args, env, WithoutKey::Refuse);
-    let registry = known(env)?;
+    let mut config = config(choice, args);
+    let registry = known()?;
     let asked = registry.context_window(&choice.name, config.clone()).await.map_err(|error| explain(&error))?;
     let Some(window) = asked else {
         let remark = format!(
@@ -57,14 +64,14 @@ pub(crate) async fn with_window(
 }
 
 /// Returns a registry with what the user's own file says about models.
-fn known(env: Env) -> Result<Registry> {
+fn known() -> Result<Registry> {
     let mut registry = Registry::new();
-    registry.catalogue(sources::catalogue(env)?);
+    registry.catalogue(catalogue()?);
     Ok(registry)
 }
 
 /// Returns the library's provider profiles, adjusted by the user's environment.
-fn profiles(env: Env) -> ProviderProfiles {
+fn profiles() -> ProviderProfiles {
     let usual = OpenRouter::default();
     let allows = env("DEEPAGENTS_OPENROUTER_ALLOW_AZURE").unwrap_or_default().to_lowercase();
     let openrouter = OpenRouter {
@@ -79,41 +86,39 @@ fn profiles(env: Env) -> ProviderProfiles {
 }
 
 /// Returns how the model is reached.
-pub(crate) fn config(choice: &Choice, args: &AgentArgs, env: Env, without: WithoutKey) -> ModelConfig {
-    let base_url = args.base_url.clone().or_else(|| cloud::base_url(choice.provider(), env));
-    let usual = providers().into_iter().find(|p| p.name == choice.provider()).and_then(|p| p.base_url);
-    let mut config = ModelConfig::default();
+pub(crate) fn config(choice: &Choice, args: &AgentArgs) -> ModelConfig {
+    let provider = choice.provider();
+    let usual = providers().into_iter().find(|known| known.name == provider).and_then(|known| known.base_url);
+    let mut config = reached_at(provider, args.base_url.clone(), usual, args);
     config.headers.clone_from(&args.headers);
-    config.api_key = cloud::credentials(choice.provider(), env);
-    config.proxy = base_url.as_deref().or(usual).and_then(|url| proxy::for_address(url, env));
-    config.base_url = base_url;
-    config.streaming = args.no_stream.then_some(false);
-    config.text_tool_calls = args.text_tool_calls.then_some(true);
-    if without == WithoutKey::Pretend && config.api_key.is_none() {
-        config.api_key = Some("none".into());
-    }
     config.context_window = args.context_window;
     // `make` refuses a provider whose effort field is unknown.
-    if let Some(fields) = args.effort.and_then(|effort| effort::fields(choice.provider(), effort).ok()) {
+    if let Some(fields) = args.effort.and_then(|effort| effort::fields(provider, effort).ok()) {
         config.extra.extend(fields);
     }
-    config.over(&profiles(env).settings(&choice.name))
+    config.over(&profiles().settings(&choice.name))
+}
+
+/// Returns how the models of a provider are reached, at this address or the one that the environment or the provider
+/// names.
+fn reached_at(provider: &str, base_url: Option<String>, usual: Option<&str>, args: &AgentArgs) -> ModelConfig {
+    let base_url = base_url.or_else(|| cloud::base_url(provider, &env));
+    ModelConfig {
+        api_key: cloud::credentials(provider, &env),
+        proxy: base_url.as_deref().or(usual).and_then(|url| proxy::for_address(url, &env)),
+        base_url,
+        streaming: args.no_stream.then_some(false),
+        text_tool_calls: args.text_tool_calls.then_some(true),
+        ..ModelConfig::default()
+    }
 }
 
 /// Returns the models that sub-agents may name: those of every provider, each with its own key and address.
-pub(crate) fn registry(args: &AgentArgs, env: Env) -> Result<Registry> {
-    let mut registry = known(env)?;
-    let profiles = profiles(env);
+pub(crate) fn registry(args: &AgentArgs) -> Result<Registry> {
+    let mut registry = known()?;
+    let profiles = profiles();
     for provider in providers() {
-        let base_url = cloud::base_url(provider.name, env);
-        let config = ModelConfig {
-            api_key: cloud::credentials(provider.name, env),
-            proxy: base_url.as_deref().or(provider.base_url).and_then(|url| proxy::for_address(url, env)),
-            base_url,
-            streaming: args.no_stream.then_some(false),
-            text_tool_calls: args.text_tool_calls.then_some(true),
-            ..ModelConfig::default()
-        };
+        let config = reached_at(provider.name, None, provider.base_url, args);
         registry.configure(provider.name, config.over(&profiles.settings(provider.name)));
     }
     Ok(registry)
@@ -147,5 +152,5 @@ fn explain(error: &ConfigError) -> anyhow::Error {
         ConfigError::NoProvider { .. } | ConfigError::EmptyModel { .. } => error.to_string(),
         other => return anyhow!("{other}"),
     };
-    WrongUsage(words).into()
+    WrongUsage::new(words).into()
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use deepagents::Event;
 use serde::Serialize;
 
-use super::{Ending, Renderer, escaped_json};
+use super::{Renderer, escaped_json};
 
 /// Prints every event as a line of JSON on stdout, in the format of `docs/events.md`, and nothing else.
 #[derive(Debug)]
@@ -28,10 +28,6 @@ impl Renderer for JsonLines {
 
     fn notice(&mut self, text: &str) -> io::Result<()> {
         crate::output::remark(text);
-        Ok(())
-    }
-
-    fn end(&mut self, _ending: &Ending) -> io::Result<()> {
         Ok(())
     }
 }

@@ -33,13 +33,17 @@ pub(crate) trait Renderer {
     /// Shows an event.
     fn event(&mut self, event: &Event) -> io::Result<()>;
     /// Shows a message of the program itself.
-    fn notice(&mut self, text: &str) -> io::Result<()>;
+    fn notice(&mut self, _text: &str) -> io::Result<()> {
+        Ok(())
+    }
     /// Prepares for a question at the terminal.
     fn pause(&mut self) -> io::Result<()> {
         Ok(())
     }
     /// Shows the end of the run.
-    fn end(&mut self, ending: &Ending) -> io::Result<()>;
+    fn end(&mut self, _ending: &Ending) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// How a run ended.

@@ -32,10 +32,6 @@ impl Renderer for AnswerOnly {
         }
     }
 
-    fn notice(&mut self, _text: &str) -> io::Result<()> {
-        Ok(())
-    }
-
     fn end(&mut self, ending: &Ending) -> io::Result<()> {
         let Ok(outcome) = &ending.result else { return Ok(()) };
         // An interrupted or unfinished run has no answer: its last message may be a tool result, or the text before a

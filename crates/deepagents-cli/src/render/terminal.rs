@@ -158,6 +158,14 @@ impl Live {
         }
     }
 
+    /// Whether a resumed run had its answer before this process showed anything.
+    fn is_answered_before(&self, ending: &Ending, outcome: &Outcome) -> bool {
+        matches!(outcome.stop, FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended)
+            && self.last != LastShown::Text
+            && ending.tally.answers == 0
+            && !outcome.text().trim().is_empty()
+    }
+
     fn waiting(&mut self, what: &str) -> io::Result<()> {
         let line = self.style.dim(&format!("… {what}"));
         self.screen.status(&line)
@@ -288,24 +296,11 @@ impl Renderer for Live {
         if ending.result.is_err() && self.last == LastShown::Nothing && ending.tally == Tally::default() {
             return Ok(());
         }
-        // A resumed run may have had its answer before this process showed anything.
-        let shown = self.last == LastShown::Text;
-        let untold = |outcome: &Outcome| {
-            let has_answer =
-                matches!(outcome.stop, FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended);
-            has_answer
-                && !ending.is_cut_short(outcome)
-                && !shown
-                && ending.tally.answers == 0
-                && !outcome.text().trim().is_empty()
-        };
-        if let Some(outcome) = ending
-            .result
-            .as_ref()
-            .ok()
-            .filter(|outcome| self.is_behind && !ending.is_cut_short(outcome) || untold(outcome))
+        // The events that were not shown may include parts of the answer.
+        if let Ok(outcome) = &ending.result
+            && !ending.is_cut_short(outcome)
+            && (self.is_behind || self.is_answered_before(ending, outcome))
         {
-            // The events that were not shown may include parts of the answer.
             self.screen.text(outcome.text().trim_end())?;
             self.screen.break_line()?;
             self.screen.line("")?;

@@ -45,15 +45,28 @@ fn read(
     let AnswerLine { answer: id, decision } = serde_json::from_str(line).map_err(|error| {
         format!("a line on stdin is not of the form {{\"answer\": ID, \"decision\": {{...}}}}: {error}")
     })?;
+    let decision = checked(&id, decision, questions, given, agent)?;
+    Ok((id, decision))
+}
+
+/// Parses a decision on a question, which must be open and not decided yet.
+pub(super) fn checked(
+    id: &str,
+    decision: Value,
+    questions: &[ActionRequest],
+    given: &Decisions,
+    agent: &DeepAgent,
+) -> Result<Decision, String> {
     let Some(question) = questions.iter().find(|question| question.id == id) else {
         let open: Vec<&str> = questions.iter().map(|question| question.id.as_str()).collect();
-        return Err(format!("no question `{id}` is open; the open ones are {}", open.join(", ")));
+        let open = if open.is_empty() { "none".to_owned() } else { open.join(", ") };
+        return Err(format!("no question `{id}` is open; the open ones are {open}"));
     };
-    if given.iter().any(|(other, _)| *other == id) {
+    if given.iter().any(|(other, _)| other == id) {
         return Err(format!("question `{id}` has already been answered"));
     }
     let decision =
         Decision::from_json(decision, &question.tool).map_err(|error| format!("question `{id}`: {error}"))?;
     agent.check_decision(question, &decision).map_err(|error| error.to_string())?;
-    Ok((id, decision))
+    Ok(decision)
 }

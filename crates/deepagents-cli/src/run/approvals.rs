@@ -22,7 +22,7 @@ pub(crate) type Decisions = Vec<(String, DecisionRecord)>;
 pub(super) enum Approver {
     /// The mode, stored rules, and whoever can be asked.
     Policy(Box<Policy>),
-    /// The decisions made when the run was recorded.
+    /// The decisions made when the run was recorded; none for a script, which asks nothing.
     Recorded(VecDeque<Decisions>),
 }
 
@@ -66,18 +66,6 @@ pub(super) fn mode_source(mode: Approve, screens: Option<ScreenMode>, is_kept: b
 }
 
 impl Approver {
-    /// Returns an approver for a scripted model, which asks nothing.
-    pub(super) fn for_script(agent: &DeepAgent) -> Self {
-        Self::Policy(Box::new(Policy {
-            mode: Approve::Auto,
-            mode_source: "--approve auto",
-            reviewer: Reviewer::Nobody,
-            rules: Rules::default(),
-            agent: agent.clone(),
-            resumes: false,
-        }))
-    }
-
     /// Whether somebody is asked.
     pub(super) fn asks(&self) -> bool {
         matches!(self, Self::Policy(policy) if policy.mode == Approve::Ask && !matches!(policy.reviewer, Reviewer::Nobody))

@@ -1,5 +1,6 @@
 //! Driving runs to their end, and ending what was started for them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
@@ -21,11 +22,7 @@ pub(super) fn stream_turns(runtime: RunThread, turns: &Stream<'_>) -> Result<Exi
     let exit = runtime.block_on(async {
         let signals = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
         let exit = turns.serve(signals, &mut JsonLines).await;
-        background::suspend_tasks(turns.agent, turns.limits).await;
-        end_sessions(turns.limits).await;
-        if let Some(lost) = turns.limits.tracing.finish().await {
-            output::remark(&format!("tracing: {lost}"));
-        }
+        end_everything(turns.agent, turns.limits).await;
         Ok::<_, anyhow::Error>(exit?)
     });
     runtime.shutdown();
@@ -35,7 +32,8 @@ pub(super) fn stream_turns(runtime: RunThread, turns: &Stream<'_>) -> Result<Exi
 /// Runs an agent with a scripted model: nothing is saved and nothing is asked.
 pub(crate) fn play(agent: &DeepAgent, task: String, renderer: &mut dyn Renderer) -> Result<Exit> {
     let runtime = RunThread::start()?;
-    drive(runtime, agent, RunInput::new(task), &RunContext::default(), &mut Approver::for_script(agent), renderer)
+    let mut approver = Approver::Recorded(VecDeque::new());
+    drive(runtime, agent, RunInput::new(task), &RunContext::default(), &mut approver, renderer)
 }
 
 /// Replays a recorded run and the decisions made in it.
@@ -51,6 +49,16 @@ pub(crate) fn replay(
     let limits = RunContext { turns, recording: Recording::Replay(replay.clone()), ..RunContext::default() };
     let mut renderer = Played { replay, renderer };
     drive(runtime, agent, input, &limits, &mut Approver::Recorded(answers.into()), &mut renderer)
+}
+
+/// Ends what was started for the runs of an agent.
+async fn end_everything(agent: &DeepAgent, limits: &RunContext) {
+    background::suspend_tasks(agent, limits).await;
+    if let Some(servers) = &limits.servers {
+        servers.close().await;
+    }
+    end_sessions(limits).await;
+    limits.tracing.finish().await;
 }
 
 /// Runs the hooks for the end of the sessions: the thread's, or the run's if nothing is saved. A signal stops them,
@@ -89,14 +97,7 @@ pub(super) fn drive(
     let ending = runtime.block_on(async {
         let signals = interrupt::catch().map_err(|error| anyhow!("Ctrl-C cannot be caught: {error}"))?;
         let ending = live::follow(agent, input, limits, signals, approver, renderer).await;
-        background::suspend_tasks(agent, limits).await;
-        if let Some(servers) = &limits.servers {
-            servers.close().await;
-        }
-        end_sessions(limits).await;
-        if let Some(lost) = limits.tracing.finish().await {
-            output::remark(&format!("tracing: {lost}"));
-        }
+        end_everything(agent, limits).await;
         Ok::<_, anyhow::Error>((ending?, limits.recording.finish().await))
     });
     // A tool that ignores cancellation must not hold up the program.

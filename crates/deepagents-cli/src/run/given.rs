@@ -18,8 +18,7 @@ use crate::small_file::without_mark;
 pub(super) fn task(args: &RunArgs) -> Result<Task> {
     if args.input_format == InputFormat::StreamJson {
         if args.no_save {
-            let words = "the turns of a conversation are saved in a thread: remove --no-save";
-            bail!(WrongUsage(words.to_owned()));
+            bail!(WrongUsage::new("the turns of a conversation are saved in a thread: remove --no-save"));
         }
         // The first message starts or resumes the thread.
         return Ok(Task::Given(String::new()));
@@ -27,8 +26,7 @@ pub(super) fn task(args: &RunArgs) -> Result<Task> {
     match args.task.as_deref() {
         None if args.resumes() => Ok(Task::Rest),
         None | Some("-") if args.approve == Some(Approve::Ask) => {
-            let words = "with --approve ask, stdin is for your answers: give the task on the command line";
-            bail!(WrongUsage(words.to_owned()))
+            bail!(WrongUsage::new("with --approve ask, stdin is for your answers: give the task on the command line"))
         }
         given => Task::from_arg(given),
     }
@@ -36,7 +34,7 @@ pub(super) fn task(args: &RunArgs) -> Result<Task> {
 
 /// Reads the answer's structure from a file with a JSON Schema.
 pub(super) fn answer_format(file: &Path) -> Result<ResponseFormat> {
-    let wrong = |what: String| WrongUsage(format!("`{}` given with --json-schema {what}", file.display()));
+    let wrong = |what: String| WrongUsage::new(format!("`{}` given with --json-schema {what}", file.display()));
     let text = fs::read_to_string(file).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let schema: Value =
         serde_json::from_str(without_mark(&text)).map_err(|error| wrong(format!("is not valid JSON: {error}")))?;

@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 use deepagents::core::interrupt::{DecisionAuthor, DecisionRecord};
 use deepagents::core::run::SharedBudget;
 use deepagents::middleware::hooks::HookRunner;
-use deepagents::{ActionRequest, DeepAgent, Event, EventKind, FinishReason, RunInput, Usage};
-use futures_util::{FutureExt, Stream, StreamExt};
+use deepagents::{ActionRequest, DeepAgent, Event, EventKind, FinishReason, Run, RunInput, Usage};
+use futures_util::{FutureExt, StreamExt};
 
 use super::approvals::{Approver, Decisions};
-use super::interrupt::{HowToStop, Signals, Suspended};
+use super::interrupt::Suspended;
 use super::recording::Recording;
 use super::{RunContext, background, interrupt};
 use crate::render::{Ending, Renderer, Tally, hook_end};
+use crate::stopping::{EndSignals, HowToStop};
 
 /// Minimum time between two wake-ups of the thread that shows events: too short to notice, and long enough that a run
 /// of many quick calls does not wake it for each event.
@@ -28,7 +29,7 @@ pub(super) async fn follow(
     agent: &DeepAgent,
     input: RunInput,
     limits: &RunContext,
-    signals: Signals,
+    signals: EndSignals,
     approver: &mut Approver,
     renderer: &mut dyn Renderer,
 ) -> io::Result<Ending> {
@@ -169,14 +170,14 @@ pub(super) async fn out_of_time(limits: &RunContext, elapsed: Duration) {
 }
 
 /// Returns the next event: at once if there is one, otherwise not before the current frame has passed.
-async fn next(events: &mut (impl Stream<Item = Event> + Unpin), frame: &mut Instant) -> Option<Event> {
-    if let Some(event) = events.next().now_or_never() {
+async fn next(run: &mut Run, frame: &mut Instant) -> Option<Event> {
+    if let Some(event) = run.next().now_or_never() {
         return event;
     }
     if let Some(rest) = MIN_INTERVAL.checked_sub(frame.elapsed()) {
         tokio::time::sleep(rest).await;
     }
-    let event = events.next().await;
+    let event = run.next().await;
     *frame = Instant::now();
     event
 }

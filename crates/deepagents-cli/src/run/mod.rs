@@ -22,25 +22,23 @@ mod stream;
 
 use std::io::{self, IsTerminal};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use deepagents::Update;
-use deepagents::fs::UndoStore;
 use deepagents::middleware::rubric::RubricText;
 use deepagents::middleware::{AskUser, Rubric};
 use deepagents::remembered::RuleScope;
 
 use crate::again::Again;
 use crate::agent::ModeAsks;
-use crate::args::{AgentArgs, Approve, InputFormat, RunArgs};
+use crate::args::{AgentArgs, Approve, InputFormat, RunArgs, hidden};
 use crate::exit::{Exit, WrongUsage};
-use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
-use crate::render::{AnswerOnly, JsonLines, Live};
+use crate::render::{AnswerOnly, JsonLines, Live, Renderer};
 use crate::runtime::RunThread;
-use crate::threads::undo;
+use crate::threads::{note, undo, with_model_of};
 use crate::tracing::Tracing;
-use crate::trust::{Brought, Undecided};
-use crate::{agent, config, hooks, mcp, output, permissions, slash, sources};
+use crate::trust::Undecided;
+use crate::{agent, config, mcp, model_choice, output, permissions, slash};
 
 use always::{Commands, Rules};
 pub(crate) use approvals::Decisions;
@@ -50,7 +48,6 @@ pub(crate) use drive::{play, replay};
 pub(crate) use exit_status::RunContext;
 pub(crate) use failure::{model_failure, other_failure};
 use given::{answer_format, task};
-pub(crate) use interrupt::STOP_TIMEOUT;
 use piped::Piped;
 pub(crate) use process::{ThisProcess, is_gone};
 use prompt::Person;
@@ -62,23 +59,20 @@ use stream::Stream;
 
 /// Gives an agent a task and shows what it does.
 pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
-    let (options, problems) = config::for_agent(&args.agent)?;
-    for problem in problems {
-        output::remark(&problem);
-    }
-    let options = &options;
+    let mut options = config::completed(&args.agent)?;
     // Report errors in the command line before anything that takes time.
     let task = task(args)?;
     own_files::check_root(options.root.as_deref())?;
-    let mut shape = agent::Shape::from_args(options)?;
+    let mut shape = agent::Shape::from_args(&options)?;
     shape.check()?;
     let runtime = RunThread::start()?;
     let found = runtime.block_on(Found::open(args))?;
-    let in_thread = found.as_ref().and_then(|found| found.with_model(&args.agent));
-    let in_thread = in_thread.map(|agent| config::for_agent(&agent)).transpose()?;
-    let options = in_thread.as_ref().map_or(options, |(options, _)| options);
+    if let Some(agent) = found.as_ref().and_then(|found| with_model_of(&args.agent, &found.info)) {
+        (options, _) = config::for_agent(&agent)?;
+    }
+    let options = &options;
     let hidden_before = found.as_ref().map_or(&[][..], |found| &found.redact);
-    if let Some(remark) = shape.keep_redaction(&args.agent.redact, hidden_before)
+    if let Some(remark) = note::keep_redaction(&mut shape.redact, &args.agent.redact, hidden_before)
         && !args.quiet
     {
         output::remark(&remark);
@@ -87,48 +81,40 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let reads_stdin = args.json || matches!(task, Task::OnStdin);
     let is_person_there = !reads_stdin && io::stdin().is_terminal() && io::stderr().is_terminal();
     let mode = session::mode(args, found.as_ref(), is_person_there)?;
-    let is_kept = args.approve.is_none() && found.as_ref().is_some_and(Found::has_mode);
+    let is_kept = args.approve.is_none() && found.as_ref().is_some_and(|found| found.mode.is_some());
     let mode_source = approvals::mode_source(mode, args.screens, is_kept);
     if mode == Approve::Ask && matches!(task, Task::OnStdin) {
-        let words = "with --approve ask, stdin is for your answers: give the task on the command line";
-        bail!(WrongUsage(words.to_owned()));
+        bail!(WrongUsage::new("with --approve ask, stdin is for your answers: give the task on the command line"));
     }
     // Text piped in beside a task belongs to it, unless stdin is for answers or messages.
     let is_free = matches!(task, Task::Given(_)) && args.input_format == InputFormat::Text && mode != Approve::Ask;
     // With --json, stdin belongs to the program and is read only if --stdin is given.
     let beside = if is_free && (args.stdin || !args.json) { Piped::begin() } else { None };
     (shape.asks, shape.max_turns) = (ModeAsks::of(mode), args.max_turns);
-    let undo_file = if args.no_save { None } else { undo::file(&args.database)? };
-    let inside = undo_file.as_ref().is_some_and(|file| undo::is_inside(file, options.directory()));
-    let store = undo_file.filter(|_| !inside).map(UndoStore::at);
-    let files = agent::open_recorded(options, store)?;
-    let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &model_choice::env)?;
-    let model = model_choice::make(&choice, options, &model_choice::env, WithoutKey::Refuse)?;
+    let (store, unrecorded) =
+        if args.no_save { (None, None) } else { undo::store_for(&args.database, options.directory())? };
+    let files = agent::open(options, store)?;
+    let (choice, model) = model_choice::chosen(options)?;
     if args.max_cost.is_some() && model.profile().price.is_none() {
         let name = &choice.name;
         let words =
             format!("the price of {name} is not known, so --max-cost cannot be enforced; use --max-tokens instead");
-        bail!(WrongUsage(words));
+        bail!(WrongUsage::new(words));
     }
-    let windowed = model_choice::with_window(model, &choice, options, &model_choice::env);
-    let (model, unknown_window) = runtime.block_on(windowed)?;
+    let (model, unknown_window) = runtime.block_on(model_choice::with_window(model, &choice, options))?;
     // A recorded run has no sub-agents from files.
     let wanted = AgentArgs { no_agents: options.no_agents || args.record.is_some(), ..options.clone() };
     let undecided = Undecided::for_run(options, reads_stdin);
-    let brought = runtime.block_on(Brought::find(&wanted, &files, undecided))?;
-    let typing = runtime.block_on(slash::Commands::find(options, &files, undecided))?;
-    let (sources, outside) = sources::find(options, &brought)?;
     let own = OwnFiles::inside(options.directory(), args.database.db.as_deref(), args.record.as_deref())?;
-    shape.sources = sources;
-    let confinement = shape.confinement(&files, &own);
-    let workspace = agent::workspace(options, files, &own, &outside)?;
-    let servers = mcp::servers(options, undecided, mode == Approve::Ask, args.record.is_some(), &model)?;
+    let surroundings = runtime.block_on(shape.enter(&wanted, files.clone(), &own, undecided))?;
+    let typing = runtime.block_on(slash::Commands::find(options, &files, undecided))?;
+    let mut servers = mcp::servers(options, undecided, mode == Approve::Ask, Vec::new(), &model)?;
+    if args.record.is_some() && servers.take().is_some() {
+        output::remark("MCP servers are not used in a recorded run");
+    }
+    let mut builder = surroundings.give(shape.builder(model));
     if let Some(servers) = &servers {
         runtime.block_on(servers.ask_again(options.directory(), undecided))?;
-    }
-    let definitions = outside.add_to(brought.files.clone());
-    let mut builder = shape.builder(model).backend(workspace).definitions_from(definitions.clone());
-    if let Some(servers) = &servers {
         builder = builder.mcp(&servers.all);
     }
     // A recording is replayed where those files and models do not exist.
@@ -138,7 +124,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     if let Some(file) = &args.json_schema {
         builder = builder.response_format(answer_format(file)?);
     }
-    let hooks = runtime.block_on(hooks::find(options, &brought, confinement))?;
+    let hooks = runtime.block_on(surroundings.hooks(options))?;
     if hooks.is_some() && args.record.is_some() {
         bail!("hooks cannot be part of a recording: give --no-hooks to record without them");
     }
@@ -151,25 +137,21 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     let mut session = runtime.block_on(Session::open(
         args,
         found,
-        (mode, shape.redact()),
+        (mode, &shape.redact),
         task.as_ref().map(|task| task.text.clone()),
         (&choice.name, options.base_url.as_deref()),
     ))?;
     let skill = task.as_ref().and_then(|task| task.skill.as_ref());
     if skill.is_some() && args.record.is_some() {
-        bail!(WrongUsage("a skill given with /skill: cannot be part of a recording: ask for it in words".to_owned()));
+        bail!(WrongUsage::new("a skill given with /skill: cannot be part of a recording: ask for it in words"));
     }
     session.input = slash::pin(session.input, skill);
     if let Some(goal) = &args.goal {
-        let goal = crate::args::hidden(shape.redact(), goal);
-        session.input = session.input.update(Update::new::<RubricText>(Some(goal)));
+        session.input = session.input.update(Update::new::<RubricText>(Some(hidden(&shape.redact, goal))));
     }
     let tracing = runtime.block_on(Tracing::open(args.trace.as_deref(), session.caller.as_deref()))?;
     session.note_caller(&tracing);
-    builder = tracing.watch_task(builder);
-    if let Some(journal) = &session.journal {
-        builder = builder.journal(journal.clone()).process(ThisProcess);
-    }
+    builder = tracing.watch_task(builder).journal(session.journal.clone()).process(ThisProcess);
     if args.background || session.has_tasks {
         builder = builder.background_agents(true);
     }
@@ -183,25 +165,20 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         }
         builder = builder.middleware(Rubric::default());
     }
-    let agent = builder.build().map_err(|error| anyhow!("{error}"))?;
+    let agent = builder.build()?;
     let is_talk = args.input_format == InputFormat::StreamJson;
     let skills = if skill.is_some() || is_talk { runtime.block_on(slash::skills(&agent))? } else { Vec::new() };
     slash::check_skill(skill, &skills)?;
     let recording = runtime.block_on(async {
         let Some(file) = &args.record else { return Ok(Recording::None) };
-        shape.carried = shape.sources.read_contents(&*definitions).await?;
+        shape.carried = shape.context_files.read_contents(&*surroundings.definitions).await?;
         Recording::record(file, serde_json::to_value(&shape)?).await
     })?;
     if choice.reason != model_choice::Reason::Named && !args.quiet {
         output::remark(&format!("using {choice}"));
     }
-    if let Some(remark) = unknown_window.filter(|_| !args.quiet && !args.json) {
-        output::remark(&remark);
-    }
-    if inside && !args.quiet && !args.json {
-        output::remark(
-            "changes to files cannot be undone later: the database is inside the directory; choose another with --db",
-        );
+    if !args.quiet && !args.json {
+        output::remarks(unknown_window.as_deref().into_iter().chain(unrecorded));
     }
     if let Some(thread) = session.kept.as_deref().filter(|_| session.is_over && !args.quiet) {
         output::remark(&format!(
@@ -209,10 +186,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         ));
     }
     let again = Again::new(args.agent.root.as_deref(), &args.database);
-    let again = match () {
-        () if is_talk => again.stream_json(),
-        () if args.json => again.json(),
-        () => again,
+    let again = match (is_talk, args.json) {
+        (true, _) => again.stream_json(),
+        (false, true) => again.json(),
+        (false, false) => again,
     };
     let limits = RunContext {
         turns: args.max_turns,
@@ -231,20 +208,18 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         hooks,
     };
     if is_talk {
-        let (Some(journal), Some(thread)) = (session.journal.clone(), session.thread()) else {
-            bail!("the turns of a conversation are saved in a thread");
-        };
+        let Some(thread) = session.kept else { bail!("the turns of a conversation are saved in a thread") };
+        let journal = session.journal;
         let typing = (typing, skills);
         let turns = Stream { agent: &agent, journal, thread, limits: &limits, approve: mode, mode_source, typing };
         return stream_turns(runtime, &turns);
     }
     let reviewer = match mode {
         Approve::Ask if args.json => Reviewer::Program(Lines::read()),
-        Approve::Ask => Reviewer::Person(Person::new(Lines::read())),
-        _ if is_person_there => Reviewer::Person(Person::new(Lines::read())),
+        _ if mode == Approve::Ask || is_person_there => Reviewer::Person(Person { lines: Lines::read() }),
         _ => Reviewer::Nobody,
     };
-    let commands = Commands { reach: options.commands.reach(), share_shell: options.commands.session().is_some() };
+    let commands = Commands { reach: options.commands.reach(), share_shell: options.commands.shell_session };
     let project = RuleScope::project(options.directory()).ok();
     let rules = Rules::new(permissions::store(), session.kept.as_deref(), project, commands);
     let mut approver = Approver::Policy(Box::new(Policy {
@@ -255,15 +230,16 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
         agent: agent.clone(),
         resumes: args.resumes(),
     }));
-    if args.json {
-        drive(runtime, &agent, session.input, &limits, &mut approver, &mut JsonLines)
+    let mut renderer: Box<dyn Renderer> = if args.json {
+        Box::new(JsonLines)
     } else if args.quiet || args.json_schema.is_some() {
-        drive(runtime, &agent, session.input, &limits, &mut approver, &mut AnswerOnly::new(args.json_schema.is_some()))
+        Box::new(AnswerOnly::new(args.json_schema.is_some()))
     } else {
         let mut live = Live::new(session.kept.clone());
         if let Some(thread) = &session.kept {
             live = live.before(&runtime.block_on(agent.state(thread))?);
         }
-        drive(runtime, &agent, session.input, &limits, &mut approver, &mut live)
-    }
+        Box::new(live)
+    };
+    drive(runtime, &agent, session.input, &limits, &mut approver, &mut *renderer)
 }

@@ -23,6 +23,22 @@ struct Process {
 }
 
 impl Process {
+    /// Returns this process.
+    fn current() -> &'static Self {
+        static CURRENT: OnceLock<Process> = OnceLock::new();
+        CURRENT.get_or_init(|| {
+            let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+            let namespace = std::fs::read_link("/proc/self/ns/pid");
+            let place = ProcessScope {
+                host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+                boot: boot.ok().map(|id| id.trim().to_owned()),
+                namespace: namespace.ok().map(|name| name.to_string_lossy().into_owned()),
+            };
+            let start = stat("self").map(|(_, start)| start);
+            Self { id: rustix::process::getpid().as_raw_nonzero().get(), start, place }
+        })
+    }
+
     /// Whether it has ended, even if its ID has been reused or it is a zombie.
     fn is_gone(&self) -> bool {
         match stat(&self.id.to_string()) {
@@ -53,40 +69,19 @@ struct ProcessScope {
     namespace: Option<String>,
 }
 
-impl ProcessScope {
-    /// Returns the scope of this process.
-    fn current() -> &'static Self {
-        static CURRENT: OnceLock<ProcessScope> = OnceLock::new();
-        CURRENT.get_or_init(|| {
-            let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-            let namespace = std::fs::read_link("/proc/self/ns/pid");
-            Self {
-                host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
-                boot: boot.ok().map(|id| id.trim().to_owned()),
-                namespace: namespace.ok().map(|name| name.to_string_lossy().into_owned()),
-            }
-        })
-    }
-}
-
 /// Identifies this process, for agents whose threads it works on.
 pub(crate) struct ThisProcess;
 
 impl ProcessIdentity for ThisProcess {
     fn metadata(&self) -> Map<String, Value> {
-        let ProcessScope { host, boot, namespace } = ProcessScope::current();
-        static START: OnceLock<Option<u64>> = OnceLock::new();
-        let start = START.get_or_init(|| stat("self").map(|(_, start)| start));
-        let process =
-            json!({"id": std::process::id(), "start": start, "host": host, "boot": boot, "namespace": namespace});
         // Remove the separate `host` entry of earlier versions.
-        [(PROCESS.to_owned(), process), ("host".to_owned(), Value::Null)].into_iter().collect()
+        [(PROCESS.to_owned(), json!(Process::current())), ("host".to_owned(), Value::Null)].into_iter().collect()
     }
 
     /// Whether it was a process of this machine and has ended.
     fn is_gone(&self, thread: &ThreadInfo) -> bool {
         let process = thread.metadata.get(PROCESS).and_then(|noted| Process::deserialize(noted).ok());
-        let here = process.filter(|process| process.place == *ProcessScope::current());
+        let here = process.filter(|process| process.place == Process::current().place);
         here.is_some_and(|process| process.is_gone())
     }
 }

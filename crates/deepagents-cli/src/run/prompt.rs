@@ -16,7 +16,7 @@ use crate::render::{Columns, escaped};
 /// The user, who is asked on stderr and answers with lines on stdin.
 #[derive(Debug)]
 pub(super) struct Person {
-    lines: Lines,
+    pub(super) lines: Lines,
 }
 
 /// The user's answer about a call.
@@ -71,10 +71,6 @@ impl Next {
 }
 
 impl Person {
-    pub(super) fn new(lines: Lines) -> Self {
-        Self { lines }
-    }
-
     /// Asks about a call; `None` if the input has ended.
     pub(super) async fn decide(
         &mut self,

@@ -31,11 +31,11 @@ impl Recording {
         let shown = file.display();
         let recorder = RunRecorder::create_with(file, options).await.map_err(|error| match error {
             RecordingError::Open { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
-                WrongUsage(format!("`{shown}` exists already and is not overwritten; give --record another file"))
+                WrongUsage::new(format!("`{shown}` exists already and is not overwritten; give --record another file"))
                     .into()
             }
             RecordingError::Open { source, .. } => {
-                WrongUsage(format!("the recording `{shown}` cannot be created: {source}")).into()
+                WrongUsage::new(format!("the recording `{shown}` cannot be created: {source}")).into()
             }
             other => anyhow!("{other}"),
         })?;

@@ -7,10 +7,10 @@ use deepagents::core::journal::{Journal, Record, RunStatus, ThreadInfo, ThreadQu
 use deepagents::{FinishReason, MemoryJournal, Message, RunInput};
 use serde_json::{Map, Value, json};
 
-use crate::args::{AgentArgs, Approve, RedactedKind, RunArgs, hidden};
+use crate::args::{Approve, RedactedKind, RunArgs, hidden};
 use crate::exit::WrongUsage;
 use crate::threads::note::{self, root};
-use crate::threads::{Noted, database, fresh, with_model_of};
+use crate::threads::{Noted, database, fresh};
 use crate::tracing::Tracing;
 
 /// The error if there is no thread to resume.
@@ -26,9 +26,9 @@ const LEFT: &str = "This is a message of the system, not of the user: the backgr
 /// The thread to resume, and how decisions are made in it.
 pub(super) struct Found {
     journal: Arc<dyn Journal>,
-    info: ThreadInfo,
+    pub(super) info: ThreadInfo,
     /// The mode of its last run, if noted; for a background task, the mode of its parent thread.
-    mode: Option<Approve>,
+    pub(super) mode: Option<Approve>,
     /// What it redacts, or else its parent thread.
     pub(super) redact: Vec<RedactedKind>,
 }
@@ -41,10 +41,10 @@ impl Found {
         }
         // Do not create a database only to find it empty.
         if args.go_on && !database::is_there(&database::place(&args.database)?)? {
-            bail!(WrongUsage(NO_THREAD.to_owned()));
+            bail!(WrongUsage::new(NO_THREAD.to_owned()));
         }
         let Some(database) = database::open_existing(&args.database).await? else {
-            bail!(WrongUsage("there are no threads to continue yet".to_owned()));
+            bail!(WrongUsage::new("there are no threads to continue yet"));
         };
         let journal: Arc<dyn Journal> = Arc::new(database);
         let info = find(args, &*journal, &root(args.agent.directory())).await?;
@@ -58,16 +58,6 @@ impl Found {
             (mode, parent) = (note::mode_of(&above), above.parent);
         }
         Ok(Some(Self { journal, info, mode, redact }))
-    }
-
-    /// Returns the options with the thread's model, if they name none.
-    pub(super) fn with_model(&self, args: &AgentArgs) -> Option<AgentArgs> {
-        with_model_of(args, &self.info)
-    }
-
-    /// Whether the thread or its parent notes how decisions are made.
-    pub(super) fn has_mode(&self) -> bool {
-        self.mode.is_some()
     }
 
     /// Whether the thread has had a run.
@@ -95,7 +85,7 @@ pub(super) fn mode(args: &RunArgs, found: Option<&Found>, is_person_there: bool)
 /// What a run starts with.
 pub(super) struct Session {
     /// Where its thread is stored.
-    pub(super) journal: Option<Arc<dyn Journal>>,
+    pub(super) journal: Arc<dyn Journal>,
     /// The thread's ID, if it outlives the program.
     pub(super) kept: Option<String>,
     pub(super) input: RunInput,
@@ -114,8 +104,14 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Finds the thread or chooses an ID for a new one. Without a task, the run resumes unfinished work. Nothing is
-    /// written here: the run stores the metadata once it owns the thread.
+    /// A session without a past.
+    fn new(journal: Arc<dyn Journal>, kept: Option<String>, input: RunInput) -> Self {
+        let (is_open, has_tasks, waits, is_over) = (false, false, false, false);
+        Self { journal, kept, input, is_open, has_tasks, waits, is_over, caller: None, note: Map::new() }
+    }
+
+    /// Resumes the thread that was found, or chooses an ID for a new one. Without a task, the run resumes unfinished
+    /// work. Nothing is written here: the run stores the metadata once it owns the thread.
     pub(super) async fn open(
         args: &RunArgs,
         found: Option<Found>,
@@ -123,77 +119,56 @@ impl Session {
         task: Option<String>,
         (model, address): (&str, Option<&str>),
     ) -> Result<Self> {
+        let text = task.as_deref().unwrap_or_default();
         if args.no_save {
-            let input = RunInput::new(task.unwrap_or_default()).thread("run");
             // Questions and background tasks need a thread, even if it ends with the program.
-            let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
-            return Ok(Self {
-                journal: Some(journal),
-                kept: None,
-                input,
-                has_tasks: false,
-                is_open: false,
-                waits: false,
-                is_over: false,
-                caller: None,
-                note: Map::new(),
-            });
+            return Ok(Self::new(Arc::new(MemoryJournal::new()), None, RunInput::new(text).thread("run")));
         }
-        let (journal, found) = match found {
-            Some(Found { journal, info, .. }) => (journal, Some(info)),
-            None => (Arc::new(database::open(&args.database).await?) as Arc<dyn Journal>, None),
-        };
-        let tasks = match &found {
-            Some(info) => journal.threads().list(&ThreadQuery::default().parent(info.id.as_str())).await?,
-            None => Vec::new(),
-        };
-        let noted = found.as_ref().and_then(|info| info.metadata.get(CALLER));
-        let caller = noted.and_then(Value::as_str).map(str::to_owned);
-        let is_task = found.as_ref().is_some_and(|info| info.parent.is_some());
-        let stop = match &found {
-            Some(info) if task.is_none() => last_stop(&*journal, info).await?,
-            _ => None,
-        };
-        let is_unfinished = stop.as_ref().is_some_and(FinishReason::is_from_outside);
-        let is_open = found.as_ref().is_some_and(|info| !matches!(info.status, RunStatus::Ended | RunStatus::Empty));
-        let (mut waits, mut is_over) = (false, false);
         // A thread keeps the directory in which it was started, and its title.
-        let has_root = found.as_ref().is_some_and(note::has_root);
-        let has_name = found.as_ref().is_some_and(note::has_name);
-        let (id, input) = match found {
-            Some(info)
-                if task.is_none()
-                    && info.status == RunStatus::Ended
-                    && !is_unfinished
-                    && tasks.iter().any(|t| is_unfinished_task(t, &info)) =>
-            {
-                waits = true;
-                (info.id.clone(), RunInput::new(Message::harness(LEFT)).thread(&info.id))
-            }
-            Some(info) => {
-                is_over = stop.is_some() && !is_unfinished;
-                (info.id.clone(), resume_input(&info, task.as_deref(), stop.is_some())?)
-            }
+        let has_root = found.as_ref().is_some_and(|found| note::has_root(&found.info));
+        let has_name = found.as_ref().is_some_and(|found| note::has_name(&found.info));
+        let mut session = match found {
+            Some(Found { journal, info, .. }) => Self::resume(journal, &info, task.as_deref()).await?,
             None => {
+                let journal: Arc<dyn Journal> = Arc::new(database::open(&args.database).await?);
                 let id = fresh(&*journal).await?;
-                (id.clone(), RunInput::new(task.as_deref().unwrap_or_default()).thread(id))
+                let input = RunInput::new(text).thread(&id);
+                Self::new(journal, Some(id), input)
             }
         };
         let root = Some(args.agent.directory()).filter(|_| !has_root);
-        let mut note = Noted { root, model: Some((model, address)), approve: mode, redact }.metadata();
-        if let Some(task) = task.as_deref().filter(|_| !has_name) {
-            note::name(&mut note, &hidden(redact, task));
+        session.note = Noted { root, model: Some((model, address)), approve: mode, redact }.metadata();
+        if let Some(task) = task.filter(|_| !has_name) {
+            note::name(&mut session.note, &hidden(redact, &task));
         }
+        Ok(session)
+    }
+
+    /// Resumes a thread: with a new task, or with the unfinished work or the answer of its last run.
+    async fn resume(journal: Arc<dyn Journal>, info: &ThreadInfo, task: Option<&str>) -> Result<Self> {
+        let tasks = database::tasks_of(&*journal, info).await?;
+        let stop = if task.is_none() { last_stop(&*journal, info).await? } else { None };
+        let is_unfinished = stop.as_ref().is_some_and(FinishReason::is_from_outside);
+        let has_ended = matches!(info.status, RunStatus::Ended | RunStatus::Empty);
+        let waits = task.is_none()
+            && info.status == RunStatus::Ended
+            && !is_unfinished
+            && tasks.iter().any(|task| is_unfinished_task(task, info));
+        let input = match task {
+            Some(task) => RunInput::new(task).thread(&info.id),
+            None if waits => RunInput::new(Message::harness(LEFT)).thread(&info.id),
+            None if has_ended && stop.is_none() => {
+                bail!("the last run of thread {} has ended; say what to do next, such as \"Go on\"", info.id)
+            }
+            None => RunInput::resume(&info.id),
+        };
         Ok(Self {
-            journal: Some(journal),
-            kept: Some(id),
-            input,
-            has_tasks: is_task || !tasks.is_empty(),
-            is_open,
+            is_open: !has_ended,
+            has_tasks: info.parent.is_some() || !tasks.is_empty(),
             waits,
-            is_over,
-            caller,
-            note,
+            is_over: !waits && stop.is_some() && !is_unfinished,
+            caller: info.metadata.get(CALLER).and_then(Value::as_str).map(str::to_owned),
+            ..Self::new(journal, Some(info.id.clone()), input)
         })
     }
 
@@ -202,11 +177,6 @@ impl Session {
         if let Some(parent) = tracing.parent() {
             self.note.insert(CALLER.to_owned(), json!(parent.map(|parent| parent.to_string())));
         }
-    }
-
-    /// Returns the thread, if it can be continued turn by turn.
-    pub(super) fn thread(&self) -> Option<String> {
-        self.kept.clone()
     }
 }
 
@@ -217,7 +187,7 @@ async fn find(args: &RunArgs, journal: &dyn Journal, root: &str) -> Result<Threa
     }
     let query = ThreadQuery::default().metadata("root", root).limit(1);
     let found = journal.threads().list(&query).await?.pop();
-    found.ok_or_else(|| WrongUsage(NO_THREAD.to_owned()).into())
+    found.ok_or_else(|| WrongUsage::new(NO_THREAD.to_owned()).into())
 }
 
 /// Returns how a thread's last run ended, if it has: on its own, so that there is an answer, or from outside, so that
@@ -241,17 +211,6 @@ async fn last_stop(journal: &dyn Journal, info: &ThreadInfo) -> Result<Option<Fi
         }
     }
     Ok(stops.flatten().filter(|stop| *stop != FinishReason::Interrupted))
-}
-
-/// Returns the input that resumes a thread: with a new task, or with the unfinished work or the answer of its last run.
-fn resume_input(info: &ThreadInfo, task: Option<&str>, has_stopped: bool) -> Result<RunInput> {
-    match task {
-        Some(task) => Ok(RunInput::new(task).thread(&info.id)),
-        None if matches!(info.status, RunStatus::Ended | RunStatus::Empty) && !has_stopped => {
-            bail!("the last run of thread {} has ended; say what to do next, such as \"Go on\"", info.id)
-        }
-        None => Ok(RunInput::resume(&info.id)),
-    }
 }
 
 /// Whether a background task has not ended, or ended after the last run of its thread.

@@ -29,7 +29,7 @@ impl Task {
             Some(text) if text != "-" => not_empty(text.to_owned()).map(Self::Given),
             None if io::stdin().is_terminal() => {
                 let words = "there is no task: give one, as in `deepagents run \"Summarise README.md\"`, or pipe it in";
-                bail!(WrongUsage(words.to_owned()))
+                bail!(WrongUsage::new(words))
             }
             _ => Ok(Self::OnStdin),
         }
@@ -60,8 +60,7 @@ pub(crate) fn piped() -> Result<Option<String>> {
 
 fn not_empty(text: String) -> Result<String> {
     if text.trim().is_empty() {
-        let words = "the task is empty: say what to do, as in `deepagents run \"Summarise README.md\"`";
-        bail!(WrongUsage(words.to_owned()));
+        bail!(WrongUsage::new("the task is empty: say what to do, as in `deepagents run \"Summarise README.md\"`"));
     }
     Ok(text)
 }
@@ -69,7 +68,7 @@ fn not_empty(text: String) -> Result<String> {
 fn read() -> Result<String> {
     let mut bytes = Vec::new();
     io::stdin().lock().read_to_end(&mut bytes).map_err(|error| anyhow!("the task could not be read: {error}"))?;
-    let text = String::from_utf8(bytes).map_err(|_| WrongUsage("the task on stdin is not text in UTF-8".to_owned()))?;
+    let text = String::from_utf8(bytes).map_err(|_| WrongUsage::new("the task on stdin is not text in UTF-8"))?;
     Ok(without_mark(&text).to_owned())
 }
 

@@ -36,18 +36,13 @@ impl Access {
             Some(_) => (&args.tls_cert, &args.tls_key),
             None => (&server.tls_cert, &server.tls_key),
         };
-        let tls = match (certificates, key) {
-            (Some(certificates), Some(key)) => Some(tls(certificates, key)?),
-            _ => None,
-        };
-        let webhooks = match args.webhook_secret_env.as_ref().or(server.webhook_secret_env.as_ref()) {
-            Some(name) => {
-                let secret =
-                    env(name).ok_or_else(|| anyhow!("the variable {name}, which holds the secret, is not set"))?;
-                WebhookPolicy::default().secret(secret)
-            }
-            None => WebhookPolicy::default(),
-        };
+        let files = certificates.as_ref().zip(key.as_ref());
+        let tls = files.map(|(certificates, key)| tls(certificates, key)).transpose()?;
+        let secret =
+            args.webhook_secret_env.as_ref().or(server.webhook_secret_env.as_ref()).map(|name| {
+                env(name).ok_or_else(|| anyhow!("the variable {name}, which holds the secret, is not set"))
+            });
+        let webhooks = secret.transpose()?.into_iter().fold(WebhookPolicy::default(), WebhookPolicy::secret);
         let tokens = args.tokens.as_deref().or(auth.tokens.as_deref()).map(tokens).transpose()?;
         let audit = args.audit.as_deref().or(server.audit.as_deref()).map(append).transpose()?;
         let hosts = server.hosts.iter().chain(&args.hosts).cloned().collect();
@@ -123,7 +118,7 @@ fn issued(section: &JwtSection) -> Result<JwtTokens> {
 /// Reads one `NAME TOKEN` per line; empty lines and lines that begin with `#` are skipped.
 fn tokens(file: &Path) -> Result<StaticTokens> {
     let text = fs::read_to_string(file)
-        .map_err(|error| WrongUsage(format!("the token file `{}` cannot be read: {error}", file.display())))?;
+        .map_err(|error| WrongUsage::new(format!("the token file `{}` cannot be read: {error}", file.display())))?;
     let mut tokens = StaticTokens::new();
     let mut count = 0;
     for (at, line) in text.lines().enumerate() {
@@ -131,16 +126,11 @@ fn tokens(file: &Path) -> Result<StaticTokens> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
+        let place = format!("{}:{}", file.display(), at + 1);
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [name, token] = words.as_slice() else {
-            bail!("{}:{}: each line must have a name and a token", file.display(), at + 1);
-        };
+        let [name, token] = words.as_slice() else { bail!("{place}: each line must have a name and a token") };
         if token.len() < 16 {
-            bail!(
-                "{}:{}: a token must have at least 16 characters; `openssl rand -hex 32` makes one",
-                file.display(),
-                at + 1
-            );
+            bail!("{place}: a token must have at least 16 characters; `openssl rand -hex 32` makes one");
         }
         tokens = tokens.token(token, Identity::new(*name));
         count += 1;
@@ -175,5 +165,5 @@ fn unreadable(what: &str, file: &Path, error: &pem::Error) -> anyhow::Error {
         pem::Error::NoItemsFound => format!("the file `{file}` contains no TLS {what}; it must be in PEM format"),
         other => format!("the file with the TLS {what} `{file}` is not valid PEM: {other}"),
     };
-    WrongUsage(words).into()
+    WrongUsage::new(words).into()
 }

@@ -13,13 +13,12 @@ use tokio::runtime::Handle;
 
 use super::project::{AgentPlan, Layout};
 use crate::mcp::{self, Servers};
-use crate::model_choice::{self, WithoutKey};
 use crate::own_files::{self, OwnFiles};
 use crate::run::ThisProcess;
 use crate::threads::Noted;
 use crate::tracing::Tracing;
-use crate::trust::{Brought, Undecided};
-use crate::{agent, config, hooks, output, sources};
+use crate::trust::Undecided;
+use crate::{agent, config, model_choice, output};
 
 /// What all agents share.
 pub(super) struct Shared {
@@ -44,39 +43,30 @@ pub(super) struct Built {
 
 /// Builds an agent. Blocks on files and servers, so do not call it from a task of the runtime.
 pub(super) fn build(plan: &AgentPlan, shared: &Shared) -> Result<Built> {
-    let (options, problems) = config::for_agent(&plan.options)?;
-    problems.iter().for_each(|problem| output::remark(problem));
-    let options = &options;
+    let options = &config::completed(&plan.options)?;
     let mut shape = agent::Shape::from_args(options)?;
     if let Some(rules) = &plan.rules {
-        shape.set_rules(rules.clone());
+        shape.rules = rules.clone();
     }
     shape.check()?;
     shape.decide_for_clients(plan.approve)?;
-    let choice = model_choice::choose(options.model.as_deref(), options.base_url.as_deref(), &model_choice::env)?;
-    let model = model_choice::make(&choice, options, &model_choice::env, WithoutKey::Refuse)?;
-    let windowed = model_choice::with_window(model, &choice, options, &model_choice::env);
-    let (model, unknown_window) = shared.runtime.block_on(windowed)?;
-    unknown_window.iter().for_each(|remark| output::remark(remark));
+    let (choice, model) = model_choice::chosen(options)?;
+    let (model, unknown_window) = shared.runtime.block_on(model_choice::with_window(model, &choice, options))?;
+    output::remarks(unknown_window);
     let undecided = Undecided::for_run(options, true);
     let asks = plan.approve == crate::args::Approve::Ask;
-    let servers = mcp::served(options, undecided, asks, plan.servers.clone(), &model)?;
+    let servers = mcp::servers(options, undecided, asks, plan.servers.clone(), &model)?;
     let has_files = plan.layout.is_none() || options.root.is_some();
     let mut builder = if has_files {
         own_files::check_root(options.root.as_deref())?;
-        let files = agent::open(options)?;
-        let brought = shared.runtime.block_on(Brought::find(options, &files, undecided))?;
-        let (found, outside) = sources::find(options, &brought)?;
-        shape.sources = found;
+        let files = agent::open(options, None)?;
         let own = OwnFiles::inside(options.directory(), shared.database.as_deref(), None)?;
-        let confinement = shape.confinement(&files, &own);
-        let workspace = agent::workspace(options, files, &own, &outside)?;
-        let definitions = outside.add_to(brought.files.clone());
-        let hooks = shared.runtime.block_on(hooks::find(options, &brought, confinement))?;
+        let surroundings = shared.runtime.block_on(shape.enter(options, files, &own, undecided))?;
+        let hooks = shared.runtime.block_on(surroundings.hooks(options))?;
         let builder = hooks.into_iter().fold(shape.builder(model), DeepAgentBuilder::hooks);
         match &plan.layout {
-            Some(layout) => laid_out(builder, layout, workspace)?,
-            None => builder.backend(workspace).definitions_from(definitions),
+            Some(layout) => laid_out(builder, layout, surroundings.workspace)?,
+            None => surroundings.give(builder),
         }
     } else {
         // Its files are in the state of each thread.
@@ -98,9 +88,7 @@ pub(super) fn build(plan: &AgentPlan, shared: &Shared) -> Result<Built> {
     let (name, description) = (plan.name.clone(), plan.description.clone());
     let root = has_files.then(|| options.directory());
     let model = Some((choice.name.as_str(), options.base_url.as_deref()));
-    let mut note = Noted { root, model, approve: plan.approve, redact: &options.redact }.metadata();
-    // A `null` would remove what a client may have stored under its key.
-    note.retain(|_, value| !value.is_null());
+    let note = Noted { root, model, approve: plan.approve, redact: &options.redact }.metadata();
     Ok(Built { name, description, agent, model: choice.name, note, servers })
 }
 
@@ -115,8 +103,7 @@ fn laid_out(builder: DeepAgentBuilder, layout: &Layout, files: Arc<dyn Backend>)
         let skills = LocalBackend::open(&directory)
             .map_err(|error| anyhow!("{}", error.source))
             .with_context(|| format!("opening {}", directory.display()))?;
-        let place = VPath::parse(&place).map_err(|error| anyhow!("{error}"))?;
-        all = all.route(place, Arc::new(ReadOnly::new(Arc::new(skills))));
+        all = all.route(VPath::parse(&place)?, Arc::new(ReadOnly::new(Arc::new(skills))));
     }
     let mut builder = builder.backend(all);
     if layout.has_skills {

@@ -6,23 +6,23 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
+use deepagents::core::env::{Ids, RandomIds};
 use deepagents::core::journal::{Journal, ThreadInfo, ThreadQuery};
 use deepagents_persist::{DatabaseError, Sqlite, SqliteOptions};
 use rustix::fs::Access;
 
 use crate::args::Database;
 use crate::exit::WrongUsage;
-use crate::model_choice::env;
+use crate::own_files::of_user;
 
 /// Returns the path of the database.
 pub(crate) fn place(given: &Database) -> Result<PathBuf> {
     if let Some(file) = &given.db {
         return Ok(file.clone());
     }
-    match env("HOME") {
-        Some(home) => Ok(Path::new(&home).join(".deepagents").join("threads.db")),
-        None => bail!("threads are stored in ~/.deepagents/threads.db, but HOME is not set: name a file with --db"),
-    }
+    of_user("threads.db").ok_or_else(|| {
+        anyhow!("threads are stored in ~/.deepagents/threads.db, but HOME is not set: name a file with --db")
+    })
 }
 
 /// Opens the database, creating it if necessary.
@@ -39,6 +39,7 @@ pub(crate) async fn open(given: &Database) -> Result<Sqlite> {
             anyhow!("the directory `{}` cannot be created: {error}; {hint}", directory.display())
         })?;
     }
+    // Of an error, only the message is printed, which contains the cause.
     Sqlite::open(&path).await.map_err(|error| anyhow!("{error}"))
 }
 
@@ -78,7 +79,7 @@ fn existing(given: &Database) -> Result<Option<PathBuf>> {
         return Ok(Some(path));
     }
     if given.db.is_some() {
-        bail!(WrongUsage(format!("there is no database `{}`", path.display())));
+        bail!(WrongUsage::new(format!("there is no database `{}`", path.display())));
     }
     Ok(None)
 }
@@ -92,7 +93,7 @@ pub(crate) fn check_place(given: &Database) -> Result<()> {
             let words = format!(
                 "the directory `{directory}` of the database does not exist; create it or name another file with --db"
             );
-            bail!(WrongUsage(words))
+            bail!(WrongUsage::new(words))
         }
         _ => Ok(()),
     }
@@ -119,15 +120,31 @@ pub(crate) fn check_new(given: &Database) -> Result<()> {
 
 /// Returns the number of threads in a database.
 pub(crate) async fn count(path: &Path) -> Result<usize> {
-    let database = Sqlite::open(path).await.map_err(|error| anyhow!("{error}"))?;
+    let database = Sqlite::open(path).await?;
     Ok(database.threads().list(&ThreadQuery::default()).await?.len())
+}
+
+/// Returns the ID of a new thread, short enough to type.
+pub(crate) async fn fresh(journal: &dyn Journal) -> Result<String> {
+    for _ in 0..16 {
+        let long = RandomIds.next("thread");
+        let id: String = long.chars().rev().take(8).collect();
+        if journal.threads().get(&id).await?.is_none() {
+            return Ok(id);
+        }
+    }
+    bail!("no unused id for a thread was found; delete threads that you do not need")
+}
+
+/// Returns the background tasks of a thread.
+pub(crate) async fn tasks_of(journal: &dyn Journal, thread: &ThreadInfo) -> Result<Vec<ThreadInfo>> {
+    Ok(journal.threads().list(&ThreadQuery::default().parent(thread.id.as_str())).await?)
 }
 
 /// Finds the one thread with this ID, or whose ID begins with it.
 pub(crate) async fn find(journal: &dyn Journal, given: &str) -> Result<ThreadInfo> {
     if given.is_empty() {
-        let words = "the id of the thread is empty; `deepagents threads list` shows all threads";
-        bail!(WrongUsage(words.to_owned()));
+        bail!(WrongUsage::new("the id of the thread is empty; `deepagents threads list` shows all threads"));
     }
     if let Some(info) = journal.threads().get(given).await? {
         return Ok(info);
@@ -143,10 +160,11 @@ pub(crate) async fn find(journal: &dyn Journal, given: &str) -> Result<ThreadInf
     let mut found = journal.threads().list(&query.limit(2)).await?;
     match (found.pop(), found.is_empty()) {
         (Some(info), true) => Ok(info),
-        (Some(_), false) => bail!(WrongUsage(format!("several threads begin with `{given}`; give more of the id"))),
+        (Some(_), false) => {
+            bail!(WrongUsage::new(format!("several threads begin with `{given}`; give more of the id")))
+        }
         (None, _) => {
-            let words = format!("there is no thread `{given}`; `deepagents threads list` shows all threads");
-            bail!(WrongUsage(words))
+            bail!(WrongUsage::new(format!("there is no thread `{given}`; `deepagents threads list` shows all threads")))
         }
     }
 }

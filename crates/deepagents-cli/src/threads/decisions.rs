@@ -7,13 +7,15 @@ use deepagents::core::interrupt::{ActionRequestChange, ActionRequests};
 use deepagents::core::journal::{Journal, Record, ThreadInfo};
 use deepagents::core::message::MessageOp;
 use deepagents::core::state::{Channel, MessagesChannel};
-use deepagents::{ActionRequest, Block, Decision, DecisionRecord, Message};
-use serde_json::{Value, json};
+use deepagents::{ActionRequest, Block, Decision, DecisionAuthor, DecisionRecord, Message};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::history::entries;
 use crate::render::{escaped, tool_line};
 
 /// A decision about a call.
+#[derive(Serialize)]
 pub(super) struct Decided {
     id: String,
     tool: String,
@@ -22,7 +24,8 @@ pub(super) struct Decided {
     rule: Option<String>,
     /// The sub-agent that made the call.
     agent: Option<String>,
-    decision: DecisionRecord,
+    decision: Decision,
+    author: Option<DecisionAuthor>,
     at: String,
 }
 
@@ -105,13 +108,15 @@ impl LoggedCalls {
                 let Some(ActionRequest { id, tool, args, rule, agent, .. }) = self.asked.get(&id).cloned() else {
                     return;
                 };
-                self.decided.push(Decided { id, tool, args, rule, agent, decision, at });
+                let DecisionRecord { decision, author, .. } = decision;
+                self.decided.push(Decided { id, tool, args, rule, agent, decision, author, at });
             }
             ActionRequestChange::Decided(call, decision) => {
                 let id = call.to_string();
                 let (tool, args) = self.calls.get(&id).cloned().unwrap_or_default();
                 let agent = self.agents.get(path).filter(|_| !path.is_empty()).cloned();
-                self.decided.push(Decided { id, tool, args, rule: None, agent, decision, at });
+                let DecisionRecord { decision, author, .. } = decision;
+                self.decided.push(Decided { id, tool, args, rule: None, agent, decision, author, at });
             }
             _ => {}
         }
@@ -122,29 +127,16 @@ impl Decided {
     /// Formats `approve write_file /a.txt by a person`; for an edit, also the edited call.
     pub(super) fn line(&self) -> String {
         let call = tool_line(&self.tool, &self.args);
-        let author = self.decision.author.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string);
+        let author = self.author.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string);
         let agent = self.agent.as_ref().map(|agent| format!(", called by {}", escaped(agent))).unwrap_or_default();
         let rule = self.rule.as_ref().map(|rule| format!("; asked by {}", escaped(rule))).unwrap_or_default();
-        let edited = match &self.decision.decision {
+        let edited = match &self.decision {
             Decision::Edit { edited_action } => {
                 format!("  to  {}", tool_line(&edited_action.name, &edited_action.args))
             }
             _ => String::new(),
         };
-        let kind = self.decision.decision.kind().as_str();
+        let kind = self.decision.kind().as_str();
         format!("  {kind:<8} {call}{edited}{agent}  by {}{rule}", escaped(&author))
-    }
-
-    pub(super) fn to_json(&self) -> Value {
-        json!({
-            "id": self.id,
-            "tool": self.tool,
-            "args": self.args,
-            "rule": self.rule,
-            "agent": self.agent,
-            "decision": self.decision.decision,
-            "author": self.decision.author,
-            "at": self.at,
-        })
     }
 }

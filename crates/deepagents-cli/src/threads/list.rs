@@ -5,6 +5,7 @@ use deepagents::core::env::Timestamp;
 use deepagents::core::journal::{Journal, RunStatus, ThreadInfo, ThreadQuery};
 use serde_json::{Value, json};
 
+use super::database::tasks_of;
 use crate::render::json_text;
 use crate::render::style::first_line;
 use crate::run::is_gone;
@@ -55,23 +56,18 @@ pub(super) async fn list(journal: &dyn Journal, scope: &Scope, limit: u32, as_js
         let id = format!("{}{id}", "  ".repeat(depth));
         lines.push(format!("{id:<8}  {age:>4}  {standing:<11}  {title}"));
         if nested {
-            left.extend(tasks(journal, &thread).await?.into_iter().map(|task| (depth + 1, task)));
+            left.extend(tasks_of(journal, &thread).await?.into_iter().map(|task| (depth + 1, task)));
         }
     }
     lines.extend(cut.then(|| "… and more; --limit sets how many are shown".to_owned()));
     Ok(lines.join("\n"))
 }
 
-/// The background tasks of a thread.
-async fn tasks(journal: &dyn Journal, thread: &ThreadInfo) -> Result<Vec<ThreadInfo>> {
-    Ok(journal.threads().list(&ThreadQuery::default().parent(thread.id.as_str())).await?)
-}
-
 /// Returns a thread as JSON, with its background tasks, recursively.
 async fn tree(journal: &dyn Journal, thread: &ThreadInfo) -> Result<Value> {
     let mut document = info(thread);
     let mut children = Vec::new();
-    for task in tasks(journal, thread).await? {
+    for task in tasks_of(journal, thread).await? {
         children.push(Box::pin(tree(journal, &task)).await?);
     }
     if let (Some(fields), false) = (document.as_object_mut(), children.is_empty()) {

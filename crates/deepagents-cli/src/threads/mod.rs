@@ -3,7 +3,6 @@
 pub(crate) mod database;
 mod decisions;
 mod history;
-mod id;
 mod list;
 mod model;
 pub(crate) mod note;
@@ -26,11 +25,11 @@ use deepagents_persist::{DatabaseError, Sqlite};
 
 use crate::again::Again;
 use crate::args::{ThreadsArgs, ThreadsCommand};
-use crate::exit::{Exit, WrongUsage};
+use crate::exit::{self, Exit, WrongUsage};
 use crate::run::{is_gone, other_failure};
-use crate::{output, runtime};
+use crate::runtime;
 
-pub(crate) use id::fresh;
+pub(crate) use database::fresh;
 pub(crate) use model::{of_thread as model_of, with_model_of};
 pub(crate) use note::Noted;
 
@@ -54,11 +53,10 @@ pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
                 Ok(if *json { "[]" } else { "there are no threads yet" }.into())
             }
             (None, ThreadsCommand::Prune { all: true, .. }) => Ok("there are no threads yet".into()),
-            (None, _) => Err(WrongUsage("there are no threads yet".to_owned()).into()),
+            (None, _) => Err(WrongUsage::new("there are no threads yet").into()),
         }
     })?;
-    output::print(&text)?;
-    Ok(Exit::Done)
+    exit::shown(&text)
 }
 
 /// Turns an error about a position without a state into wrong usage.
@@ -70,7 +68,7 @@ fn position(error: anyhow::Error, again: &Again) -> anyhow::Error {
     match journal {
         Some(JournalError::NoState { thread, .. }) => {
             let command = again.command(&format!("deepagents threads show {thread} --history"));
-            WrongUsage(format!("{error}; `{command}` lists the positions")).into()
+            WrongUsage::new(format!("{error}; `{command}` lists the positions")).into()
         }
         _ => error,
     }
@@ -99,10 +97,7 @@ async fn run(
     command: &ThreadsCommand,
     again: &Again,
 ) -> Result<String> {
-    let find = |given: &str| {
-        let (database, given) = (database.clone(), given.to_owned());
-        async move { database::find(&*database, &given).await }
-    };
+    let find = async |given: &str| database::find(&*database, given).await;
     match command {
         ThreadsCommand::List { parent, all, limit, json } => {
             let scope = match parent {
@@ -136,7 +131,7 @@ async fn run(
             let position = position.ok_or_else(|| {
                 let id = &info.id;
                 let command = again.command(&format!("deepagents threads show {id} --history"));
-                WrongUsage(format!("say how far to go back: `{command}` lists the positions"))
+                WrongUsage::new(format!("say how far to go back: `{command}` lists the positions"))
             })?;
             rewind::rewind(database, store, &info, position, *files, *conflicts, again).await
         }
@@ -185,7 +180,7 @@ async fn check_free(database: &Sqlite, info: &ThreadInfo) -> Result<()> {
         if let Some(owner) = one.owner.as_ref().filter(|_| !is_gone(&one)) {
             bail!("thread {} is in use by {owner}; wait for it to finish, or delete it anyway with --force", one.id);
         }
-        family.extend(database.threads().list(&ThreadQuery::default().parent(one.id.as_str())).await?);
+        family.extend(database::tasks_of(database, &one).await?);
     }
     Ok(())
 }
@@ -240,5 +235,5 @@ async fn prune(
 fn access(database: Arc<Sqlite>) -> Result<ThreadAccess> {
     // With a file backend of any kind, so that the channels for files are known.
     let builder = DeepAgent::builder().journal(database).backend_per_run(|_| Arc::new(StateBackend::new()));
-    builder.background_agents(true).threads().map_err(|error| anyhow!("{error}"))
+    Ok(builder.background_agents(true).threads()?)
 }

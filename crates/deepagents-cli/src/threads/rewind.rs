@@ -47,12 +47,11 @@ pub(super) async fn rewind(
             info.id
         );
     }
-    let options = AgentArgs { root: Some(root.into()), ..AgentArgs::default() };
-    let files_of = agent::open_async(&options, Some(store.clone()))
+    let files_of = agent::open_async(&AgentArgs::at(Path::new(root)), Some(store.clone()))
         .await
         .map_err(|error| anyhow!("{error}; give --files no to leave the thread's files as they are"))?;
     let builder = DeepAgent::builder().model(NoModel).journal(database);
-    let agent = builder.backend(files_of.clone()).build().map_err(|error| anyhow!("{error}"))?;
+    let agent = builder.backend(files_of.clone()).build()?;
     let back = Rewind::new(&agent, &files_of, info.id.as_str(), position);
     let plan = back.plan().await.map_err(explain_error)?;
     if plan.elsewhere > 0 && plan.changes.is_empty() && plan.conflicts.is_empty() && plan.skipped.is_empty() {
@@ -74,7 +73,7 @@ fn explain_error(error: RewindError) -> anyhow::Error {
         }
         // If it is about the position, it is reported as wrong usage.
         RewindError::Thread(error) => error.into(),
-        error => anyhow!("{error}"),
+        error => error.into(),
     }
 }
 

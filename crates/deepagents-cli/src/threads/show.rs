@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use anyhow::{Result, bail};
 use deepagents::core::agent::ThreadAccess;
-use deepagents::core::journal::{Journal, SubAgentInfo, ThreadInfo, ThreadQuery, encode};
+use deepagents::core::journal::{Journal, SubAgentInfo, ThreadInfo, encode};
 use deepagents::core::message::Author;
 use deepagents::core::run::interrupted_words;
 use deepagents::{Block, Message, State};
 use serde_json::{Value, json};
 
+use super::database::tasks_of;
 use super::decisions::{self, Decided};
 use super::list;
 use crate::exit::WrongUsage;
@@ -33,7 +34,6 @@ pub(super) async fn show(
     let decided = decisions::of_thread(journal, info).await?;
     if as_json {
         let sub_agents: Vec<Value> = sub_agents.iter().map(described).collect();
-        let decided: Vec<Value> = decided.iter().map(Decided::to_json).collect();
         let document = json!({
             "thread": list::info(info),
             "state": state.to_json(false)?,
@@ -64,7 +64,7 @@ pub(super) async fn sub_agent(threads: &ThreadAccess, info: &ThreadInfo, path: &
     let Some(found) = all.iter().find(|known| known.path == path) else {
         let known: Vec<String> = all.iter().map(|known| known.path.join("/")).collect();
         let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
-        bail!(WrongUsage(format!("thread {} has no sub-agent {}: {known}", info.id, path.join("/"))));
+        bail!(WrongUsage::new(format!("thread {} has no sub-agent {}: {known}", info.id, path.join("/"))));
     };
     let state = threads.sub_agent_state(&info.id, &path).await?;
     if as_json {
@@ -144,7 +144,7 @@ async fn exported(threads: &ThreadAccess, journal: &dyn Journal, info: &ThreadIn
         records.push(json!({"position": entry.position, "at": entry.at.to_string(), "record": record}));
     }
     let mut children = Vec::new();
-    for task in journal.threads().list(&ThreadQuery::default().parent(info.id.as_str())).await? {
+    for task in tasks_of(journal, info).await? {
         children.push(Box::pin(exported(threads, journal, &task)).await?);
     }
     let mut document = json!({"v": 1, "thread": list::info(info), "state": state, "records": records});

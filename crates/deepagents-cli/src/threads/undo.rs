@@ -12,6 +12,7 @@ use deepagents::fs::{UndoError, UndoStore};
 
 use super::database;
 use crate::args::Database;
+use crate::own_files::real;
 
 /// Returns its path; `None` if the thread database has no file name.
 pub(crate) fn file(given: &Database) -> Result<Option<PathBuf>> {
@@ -24,10 +25,21 @@ pub(crate) fn file(given: &Database) -> Result<Option<PathBuf>> {
 }
 
 /// Whether it lies inside a directory that an agent works in; nothing can be recorded then.
-pub(crate) fn is_inside(file: &Path, root: &Path) -> bool {
-    let Ok(root) = root.canonicalize() else { return false };
-    let Ok(file) = std::path::absolute(file) else { return false };
-    file.ancestors().find_map(|above| above.canonicalize().ok()).is_some_and(|above| above.starts_with(&root))
+fn is_inside(file: &Path, root: &Path) -> bool {
+    root.canonicalize().is_ok_and(|root| real(file).is_some_and(|file| file.starts_with(root)))
+}
+
+/// Returns the store for changes in a directory, or a remark on why there is none.
+pub(crate) fn store_for(given: &Database, root: &Path) -> Result<(Option<UndoStore>, Option<&'static str>)> {
+    Ok(match file(given)? {
+        Some(file) if is_inside(&file, root) => (
+            None,
+            Some(
+                "changes to files cannot be undone later: the database is inside the directory; choose another with --db",
+            ),
+        ),
+        file => (file.map(UndoStore::at), None),
+    })
 }
 
 /// Runs a blocking operation on it.

@@ -5,13 +5,14 @@ mod line;
 
 mod seed;
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal};
 use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
 use deepagents::core::agent::Agent;
 use deepagents::fs::permissions::{OnAsk, PermissionedBackend, Permissions};
+use deepagents::fs::shell::SessionOptions;
 use deepagents::fs::{Backend, StateBackend};
 use deepagents::middleware::filesystem::{BackgroundCommands, Filesystem, FilesystemOptions};
 use deepagents::{RunInput, Update};
@@ -19,7 +20,7 @@ use deepagents::{RunInput, Update};
 use crate::args::{AgentArgs, BackendKind, Switch, ToolsArgs};
 use crate::exit::Exit;
 use crate::own_files::OwnFiles;
-use crate::render::escaped_json;
+use crate::render::JsonLines;
 use crate::rules::Rules;
 use crate::{agent, output, own_files, runtime};
 use line::Answer;
@@ -33,7 +34,7 @@ pub(crate) fn tools(args: &ToolsArgs) -> Result<Exit> {
     let options = FilesystemOptions {
         read_before_edit: args.read_before_edit == Switch::On,
         background_commands: BackgroundCommands::EndWithRun,
-        shell_session: args.commands.session(),
+        shell_session: args.commands.shell_session.then(SessionOptions::default),
         ..FilesystemOptions::default()
     };
     let (driver, mut session) = driver::pair();
@@ -41,8 +42,7 @@ pub(crate) fn tools(args: &ToolsArgs) -> Result<Exit> {
     let agent = Agent::builder(driver)
         .middleware(Filesystem::new(backend).options(options))
         .max_model_calls(u32::MAX)
-        .build()
-        .map_err(|error| anyhow!("{error}"))?;
+        .build()?;
     let run = runtime.spawn(async move { agent.invoke(RunInput::new("Make the calls.").update(files)).await });
     if io::stdin().is_terminal() {
         output::remark("calls are lines such as {\"name\":\"ls\",\"args\":{\"path\":\"/\"}}; Ctrl-D ends");
@@ -63,24 +63,17 @@ pub(crate) fn tools(args: &ToolsArgs) -> Result<Exit> {
                 None => break,
             },
         };
-        print(&answer)?;
+        JsonLines.line(&answer)?;
     }
     drop(session);
     match runtime.block_on(run) {
         Ok(Ok(_)) => Ok(Exit::Done),
         Ok(Err(error)) => {
-            print(&Answer::error(error.to_string()))?;
+            JsonLines.line(&Answer::error(error.to_string()))?;
             Err(anyhow!("the calls could not continue: {error}"))
         }
         Err(error) => Err(anyhow!("the calls could not continue: {error}")),
     }
-}
-
-fn print(answer: &Answer) -> Result<()> {
-    let line = serde_json::to_string(answer)?;
-    let mut out = io::stdout().lock();
-    writeln!(out, "{}", escaped_json(&line))?;
-    Ok(out.flush()?)
 }
 
 /// Returns the backend, and the update that puts the initial files into state.
@@ -97,8 +90,8 @@ async fn files(args: &ToolsArgs, rules: Option<Permissions>) -> Result<(Arc<dyn 
         BackendKind::Local => {
             own_files::check_root(args.root.as_deref())?;
             let root = args.root.as_deref().unwrap_or(Path::new("."));
-            let options = AgentArgs { root: Some(root.to_owned()), ..AgentArgs::default() };
-            let (local, own) = (agent::open_async(&options, None).await?, OwnFiles::inside(root, None, None)?);
+            let (local, own) =
+                (agent::open_async(&AgentArgs::at(root), None).await?, OwnFiles::inside(root, None, None)?);
             (agent::with_commands(local, &args.commands, &own)?, Update::none())
         }
     };

@@ -42,7 +42,7 @@ pub(super) async fn files(backend: &StateBackend, root: &Path) -> Result<Update>
                 }
                 let to = VPath::parse(&name).map_err(|error| anyhow!("`{}`: {error}", path.display()))?;
                 let written = backend.write(&empty, &to, content.into(), WriteMode::Overwrite).await;
-                update = update.and(written.map_err(|error| anyhow!("{error}"))?.update);
+                update = update.and(written?.update);
             }
         }
     }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use deepagents::trust::{Consent, FoundItem, TrustItem};
 
-use super::{Undecided, ask, store};
+use super::{Consents, Undecided, ask, decide};
 use crate::output;
 use crate::render::escaped;
 
@@ -18,15 +18,10 @@ pub(crate) fn admit(root: &Path, items: Vec<FoundItem>, undecided: Undecided) ->
     if items.is_empty() {
         return Ok(items);
     }
-    let store = store();
-    let known = match &store {
-        Some(store) => store.of_root(root).map_err(|error| anyhow!("{error}"))?,
-        None => Vec::new(),
-    };
-    let standing = |item: &TrustItem| known.iter().find(|record| record.item == *item).map(|record| record.consent);
-    let (mut admitted, mut open): (Vec<FoundItem>, Vec<FoundItem>) = (Vec::new(), Vec::new());
+    let known = Consents::of_root(root)?;
+    let (mut admitted, mut open) = (Vec::new(), Vec::new());
     for found in items {
-        match standing(&found.item) {
+        match known.about(&found.item) {
             Some(Consent::Trusted) => admitted.push(found),
             Some(Consent::Refused) if undecided != Undecided::Accept => {}
             _ => open.push(found),
@@ -46,9 +41,9 @@ pub(crate) fn admit(root: &Path, items: Vec<FoundItem>, undecided: Undecided) ->
         ask::Answer::Never => Some(Consent::Refused),
         ask::Answer::Once | ask::Answer::NotNow => None,
     };
-    if let (Some(store), Some(consent)) = (&store, consent) {
+    if let Some(consent) = consent {
         let items: Vec<TrustItem> = open.iter().map(|found| found.item.clone()).collect();
-        store.decide(root, &items, consent).map_err(|error| anyhow!("{error}"))?;
+        decide(root, &items, consent)?;
     }
     match answer {
         ask::Answer::Always | ask::Answer::Once => admitted.extend(open),

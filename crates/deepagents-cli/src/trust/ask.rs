@@ -71,9 +71,11 @@ fn lines(item: &TrustItem, asks_for: &[String], columns: Columns) -> Vec<String>
     let asks: Vec<String> = (0..)
         .zip(asks_for)
         .map(|(at, what)| {
-            let before = match (at, what.starts_with("to ")) {
-                (0, true) => "asks ",
-                (0, false) => "asks for ",
+            let before = match at {
+                // What a changed tool says is shown, and is no request.
+                0 if what.starts_with("its ") => "",
+                0 if what.starts_with("to ") => "asks ",
+                0 => "asks for ",
                 _ => "",
             };
             format!("{before}{}{}", escaped(what), if at == last { "" } else { "," })

@@ -3,14 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use deepagents::fs::{Backend, VPath};
-use deepagents::trust::{FoundItem, Survey, TrustItem, TrustPlaces, TrustedFiles, survey};
+use deepagents::trust::{FoundItem, Survey, TrustPlaces, TrustedFiles, survey};
 
 use super::{Undecided, admit, remember};
 use crate::args::AgentArgs;
+use crate::context_files::{AGENTS, MEMORY, SKILLS};
 use crate::model_choice::env;
-use crate::sources::{AGENTS, MEMORY, OWN, SKILLS};
+use crate::own_files::{OWN, is_same};
 use crate::{config, file_commands, hooks, output};
 
 /// The usable files that a root brings, as they were when the user agreed to them.
@@ -24,16 +25,16 @@ impl Brought {
     /// Finds what the root brings, as far as it is wanted, and obtains the user's consent.
     pub(crate) async fn find(args: &AgentArgs, files: &dyn Backend, undecided: Undecided) -> Result<Self> {
         let found = survey_root(args, files).await?;
-        for problem in &found.problems {
-            output::remark(problem);
-        }
+        output::remarks(&found.problems);
         let root = args.directory().to_owned();
         // Files in the user's own directory, which the root may contain, are not the root's.
         let theirs: Vec<FoundItem> = found.items.into_iter().filter(|found| !is_users_own(&root, found)).collect();
+        // Agreeing to everything includes settings and commands.
+        let beside =
+            if undecided == Undecided::Accept { settings_and_commands(files).await?.items } else { Vec::new() };
         // Asking blocks on the user, and the trust store is a file.
-        let beside = if undecided == Undecided::Accept { other_items(&root, files).await? } else { Vec::new() };
         let admitted = tokio::task::spawn_blocking(move || {
-            remember(&root, beside)?;
+            remember(&root, beside.into_iter().filter(|found| !is_users_own(&root, found)))?;
             admit(&root, theirs, undecided)
         });
         let admitted = admitted.await??;
@@ -46,16 +47,25 @@ impl Brought {
     }
 }
 
-/// Returns what the root brings besides the parts of an agent: agreeing to everything includes settings and commands.
-async fn other_items(root: &Path, files: &dyn Backend) -> Result<Vec<TrustItem>> {
-    let (commands, _) = file_commands::brought(files).await?;
-    let all = commands.into_iter().chain(config::brought(files).await?);
-    Ok(all.filter(|found| !is_users_own(root, found)).map(|found| found.item).collect())
+/// Returns what the root brings besides the parts of an agent.
+async fn settings_and_commands(files: &dyn Backend) -> Result<Survey> {
+    let (mut items, problems) = file_commands::brought(files).await?;
+    items.extend(config::brought(files).await?);
+    Ok(Survey { items, problems })
 }
 
-/// Returns what the root brings, as far as it is wanted.
-pub(crate) async fn survey_root(args: &AgentArgs, files: &dyn Backend) -> Result<Survey> {
-    let at = |path: String| VPath::parse(&path).map_err(|error| anyhow!("{error}"));
+/// Returns everything that the root brings for an agent, as far as it is wanted, and for the program.
+pub(crate) async fn survey_all(args: &AgentArgs, files: &dyn Backend) -> Result<Survey> {
+    let mut found = survey_root(args, files).await?;
+    let beside = settings_and_commands(files).await?;
+    found.items.extend(beside.items);
+    found.problems.extend(beside.problems);
+    Ok(found)
+}
+
+/// Returns what the root brings for an agent, as far as it is wanted.
+async fn survey_root(args: &AgentArgs, files: &dyn Backend) -> Result<Survey> {
+    let at = |path: String| VPath::parse(&path);
     let mut places = TrustPlaces::default();
     if !args.no_memory {
         places.memory = vec![at(format!("/{MEMORY}"))?, at(format!("/{OWN}/{MEMORY}"))?];
@@ -78,8 +88,6 @@ pub(crate) async fn survey_root(args: &AgentArgs, files: &dyn Backend) -> Result
 
 /// Whether an item lies in the user's own directory, because the root is the user's home.
 pub(crate) fn is_users_own(root: &Path, found: &FoundItem) -> bool {
-    let own = format!("/{OWN}/");
-    let Some(home) = env("HOME") else { return false };
-    let same = |a: &Path, b: &Path| a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b));
-    found.item.source.starts_with(&own) && same(root, Path::new(&home))
+    let is_home = || env("HOME").is_some_and(|home| is_same(root, Path::new(&home)));
+    found.item.source.starts_with(&format!("/{OWN}/")) && is_home()
 }

@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use deepagents::trust::{Consent, FoundItem, TrustRecord};
 use serde_json::json;
 
-use super::{admit, ask, brought, known_store};
+use super::{Consents, admit, ask, known_store, survey_all};
 use crate::args::{AgentArgs, TrustArgs, TrustCommand};
-use crate::exit::{Exit, WrongUsage};
+use crate::exit::{self, Exit, WrongUsage};
 use crate::render::{Columns, escaped, json_text};
-use crate::{agent, config, file_commands, mcp, output, runtime};
+use crate::{agent, mcp, output, runtime};
 
 /// The message if there is nothing to show or revoke.
 const NOTHING: &str = "nothing is stored: you have not agreed to anything that a directory brings";
@@ -26,19 +26,19 @@ pub(crate) fn trust(args: &TrustArgs) -> Result<Exit> {
 
 /// Lists all stored decisions.
 fn list(as_json: bool) -> Result<Exit> {
-    let records = known_store()?.records().map_err(|error| anyhow!("{error}"))?;
+    let records = known_store()?.records()?;
     if as_json {
-        return printed(&json_text(&records)?);
+        return exit::shown(&json_text(&records)?);
     }
     if records.is_empty() {
-        return printed(NOTHING);
+        return exit::shown(NOTHING);
     }
     let mut lines = Vec::new();
     for group in records.chunk_by(|a, b| a.root == b.root) {
         lines.extend(group.first().map(|record| escaped(&record.root)));
         lines.extend(group.iter().map(line));
     }
-    printed(&lines.join("\n"))
+    exit::shown(&lines.join("\n"))
 }
 
 fn line(record: &TrustRecord) -> String {
@@ -57,29 +57,21 @@ fn consent_text(consent: Consent) -> &'static str {
 /// Shows what a directory brings, whether it may be used, and its contents.
 fn show(root: &Path, as_json: bool) -> Result<Exit> {
     let files = agent::open_at(root)?;
-    let options = AgentArgs { root: Some(root.to_owned()), ..AgentArgs::default() };
-    let runtime = runtime::start()?;
-    let mut survey = runtime.block_on(brought::survey_root(&options, &files))?;
-    let (commands, problems) = runtime.block_on(file_commands::brought(&files))?;
-    survey.items.extend(commands);
-    survey.items.extend(runtime.block_on(config::brought(&files))?);
-    survey.problems.extend(problems);
+    let mut survey = runtime::start()?.block_on(survey_all(&AgentArgs::at(root), &files))?;
     survey.items.extend(mcp::brought(root));
-    let known = known_store()?.of_root(root).map_err(|error| anyhow!("{error}"))?;
-    let standing = |found: &FoundItem| known.iter().find(|r| r.item == found.item).map(|record| record.consent);
+    known_store()?;
+    let known = Consents::of_root(root)?;
     if as_json {
         let described = |found: &FoundItem| {
-            let standing = standing(found).map_or("undecided", consent_text);
+            let standing = known.about(&found.item).map_or("undecided", consent_text);
             json!({"item": found.item, "asks_for": found.asks_for, "standing": standing})
         };
-        return printed(&json_text(&survey.items.iter().map(described).collect::<Vec<_>>())?);
+        return exit::shown(&json_text(&survey.items.iter().map(described).collect::<Vec<_>>())?);
     }
-    for problem in &survey.problems {
-        output::remark(problem);
-    }
+    output::remarks(&survey.problems);
     let shown = escaped(&root.display().to_string());
     if survey.items.is_empty() {
-        return printed(&format!("{shown} contains nothing that steers the agent"));
+        return exit::shown(&format!("{shown} contains nothing that steers the agent"));
     }
     let columns = Columns::new(output::stdout_columns());
     let mut out = Vec::new();
@@ -88,13 +80,13 @@ fn show(root: &Path, as_json: bool) -> Result<Exit> {
         ("trusted", Some(Consent::Trusted)),
         ("refused", Some(Consent::Refused)),
     ] {
-        let items: Vec<&FoundItem> = survey.items.iter().filter(|found| standing(found) == consent).collect();
+        let items: Vec<&FoundItem> = survey.items.iter().filter(|found| known.about(&found.item) == consent).collect();
         if !items.is_empty() {
             out.push(format!("{title}:\n{}", ask::listed(items.iter().copied(), columns)));
         }
     }
     out.push(ask::texts(&survey.items, columns));
-    printed(&out.join("\n"))
+    exit::shown(&out.join("\n"))
 }
 
 /// Forgets the decisions about a directory, about part of it, or about all directories.
@@ -104,23 +96,18 @@ fn revoke(root: &Path, source: Option<&str>, all: bool) -> Result<Exit> {
     let root: PathBuf = root.canonicalize().or_else(|_| std::path::absolute(root))?;
     let of_root = |record: &TrustRecord| all || Path::new(&record.root) == root;
     let picked = |record: &TrustRecord| source.is_none_or(|s| record.item.source == s || record.item.name == s);
-    let gone = store.forget(|record| of_root(record) && picked(record)).map_err(|error| anyhow!("{error}"))?;
+    let gone = store.forget(|record| of_root(record) && picked(record))?;
     if gone.is_empty() && all && source.is_none() {
-        return printed(NOTHING);
+        return exit::shown(NOTHING);
     }
     if gone.is_empty() {
         let what = source.map(|source| format!("`{}` of ", escaped(source))).unwrap_or_default();
         let whose = if all { "any directory".to_owned() } else { escaped(&root.display().to_string()) };
-        bail!(WrongUsage(format!("nothing is stored about {what}{whose}; `deepagents trust list` shows what is")));
+        bail!(WrongUsage::new(format!("nothing is stored about {what}{whose}; `deepagents trust list` shows what is")));
     }
     let lines: Vec<String> = gone
         .iter()
         .map(|record| format!("forgotten: {} of {}", admit::named(&record.item), escaped(&record.root)))
         .collect();
-    printed(&lines.join("\n"))
-}
-
-fn printed(text: &str) -> Result<Exit> {
-    output::print(text)?;
-    Ok(Exit::Done)
+    exit::shown(&lines.join("\n"))
 }

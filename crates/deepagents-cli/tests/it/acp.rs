@@ -38,7 +38,12 @@ impl Editor {
 
     /// An editor with these capabilities.
     fn with(home: &Path, address: &str, capabilities: Value) -> Self {
-        let mut child = acp(home, address).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        Self::of(&mut acp(home, address), capabilities)
+    }
+
+    /// An editor that starts this command.
+    fn of(command: &mut Command, capabilities: Value) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
         let mut editor = Self { child, to, from, next: 0, updates: Vec::new() };
         editor.call("initialize", json!({"protocolVersion": 1, "clientCapabilities": capabilities}));
@@ -191,11 +196,7 @@ fn user_settings_choose_the_model_for_an_editor() {
     let settings = format!("model = \"of-the-settings\"\nbase_url = \"{}\"\n", server.address);
     std::fs::write(own.join("config.toml"), settings).unwrap();
     let mut command = deepagents();
-    let mut child =
-        command.env("HOME", home.path()).arg("acp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
-    let mut editor = Editor { child, to, from, next: 0, updates: Vec::new() };
-    editor.call("initialize", json!({"protocolVersion": 1, "clientCapabilities": {}}));
+    let mut editor = Editor::of(command.env("HOME", home.path()).arg("acp"), json!({}));
     let session = editor.call("session/new", json!({"cwd": root.path(), "mcpServers": []}))["sessionId"].clone();
     assert_eq!(editor.prompt(&session, "Hi.")["stopReason"], "end_turn");
     assert_eq!(server.requests()[0].body["model"], "of-the-settings");
@@ -334,29 +335,45 @@ fn a_session_closed_and_reloaded_at_once_has_working_servers() {
 }
 
 #[test]
-fn a_loaded_session_keeps_the_model_chosen_in_it() {
+fn a_session_uses_the_model_and_effort_chosen_in_it_and_keeps_them_when_loaded() {
     let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let server = Server::start([]);
     let mut command = deepagents();
     let command = command.env("HOME", home.path()).env("OPENAI_API_KEY", "k");
     let command = command.args(["acp", "--base-url", server.address.as_str(), "--model", "openai:gpt-5.2"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let (to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
-    let mut editor = Editor { child, to, from, next: 0, updates: Vec::new() };
-    editor.call("initialize", json!({"protocolVersion": 1, "clientCapabilities": {}}));
+    let mut editor = Editor::of(command, json!({}));
     let mut params = json!({"cwd": root.path(), "mcpServers": []});
     let session = editor.call("session/new", params.clone())["sessionId"].clone();
     for (id, value) in [("model", "openai:gpt-5-mini"), ("effort", "low")] {
         let set = json!({"sessionId": session, "configId": id, "value": value});
         assert!(editor.call("session/set_config_option", set)["configOptions"].is_array());
     }
-    // The prompt fails because no model can be reached, but the thread is stored before.
+    // The prompt fails because the server has no answer, but the thread is stored before.
     editor.prompt(&session, "Hi.");
+    let request = &server.requests()[0].body;
+    assert_eq!(request["reasoning"]["effort"], "low", "{request}");
+    assert!(request.get("reasoning_effort").is_none(), "{request}");
     params["sessionId"] = session;
     let loaded = editor.call("session/load", params);
     let set: Vec<&Value> =
         loaded["configOptions"].as_array().unwrap().iter().map(|option| &option["currentValue"]).collect();
     assert_eq!(set, ["ask", "openai:gpt-5-mini", "low"]);
+    editor.leave();
+}
+
+#[test]
+fn a_projects_servers_start_in_an_editor_whose_agent_trusts_the_project() {
+    let (home, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let script = home.path().join("run.sh");
+    std::fs::write(&script, SERVER).unwrap();
+    std::fs::write(home.path().join("says"), "Says it again.").unwrap();
+    let config = json!({"mcpServers": {"alpha": {"command": "/bin/sh", "args": [script]}}});
+    std::fs::write(root.path().join(".mcp.json"), config.to_string()).unwrap();
+    let server = Server::start([Reply::Text(vec!["Hello."])]);
+    let mut editor = Editor::of(acp(home.path(), &server.address).arg("--trust"), json!({}));
+    let session = editor.call("session/new", json!({"cwd": root.path(), "mcpServers": []}))["sessionId"].clone();
+    assert_eq!(editor.prompt(&session, "Hi.")["stopReason"], "end_turn");
+    assert!(server.requests()[0].body["tools"].to_string().contains("mcp__alpha__echo"));
     editor.leave();
 }
 

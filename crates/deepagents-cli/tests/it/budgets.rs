@@ -171,6 +171,19 @@ fn help_says_that_limits_include_sub_agents() {
 }
 
 #[test]
+fn a_run_resumed_after_its_last_turn_counts_turns_anew() {
+    let server = Server::start([looks(), looks(), looks(), looks(), Reply::Text(vec!["Done."])]);
+    let (dir, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let ended = |args: &[&str]| {
+        let mut command = run(dir.path(), &server.address);
+        (finish(command.env("HOME", home.path()).arg("-q").args(args)).code, server.requests().len())
+    };
+    assert_eq!(ended(&["--max-turns", "1", "Look"]), (Some(1), 1));
+    assert_eq!(ended(&["--continue", "--max-turns", "2"]), (Some(1), 3));
+    assert_eq!(ended(&["--continue"]), (Some(0), 5));
+}
+
+#[test]
 fn a_resumed_run_is_held_to_what_remained_of_its_limit() {
     let expired = Reply::Status(401, json!({"error": {"message": "expired"}}));
     let server = Server::start([looks(), expired, looks(), Reply::Text(vec!["never asked"])]);

@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::program::{deepagents, finish, finish_with, run};
 use crate::server::{Reply, Server};
@@ -208,6 +208,14 @@ fn models_lists_providers_keys_and_the_current_choice() {
     let json = finish(deepagents().args(["models", "--json"]).env("GROQ_API_KEY", "k"));
     let json: Value = serde_json::from_str(&json.out).unwrap();
     assert!(json["choice"].as_str().unwrap().starts_with("groq:"));
+}
+
+#[test]
+fn models_lists_those_of_the_ollama_server_that_the_environment_names() {
+    let served = json!({"models": [{"name": "llama-of-the-test"}]});
+    let server = Server::with_models([], Some(served));
+    let listed = finish(deepagents().arg("models").env("OLLAMA_HOST", &server.address));
+    assert!(listed.out.contains("  ollama:llama-of-the-test\n"), "{listed:?}");
 }
 
 #[test]

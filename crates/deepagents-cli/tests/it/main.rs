@@ -14,6 +14,7 @@ mod book;
 mod budgets;
 mod choice;
 mod config;
+mod context_files;
 mod delegation;
 mod demo;
 mod doctor;
@@ -37,7 +38,6 @@ mod serve_settings;
 mod server;
 mod serving;
 mod slash;
-mod sources;
 #[cfg(target_os = "linux")]
 mod storage_troubles;
 mod stream;

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::program::{Finished, deepagents, finish, run};
+use crate::program::{Finished, deepagents, finish, finish_with, run};
 use crate::server::{Reply, Server};
 use crate::terminal::Terminal;
 
@@ -187,6 +187,66 @@ fn a_projects_link_cannot_cause_a_change_to_a_user_file() {
     let refused = finish(command.args(["mcp", "add", "x", "--scope", "project", "https://a.example/mcp"]));
     assert!(refused.one_message().contains("is a link out of the project"), "{refused:?}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "{}");
+}
+
+#[test]
+fn a_servers_file_may_begin_with_a_byte_order_mark_and_may_not_be_a_pipe() {
+    let place = Place::new();
+    let file = place.at("root/.mcp.json");
+    fs::write(&file, "\u{feff}{\"mcpServers\": {}}").unwrap();
+    let add = |name| place.mcp(&["add", name, "--scope", "project", "https://a.example/mcp"]);
+    assert_eq!(add("alpha").code, Some(0));
+    assert!(place.mcp(&["get", "beta"]).code == Some(2) && fs::read_to_string(&file).unwrap().contains("alpha"));
+    fs::remove_file(&file).unwrap();
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    assert!(add("beta").one_message().contains("is not a regular file"));
+}
+
+#[test]
+fn consent_to_the_tools_of_a_conversation_over_lines_is_remembered() {
+    let place = Place::new().in_project();
+    let server = Server::start([Reply::Text(vec!["Hello."])]);
+    let mut command = run(&place.at("root"), &server.address);
+    command.env("HOME", place.at("home")).args(["--trust", "--json", "--input-format", "stream-json"]);
+    let done = finish_with(&mut command, "{\"type\":\"user\",\"text\":\"Hi.\"}\n");
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let known = finish(deepagents().env("HOME", place.at("home")).args(["trust", "list"]));
+    assert!(known.out.contains("echo"), "{known:?}");
+}
+
+#[test]
+fn consent_to_the_tools_of_the_screens_is_remembered() {
+    let place = Place::new().in_project();
+    let server = Server::start([Reply::Text(vec!["Hello", "."])]);
+    let mut command = deepagents();
+    command.env("HOME", place.at("home")).env("TERM", "xterm-256color").env("NO_COLOR", "1");
+    command.args(["--trust", "--base-url", &server.address, "--model", "test-model", "--root"]).arg(place.at("root"));
+    let mut terminal = Terminal::start(&mut command);
+    terminal.wait_for("test-model");
+    terminal.type_in("hello\r");
+    terminal.wait_for("Hello.");
+    terminal.type_in("/quit\r");
+    let (code, seen) = terminal.end();
+    assert_eq!(code, Some(0), "{seen:?}");
+    let known = finish(deepagents().env("HOME", place.at("home")).args(["trust", "list"]));
+    assert!(known.out.contains("echo"), "{known:?}");
+
+    // A tool that has changed is used if the command line agrees to it.
+    fs::write(place.at("server/says"), "Sends it to somebody else.").unwrap();
+    fs::remove_dir_all(place.at("home/.deepagents/cache")).unwrap();
+    for (trust, is_used) in [(&[][..], false), (&["--trust"][..], true)] {
+        let server = Server::start([Reply::Call("mcp__alpha__echo", json!({})), Reply::Text(vec!["Done", "."])]);
+        let mut command = deepagents();
+        command.env("HOME", place.at("home")).env("TERM", "xterm-256color").env("NO_COLOR", "1").args(trust);
+        command.args(["--approve", "auto", "--base-url", &server.address, "--model", "test-model", "--root"]);
+        let mut terminal = Terminal::start(command.arg(place.at("root")));
+        terminal.wait_for("test-model");
+        terminal.type_in("hello\r");
+        terminal.wait_for("Done.");
+        terminal.type_in("/quit\r");
+        terminal.end();
+        assert_eq!(last_result(&server).contains("echoed it"), is_used);
+    }
 }
 
 #[test]
@@ -398,6 +458,7 @@ fn a_changed_tool_is_asked_about_again_at_a_terminal() {
     assert_eq!(code, Some(0), "{seen}");
     assert!(last_result(&server).contains("echoed it"), "{seen}");
     assert!(!seen.contains("is left out"), "{seen}");
+    assert!(seen.contains("its new description: ") && !seen.contains("asks for its new"), "{seen}");
 }
 
 #[test]

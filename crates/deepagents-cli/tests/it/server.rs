@@ -39,9 +39,10 @@ pub(crate) struct Request {
 
 impl Request {
     fn asks_for_models(&self) -> bool {
-        self.head
-            .first()
-            .is_some_and(|line| !line.contains("/chat/completions") && !line.to_lowercase().starts_with("post /v1 "))
+        let calls_model = |line: &str| {
+            ["/chat/completions", "/responses"].iter().any(|path| line.contains(path)) || line.starts_with("post /v1 ")
+        };
+        self.head.first().is_some_and(|line| !calls_model(&line.to_lowercase()))
     }
 }
 

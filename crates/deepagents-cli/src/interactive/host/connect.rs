@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use deepagents::DeepAgentBuilder;
 use deepagents::core::journal::Journal;
 use deepagents::core::model::{ChatModel, NoModel};
 use deepagents::fs::sandbox::{Level, Sandbox};
-use deepagents::fs::{Backend, LocalBackend, UndoStore};
+use deepagents::fs::{Backend, LocalBackend};
 use deepagents::middleware::AskUser;
-use deepagents::middleware::filesystem::FilesystemOptions;
 use deepagents::middleware::hooks::HookRunner;
 use deepagents::remembered::{CommandReach, RememberedRule, RuleScope};
 use deepagents_tui::{Connection, Mode, Policy};
@@ -18,11 +17,11 @@ use super::{NO_MODEL, ProgramHost};
 use crate::args::{AgentArgs, SandboxMode};
 use crate::hooks::{self, FoundHooks};
 use crate::interactive::trust::{self, Definitions};
-use crate::model_choice::{self, WithoutKey, env};
+use crate::model_choice::{self, catalogue, env};
 use crate::own_files::OwnFiles;
 use crate::run::ThisProcess;
 use crate::threads::{database, undo};
-use crate::{agent, permissions, sources};
+use crate::{agent, context_files, permissions};
 
 /// The model in use.
 struct UsedModel {
@@ -38,14 +37,17 @@ impl ProgramHost {
         let args = &AgentArgs { effort: self.with(|chosen| chosen.effort).or(self.args.effort), ..self.args.clone() };
         let threads = self.threads.get_or_try_init(|| async { database::open(&self.database).await.map(Arc::new) });
         let journal: Arc<dyn Journal> = threads.await?.clone();
-        let (files, are_recorded) = self.files().await?;
+        let (store, unrecorded) = undo::store_for(&self.database, args.directory())?;
+        let files = agent::open_async(args, store).await?;
         let UsedModel { name, model, missing } = self.use_model(named, args);
         let profile = model.profile();
         let agreed = self.with(|chosen| chosen.agreed.clone());
         let Definitions { brought, commands, offered, problems } = trust::definitions(args, &files, &agreed).await?;
-        let (sources, outside) = sources::find(args, &brought)?;
+        let (context_files, outside) = context_files::find(args, &brought)?;
         let mut shape = agent::Shape::from_args(args)?;
-        shape.sources = sources;
+        shape.context_files = context_files;
+        // An edit contains the text it replaces, the user sees the change, and /rewind undoes it.
+        shape.edits_unread = true;
         let own = OwnFiles::inside(args.directory(), self.database.db.as_deref(), None)?;
         let (workspace, sandbox, reach) = self.workspace(files.clone(), &own).await?;
         policy.set_confined(!reach.unconfined);
@@ -54,14 +56,6 @@ impl ProgramHost {
         let builder =
             agent::with_agents(builder, args)?.journal(journal.clone()).process(ThisProcess).middleware(AskUser);
         let builder = builder.background_agents(self.background);
-        // An edit contains the text it replaces, the user sees the change, and /rewind undoes it.
-        let background_commands = args.commands.background();
-        let builder = builder.files(FilesystemOptions {
-            read_before_edit: false,
-            background_commands,
-            shell_session: args.commands.session(),
-            ..FilesystemOptions::default()
-        });
         let FoundHooks { runner, problems: hook_problems } =
             hooks::find_quietly(args, &brought, shape.confinement(&files, &own)).await?;
         let hooks = runner.map(|hooks| self.going_on(hooks, policy));
@@ -69,16 +63,11 @@ impl ProgramHost {
         let servers = self.use_servers().await?;
         let builder = servers.iter().fold(builder, |builder, servers| builder.mcp(&servers.all));
         let builder = policy.bind(builder, &["mcp__*", "fetch_url", "web_search"].map(str::to_owned));
-        let agent = self.tracing.watch_runs(builder).build().map_err(|error| anyhow!("{error}"))?;
-        let catalogue = sources::catalogue(&env)?;
+        let agent = self.tracing.watch_runs(builder).build()?;
+        let catalogue = catalogue()?;
         let mut notes = problems;
         notes.extend(hook_problems);
-        if !are_recorded {
-            notes.push(
-                "changes to files cannot be undone later: the database is inside the directory; choose another with --db"
-                    .to_owned(),
-            );
-        }
+        notes.extend(unrecorded.map(str::to_owned));
         if sandbox.is_none() {
             notes.push("commands do not run in a sandbox: each one needs your approval".to_owned());
         }
@@ -100,7 +89,7 @@ impl ProgramHost {
             price: profile.price,
             catalogue,
             reach,
-            shares_shell: args.commands.session().is_some(),
+            shares_shell: args.commands.shell_session,
             remembered,
             sandbox: sandbox.unwrap_or_else(|| "not in a sandbox".to_owned()),
             commands,
@@ -116,24 +105,14 @@ impl ProgramHost {
                 self.with(|chosen| chosen.model = Some(model.to_owned()));
                 Some(model.to_owned())
             }
-            None => self.with(|chosen| chosen.model.clone()).or_else(|| self.args.model.clone()),
+            None => self.named_model().0,
         }
-    }
-
-    /// Opens the directory, and returns whether its changes are recorded for undo. They are not if the database lies
-    /// inside it.
-    async fn files(&self) -> Result<(LocalBackend, bool)> {
-        let directory = self.args.directory();
-        let undo_file = undo::file(&self.database)?;
-        let inside = undo_file.as_ref().is_some_and(|file| undo::is_inside(file, directory));
-        let store = undo_file.filter(|_| !inside).map(UndoStore::at);
-        Ok((agent::open_async(&self.args, store).await?, !inside))
     }
 
     /// Creates the model, and stores what the screens and threads note about it.
     fn use_model(&self, named: Option<String>, args: &AgentArgs) -> UsedModel {
         let choice = model_choice::choose(named.as_deref(), args.base_url.as_deref(), &env);
-        let made = choice.and_then(|choice| Ok((model_choice::make(&choice, args, &env, WithoutKey::Refuse)?, choice)));
+        let made = choice.and_then(|choice| Ok((model_choice::make(&choice, args)?, choice)));
         // Without a model, the conversation is still shown.
         let (model, missing): (Arc<dyn ChatModel>, _) = match &made {
             Ok((model, _)) => (model.clone(), None),
@@ -156,7 +135,7 @@ impl ProgramHost {
         let scope = RuleScope::project(self.args.directory())?;
         let records = store.records()?.into_iter().filter(|record| record.scope == scope);
         // In a shared shell, the meaning of a command depends on the commands before it.
-        let shared = self.args.commands.session().is_some();
+        let shared = self.args.commands.shell_session;
         let holds = |rule: &RememberedRule| rule.holds_within(reach) && !(shared && rule.is_about_commands());
         Ok(records.map(|record| record.rule).filter(holds).collect())
     }
@@ -164,12 +143,10 @@ impl ProgramHost {
     /// Lets the hooks continue from the state of the previous agent's hooks.
     fn going_on(&self, hooks: HookRunner, policy: &Policy) -> HookRunner {
         let policy = policy.clone();
-        let mode = move || match policy.mode() {
-            Mode::Ask => "default",
-            Mode::Auto => "auto",
-            Mode::Plan => "plan",
-        };
-        let hooks = hooks.permission_mode(move || mode().to_owned());
+        let hooks = hooks.permission_mode(move || match policy.mode() {
+            Mode::Ask => "default".to_owned(),
+            mode => mode.as_str().to_owned(),
+        });
         self.with(|chosen| {
             let hooks = match &chosen.hooks {
                 Some(earlier) => hooks.succeeding(earlier),

@@ -1,7 +1,6 @@
 //! The services that the screens need from the program.
 
 mod connect;
-mod consent;
 mod servers;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,12 +21,13 @@ use serde_json::{Map, Value};
 use tokio::sync::OnceCell;
 
 use super::{choices, detached, pages, trust};
-use crate::args::{AgentArgs, Approve, Database};
+use crate::args::{self, AgentArgs, Approve, Database, InteractiveArgs};
 use crate::config::Config;
 use crate::model_choice::{self, env};
 use crate::threads::{Noted, database, fresh, note, undo};
 use crate::tracing::Tracing;
-use crate::{auth, effort, mcp, permissions, run};
+use crate::trust::remember;
+use crate::{agent, auth, effort, mcp, permissions, run};
 use servers::CONNECT_TIMEOUT;
 
 /// Shown in place of a model's name.
@@ -56,7 +56,7 @@ struct Chosen {
     /// The model that threads note, if it can be used.
     noted: Option<String>,
     /// The reasoning effort.
-    effort: Option<crate::args::Effort>,
+    effort: Option<args::Effort>,
     /// The provider of the model.
     provider: String,
     /// Items agreed to for this session only.
@@ -72,19 +72,32 @@ struct Chosen {
 }
 
 impl ProgramHost {
-    pub(super) fn new(options: &AgentArgs, database: &Database, config: &Config, tracing: Tracing) -> Self {
-        let database = Database { db: database.db.clone() };
-        // Every conversation can run commands; the mode decides what they may do.
-        let args = AgentArgs { commands: options.commands.run_in(true), ..options.clone() };
-        let (settings, editor) = (config.listed(), config.text("editor").map(str::to_owned));
-        let (threads, chosen) = (OnceCell::new(), Mutex::default());
-        Self { args, database, threads, settings, editor, tracing, background: false, chosen }
+    /// Hosts screens that were started with `given`. The agent has these options, completed from the settings.
+    pub(super) fn new(options: &AgentArgs, given: &InteractiveArgs, config: &Config, tracing: Tracing) -> Self {
+        Self {
+            // Every conversation can run commands; the mode decides what they may do.
+            args: AgentArgs { commands: options.commands.run_in(true), ..options.clone() },
+            database: given.database.clone(),
+            threads: OnceCell::new(),
+            settings: config.listed(),
+            editor: config.text("editor").map(str::to_owned),
+            tracing,
+            background: given.background,
+            chosen: Mutex::default(),
+        }
     }
 
-    /// Whether the agent may start sub-agents in the background.
-    pub(super) fn background(mut self, background: bool) -> Self {
-        self.background = background;
-        self
+    /// Returns the model that was chosen or named, if any, with the address given with it.
+    fn named_model(&self) -> (Option<String>, Option<&str>) {
+        let model = self.with(|chosen| chosen.model.clone()).or_else(|| self.args.model.clone());
+        (model, self.args.base_url.as_deref())
+    }
+
+    /// Ends the MCP servers, and stores which of their tools the user has agreed to.
+    pub(super) async fn close(&self) {
+        if let Some(servers) = self.with(|chosen| chosen.servers.take()) {
+            servers.close().await;
+        }
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Chosen) -> T) -> T {
@@ -92,12 +105,9 @@ impl ProgramHost {
     }
 }
 
-fn args_effort(effort: Effort) -> crate::args::Effort {
-    match effort {
-        Effort::Low => crate::args::Effort::Low,
-        Effort::Medium => crate::args::Effort::Medium,
-        Effort::High => crate::args::Effort::High,
-    }
+/// Does what blocks on files.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await?
 }
 
 /// Converts an error to its message.
@@ -105,9 +115,14 @@ fn error_to_text<T>(result: Result<T>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }
 
+/// Returns work whose errors are messages.
+fn boxed<'a, T: 'a>(work: impl Future<Output = Result<T>> + Send + 'a) -> BoxFuture<'a, Result<T, String>> {
+    work.map(error_to_text).boxed()
+}
+
 impl Host for ProgramHost {
     fn connect<'a>(&'a self, model: Option<&'a str>, policy: &'a Policy) -> BoxFuture<'a, Result<Connection, String>> {
-        async move { error_to_text(self.make(model, policy).await) }.boxed()
+        boxed(self.make(model, policy))
     }
 
     fn models(&self) -> BoxFuture<'_, Vec<(String, String)>> {
@@ -115,14 +130,13 @@ impl Host for ProgramHost {
             if self.args.base_url.is_none() {
                 return choices::models().await;
             }
-            let present = self.with(|chosen| chosen.model.clone()).or_else(|| self.args.model.clone());
-            choices::at_address(present.as_deref(), &self.args).await
+            choices::at_address(self.named_model().0.as_deref(), &self.args).await
         }
         .boxed()
     }
 
     fn set_effort(&self, effort: Option<Effort>) -> Result<(), String> {
-        let effort = effort.map(args_effort);
+        let effort = effort.and_then(|effort| args::Effort::from_word(effort.as_str()));
         let provider = self.with(|chosen| chosen.provider.clone());
         if let Some(effort) = effort {
             error_to_text(effort::fields(&provider, effort))?;
@@ -132,17 +146,16 @@ impl Host for ProgramHost {
     }
 
     fn page(&self, page: Page) -> BoxFuture<'_, Result<String, String>> {
-        async move {
+        boxed(async move {
+            let (model, base_url) = self.named_model();
+            let model = (model.as_deref(), base_url);
             match page {
                 Page::Config => Ok(self.settings.clone()),
-                page => {
-                    let model = self.with(|chosen| chosen.model.clone()).or_else(|| self.args.model.clone());
-                    let model = (model.as_deref(), self.args.base_url.as_deref());
-                    error_to_text(pages::page(page, self.args.directory(), model).await)
-                }
+                Page::Doctor => pages::machine(model).await,
+                Page::Permissions => pages::remembered(self.args.directory()),
+                Page::Bug => pages::bug(model).await,
             }
-        }
-        .boxed()
+        })
     }
 
     fn providers(&self) -> Vec<(String, String)> {
@@ -154,28 +167,24 @@ impl Host for ProgramHost {
     }
 
     fn save_key<'a>(&'a self, provider: &'a str, key: &'a str) -> BoxFuture<'a, Result<String, String>> {
-        async move {
+        boxed(async move {
             let (of, key) = (provider.to_owned(), key.to_owned());
-            let kept = tokio::task::spawn_blocking(move || auth::set(&of, &key)).await;
-            error_to_text(kept.map_err(|error| anyhow!("{error}")).and_then(|kept| kept))?;
+            blocking(move || auth::set(&of, &key)).await?;
             let model = model_choice::default_model(provider)
-                .ok_or_else(|| format!("no model of {provider} is known to this program"))?;
+                .ok_or_else(|| anyhow!("no model of {provider} is known to this program"))?;
             Ok(format!("{provider}:{model}"))
-        }
-        .boxed()
+        })
     }
 
     fn adopt<'a>(&'a self, connection: &'a Connection, thread: &'a str) -> BoxFuture<'a, Result<(), String>> {
-        async move {
-            let store = error_to_text(undo::file(&self.database))?.map(UndoStore::at);
-            let access = connection.agent.threads().map_err(|error| error.to_string())?;
-            error_to_text(undo::adopt(store.as_ref(), &access, thread).await)
-        }
-        .boxed()
+        boxed(async move {
+            let store = undo::file(&self.database)?.map(UndoStore::at);
+            undo::adopt(store.as_ref(), &connection.agent.threads()?, thread).await
+        })
     }
 
     fn new_thread<'a>(&'a self, journal: &'a dyn Journal) -> BoxFuture<'a, Result<String, String>> {
-        async move { error_to_text(fresh(journal).await) }.boxed()
+        boxed(fresh(journal))
     }
 
     fn find_thread<'a>(
@@ -183,7 +192,7 @@ impl Host for ProgramHost {
         journal: &'a dyn Journal,
         given: &'a str,
     ) -> BoxFuture<'a, Result<ThreadInfo, String>> {
-        async move { error_to_text(database::find(journal, given).await) }.boxed()
+        boxed(database::find(journal, given))
     }
 
     fn metadata(&self, mode: Mode) -> Map<String, Value> {
@@ -222,21 +231,27 @@ impl Host for ProgramHost {
     }
 
     fn offered(&self) -> BoxFuture<'_, Result<Vec<Offered>, String>> {
-        async move { error_to_text(self.offered_now().await) }.boxed()
+        boxed(async move {
+            let files = agent::open_async(&self.args, None).await?;
+            let agreed = self.with(|chosen| chosen.agreed.clone());
+            Ok(trust::definitions(&self.args, &files, &agreed).await?.offered)
+        })
     }
 
     fn agree<'a>(&'a self, names: Option<&'a [String]>) -> BoxFuture<'a, Result<(), String>> {
-        async move { error_to_text(self.agree_to(names).await) }.boxed()
+        boxed(async move {
+            let files = agent::open_async(&self.args, None).await?;
+            let open = trust::undecided(&self.args, &files).await?;
+            let Some(names) = names else { return remember(self.args.directory(), open) };
+            // Consent by name holds for this session only.
+            let items = open.into_iter().map(|found| found.item).filter(|item| names.contains(&item.name));
+            self.with(|chosen| chosen.agreed.extend(items));
+            Ok(())
+        })
     }
 
     fn servers(&self) -> BoxFuture<'_, Servers> {
-        async move {
-            match self.show_servers().await {
-                Ok(servers) => servers,
-                Err(error) => Servers::Listed(error.to_string()),
-            }
-        }
-        .boxed()
+        self.show_servers().map(|shown| shown.unwrap_or_else(|error| Servers::Listed(error.to_string()))).boxed()
     }
 
     fn server_tools(&self) -> BoxFuture<'_, Vec<(String, String)>> {
@@ -251,33 +266,26 @@ impl Host for ProgramHost {
 
     fn remember<'a>(&'a self, rule: &'a RememberedRule) -> BoxFuture<'a, Result<(), String>> {
         let (rule, directory) = (rule.clone(), self.args.directory().to_owned());
-        async move {
-            let kept = tokio::task::spawn_blocking(move || {
-                let store = permissions::store().ok_or_else(|| anyhow!("HOME is not set"))?;
-                Ok(store.add(&RuleScope::project(&directory)?, &rule)?)
-            });
-            error_to_text(kept.await.map_err(|error| anyhow!("{error}")).and_then(|kept| kept))
-        }
-        .boxed()
+        let add = move || {
+            let store = permissions::store().ok_or_else(|| anyhow!("HOME is not set"))?;
+            Ok(store.add(&RuleScope::project(&directory)?, &rule)?)
+        };
+        boxed(blocking(add))
     }
 
     fn trust_servers(&self, trusted: bool) -> BoxFuture<'_, Result<(), String>> {
-        async move {
+        boxed(async move {
             if !trusted {
                 return Ok(());
             }
-            let untrusted = error_to_text(self.find_servers())?.untrusted;
+            let untrusted = self.find_servers()?.untrusted;
             let servers = self.with(|chosen| chosen.servers.clone());
             let changed = servers.as_ref().map(mcp::Servers::changed).unwrap_or_default();
-            error_to_text(trust::remember(
-                self.args.directory(),
-                untrusted.into_iter().chain(changed.clone()).collect(),
-            ))?;
+            remember(self.args.directory(), untrusted.into_iter().chain(changed.clone()))?;
             if let Some(servers) = servers {
-                servers.accept(&changed);
+                servers.accept(changed);
             }
             Ok(())
-        }
-        .boxed()
+        })
     }
 }

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use deepagents::mcp::{ServerState, ServerStatus};
-use deepagents::trust::{Consent, FoundItem, TrustItem};
+use deepagents::trust::FoundItem;
 use deepagents_tui::Servers;
 
 use super::ProgramHost;
-use crate::interactive::trust;
 use crate::mcp;
 
 /// How long to wait for servers before their state is shown.
@@ -16,12 +15,7 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl ProgramHost {
     pub(super) fn find_servers(&self) -> Result<mcp::ScreenServers> {
-        let known = trust::recorded_consents(self.args.directory())?;
-        let trusted = |item: &TrustItem| {
-            self.args.trust || known.iter().any(|(known, consent)| known == item && *consent == Consent::Trusted)
-        };
-        let model = self.with(|chosen| chosen.sampling.clone());
-        mcp::for_screens(&self.args, trusted, model.as_ref())
+        mcp::for_screens(&self.args, self.with(|chosen| chosen.sampling.clone()).as_ref())
     }
 
     /// Returns the servers that may be used now. Servers already in use are kept if their names are the same.

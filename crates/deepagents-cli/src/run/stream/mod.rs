@@ -14,7 +14,6 @@ use deepagents::{DeepAgent, FinishReason, Outcome, RunInput, Usage};
 use serde_json::Map;
 
 use super::exit_status::from_ending;
-use super::interrupt::Signals;
 use super::live::out_of_time;
 use super::stdin::Lines;
 use super::{RunContext, background};
@@ -22,6 +21,7 @@ use crate::args::Approve;
 use crate::exit::Exit;
 use crate::render::{Ending, JsonLines, Tally};
 use crate::slash::{self, Commands, Typed};
+use crate::stopping::EndSignals;
 use crate::threads::note;
 use talk::Talk;
 
@@ -57,7 +57,7 @@ enum TurnEnd {
 
 impl Stream<'_> {
     /// Handles lines until the input ends, and then finishes the current turn.
-    pub(super) async fn serve(&self, mut signals: Signals, out: &mut JsonLines) -> io::Result<Exit> {
+    pub(super) async fn serve(&self, mut signals: EndSignals, out: &mut JsonLines) -> io::Result<Exit> {
         let mut talk = Talk::new(Lines::read(), self.agent, &self.typing);
         let mut taken = Taken {
             shared: SharedBudget::new(self.limits.budget()),

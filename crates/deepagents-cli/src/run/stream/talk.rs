@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 
-use deepagents::{ActionRequest, Decision, DecisionRecord, DeepAgent, Run, RunInput, State, left_decisions};
+use deepagents::{ActionRequest, DeepAgent, Run, RunInput, State, left_decisions};
 use serde_json::{Value, json};
 
+use super::super::answers;
+use super::super::approvals::Decisions;
 use super::super::stdin::Lines;
 use super::line::{InputLine, parse_line};
 use crate::output;
@@ -28,7 +30,7 @@ pub(super) struct Talk<'a> {
     /// How many further ones are saved in the thread, which delivers them when resumed.
     kept: usize,
     pub(super) asked: Vec<ActionRequest>,
-    pub(super) answers: Vec<(String, DecisionRecord)>,
+    pub(super) answers: Decisions,
     pub(super) interrupted: bool,
 }
 
@@ -141,25 +143,10 @@ impl<'a> Talk<'a> {
     }
 
     fn answer(&mut self, id: &str, decision: Value) {
-        if let Err(problem) = self.try_answer(id, decision) {
-            output::print_error(&problem);
+        match answers::checked(id, decision, &self.asked, &self.answers, self.agent) {
+            Ok(decision) => self.answers.push((id.to_owned(), decision.into())),
+            Err(problem) => output::print_error(&problem),
         }
-    }
-
-    fn try_answer(&mut self, id: &str, decision: Value) -> Result<(), String> {
-        let Some(question) = self.asked.iter().find(|question| question.id == id) else {
-            let open: Vec<&str> = self.asked.iter().map(|question| question.id.as_str()).collect();
-            let open = if open.is_empty() { "none".to_owned() } else { open.join(", ") };
-            return Err(format!("no question `{id}` is open; the open ones are {open}"));
-        };
-        if self.answers.iter().any(|(other, _)| *other == id) {
-            return Err(format!("question `{id}` has already been answered"));
-        }
-        let decision =
-            Decision::from_json(decision, &question.tool).map_err(|error| format!("question `{id}`: {error}"))?;
-        self.agent.check_decision(question, &decision).map_err(|error| error.to_string())?;
-        self.answers.push((id.to_owned(), decision.into()));
-        Ok(())
     }
 
     /// Resumes the turn with the decisions.

@@ -17,7 +17,8 @@ use crate::args::Approve;
 use crate::exit::Exit;
 use crate::output;
 use crate::render::{JsonLines, Renderer};
-use crate::run::interrupt::{HowToStop, Signals, Suspended};
+use crate::run::interrupt::Suspended;
+use crate::stopping::{EndSignals, HowToStop};
 
 /// The outcome of a turn's questions.
 enum Decided {
@@ -36,7 +37,7 @@ impl Stream<'_> {
         input: RunInput,
         taken: &mut Taken,
         talk: &mut Talk<'_>,
-        signals: &mut Signals,
+        signals: &mut EndSignals,
         out: &mut JsonLines,
     ) -> io::Result<TurnEnd> {
         (talk.asked, talk.answers, talk.interrupted) = (Vec::new(), Vec::new(), false);
@@ -63,8 +64,7 @@ impl Stream<'_> {
             loop {
                 let shown = tokio::select! {
                     biased;
-                    signal = signals.recv() => {
-                        let how = HowToStop::from(signal);
+                    how = signals.recv() => {
                         stopped = Some(how);
                         match how {
                             HowToStop::Cancel => run.interrupt(),
@@ -158,7 +158,7 @@ impl Stream<'_> {
         &self,
         talk: &mut Talk<'_>,
         questions: &[ActionRequest],
-        signals: &mut Signals,
+        signals: &mut EndSignals,
     ) -> io::Result<Decided> {
         if self.approve != Approve::Ask {
             let why = || Some(format!("nothing may be changed or run here ({})", self.mode_source));

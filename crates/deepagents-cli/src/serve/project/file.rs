@@ -122,7 +122,7 @@ pub(crate) struct UserLimits {
 }
 
 /// An agent. Everything left out is as for `deepagents run`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AgentSection {
     /// What it is for, shown to those who choose an agent.
@@ -177,7 +177,7 @@ pub(crate) struct AgentSection {
 }
 
 /// How commands are run.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct CommandsSection {
     /// What they may do to this machine; `workspace` if absent.

@@ -141,12 +141,12 @@ impl Layout {
     /// Reads a directory.
     pub(crate) fn read(directory: &Path) -> Result<Self, ProjectError> {
         let file = directory.join(FILE);
-        let agent: AgentFile = read(&file)?.ok_or_else(|| ProjectError::new(&file, "the file does not exist"))?;
+        let agent: AgentFile = required(&file)?;
         if agent.name.trim().is_empty() {
             return Err(ProjectError::new(&file, "`name` is empty"));
         }
         prompt(directory)?;
-        let tools = tools(directory)?;
+        let tools: ToolsFile = read(&directory.join(TOOLS))?.unwrap_or_default();
         let model = agent.runtime.model.or(agent.model).map(ModelField::name);
         let (servers, interrupts) = (servers(directory, &tools)?, interrupts(directory, &tools)?);
         Ok(Self {
@@ -177,6 +177,10 @@ fn read<T: DeserializeOwned>(file: &Path) -> Result<Option<T>, ProjectError> {
     }
 }
 
+fn required<T: DeserializeOwned>(file: &Path) -> Result<T, ProjectError> {
+    read(file)?.ok_or_else(|| ProjectError::new(file, "the file does not exist"))
+}
+
 fn prompt(directory: &Path) -> Result<String, ProjectError> {
     let file = directory.join(PROMPT);
     let text = fs::read_to_string(&file).map_err(|error| {
@@ -186,10 +190,6 @@ fn prompt(directory: &Path) -> Result<String, ProjectError> {
         return Err(ProjectError::new(&file, "it is empty; it must hold the agent's instructions"));
     }
     Ok(text)
-}
-
-fn tools(directory: &Path) -> Result<ToolsFile, ProjectError> {
-    Ok(read(&directory.join(TOOLS))?.unwrap_or_default())
 }
 
 /// Returns the MCP servers, each limited to the tools named.
@@ -241,7 +241,7 @@ fn sub_agents(directory: &Path, above: &ToolsFile) -> Result<Vec<SubAgentSpec>, 
 
 fn sub_agent(name: &str, directory: &Path, above: &ToolsFile) -> Result<SubAgentSpec, ProjectError> {
     let file = directory.join(FILE);
-    let described: SubAgentFile = read(&file)?.ok_or_else(|| ProjectError::new(&file, "the file does not exist"))?;
+    let described: SubAgentFile = required(&file)?;
     let mut spec = SubAgentSpec::new(name, described.description).system_prompt(prompt(directory)?);
     if let Some(model) = described.model_id {
         let model = serde_json::from_value(json!(model));
@@ -250,7 +250,7 @@ fn sub_agent(name: &str, directory: &Path, above: &ToolsFile) -> Result<SubAgent
     if directory.join("skills").is_dir() {
         spec.skills = vec![format!("/subagents/{name}/skills")];
     }
-    let own = tools(directory)?;
+    let own: ToolsFile = read(&directory.join(TOOLS))?.unwrap_or_default();
     for tool in &own.tools {
         let known = above.tools.iter().any(|other| other.offered_as() == tool.offered_as());
         if !known {

@@ -23,7 +23,7 @@ use plan::{described, laid_out, of_options};
 const FILE: &str = "deepagents.toml";
 
 /// The agents to serve, and the server's settings.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Project {
     pub(super) agents: Vec<AgentPlan>,
     /// The file's settings other than the agents; paths are relative to the working directory of the program.
@@ -36,9 +36,9 @@ impl Project {
     /// Reads the description that the command line names.
     pub(super) fn read(args: &ServeArgs) -> Result<Self> {
         if let Some(name) = args.name.as_deref().filter(|name| !is_name(name)) {
-            bail!(WrongUsage(format!("--name cannot be `{name}`: {NAMES}")));
+            bail!(WrongUsage::new(format!("--name cannot be `{name}`: {NAMES}")));
         }
-        let Some(place) = &args.project else { return Ok(Self::of_options(args)) };
+        let Some(place) = &args.project else { return Ok(Self { agents: vec![of_options(args)], ..Self::default() }) };
         let (toml, json) = (place.join(FILE), place.join(layout::FILE));
         if place.is_dir() && toml.is_file() {
             Self::of_file(args, &toml)
@@ -49,25 +49,21 @@ impl Project {
         } else if place.is_file() {
             Self::of_file(args, place)
         } else if place.is_dir() {
-            bail!(WrongUsage(format!("{} has neither a {FILE} nor an {}", place.display(), layout::FILE)))
+            bail!(WrongUsage::new(format!("{} has neither a {FILE} nor an {}", place.display(), layout::FILE)))
         } else {
-            bail!(WrongUsage(format!("there is no `{}`; name a directory, or a {FILE}", place.display())))
+            bail!(WrongUsage::new(format!("there is no `{}`; name a directory, or a {FILE}", place.display())))
         }
-    }
-
-    fn of_options(args: &ServeArgs) -> Self {
-        Self { agents: vec![of_options(args)], settings: ProjectFile::default(), described_by: Vec::new() }
     }
 
     fn of_layout(args: &ServeArgs, directory: &Path) -> Result<Self> {
         let mut agent = laid_out(&args.agent, args.approve, directory)?;
         agent.name = args.name.clone().unwrap_or(agent.name);
-        Ok(Self { agents: vec![agent], settings: ProjectFile::default(), described_by: vec![directory.to_owned()] })
+        Ok(Self { agents: vec![agent], described_by: vec![directory.to_owned()], ..Self::default() })
     }
 
     fn of_file(args: &ServeArgs, path: &Path) -> Result<Self> {
         if args.name.is_some() {
-            bail!(WrongUsage(format!(
+            bail!(WrongUsage::new(format!(
                 "--name works for a single agent only; {} names its agents itself",
                 path.display()
             )));

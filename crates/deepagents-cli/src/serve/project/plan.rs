@@ -30,23 +30,18 @@ pub(in crate::serve) struct AgentPlan {
     pub(in crate::serve) layout: Option<Layout>,
 }
 
-/// Plans the agent that the command line describes.
-pub(super) fn of_options(args: &ServeArgs) -> AgentPlan {
-    AgentPlan {
-        name: args.name.clone().unwrap_or_else(|| "agent".to_owned()),
-        description: None,
-        options: args.agent.clone(),
-        approve: args.approve.unwrap_or(Approve::Ask),
-        questions: asks(args.approve.unwrap_or(Approve::Ask)),
-        rules: None,
-        servers: Vec::new(),
-        layout: None,
+impl AgentPlan {
+    fn new(name: String, options: AgentArgs, approve: Approve) -> Self {
+        // The client of an agent that asks about calls can answer its questions too.
+        let questions = approve == Approve::Ask;
+        Self { name, description: None, options, approve, questions, rules: None, servers: Vec::new(), layout: None }
     }
 }
 
-/// Whether a client answers the questions of an agent in this mode.
-fn asks(approve: Approve) -> bool {
-    approve == Approve::Ask
+/// Plans the agent that the command line describes.
+pub(super) fn of_options(args: &ServeArgs) -> AgentPlan {
+    let name = args.name.clone().unwrap_or_else(|| "agent".to_owned());
+    AgentPlan::new(name, args.agent.clone(), args.approve.unwrap_or(Approve::Ask))
 }
 
 /// Plans an agent of a directory with an `agent.json`.
@@ -75,23 +70,16 @@ pub(super) fn laid_out(cli: &AgentArgs, approve: Option<Approve>, directory: &Pa
         no_mcp: true,
         ..cli.clone()
     };
-    Ok(AgentPlan {
-        name: layout.name.clone(),
-        description: layout.description.clone(),
-        options,
-        // Its `tools.json` says what to ask about.
-        approve: approve.unwrap_or(Approve::Auto),
-        questions: asks(approve.unwrap_or(Approve::Auto)),
-        rules: None,
-        servers: layout.servers.clone(),
-        layout: Some(layout),
-    })
+    // Its `tools.json` says what to ask about.
+    let plan = AgentPlan::new(layout.name.clone(), options, approve.unwrap_or(Approve::Auto));
+    let (description, servers) = (layout.description.clone(), layout.servers.clone());
+    Ok(AgentPlan { description, servers, layout: Some(layout), ..plan })
 }
 
 /// Plans an agent of a `deepagents.toml`.
 pub(super) fn described(args: &ServeArgs, source: &Source, name: &str, section: &AgentSection) -> Result<AgentPlan> {
     let keys = |key: &'static str| ["agents", name, key];
-    let root = section.root.as_deref().map_or_else(|| source.place(Path::new("")), |root| source.place(root));
+    let root = source.place(section.root.as_deref().unwrap_or(Path::new("")));
     let root = if root.as_os_str().is_empty() { PathBuf::from(".") } else { root };
     let approve = args.approve.or(section.approve);
     if approve == Some(Approve::AllowList) {
@@ -109,7 +97,7 @@ pub(super) fn described(args: &ServeArgs, source: &Source, name: &str, section: 
             commands: None,
             ..section.clone()
         };
-        if format!("{own:?}") != format!("{:?}", AgentSection::default()) {
+        if own != AgentSection::default() {
             let why = "its agent.json defines it; only description, model, root, approve, questions and commands may be set here";
             return Err(source.wrong(&keys("layout"), why).into());
         }
@@ -169,15 +157,13 @@ pub(super) fn described(args: &ServeArgs, source: &Source, name: &str, section: 
         options.commands = commands;
     }
     options.mcp.mcp_config = section.mcp_config.as_ref().map(|file| source.place(file)).or(options.mcp.mcp_config);
+    let plan = AgentPlan::new(name.to_owned(), options, approve.unwrap_or(Approve::Ask));
     Ok(AgentPlan {
-        name: name.to_owned(),
         description: section.description.clone(),
-        options,
-        approve: approve.unwrap_or(Approve::Ask),
-        questions: section.questions.unwrap_or_else(|| asks(approve.unwrap_or(Approve::Ask))),
+        questions: section.questions.unwrap_or(plan.questions),
         rules,
         servers: servers(source, name, &section.mcp_servers)?,
-        layout: None,
+        ..plan
     })
 }
 

@@ -10,8 +10,8 @@ use deepagents::core::run::BudgetUsage;
 use deepagents::core::state::MessagesChannel;
 use deepagents::models::Catalogue;
 use deepagents::otel::{ModelName, Operation, Span, SpanId, TraceBuilder};
-use deepagents::{ActionRequest, Event, EventKind, FinishReason, Message, Usage};
-use serde_json::{Value, json};
+use deepagents::{Event, EventKind, FinishReason, Message, Usage};
+use serde::Serialize;
 
 /// Number of records read at once.
 const PAGE_RECORDS: LogPosition = 1_000;
@@ -22,10 +22,14 @@ pub(super) struct Timeline {
 }
 
 /// A part of a run in one process, or a wait for people between two parts.
+#[derive(Serialize)]
 pub(super) enum Part {
+    #[serde(rename = "run")]
     Run(Vec<Row>),
+    #[serde(rename = "waiting")]
     Interrupted {
         /// Duration in milliseconds; `None` if the wait continues.
+        #[serde(rename = "duration_ms")]
         millis: Option<u64>,
         /// The tools whose calls were interrupted.
         tools: Vec<String>,
@@ -33,18 +37,23 @@ pub(super) enum Part {
 }
 
 /// A span of a run.
+#[derive(Serialize)]
 pub(super) struct Row {
     /// Depth in the tree of spans.
     pub(super) depth: usize,
     pub(super) name: String,
     /// Milliseconds since the start of the run.
+    #[serde(rename = "start_ms")]
     pub(super) start: u64,
     /// Duration in milliseconds; `None` for usage of which the log has only the amount.
+    #[serde(rename = "duration_ms")]
     pub(super) millis: Option<u64>,
     /// Usage of the request; for an agent, of all its requests and those of agents below it.
     pub(super) usage: Usage,
     /// US dollars at list prices, if the prices of all requests are known.
+    #[serde(rename = "cost_usd")]
     pub(super) cost: Option<f64>,
+    #[serde(skip)]
     pub(super) is_request: bool,
     /// Why it ended in an unusual way.
     pub(super) note: Option<String>,
@@ -65,7 +74,7 @@ impl Timeline {
             builder.event(event, &mut spans);
             let ends = matches!(event.kind, EventKind::RunFinished { .. } | EventKind::RunFailed { .. });
             match &event.kind {
-                EventKind::ActionRequested { question } => asked.push(tool(question)),
+                EventKind::ActionRequested { question } => asked.push(question.tool.clone()),
                 EventKind::RunFinished { stop: FinishReason::Interrupted, .. } => {
                     waiting = Some(event.at.as_millisecond());
                 }
@@ -85,29 +94,6 @@ impl Timeline {
         }
         Ok(Self { parts })
     }
-
-    pub(super) fn to_json(&self) -> Value {
-        let row = |row: &Row| {
-            json!({
-                "depth": row.depth,
-                "name": row.name,
-                "start_ms": row.start,
-                "duration_ms": row.millis,
-                "usage": row.usage,
-                "cost_usd": row.cost,
-                "note": row.note,
-            })
-        };
-        let part = |part: &Part| match part {
-            Part::Run(rows) => json!({"run": rows.iter().map(row).collect::<Vec<_>>()}),
-            Part::Interrupted { millis, tools } => json!({"waiting": {"duration_ms": millis, "tools": tools}}),
-        };
-        Value::Array(self.parts.iter().map(part).collect())
-    }
-}
-
-fn tool(question: &ActionRequest) -> String {
-    question.tool.clone()
 }
 
 /// Returns the events from the earliest position that the log can replay, and that position.

@@ -1,30 +1,25 @@
-//! Memory and skills: which files there are, and where the agent finds them.
+//! Context files, which are memory and skills: which ones there are, and where the agent finds them.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use deepagents::fs::permissions::{AccessMode, OnAsk, PermissionedBackend, Permissions, Rule};
 use deepagents::fs::{
     Backend, ByteRange, CompositeBackend, FsError, Kind, LocalBackend, OpenError, ReadOnly, VPath, WriteMode,
 };
-use deepagents::models::Catalogue;
 use deepagents::{DeepAgentBuilder, State};
 use serde::{Deserialize, Serialize};
 
 use crate::args::AgentArgs;
-use crate::model_choice::{Env, env};
+use crate::own_files::{OWN, user_directory};
 use crate::trust::Brought;
 
 /// Name of a memory file.
 pub(crate) const MEMORY: &str = "AGENTS.md";
-/// The agent's own directory, in a root and in the user's home.
-pub(crate) const OWN: &str = ".deepagents";
-/// The user's file of model sizes and prices, in the agent's directory.
-const PRICES: &str = "prices.json";
-/// Name of the skills directory in it.
+/// Name of the skills directory in the program's own directory.
 pub(crate) const SKILLS: &str = "skills";
 /// Name of the directory in it for files that define sub-agents.
 pub(crate) const AGENTS: &str = "agents";
@@ -35,7 +30,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The memory files and skill directories of an agent, as workspace paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Sources {
+pub(crate) struct ContextFiles {
     /// Memory files; later ones are more specific to the work.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     memory: Vec<VPath>,
@@ -44,52 +39,35 @@ pub(crate) struct Sources {
     skills: Vec<(VPath, String)>,
 }
 
-/// The sources outside the root, by their workspace path.
+/// The context files outside the root, by their workspace path.
 #[derive(Default)]
 pub(crate) struct Outside(Vec<(VPath, Arc<dyn Backend>)>);
 
-/// Contents of the source files, for a machine that does not have them.
-pub(crate) type SourceContents = BTreeMap<VPath, String>;
+/// Contents of the context files, for a machine that does not have them.
+pub(crate) type FileContents = BTreeMap<VPath, String>;
 
-/// Finds the sources of a root and of this user that are wanted, and that the user has agreed to if they are the
-/// root's. If there are none, the agent has no memory and no skills.
-pub(crate) fn find(args: &AgentArgs, brought: &Brought) -> Result<(Sources, Outside)> {
-    let (root, home) = (args.directory(), env("HOME").map(|home| Path::new(&home).join(OWN)));
-    let (mut sources, mut outside) = (Sources::default(), Outside::default());
+/// Finds the files of a root and of this user that are wanted, and that the user has agreed to if they are the root's.
+/// If there are none, the agent has no memory and no skills.
+pub(crate) fn find(args: &AgentArgs, brought: &Brought) -> Result<(ContextFiles, Outside)> {
+    let (root, user) = (args.directory(), user_directory());
+    let (mut files, mut outside) = (ContextFiles::default(), Outside::default());
     if !args.no_memory {
-        sources.memory = memory(root, home.as_deref(), brought, &mut outside)?;
+        files.memory = memory(root, user.as_deref(), brought, &mut outside)?;
     }
     if !args.no_skills {
-        sources.skills = skills(root, home.as_deref(), brought, &mut outside)?;
+        files.skills = skills(root, user.as_deref(), brought, &mut outside)?;
     }
-    Ok((sources, outside))
+    Ok((files, outside))
 }
 
-/// Returns the built-in model catalogue, extended by the user's own file.
-pub(crate) fn catalogue(env: Env) -> Result<Catalogue> {
-    let Some(file) = env("HOME").map(|home| Path::new(&home).join(OWN).join(PRICES)) else {
-        return Ok(Catalogue::built_in().clone());
-    };
-    match std::fs::read_to_string(&file) {
-        Ok(json) => Catalogue::built_in()
-            .with_json(&json)
-            .map_err(|error| anyhow!("`{}` cannot be used: {error}; fix it or remove it", file.display())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Catalogue::built_in().clone()),
-        Err(error) => Err(error).with_context(|| format!("{} cannot be read", file.display())),
-    }
-}
-
-fn memory(root: &Path, home: Option<&Path>, brought: &Brought, outside: &mut Outside) -> Result<Vec<VPath>> {
-    let (at_plain, at_own) = (at(&format!("/{MEMORY}"))?, at(&format!("/{OWN}/{MEMORY}"))?);
+fn memory(root: &Path, user: Option<&Path>, brought: &Brought, outside: &mut Outside) -> Result<Vec<VPath>> {
+    let (at_plain, at_own) = (VPath::parse(&format!("/{MEMORY}"))?, VPath::parse(&format!("/{OWN}/{MEMORY}"))?);
     let (plain, own) = (root.join(MEMORY), root.join(OWN).join(MEMORY));
-    let known: Vec<&Path> = [(&at_plain, &plain), (&at_own, &own)]
-        .into_iter()
-        .filter(|(path, _)| brought.has(path))
-        .map(|(_, file)| file.as_path())
-        .collect();
-    let of_user = home.map(|home| home.join(MEMORY)).filter(|file| is_other(file, root, &known));
+    let known = [(&at_plain, plain.as_path()), (&at_own, own.as_path())].into_iter();
+    let known: Vec<&Path> = known.filter(|(path, _)| brought.has(path)).map(|(_, file)| file).collect();
+    let of_user = user.map(|user| user.join(MEMORY)).filter(|file| is_other(file, root, &known));
     let mut files = Vec::new();
-    if of_user.is_none() && !brought.has(&at_plain) && !brought.has(&at_own) {
+    if of_user.is_none() && known.is_empty() {
         return Ok(files);
     }
     if let Some(file) = of_user {
@@ -105,15 +83,16 @@ fn memory(root: &Path, home: Option<&Path>, brought: &Brought, outside: &mut Out
     Ok(files)
 }
 
-fn skills(root: &Path, home: Option<&Path>, brought: &Brought, outside: &mut Outside) -> Result<Vec<(VPath, String)>> {
-    let (of_root, at_root) = (root.join(OWN).join(SKILLS), at(&format!("/{OWN}/{SKILLS}"))?);
-    let known: Vec<&Path> = if brought.files.has_below(&at_root) { vec![of_root.as_path()] } else { Vec::new() };
-    let of_user = home.map(|home| home.join(SKILLS)).filter(|of_user| is_other(of_user, root, &known));
+fn skills(root: &Path, user: Option<&Path>, brought: &Brought, outside: &mut Outside) -> Result<Vec<(VPath, String)>> {
+    let (of_root, at_root) = (root.join(OWN).join(SKILLS), VPath::parse(&format!("/{OWN}/{SKILLS}"))?);
+    let has_some = brought.files.has_below(&at_root);
+    let known = if has_some { &[of_root.as_path()][..] } else { &[] };
+    let of_user = user.map(|user| user.join(SKILLS)).filter(|of_user| is_other(of_user, root, known));
     let mut directories = Vec::new();
     if let Some(directory) = of_user.filter(|directory| holds_directories(directory)) {
         directories.push((outside.skills(&directory)?, "User".to_owned()));
     }
-    if brought.files.has_below(&at_root) {
+    if has_some {
         directories.push((at_root, "Project".to_owned()));
     }
     Ok(directories)
@@ -131,10 +110,6 @@ fn holds_directories(path: &Path) -> bool {
     fs::read_dir(path).is_ok_and(|entries| entries.flatten().any(|entry| entry.path().is_dir()))
 }
 
-fn at(path: &str) -> Result<VPath> {
-    VPath::parse(path).map_err(|error| anyhow!("{error}"))
-}
-
 impl Outside {
     /// Adds the user's memory file. Nothing else in its directory is visible.
     fn memory(&mut self, file: &Path) -> Result<VPath> {
@@ -145,14 +120,14 @@ impl Outside {
         // `/.` is the directory itself; a trailing slash would match everything below it.
         let seen = ["/.".to_owned(), format!("/{MEMORY}")];
         let rules = [Rule::new(AccessMode::Allow, seen), Rule::new(AccessMode::Deny, ["/**"])];
-        let rules = Permissions::new(rules).map_err(|error| anyhow!("{error}"))?;
-        self.0.push((at(USER)?, Arc::new(PermissionedBackend::new(files, rules, OnAsk::Refuse))));
-        at(&format!("{USER}/{MEMORY}"))
+        let seen = PermissionedBackend::new(files, Permissions::new(rules)?, OnAsk::Refuse);
+        self.0.push((VPath::parse(USER)?, Arc::new(seen)));
+        Ok(VPath::parse(&format!("{USER}/{MEMORY}"))?)
     }
 
     /// Adds the user's skills.
     fn skills(&mut self, directory: &Path) -> Result<VPath> {
-        let path = at(&format!("{USER}/{SKILLS}"))?;
+        let path = VPath::parse(&format!("{USER}/{SKILLS}"))?;
         self.0.push((path.clone(), open(directory, "--no-skills")?));
         // The backend does not follow links out of a directory, so show each linked skill on its own.
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -183,13 +158,13 @@ fn open(directory: &Path, without: &str) -> Result<Arc<dyn Backend>> {
     Ok(Arc::new(ReadOnly::new(Arc::new(LocalBackend::open(directory).map_err(unusable)?))))
 }
 
-impl Sources {
-    /// Whether there are no sources.
+impl ContextFiles {
+    /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Adds the sources to an agent.
+    /// Adds the files to an agent.
     pub(crate) fn give(&self, mut builder: DeepAgentBuilder) -> DeepAgentBuilder {
         if !self.memory.is_empty() {
             builder = builder.memory(self.memory.iter().map(VPath::to_string));
@@ -204,8 +179,8 @@ impl Sources {
     ///
     /// A file that cannot be read is an error, because what memory and skills say about it would differ on another
     /// machine.
-    pub(crate) async fn read_contents(&self, workspace: &dyn Backend) -> Result<SourceContents> {
-        let mut carried = SourceContents::new();
+    pub(crate) async fn read_contents(&self, workspace: &dyn Backend) -> Result<FileContents> {
+        let mut carried = FileContents::new();
         for path in &self.memory {
             take(&mut carried, workspace, path, "--no-memory").await?;
         }
@@ -217,7 +192,8 @@ impl Sources {
             };
             for entry in listing.entries.iter().filter(|entry| entry.kind == Kind::Directory) {
                 for file in ["SKILL.md", "agents.yaml"] {
-                    take(&mut carried, workspace, &at(&format!("{}/{file}", entry.path))?, "--no-skills").await?;
+                    let path = VPath::parse(&format!("{}/{file}", entry.path))?;
+                    take(&mut carried, workspace, &path, "--no-skills").await?;
                 }
             }
         }
@@ -226,7 +202,7 @@ impl Sources {
 }
 
 /// Adds the contents of a file, if it exists.
-async fn take(carried: &mut SourceContents, workspace: &dyn Backend, path: &VPath, without: &str) -> Result<()> {
+async fn take(carried: &mut FileContents, workspace: &dyn Backend, path: &VPath, without: &str) -> Result<()> {
     let read = match workspace.read(&State::default(), path, ByteRange::first(MAX_FILE_BYTES + 1)).await {
         Ok(read) => read,
         Err(FsError::NotFound(_)) => return Ok(()),
@@ -247,7 +223,7 @@ fn not_recorded(path: &VPath, why: &dyn std::fmt::Display, without: &str) -> Str
 }
 
 /// Writes the carried files into an empty workspace.
-pub(crate) async fn unpack(carried: &SourceContents, workspace: &dyn Backend) -> Result<()> {
+pub(crate) async fn unpack(carried: &FileContents, workspace: &dyn Backend) -> Result<()> {
     for (path, text) in carried {
         let written = workspace.write(&State::default(), path, text.clone().into(), WriteMode::Create).await;
         written.map_err(|error| anyhow!("a file in the recording cannot be restored: {error}"))?;
