@@ -58,8 +58,8 @@ impl Terminal {
         self.read_for(OUTPUT_TIMEOUT)
     }
 
-    fn read_for(&mut self, patience: Duration) -> bool {
-        let Ok(piece) = self.pieces.recv_timeout(patience) else { return false };
+    fn read_for(&mut self, timeout: Duration) -> bool {
+        let Ok(piece) = self.pieces.recv_timeout(timeout) else { return false };
         self.seen += &String::from_utf8_lossy(&piece);
         true
     }

@@ -157,7 +157,7 @@ impl RunHandle {
     }
 
     /// Suspends the run as [`suspend`](Self::suspend) does, for a process that is about to exit. If the run has not
-    /// reached its next step after `patience`, it is aborted as if the process had been killed. The effects of calls in
+    /// reached its next step after `timeout`, it is aborted as if the process had been killed. The effects of calls in
     /// progress are then unknown, but their latest progress output is kept for the model. The outcome is the error
     /// [`Left`](crate::error::Error::Left).
     ///
@@ -169,9 +169,9 @@ impl RunHandle {
     /// assert!(run.is_finished());
     /// # }
     /// ```
-    pub async fn suspend_within(&self, patience: Duration) {
+    pub async fn suspend_within(&self, timeout: Duration) {
         self.suspend();
-        if tokio::time::timeout(patience, self.outcome()).await.is_err() {
+        if tokio::time::timeout(timeout, self.outcome()).await.is_err() {
             // A journal that does not respond must not delay the exit.
             let _ = tokio::time::timeout(SAVE_TIMEOUT, self.inner.control.abandon()).await;
             LiveRun::abort(self);

@@ -201,7 +201,8 @@ impl Call {
             return Ok(());
         }
         let headers = headers.clone();
-        let body = within(until, size::body(response, url), slow).await??;
+        // Boxed: most responses are streamed, and the future of their calls need not be this large.
+        let body = Box::pin(within(until, size::body(response, url), slow)).await??;
         if !status.is_success() {
             return Err(from_body(status.as_u16(), &headers, &body));
         }

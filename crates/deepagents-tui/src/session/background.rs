@@ -107,8 +107,8 @@ impl Session {
     }
 
     /// Suspends all runs so that any process can resume them, because the program is about to end. A run that takes
-    /// longer than `patience` is abandoned, as in a crash.
-    pub(crate) async fn suspend_runs(&self, patience: Duration) {
+    /// longer than `timeout` is abandoned, as in a crash.
+    pub(crate) async fn suspend_runs(&self, timeout: Duration) {
         let runs = self.with(|state| {
             if state.run.is_none() {
                 // Keeps a run that has not started yet from starting.
@@ -117,7 +117,7 @@ impl Session {
             let background = std::mem::take(&mut state.background).into_iter().map(|background| background.run);
             state.run.take().into_iter().chain(background).collect::<Vec<_>>()
         });
-        join_all(runs.iter().map(|run| run.suspend_within(patience))).await;
+        join_all(runs.iter().map(|run| run.suspend_within(timeout))).await;
     }
 
     /// Cancels the background runs, because the program is about to end and nobody resumes them.

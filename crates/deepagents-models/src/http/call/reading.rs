@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use bytes::Bytes;
 use deepagents_core::model::{ModelError, ModelEvent};
 use reqwest::Response;
 use tokio::time::{Instant, timeout};
@@ -43,6 +44,18 @@ impl Call {
         let silent =
             || ModelError::transport(format!("{} stopped sending in the middle of its answer", authority(url)));
         let chunk = within(reading.until, reading.response.chunk(), silent).await;
+        if let Some(reading) = self.received(chunk)? {
+            drain(reading).await;
+        }
+        Ok(())
+    }
+
+    /// Handles the next part of the response. After an end frame, returns the response, which may have more data.
+    fn received(
+        &mut self,
+        chunk: Result<reqwest::Result<Option<Bytes>>, ModelError>,
+    ) -> Result<Option<Box<Reading>>, ModelError> {
+        let State::Reading(reading) = &mut self.state else { return Ok(None) };
         reading.until = Instant::now() + self.endpoint.timeouts.idle;
         // Whether the stream goes on, and the error with which it broke.
         let (ended, broke) = match chunk {
@@ -52,7 +65,7 @@ impl Call {
                 (false, None)
             }
             Ok(Ok(None)) => (true, None),
-            Ok(Err(error)) => (true, Some(ModelError::Truncated(from_transport(&error, url, None).info().clone()))),
+            Ok(Err(error)) => (true, Some(ModelError::Truncated(from_transport(&error, &self.endpoint.url, None).info().clone()))),
             Err(error) => (true, Some(error)),
         };
         if ended {
@@ -60,11 +73,13 @@ impl Call {
         }
         let decoded = match reading.frames(&mut self.queue, &mut self.scratch) {
             Ok(Flow::Complete) => reading.answer.finish(),
-            Ok(Flow::More) if !ended => return reading.size.check().map_err(|error| reading.identified(error)),
+            Ok(Flow::More) if !ended => {
+                return reading.size.check().map(|()| None).map_err(|error| reading.identified(error));
+            }
             Ok(Flow::More) => match (reading.decoder.outside(&mut *reading.answer), broke) {
                 (Some(Ok(decoded)), _) => {
                     self.whole(decoded);
-                    return Ok(());
+                    return Ok(None);
                 }
                 (Some(error), _) => error,
                 // The response may be complete without an end frame. If it is not, report the broken connection.
@@ -78,10 +93,10 @@ impl Call {
         let decoded = decoded.map_err(|error| reading.identified(error))?;
         let state = std::mem::replace(&mut self.state, State::Done);
         self.finish(decoded);
-        if let (State::Reading(reading), false) = (state, ended) {
-            drain(reading).await;
-        }
-        Ok(())
+        Ok(match state {
+            State::Reading(reading) if !ended => Some(reading),
+            _ => None,
+        })
     }
 }
 

@@ -60,10 +60,10 @@ fn status(address: SocketAddr, request: &[u8]) -> Result<String, String> {
     status_within(address, request, HEAD_TIMEOUT)
 }
 
-fn status_within(address: SocketAddr, request: &[u8], patience: Duration) -> Result<String, String> {
+fn status_within(address: SocketAddr, request: &[u8], timeout: Duration) -> Result<String, String> {
     let told = |error: std::io::Error| format!("the server is gone: {error}");
     let mut client = TcpStream::connect(address).map_err(told)?;
-    client.set_read_timeout(Some(patience)).map_err(told)?;
+    client.set_read_timeout(Some(timeout)).map_err(told)?;
     // The server may close the connection early.
     let _ = client.write_all(request);
     let mut answer = [0; 12];
