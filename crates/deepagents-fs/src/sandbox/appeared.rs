@@ -141,6 +141,11 @@ impl Appeared {
     /// is reported once.
     pub(crate) fn moved(&self) -> Vec<Moved> {
         self.rename_appeared();
+        self.take_moved()
+    }
+
+    /// Returns the renames that were not reported yet.
+    pub(crate) fn take_moved(&self) -> Vec<Moved> {
         std::mem::take(&mut lock(&self.moved))
     }
 

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::disk_guard::Spare;
 use super::hosts::{Host, HostPattern};
@@ -38,8 +37,6 @@ impl Sandbox {
         policy: &'a SandboxPolicy,
         task: &Task<'a>,
         env: BTreeMap<String, String>,
-        timeout: Duration,
-        limit: usize,
     ) -> Result<Job<'a>, ShellError> {
         let helper = self.program().map_err(ShellError::start)?;
         let (network, allowed) = match &policy.network {
@@ -74,7 +71,7 @@ impl Sandbox {
         command.arg(OUTER).env_clear().current_dir("/");
         let spare = Spare::new(policy.limits.spare, policy.writable.iter().map(PathBuf::as_path).chain(task.root));
         let helper = Some(Helper { plan, allowed });
-        Ok(Job { command, is_gated: false, helper, timeout, limit, spare: Some(spare), input: None })
+        Ok(Job { command, is_gated: false, helper, spare: Some(spare), input: None })
     }
 }
 
@@ -176,6 +173,9 @@ impl HelperReport {
 /// Runs `true` in a sandbox without a workspace and with a proxy that allows no host.
 #[cfg(target_os = "linux")]
 pub(crate) fn try_out(sandbox: &Sandbox) -> SandboxReport {
+    use std::time::Duration;
+
+    use crate::shell::capture::StreamedCapture;
     use crate::shell::supervise::{End, Output, supervise};
 
     if let Err(reason) = sandbox.program() {
@@ -184,17 +184,14 @@ pub(crate) fn try_out(sandbox: &Sandbox) -> SandboxReport {
     let root = Path::new("/");
     let program = Path::new("/bin/sh");
     let task = Task { root: None, identities: &[], cwd: root, program, text: "true", takes_input: false };
-    let timeout = Duration::from_secs(10);
     let policy = SandboxPolicy { network: Network::AllowList(Vec::new()), ..Default::default() };
-    let done = sandbox
-        .job(&policy, &task, BTreeMap::new(), timeout, 4 << 10)
-        .map_err(|error| error.to_string())
-        .and_then(|job| {
-            // Keep the other end open: nothing cancels a probe.
-            let (caller, _wanted) = std::io::pipe().map_err(|error| error.to_string())?;
-            supervise(job, &caller, Output::Captured(None))
-                .map_err(|error| format!("the helper could not be started: {error}"))
-        });
+    let done = sandbox.job(&policy, &task, BTreeMap::new()).map_err(|error| error.to_string()).and_then(|job| {
+        // Keep the other end open: nothing cancels a probe.
+        let (caller, _wanted) = std::io::pipe().map_err(|error| error.to_string())?;
+        let to = Output::Captured(StreamedCapture::new(4 << 10, None));
+        supervise(job, Duration::from_secs(10), &caller, to)
+            .map_err(|error| format!("the helper could not be started: {error}"))
+    });
     let done = match done {
         Ok(done) => done,
         Err(reason) => return SandboxReport::none(reason),

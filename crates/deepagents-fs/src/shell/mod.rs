@@ -12,7 +12,7 @@
 //! and a process that leaves the command's process group (a daemon) escapes. A command has no terminal: it leads its
 //! own process session if the system has `setsid`.
 
-mod capture;
+pub(crate) mod capture;
 mod command;
 mod error;
 #[cfg(unix)]
