@@ -11,7 +11,7 @@ use rustix::fs::{Dir, Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use super::Root;
-use super::look::{FoundState, ReadLimits, read_state};
+use super::found_state::{FoundState, ReadLimits, read_state};
 use super::open::{At, DIRECTORY, failed};
 use super::resolve::{Last, real_of};
 use super::walk::Base;

@@ -30,25 +30,21 @@ const BATCH_BYTES: usize = 4 << 20;
 
 impl LocalBackend {
     pub(super) async fn find(&self, query: &GlobQuery) -> Result<GlobOutcome, FsError> {
-        let control = Control::new(query.scope.deadline);
+        let (control, pin) = (Control::new(query.scope.deadline), self.pin_of(&query.scope.path));
         let _stop = control.stop_on_drop();
-        let (path, mut query) = (&query.scope.path, query.clone());
-        let Some(pin) = self.pin_of(path) else {
-            return self.blocking(path, move |root, _| find(root, &query, &control)).await;
-        };
-        query.scope = pin.scope(&query.scope);
-        Ok(pin.globbed(self.at(path, move |root, _| find(root, &query, &control)).await?))
+        let scope = pin.map_or_else(|| query.scope.clone(), |pin| pin.scope(&query.scope));
+        let inner = GlobQuery { scope, ..query.clone() };
+        let found = self.at(&query.scope.path, move |root, _| find(root, &inner, &control)).await?;
+        Ok(if let Some(pin) = pin { found.map_paths(|path| pin.back(path)) } else { found })
     }
 
     pub(super) async fn search(&self, query: &GrepQuery) -> Result<GrepOutcome, FsError> {
-        let control = Control::new(query.scope.deadline);
+        let (control, pin) = (Control::new(query.scope.deadline), self.pin_of(&query.scope.path));
         let _stop = control.stop_on_drop();
-        let (path, mut query) = (&query.scope.path, query.clone());
-        let Some(pin) = self.pin_of(path) else {
-            return self.blocking(path, move |root, _| search(root, &query, &control)).await;
-        };
-        query.scope = pin.scope(&query.scope);
-        Ok(pin.grepped(self.at(path, move |root, _| search(root, &query, &control)).await?))
+        let scope = pin.map_or_else(|| query.scope.clone(), |pin| pin.scope(&query.scope));
+        let inner = GrepQuery { scope, ..query.clone() };
+        let found = self.at(&query.scope.path, move |root, _| search(root, &inner, &control)).await?;
+        Ok(if let Some(pin) = pin { found.map_paths(|path| pin.back(path)) } else { found })
     }
 }
 
