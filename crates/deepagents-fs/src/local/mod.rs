@@ -18,6 +18,7 @@ mod resolve;
 mod restore;
 mod search;
 mod temporary;
+mod tree;
 mod walk;
 mod write;
 

@@ -1,7 +1,7 @@
 //! Opens files and directories below the root.
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{FileType, Mode, OFlags, Stat as HostStat, fstat};
+use rustix::fs::{Dir, DirEntry, FileType, Mode, OFlags, Stat as HostStat, fstat};
 use rustix::io::Errno;
 
 use super::resolve::Last;
@@ -118,6 +118,12 @@ pub(super) fn same_mount(one: impl AsFd, other: impl AsFd) -> rustix::io::Result
         }
     }
     Ok(fstat(one)?.st_dev == fstat(other)?.st_dev)
+}
+
+/// Returns the entries of a directory without `.` and `..`.
+pub(super) fn entries(directory: Dir) -> impl Iterator<Item = rustix::io::Result<DirEntry>> {
+    let is_dot = |entry: &DirEntry| matches!(entry.file_name().to_bytes(), b"." | b"..");
+    directory.filter(move |entry| !entry.as_ref().is_ok_and(is_dot))
 }
 
 /// Adds the path to the error of a failed call.

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::Root;
 use super::found_state::{FoundState, ReadLimits, read_state};
-use super::open::{At, DIRECTORY, failed};
+use super::open::{At, DIRECTORY, entries, failed};
 use super::resolve::{Last, real_of};
 use super::walk::Base;
 use super::write::Target;
@@ -230,12 +230,9 @@ fn record_tree(mut own: Change, base: &Base, tx: &Tx<'_>, limits: &UndoStore) ->
             Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => continue,
             Err(errno) => return Err(failed(&own.path, errno)),
         };
-        for entry in Dir::read_from(&directory).at(&own.path)? {
+        for entry in entries(Dir::read_from(&directory).at(&own.path)?) {
             let entry = entry.at(&own.path)?;
             let raw = entry.file_name();
-            if matches!(raw.to_bytes(), b"." | b"..") {
-                continue;
-            }
             if files == 0 {
                 left_out = Some(format!("it held more than {} files", limits.max_tree_files));
                 break;
