@@ -13,7 +13,7 @@ use super::open::{At, DIRECTORY, SAFE, entries, failed, same_mount};
 use super::resolve::{Last, Place};
 use super::tree::walk_tree;
 use super::{Links, Root};
-use crate::permissions::{AccessMode, Place as Protected, UserGit, leads, run_from};
+use crate::permissions::{AccessMode, Place as Protected, UserGit, leads, repository_entry, run_from};
 use crate::{FsError, VPath};
 
 /// Maximum number of bytes read of a `.git` file.
@@ -101,14 +101,18 @@ impl Root {
 
     /// Returns the names of a directory's subdirectories, or an error if it contains anything protected.
     fn check_names_in(&self, path: &VPath, directory: &OwnedFd) -> Result<Vec<CString>, FsError> {
-        let mut names = Vec::new();
+        let (mut names, mut marks) = (Vec::new(), Vec::new());
         for entry in entries(Dir::read_from(directory).at(path)?) {
             let entry = entry.at(path)?;
             let name = entry.file_name();
             self.check_name(path, name)?;
+            marks.extend(name.to_str().ok().and_then(repository_entry));
             if matches!(entry.file_type(), FileType::Directory | FileType::Unknown) {
                 names.push(name.to_owned());
             }
+        }
+        if self.options.protected.holds_repository(&marks) {
+            return Err(FsError::Protected(path.clone()));
         }
         Ok(names)
     }
@@ -123,6 +127,10 @@ impl Root {
     pub(super) fn check_removal(&self, path: &VPath, place: &Place) -> Result<(), FsError> {
         self.check_place(path, place)?;
         let Some(name) = &place.name else { return Err(FsError::Fixed(path.clone())) };
+        let real = place.shown();
+        if self.repositories().any(|repository| repository.starts_with(&real)) {
+            return Err(FsError::Protected(path.clone()));
+        }
         match openat(&place.directory, name, DIRECTORY, Mode::empty()) {
             Ok(directory) if same_mount(&directory, &place.directory).at(path)? => {
                 walk_tree(path, directory, |directory| self.check_names_in(path, directory), |_, _, _| Ok(()))

@@ -26,7 +26,8 @@ pub(crate) use links::leads;
 pub use programs::programs_of;
 pub use protected::{Place, ProtectedPlace, ProtectedPlaces};
 #[cfg(target_os = "linux")]
-pub(crate) use protected::{REPOSITORY, is_repository};
+pub(crate) use protected::is_repository;
+pub(crate) use protected::repository_entry;
 
 use self::commands::CommandRules;
 use crate::VPath;

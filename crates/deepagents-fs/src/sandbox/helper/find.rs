@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-use crate::permissions::{REPOSITORY, is_repository};
+use crate::permissions::{is_repository, repository_entry};
 use crate::sandbox::protocol::GuardedName;
 
 /// Maximum number of bytes read of a `.git` file.
@@ -49,7 +49,7 @@ pub(in crate::sandbox) fn find<'a>(
             let (name, path) = (entry.file_name(), directory.join(entry.file_name()));
             let kind = entry.file_type().ok();
             let is_directory = kind.is_some_and(|kind| kind.is_dir());
-            marks.extend(REPOSITORY.iter().find(|mark| name.eq_ignore_ascii_case(mark)));
+            marks.extend(name.to_str().and_then(repository_entry));
             let called = named.iter().find(|named| name.eq_ignore_ascii_case(&named.name));
             match called.filter(|_| search == Search::All) {
                 Some(named) => {
@@ -69,7 +69,7 @@ pub(in crate::sandbox) fn find<'a>(
             }
         }
         let git = named.iter().find(|named| named.name == ".git").filter(|_| search == Search::All);
-        if let Some(named) = git.filter(|_| is_repository(|name| marks.contains(&&name))) {
+        if let Some(named) = git.filter(|_| is_repository(|name| marks.contains(&name))) {
             let below = todo.split_off(before).into_iter().filter(|(path, _)| sockets && !path.ends_with(OBJECTS));
             todo.extend(below.map(|(path, _)| (path, Search::Sockets)));
             found.push((directory, Some(named)));
