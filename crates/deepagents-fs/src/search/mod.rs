@@ -28,6 +28,7 @@ pub(crate) use ignores::Ignores;
 pub(crate) use matcher::{Found, LineMatcher};
 pub use pattern::{Pattern, PatternError};
 pub(crate) use pattern::{PatternMatch, Progress};
+pub(crate) use segment::{Token, matches_tokens};
 
 use crate::{FsError, VPath};
 

@@ -282,7 +282,8 @@ pub(super) fn printed(simple: &mut Simple) {
     simple.mentions = found;
 }
 
-fn sets_variables(name: &str) -> bool {
+/// Returns whether the arguments of a program of this name are assignments.
+pub(super) fn sets_variables(name: &str) -> bool {
     matches!(name, "export" | "readonly" | "declare" | "typeset" | "local")
 }
 
