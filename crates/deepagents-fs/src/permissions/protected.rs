@@ -105,6 +105,23 @@ impl ProtectedPlaces {
         self.places.iter()
     }
 
+    /// Returns the places at a path that are protected in some way.
+    #[cfg(unix)]
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &VPath> {
+        self.protected().filter_map(|place| if let Place::At(path) = place { Some(path) } else { None })
+    }
+
+    /// Returns the names that are protected in some way, at any depth.
+    #[cfg(unix)]
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.protected().filter_map(|place| if let Place::Named(name) = place { Some(name.as_str()) } else { None })
+    }
+
+    #[cfg(unix)]
+    fn protected(&self) -> impl Iterator<Item = &Place> {
+        self.places.iter().filter(|place| place.mode != AccessMode::Allow).map(|place| &place.place)
+    }
+
     /// Returns the decision about changing a path with everything below it. Denial takes precedence over approval.
     pub fn decide(&self, path: &VPath) -> Decision<'_> {
         let of = |mode| self.places.iter().find(|place| place.mode == mode && place.place.covers(path));

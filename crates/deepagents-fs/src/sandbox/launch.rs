@@ -11,7 +11,7 @@ use super::protocol::{
 };
 use super::{Sandbox, SandboxPolicy, SandboxReport};
 use crate::VPath;
-use crate::permissions::{AccessMode, Permissions, Place, ProtectedPlace, UserGit, leads};
+use crate::permissions::{Permissions, UserGit, leads};
 use crate::shell::supervise::{Helper, Job};
 use crate::shell::{Exit, ShellError};
 
@@ -85,18 +85,13 @@ fn direct(hosts: &[HostPattern]) -> Vec<String> {
 fn guarded(policy: &SandboxPolicy, root: Option<&Path>) -> Vec<GuardedPath> {
     let of =
         |guard, any_case| move |path: &VPath| GuardedPath { path: PathBuf::from(path.relative()), guard, any_case };
-    let places = policy.protected_places.iter().filter(|place| place.mode != AccessMode::Allow);
-    let places = places.filter_map(|place| match &place.place {
-        Place::At(path) => Some(path),
-        Place::Named(_) => None,
-    });
-    let places: Vec<&VPath> = places.collect();
-    let led = root.into_iter().flat_map(|root| places.iter().flat_map(move |place| leads(root, place)));
+    let places = || policy.protected_places.paths();
+    let led = root.into_iter().flat_map(|root| places().flat_map(move |place| leads(root, place)));
     let led: BTreeSet<VPath> = led.collect();
     // Hidden paths come first, so that one that is also protected stays hidden.
     let hidden = policy.hidden.iter().map(of(Guard::Hide, false));
     let protected = policy.protected.iter().map(of(Guard::Protect, false));
-    let places = places.into_iter().map(of(Guard::Protect, true));
+    let places = places().map(of(Guard::Protect, true));
     hidden.chain(places).chain(protected).chain(led.iter().map(of(Guard::Protect, false))).collect()
 }
 
@@ -114,20 +109,12 @@ fn named(policy: &SandboxPolicy) -> Vec<GuardedName> {
         Git::Writable if name == ".git" => &[],
         _ => whole,
     };
-    let places = policy.protected_places.iter().filter(|place| place.mode != AccessMode::Allow);
-    let guarded = |place: &ProtectedPlace| match &place.place {
-        Place::Named(name) => {
-            let name = name.to_ascii_lowercase();
-            let parts = parts(&name).iter().map(|(path, guard)| GuardedPath {
-                path: PathBuf::from(path),
-                guard: *guard,
-                any_case: false,
-            });
-            Some(GuardedName { parts: parts.collect(), name })
-        }
-        Place::At(_) => None,
+    let guarded = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        let part = |(path, guard): &(&str, Guard)| GuardedPath { path: path.into(), guard: *guard, any_case: false };
+        GuardedName { parts: parts(&name).iter().map(part).collect(), name }
     };
-    places.filter_map(guarded).filter(|named| !named.parts.is_empty()).collect()
+    policy.protected_places.names().map(guarded).filter(|named| !named.parts.is_empty()).collect()
 }
 
 /// Returns the paths, such as repositories, that a command started now may not change because of their names, relative

@@ -172,18 +172,11 @@ impl ToolChains {
 
     /// Resolves the links in all paths. Drops paths that lead through a place that commands can write to, since they
     /// could redirect them, or inside it, as it is visible anyway. Also drops paths inside a hidden place.
-    pub(crate) fn resolve(&mut self, writable: &[&Path], hidden: &[PathBuf]) {
+    pub(crate) fn resolve(&mut self, writable: &[PathBuf], hidden: &[PathBuf]) {
         let seen = |path: &PathBuf| !hidden.iter().any(|hidden| path.starts_with(hidden));
         let followed = |path: &Path| followed(path, writable).filter(seen);
-        let resolved = self.shown.iter().filter_map(|at| Some((at.clone(), followed(at)?)));
-        self.resolved = resolved.collect();
-        self.caches.retain_mut(|cache| match followed(&cache.from) {
-            Some(from) => {
-                cache.from = from;
-                true
-            }
-            None => false,
-        });
+        self.resolved = self.shown.iter().filter_map(|at| Some((at.clone(), followed(at)?))).collect();
+        self.caches.retain_mut(|cache| followed(&cache.from).map(|from| cache.from = from).is_some());
     }
 
     /// Removes paths that are below another visible path.
@@ -227,7 +220,7 @@ fn joined(place: &Path, part: &str) -> PathBuf {
 }
 
 /// Resolves a path; `None` if it leads through one of the writable places or does not exist.
-fn followed(path: &Path, writable: &[&Path]) -> Option<PathBuf> {
+fn followed(path: &Path, writable: &[PathBuf]) -> Option<PathBuf> {
     const MAX_LINKS: usize = 40;
     let mut todo = path.to_owned();
     'links: for _ in 0..MAX_LINKS {

@@ -314,17 +314,18 @@ impl CommandRules {
                     }
                     continue;
                 }
-                match (pattern.takes_away(simple), about()) {
-                    (Match::No, (pattern_text, command)) => {
-                        if mentioned.is_none() && mentions::has(simple, pattern) {
-                            let reason = CommandReason::Mentioned { pattern: pattern_text, command };
-                            mentioned = Some(decision(AccessMode::Ask, reason));
-                        }
+                match pattern.takes_away(simple) {
+                    Match::No if mentioned.is_none() && mentions::has(simple, pattern) => {
+                        let (pattern, command) = about();
+                        mentioned = Some(decision(AccessMode::Ask, CommandReason::Mentioned { pattern, command }));
                     }
-                    (Match::Yes, (pattern, command)) => {
+                    Match::No => {}
+                    Match::Yes => {
+                        let (pattern, command) = about();
                         return decision(rule.mode, CommandReason::Rule { pattern, command });
                     }
-                    (Match::Perhaps, (pattern, command)) => {
+                    Match::Perhaps => {
+                        let (pattern, command) = about();
                         return decision(AccessMode::Ask, CommandReason::Unclear { pattern, command });
                     }
                 }
