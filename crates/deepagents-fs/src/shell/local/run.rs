@@ -106,10 +106,25 @@ impl Inner {
 
     /// Returns how a process ended and how it was confined.
     pub(in crate::shell) fn end_of(&self, done: &Finished) -> Result<(Exit, Level), ShellError> {
-        match &self.confinement {
-            Confinement::Unconfined => Ok((exit_of(done), Level::None)),
-            Confinement::Sandboxed(_) => exit_from_helper(done),
+        // Of an unconfined process there is no report.
+        let said = launch::HelperReport::parse(&done.said);
+        if let Some((step, reason)) = said.failed {
+            return Err(ShellError::Setup { step, reason });
         }
+        let exit = match (done.end, said.exit, &self.confinement) {
+            (End::TimedOut, ..) => Exit::TimedOut { after: done.duration },
+            (End::Cancelled, ..) => Exit::Cancelled,
+            (End::OutOfSpace, ..) => Exit::OutOfSpace,
+            (End::Exited(_), Some(exit), _) => exit,
+            (End::Exited(status), None, Confinement::Sandboxed(_)) => {
+                return Err(ShellError::Lost(format!("the sandbox helper ended early ({status})")));
+            }
+            (End::Exited(status), None, Confinement::Unconfined) => match status.code() {
+                Some(code) => Exit::Code(code),
+                None => Exit::Signal(status.signal().unwrap_or_default()),
+            },
+        };
+        Ok((exit, said.report.map_or(Level::None, |report| report.level)))
     }
 
     pub(in crate::shell) fn check(&self, command: &Command) -> Result<Duration, ShellError> {
@@ -153,32 +168,5 @@ impl Inner {
             return Err(refuse("it is not a directory".to_owned()));
         }
         Ok(there)
-    }
-}
-
-/// Returns how an unconfined process ended.
-fn exit_of(done: &Finished) -> Exit {
-    match done.end {
-        End::TimedOut => Exit::TimedOut { after: done.duration },
-        End::Cancelled => Exit::Cancelled,
-        End::OutOfSpace => Exit::OutOfSpace,
-        End::Exited(status) => match (status.code(), status.signal()) {
-            (Some(code), _) => Exit::Code(code),
-            (None, signal) => Exit::Signal(signal.unwrap_or_default()),
-        },
-    }
-}
-
-/// Returns how a sandboxed command ended, from the helper's report.
-fn exit_from_helper(done: &Finished) -> Result<(Exit, Level), ShellError> {
-    let said = launch::HelperReport::parse(&done.said);
-    if let Some((step, reason)) = said.failed {
-        return Err(ShellError::Setup { step, reason });
-    }
-    let level = said.report.map_or(Level::None, |report| report.level);
-    match (done.end, said.exit) {
-        (End::TimedOut | End::Cancelled | End::OutOfSpace, _) => Ok((exit_of(done), level)),
-        (End::Exited(_), Some(exit)) => Ok((exit, level)),
-        (End::Exited(status), None) => Err(ShellError::Lost(format!("the sandbox helper ended early ({status})"))),
     }
 }
