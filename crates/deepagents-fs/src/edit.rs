@@ -301,26 +301,17 @@ fn replace(path: &VPath, index: usize, text: &str, edit: &Edit) -> Result<(Strin
         let lines = found().take(10).map(|at| line_number(&file.text, at)).collect();
         return Err(EditError::NotUnique { path: path(), index, count, lines });
     }
-    let new: Cow<'_, str> = if own_cr {
-        if file.has_crlf() { edit.new.replace('\n', "\r\n").into() } else { edit.new.as_str().into() }
-    } else if file.has_crlf() {
-        edit.new.replace("\r\n", "\n").replace('\n', "\r\n").into()
-    } else if edit.old.contains("\r\n") {
-        // The edit assumes `\r\n` but the file has none, so use the file's line endings.
-        edit.new.replace("\r\n", "\n").into()
-    } else {
-        edit.new.as_str().into()
+    // The new text gets the file's line endings, also if the edit assumes `\r\n` but the file has none.
+    let assumes_crlf = !own_cr && (file.has_crlf() || edit.old.contains("\r\n"));
+    let new: Cow<'_, str> =
+        if assumes_crlf { edit.new.replace("\r\n", "\n").into() } else { edit.new.as_str().into() };
+    let new = if file.has_crlf() { new.replace('\n', "\r\n").into() } else { new };
+    let mut positions = file.positions();
+    let length = |at| {
+        let start = positions.original(at);
+        positions.original(at + old.len()) - start
     };
-    let taken = if file.has_crlf() {
-        let mut positions = file.positions();
-        let mut length = |at| {
-            let start = positions.original(at);
-            positions.original(at + old.len()) - start
-        };
-        found().map(&mut length).sum()
-    } else {
-        count * old.len()
-    };
+    let taken: usize = found().map(length).sum();
     let size = text.len().saturating_sub(taken).saturating_add(count.saturating_mul(new.len()));
     if size as u64 > MAX_BYTES {
         return Err(EditError::TooLarge { path: path(), index, size: size as u64, limit: MAX_BYTES });
