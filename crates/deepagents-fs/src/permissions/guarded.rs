@@ -1,6 +1,5 @@
 //! A backend with permission rules.
 
-use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -79,7 +78,7 @@ enum Access {
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct PermissionedBackend {
     inner: Arc<dyn Backend>,
     rules: Arc<Permissions>,
@@ -90,16 +89,6 @@ pub struct PermissionedBackend {
     bound: Option<Arc<dyn Shell>>,
     /// A path, and the place the caller checked it to resolve to.
     leads: Option<(VPath, VPath)>,
-}
-
-impl fmt::Debug for PermissionedBackend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PermissionedBackend")
-            .field("inner", &self.inner)
-            .field("rules", &self.rules)
-            .field("on_ask", &self.on_ask)
-            .finish_non_exhaustive()
-    }
 }
 
 impl PermissionedBackend {

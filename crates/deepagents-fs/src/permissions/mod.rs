@@ -22,6 +22,8 @@ pub(crate) use git::{UserGit, run_from};
 pub use guarded::{OnAsk, PermissionedBackend};
 #[cfg(unix)]
 pub(crate) use links::leads;
+#[cfg(target_os = "linux")]
+pub(crate) use programs::beginning;
 #[cfg(unix)]
 pub use programs::programs_of;
 pub use protected::{Place, ProtectedPlace, ProtectedPlaces};

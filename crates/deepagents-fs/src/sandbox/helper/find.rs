@@ -1,8 +1,8 @@
 //! Scans the workspace before each command for repositories, other names of protected places, and sockets of outside
 //! programs.
 
-use std::fs::{self, File, Metadata};
-use std::io::{ErrorKind, Read};
+use std::fs::{self, Metadata};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-use crate::permissions::{is_repository, repository_entry};
+use crate::permissions::{beginning, is_repository, repository_entry};
 use crate::sandbox::protocol::GuardedName;
 
 /// Maximum number of bytes read of a `.git` file.
@@ -112,8 +112,7 @@ pub(super) fn entries(directory: &Path) -> Result<impl Iterator<Item = fs::DirEn
 
 /// Returns the directory that a file points to in git's format: `gitdir: path`.
 fn pointed_to(file: &Path) -> Option<PathBuf> {
-    let mut content = Vec::new();
-    File::open(file).ok()?.take(MAX_POINTER_BYTES).read_to_end(&mut content).ok()?;
+    let content = beginning(file, MAX_POINTER_BYTES)?;
     let target = content.strip_prefix(b"gitdir:")?.trim_ascii();
     file.parent()?.join(std::ffi::OsStr::from_bytes(target)).canonicalize().ok()
 }
