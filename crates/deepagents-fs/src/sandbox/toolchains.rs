@@ -87,7 +87,7 @@ pub enum CacheAccess {
     Shared,
 }
 
-/// What a user's toolchains need in a sandbox.
+/// What a user's toolchains need in a sandbox. By default, only the system's toolchains are available.
 ///
 /// ```no_run
 /// use deepagents_fs::sandbox::{SandboxPolicy, ToolChains};
@@ -110,11 +110,6 @@ pub struct ToolChains {
 }
 
 impl ToolChains {
-    /// Returns only the system's toolchains.
-    pub fn none() -> Self {
-        Self::default()
-    }
-
     /// Finds toolchains from the user's environment: the directories of `PATH`, and the programs and caches of `cargo`,
     /// `node`, `python`, `go` and others, below `HOME` or where their own variables point. Keys and settings beside
     /// them are not visible: beside a directory of `PATH`, only `lib`, `share` and the like are, and not those in a
