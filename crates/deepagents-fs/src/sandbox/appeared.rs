@@ -33,7 +33,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 /// State recorded by the commands that are now running. What appears while one of them runs does not count as existing
 /// for another that starts later.
 static RUNNING: Mutex<Vec<Running>> = Mutex::new(Vec::new());
-/// What file tools wrote to places that require a person's approval.
+/// What file tools wrote to places that require a person's approval, while a command runs or has left something.
 static APPROVED: Mutex<BTreeMap<Entry, Content>> = Mutex::new(BTreeMap::new());
 
 /// What commands created and could not be renamed.
@@ -206,7 +206,11 @@ impl Appeared {
 
 impl Drop for Appeared {
     fn drop(&mut self) {
-        lock(&RUNNING).retain(|running| running.id != self.id);
+        let mut running = lock(&RUNNING);
+        running.retain(|running| running.id != self.id);
+        if running.is_empty() && lock(&LEFT).is_empty() {
+            lock(&APPROVED).clear();
+        }
     }
 }
 
@@ -230,7 +234,9 @@ pub(crate) fn forget(root: impl AsFd, path: &VPath) {
 
 /// Records what a file tool has just written with a person's approval.
 pub(crate) fn approve(directory: impl AsFd, name: &OsStr) {
-    if let Ok((entry, content)) = entry_at(directory, name) {
+    // Otherwise, all that exists counts as existing before the next command.
+    let is_needed = !lock(&RUNNING).is_empty() || !lock(&LEFT).is_empty();
+    if let (true, Ok((entry, content))) = (is_needed, entry_at(directory, name)) {
         lock(&APPROVED).insert(entry, content);
     }
 }
