@@ -19,7 +19,7 @@ use crate::shell::Shell;
 use crate::{FsError, VPath};
 pub use content::{ByteRange, FileRead, WriteMode, Written};
 pub use listing::{Entry, Listing};
-#[cfg(feature = "undo")]
+#[cfg(all(unix, feature = "undo"))]
 pub(crate) use stat::hex;
 pub use stat::{Kind, Stat, Version};
 

@@ -1,5 +1,6 @@
 //! What a person allows with "commands like this one": the program and, if it has subcommands, the subcommand.
 
+use super::pattern::base_name;
 use super::script::Simple;
 use super::{mentions, options, shells};
 
@@ -228,7 +229,7 @@ const VERSIONED: [&str; 8] = ["python", "perl", "ruby", "lua", "php", "node", "p
 /// Returns the name for calls like this one, if allowing them is safe.
 pub(super) fn of(simple: &Simple) -> Option<String> {
     let program = simple.words.first()?.known()?;
-    let name = program.rsplit('/').next().unwrap_or(program);
+    let name = base_name(program);
     let args = simple.words.get(1..).unwrap_or_default();
     let is_versioned = |name: &&str| {
         let behind = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');

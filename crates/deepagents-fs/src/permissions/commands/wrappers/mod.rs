@@ -3,7 +3,7 @@
 mod find;
 mod table;
 
-use super::pattern::is_private;
+use super::pattern::{base_name, is_private};
 use super::script::{Document, Doubt, MAX_WRAPPERS, Script, Simple};
 use super::word::Word;
 use super::{mentions, runners, shells};
@@ -30,7 +30,7 @@ pub(super) fn list(script: &mut Script, mut simple: Simple, document: Document, 
         return script.commands.push(simple);
     }
     let standard = is_standard(path);
-    let name = super::pattern::base_name(path).to_ascii_lowercase();
+    let name = base_name(path).to_ascii_lowercase();
     let name = name.as_str();
     let args = simple.words.get(1..).unwrap_or_default().to_vec();
     let from = script.commands.len();
