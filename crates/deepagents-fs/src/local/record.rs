@@ -31,6 +31,8 @@ pub(super) struct Recorder {
     /// Identifies the directory in the database.
     pub(super) directory: String,
     sync: bool,
+    /// Permissions of the files that this process creates.
+    new_file_mode: u32,
 }
 
 /// Records the changes of one thread in a directory.
@@ -60,7 +62,7 @@ impl Recorder {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, inside));
         }
         let directory = hash_of(root.as_os_str().as_encoded_bytes()).chars().take(16).collect();
-        Ok(Self { database, directory, sync })
+        Ok(Self { database, directory, sync, new_file_mode: 0o644 & !umask() })
     }
 
     /// Returns the recorder for the thread that a state belongs to.
@@ -90,6 +92,18 @@ impl ThreadRecorder {
 
     fn max_file(&self) -> u64 {
         self.recorder.database.options.max_file
+    }
+
+    /// Returns the version of content that is about to be written.
+    fn new_version(&self, data: &[u8], modified: jiff::Timestamp, before: &FileVersion) -> FileVersion {
+        let size = data.len() as u64;
+        let mode = match before {
+            FileVersion::File { mode, .. } => *mode,
+            _ => self.recorder.new_file_mode,
+        };
+        let stored = size <= self.max_file();
+        let hash = if stored { hash_of(data) } else { time_mark(modified) };
+        FileVersion::File { hash, size, mode, stored }
     }
 }
 
@@ -122,7 +136,7 @@ impl Root {
             let mut made: Vec<VPath> = real.ancestors().take(place.missing()).collect();
             made.reverse();
             let modified = jiff::Timestamp::now();
-            let after = new_version(data, modified, &seen.version, recorder.max_file());
+            let after = recorder.new_version(data, modified, &seen.version);
             let noted = recorder.announce(path, |tx| {
                 tx.put(&seen.version, &seen.content)?;
                 tx.put(&after, data)?;
@@ -207,16 +221,11 @@ impl Root {
     }
 }
 
-/// Returns the version of content that is about to be written.
-fn new_version(data: &[u8], modified: jiff::Timestamp, before: &FileVersion, limit: u64) -> FileVersion {
-    let size = data.len() as u64;
-    let mode = match before {
-        FileVersion::File { mode, .. } => *mode,
-        _ => 0o644,
-    };
-    let stored = size <= limit;
-    let hash = if stored { hash_of(data) } else { time_mark(modified) };
-    FileVersion::File { hash, size, mode, stored }
+/// Returns the permissions that this process withholds from new files; none if the system does not tell.
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let umask = |line: &str| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok();
+    status.lines().find_map(umask).unwrap_or(0)
 }
 
 /// Records everything that is about to be deleted with a directory. The directory's own change comes last.
