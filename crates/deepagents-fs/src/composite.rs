@@ -156,10 +156,7 @@ fn is_missing(error: &FsError) -> bool {
 
 /// Merges the results of searching several mounts. If there are several, the failure of one is recorded and does not
 /// fail the search.
-fn gather<T>(
-    results: Vec<Result<T, FsError>>,
-    mut take: impl FnMut(T) -> WalkErrors,
-) -> Result<WalkErrors, FsError> {
+fn gather<T>(results: Vec<Result<T, FsError>>, mut take: impl FnMut(T) -> WalkErrors) -> Result<WalkErrors, FsError> {
     let several = results.len() > 1;
     let mut errors = WalkErrors::default();
     for result in results {

@@ -209,8 +209,7 @@ fn replace(path: &VPath, index: usize, text: &str, edit: &Edit) -> Result<(Strin
     }
     // The new text gets the file's line endings, also if the edit assumes `\r\n` but the file has none.
     let assumes_crlf = !own_cr && (file.has_crlf() || edit.old.contains("\r\n"));
-    let new: Cow<'_, str> =
-        if assumes_crlf { edit.new.replace("\r\n", "\n").into() } else { edit.new.as_str().into() };
+    let new: Cow<'_, str> = if assumes_crlf { edit.new.replace("\r\n", "\n").into() } else { edit.new.as_str().into() };
     let new = if file.has_crlf() { new.replace('\n', "\r\n").into() } else { new };
     let mut positions = file.positions();
     let length = |at| {

@@ -77,7 +77,11 @@ impl Root {
                     let host = statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW).at(path)?;
                     file_type = FileType::from_raw_mode(host.st_mode);
                 }
-                if file_type == FileType::Directory { directories.push(name) } else { files.push(name) }
+                if file_type == FileType::Directory {
+                    directories.push(name)
+                } else {
+                    files.push(name)
+                }
                 if files.len() == MAX_HELD_NAMES {
                     break;
                 }

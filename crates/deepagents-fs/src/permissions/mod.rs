@@ -26,10 +26,10 @@ pub(crate) use links::leads;
 pub(crate) use programs::beginning;
 #[cfg(unix)]
 pub use programs::programs_of;
-pub use protected::{Place, ProtectedPlace, ProtectedPlaces};
 #[cfg(target_os = "linux")]
 pub(crate) use protected::is_repository;
 pub(crate) use protected::repository_entry;
+pub use protected::{Place, ProtectedPlace, ProtectedPlaces};
 
 use self::commands::CommandRules;
 use crate::VPath;

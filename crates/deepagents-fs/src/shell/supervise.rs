@@ -80,12 +80,7 @@ pub(crate) enum End {
 }
 
 /// Runs a process to its end. Ends it early after the time limit, or when the other end of `caller` is closed.
-pub(crate) fn supervise(
-    job: Job<'_>,
-    timeout: Duration,
-    caller: &PipeReader,
-    to: Output,
-) -> std::io::Result<Finished> {
+pub(crate) fn supervise(job: Job<'_>, timeout: Duration, caller: &PipeReader, to: Output) -> std::io::Result<Finished> {
     let started = Instant::now();
     let Job { mut command, is_gated, helper, spare, input } = job;
     let (output, writer) = std::io::pipe()?;

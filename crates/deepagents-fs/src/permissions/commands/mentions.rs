@@ -21,8 +21,8 @@ const INERT: &[&str] = &[
     "id", "jobs", "join", "jq", "kill", "killall", "local", "ls", "man", "mkdir", "nl", "numfmt", "od", "paste",
     "pgrep", "pkill", "popd", "printenv", "printf", "ps", "pushd", "pwd", "read", "readlink", "readonly", "realpath",
     "return", "rev", "rg", "rm", "rmdir", "seq", "set", "shift", "sleep", "stat", "strings", "tac", "tail", "test",
-    "times", "touch", "tr", "tree", "true", "truncate", "tty", "type", "typeset", "declare", "ulimit", "umask", "uname",
-    "unexpand", "unset", "wait", "wc", "whatis", "whereis", "which", "whoami", "yes",
+    "times", "touch", "tr", "tree", "true", "truncate", "tty", "type", "typeset", "declare", "ulimit", "umask",
+    "uname", "unexpand", "unset", "wait", "wc", "whatis", "whereis", "which", "whoami", "yes",
 ];
 
 /// Subcommands that run nothing either.

@@ -81,9 +81,8 @@ impl LocalSession {
     /// were renamed, and output.
     fn take_idle(&self) -> (Option<Process>, Vec<Moved>, String) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let has_ended = |process: &mut Process| {
-            !matches!(process.ended.try_recv(), Err(oneshot::error::TryRecvError::Empty))
-        };
+        let has_ended =
+            |process: &mut Process| !matches!(process.ended.try_recv(), Err(oneshot::error::TryRecvError::Empty));
         let Some(gone) = idle.take_if(has_ended) else { return (idle, Vec::new(), String::new()) };
         let places = gone.start.get().and_then(|start| start.places.as_ref());
         (None, places.map(Appeared::take_moved).unwrap_or_default(), gone.output.take_between())

@@ -137,9 +137,11 @@ impl Script {
                 }
                 Ok(())
             }
-            NodeKind::If { condition, then_body, else_body, redirects } => {
-                self.compound_command([&**condition, then_body].into_iter().chain(else_body.as_deref()), redirects, depth)
-            }
+            NodeKind::If { condition, then_body, else_body, redirects } => self.compound_command(
+                [&**condition, then_body].into_iter().chain(else_body.as_deref()),
+                redirects,
+                depth,
+            ),
             NodeKind::While { condition, body, redirects } | NodeKind::Until { condition, body, redirects } => {
                 self.compound_command([&**condition, body], redirects, depth)
             }

@@ -146,8 +146,7 @@ async fn data_after_a_request_is_not_forwarded() {
 #[tokio::test]
 async fn a_head_with_many_headers_is_refused() {
     let headers = (0..200).map(|number| format!("A{number}: b\r\n")).collect::<String>();
-    let (answer, seen) =
-        attempt(format!("GET http://127.0.0.1:LISTED/ HTTP/1.1\r\n{headers}\r\n").as_bytes()).await;
+    let (answer, seen) = attempt(format!("GET http://127.0.0.1:LISTED/ HTTP/1.1\r\n{headers}\r\n").as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 431 ") && seen.is_empty(), "{answer}");
 }
 
