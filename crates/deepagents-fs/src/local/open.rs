@@ -85,7 +85,7 @@ pub(super) fn version_of(host: &HostStat) -> Version {
     version(host.st_ino, host.st_size, modified, changed)
 }
 
-fn version<T: LowerHex>(inode: u64, size: impl LowerHex, modified: (i64, T), changed: (i64, T)) -> Version {
+fn version<T: LowerHex + Copy>(inode: u64, size: impl LowerHex, modified: (i64, T), changed: (i64, T)) -> Version {
     Version::new(format!("{inode:x}-{size:x}-{:x}.{:x}-{:x}.{:x}", modified.0, modified.1, changed.0, changed.1))
 }
 
