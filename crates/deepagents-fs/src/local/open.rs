@@ -17,13 +17,8 @@ pub(super) const SAFE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFl
 pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(SAFE);
 
 impl Root {
-    /// Opens a path.
-    pub(super) fn open(&self, path: &VPath, flags: OFlags) -> Result<OwnedFd, FsError> {
-        self.open_by(path, flags, self.links)
-    }
-
     /// Opens a path, with or without following links that stay inside.
-    pub(super) fn open_by(&self, path: &VPath, flags: OFlags, links: Links) -> Result<OwnedFd, FsError> {
+    pub(super) fn open(&self, path: &VPath, flags: OFlags, links: Links) -> Result<OwnedFd, FsError> {
         #[cfg(target_os = "linux")]
         let extra = if flags.contains(OFlags::PATH) { OFlags::CLOEXEC } else { SAFE };
         #[cfg(not(target_os = "linux"))]
@@ -43,14 +38,14 @@ impl Root {
                 Err(errno) => return Err(failed(path, errno)),
             }
         }
-        let place = self.locate_by(path, Last::Follow, links)?;
+        let place = self.locate(path, Last::Follow, links)?;
         let name = place.name_or_dot();
         rustix::fs::openat(&place.directory, name, flags | extra | OFlags::NOFOLLOW, Mode::empty()).at(path)
     }
 
     /// Opens a regular file for reading.
     pub(super) fn open_file(&self, path: &VPath) -> Result<(OwnedFd, Stat), FsError> {
-        let fd = self.open(path, OFlags::RDONLY)?;
+        let fd = self.open(path, OFlags::RDONLY, self.links)?;
         let stat = stat_fd(path, &fd)?;
         stat.kind.require_file(path)?;
         Ok((fd, stat))

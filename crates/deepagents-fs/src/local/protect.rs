@@ -95,7 +95,7 @@ impl Root {
                 }
                 _ => return None,
             };
-            self.walk_by(&target, Last::Follow, Links::Follow).ok().map(|place| place.shown())
+            self.walk(&target, Last::Follow, Links::Follow).ok().map(|place| place.shown())
         })
     }
 

@@ -19,9 +19,9 @@ impl Root {
 
     fn stat_by(&self, path: &VPath, links: Links) -> Result<Stat, FsError> {
         #[cfg(target_os = "linux")]
-        let fd = self.open_by(path, OFlags::PATH, links)?;
+        let fd = self.open(path, OFlags::PATH, links)?;
         #[cfg(not(target_os = "linux"))]
-        let fd = self.open_by(path, OFlags::RDONLY, links)?;
+        let fd = self.open(path, OFlags::RDONLY, links)?;
         super::open::stat_fd(path, &fd)
     }
 
@@ -36,7 +36,7 @@ impl Root {
     }
 
     pub(super) fn list(&self, path: &VPath) -> Result<Listing, FsError> {
-        let fd = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let fd = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY, self.links)?;
         let (mut listed, mut unnameable) = (Vec::new(), 0);
         for found in entries(Dir::read_from(&fd).at(path)?) {
             let found = found.at(path)?;

@@ -119,7 +119,7 @@ impl Root {
         let is_directory = || FsError::IsDirectory(path.clone());
         self.check_named(path)?;
         for _ in 0..MAX_RACES {
-            let place = self.walk(path, Last::Follow)?;
+            let place = self.walk(path, Last::Follow, self.links)?;
             self.check_place(path, &place)?;
             let real = real_of(path, &place)?;
             let name = place.name.as_deref().ok_or_else(is_directory)?;
@@ -144,7 +144,7 @@ impl Root {
                 let made = made.into_iter().map(|at| by_agent(at, FileVersion::Absent, directory.clone()));
                 Ok(made.chain([by_agent(real.clone(), seen.version, after)]).collect())
             })?;
-            let place = if place.missing() == 0 { Ok(place) } else { self.locate(path, Last::Create) };
+            let place = if place.missing() == 0 { Ok(place) } else { self.locate(path, Last::Create, self.links) };
             let written = place.and_then(|place| {
                 let replace = || {
                     if real_of(path, &place)? != real {
@@ -181,7 +181,7 @@ impl Root {
     pub(super) fn remove_recorded(&self, path: &VPath, recorder: &ThreadRecorder) -> Result<Update, FsError> {
         self.check_named(path)?;
         for _ in 0..MAX_RACES {
-            let place = self.locate(path, Last::NoFollow)?;
+            let place = self.locate(path, Last::NoFollow, self.links)?;
             self.check_removal(path, &place)?;
             let Some(name) = &place.name else { return Err(FsError::Fixed(path.clone())) };
             let real = real_of(path, &place)?;

@@ -21,7 +21,7 @@ const MAX_HELD_NAMES: usize = 50_000;
 impl Root {
     pub(super) fn remove(&self, path: &VPath) -> Result<(), FsError> {
         self.check_named(path)?;
-        let place = self.locate(path, Last::NoFollow)?;
+        let place = self.locate(path, Last::NoFollow, self.links)?;
         self.check_removal(path, &place)?;
         self.remove_at(path, &place, None)
     }

@@ -66,25 +66,18 @@ const MAX_RACES: usize = 64;
 
 impl Root {
     /// Locates a path. Its parent directory must exist, or is created with [`Last::Create`].
-    pub(super) fn locate(&self, path: &VPath, last: Last) -> Result<Place, FsError> {
-        self.locate_by(path, last, self.links)
-    }
-
-    pub(super) fn locate_by(&self, path: &VPath, last: Last, links: Links) -> Result<Place, FsError> {
-        let place = self.walk_by(path, last, links)?;
+    pub(super) fn locate(&self, path: &VPath, last: Last, links: Links) -> Result<Place, FsError> {
+        let place = self.walk(path, last, links)?;
         if place.missing.is_empty() { Ok(place) } else { Err(FsError::NotFound(path.clone())) }
     }
 
     /// Resolves the links of a path.
     pub(super) fn real_path(&self, path: &VPath) -> Result<VPath, FsError> {
-        real_of(path, &self.walk(path, Last::Follow)?)
+        real_of(path, &self.walk(path, Last::Follow, self.links)?)
     }
 
-    pub(super) fn walk(&self, path: &VPath, last: Last) -> Result<Place, FsError> {
-        self.walk_by(path, last, self.links)
-    }
-
-    pub(super) fn walk_by(&self, path: &VPath, last: Last, links: Links) -> Result<Place, FsError> {
+    /// Resolves a path as far as it exists.
+    pub(super) fn walk(&self, path: &VPath, last: Last, links: Links) -> Result<Place, FsError> {
         let directory = self.reopen(path)?;
         let mut place = Place { directory, name: None, above: Vec::new(), missing: Vec::new(), made: Vec::new() };
         match self.walk_to(&mut place, path, last, links) {

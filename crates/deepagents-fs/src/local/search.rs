@@ -56,7 +56,7 @@ enum Start {
 
 fn start(root: &Root, scope: &Scope) -> Result<Start, FsError> {
     let path = &scope.path;
-    let fd = root.open(path, OFlags::RDONLY)?;
+    let fd = root.open(path, OFlags::RDONLY, root.links)?;
     match stat_fd(path, &fd)?.kind {
         Kind::Directory => {
             Ok(Start::Directory(Base { fd, path: path.clone(), kernel: root.options.kernel_resolution }))
@@ -71,7 +71,8 @@ fn ignores(root: &Root, scope: &Scope) -> Option<Ignores> {
     if !scope.respect_gitignore {
         return None;
     }
-    let enter = |ignores: Ignores, directory: VPath| match root.open(&directory, OFlags::RDONLY | OFlags::DIRECTORY) {
+    let open = |directory: &VPath| root.open(directory, OFlags::RDONLY | OFlags::DIRECTORY, root.links);
+    let enter = |ignores: Ignores, directory: VPath| match open(&directory) {
         // The walk reports the errors in the scope's own directory.
         Ok(fd) => read_gitignore(&fd, &directory, &ignores).0,
         Err(_) => ignores,

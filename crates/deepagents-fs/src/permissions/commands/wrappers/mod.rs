@@ -131,8 +131,8 @@ fn inside(
     }
     script.compound = true;
     if wrapper.runs == Runs::Text {
-        return match joined(rest) {
-            Some(text) => script.text(&text, depth + 1),
+        return match rest.iter().map(Word::known).collect::<Option<Vec<_>>>() {
+            Some(words) => script.text(&words.join(" "), depth + 1),
             None => script.doubts.push(Doubt::Evaluation),
         };
     }
@@ -158,8 +158,4 @@ pub(super) fn assignment(word: &Word) -> Option<(String, Word)> {
     let (name, value) = text.split_once('=')?;
     let value = if computed { Word::Computed(Some(value.to_owned())) } else { Word::Known(value.to_owned()) };
     Some((name.to_owned(), value))
-}
-
-fn joined(words: &[Word]) -> Option<String> {
-    words.iter().map(Word::known).collect::<Option<Vec<_>>>().map(|words| words.join(" "))
 }
