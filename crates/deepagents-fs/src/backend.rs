@@ -11,6 +11,7 @@ use bytes::Bytes;
 use deepagents_core::state::{ChannelSpec, State, Update};
 use futures_core::future::BoxFuture;
 
+use crate::forward::forward;
 use crate::lines::{self, LineRange, LineWindow};
 use crate::permissions::AccessMode;
 use crate::search::{self, GlobOutcome, GlobQuery, GrepOutcome, GrepQuery};
@@ -18,6 +19,8 @@ use crate::shell::Shell;
 use crate::{FsError, VPath};
 pub use content::{ByteRange, FileRead, WriteMode, Written};
 pub use listing::{Entry, Listing};
+#[cfg(all(unix, feature = "undo"))]
+pub(crate) use stat::hex;
 pub use stat::{Kind, Stat, Version};
 
 /// Future returned by a file operation.
@@ -151,6 +154,11 @@ pub trait Backend: Send + Sync + 'static {
     fn channels(&self) -> Vec<ChannelSpec> {
         Vec::new()
     }
+}
+
+impl<B: Backend + ?Sized> Backend for Arc<B> {
+    forward!([.as_ref()]; stat, read, read_to_change, read_lines, list, write, delete, glob, grep, resolve, lock);
+    forward!([.as_ref()]; capabilities, pinned, change_access, shell_visible, channels, shell);
 }
 
 impl fmt::Debug for dyn Backend {

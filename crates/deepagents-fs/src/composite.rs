@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use crate::lines::{LineRange, LineWindow};
 use crate::permissions::AccessMode;
 use crate::search::{
-    Collector, GlobOutcome, GlobQuery, GrepFile, GrepOutcome, GrepQuery, PathFilter, Scope, Truncation, WalkErrors,
+    Collector, GlobOutcome, GlobQuery, GrepOutcome, GrepQuery, PathFilter, Scope, Truncation, WalkErrors,
 };
 use crate::shell::Shell;
 use crate::{
@@ -156,18 +156,15 @@ fn is_missing(error: &FsError) -> bool {
 
 /// Merges the results of searching several mounts. If there are several, the failure of one is recorded and does not
 /// fail the search.
-fn gather<T>(
-    results: Vec<(&Mount, Result<T, FsError>)>,
-    mut take: impl FnMut(&Mount, T) -> WalkErrors,
-) -> Result<WalkErrors, FsError> {
+fn gather<T>(results: Vec<Result<T, FsError>>, mut take: impl FnMut(T) -> WalkErrors) -> Result<WalkErrors, FsError> {
     let several = results.len() > 1;
     let mut errors = WalkErrors::default();
-    for (mount, result) in results {
+    for result in results {
         match result {
-            Ok(found) => errors.extend(take(mount, found).map(|error| mount.error(error))),
+            Ok(found) => errors.extend(take(found)),
             Err(error) if several && is_missing(&error) => {}
-            Err(error) if several => errors.push(mount.error(error)),
-            Err(error) => return Err(mount.error(error)),
+            Err(error) if several => errors.push(error),
+            Err(error) => return Err(error),
         }
     }
     Ok(errors)
@@ -204,13 +201,13 @@ impl Backend for CompositeBackend {
                 Err(error) if (leads || implied) && is_missing(&error) => Listing::default(),
                 result => result.map_err(|error| mount.error(error))?,
             };
-            let own = listed.entries.into_iter().map(|entry| Entry { path: mount.outer(&entry.path), ..entry });
+            let Listing { entries: own, unnameable } = listed.map_paths(|path| mount.outer(path));
             let below = self.routes().filter(|route| *route != path);
             let routed: Vec<VPath> =
                 below.filter_map(|route| Some(path.child(route.strip_prefix(path)?.components().next()?))).collect();
-            let own = own.filter(|entry| !routed.contains(&entry.path));
-            let entries = own.chain(routed.iter().map(|route| Entry::directory(route.clone()))).collect::<Vec<_>>();
-            Ok(Listing { unnameable: listed.unnameable, ..Listing::from_entries(entries) })
+            let own = own.into_iter().filter(|entry| !routed.contains(&entry.path));
+            let entries = own.chain(routed.iter().cloned().map(Entry::directory));
+            Ok(Listing { unnameable, ..Listing::from_entries(entries) })
         })
     }
 
@@ -230,17 +227,18 @@ impl Backend for CompositeBackend {
             let searches = self.scopes(&query.scope)?.into_iter().map(|search| async move {
                 let pattern = query.pattern.inside(&search.passed);
                 let inner = GlobQuery { pattern, scope: search.scope, max_files: query.max_files };
-                (search.mount, search.mount.backend.glob(state, &inner).await)
+                let found = search.mount.backend.glob(state, &inner).await.map_err(|error| search.mount.error(error));
+                found.map(|found| found.map_paths(|path| search.mount.outer(path)))
             });
             let mut out = GlobOutcome::default();
-            out.errors = gather(join_all(searches).await, |mount, found| {
-                out.files.extend(found.files.iter().map(|file| mount.outer(file)));
+            out.errors = gather(join_all(searches).await, |found: GlobOutcome| {
+                out.files.extend(found.files);
                 out.truncation = out.truncation.or(found.truncation);
                 found.errors
             })?;
             out.files.sort();
-            if query.max_files.is_some_and(|max| out.files.len() > max) {
-                out.files.truncate(query.max_files.unwrap_or_default());
+            if let Some(max) = query.max_files.filter(|max| out.files.len() > *max) {
+                out.files.truncate(max);
                 out.truncation = Some(Truncation::Limit);
             }
             Ok(out)
@@ -253,26 +251,24 @@ impl Backend for CompositeBackend {
                 let glob = query.glob.as_ref().map(|glob| glob.inside(&search.passed));
                 // Without a glob, the search skips a route below a dot directory, as the query does not name it.
                 let hidden = glob.is_none() && search.passed.components().any(|name| name.starts_with('.'));
+                if hidden {
+                    return Ok(GrepOutcome::default());
+                }
                 let inner = GrepQuery { glob, scope: search.scope, ..query.clone() };
-                let result =
-                    if hidden { Ok(GrepOutcome::default()) } else { search.mount.backend.grep(state, &inner).await };
-                (search.mount, result)
+                let found = search.mount.backend.grep(state, &inner).await.map_err(|error| search.mount.error(error));
+                found.map(|found| found.map_paths(|path| search.mount.outer(path)))
             });
             let mut found = GrepOutcome::default();
-            found.errors = gather(join_all(searches).await, |mount, out: GrepOutcome| {
-                let outer = |file: GrepFile| GrepFile { path: mount.outer(&file.path), ..file };
-                found.files.extend(out.files.into_iter().map(outer));
+            found.errors = gather(join_all(searches).await, |out: GrepOutcome| {
+                found.files.extend(out.files);
                 found.binary += out.binary;
                 found.truncation = found.truncation.or(out.truncation);
                 out.errors
             })?;
             found.files.sort_by(|a, b| a.path.cmp(&b.path));
             let mut collector = Collector::new(query.max_count);
-            let truncation = found.truncation;
             collector.add(0, found);
-            let mut out = collector.finish(false);
-            out.truncation = out.truncation.or(truncation);
-            Ok(out)
+            Ok(collector.finish(false))
         })
     }
 
@@ -309,11 +305,7 @@ impl Backend for CompositeBackend {
     fn pinned(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
         let (mount, inner) = self.find(path).ok()?;
         let pinned = mount.backend.pinned(&inner, &place.strip_prefix(&mount.path)?)?;
-        let with_led = |other: &Mount| match other.path == mount.path {
-            true => Mount { path: other.path.clone(), backend: pinned.clone() },
-            false => other.clone(),
-        };
-        Some(Arc::new(Self { mounts: self.mounts.iter().map(with_led).collect() }))
+        Some(Arc::new(self.clone().route(mount.path.clone(), pinned)))
     }
 
     fn change_access<'a>(&'a self, path: &'a VPath) -> BoxFuture<'a, AccessMode> {

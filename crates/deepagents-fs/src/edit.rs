@@ -3,6 +3,7 @@
 //! Matching works on the text that [`read_lines`](Backend::read_lines) shows: `\n` in the old text also matches `\r\n`,
 //! and a byte-order mark is invisible. The written file keeps its own line endings and mark.
 
+mod error;
 mod lf_text;
 mod near;
 
@@ -13,6 +14,7 @@ use bytes::Bytes;
 use deepagents_core::state::{State, Update};
 use serde::{Deserialize, Serialize};
 
+pub use self::error::{EditError, NearLine};
 use self::lf_text::LfText;
 use self::near::nearest;
 use crate::lines::BOM;
@@ -57,102 +59,6 @@ pub struct EditResult {
     pub before: Bytes,
     /// The content after.
     pub after: Bytes,
-}
-
-/// A line of the file that resembles the text searched for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NearLine {
-    /// Line number, from 1.
-    pub number: u64,
-    /// Text of the line, at most 200 characters.
-    pub text: String,
-}
-
-/// Reason an edit failed. Nothing was written.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum EditError {
-    /// No edit was given.
-    #[error("no edits were given for {0}")]
-    NoEdits(VPath),
-    /// The old text of an edit is empty.
-    #[error("the old text is empty; give the exact text to replace in {path}")]
-    EmptyOld {
-        /// The file.
-        path: VPath,
-        /// Index of the edit, from 0.
-        index: usize,
-    },
-    /// The old text is not in the file.
-    #[error("the text to replace is not in {path}{}", show_near(.nearest))]
-    NotFound {
-        /// The file.
-        path: VPath,
-        /// Index of the edit, from 0.
-        index: usize,
-        /// Lines that resemble its first line, the closest first.
-        nearest: Vec<NearLine>,
-    },
-    /// The old text ends with a newline, but the matching text at the end of the file does not.
-    #[error("the text to replace ends with a newline, but {path} ends without one; leave the newline out{}", show_count(*.count))]
-    NoFinalNewline {
-        /// The file.
-        path: VPath,
-        /// Index of the edit, from 0.
-        index: usize,
-        /// Number of occurrences of the text without its final newline.
-        count: usize,
-    },
-    /// The old text occurs several times.
-    #[error("the text to replace is in {path} {count} times, {}; add surrounding lines to make it unique or replace all", show_lines(.lines, *.count))]
-    NotUnique {
-        /// The file.
-        path: VPath,
-        /// Index of the edit, from 0.
-        index: usize,
-        /// Number of occurrences.
-        count: usize,
-        /// Line numbers of the first ten occurrences.
-        lines: Vec<u64>,
-    },
-    /// The file would become too large.
-    #[error("{path} would become {size} bytes long, the limit is {limit}")]
-    TooLarge {
-        /// The file.
-        path: VPath,
-        /// Index of the edit, from 0.
-        index: usize,
-        /// Size the file would have, in bytes.
-        size: u64,
-        /// Size limit in bytes.
-        limit: u64,
-    },
-    /// The file is not text.
-    #[error("{0} is not UTF-8 text and cannot be edited by replacing text")]
-    Binary(VPath),
-    /// Reading or writing failed.
-    #[error(transparent)]
-    Fs(#[from] FsError),
-}
-
-fn show_near(nearest: &[NearLine]) -> String {
-    use std::fmt::Write;
-    let mut out = String::new();
-    for (at, line) in nearest.iter().enumerate() {
-        let before = if at == 0 { "; similar lines:" } else { "" };
-        let _ = write!(out, "{before}\n  {}: {}", line.number, line.text);
-    }
-    out
-}
-
-fn show_count(count: usize) -> String {
-    if count > 1 { format!(" and add surrounding lines, as it is there {count} times") } else { String::new() }
-}
-
-fn show_lines(lines: &[u64], count: usize) -> String {
-    let numbers: Vec<String> = lines.iter().map(u64::to_string).collect();
-    let more = if lines.len() < count { " and more" } else { "" };
-    format!("in lines {}{more}", numbers.join(", "))
 }
 
 /// Maximum size of a file in bytes, before and after its edits. Editing holds several copies of it in memory.
@@ -301,26 +207,16 @@ fn replace(path: &VPath, index: usize, text: &str, edit: &Edit) -> Result<(Strin
         let lines = found().take(10).map(|at| line_number(&file.text, at)).collect();
         return Err(EditError::NotUnique { path: path(), index, count, lines });
     }
-    let new: Cow<'_, str> = if own_cr {
-        if file.has_crlf() { edit.new.replace('\n', "\r\n").into() } else { edit.new.as_str().into() }
-    } else if file.has_crlf() {
-        edit.new.replace("\r\n", "\n").replace('\n', "\r\n").into()
-    } else if edit.old.contains("\r\n") {
-        // The edit assumes `\r\n` but the file has none, so use the file's line endings.
-        edit.new.replace("\r\n", "\n").into()
-    } else {
-        edit.new.as_str().into()
+    // The new text gets the file's line endings, also if the edit assumes `\r\n` but the file has none.
+    let assumes_crlf = !own_cr && (file.has_crlf() || edit.old.contains("\r\n"));
+    let new: Cow<'_, str> = if assumes_crlf { edit.new.replace("\r\n", "\n").into() } else { edit.new.as_str().into() };
+    let new = if file.has_crlf() { new.replace('\n', "\r\n").into() } else { new };
+    let mut positions = file.positions();
+    let length = |at| {
+        let start = positions.original(at);
+        positions.original(at + old.len()) - start
     };
-    let taken = if file.has_crlf() {
-        let mut positions = file.positions();
-        let mut length = |at| {
-            let start = positions.original(at);
-            positions.original(at + old.len()) - start
-        };
-        found().map(&mut length).sum()
-    } else {
-        count * old.len()
-    };
+    let taken: usize = found().map(length).sum();
     let size = text.len().saturating_sub(taken).saturating_add(count.saturating_mul(new.len()));
     if size as u64 > MAX_BYTES {
         return Err(EditError::TooLarge { path: path(), index, size: size as u64, limit: MAX_BYTES });

@@ -88,7 +88,7 @@ type Slot<'a> = Option<&'a Arc<FileData>>;
 fn same(a: Slot<'_>, b: Slot<'_>) -> bool {
     match (a, b) {
         (None, None) => true,
-        (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a.same_content(b),
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b) || a.content() == b.content(),
         _ => false,
     }
 }

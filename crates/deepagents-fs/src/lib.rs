@@ -23,7 +23,6 @@ mod portable;
 mod readonly;
 pub mod sandbox;
 pub mod search;
-mod shared;
 pub mod shell;
 mod state;
 mod store;

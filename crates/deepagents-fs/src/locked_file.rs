@@ -5,8 +5,6 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Permission bits that are preserved, and the mode of a file that only the user may access.
 #[cfg(unix)]
@@ -86,12 +84,11 @@ fn resolve_target(file: &Path) -> PathBuf {
     file.canonicalize().unwrap_or_else(absent)
 }
 
-/// Creates a new file beside another. Skips names left behind by a killed process.
+/// Creates a new file beside another.
 fn new_beside(file: &Path) -> io::Result<(PathBuf, File)> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
     loop {
         let mut name = file.as_os_str().to_owned();
-        name.push(format!(".{}-{}.new", process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+        name.push(format!(".{:016x}.new", fastrand::u64(..)));
         match private().create_new(true).write(true).open(&name) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             opened => return Ok((PathBuf::from(&name), opened?)),

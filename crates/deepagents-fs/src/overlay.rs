@@ -35,10 +35,11 @@ pub struct OverlayBackend {
     lower: Arc<dyn Backend>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Layer {
-    Upper,
-    Lower,
+/// Where a path was found.
+struct Found<'a> {
+    layer: &'a dyn Backend,
+    is_lower: bool,
+    stat: Stat,
 }
 
 const MARK: &str = ".wh.";
@@ -77,22 +78,15 @@ impl OverlayBackend {
     }
 
     /// Finds the layer that a path is in, and its metadata.
-    async fn find(&self, state: &State, path: &VPath) -> Result<(Layer, Stat), FsError> {
+    async fn find(&self, state: &State, path: &VPath) -> Result<Found<'_>, FsError> {
         if is_marker(path) {
             return Err(FsError::NotFound(path.clone()));
         }
         match self.upper.stat(state, path).await {
             Err(FsError::NotFound(_)) if !self.is_deleted(state, path).await? => {
-                Ok((Layer::Lower, self.lower.stat(state, path).await?))
+                Ok(Found { layer: &*self.lower, is_lower: true, stat: self.lower.stat(state, path).await? })
             }
-            result => Ok((Layer::Upper, result?)),
-        }
-    }
-
-    fn layer(&self, layer: Layer) -> &dyn Backend {
-        match layer {
-            Layer::Upper => &*self.upper,
-            Layer::Lower => &*self.lower,
+            result => Ok(Found { layer: &*self.upper, is_lower: false, stat: result? }),
         }
     }
 
@@ -111,26 +105,20 @@ async fn listed(layer: &dyn Backend, state: &State, path: &VPath) -> Result<List
 
 impl Backend for OverlayBackend {
     fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Stat> {
-        Box::pin(async move { Ok(self.find(state, path).await?.1) })
+        Box::pin(async move { Ok(self.find(state, path).await?.stat) })
     }
 
     fn read<'a>(&'a self, state: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead> {
-        Box::pin(async move {
-            let (layer, _) = self.find(state, path).await?;
-            self.layer(layer).read(state, path, range).await
-        })
+        Box::pin(async move { self.find(state, path).await?.layer.read(state, path, range).await })
     }
 
     fn read_lines<'a>(&'a self, state: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {
-        Box::pin(async move {
-            let (layer, _) = self.find(state, path).await?;
-            self.layer(layer).read_lines(state, path, range).await
-        })
+        Box::pin(async move { self.find(state, path).await?.layer.read_lines(state, path, range).await })
     }
 
     fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
         Box::pin(async move {
-            if self.find(state, path).await?.1.kind != Kind::Directory {
+            if self.find(state, path).await?.stat.kind != Kind::Directory {
                 return Err(FsError::NotADirectory(path.clone()));
             }
             let over = listed(&*self.upper, state, path).await?;
@@ -157,21 +145,21 @@ impl Backend for OverlayBackend {
             }
             for above in path.ancestors() {
                 match self.find(state, &above).await {
-                    Ok((_, stat)) if stat.kind == Kind::Directory => break,
+                    Ok(found) if found.stat.kind == Kind::Directory => break,
                     Ok(_) => return Err(FsError::NotADirectory(above)),
                     Err(FsError::NotFound(_) | FsError::NotADirectory(_)) => {}
                     Err(error) => return Err(error),
                 }
             }
             match self.find(state, path).await {
-                Ok((Layer::Lower, stat)) => {
+                Ok(found) if found.is_lower => {
                     // The first change copies the whole file up.
-                    mode.check_at(path, Ok(stat))?;
+                    mode.check_at(path, Ok(found.stat))?;
                     self.upper.write(state, path, data, WriteMode::Create).await
                 }
                 Err(error) if !matches!(error, FsError::NotFound(_)) => Err(error),
                 there => {
-                    there.map_or(Ok(()), |(_, stat)| stat.kind.require_file(path))?;
+                    there.map_or(Ok(()), |found| found.stat.kind.require_file(path))?;
                     self.upper.write(state, path, data, mode).await
                 }
             }
@@ -203,7 +191,7 @@ impl Backend for OverlayBackend {
     fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, VPath> {
         Box::pin(async move {
             match self.find(state, path).await {
-                Ok((layer, _)) => self.layer(layer).resolve(state, path).await,
+                Ok(found) => found.layer.resolve(state, path).await,
                 // A new file would be written to the upper layer.
                 Err(FsError::NotFound(_)) => self.upper.resolve(state, path).await,
                 Err(error) => Err(error),

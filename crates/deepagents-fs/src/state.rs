@@ -164,13 +164,7 @@ impl Backend for StateBackend {
             let files = map(state, path)?;
             match list(files, &self.inner(path)) {
                 Err(FsError::NotFound(_)) if path.is_root() => Ok(Listing::default()),
-                Err(error) => Err(self.error(error)),
-                Ok(mut listing) => {
-                    for entry in &mut listing.entries {
-                        entry.path = self.outer(&entry.path);
-                    }
-                    Ok(listing)
-                }
+                listed => Ok(listed.map_err(|error| self.error(error))?.map_paths(|path| self.outer(path))),
             }
         })
     }

@@ -1,5 +1,7 @@
 //! Types for reading and writing file content.
 
+use std::io::{Read, Seek, SeekFrom};
+
 use bytes::Bytes;
 use deepagents_core::state::Update;
 
@@ -49,6 +51,32 @@ impl FileRead {
     pub fn from_whole(path: &VPath, content: &Bytes, stat: Stat, range: ByteRange) -> Result<Self, FsError> {
         stat.kind.require_file(path)?;
         Ok(Self { bytes: range.slice(content), stat })
+    }
+
+    /// Reads a range of at most `limit` bytes of an open file.
+    pub(crate) fn from_open(
+        path: &VPath,
+        mut file: impl Read + Seek,
+        stat: Stat,
+        range: ByteRange,
+        limit: u64,
+    ) -> Result<Self, FsError> {
+        let failed = |error: std::io::Error| FsError::from_io(path, &error);
+        let length = range.length.unwrap_or(u64::MAX);
+        let expected = length.min(stat.size.saturating_sub(range.offset));
+        if expected > limit {
+            return Err(FsError::TooLarge { path: path.clone(), size: stat.size, limit });
+        }
+        if range.offset > 0 {
+            file.seek(SeekFrom::Start(range.offset)).map_err(failed)?;
+        }
+        let mut bytes = Vec::with_capacity(usize::try_from(expected).unwrap_or(0));
+        // The file may grow while it is read, and some files in /proc report no size.
+        file.take(length.min(limit.saturating_add(1))).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() as u64 > limit {
+            return Err(FsError::TooLarge { path: path.clone(), size: bytes.len() as u64, limit });
+        }
+        Ok(Self { bytes: Bytes::from(bytes), stat })
     }
 }
 

@@ -50,6 +50,12 @@ impl Listing {
         Self { entries, unnameable: 0 }
     }
 
+    /// Maps the paths of the children, whose order must not change by that.
+    pub(crate) fn map_paths(self, f: impl Fn(&VPath) -> VPath) -> Self {
+        let entries = self.entries.into_iter().map(|entry| Entry { path: f(&entry.path), ..entry });
+        Self { entries: entries.collect(), ..self }
+    }
+
     /// Lists a directory in a store that has only files and orders them by path. `first_from` returns the first file at
     /// or after a text, so that the files below a child directory are skipped.
     pub(crate) fn jumping<'a, T>(

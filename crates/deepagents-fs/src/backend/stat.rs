@@ -33,13 +33,14 @@ impl Version {
     /// Older logs hold versions in another format, which equal none of these; such a file counts as changed and is read
     /// again.
     pub fn from_content(content: &[u8]) -> Self {
-        use std::fmt::Write;
-        let mut mark = format!("{:x}-", content.len());
-        for byte in Sha256::digest(content).iter().take(16) {
-            let _ = write!(mark, "{byte:02x}");
-        }
-        Self(mark.into())
+        let hash = hex(&Sha256::digest(content));
+        Self::new(format!("{:x}-{hash:.32}", content.len()))
     }
+}
+
+/// Returns bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl fmt::Debug for Version {

@@ -84,10 +84,6 @@ impl FileData {
     pub(crate) fn modified(&self) -> Option<Timestamp> {
         self.modified_at.as_deref().and_then(|at| at.parse().ok())
     }
-
-    pub(super) fn same_content(&self, other: &Self) -> bool {
-        self.content == other.content
-    }
 }
 
 impl PartialEq for FileData {

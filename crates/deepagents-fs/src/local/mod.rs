@@ -3,11 +3,11 @@
 mod attributes;
 #[cfg(target_os = "linux")]
 mod cached;
-mod led;
-mod lock;
 #[cfg(feature = "undo")]
-mod look;
+mod found_state;
+mod lock;
 mod open;
+mod pinned_path;
 mod protect;
 mod read;
 #[cfg(feature = "undo")]
@@ -18,6 +18,7 @@ mod resolve;
 mod restore;
 mod search;
 mod temporary;
+mod tree;
 mod walk;
 mod write;
 
@@ -32,7 +33,7 @@ use futures_core::future::BoxFuture;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 
-use self::led::PinnedPath;
+use self::pinned_path::PinnedPath;
 use crate::lines::{self, LineRange, LineWindow};
 use crate::locks::PathLocks;
 use crate::permissions::{AccessMode, ProtectedPlaces};
@@ -245,10 +246,7 @@ impl Backend for LocalBackend {
     fn list<'a>(&'a self, _: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
         Box::pin(async move {
             let listing = self.at(path, Root::list).await?;
-            Ok(match self.pin_of(path) {
-                Some(pin) => pin.listing(listing),
-                None => listing,
-            })
+            Ok(if let Some(pin) = self.pin_of(path) { listing.map_paths(|path| pin.back(path)) } else { listing })
         })
     }
 

@@ -1,7 +1,9 @@
 //! Opens files and directories below the root.
 
+use std::fmt::LowerHex;
+
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{FileType, Mode, OFlags, Stat as HostStat, fstat};
+use rustix::fs::{Dir, DirEntry, FileType, Mode, OFlags, Stat as HostStat, fstat};
 use rustix::io::Errno;
 
 use super::resolve::Last;
@@ -15,13 +17,8 @@ pub(super) const SAFE: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFl
 pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(SAFE);
 
 impl Root {
-    /// Opens a path.
-    pub(super) fn open(&self, path: &VPath, flags: OFlags) -> Result<OwnedFd, FsError> {
-        self.open_by(path, flags, self.links)
-    }
-
     /// Opens a path, with or without following links that stay inside.
-    pub(super) fn open_by(&self, path: &VPath, flags: OFlags, links: Links) -> Result<OwnedFd, FsError> {
+    pub(super) fn open(&self, path: &VPath, flags: OFlags, links: Links) -> Result<OwnedFd, FsError> {
         #[cfg(target_os = "linux")]
         let extra = if flags.contains(OFlags::PATH) { OFlags::CLOEXEC } else { SAFE };
         #[cfg(not(target_os = "linux"))]
@@ -41,14 +38,14 @@ impl Root {
                 Err(errno) => return Err(failed(path, errno)),
             }
         }
-        let place = self.locate_by(path, Last::Follow, links)?;
+        let place = self.locate(path, Last::Follow, links)?;
         let name = place.name_or_dot();
         rustix::fs::openat(&place.directory, name, flags | extra | OFlags::NOFOLLOW, Mode::empty()).at(path)
     }
 
     /// Opens a regular file for reading.
     pub(super) fn open_file(&self, path: &VPath) -> Result<(OwnedFd, Stat), FsError> {
-        let fd = self.open(path, OFlags::RDONLY)?;
+        let fd = self.open(path, OFlags::RDONLY, self.links)?;
         let stat = stat_fd(path, &fd)?;
         stat.kind.require_file(path)?;
         Ok((fd, stat))
@@ -71,14 +68,20 @@ pub(super) fn to_stat(host: &HostStat) -> Stat {
 }
 
 pub(super) fn modified(host: &HostStat) -> Option<jiff::Timestamp> {
-    jiff::Timestamp::new(host.st_mtime, i32::try_from(host.st_mtime_nsec).unwrap_or(0)).ok()
+    timestamp(host.st_mtime, host.st_mtime_nsec)
+}
+
+fn timestamp(seconds: i64, nanoseconds: impl TryInto<i32>) -> Option<jiff::Timestamp> {
+    jiff::Timestamp::new(seconds, nanoseconds.try_into().unwrap_or(0)).ok()
 }
 
 pub(super) fn version_of(host: &HostStat) -> Version {
-    Version::new(format!(
-        "{:x}-{:x}-{:x}.{:x}-{:x}.{:x}",
-        host.st_ino, host.st_size, host.st_mtime, host.st_mtime_nsec, host.st_ctime, host.st_ctime_nsec
-    ))
+    let (modified, changed) = ((host.st_mtime, host.st_mtime_nsec), (host.st_ctime, host.st_ctime_nsec));
+    version(host.st_ino, host.st_size, modified, changed)
+}
+
+fn version<T: LowerHex + Copy>(inode: u64, size: impl LowerHex, modified: (i64, T), changed: (i64, T)) -> Version {
+    Version::new(format!("{inode:x}-{size:x}-{:x}.{:x}-{:x}.{:x}", modified.0, modified.1, changed.0, changed.1))
 }
 
 /// Returns the metadata of a regular file that the kernel has cached, without disk or network access; `None` for
@@ -90,16 +93,13 @@ pub(super) fn held_stat(fd: impl AsFd) -> Option<Stat> {
     let told = statx(fd, c"", flags, StatxFlags::BASIC_STATS).ok()?;
     let known = told.stx_mask & StatxFlags::BASIC_STATS.bits() == StatxFlags::BASIC_STATS.bits();
     let regular = FileType::from_raw_mode(told.stx_mode.into()) == FileType::RegularFile;
-    let (changed, renewed) = (told.stx_mtime, told.stx_ctime);
-    // Must agree with `version_of` and `modified` for the same file.
+    let (modified, changed) = (told.stx_mtime, told.stx_ctime);
+    let times = ((modified.tv_sec, modified.tv_nsec), (changed.tv_sec, changed.tv_nsec));
     (known && regular).then(|| Stat {
         kind: Kind::File,
         size: told.stx_size,
-        version: Version::new(format!(
-            "{:x}-{:x}-{:x}.{:x}-{:x}.{:x}",
-            told.stx_ino, told.stx_size, changed.tv_sec, changed.tv_nsec, renewed.tv_sec, renewed.tv_nsec
-        )),
-        modified: jiff::Timestamp::new(changed.tv_sec, i32::try_from(changed.tv_nsec).unwrap_or(0)).ok(),
+        version: version(told.stx_ino, told.stx_size, times.0, times.1),
+        modified: timestamp(modified.tv_sec, modified.tv_nsec),
     })
 }
 
@@ -118,6 +118,12 @@ pub(super) fn same_mount(one: impl AsFd, other: impl AsFd) -> rustix::io::Result
         }
     }
     Ok(fstat(one)?.st_dev == fstat(other)?.st_dev)
+}
+
+/// Returns the entries of a directory without `.` and `..`.
+pub(super) fn entries(directory: Dir) -> impl Iterator<Item = rustix::io::Result<DirEntry>> {
+    let is_dot = |entry: &DirEntry| matches!(entry.file_name().to_bytes(), b"." | b"..");
+    directory.filter(move |entry| !entry.as_ref().is_ok_and(is_dot))
 }
 
 /// Adds the path to the error of a failed call.

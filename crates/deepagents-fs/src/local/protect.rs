@@ -1,19 +1,19 @@
 //! Enforces protected places.
 
 use std::collections::BTreeSet;
-use std::ffi::{CStr, CString, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat as HostStat, fstat, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 
-use super::open::{At, DIRECTORY, SAFE, failed, same_mount};
-use super::remove::up;
+use super::open::{At, DIRECTORY, SAFE, entries, failed, same_mount};
 use super::resolve::{Last, Place};
+use super::tree::walk_tree;
 use super::{Links, Root};
-use crate::permissions::{AccessMode, Place as Protected, UserGit, leads, run_from};
+use crate::permissions::{AccessMode, Place as Protected, UserGit, leads, repository_entry, run_from};
 use crate::{FsError, VPath};
 
 /// Maximum number of bytes read of a `.git` file.
@@ -82,65 +82,39 @@ impl Root {
         self.options.protected.denied_names().filter_map(|name| {
             let host = statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
             let target = match FileType::from_raw_mode(host.st_mode) {
-                FileType::Symlink => readlinkat(&self.fd, name, Vec::new()).ok()?.into_bytes(),
+                FileType::Symlink => VPath::root().child(name),
                 FileType::RegularFile => {
                     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | SAFE;
                     let mut content = vec![0; MAX_POINTER_BYTES];
                     let length =
                         rustix::io::read(openat(&self.fd, name, flags, Mode::empty()).ok()?, &mut content).ok()?;
                     content.truncate(length);
-                    content.strip_prefix(b"gitdir:")?.trim_ascii().to_vec()
+                    let target = Path::new(OsStr::from_bytes(content.strip_prefix(b"gitdir:")?.trim_ascii()));
+                    let target = target.strip_prefix(&self.path).unwrap_or(target);
+                    VPath::parse(target.to_str().filter(|_| target.is_relative())?).ok()?
                 }
                 _ => return None,
             };
-            let target = Path::new(std::ffi::OsStr::from_bytes(&target));
-            let target = target.strip_prefix(&self.path).unwrap_or(target);
-            let target = VPath::parse(target.to_str().filter(|_| target.is_relative())?).ok()?;
-            self.walk_by(&target, Last::Follow, Links::Follow).ok().map(|place| place.shown())
+            self.walk(&target, Last::Follow, Links::Follow).ok().map(|place| place.shown())
         })
     }
 
-    /// Returns an error if a directory to be deleted contains anything protected or mounted, or anything that cannot be
-    /// examined. Only one directory is open at a time, and only names are held in memory.
-    pub(super) fn check_tree(&self, path: &VPath, top: OwnedFd) -> Result<(), FsError> {
-        let mut levels = vec![self.directories(path, &top)?];
-        let mut current = top;
-        while let Some((_, left)) = levels.last_mut() {
-            if let Some(name) = left.pop() {
-                let next = match openat(&current, &name, DIRECTORY, Mode::empty()) {
-                    Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => continue,
-                    next => next.at(path)?,
-                };
-                if !same_mount(&next, &current).at(path)? {
-                    return Err(FsError::Fixed(path.clone()));
-                }
-                levels.push(self.directories(path, &next)?);
-                current = next;
-                continue;
-            }
-            levels.pop();
-            let Some((above, _)) = levels.last() else { break };
-            current = up(path, &current, above)?;
-        }
-        Ok(())
-    }
-
-    /// Returns the metadata of a directory and the names of its subdirectories, or an error if it contains anything
-    /// protected.
-    fn directories(&self, path: &VPath, directory: &OwnedFd) -> Result<(HostStat, Vec<CString>), FsError> {
-        let mut names = Vec::new();
-        for entry in Dir::read_from(directory).at(path)? {
+    /// Returns the names of a directory's subdirectories, or an error if it contains anything protected.
+    fn check_names_in(&self, path: &VPath, directory: &OwnedFd) -> Result<Vec<CString>, FsError> {
+        let (mut names, mut marks) = (Vec::new(), Vec::new());
+        for entry in entries(Dir::read_from(directory).at(path)?) {
             let entry = entry.at(path)?;
             let name = entry.file_name();
-            if matches!(name.to_bytes(), b"." | b"..") {
-                continue;
-            }
             self.check_name(path, name)?;
+            marks.extend(name.to_str().ok().and_then(repository_entry));
             if matches!(entry.file_type(), FileType::Directory | FileType::Unknown) {
                 names.push(name.to_owned());
             }
         }
-        Ok((fstat(directory).at(path)?, names))
+        if self.options.protected.holds_repository(&marks) {
+            return Err(FsError::Protected(path.clone()));
+        }
+        Ok(names)
     }
 
     /// Returns an error if a file to be deleted has a protected name.
@@ -149,12 +123,18 @@ impl Root {
         if denied { Err(FsError::Protected(path.clone())) } else { Ok(()) }
     }
 
-    /// Checks that a path may be deleted with everything below it.
+    /// Returns an error if a path or anything below it is protected or mounted, or cannot be examined.
     pub(super) fn check_removal(&self, path: &VPath, place: &Place) -> Result<(), FsError> {
         self.check_place(path, place)?;
         let Some(name) = &place.name else { return Err(FsError::Fixed(path.clone())) };
+        let real = place.shown();
+        if self.repositories().any(|repository| repository.starts_with(&real)) {
+            return Err(FsError::Protected(path.clone()));
+        }
         match openat(&place.directory, name, DIRECTORY, Mode::empty()) {
-            Ok(directory) if same_mount(&directory, &place.directory).at(path)? => self.check_tree(path, directory),
+            Ok(directory) if same_mount(&directory, &place.directory).at(path)? => {
+                walk_tree(path, directory, |directory| self.check_names_in(path, directory), |_, _, _| Ok(()))
+            }
             // A mount point is not part of this tree.
             Ok(_) => Err(FsError::Fixed(path.clone())),
             // Not a directory, or missing.

@@ -1,12 +1,11 @@
 //! Reading files and directories.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::ErrorKind;
 
-use bytes::Bytes;
 use rustix::fs::{AtFlags, Dir, FileType, OFlags, statat};
 
-use super::open::{At, modified, to_stat};
+use super::open::{At, entries, modified, to_stat};
 use super::{Links, Root};
 use crate::lines::{self, LineRange, LineWindow};
 use crate::path::is_component;
@@ -20,31 +19,15 @@ impl Root {
 
     fn stat_by(&self, path: &VPath, links: Links) -> Result<Stat, FsError> {
         #[cfg(target_os = "linux")]
-        let fd = self.open_by(path, OFlags::PATH, links)?;
+        let fd = self.open(path, OFlags::PATH, links)?;
         #[cfg(not(target_os = "linux"))]
-        let fd = self.open_by(path, OFlags::RDONLY, links)?;
+        let fd = self.open(path, OFlags::RDONLY, links)?;
         super::open::stat_fd(path, &fd)
     }
 
     pub(super) fn read(&self, path: &VPath, range: ByteRange) -> Result<FileRead, FsError> {
         let (fd, stat) = self.open_file(path)?;
-        let mut file = File::from(fd);
-        let limit = self.options.max_read;
-        let expected = range.length.unwrap_or(u64::MAX).min(stat.size.saturating_sub(range.offset));
-        if expected > limit {
-            return Err(FsError::TooLarge { path: path.clone(), size: stat.size, limit });
-        }
-        if range.offset > 0 {
-            file.seek(SeekFrom::Start(range.offset)).at(path)?;
-        }
-        let mut bytes = Vec::with_capacity(usize::try_from(expected).unwrap_or(0));
-        // The file may grow while it is read, and some files in /proc report no size.
-        let most = range.length.unwrap_or(u64::MAX).min(limit.saturating_add(1));
-        file.take(most).read_to_end(&mut bytes).at(path)?;
-        if bytes.len() as u64 > limit {
-            return Err(FsError::TooLarge { path: path.clone(), size: bytes.len() as u64, limit });
-        }
-        Ok(FileRead { bytes: Bytes::from(bytes), stat })
+        FileRead::from_open(path, File::from(fd), stat, range, self.options.max_read)
     }
 
     pub(super) fn read_lines(&self, path: &VPath, range: LineRange, control: &Control) -> Result<LineWindow, FsError> {
@@ -53,15 +36,12 @@ impl Root {
     }
 
     pub(super) fn list(&self, path: &VPath) -> Result<Listing, FsError> {
-        let fd = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let (mut entries, mut unnameable) = (Vec::new(), 0);
-        for found in Dir::read_from(&fd).at(path)? {
+        let fd = self.open(path, OFlags::RDONLY | OFlags::DIRECTORY, self.links)?;
+        let (mut listed, mut unnameable) = (Vec::new(), 0);
+        for found in entries(Dir::read_from(&fd).at(path)?) {
             let found = found.at(path)?;
             let raw = found.file_name();
-            if matches!(raw.to_bytes(), b"." | b"..") {
-                continue;
-            }
-            if entries.len() >= MAX_FILES {
+            if listed.len() >= MAX_FILES {
                 let reason = format!("it holds more than {MAX_FILES} files; search it with glob instead");
                 return Err(FsError::io(path, ErrorKind::Other, reason));
             }
@@ -76,8 +56,8 @@ impl Root {
             let stat = if link { self.stat_by(&child, Links::Follow).ok() } else { Some(to_stat(&host)) };
             let (kind, size, modified) =
                 stat.map_or((Kind::Other, 0, modified(&host)), |stat| (stat.kind, stat.size, stat.modified));
-            entries.push(Entry { path: child, kind, size, modified, link });
+            listed.push(Entry { path: child, kind, size, modified, link });
         }
-        Ok(Listing { unnameable, ..Listing::from_entries(entries) })
+        Ok(Listing { unnameable, ..Listing::from_entries(listed) })
     }
 }

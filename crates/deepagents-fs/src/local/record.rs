@@ -11,8 +11,8 @@ use rustix::fs::{Dir, Mode, OFlags, openat};
 use rustix::io::Errno;
 
 use super::Root;
-use super::look::{FoundState, ReadLimits, read_state};
-use super::open::{At, DIRECTORY, failed};
+use super::found_state::{FoundState, ReadLimits, read_state};
+use super::open::{At, DIRECTORY, entries, failed};
 use super::resolve::{Last, real_of};
 use super::walk::Base;
 use super::write::Target;
@@ -31,6 +31,8 @@ pub(super) struct Recorder {
     /// Identifies the directory in the database.
     pub(super) directory: String,
     sync: bool,
+    /// Permissions of the files that this process creates.
+    new_file_mode: u32,
 }
 
 /// Records the changes of one thread in a directory.
@@ -60,7 +62,7 @@ impl Recorder {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, inside));
         }
         let directory = hash_of(root.as_os_str().as_encoded_bytes()).chars().take(16).collect();
-        Ok(Self { database, directory, sync })
+        Ok(Self { database, directory, sync, new_file_mode: 0o644 & !umask() })
     }
 
     /// Returns the recorder for the thread that a state belongs to.
@@ -91,6 +93,18 @@ impl ThreadRecorder {
     fn max_file(&self) -> u64 {
         self.recorder.database.options.max_file
     }
+
+    /// Returns the version of content that is about to be written.
+    fn new_version(&self, data: &[u8], modified: jiff::Timestamp, before: &FileVersion) -> FileVersion {
+        let size = data.len() as u64;
+        let mode = match before {
+            FileVersion::File { mode, .. } => *mode,
+            _ => self.recorder.new_file_mode,
+        };
+        let stored = size <= self.max_file();
+        let hash = if stored { hash_of(data) } else { time_mark(modified) };
+        FileVersion::File { hash, size, mode, stored }
+    }
 }
 
 impl Root {
@@ -105,7 +119,7 @@ impl Root {
         let is_directory = || FsError::IsDirectory(path.clone());
         self.check_named(path)?;
         for _ in 0..MAX_RACES {
-            let place = self.walk(path, Last::Follow)?;
+            let place = self.walk(path, Last::Follow, self.links)?;
             self.check_place(path, &place)?;
             let real = real_of(path, &place)?;
             let name = place.name.as_deref().ok_or_else(is_directory)?;
@@ -122,7 +136,7 @@ impl Root {
             let mut made: Vec<VPath> = real.ancestors().take(place.missing()).collect();
             made.reverse();
             let modified = jiff::Timestamp::now();
-            let after = new_version(data, modified, &seen.version, recorder.max_file());
+            let after = recorder.new_version(data, modified, &seen.version);
             let noted = recorder.announce(path, |tx| {
                 tx.put(&seen.version, &seen.content)?;
                 tx.put(&after, data)?;
@@ -130,7 +144,7 @@ impl Root {
                 let made = made.into_iter().map(|at| by_agent(at, FileVersion::Absent, directory.clone()));
                 Ok(made.chain([by_agent(real.clone(), seen.version, after)]).collect())
             })?;
-            let place = if place.missing() == 0 { Ok(place) } else { self.locate(path, Last::Create) };
+            let place = if place.missing() == 0 { Ok(place) } else { self.locate(path, Last::Create, self.links) };
             let written = place.and_then(|place| {
                 let replace = || {
                     if real_of(path, &place)? != real {
@@ -167,7 +181,7 @@ impl Root {
     pub(super) fn remove_recorded(&self, path: &VPath, recorder: &ThreadRecorder) -> Result<Update, FsError> {
         self.check_named(path)?;
         for _ in 0..MAX_RACES {
-            let place = self.locate(path, Last::NoFollow)?;
+            let place = self.locate(path, Last::NoFollow, self.links)?;
             self.check_removal(path, &place)?;
             let Some(name) = &place.name else { return Err(FsError::Fixed(path.clone())) };
             let real = real_of(path, &place)?;
@@ -207,16 +221,11 @@ impl Root {
     }
 }
 
-/// Returns the version of content that is about to be written.
-fn new_version(data: &[u8], modified: jiff::Timestamp, before: &FileVersion, limit: u64) -> FileVersion {
-    let size = data.len() as u64;
-    let mode = match before {
-        FileVersion::File { mode, .. } => *mode,
-        _ => 0o644,
-    };
-    let stored = size <= limit;
-    let hash = if stored { hash_of(data) } else { time_mark(modified) };
-    FileVersion::File { hash, size, mode, stored }
+/// Returns the permissions that this process withholds from new files; none if the system does not tell.
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let umask = |line: &str| u32::from_str_radix(line.strip_prefix("Umask:")?.trim(), 8).ok();
+    status.lines().find_map(umask).unwrap_or(0)
 }
 
 /// Records everything that is about to be deleted with a directory. The directory's own change comes last.
@@ -230,12 +239,9 @@ fn record_tree(mut own: Change, base: &Base, tx: &Tx<'_>, limits: &UndoStore) ->
             Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => continue,
             Err(errno) => return Err(failed(&own.path, errno)),
         };
-        for entry in Dir::read_from(&directory).at(&own.path)? {
+        for entry in entries(Dir::read_from(&directory).at(&own.path)?) {
             let entry = entry.at(&own.path)?;
             let raw = entry.file_name();
-            if matches!(raw.to_bytes(), b"." | b"..") {
-                continue;
-            }
             if files == 0 {
                 left_out = Some(format!("it held more than {} files", limits.max_tree_files));
                 break;

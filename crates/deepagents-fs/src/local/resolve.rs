@@ -66,30 +66,24 @@ const MAX_RACES: usize = 64;
 
 impl Root {
     /// Locates a path. Its parent directory must exist, or is created with [`Last::Create`].
-    pub(super) fn locate(&self, path: &VPath, last: Last) -> Result<Place, FsError> {
-        self.locate_by(path, last, self.links)
-    }
-
-    pub(super) fn locate_by(&self, path: &VPath, last: Last, links: Links) -> Result<Place, FsError> {
-        let place = self.walk_by(path, last, links)?;
+    pub(super) fn locate(&self, path: &VPath, last: Last, links: Links) -> Result<Place, FsError> {
+        let place = self.walk(path, last, links)?;
         if place.missing.is_empty() { Ok(place) } else { Err(FsError::NotFound(path.clone())) }
     }
 
     /// Resolves the links of a path.
     pub(super) fn real_path(&self, path: &VPath) -> Result<VPath, FsError> {
-        real_of(path, &self.walk(path, Last::Follow)?)
+        real_of(path, &self.walk(path, Last::Follow, self.links)?)
     }
 
-    pub(super) fn walk(&self, path: &VPath, last: Last) -> Result<Place, FsError> {
-        self.walk_by(path, last, self.links)
-    }
-
-    pub(super) fn walk_by(&self, path: &VPath, last: Last, links: Links) -> Result<Place, FsError> {
-        let mut made = Vec::new();
-        match self.walk_making(path, last, links, &mut made) {
-            Ok(place) => Ok(Place { made, ..place }),
+    /// Resolves a path as far as it exists.
+    pub(super) fn walk(&self, path: &VPath, last: Last, links: Links) -> Result<Place, FsError> {
+        let directory = self.reopen(path)?;
+        let mut place = Place { directory, name: None, above: Vec::new(), missing: Vec::new(), made: Vec::new() };
+        match self.walk_to(&mut place, path, last, links) {
+            Ok(()) => Ok(place),
             Err(error) => {
-                made.iter().rev().for_each(|names| self.unmake(names));
+                self.leave(&place);
                 Err(error)
             }
         }
@@ -112,48 +106,39 @@ impl Root {
         }
     }
 
-    fn walk_making(
-        &self,
-        path: &VPath,
-        last: Last,
-        on_links: Links,
-        made: &mut Vec<Vec<OsString>>,
-    ) -> Result<Place, FsError> {
+    /// Walks from the root, where the place is at first, to a path.
+    fn walk_to(&self, place: &mut Place, path: &VPath, last: Last, on_links: Links) -> Result<(), FsError> {
         let outside = || FsError::Outside(path.clone());
         // Names still to be walked, in reverse order.
         let mut todo: Vec<OsString> = path.components().rev().map(OsString::from).collect();
-        let mut above: Vec<OsString> = Vec::new();
-        let mut directory = self.reopen(path)?;
         let (mut links, mut races) = (0, 0);
         while let Some(name) = todo.pop() {
             if name == ".." {
-                if above.pop().is_none() {
+                if place.above.pop().is_none() {
                     return Err(outside());
                 }
                 // Walk again from the root: `..` of a directory that was moved could lead anywhere.
-                todo.extend(above.drain(..).rev());
-                directory = self.reopen(path)?;
+                todo.extend(place.above.drain(..).rev());
+                place.directory = self.reopen(path)?;
                 continue;
             }
             let is_last = todo.is_empty();
-            let file_type = match statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            let file_type = match statat(&place.directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => FileType::from_raw_mode(stat.st_mode),
-                Err(Errno::NOENT) if is_last => {
-                    return Ok(Place { directory, name: Some(name), above, missing: todo, made: Vec::new() });
+                Err(Errno::NOENT) if is_last || last != Last::Create => {
+                    todo.reverse();
+                    (place.name, place.missing) = (Some(name), todo);
+                    return Ok(());
                 }
-                Err(Errno::NOENT) if last == Last::Create => {
+                Err(Errno::NOENT) => {
                     if !self.may_make(&name) {
                         return Err(FsError::Protected(path.clone()));
                     }
-                    match mkdirat(&directory, &name, Mode::from_raw_mode(0o777)) {
-                        Ok(()) => made.push(above.iter().chain([&name]).cloned().collect()),
+                    match mkdirat(&place.directory, &name, Mode::from_raw_mode(0o777)) {
+                        Ok(()) => place.made.push(place.above.iter().chain([&name]).cloned().collect()),
                         result => allow(Errno::EXIST, result).at(path)?,
                     }
                     FileType::Directory
-                }
-                Err(Errno::NOENT) => {
-                    todo.reverse();
-                    return Ok(Place { directory, name: Some(name), above, missing: todo, made: Vec::new() });
                 }
                 Err(errno) => return Err(failed(path, errno)),
             };
@@ -163,7 +148,7 @@ impl Root {
                     if links > MAX_LINKS || on_links == Links::Refuse {
                         return Err(FsError::LinkLoop(path.clone()));
                     }
-                    let target = match readlinkat(&directory, &name, Vec::new()) {
+                    let target = match readlinkat(&place.directory, &name, Vec::new()) {
                         Ok(target) => OsString::from_vec(target.into_bytes()),
                         Err(Errno::INVAL) if races < MAX_RACES => {
                             races += 1;
@@ -177,8 +162,8 @@ impl Root {
                         // The target is inside only if it starts with the root's own path; the names after that are
                         // walked like any others.
                         let inside = target.strip_prefix(&self.path).map_err(|_| outside())?;
-                        above.clear();
-                        directory = self.reopen(path)?;
+                        place.above.clear();
+                        place.directory = self.reopen(path)?;
                         inside
                     } else {
                         target
@@ -191,12 +176,13 @@ impl Root {
                     todo.extend(names);
                 }
                 _ if is_last => {
-                    return Ok(Place { directory, name: Some(name), above, missing: Vec::new(), made: Vec::new() });
+                    place.name = Some(name);
+                    return Ok(());
                 }
-                FileType::Directory => match openat(&directory, &name, DIRECTORY, Mode::empty()) {
+                FileType::Directory => match openat(&place.directory, &name, DIRECTORY, Mode::empty()) {
                     Ok(next) => {
-                        directory = next;
-                        above.push(name);
+                        place.directory = next;
+                        place.above.push(name);
                     }
                     Err(Errno::LOOP | Errno::NOTDIR | Errno::NOENT) if races < MAX_RACES => {
                         races += 1;
@@ -205,24 +191,20 @@ impl Root {
                     Err(errno) => return Err(failed(path, errno)),
                 },
                 _ => {
-                    let path = vpath_of(above.iter().chain([&name])).unwrap_or_else(|| path.clone());
+                    let path = vpath_of(place.above.iter().chain([&name])).unwrap_or_else(|| path.clone());
                     return Err(FsError::NotADirectory(path));
                 }
             }
         }
-        self.ended_at_directory(path, directory, above)
-    }
-
-    /// Handles a walk that ended without a last name: at the root, or at a link target that ends in `..`.
-    fn ended_at_directory(&self, path: &VPath, directory: OwnedFd, mut above: Vec<OsString>) -> Result<Place, FsError> {
-        let Some(name) = above.pop() else {
-            return Ok(Place { directory, name: None, above, missing: Vec::new(), made: Vec::new() });
-        };
-        let mut parent = self.reopen(path)?;
-        for name in &above {
-            parent = openat(&parent, name, DIRECTORY, Mode::empty()).at(path)?;
+        // The walk ended without a last name: at the root, or at a link target that ends in `..`.
+        place.name = place.above.pop();
+        if place.name.is_some() {
+            place.directory = self.reopen(path)?;
+            for name in &place.above {
+                place.directory = openat(&place.directory, name, DIRECTORY, Mode::empty()).at(path)?;
+            }
         }
-        Ok(Place { directory: parent, name: Some(name), above, missing: Vec::new(), made: Vec::new() })
+        Ok(())
     }
 
     fn reopen(&self, path: &VPath) -> Result<OwnedFd, FsError> {

@@ -30,25 +30,21 @@ const BATCH_BYTES: usize = 4 << 20;
 
 impl LocalBackend {
     pub(super) async fn find(&self, query: &GlobQuery) -> Result<GlobOutcome, FsError> {
-        let control = Control::new(query.scope.deadline);
+        let (control, pin) = (Control::new(query.scope.deadline), self.pin_of(&query.scope.path));
         let _stop = control.stop_on_drop();
-        let (path, mut query) = (&query.scope.path, query.clone());
-        let Some(pin) = self.pin_of(path) else {
-            return self.blocking(path, move |root, _| find(root, &query, &control)).await;
-        };
-        query.scope = pin.scope(&query.scope);
-        Ok(pin.globbed(self.at(path, move |root, _| find(root, &query, &control)).await?))
+        let scope = pin.map_or_else(|| query.scope.clone(), |pin| pin.scope(&query.scope));
+        let inner = GlobQuery { scope, ..query.clone() };
+        let found = self.at(&query.scope.path, move |root, _| find(root, &inner, &control)).await?;
+        Ok(if let Some(pin) = pin { found.map_paths(|path| pin.back(path)) } else { found })
     }
 
     pub(super) async fn search(&self, query: &GrepQuery) -> Result<GrepOutcome, FsError> {
-        let control = Control::new(query.scope.deadline);
+        let (control, pin) = (Control::new(query.scope.deadline), self.pin_of(&query.scope.path));
         let _stop = control.stop_on_drop();
-        let (path, mut query) = (&query.scope.path, query.clone());
-        let Some(pin) = self.pin_of(path) else {
-            return self.blocking(path, move |root, _| search(root, &query, &control)).await;
-        };
-        query.scope = pin.scope(&query.scope);
-        Ok(pin.grepped(self.at(path, move |root, _| search(root, &query, &control)).await?))
+        let scope = pin.map_or_else(|| query.scope.clone(), |pin| pin.scope(&query.scope));
+        let inner = GrepQuery { scope, ..query.clone() };
+        let found = self.at(&query.scope.path, move |root, _| search(root, &inner, &control)).await?;
+        Ok(if let Some(pin) = pin { found.map_paths(|path| pin.back(path)) } else { found })
     }
 }
 
@@ -60,7 +56,7 @@ enum Start {
 
 fn start(root: &Root, scope: &Scope) -> Result<Start, FsError> {
     let path = &scope.path;
-    let fd = root.open(path, OFlags::RDONLY)?;
+    let fd = root.open(path, OFlags::RDONLY, root.links)?;
     match stat_fd(path, &fd)?.kind {
         Kind::Directory => {
             Ok(Start::Directory(Base { fd, path: path.clone(), kernel: root.options.kernel_resolution }))
@@ -75,7 +71,8 @@ fn ignores(root: &Root, scope: &Scope) -> Option<Ignores> {
     if !scope.respect_gitignore {
         return None;
     }
-    let enter = |ignores: Ignores, directory: VPath| match root.open(&directory, OFlags::RDONLY | OFlags::DIRECTORY) {
+    let open = |directory: &VPath| root.open(directory, OFlags::RDONLY | OFlags::DIRECTORY, root.links);
+    let enter = |ignores: Ignores, directory: VPath| match open(&directory) {
         // The walk reports the errors in the scope's own directory.
         Ok(fd) => read_gitignore(&fd, &directory, &ignores).0,
         Err(_) => ignores,

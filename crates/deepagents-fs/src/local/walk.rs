@@ -9,7 +9,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 
-use super::open::{SAFE, failed};
+use super::open::{SAFE, entries, failed};
 use crate::path::is_component;
 use crate::search::{Control, Ignores, MAX_FILES, MAX_PATH_BYTES, MAX_PATHS_BYTES, Pattern, Progress, WalkErrors};
 use crate::{FsError, VPath};
@@ -259,12 +259,9 @@ impl Walker<'_> {
             path
         };
         let mut bytes = 0;
-        for (number, entry) in Dir::new(fd)?.enumerate() {
+        for (number, entry) in entries(Dir::new(fd)?).enumerate() {
             let entry = entry?;
             let raw = entry.file_name();
-            if matches!(raw.to_bytes(), b"." | b"..") {
-                continue;
-            }
             // A directory may be so large that the deadline passes before its end.
             if number % 256 == 255 && self.ended() || below.len() > MAX_FILES || bytes > MAX_PATHS_BYTES {
                 break;

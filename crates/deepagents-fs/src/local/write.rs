@@ -30,7 +30,7 @@ impl Root {
             return Err(FsError::IsDirectory(path.clone()));
         }
         self.check_named(path)?;
-        let place = self.locate(path, Last::Create)?;
+        let place = self.locate(path, Last::Create, self.links)?;
         let written = self.check_place(path, &place).and_then(|()| {
             let name = place.name.as_deref().ok_or_else(|| FsError::IsDirectory(path.clone()))?;
             let real = place.shown();

@@ -1,6 +1,5 @@
 //! A backend with permission rules.
 
-use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,7 +8,7 @@ use futures_core::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{AccessMode, Operation, Permissions};
+use super::{AccessMode, Decision, Operation, Permissions};
 use crate::forward::forward;
 use crate::lines::{LineRange, LineWindow};
 use crate::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery, Scope};
@@ -36,8 +35,9 @@ const MAX_CHECKS: usize = 64;
 
 /// Kind of access to a path.
 #[derive(Clone, Copy)]
-enum Act {
-    One(Operation),
+enum Access {
+    Read,
+    Write,
     /// Looks into a directory.
     Tree,
     Delete,
@@ -78,7 +78,7 @@ enum Act {
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct PermissionedBackend {
     inner: Arc<dyn Backend>,
     rules: Arc<Permissions>,
@@ -89,16 +89,6 @@ pub struct PermissionedBackend {
     bound: Option<Arc<dyn Shell>>,
     /// A path, and the place the caller checked it to resolve to.
     leads: Option<(VPath, VPath)>,
-}
-
-impl fmt::Debug for PermissionedBackend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PermissionedBackend")
-            .field("inner", &self.inner)
-            .field("rules", &self.rules)
-            .field("on_ask", &self.on_ask)
-            .finish_non_exhaustive()
-    }
 }
 
 impl PermissionedBackend {
@@ -133,103 +123,76 @@ impl PermissionedBackend {
         let real = self.inner.resolve(state, path).await?;
         if real != *path {
             self.decide(operation, path, &real)?;
-            self.was_asked(operation, path, &real)?;
+            self.was_asked(operation, path, &real, Permissions::decide)?;
         }
         Ok(real)
     }
 
     /// Refuses a call if its target requires approval but the path as written does not, since the person was asked
-    /// about the latter.
-    fn was_asked(&self, operation: Operation, path: &VPath, real: &VPath) -> Result<(), FsError> {
-        let decision = self.rules.decide(operation, real);
-        let hidden = decision.mode == AccessMode::Ask && self.rules.decide(operation, path).mode != AccessMode::Ask;
-        if hidden { Err(denied(operation, path, decision.pattern)) } else { Ok(()) }
-    }
-
-    /// The same for a whole tree: a link to a directory leads to a tree that the path as written does not reveal.
-    fn tree_was_asked(&self, operation: Operation, path: &VPath, real: &VPath) -> Result<(), FsError> {
-        let decision = self.rules.decide_tree(operation, real);
-        let hidden =
-            decision.mode == AccessMode::Ask && self.rules.decide_tree(operation, path).mode != AccessMode::Ask;
+    /// about the latter. With [`Permissions::decide_tree`], the same goes for a whole tree: a link to a directory leads
+    /// to a tree that the path as written does not reveal.
+    fn was_asked(
+        &self,
+        operation: Operation,
+        path: &VPath,
+        real: &VPath,
+        decide: for<'r> fn(&'r Permissions, Operation, &VPath) -> Decision<'r>,
+    ) -> Result<(), FsError> {
+        let decision = decide(&self.rules, operation, real);
+        let hidden = decision.mode == AccessMode::Ask && decide(&self.rules, operation, path).mode != AccessMode::Ask;
         if hidden { Err(denied(operation, path, decision.pattern)) } else { Ok(()) }
     }
 
     /// Checks a directory to be listed or searched, as written and its target; returns the target.
     async fn check_tree(&self, state: &State, path: &VPath) -> Result<VPath, FsError> {
         let real = self.check(state, Operation::Read, path).await?;
-        self.tree_was_asked(Operation::Read, path, &real)?;
+        self.was_asked(Operation::Read, path, &real, Permissions::decide_tree)?;
         Ok(real)
     }
 
     /// Returns a scope whose path resolves to `real`, with unreadable files filtered out.
     fn seen_from(&self, scope: &Scope, real: VPath) -> Scope {
-        let mut out = scope.clone();
-        let (rules, on_ask, before, base) =
-            (self.rules.clone(), self.on_ask, scope.visible.clone(), scope.path.clone());
-        out.visible = Some(Arc::new(move |path: &VPath| {
+        let (rules, on_ask, before) = (self.rules.clone(), self.on_ask, scope.clone());
+        let visible = move |path: &VPath| {
             let allowed = |path: &VPath| !on_ask.refuses(rules.decide(Operation::Read, path).mode);
             // Links below the scope are not followed, so only the scope's own path can resolve elsewhere.
-            let leads = (real != base).then(|| path.strip_prefix(&base)).flatten().map(|below| below.under(&real));
-            before.as_ref().is_none_or(|sees| sees(path)) && allowed(path) && leads.as_ref().is_none_or(allowed)
-        }));
-        out
+            let below = || path.strip_prefix(&before.path).map(|below| below.under(&real));
+            let leads = if real == before.path { None } else { below() };
+            before.sees(path) && allowed(path) && leads.as_ref().is_none_or(allowed)
+        };
+        Scope { visible: Some(Arc::new(visible)), ..scope.clone() }
     }
 
-    /// Returns the inner backend with a path pinned to the place that was checked.
-    fn pinned_inner(&self, path: &VPath, real: &VPath) -> Option<Arc<dyn Backend>> {
-        if self.rules.is_empty() { None } else { self.inner.pinned(path, real) }
-    }
-
-    /// Checks an access to a path; returns the path it resolves to.
-    async fn check_act(&self, state: &State, act: Act, path: &VPath) -> Result<VPath, FsError> {
-        match act {
-            Act::One(operation) => self.check(state, operation, path).await,
-            Act::Tree => self.check_tree(state, path).await,
-            Act::Delete => self.check_delete(state, path).await,
-        }
-    }
-
-    /// Performs an access if the rules allow it; returns the resolved path with the result.
-    fn done<'a, T: Send + 'a>(
+    /// Performs an access if the rules allow it. `call` is also given the path that was checked, which the backend's
+    /// path is pinned to.
+    fn access<'a, T: Send + 'a>(
         &'a self,
-        act: Act,
+        access: Access,
         state: &'a State,
         path: &'a VPath,
-        call: impl for<'b> Fn(&'b dyn Backend, &'b State, &'b VPath) -> FsFuture<'b, T> + Send + Sync + 'a,
-    ) -> FsFuture<'a, (VPath, T)> {
+        call: impl for<'b> Fn(&'b dyn Backend, &'b State, &'b VPath, &VPath) -> FsFuture<'b, T> + Send + Sync + 'a,
+    ) -> FsFuture<'a, T> {
         Box::pin(async move {
             for _ in 0..MAX_CHECKS {
-                let real = self.check_act(state, act, path).await?;
+                let real = match access {
+                    Access::Read => self.check(state, Operation::Read, path).await?,
+                    Access::Write => self.check(state, Operation::Write, path).await?,
+                    Access::Tree => self.check_tree(state, path).await?,
+                    Access::Delete => self.check_delete(state, path).await?,
+                };
                 let is_elsewhere = |(of, place): &(VPath, VPath)| of == path && *place != real;
                 // Without rules, a path is not resolved.
                 if !self.rules.is_empty() && self.leads.as_ref().is_some_and(is_elsewhere) {
                     break;
                 }
-                let pinned = self.pinned_inner(path, &real);
-                match call(pinned.as_deref().unwrap_or(&*self.inner), state, path).await {
+                let pinned = if self.rules.is_empty() { None } else { self.inner.pinned(path, &real) };
+                match call(pinned.as_deref().unwrap_or(&*self.inner), state, path, &real).await {
                     Err(FsError::LeadsElsewhere(_)) if pinned.is_some() => {}
-                    result => return Ok((real, result?)),
+                    result => return result,
                 }
             }
             Err(FsError::LeadsElsewhere(path.clone()))
         })
-    }
-
-    /// Performs an access if the rules allow it.
-    fn allowed<'a, T: Send + 'a>(
-        &'a self,
-        operation: Operation,
-        state: &'a State,
-        path: &'a VPath,
-        call: impl for<'b> Fn(&'b dyn Backend, &'b State, &'b VPath) -> FsFuture<'b, T> + Send + Sync + 'a,
-    ) -> FsFuture<'a, T> {
-        Box::pin(async move { Ok(self.done(Act::One(operation), state, path, call).await?.1) })
-    }
-
-    /// Checks a search and returns its backend and filtered scope.
-    async fn scoped(&self, state: &State, scope: &Scope) -> Result<(Option<Arc<dyn Backend>>, Scope), FsError> {
-        let real = self.check_tree(state, &scope.path).await?;
-        Ok((self.pinned_inner(&scope.path, &real), self.seen_from(scope, real)))
     }
 
     async fn check_delete(&self, state: &State, path: &VPath) -> Result<VPath, FsError> {
@@ -241,12 +204,12 @@ impl PermissionedBackend {
         // Deleting affects the last component itself, so a link there is not followed.
         let place = self.inner.resolve(state, &parent).await?.child(name);
         self.decide(Operation::Write, path, &place)?;
-        self.was_asked(Operation::Write, path, &place)?;
+        self.was_asked(Operation::Write, path, &place, Permissions::decide)?;
         let link = self.inner.resolve(state, path).await.map_or(true, |real| real != place);
         if link || self.inner.stat(state, path).await?.kind != Kind::Directory {
             return Ok(place);
         }
-        self.tree_was_asked(Operation::Write, path, &place)?;
+        self.was_asked(Operation::Write, path, &place, Permissions::decide_tree)?;
         for tree in [path, &place] {
             let decision = self.rules.decide_tree(Operation::Write, tree);
             if self.on_ask.refuses(decision.mode) {
@@ -265,24 +228,27 @@ impl Backend for PermissionedBackend {
     forward!([.inner]; lock, capabilities, change_access, shell_visible, channels);
 
     fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Stat> {
-        self.allowed(Operation::Read, state, path, |inner, state, path| inner.stat(state, path))
+        self.access(Access::Read, state, path, |inner, state, path, _| inner.stat(state, path))
     }
 
     fn read<'a>(&'a self, state: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead> {
-        self.allowed(Operation::Read, state, path, move |inner, state, path| inner.read(state, path, range))
+        self.access(Access::Read, state, path, move |inner, state, path, _| inner.read(state, path, range))
     }
 
     fn read_to_change<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, FileRead> {
-        self.allowed(Operation::Write, state, path, |inner, state, path| inner.read_to_change(state, path))
+        self.access(Access::Write, state, path, |inner, state, path, _| inner.read_to_change(state, path))
     }
 
     fn read_lines<'a>(&'a self, state: &'a State, path: &'a VPath, range: LineRange) -> FsFuture<'a, LineWindow> {
-        self.allowed(Operation::Read, state, path, move |inner, state, path| inner.read_lines(state, path, range))
+        self.access(Access::Read, state, path, move |inner, state, path, _| inner.read_lines(state, path, range))
     }
 
     fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
         Box::pin(async move {
-            let listed = self.done(Act::Tree, state, path, |inner, state, path| inner.list(state, path));
+            let listed = self.access(Access::Tree, state, path, |inner, state, path, real| {
+                let real = real.clone();
+                Box::pin(async move { inner.list(state, path).await.map(|listing| (real, listing)) })
+            });
             let (real, mut listing) = listed.await?;
             let mut seen = Vec::with_capacity(listing.entries.len());
             for entry in listing.entries {
@@ -304,44 +270,30 @@ impl Backend for PermissionedBackend {
     }
 
     fn write<'a>(&'a self, state: &'a State, path: &'a VPath, data: Bytes, mode: WriteMode) -> FsFuture<'a, Written> {
-        self.allowed(Operation::Write, state, path, move |inner, state, path| {
+        self.access(Access::Write, state, path, move |inner, state, path, _| {
             inner.write(state, path, data.clone(), mode.clone())
         })
     }
 
     fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Update> {
-        let deleted = self.done(Act::Delete, state, path, |inner, state, path| inner.delete(state, path));
-        Box::pin(async move { Ok(deleted.await?.1) })
+        self.access(Access::Delete, state, path, |inner, state, path, _| inner.delete(state, path))
     }
 
     fn glob<'a>(&'a self, state: &'a State, query: &'a GlobQuery) -> FsFuture<'a, GlobOutcome> {
-        Box::pin(async move {
-            for _ in 0..MAX_CHECKS {
-                let (pinned, scope) = self.scoped(state, &query.scope).await?;
-                let query = GlobQuery { scope, ..query.clone() };
-                match pinned.as_deref().unwrap_or(&*self.inner).glob(state, &query).await {
-                    Err(FsError::LeadsElsewhere(_)) if pinned.is_some() => {}
-                    result => return result,
-                }
-            }
-            Err(FsError::LeadsElsewhere(query.scope.path.clone()))
+        self.access(Access::Tree, state, &query.scope.path, move |inner, state, _, real| {
+            let query = GlobQuery { scope: self.seen_from(&query.scope, real.clone()), ..query.clone() };
+            Box::pin(async move { inner.glob(state, &query).await })
         })
     }
 
     fn grep<'a>(&'a self, state: &'a State, query: &'a GrepQuery) -> FsFuture<'a, GrepOutcome> {
-        Box::pin(async move {
-            for _ in 0..MAX_CHECKS {
-                let (pinned, scope) = match query.scope.path.is_root() {
-                    true => (None, self.seen_from(&query.scope, VPath::root())),
-                    false => self.scoped(state, &query.scope).await?,
-                };
-                let query = GrepQuery { scope, ..query.clone() };
-                match pinned.as_deref().unwrap_or(&*self.inner).grep(state, &query).await {
-                    Err(FsError::LeadsElsewhere(_)) if pinned.is_some() => {}
-                    result => return result,
-                }
-            }
-            Err(FsError::LeadsElsewhere(query.scope.path.clone()))
+        if query.scope.path.is_root() {
+            let query = GrepQuery { scope: self.seen_from(&query.scope, VPath::root()), ..query.clone() };
+            return Box::pin(async move { self.inner.grep(state, &query).await });
+        }
+        self.access(Access::Tree, state, &query.scope.path, move |inner, state, _, real| {
+            let query = GrepQuery { scope: self.seen_from(&query.scope, real.clone()), ..query.clone() };
+            Box::pin(async move { inner.grep(state, &query).await })
         })
     }
 

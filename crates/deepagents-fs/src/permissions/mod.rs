@@ -22,11 +22,14 @@ pub(crate) use git::{UserGit, run_from};
 pub use guarded::{OnAsk, PermissionedBackend};
 #[cfg(unix)]
 pub(crate) use links::leads;
+#[cfg(target_os = "linux")]
+pub(crate) use programs::beginning;
 #[cfg(unix)]
 pub use programs::programs_of;
-pub use protected::{Place, ProtectedPlace, ProtectedPlaces};
 #[cfg(target_os = "linux")]
-pub(crate) use protected::{REPOSITORY, is_repository};
+pub(crate) use protected::is_repository;
+pub(crate) use protected::repository_entry;
+pub use protected::{Place, ProtectedPlace, ProtectedPlaces};
 
 use self::commands::CommandRules;
 use crate::VPath;

@@ -310,7 +310,7 @@ fn written(path: &Path) -> PathBuf {
 }
 
 /// Reads the beginning of a regular file. Does not block if the path is a FIFO.
-pub(super) fn beginning(file: &Path, most: u64) -> Option<Vec<u8>> {
+pub(crate) fn beginning(file: &Path, most: u64) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let fd = openat(CWD, file, flags, Mode::empty()).ok()?;
     let regular = FileType::from_raw_mode(fstat(&fd).ok()?.st_mode) == FileType::RegularFile;

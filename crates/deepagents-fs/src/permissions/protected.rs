@@ -5,7 +5,12 @@ use crate::VPath;
 
 /// Entries by which git recognises a repository: its head, and either its own objects and references or the location of
 /// shared ones.
-pub(crate) const REPOSITORY: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
+const REPOSITORY: [&str; 4] = ["HEAD", "objects", "refs", "commondir"];
+
+/// Returns the entry of [`REPOSITORY`] with a name, ignoring case as some disks do.
+pub(crate) fn repository_entry(name: &str) -> Option<&'static str> {
+    REPOSITORY.into_iter().find(|entry| entry.eq_ignore_ascii_case(name))
+}
 
 /// Returns whether git takes a directory with some of the entries in [`REPOSITORY`] for a repository.
 pub(crate) fn is_repository(has: impl Fn(&str) -> bool) -> bool {
@@ -100,6 +105,23 @@ impl ProtectedPlaces {
         self.places.iter()
     }
 
+    /// Returns the places at a path that are protected in some way.
+    #[cfg(unix)]
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &VPath> {
+        self.protected().filter_map(|place| if let Place::At(path) = place { Some(path) } else { None })
+    }
+
+    /// Returns the names that are protected in some way, at any depth.
+    #[cfg(unix)]
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.protected().filter_map(|place| if let Place::Named(name) = place { Some(name.as_str()) } else { None })
+    }
+
+    #[cfg(unix)]
+    fn protected(&self) -> impl Iterator<Item = &Place> {
+        self.places.iter().filter(|place| place.mode != AccessMode::Allow).map(|place| &place.place)
+    }
+
     /// Returns the decision about changing a path with everything below it. Denial takes precedence over approval.
     pub fn decide(&self, path: &VPath) -> Decision<'_> {
         let of = |mode| self.places.iter().find(|place| place.mode == mode && place.place.covers(path));
@@ -120,6 +142,11 @@ impl ProtectedPlaces {
             above = format!("{above}{next}/");
             found
         })
+    }
+
+    /// Returns whether a directory with these [entries](repository_entry) is a repository that is protected.
+    pub(crate) fn holds_repository(&self, entries: &[&str]) -> bool {
+        self.denied_name(".git").is_some() && is_repository(|name| entries.contains(&name))
     }
 
     /// Returns the matching name that is denied at any depth, if there is one.

@@ -9,6 +9,7 @@ use cap_std::fs::{Dir, Metadata, OpenOptions};
 use super::Root;
 use super::place::relative;
 use super::read::{to_stat, version_of};
+use crate::permissions::repository_entry;
 use crate::{FsError, VPath, Version, WriteMode};
 
 /// Maximum nesting depth of a directory tree that can be deleted.
@@ -107,7 +108,11 @@ impl Root {
         let failed = |error: io::Error| self.failed(path, &error);
         let directory = self.directory.open_dir(relative(&above.real)).map_err(failed)?;
         let host = directory.symlink_metadata(name).map_err(failed)?;
-        self.check_protected(path, &above.real.child(name))?;
+        let real = above.real.child(name);
+        self.check_protected(path, &real)?;
+        if self.repositories().any(|repository| repository.starts_with(&real)) {
+            return Err(FsError::Protected(path.clone()));
+        }
         if !host.is_dir() {
             return directory.remove_file(name).map_err(failed);
         }
@@ -118,21 +123,25 @@ impl Root {
     /// Returns an error if a directory to be deleted contains anything protected.
     fn check_tree(&self, path: &VPath, above: &Dir, name: &str) -> Result<(), FsError> {
         let failed = |error: io::Error| self.failed(path, &error);
-        let mut open = vec![above.open_dir(name).map_err(failed)?];
-        let mut depths = vec![0];
-        while let (Some(directory), Some(depth)) = (open.pop(), depths.pop()) {
+        let mut open = vec![(above.open_dir(name).map_err(failed)?, 0)];
+        while let Some((directory, depth)) = open.pop() {
             if depth > MAX_DEPTH {
                 return Err(FsError::io(path, ErrorKind::Other, "it is nested too deep to be deleted at once"));
             }
+            let mut marks = Vec::new();
             for found in directory.entries().map_err(failed)? {
                 let found = found.map_err(failed)?;
-                if self.options.protected.denied_name(&found.file_name().to_string_lossy()).is_some() {
+                let name = found.file_name();
+                marks.extend(name.to_str().and_then(repository_entry));
+                if self.options.protected.denied_name(&name.to_string_lossy()).is_some() {
                     return Err(FsError::Protected(path.clone()));
                 }
                 if found.file_type().map_err(failed)?.is_dir() {
-                    open.push(found.open_dir().map_err(failed)?);
-                    depths.push(depth + 1);
+                    open.push((found.open_dir().map_err(failed)?, depth + 1));
                 }
+            }
+            if self.options.protected.holds_repository(&marks) {
+                return Err(FsError::Protected(path.clone()));
             }
         }
         Ok(())

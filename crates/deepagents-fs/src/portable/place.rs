@@ -120,7 +120,7 @@ impl Root {
 
     /// Returns the targets of protected names at the root that are links, or files that point to a directory in git's
     /// format.
-    fn repositories(&self) -> impl Iterator<Item = VPath> {
+    pub(super) fn repositories(&self) -> impl Iterator<Item = VPath> {
         self.options.protected.denied_names().filter_map(|name| {
             let there = self.directory.symlink_metadata(name).ok()?;
             let target = if there.is_symlink() {

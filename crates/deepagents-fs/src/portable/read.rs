@@ -1,8 +1,7 @@
 //! Reading files and directories.
 
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::ErrorKind;
 
-use bytes::Bytes;
 use cap_std::fs::{File, Metadata, OpenOptions};
 
 use super::Root;
@@ -72,24 +71,8 @@ impl Root {
     }
 
     pub(super) fn read(&self, path: &VPath, range: ByteRange) -> Result<FileRead, FsError> {
-        let (mut file, stat) = self.open_file(path)?;
-        let failed = |error: std::io::Error| self.failed(path, &error);
-        let limit = self.options.max_read;
-        let expected = range.length.unwrap_or(u64::MAX).min(stat.size.saturating_sub(range.offset));
-        if expected > limit {
-            return Err(FsError::TooLarge { path: path.clone(), size: stat.size, limit });
-        }
-        if range.offset > 0 {
-            file.seek(SeekFrom::Start(range.offset)).map_err(failed)?;
-        }
-        let mut bytes = Vec::with_capacity(usize::try_from(expected).unwrap_or(0));
-        // The file may grow while it is read.
-        let most = range.length.unwrap_or(u64::MAX).min(limit.saturating_add(1));
-        file.take(most).read_to_end(&mut bytes).map_err(failed)?;
-        if bytes.len() as u64 > limit {
-            return Err(FsError::TooLarge { path: path.clone(), size: bytes.len() as u64, limit });
-        }
-        Ok(FileRead { bytes: Bytes::from(bytes), stat })
+        let (file, stat) = self.open_file(path)?;
+        FileRead::from_open(path, file, stat, range, self.options.max_read)
     }
 
     pub(super) fn read_lines(&self, path: &VPath, range: LineRange, control: &Control) -> Result<LineWindow, FsError> {

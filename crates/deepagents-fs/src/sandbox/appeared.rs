@@ -20,10 +20,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, openat, statat, symlinkat};
+use rustix::io::Errno;
 
 use super::{Git, SandboxPolicy};
 use crate::VPath;
-use crate::permissions::{AccessMode, Operation, Permissions, Place, ProtectedPlaces, UserGit, leads, run_from};
+use crate::permissions::{AccessMode, Operation, Permissions, ProtectedPlaces, UserGit, leads, run_from};
 use crate::shell::Moved;
 use found::{Found, find_at};
 
@@ -32,7 +33,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 /// State recorded by the commands that are now running. What appears while one of them runs does not count as existing
 /// for another that starts later.
 static RUNNING: Mutex<Vec<Running>> = Mutex::new(Vec::new());
-/// What file tools wrote to places that require a person's approval.
+/// What file tools wrote to places that require a person's approval, while a command runs or has left something.
 static APPROVED: Mutex<BTreeMap<Entry, Content>> = Mutex::new(BTreeMap::new());
 
 /// What commands created and could not be renamed.
@@ -41,7 +42,7 @@ static LEFT: Mutex<BTreeSet<(Directory, PathBuf)>> = Mutex::new(BTreeSet::new())
 /// Device and inode of a directory.
 type Directory = (u64, u64);
 /// Device and inode of a directory, and a name in it.
-type Entry = (u64, u64, OsString);
+type Entry = (Directory, OsString);
 /// Changes with every change of a file: device, inode, size, and the seconds and nanoseconds of its change time.
 type Content = (u64, u64, i64, i64, u64);
 
@@ -89,15 +90,10 @@ impl Appeared {
     pub(crate) fn begin(at: &Path, policy: &SandboxPolicy) -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let protected = &policy.protected_places;
-        let places = protected.iter().filter(|place| place.mode != AccessMode::Allow);
-        let places = places.filter_map(|place| match &place.place {
-            Place::At(path) => Some(path.clone()),
-            Place::Named(_) => None,
-        });
         let root = openat(CWD, at, DIRECTORY, Mode::empty())?;
-        let this = fstat(&root).map(|found| (device(&found), found.st_ino))?;
+        let this = identity(&root)?;
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let mut start = Self { id, root, this, places: places.collect(), moved: Mutex::default() };
+        let mut start = Self { id, root, this, places: protected.paths().cloned().collect(), moved: Mutex::default() };
         let led: BTreeSet<VPath> = start.places.iter().flat_map(|place| leads(at, place)).collect();
         let by_git = if policy.git == Git::Writable || protected.denied_name(".git").is_none() {
             BTreeSet::new()
@@ -141,6 +137,11 @@ impl Appeared {
     /// is reported once.
     pub(crate) fn moved(&self) -> Vec<Moved> {
         self.rename_appeared();
+        self.take_moved()
+    }
+
+    /// Returns the renames that were not reported yet.
+    pub(crate) fn take_moved(&self) -> Vec<Moved> {
         std::mem::take(&mut lock(&self.moved))
     }
 
@@ -186,10 +187,9 @@ impl Appeared {
     /// Finds files at the root with a repository's name, if commands may not change repositories.
     fn named(&self, policy: &SandboxPolicy) -> io::Result<Vec<Found>> {
         let mut found = Vec::new();
-        for place in policy.protected_places.iter().filter(|place| place.mode != AccessMode::Allow) {
-            let Place::Named(name) = &place.place else { continue };
+        for name in policy.protected_places.names() {
             if policy.git != Git::Writable || !name.eq_ignore_ascii_case(".git") {
-                find_at(&self.root, Path::new(""), &[name.as_str()], &mut found)?;
+                find_at(&self.root, Path::new(""), &[name], &mut found)?;
             }
         }
         Ok(found)
@@ -206,7 +206,11 @@ impl Appeared {
 
 impl Drop for Appeared {
     fn drop(&mut self) {
-        lock(&RUNNING).retain(|running| running.id != self.id);
+        let mut running = lock(&RUNNING);
+        running.retain(|running| running.id != self.id);
+        if running.is_empty() && lock(&LEFT).is_empty() {
+            lock(&APPROVED).clear();
+        }
     }
 }
 
@@ -214,16 +218,14 @@ impl Drop for Appeared {
 /// case it must write in place. No command starts meanwhile, so the mounts of a new command match the result.
 pub(crate) fn change<T>(root: impl AsFd, path: &VPath, change: impl FnOnce(bool) -> T) -> T {
     let running = lock(&RUNNING);
-    let this = if running.is_empty() { None } else { fstat(root).ok() };
-    let this = this.map(|found| (device(&found), found.st_ino));
+    let this = if running.is_empty() { None } else { identity(root).ok() };
     change(running.iter().any(|running| Some(running.root) == this && running.closed.has(path)))
 }
 
 /// Forgets that a path existed when the running commands started, because a file tool has removed it.
 pub(crate) fn forget(root: impl AsFd, path: &VPath) {
     let mut running = lock(&RUNNING);
-    let Some(found) = (if running.is_empty() { None } else { fstat(root).ok() }) else { return };
-    let this = (device(&found), found.st_ino);
+    let Some(this) = (if running.is_empty() { None } else { identity(root).ok() }) else { return };
     for running in running.iter_mut().filter(|running| running.root == this) {
         running.before.remove(Path::new(path.relative()));
         running.links.remove(Path::new(path.relative()));
@@ -232,9 +234,22 @@ pub(crate) fn forget(root: impl AsFd, path: &VPath) {
 
 /// Records what a file tool has just written with a person's approval.
 pub(crate) fn approve(directory: impl AsFd, name: &OsStr) {
-    let Ok(parent) = fstat(&directory) else { return };
-    let Ok(there) = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
-    lock(&APPROVED).insert((device(&parent), parent.st_ino, name.to_owned()), content(&there));
+    // Otherwise, all that exists counts as existing before the next command.
+    let is_needed = !lock(&RUNNING).is_empty() || !lock(&LEFT).is_empty();
+    if let (true, Ok((entry, content))) = (is_needed, entry_at(directory, name)) {
+        lock(&APPROVED).insert(entry, content);
+    }
+}
+
+/// Identifies an open directory.
+fn identity(directory: impl AsFd) -> Result<Directory, Errno> {
+    fstat(directory).map(|found| (device(&found), found.st_ino))
+}
+
+/// Identifies what is at a name in a directory.
+fn entry_at(directory: impl AsFd, name: &OsStr) -> Result<(Entry, Content), Errno> {
+    let there = statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(((identity(directory)?, name.to_owned()), content(&there)))
 }
 
 #[allow(clippy::unnecessary_cast, reason = "the types differ between systems")]

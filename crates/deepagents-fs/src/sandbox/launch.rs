@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::disk_guard::Spare;
 use super::hosts::{Host, HostPattern};
@@ -12,7 +11,7 @@ use super::protocol::{
 };
 use super::{Sandbox, SandboxPolicy, SandboxReport};
 use crate::VPath;
-use crate::permissions::{AccessMode, Permissions, Place, ProtectedPlace, UserGit, leads};
+use crate::permissions::{Permissions, UserGit, leads};
 use crate::shell::supervise::{Helper, Job};
 use crate::shell::{Exit, ShellError};
 
@@ -38,8 +37,6 @@ impl Sandbox {
         policy: &'a SandboxPolicy,
         task: &Task<'a>,
         env: BTreeMap<String, String>,
-        timeout: Duration,
-        limit: usize,
     ) -> Result<Job<'a>, ShellError> {
         let helper = self.program().map_err(ShellError::start)?;
         let (network, allowed) = match &policy.network {
@@ -74,7 +71,7 @@ impl Sandbox {
         command.arg(OUTER).env_clear().current_dir("/");
         let spare = Spare::new(policy.limits.spare, policy.writable.iter().map(PathBuf::as_path).chain(task.root));
         let helper = Some(Helper { plan, allowed });
-        Ok(Job { command, is_gated: false, helper, timeout, limit, spare: Some(spare), input: None })
+        Ok(Job { command, is_gated: false, helper, spare: Some(spare), input: None })
     }
 }
 
@@ -88,18 +85,13 @@ fn direct(hosts: &[HostPattern]) -> Vec<String> {
 fn guarded(policy: &SandboxPolicy, root: Option<&Path>) -> Vec<GuardedPath> {
     let of =
         |guard, any_case| move |path: &VPath| GuardedPath { path: PathBuf::from(path.relative()), guard, any_case };
-    let places = policy.protected_places.iter().filter(|place| place.mode != AccessMode::Allow);
-    let places = places.filter_map(|place| match &place.place {
-        Place::At(path) => Some(path),
-        Place::Named(_) => None,
-    });
-    let places: Vec<&VPath> = places.collect();
-    let led = root.into_iter().flat_map(|root| places.iter().flat_map(move |place| leads(root, place)));
+    let places = || policy.protected_places.paths();
+    let led = root.into_iter().flat_map(|root| places().flat_map(move |place| leads(root, place)));
     let led: BTreeSet<VPath> = led.collect();
     // Hidden paths come first, so that one that is also protected stays hidden.
     let hidden = policy.hidden.iter().map(of(Guard::Hide, false));
     let protected = policy.protected.iter().map(of(Guard::Protect, false));
-    let places = places.into_iter().map(of(Guard::Protect, true));
+    let places = places().map(of(Guard::Protect, true));
     hidden.chain(places).chain(protected).chain(led.iter().map(of(Guard::Protect, false))).collect()
 }
 
@@ -117,20 +109,12 @@ fn named(policy: &SandboxPolicy) -> Vec<GuardedName> {
         Git::Writable if name == ".git" => &[],
         _ => whole,
     };
-    let places = policy.protected_places.iter().filter(|place| place.mode != AccessMode::Allow);
-    let guarded = |place: &ProtectedPlace| match &place.place {
-        Place::Named(name) => {
-            let name = name.to_ascii_lowercase();
-            let parts = parts(&name).iter().map(|(path, guard)| GuardedPath {
-                path: PathBuf::from(path),
-                guard: *guard,
-                any_case: false,
-            });
-            Some(GuardedName { parts: parts.collect(), name })
-        }
-        Place::At(_) => None,
+    let guarded = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        let part = |(path, guard): &(&str, Guard)| GuardedPath { path: path.into(), guard: *guard, any_case: false };
+        GuardedName { parts: parts(&name).iter().map(part).collect(), name }
     };
-    places.filter_map(guarded).filter(|named| !named.parts.is_empty()).collect()
+    policy.protected_places.names().map(guarded).filter(|named| !named.parts.is_empty()).collect()
 }
 
 /// Returns the paths, such as repositories, that a command started now may not change because of their names, relative
@@ -176,6 +160,9 @@ impl HelperReport {
 /// Runs `true` in a sandbox without a workspace and with a proxy that allows no host.
 #[cfg(target_os = "linux")]
 pub(crate) fn try_out(sandbox: &Sandbox) -> SandboxReport {
+    use std::time::Duration;
+
+    use crate::shell::capture::StreamedCapture;
     use crate::shell::supervise::{End, Output, supervise};
 
     if let Err(reason) = sandbox.program() {
@@ -184,17 +171,14 @@ pub(crate) fn try_out(sandbox: &Sandbox) -> SandboxReport {
     let root = Path::new("/");
     let program = Path::new("/bin/sh");
     let task = Task { root: None, identities: &[], cwd: root, program, text: "true", takes_input: false };
-    let timeout = Duration::from_secs(10);
     let policy = SandboxPolicy { network: Network::AllowList(Vec::new()), ..Default::default() };
-    let done = sandbox
-        .job(&policy, &task, BTreeMap::new(), timeout, 4 << 10)
-        .map_err(|error| error.to_string())
-        .and_then(|job| {
-            // Keep the other end open: nothing cancels a probe.
-            let (caller, _wanted) = std::io::pipe().map_err(|error| error.to_string())?;
-            supervise(job, &caller, Output::Captured(None))
-                .map_err(|error| format!("the helper could not be started: {error}"))
-        });
+    let done = sandbox.job(&policy, &task, BTreeMap::new()).map_err(|error| error.to_string()).and_then(|job| {
+        // Keep the other end open: nothing cancels a probe.
+        let (caller, _wanted) = std::io::pipe().map_err(|error| error.to_string())?;
+        let to = Output::Captured(StreamedCapture::new(4 << 10, None));
+        supervise(job, Duration::from_secs(10), &caller, to)
+            .map_err(|error| format!("the helper could not be started: {error}"))
+    });
     let done = match done {
         Ok(done) => done,
         Err(reason) => return SandboxReport::none(reason),

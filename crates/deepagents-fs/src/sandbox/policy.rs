@@ -226,26 +226,23 @@ impl SandboxPolicy {
                 *path = if rest.as_os_str().is_empty() { real } else { real.join(rest) };
             }
         }
-        for directory in std::iter::once(&root.to_owned()).chain(&self.writable) {
+        let writable: Vec<PathBuf> = std::iter::once(root.to_owned()).chain(self.writable.iter().cloned()).collect();
+        for directory in &writable {
             if system.clone().any(|part| Path::new(part).starts_with(directory)) || unusable(directory) {
                 return Err(PolicyError::TooWide(directory.clone()));
             }
         }
-        for path in
-            std::iter::once(&root.to_owned()).chain(&self.writable).chain(&self.read_only).chain(&self.hidden_host)
-        {
+        for path in writable.iter().chain(&self.read_only).chain(&self.hidden_host) {
             if path.to_str().is_none() {
                 return Err(PolicyError::NotUtf8(path.clone()));
             }
         }
-        let places = self.writable.clone();
-        let writable: Vec<&Path> = std::iter::once(root).chain(places.iter().map(PathBuf::as_path)).collect();
         #[cfg(unix)]
         self.tools.resolve(&writable, &self.hidden_host);
-        for path in std::iter::once(&root.to_owned()).chain(&self.writable).chain(&self.read_only) {
+        for path in writable.iter().chain(&self.read_only) {
             let around = writable.iter().find(|within| path.starts_with(within) && path != *within);
             if let Some(within) = around {
-                return Err(PolicyError::Within { path: path.clone(), within: within.to_path_buf() });
+                return Err(PolicyError::Within { path: path.clone(), within: within.clone() });
             }
         }
         Ok(self)

@@ -87,7 +87,7 @@ pub enum CacheAccess {
     Shared,
 }
 
-/// What a user's toolchains need in a sandbox.
+/// What a user's toolchains need in a sandbox. By default, only the system's toolchains are available.
 ///
 /// ```no_run
 /// use deepagents_fs::sandbox::{SandboxPolicy, ToolChains};
@@ -110,11 +110,6 @@ pub struct ToolChains {
 }
 
 impl ToolChains {
-    /// Returns only the system's toolchains.
-    pub fn none() -> Self {
-        Self::default()
-    }
-
     /// Finds toolchains from the user's environment: the directories of `PATH`, and the programs and caches of `cargo`,
     /// `node`, `python`, `go` and others, below `HOME` or where their own variables point. Keys and settings beside
     /// them are not visible: beside a directory of `PATH`, only `lib`, `share` and the like are, and not those in a
@@ -172,18 +167,11 @@ impl ToolChains {
 
     /// Resolves the links in all paths. Drops paths that lead through a place that commands can write to, since they
     /// could redirect them, or inside it, as it is visible anyway. Also drops paths inside a hidden place.
-    pub(crate) fn resolve(&mut self, writable: &[&Path], hidden: &[PathBuf]) {
+    pub(crate) fn resolve(&mut self, writable: &[PathBuf], hidden: &[PathBuf]) {
         let seen = |path: &PathBuf| !hidden.iter().any(|hidden| path.starts_with(hidden));
         let followed = |path: &Path| followed(path, writable).filter(seen);
-        let resolved = self.shown.iter().filter_map(|at| Some((at.clone(), followed(at)?)));
-        self.resolved = resolved.collect();
-        self.caches.retain_mut(|cache| match followed(&cache.from) {
-            Some(from) => {
-                cache.from = from;
-                true
-            }
-            None => false,
-        });
+        self.resolved = self.shown.iter().filter_map(|at| Some((at.clone(), followed(at)?))).collect();
+        self.caches.retain_mut(|cache| followed(&cache.from).map(|from| cache.from = from).is_some());
     }
 
     /// Removes paths that are below another visible path.
@@ -227,7 +215,7 @@ fn joined(place: &Path, part: &str) -> PathBuf {
 }
 
 /// Resolves a path; `None` if it leads through one of the writable places or does not exist.
-fn followed(path: &Path, writable: &[&Path]) -> Option<PathBuf> {
+fn followed(path: &Path, writable: &[PathBuf]) -> Option<PathBuf> {
     const MAX_LINKS: usize = 40;
     let mut todo = path.to_owned();
     'links: for _ in 0..MAX_LINKS {

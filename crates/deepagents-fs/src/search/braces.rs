@@ -50,8 +50,9 @@ fn expand_parts(parts: &[Part<'_>], bytes: &mut usize) -> Option<Vec<String>> {
             return None;
         }
         let joined = |before: &String| choices.iter().map(|choice| before.len() + choice.len()).sum::<usize>();
-        *bytes += out.iter().map(joined).sum::<usize>();
-        if *bytes > MAX_PATTERN_BYTES.saturating_mul(4) || out.iter().map(joined).sum::<usize>() > MAX_PATTERN_BYTES {
+        let size: usize = out.iter().map(joined).sum();
+        *bytes += size;
+        if *bytes > 4 * MAX_PATTERN_BYTES || size > MAX_PATTERN_BYTES {
             return None;
         }
         out = out.iter().flat_map(|before| choices.iter().map(move |choice| format!("{before}{choice}"))).collect();

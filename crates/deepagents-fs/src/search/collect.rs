@@ -76,7 +76,7 @@ pub(crate) const MAX_PATH_BYTES: usize = 16 << 10;
 const MAX_HELD_BYTES: usize = 16 << 20;
 
 /// Takes batches as they finish and puts their results in order. Reports when the results from the start suffice.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Collector {
     max: usize,
     waiting: BTreeMap<usize, GrepOutcome>,
@@ -88,14 +88,7 @@ pub(crate) struct Collector {
 
 impl Collector {
     pub(crate) fn new(max: Option<usize>) -> Self {
-        Self {
-            max: max.unwrap_or(usize::MAX),
-            waiting: BTreeMap::new(),
-            waiting_bytes: 0,
-            next: 0,
-            out: GrepOutcome::default(),
-            bytes: 0,
-        }
+        Self { max: max.unwrap_or(usize::MAX), ..Self::default() }
     }
 
     /// Adds a batch. Returns `true` if no later batch can change the outcome.

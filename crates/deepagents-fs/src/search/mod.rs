@@ -28,6 +28,7 @@ pub(crate) use ignores::Ignores;
 pub(crate) use matcher::{Found, LineMatcher};
 pub use pattern::{Pattern, PatternError};
 pub(crate) use pattern::{PatternMatch, Progress};
+pub(crate) use segment::{Token, matches_tokens};
 
 use crate::{FsError, VPath};
 
@@ -117,6 +118,13 @@ pub struct GlobOutcome {
     pub errors: WalkErrors,
 }
 
+impl GlobOutcome {
+    /// Maps the paths of files and errors.
+    pub(crate) fn map_paths(self, f: impl Fn(&VPath) -> VPath) -> Self {
+        Self { files: self.files.iter().map(&f).collect(), errors: self.errors.map_paths(f), ..self }
+    }
+}
+
 /// A search for lines by content.
 #[derive(Clone, Debug)]
 pub struct GrepQuery {
@@ -186,6 +194,14 @@ pub struct GrepOutcome {
     pub binary: usize,
 }
 
+impl GrepOutcome {
+    /// Maps the paths of files and errors.
+    pub(crate) fn map_paths(self, f: impl Fn(&VPath) -> VPath) -> Self {
+        let files = self.files.into_iter().map(|file| GrepFile { path: f(&file.path), ..file }).collect();
+        Self { files, errors: self.errors.map_paths(f), ..self }
+    }
+}
+
 /// The matches in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrepFile {
@@ -250,9 +266,7 @@ impl WalkErrors {
         self.errors.extend(other.errors.into_iter().take(room));
     }
 
-    /// Maps each error.
-    #[must_use]
-    pub(crate) fn map(self, f: impl Fn(FsError) -> FsError) -> Self {
-        Self { errors: self.errors.into_iter().map(f).collect(), count: self.count }
+    fn map_paths(self, f: impl Fn(&VPath) -> VPath) -> Self {
+        Self { errors: self.errors.into_iter().map(|error| error.map_path(&f)).collect(), ..self }
     }
 }

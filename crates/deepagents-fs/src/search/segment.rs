@@ -20,9 +20,9 @@ pub(super) enum Segment {
     Glob(Arc<[Token]>),
 }
 
-/// Part of a component.
-#[derive(Clone, Debug)]
-pub(super) enum Token {
+/// Part of a component, or of a word of a command rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Token {
     /// Any text: `*`.
     Text,
     /// Any character: `?`.
@@ -34,7 +34,7 @@ pub(super) enum Token {
 }
 
 impl Token {
-    fn matches(&self, c: char) -> bool {
+    pub(crate) fn matches(&self, c: char) -> bool {
         match self {
             Self::Text | Self::Any => true,
             Self::Char(own) => *own == c,
@@ -110,7 +110,7 @@ impl Segment {
 }
 
 /// Returns whether tokens match a name. On a mismatch, the last star takes one more character.
-fn matches_tokens(tokens: &[Token], name: &str) -> bool {
+pub(crate) fn matches_tokens(tokens: &[Token], name: &str) -> bool {
     let (mut tokens, mut rest) = (tokens, name);
     let mut star: Option<(&[Token], &str)> = None;
     loop {

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use tokio::sync::mpsc;
+
 /// The first and last bytes of an output of any length.
 #[derive(Debug)]
 pub(crate) struct Capture {
@@ -65,13 +67,13 @@ fn incomplete(bytes: &[u8]) -> usize {
 
 /// Decodes pieces of output without splitting characters.
 #[derive(Debug, Default)]
-pub(crate) struct Decoder {
+struct Decoder {
     rest: Vec<u8>,
 }
 
 impl Decoder {
     /// Returns the text up to the last complete character.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> String {
+    fn push(&mut self, bytes: &[u8]) -> String {
         self.rest.extend_from_slice(bytes);
         let keep = incomplete(&self.rest);
         let rest = self.rest.split_off(self.rest.len() - keep);
@@ -79,8 +81,46 @@ impl Decoder {
     }
 
     /// Returns the remaining text.
-    pub(crate) fn finish(self) -> String {
+    fn finish(self) -> String {
         lossy(self.rest)
+    }
+}
+
+/// Captures output and also streams its text to a channel, if there is one.
+#[derive(Debug)]
+pub(crate) struct StreamedCapture {
+    capture: Capture,
+    decoder: Decoder,
+    progress: Option<mpsc::Sender<String>>,
+}
+
+impl StreamedCapture {
+    /// Creates a capture that keeps about `limit` bytes.
+    pub(crate) fn new(limit: usize, progress: Option<mpsc::Sender<String>>) -> Self {
+        Self { capture: Capture::new(limit), decoder: Decoder::default(), progress }
+    }
+
+    /// Appends output.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.capture.push(bytes);
+        if self.progress.is_some() {
+            let text = self.decoder.push(bytes);
+            self.send(text);
+        }
+    }
+
+    /// Returns the text and the number of bytes missing from it.
+    pub(crate) fn finish(mut self) -> (String, u64) {
+        let rest = std::mem::take(&mut self.decoder).finish();
+        self.send(rest);
+        self.capture.finish()
+    }
+
+    /// Sends a piece of text, unless the channel is full.
+    fn send(&self, text: String) {
+        if let Some(progress) = self.progress.as_ref().filter(|_| !text.is_empty()) {
+            let _ = progress.try_send(text);
+        }
     }
 }
 

@@ -12,7 +12,7 @@
 //! and a process that leaves the command's process group (a daemon) escapes. A command has no terminal: it leads its
 //! own process session if the system has `setsid`.
 
-mod capture;
+pub(crate) mod capture;
 mod command;
 mod error;
 #[cfg(unix)]
@@ -27,6 +27,7 @@ pub(crate) mod supervise;
 mod watchdog;
 mod with_shell;
 
+use std::fmt;
 use std::sync::Arc;
 
 use futures_core::future::BoxFuture;
@@ -94,4 +95,10 @@ pub trait Shell: Send + Sync + 'static {
         cancel: CancellationToken,
         progress: Option<mpsc::Sender<String>>,
     ) -> BoxFuture<'_, Result<CommandOutput, ShellError>>;
+}
+
+impl fmt::Debug for dyn Shell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shell")
+    }
 }

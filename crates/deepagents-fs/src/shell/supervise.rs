@@ -13,9 +13,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
-use tokio::sync::mpsc;
 
-use super::capture::{Capture, Decoder};
+use super::capture::StreamedCapture;
 use super::session::SessionOutput;
 use super::watchdog::Watchdog;
 use crate::sandbox::HostPattern;
@@ -34,10 +33,6 @@ pub(crate) struct Job<'a> {
     pub(crate) is_gated: bool,
     /// Set if the process is a sandbox helper.
     pub(crate) helper: Option<Helper>,
-    /// Time limit.
-    pub(crate) timeout: Duration,
-    /// Number of bytes of output to keep.
-    pub(crate) limit: usize,
     /// Disk space that must stay free.
     pub(crate) spare: Option<Spare<'a>>,
     /// Standard input; empty if `None`.
@@ -47,8 +42,8 @@ pub(crate) struct Job<'a> {
 /// Destination of a process's output.
 #[derive(Debug)]
 pub(crate) enum Output {
-    /// Collect it, and stream it to the channel if there is one.
-    Captured(Option<mpsc::Sender<String>>),
+    /// Collect it.
+    Captured(StreamedCapture),
     /// Pass it to the commands of a session.
     Session(Arc<SessionOutput>),
 }
@@ -84,10 +79,10 @@ pub(crate) enum End {
     OutOfSpace,
 }
 
-/// Runs a process to its end. Ends it early when the other end of `caller` is closed.
-pub(crate) fn supervise(job: Job<'_>, caller: &PipeReader, to: Output) -> std::io::Result<Finished> {
+/// Runs a process to its end. Ends it early after the time limit, or when the other end of `caller` is closed.
+pub(crate) fn supervise(job: Job<'_>, timeout: Duration, caller: &PipeReader, to: Output) -> std::io::Result<Finished> {
     let started = Instant::now();
-    let Job { mut command, is_gated, helper, timeout, limit, spare, input } = job;
+    let Job { mut command, is_gated, helper, spare, input } = job;
     let (output, writer) = std::io::pipe()?;
     rustix::io::ioctl_fionbio(&output, true)?;
     command.stdout(writer.try_clone()?).stderr(writer);
@@ -130,12 +125,15 @@ pub(crate) fn supervise(job: Job<'_>, caller: &PipeReader, to: Output) -> std::i
     if let Some(control) = &control {
         control.plan(&plan, GRACE)?;
     }
-    let mut sink = Sink { output: Some(output), capture: Capture::new(limit), decoder: Decoder::default(), to };
+    let mut sink = Sink { output: Some(output), to };
     let end = watched.wait(&mut sink, control.as_mut(), caller, started.checked_add(timeout), spare.as_ref())?;
     drop(watched);
     sink.drain();
     let (said, refused) = control.map(Control::finish).unwrap_or_default();
-    let (output, dropped) = sink.finish();
+    let (output, dropped) = match sink.to {
+        Output::Captured(capture) => capture.finish(),
+        Output::Session(_) => Default::default(),
+    };
     Ok(Finished { output, dropped, end, duration: started.elapsed(), said, refused })
 }
 
@@ -284,8 +282,6 @@ impl Drop for Watched {
 /// Consumer of the process's output.
 struct Sink {
     output: Option<PipeReader>,
-    capture: Capture,
-    decoder: Decoder,
     to: Output,
 }
 
@@ -298,15 +294,9 @@ impl Sink {
             Ok(0) => self.output = None,
             Ok(length) => {
                 let piece = buffer.get(..length).unwrap_or_default();
-                match &self.to {
+                match &mut self.to {
+                    Output::Captured(capture) => capture.push(piece),
                     Output::Session(session) => session.push(piece),
-                    Output::Captured(progress) => {
-                        self.capture.push(piece);
-                        if progress.is_some() {
-                            let text = self.decoder.push(piece);
-                            self.send_progress(text);
-                        }
-                    }
                 }
                 return true;
             }
@@ -325,19 +315,5 @@ impl Sink {
         while pieces > 0 && self.read() {
             pieces -= 1;
         }
-    }
-
-    fn send_progress(&self, text: String) {
-        if let Output::Captured(Some(progress)) = &self.to
-            && !text.is_empty()
-        {
-            let _ = progress.try_send(text);
-        }
-    }
-
-    fn finish(mut self) -> (String, u64) {
-        let rest = std::mem::take(&mut self.decoder).finish();
-        self.send_progress(rest);
-        self.capture.finish()
     }
 }

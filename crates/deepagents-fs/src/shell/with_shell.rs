@@ -1,6 +1,5 @@
 //! A backend with a shell.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::Shell;
@@ -20,7 +19,7 @@ use crate::forward::forward;
 /// assert!(workspace.shell().is_some());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct WithShell<B> {
     backend: B,
     shell: Arc<dyn Shell>,
@@ -30,17 +29,6 @@ impl<B: Backend> WithShell<B> {
     /// Adds a shell to a backend.
     pub fn new(backend: B, shell: impl Shell) -> Self {
         Self { backend, shell: Arc::new(shell) }
-    }
-
-    /// Returns the backend without the shell.
-    pub fn backend(&self) -> &B {
-        &self.backend
-    }
-}
-
-impl<B: fmt::Debug> fmt::Debug for WithShell<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WithShell").field("backend", &self.backend).finish_non_exhaustive()
     }
 }
 

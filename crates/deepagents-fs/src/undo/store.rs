@@ -62,12 +62,9 @@ impl UndoStore {
     /// # Errors
     /// Returns an error if the database cannot be read or written.
     pub fn adopt(&self, thread: &str, state: &State) -> Result<(), UndoError> {
-        let (database, cursor) = (Database::new(self)?, state.get::<FileUndo>());
-        if !database.exists() {
-            return Ok(());
-        }
+        let (Some(database), Some(cursor)) = (self.existing()?, state.get::<FileUndo>()) else { return Ok(()) };
         database.write(false, |tx| {
-            for directory in cursor.iter().flat_map(|cursor| cursor.directories()) {
+            for directory in cursor.directories() {
                 if let Some(log) = ThreadLog::of_thread(state, directory, thread) {
                     tx.append(&log, &[])?;
                 }
@@ -82,10 +79,7 @@ impl UndoStore {
     /// # Errors
     /// Returns an error if the database cannot be read or written.
     pub fn trim<'a>(&self, here: &'a State, others: impl IntoIterator<Item = &'a State>) -> Result<(), UndoError> {
-        let (database, Some(cursor)) = (Database::new(self)?, here.get::<FileUndo>()) else { return Ok(()) };
-        if !database.exists() {
-            return Ok(());
-        }
+        let (Some(database), Some(cursor)) = (self.existing()?, here.get::<FileUndo>()) else { return Ok(()) };
         let others: Vec<Option<&UndoCursor>> = others.into_iter().map(State::get::<FileUndo>).collect();
         database.write(false, |tx| {
             for directory in cursor.directories() {
@@ -95,6 +89,11 @@ impl UndoStore {
             }
             Ok(())
         })
+    }
+
+    /// Returns the database, if its file exists.
+    fn existing(&self) -> Result<Option<Database>, UndoError> {
+        Ok(Some(Database::new(self)?).filter(Database::exists))
     }
 }
 

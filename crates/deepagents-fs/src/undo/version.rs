@@ -5,6 +5,8 @@ use std::io::{self, ErrorKind, Read};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::backend::hex;
+
 /// Recorded version of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
@@ -76,7 +78,7 @@ pub(crate) fn time_mark(modified: jiff::Timestamp) -> String {
 
 /// Returns the SHA-256 of content in hexadecimal.
 pub(crate) fn hash_of(content: &[u8]) -> String {
-    digits(&Sha256::digest(content))
+    hex(&Sha256::digest(content))
 }
 
 /// Returns the hash and size of a stream, holding only one chunk in memory.
@@ -84,7 +86,7 @@ pub(crate) fn hash_stream(mut from: impl Read) -> io::Result<(String, u64)> {
     let (mut hasher, mut size, mut chunk) = (Sha256::new(), 0, vec![0; 64 << 10]);
     loop {
         match from.read(&mut chunk) {
-            Ok(0) => return Ok((digits(&hasher.finalize()), size)),
+            Ok(0) => return Ok((hex(&hasher.finalize()), size)),
             Ok(n) => {
                 hasher.update(chunk.get(..n).unwrap_or_default());
                 size += n as u64;
@@ -93,8 +95,4 @@ pub(crate) fn hash_stream(mut from: impl Read) -> io::Result<(String, u64)> {
             Err(error) => return Err(error),
         }
     }
-}
-
-fn digits(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

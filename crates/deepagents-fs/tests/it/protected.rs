@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use deepagents_fs::edit::{Edit, EditError};
 use deepagents_fs::permissions::{AccessMode, Place, ProtectedPlace, ProtectedPlaces};
-use deepagents_fs::{Backend, FsError, LocalBackend, LocalOptions, UndoStore};
+use deepagents_fs::{Backend, FsError, LocalBackend, LocalOptions, PortableBackend, UndoStore};
 use tempfile::TempDir;
 
 use crate::semantics::in_thread;
@@ -118,6 +118,7 @@ async fn a_directory_containing_a_repository_cannot_be_deleted() {
 async fn a_repository_stored_elsewhere_is_protected_there_too() {
     for make in [
         (|work: &Path| symlink("store/repo", work.join(".git")).unwrap()) as fn(&Path),
+        |work| symlink("store/../store/repo", work.join(".git")).unwrap(),
         |work| std::fs::write(work.join(".git"), "gitdir: store/repo\n").unwrap(),
         |work| std::fs::write(work.join(".git"), format!("gitdir: {}\n", work.join("store/repo").display())).unwrap(),
     ] {
@@ -130,7 +131,9 @@ async fn a_repository_stored_elsewhere_is_protected_there_too() {
         for path in ["/store/repo/config", "/store/repo/hooks/pre-commit"] {
             assert_eq!(files.write(path, "evil").await.unwrap_err(), FsError::Protected(p(path)));
         }
-        assert_eq!(files.delete("/store/repo").await.unwrap_err(), FsError::Protected(p("/store/repo")));
+        for path in ["/store/repo", "/store"] {
+            assert_eq!(files.delete(path).await.unwrap_err(), FsError::Protected(p(path)));
+        }
         files.write("/store/other", "fine").await.unwrap();
         assert_eq!(std::fs::read_to_string(work.join("store/repo/config")).unwrap(), "mine");
     }
@@ -155,6 +158,15 @@ async fn a_directory_git_treats_as_a_repository_is_protected_whatever_its_name()
         files.write(path, "fine").await.unwrap();
     }
     assert_eq!(files.write("/new/objects/x", "x").await.unwrap_err(), FsError::Protected(p("/new/objects/x")));
+    // Nor can one be deleted, with the directory that holds it or alone.
+    std::fs::rename(work.join("sub/store"), work.join("sub/bare")).unwrap();
+    std::fs::remove_file(work.join("sub/.git")).unwrap();
+    let portable: Arc<dyn Backend> = Arc::new(PortableBackend::open(work).unwrap());
+    for files in [&mut files, &mut Files::new(portable)] {
+        for path in ["/sub/bare", "/sub"] {
+            assert_eq!(files.delete(path).await.unwrap_err(), FsError::Protected(p(path)));
+        }
+    }
     files.write("/sub/objects/HEAD", "fine").await.unwrap();
     assert!(!work.join("sub/store/config").exists() && !work.join("new/objects").exists());
 }

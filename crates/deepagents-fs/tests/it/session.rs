@@ -287,6 +287,26 @@ async fn a_repository_created_in_a_session_is_protected_before_the_next_command(
     assert!(!last.session.began && !last.session.ended, "{last:?}");
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_session_that_ended_between_commands_is_reported_with_the_next_one() {
+    use deepagents_fs::sandbox::SandboxPolicy;
+
+    use crate::sandbox::Jail;
+
+    let Some(jail) = Jail::new(SandboxPolicy::default()) else { return };
+    let shell = jail.shell.session(&options(&[])).unwrap();
+    let session = Session { dir: jail.dir, shell };
+    let late = "while [ ! -e go ]; do sleep 0.01; done; echo late; echo x > AGENTS.md; kill -9 $$";
+    assert!(session.run(&format!("({late}) &")).await.moved.is_empty());
+    std::fs::write(session.dir.path().join("go"), "").unwrap();
+    appears(&session.dir.path().join("AGENTS.md.from-command")).await;
+    let next = session.run("true").await;
+    assert_eq!(next.moved.iter().map(|moved| moved.from.as_str()).collect::<Vec<_>>(), ["AGENTS.md"]);
+    assert_eq!(next.session.earlier_output, "late\n");
+    assert!(session.run("true").await.moved.is_empty());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]

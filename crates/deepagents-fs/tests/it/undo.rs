@@ -47,8 +47,14 @@ impl Place {
 
     /// Starts a process that writes versions of a file in a thread, until done or killed.
     fn child(&self, thread: &str, versions: u64) -> Child {
+        self.child_under("022", thread, versions)
+    }
+
+    fn child_under(&self, umask: &str, thread: &str, versions: u64) -> Child {
         let orders = json!({"dir": self.dir.path(), "thread": thread, "versions": versions}).to_string();
-        Command::new(std::env::current_exe().unwrap())
+        Command::new("/bin/sh")
+            .args(["-c", "umask $0; exec \"$@\"", umask])
+            .arg(std::env::current_exe().unwrap())
             .args(["--exact", "undo::child", "--ignored", "--nocapture"])
             .env(ORDERS, orders)
             .stdout(Stdio::piped())
@@ -202,6 +208,25 @@ fn a_process_killed_at_any_moment_leaves_an_undoable_state() {
         runtime().block_on(go_back(&files, &thread, &state, &state));
         assert_eq!(place.tree(), before, "round {round}");
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_created_under_a_strict_umask_is_private_again_when_it_is_restored() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let place = Place::new();
+    let files = open(place.dir.path());
+    let (here, cursor) = end(place.child_under("077", "one", 1), &files, "one");
+    let mode = || std::fs::metadata(place.dir.path().join("work/one.txt")).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o600);
+    let at = |seq| earlier(&files, "one", &cursor, seq);
+    runtime().block_on(async {
+        go_back(&files, "one", &here, &at(0)).await;
+        assert!(place.tree().is_empty());
+        go_back(&files, "one", &at(2), &at(1)).await;
+    });
+    assert_eq!(mode(), 0o600);
 }
 
 /// A delay in microseconds that differs in each round.

@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, Mode, fchmod, mkdirat, openat, symlinkat, unlinkat};
 use rustix::io::Errno;
 
 use crate::local::Root;
-use crate::local::look::{FoundState, ReadLimits, read_state};
+use crate::local::found_state::{FoundState, ReadLimits, read_state};
 use crate::local::open::{At, DIRECTORY, allow, failed};
 use crate::local::record::Recorder;
 use crate::local::write::Target;

@@ -15,115 +15,14 @@ const MAX_ARGUMENTS: usize = 32;
 
 /// Programs that run nothing from their arguments or input.
 const INERT: &[&str] = &[
-    ":",
-    "[",
-    "apropos",
-    "base64",
-    "basename",
-    "bg",
-    "break",
-    "cat",
-    "cd",
-    "chgrp",
-    "chmod",
-    "chown",
-    "cksum",
-    "cmp",
-    "column",
-    "comm",
-    "continue",
-    "cut",
-    "date",
-    "df",
-    "diff",
-    "dir",
-    "dirname",
-    "dirs",
-    "du",
-    "echo",
-    "egrep",
-    "exit",
-    "expand",
-    "expr",
-    "export",
-    "false",
-    "fg",
-    "fgrep",
-    "file",
-    "fmt",
-    "fold",
-    "getopts",
-    "grep",
-    "head",
-    "hexdump",
-    "hostname",
-    "id",
-    "jobs",
-    "join",
-    "jq",
-    "kill",
-    "killall",
-    "local",
-    "ls",
-    "man",
-    "md5sum",
-    "mkdir",
-    "nl",
-    "numfmt",
-    "od",
-    "paste",
-    "pgrep",
-    "pkill",
-    "popd",
-    "printenv",
-    "printf",
-    "ps",
-    "pushd",
-    "pwd",
-    "read",
-    "readlink",
-    "readonly",
-    "realpath",
-    "return",
-    "rev",
-    "rg",
-    "rm",
-    "rmdir",
-    "seq",
-    "set",
-    "sha1sum",
-    "sha256sum",
-    "sha512sum",
-    "shift",
-    "sleep",
-    "stat",
-    "strings",
-    "sum",
-    "tac",
-    "tail",
-    "test",
-    "times",
-    "touch",
-    "tr",
-    "tree",
-    "true",
-    "truncate",
-    "tty",
-    "type",
-    "typeset",
-    "declare",
-    "ulimit",
-    "umask",
-    "uname",
-    "unexpand",
-    "unset",
-    "wait",
-    "wc",
-    "whatis",
-    "whereis",
-    "which",
-    "whoami",
-    "yes",
+    ":", "[", "apropos", "base64", "basename", "bg", "break", "cat", "cd", "chgrp", "chmod", "chown", "cmp", "column",
+    "comm", "continue", "cut", "date", "df", "diff", "dir", "dirname", "dirs", "du", "echo", "egrep", "exit", "expand",
+    "expr", "export", "false", "fg", "fgrep", "file", "fmt", "fold", "getopts", "grep", "head", "hexdump", "hostname",
+    "id", "jobs", "join", "jq", "kill", "killall", "local", "ls", "man", "mkdir", "nl", "numfmt", "od", "paste",
+    "pgrep", "pkill", "popd", "printenv", "printf", "ps", "pushd", "pwd", "read", "readlink", "readonly", "realpath",
+    "return", "rev", "rg", "rm", "rmdir", "seq", "set", "shift", "sleep", "stat", "strings", "tac", "tail", "test",
+    "times", "touch", "tr", "tree", "true", "truncate", "tty", "type", "typeset", "declare", "ulimit", "umask",
+    "uname", "unexpand", "unset", "wait", "wc", "whatis", "whereis", "which", "whoami", "yes",
 ];
 
 /// Subcommands that run nothing either.
@@ -191,9 +90,12 @@ enum Use {
     Unknown,
 }
 
+/// Kinds of programs that print checksums, such as `sha256sum`.
+const CHECKSUMS: [&str; 6] = ["", "ck", "md5", "sha1", "sha256", "sha512"];
+
 /// Returns whether a program of this name runs nothing.
 fn is_inert(name: &str) -> bool {
-    INERT.contains(&name)
+    INERT.contains(&name) || name.strip_suffix("sum").is_some_and(|kind| CHECKSUMS.contains(&kind))
 }
 
 /// Returns whether the input of a program of this name may be ignored.
@@ -282,7 +184,8 @@ pub(super) fn printed(simple: &mut Simple) {
     simple.mentions = found;
 }
 
-fn sets_variables(name: &str) -> bool {
+/// Returns whether the arguments of a program of this name are assignments.
+pub(super) fn sets_variables(name: &str) -> bool {
     matches!(name, "export" | "readonly" | "declare" | "typeset" | "local")
 }
 

@@ -8,6 +8,7 @@
 //! assembled; if that is unclear, a person is asked. They cannot see what a program or script such as `make` or
 //! `python` does. That is what the [sandbox](crate::sandbox) is for.
 
+mod decision;
 mod filters;
 mod mentions;
 mod options;
@@ -20,10 +21,9 @@ mod values;
 mod word;
 mod wrappers;
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
+pub use self::decision::{CommandDecision, CommandReason};
 use self::pattern::{CommandPattern, Match, is_private};
 use self::script::{Redirection, Script, Simple};
 use self::word::{Word, quoted};
@@ -152,97 +152,6 @@ pub enum CommandRuleError {
     NoCommands,
 }
 
-/// What the rules say about a command, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommandDecision {
-    /// The resulting access mode.
-    pub mode: AccessMode,
-    /// What decided.
-    pub reason: CommandReason,
-}
-
-impl CommandDecision {
-    /// All of it is allowed, by this rule if there is one.
-    fn allowed(by: Option<&str>) -> Self {
-        let by = by.map(str::to_owned).into_iter().collect();
-        Self { mode: AccessMode::Allow, reason: CommandReason::Allowed { by } }
-    }
-}
-
-/// What decided about a command. Displayed as a clause that follows "because".
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CommandReason {
-    /// A rule for commands.
-    Rule {
-        /// Pattern of the rule.
-        pattern: String,
-        /// The simple command it covers.
-        command: String,
-    },
-    /// A rule may or may not cover the command, depending on something computed.
-    Unclear {
-        /// Pattern of the rule.
-        pattern: String,
-        /// The simple command.
-        command: String,
-    },
-    /// A command that a rule covers is mentioned in the input of another command, which may run it.
-    Mentioned {
-        /// Pattern of the rule.
-        pattern: String,
-        /// The simple command.
-        command: String,
-    },
-    /// A rule for files, about a file that the shell opens.
-    File {
-        /// Pattern of the rule.
-        pattern: String,
-        /// The file.
-        path: VPath,
-    },
-    /// The shell opens a file that no rule covers.
-    Opens {
-        /// The file, as far as it is known.
-        file: String,
-    },
-    /// The command cannot be judged.
-    NotUnderstood(String),
-    /// No rule covers a simple command in it.
-    NoRule {
-        /// The simple command.
-        command: String,
-    },
-    /// Rules allow all of it, or there are no rules against it.
-    Allowed {
-        /// Patterns of the allowing rules.
-        by: Vec<String>,
-    },
-}
-
-impl fmt::Display for CommandReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rule { pattern, command } => write!(f, "the rule `{pattern}` is about `{command}`"),
-            Self::Unclear { pattern, command } => {
-                write!(f, "the rule `{pattern}` may be about `{command}`, part of which is computed or ambiguous")
-            }
-            Self::Mentioned { pattern, command } => {
-                write!(
-                    f,
-                    "what the rule `{pattern}` is about stands in what `{command}` is given, and may be run by it"
-                )
-            }
-            Self::File { pattern, path } => write!(f, "the rule `{pattern}` is about {path}, which the shell opens"),
-            Self::Opens { file } => write!(f, "the shell writes to `{file}`, and no rule is about that"),
-            Self::NotUnderstood(why) => f.write_str(why),
-            Self::NoRule { command } => write!(f, "no rule is about `{command}`"),
-            Self::Allowed { by } if by.is_empty() => f.write_str("no rule is against it"),
-            Self::Allowed { by } => write!(f, "it is allowed by `{}`", by.join("`, `")),
-        }
-    }
-}
-
 /// Compiled rules for commands.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CommandRules {
@@ -314,17 +223,18 @@ impl CommandRules {
                     }
                     continue;
                 }
-                match (pattern.takes_away(simple), about()) {
-                    (Match::No, (pattern_text, command)) => {
-                        if mentioned.is_none() && mentions::has(simple, pattern) {
-                            let reason = CommandReason::Mentioned { pattern: pattern_text, command };
-                            mentioned = Some(decision(AccessMode::Ask, reason));
-                        }
+                match pattern.takes_away(simple) {
+                    Match::No if mentioned.is_none() && mentions::has(simple, pattern) => {
+                        let (pattern, command) = about();
+                        mentioned = Some(decision(AccessMode::Ask, CommandReason::Mentioned { pattern, command }));
                     }
-                    (Match::Yes, (pattern, command)) => {
+                    Match::No => {}
+                    Match::Yes => {
+                        let (pattern, command) = about();
                         return decision(rule.mode, CommandReason::Rule { pattern, command });
                     }
-                    (Match::Perhaps, (pattern, command)) => {
+                    Match::Perhaps => {
+                        let (pattern, command) = about();
                         return decision(AccessMode::Ask, CommandReason::Unclear { pattern, command });
                     }
                 }

@@ -3,6 +3,7 @@
 use super::options::{self, Operands};
 use super::script::Simple;
 use super::word::{Word, is_name};
+use crate::search::{Token, matches_tokens};
 
 /// A command pattern in a rule, such as `git push *`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,53 +129,25 @@ pub(super) fn is_private(name: &str) -> bool {
 
 /// A word of a pattern, in which unquoted `*` and `?` are wildcards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Glob(Vec<Piece>);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Piece {
-    Char(char),
-    One,
-    Any,
-}
+pub(super) struct Glob(Vec<Token>);
 
 impl Glob {
     pub(super) fn is_any(&self) -> bool {
-        self.0 == [Piece::Any]
+        self.0 == [Token::Text]
     }
 
     pub(super) fn is_option(&self) -> bool {
-        matches!(self.0.as_slice(), [Piece::Char('-'), _, ..])
+        matches!(self.0.as_slice(), [Token::Char('-'), _, ..])
     }
 
     /// Returns the text if there are no wildcards.
     pub(super) fn literal(&self) -> Option<String> {
-        let literal = |piece: &Piece| if let Piece::Char(c) = piece { Some(*c) } else { None };
+        let literal = |token: &Token| if let Token::Char(c) = token { Some(*c) } else { None };
         self.0.iter().map(literal).collect()
     }
 
     pub(super) fn matches(&self, text: &str) -> bool {
-        let text: Vec<char> = text.chars().collect();
-        let fits = |piece: &Piece, c: char| matches!(piece, Piece::One) || *piece == Piece::Char(c);
-        let (mut at, mut of) = (0, 0);
-        let mut back = None;
-        while let Some(c) = text.get(at) {
-            match self.0.get(of) {
-                Some(Piece::Any) => {
-                    back = Some((at, of));
-                    of += 1;
-                }
-                Some(piece) if fits(piece, *c) => (at, of) = (at + 1, of + 1),
-                // The last star takes one more character.
-                _ => match back {
-                    Some((from, star)) => {
-                        back = Some((from + 1, star));
-                        (at, of) = (from + 1, star + 1);
-                    }
-                    None => return false,
-                },
-            }
-        }
-        self.0.iter().skip(of).all(|piece| *piece == Piece::Any)
+        matches_tokens(&self.0, text)
     }
 
     /// Returns whether the glob matches a word.
@@ -188,30 +161,31 @@ impl Glob {
     }
 
     fn may_begin_with(&self, begins: &str) -> bool {
-        let pieces = self.0.iter().take_while(|piece| **piece != Piece::Any);
-        let stars = self.0.contains(&Piece::Any);
-        let length = pieces.clone().count();
-        (stars || begins.chars().count() <= length)
-            && pieces.zip(begins.chars()).all(|(piece, c)| *piece == Piece::One || *piece == Piece::Char(c))
+        let tokens = self.0.iter().take_while(|token| **token != Token::Text);
+        let stars = self.0.contains(&Token::Text);
+        let length = tokens.clone().count();
+        (stars || begins.chars().count() <= length) && tokens.zip(begins.chars()).all(|(token, c)| token.matches(c))
     }
 
     fn to_lower(&self) -> Self {
-        let lower =
-            |piece: &Piece| if let Piece::Char(c) = piece { Piece::Char(c.to_ascii_lowercase()) } else { *piece };
+        let lower = |token: &Token| match token {
+            Token::Char(c) => Token::Char(c.to_ascii_lowercase()),
+            token => token.clone(),
+        };
         Self(self.0.iter().map(lower).collect())
     }
 
     fn has_slash(&self) -> bool {
-        self.0.contains(&Piece::Char('/'))
+        self.0.contains(&Token::Char('/'))
     }
 
     fn base_name(&self) -> Self {
-        Self(self.0.rsplit(|piece| *piece == Piece::Char('/')).next().unwrap_or_default().to_vec())
+        Self(self.0.rsplit(|token| *token == Token::Char('/')).next().unwrap_or_default().to_vec())
     }
 
     /// Returns the variable and its value if this is an assignment.
     fn assignment(&self) -> Option<(String, Self)> {
-        let at = self.0.iter().position(|piece| *piece == Piece::Char('='))?;
+        let at = self.0.iter().position(|token| *token == Token::Char('='))?;
         let name = Self(self.0.get(..at)?.to_vec()).literal().filter(|name| is_name(name))?;
         Some((name, Self(self.0.get(at + 1..)?.to_vec())))
     }
@@ -220,18 +194,18 @@ impl Glob {
 /// Splits a pattern into words. Quotes and backslashes make characters literal.
 fn split(text: &str) -> Result<Vec<Glob>, &'static str> {
     let mut words = Vec::new();
-    let mut word: Option<Vec<Piece>> = None;
+    let mut word: Option<Vec<Token>> = None;
     let mut quote = None;
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
-        let piece = match (quote, c) {
+        let token = match (quote, c) {
             (Some(open), c) if c == open => {
                 quote = None;
                 continue;
             }
-            (Some('\''), c) => Piece::Char(c),
-            (_, '\\') => Piece::Char(chars.next().ok_or("a backslash at its end escapes nothing")?),
-            (Some(_), c) => Piece::Char(c),
+            (Some('\''), c) => Token::Char(c),
+            (_, '\\') => Token::Char(chars.next().ok_or("a backslash at its end escapes nothing")?),
+            (Some(_), c) => Token::Char(c),
             (None, '\'' | '"') => {
                 (quote, word) = (Some(c), Some(word.unwrap_or_default()));
                 continue;
@@ -240,16 +214,16 @@ fn split(text: &str) -> Result<Vec<Glob>, &'static str> {
                 words.extend(word.take().map(Glob));
                 continue;
             }
-            (None, '*') => Piece::Any,
-            (None, '?') => Piece::One,
+            (None, '*') => Token::Text,
+            (None, '?') => Token::Any,
             (None, ';' | '&' | '|' | '<' | '>' | '(' | ')' | '$' | '`' | '\n') => {
                 return Err(
                     "a rule is about one simple command; write one for each, and quote whatever is special to a shell",
                 );
             }
-            (None, c) => Piece::Char(c),
+            (None, c) => Token::Char(c),
         };
-        word.get_or_insert_default().push(piece);
+        word.get_or_insert_default().push(token);
     }
     if quote.is_some() {
         return Err("a quote is not closed");

@@ -1,10 +1,12 @@
 //! What a person allows with "commands like this one": the program and, if it has subcommands, the subcommand.
 
+use super::pattern::base_name;
 use super::script::Simple;
 use super::{mentions, options, shells};
 
 /// Programs that run what their arguments or input say in languages of their own, so that allowing one allows
-/// everything. Those that run a command from their arguments are listed elsewhere.
+/// everything. Those that run a command from their arguments, and those with a version in their name, are listed
+/// elsewhere.
 const OPEN_ENDED: &[&str] = &[
     "alacritty",
     "ansible",
@@ -12,11 +14,8 @@ const OPEN_ENDED: &[&str] = &[
     "ant",
     "apt",
     "apt-get",
-    "at",
-    "awk",
     "aws",
     "az",
-    "batch",
     "bazel",
     "bazelisk",
     "bc",
@@ -59,7 +58,6 @@ const OPEN_ENDED: &[&str] = &[
     "fsi",
     "fzf",
     "g++",
-    "gawk",
     "gcc",
     "gcloud",
     "gdbus",
@@ -100,7 +98,6 @@ const OPEN_ENDED: &[&str] = &[
     "konsole",
     "kotlin",
     "kotlinc",
-    "ksh",
     "latex",
     "latexmk",
     "ld",
@@ -108,15 +105,12 @@ const OPEN_ENDED: &[&str] = &[
     "less",
     "lldb",
     "logsave",
-    "lua",
     "luajit",
     "lualatex",
     "m4",
     "mail",
     "mailx",
     "make",
-    "man",
-    "mawk",
     "meson",
     "mix",
     "more",
@@ -126,7 +120,6 @@ const OPEN_ENDED: &[&str] = &[
     "mvnw",
     "mysql",
     "nano",
-    "nawk",
     "nc",
     "ncat",
     "netcat",
@@ -138,7 +131,6 @@ const OPEN_ENDED: &[&str] = &[
     "nix-build",
     "nmake",
     "nmap",
-    "node",
     "nodejs",
     "nox",
     "nvim",
@@ -149,19 +141,12 @@ const OPEN_ENDED: &[&str] = &[
     "osascript",
     "pdb",
     "pdflatex",
-    "perl",
-    "php",
     "pic",
     "pico",
-    "pip",
-    "pip3",
     "pipx",
     "powershell",
     "psql",
-    "pwsh",
     "pydoc",
-    "pypy",
-    "pypy3",
     "R",
     "r",
     "racket",
@@ -174,7 +159,6 @@ const OPEN_ENDED: &[&str] = &[
     "Rscript",
     "rscript",
     "rsync",
-    "ruby",
     "runghc",
     "rview",
     "rvim",
@@ -183,11 +167,9 @@ const OPEN_ENDED: &[&str] = &[
     "scheme",
     "scons",
     "scp",
-    "sed",
     "service",
     "sftp",
     "socat",
-    "sort",
     "split",
     "sqlite3",
     "stack",
@@ -207,7 +189,6 @@ const OPEN_ENDED: &[&str] = &[
     "tofu",
     "top",
     "tox",
-    "trap",
     "ts-node",
     "tsx",
     "vagrant",
@@ -248,7 +229,7 @@ const VERSIONED: [&str; 8] = ["python", "perl", "ruby", "lua", "php", "node", "p
 /// Returns the name for calls like this one, if allowing them is safe.
 pub(super) fn of(simple: &Simple) -> Option<String> {
     let program = simple.words.first()?.known()?;
-    let name = program.rsplit('/').next().unwrap_or(program);
+    let name = base_name(program);
     let args = simple.words.get(1..).unwrap_or_default();
     let is_versioned = |name: &&str| {
         let behind = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');

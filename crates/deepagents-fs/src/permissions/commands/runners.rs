@@ -14,7 +14,7 @@ const MAX_BEGINNINGS: usize = 64;
 const MAX_COMMANDS: usize = 2_000;
 
 /// Programs, and the words after which a command follows; if there are none, it may begin at the first argument.
-const RUNNERS: [(&[&str], &[&str]); 9] = [
+const RUNNERS: [(&[&str], &[&str]); 7] = [
     (
         &[
             "chrt",
@@ -61,11 +61,9 @@ const RUNNERS: [(&[&str], &[&str]); 9] = [
             "setlock",
             "sg",
             "pipesz",
-        ],
-        &[],
-    ),
-    (
-        &[
+            "ssh",
+            "rsh",
+            "mosh",
             "ssh-agent",
             "systemd-run",
             "systemd-inhibit",
@@ -107,7 +105,6 @@ const RUNNERS: [(&[&str], &[&str]); 9] = [
         ],
         &[],
     ),
-    (&["ssh", "rsh", "mosh"], &[]),
     (&["uv", "poetry", "pipenv", "conda", "mamba", "micromamba", "hatch", "pdm", "rye", "coverage"], &["run"]),
     (&["npm", "pnpm", "yarn", "bun", "bundle", "direnv", "mise", "rbenv", "pyenv", "asdf"], &["exec", "x", "dlx"]),
     (&["docker", "podman", "kubectl", "nerdctl", "ip", "flatpak", "snap"], &["exec", "run"]),
@@ -176,19 +173,9 @@ pub(super) fn add_commands(script: &mut Script, name: &str, args: &[Word], depth
             guess(script, ["git", same].map(|word| Word::Known(word.to_owned())).into_iter().chain(behind).collect());
         }
     }
-    if name.starts_with("ld-") || name.starts_with("ld.so") || name.starts_with("ld64.so") {
-        return begins(script, args, depth);
-    }
     values::add_commands(script, name, args, depth);
-    if shells::OTHERS.contains(&name) {
-        return begins(script, args, depth);
-    }
-    let Some((_, behind)) = RUNNERS.iter().find(|(names, _)| names.contains(&name)) else { return };
-    if behind.is_empty() {
-        return begins(script, args, depth);
-    }
-    if let Some(at) = args.iter().position(|arg| is_mark(behind, arg)) {
-        begins(script, args.get(at..).unwrap_or_default(), depth);
+    if let Some(before) = before_command(name, args) {
+        begins(script, args.get(before..).unwrap_or_default(), depth);
     }
 }
 
@@ -198,7 +185,8 @@ fn is_mark(marks: &[&str], word: &Word) -> bool {
 
 /// Returns how many leading arguments such a program does not take for commands; `None` if it is not such a program.
 pub(super) fn before_command(name: &str, args: &[Word]) -> Option<usize> {
-    if shells::OTHERS.contains(&name) || name.starts_with("ld-") || name.starts_with("ld.so") {
+    let is_linker = ["ld-", "ld.so", "ld64.so"].iter().any(|linker| name.starts_with(linker));
+    if is_linker || shells::OTHERS.contains(&name) {
         return Some(0);
     }
     let (_, marks) = RUNNERS.iter().find(|(names, _)| names.contains(&name))?;

@@ -1,8 +1,8 @@
 //! Shells: what they run, and which of their built-in commands evaluate text.
 
-use super::runners;
 use super::script::{Document, Doubt, Script, Simple};
 use super::word::{Word, is_name};
+use super::{mentions, runners};
 
 /// Shells whose options are known. Commands run by others are searched for, as with other programs that run programs.
 pub(super) const SHELLS: [&str; 5] = ["sh", "bash", "dash", "ash", "rbash"];
@@ -142,7 +142,7 @@ pub(super) fn evaluates(script: &mut Script, name: &str, args: &[Word], depth: u
     if UNREADABLE.contains(&name) || (EVALUATING.contains(&name) && has_subscript(name, args)) {
         script.doubts.push(Doubt::Evaluation);
     }
-    if matches!(name, "export" | "readonly" | "declare" | "typeset" | "local") {
+    if mentions::sets_variables(name) {
         let set: Vec<_> = args.iter().filter_map(super::wrappers::assignment).collect();
         runners::variables(script, &set, depth);
         // A name reference is assigned through later, under another name.

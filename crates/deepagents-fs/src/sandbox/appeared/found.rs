@@ -6,10 +6,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Dir, Mode, RenameFlags, fchmod, fstat, openat, readlinkat, renameat_with, statat};
+use rustix::fs::{Dir, Mode, RenameFlags, fchmod, fstat, openat, readlinkat, renameat_with};
 use rustix::io::Errno;
 
-use super::{APPROVED, DIRECTORY, Directory, LEFT, content, device, lock};
+use super::{APPROVED, DIRECTORY, Directory, LEFT, entry_at, lock};
 use crate::shell::Moved;
 
 /// Suffix of the new name of a file that a command created.
@@ -34,10 +34,8 @@ impl Found {
     }
 
     pub(super) fn is_approved(&self) -> bool {
-        let Ok(parent) = fstat(&self.parent) else { return false };
-        let Ok(there) = statat(&self.parent, &self.name, AtFlags::SYMLINK_NOFOLLOW) else { return false };
-        let entry = (device(&parent), parent.st_ino, self.name.clone());
-        lock(&APPROVED).get(&entry) == Some(&content(&there))
+        let found = entry_at(&self.parent, &self.name);
+        found.is_ok_and(|(entry, content)| lock(&APPROVED).get(&entry) == Some(&content))
     }
 
     /// Renames the file; `None` if it no longer exists.

@@ -1,8 +1,8 @@
 //! Scans the workspace before each command for repositories, other names of protected places, and sockets of outside
 //! programs.
 
-use std::fs::{self, File, Metadata};
-use std::io::{ErrorKind, Read};
+use std::fs::{self, Metadata};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-use crate::permissions::{REPOSITORY, is_repository};
+use crate::permissions::{beginning, is_repository, repository_entry};
 use crate::sandbox::protocol::GuardedName;
 
 /// Maximum number of bytes read of a `.git` file.
@@ -49,7 +49,7 @@ pub(in crate::sandbox) fn find<'a>(
             let (name, path) = (entry.file_name(), directory.join(entry.file_name()));
             let kind = entry.file_type().ok();
             let is_directory = kind.is_some_and(|kind| kind.is_dir());
-            marks.extend(REPOSITORY.iter().find(|mark| name.eq_ignore_ascii_case(mark)));
+            marks.extend(name.to_str().and_then(repository_entry));
             let called = named.iter().find(|named| name.eq_ignore_ascii_case(&named.name));
             match called.filter(|_| search == Search::All) {
                 Some(named) => {
@@ -69,7 +69,7 @@ pub(in crate::sandbox) fn find<'a>(
             }
         }
         let git = named.iter().find(|named| named.name == ".git").filter(|_| search == Search::All);
-        if let Some(named) = git.filter(|_| is_repository(|name| marks.contains(&&name))) {
+        if let Some(named) = git.filter(|_| is_repository(|name| marks.contains(&name))) {
             let below = todo.split_off(before).into_iter().filter(|(path, _)| sockets && !path.ends_with(OBJECTS));
             todo.extend(below.map(|(path, _)| (path, Search::Sockets)));
             found.push((directory, Some(named)));
@@ -112,8 +112,7 @@ pub(super) fn entries(directory: &Path) -> Result<impl Iterator<Item = fs::DirEn
 
 /// Returns the directory that a file points to in git's format: `gitdir: path`.
 fn pointed_to(file: &Path) -> Option<PathBuf> {
-    let mut content = Vec::new();
-    File::open(file).ok()?.take(MAX_POINTER_BYTES).read_to_end(&mut content).ok()?;
+    let content = beginning(file, MAX_POINTER_BYTES)?;
     let target = content.strip_prefix(b"gitdir:")?.trim_ascii();
     file.parent()?.join(std::ffi::OsStr::from_bytes(target)).canonicalize().ok()
 }

@@ -15,16 +15,17 @@ const MIN_PID_MAX: u64 = 301;
 /// Limits the number of processes, by whichever means the kernel offers.
 pub(super) fn processes(limits: &Limits) -> Part {
     let wanted = limits.processes;
-    let in_namespace = fs::write(PID_MAX, wanted.max(MIN_PID_MAX).to_string()).is_ok()
+    let of_namespace = wanted.max(MIN_PID_MAX).to_string();
+    let in_namespace = fs::write(PID_MAX, &of_namespace).is_ok()
         // Kernels before 6.14 have one value for all namespaces and refuse the write; read it back to be sure.
-        && fs::read_to_string(PID_MAX).is_ok_and(|text| text.trim() == wanted.max(MIN_PID_MAX).to_string());
+        && fs::read_to_string(PID_MAX).is_ok_and(|text| text.trim() == of_namespace);
     // Since 5.14, a user's limit counts per user namespace; before, it would count all of the user's processes.
     let by_user = kernel() >= (5, 14) && lower(Resource::Nproc, wanted).is_ok();
     // The kernel does not enforce it for root.
     if by_user && !getuid().is_root() {
-        Part::on(PROCESSES, format!("{wanted}"))
+        Part::on(PROCESSES, wanted.to_string())
     } else if in_namespace {
-        Part::on(PROCESSES, format!("{}", wanted.max(MIN_PID_MAX)))
+        Part::on(PROCESSES, of_namespace)
     } else {
         Part::off(PROCESSES, "this kernel cannot bound the processes of this user")
     }

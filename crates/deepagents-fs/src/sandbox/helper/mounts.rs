@@ -37,29 +37,22 @@ pub(super) fn read_only_below(paths: &BTreeMap<PathBuf, bool>, table: &Path) -> 
     if paths.is_empty() {
         return Ok(());
     }
-    let table = fs::read(table).on("read the mounts", table.display())?;
-    for (at, held) in table.split(|byte| *byte == b'\n').filter_map(parse) {
-        if at.ancestors().find_map(|above| paths.get(above)).is_some_and(|closed| *closed) {
-            remount(&at, held, Access::Read)?;
-        }
-    }
-    Ok(())
-}
-
-fn remount(at: &Path, held: MountFlags, access: Access) -> Result<(), Failure> {
-    let mut flags = MountFlags::BIND | MountFlags::NOSUID | held;
-    flags |= if access == Access::Device { MountFlags::NOEXEC } else { MountFlags::NODEV };
-    flags.set(MountFlags::RDONLY, access != Access::Write || held.contains(MountFlags::RDONLY));
-    mount_remount(at, flags, "").on("restrict a mount", at.display())
+    let is_closed = |at: &Path| at.ancestors().find_map(|above| paths.get(above)) == Some(&true);
+    restrict_where(is_closed, Access::Read, table)
 }
 
 /// Restricts every mount at or below a path: no set-user-ID programs, no devices, and no writing unless allowed.
 pub(super) fn restrict(target: &Path, access: Access, table: &Path) -> Result<(), Failure> {
+    restrict_where(|at| at.starts_with(target), access, table)
+}
+
+fn restrict_where(applies: impl Fn(&Path) -> bool, access: Access, table: &Path) -> Result<(), Failure> {
     let table = fs::read(table).on("read the mounts", table.display())?;
-    for (at, held) in table.split(|byte| *byte == b'\n').filter_map(parse) {
-        if at.starts_with(target) {
-            remount(&at, held, access)?;
-        }
+    for (at, held) in table.split(|byte| *byte == b'\n').filter_map(parse).filter(|(at, _)| applies(at)) {
+        let mut flags = MountFlags::BIND | MountFlags::NOSUID | held;
+        flags |= if access == Access::Device { MountFlags::NOEXEC } else { MountFlags::NODEV };
+        flags.set(MountFlags::RDONLY, access != Access::Write || held.contains(MountFlags::RDONLY));
+        mount_remount(&at, flags, "").on("restrict a mount", at.display())?;
     }
     Ok(())
 }

@@ -92,27 +92,24 @@ impl LocalShell {
             return Err(failed(std::io::ErrorKind::NotADirectory.into()));
         }
         let refused = |error: PolicyError| failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, error));
-        let (confinement, home) = match confinement {
+        let own = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let mut env = BTreeMap::from([("PATH", PATH), ("LANG", "C.UTF-8"), ("TERM", "dumb")].map(own));
+        let mut writable = vec![root.clone()];
+        let confinement = match confinement {
             Confinement::Sandboxed(policy) => {
-                (Confinement::Sandboxed(policy.resolved(&root).map_err(refused)?), launch::HOME.to_owned())
+                let policy = policy.resolved(&root).map_err(refused)?;
+                env.extend([own(("HOME", launch::HOME))]);
+                env.extend(policy.tools.env.clone());
+                writable.extend_from_slice(&policy.writable);
+                Confinement::Sandboxed(policy)
             }
             Confinement::Unconfined => {
                 let home = root.to_str().ok_or_else(|| failed(std::io::ErrorKind::InvalidFilename.into()))?;
-                (Confinement::Unconfined, home.to_owned())
+                env.extend([own(("HOME", home))]);
+                Confinement::Unconfined
             }
         };
-        let env = [("PATH", PATH), ("HOME", &home), ("LANG", "C.UTF-8"), ("TERM", "dumb")];
-        let mut env: BTreeMap<String, String> =
-            env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        if let Confinement::Sandboxed(policy) = &confinement {
-            env.extend(policy.tools.env.clone());
-        }
-        let also_writable = match &confinement {
-            Confinement::Sandboxed(policy) => policy.writable.as_slice(),
-            Confinement::Unconfined => &[],
-        };
-        let writable = std::iter::once(&root).chain(also_writable);
-        let identities = writable.map(|path| Identity::of(path)).collect::<Result<_, _>>().map_err(failed)?;
+        let identities = writable.iter().map(|path| Identity::of(path)).collect::<Result<_, _>>().map_err(failed)?;
         let inner = Inner {
             root,
             identities,

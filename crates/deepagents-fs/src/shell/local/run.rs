@@ -13,6 +13,7 @@ use crate::VPath;
 use crate::sandbox::appeared::Appeared;
 use crate::sandbox::protocol::Identity;
 use crate::sandbox::{Level, launch};
+use crate::shell::capture::StreamedCapture;
 use crate::shell::own_session;
 use crate::shell::supervise::{End, Finished, Job, Output, supervise};
 use crate::shell::{Command, CommandOutput, Exit, SessionChange, ShellError};
@@ -31,11 +32,12 @@ impl Inner {
         let cwd = self.directory(&command.cwd)?;
         let mut env = self.env.clone();
         env.extend(command.env.iter().map(|(name, value)| (name.clone(), value.clone())));
-        let mut job = self.job(&command.text, &cwd, env, timeout, None)?;
+        let job = self.job(&command.text, &cwd, env, None)?;
         let places = self.places()?;
         // Checks before the start count towards the time limit.
-        job.timeout = timeout.saturating_sub(began.elapsed());
-        let done = supervise(job, caller, Output::Captured(progress)).map_err(ShellError::start)?;
+        let left = timeout.saturating_sub(began.elapsed());
+        let to = Output::Captured(StreamedCapture::new(self.limit, progress));
+        let done = supervise(job, left, caller, to).map_err(ShellError::start)?;
         let moved = places.map(|places| places.moved()).unwrap_or_default();
         let (exit, level) = self.end_of(&done)?;
         let Finished { output, dropped, duration, refused, .. } = done;
@@ -49,14 +51,13 @@ impl Inner {
         text: &'a str,
         cwd: &'a Path,
         env: BTreeMap<String, String>,
-        timeout: Duration,
         input: Option<PipeReader>,
     ) -> Result<Job<'a>, ShellError> {
-        let mut job = match &self.confinement {
+        let job = match &self.confinement {
             Confinement::Unconfined => {
                 let (mut process, is_gated) = own_session::command(&self.program);
                 process.arg("-c").arg(text).env_clear().envs(&env).current_dir(cwd);
-                Job { command: process, is_gated, helper: None, timeout, limit: self.limit, spare: None, input: None }
+                Job { command: process, is_gated, helper: None, spare: None, input: None }
             }
             Confinement::Sandboxed(policy) => {
                 let report = self.sandbox.probe();
@@ -71,11 +72,10 @@ impl Inner {
                     text,
                     takes_input: input.is_some(),
                 };
-                self.sandbox.job(policy, &task, env, timeout, self.limit)?
+                self.sandbox.job(policy, &task, env)?
             }
         };
-        job.input = input;
-        Ok(job)
+        Ok(Job { input, ..job })
     }
 
     /// Records the current protected places, if commands are confined.
@@ -106,10 +106,25 @@ impl Inner {
 
     /// Returns how a process ended and how it was confined.
     pub(in crate::shell) fn end_of(&self, done: &Finished) -> Result<(Exit, Level), ShellError> {
-        match &self.confinement {
-            Confinement::Unconfined => Ok((exit_of(done), Level::None)),
-            Confinement::Sandboxed(_) => exit_from_helper(done),
+        // Of an unconfined process there is no report.
+        let said = launch::HelperReport::parse(&done.said);
+        if let Some((step, reason)) = said.failed {
+            return Err(ShellError::Setup { step, reason });
         }
+        let exit = match (done.end, said.exit, &self.confinement) {
+            (End::TimedOut, ..) => Exit::TimedOut { after: done.duration },
+            (End::Cancelled, ..) => Exit::Cancelled,
+            (End::OutOfSpace, ..) => Exit::OutOfSpace,
+            (End::Exited(_), Some(exit), _) => exit,
+            (End::Exited(status), None, Confinement::Sandboxed(_)) => {
+                return Err(ShellError::Lost(format!("the sandbox helper ended early ({status})")));
+            }
+            (End::Exited(status), None, Confinement::Unconfined) => match status.code() {
+                Some(code) => Exit::Code(code),
+                None => Exit::Signal(status.signal().unwrap_or_default()),
+            },
+        };
+        Ok((exit, said.report.map_or(Level::None, |report| report.level)))
     }
 
     pub(in crate::shell) fn check(&self, command: &Command) -> Result<Duration, ShellError> {
@@ -153,32 +168,5 @@ impl Inner {
             return Err(refuse("it is not a directory".to_owned()));
         }
         Ok(there)
-    }
-}
-
-/// Returns how an unconfined process ended.
-fn exit_of(done: &Finished) -> Exit {
-    match done.end {
-        End::TimedOut => Exit::TimedOut { after: done.duration },
-        End::Cancelled => Exit::Cancelled,
-        End::OutOfSpace => Exit::OutOfSpace,
-        End::Exited(status) => match (status.code(), status.signal()) {
-            (Some(code), _) => Exit::Code(code),
-            (None, signal) => Exit::Signal(signal.unwrap_or_default()),
-        },
-    }
-}
-
-/// Returns how a sandboxed command ended, from the helper's report.
-fn exit_from_helper(done: &Finished) -> Result<(Exit, Level), ShellError> {
-    let said = launch::HelperReport::parse(&done.said);
-    if let Some((step, reason)) = said.failed {
-        return Err(ShellError::Setup { step, reason });
-    }
-    let level = said.report.map_or(Level::None, |report| report.level);
-    match (done.end, said.exit) {
-        (End::TimedOut | End::Cancelled | End::OutOfSpace, _) => Ok((exit_of(done), level)),
-        (End::Exited(_), Some(exit)) => Ok((exit, level)),
-        (End::Exited(status), None) => Err(ShellError::Lost(format!("the sandbox helper ended early ({status})"))),
     }
 }

@@ -14,9 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 use self::output::CommandEnd;
 pub(crate) use self::output::SessionOutput;
+use super::capture::StreamedCapture;
 use super::local::Inner;
 use super::supervise::{Finished, Output, supervise};
-use super::{Command, CommandOutput, Exit, SessionOptions, Shell, ShellError};
+use super::{Command, CommandOutput, Exit, Moved, SessionOptions, Shell, ShellError};
 use crate::VPath;
 use crate::sandbox::Level;
 use crate::sandbox::appeared::Appeared;
@@ -40,21 +41,21 @@ pub(super) struct LocalSession {
 struct Process {
     input: Arc<PipeWriter>,
     output: Arc<SessionOutput>,
-    /// Its confinement, once known.
-    level: Arc<OnceLock<Level>>,
-    /// The protected places before it started, if it is confined.
-    places: Arc<OnceLock<Appeared>>,
-    /// Paths that it was kept from changing, by name, when it started.
-    guarded: Arc<OnceLock<BTreeSet<PathBuf>>>,
+    /// Set before it runs any command.
+    start: Arc<OnceLock<StartState>>,
     ended: oneshot::Receiver<Result<Finished, ShellError>>,
     /// Dropping this tells the supervising thread to end the process.
     wanted: Option<PipeWriter>,
 }
 
-/// Records of the state before a session started.
-struct Before {
-    places: Arc<OnceLock<Appeared>>,
-    guarded: Arc<OnceLock<BTreeSet<PathBuf>>>,
+/// State recorded when a session's process starts.
+struct StartState {
+    /// Confinement of the process.
+    level: Level,
+    /// The protected places before, if the process is confined.
+    places: Option<Appeared>,
+    /// Paths that the process is kept from changing, by name.
+    guarded: BTreeSet<PathBuf>,
 }
 
 /// How a command in a session ended.
@@ -76,10 +77,15 @@ impl LocalSession {
         Self { shell, options, turn: Semaphore::new(1), idle: Mutex::default() }
     }
 
-    /// Takes the idle process, if there is one that has not ended.
-    fn take_idle(&self) -> Option<Process> {
-        let mut process = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        matches!(process.ended.try_recv(), Err(oneshot::error::TryRecvError::Empty)).then_some(process)
+    /// Takes the idle process. If it has ended since the last command, returns what was not reported of it: files that
+    /// were renamed, and output.
+    fn take_idle(&self) -> (Option<Process>, Vec<Moved>, String) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let has_ended =
+            |process: &mut Process| !matches!(process.ended.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+        let Some(gone) = idle.take_if(has_ended) else { return (idle, Vec::new(), String::new()) };
+        let places = gone.start.get().and_then(|start| start.places.as_ref());
+        (None, places.map(Appeared::take_moved).unwrap_or_default(), gone.output.take_between())
     }
 
     /// Starts a process and runs the session's startup commands.
@@ -87,7 +93,7 @@ impl LocalSession {
         let mut process = Process::start(&self.shell)?;
         for text in &self.options.startup {
             let timeout = self.shell.check(&Command::new(text))?;
-            let (ended, _) = process.execute(text, self.shell.limit, timeout, cancel, None).await?;
+            let (ended, _) = process.execute(text, self.capture(None), timeout, cancel).await?;
             let (exit, output) = match ended {
                 Ended::ByItself(CommandEnd { status: 0, .. }) => continue,
                 Ended::ByItself(done) => (Exit::Code(done.status), done.output),
@@ -120,21 +126,22 @@ impl LocalSession {
             turn = self.turn.acquire() => turn.map_err(ShellError::start)?,
         };
         let begun = Instant::now();
-        let (mut process, began) = match self.take_idle() {
+        let (idle, mut moved, mut earlier_output) = self.take_idle();
+        let (mut process, began) = match idle {
             Some(process) => (process, false),
             None => match self.start(cancel).await? {
                 Started::Ready(process) => (process, true),
-                Started::Cancelled(stopped) => return Ok(stopped),
+                Started::Cancelled(stopped) => return Ok(CommandOutput { moved, ..stopped }),
             },
         };
-        let (places, guarded) = (process.places.clone(), process.guarded.clone());
+        let start = process.start.clone();
         // This future owns the process while it runs a command. Dropping the future ends the session, whose state would
         // be unknown.
-        let (ended, earlier) = process.execute(&command.text, self.shell.limit, timeout, cancel, progress).await?;
+        let (ended, earlier) = process.execute(&command.text, self.capture(progress), timeout, cancel).await?;
         let mut done = match ended {
             Ended::ByItself(done) => {
-                let level = process.level.get().copied().unwrap_or(Level::None);
-                let made = self.made_since(guarded).await?;
+                let level = start.get().map_or(Level::None, |start| start.level);
+                let made = self.made_since(start.clone()).await?;
                 let exit = Exit::Code(done.status);
                 let mut output =
                     CommandOutput { dropped: done.dropped, level, ..CommandOutput::new(done.output, exit) };
@@ -148,28 +155,27 @@ impl LocalSession {
             }
             Ended::WithSession(finished, reason) => self.end(&process, finished, reason)?,
         };
-        // A session that runs commands has recorded the protected places.
-        let moved = tokio::task::spawn_blocking(move || places.get().map(Appeared::moved).unwrap_or_default());
-        done.moved =
-            moved.await.map_err(|_| ShellError::Lost("looking at the protected places broke off".to_owned()))?;
-        done.duration = begun.elapsed();
-        done.session.began = began;
-        done.session.earlier_output = earlier;
+        let look = move || start.get().and_then(|start| Some(start.places.as_ref()?.moved())).unwrap_or_default();
+        moved.extend(blocking("looking at the protected places", look).await?);
+        earlier_output.push_str(&earlier);
+        (done.moved, done.duration) = (moved, begun.elapsed());
+        (done.session.began, done.session.earlier_output) = (began, earlier_output);
         Ok(done)
     }
 
+    fn capture(&self, progress: Option<mpsc::Sender<String>>) -> StreamedCapture {
+        StreamedCapture::new(self.shell.limit, progress)
+    }
+
     /// Returns paths created since the session started that a new session could not change.
-    async fn made_since(&self, guarded: Arc<OnceLock<BTreeSet<PathBuf>>>) -> Result<Vec<String>, ShellError> {
+    async fn made_since(&self, start: Arc<OnceLock<StartState>>) -> Result<Vec<String>, ShellError> {
         let shell = self.shell.clone();
         let look = move || {
-            let before = guarded.get()?;
-            let made = shell.guarded_by_name().into_iter().filter(|path| !before.contains(path));
-            Some(made.map(|path| format!("/{}", path.display())).collect())
+            let is_new = |path: &PathBuf| start.get().is_some_and(|start| !start.guarded.contains(path));
+            let made = shell.guarded_by_name().into_iter().filter(is_new);
+            made.map(|path| format!("/{}", path.display())).collect()
         };
-        let made: Option<Vec<String>> = tokio::task::spawn_blocking(look)
-            .await
-            .map_err(|_| ShellError::Lost("looking for repositories broke off".to_owned()))?;
-        Ok(made.unwrap_or_default())
+        blocking("looking for repositories", look).await
     }
 
     /// Returns the result of a command that ended together with its session.
@@ -194,41 +200,46 @@ impl Shell for LocalSession {
     }
 }
 
+/// Runs work on the blocking thread pool.
+async fn blocking<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<T, ShellError> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| ShellError::Lost(format!("{what} broke off")))
+}
+
+/// Error for a supervising thread that ended without a result.
+fn lost(_: oneshot::error::RecvError) -> ShellError {
+    ShellError::Lost("the watching thread broke off".to_owned())
+}
+
 impl Process {
     fn start(shell: &Arc<Inner>) -> Result<Self, ShellError> {
         let (commands, input) = std::io::pipe().map_err(ShellError::start)?;
         let (caller, wanted) = std::io::pipe().map_err(ShellError::start)?;
         let (tell, ended) = oneshot::channel();
-        let (output, level) = (Arc::<SessionOutput>::default(), Arc::<OnceLock<Level>>::default());
-        let places = Arc::<OnceLock<Appeared>>::default();
-        let guarded = Arc::<OnceLock<BTreeSet<PathBuf>>>::default();
-        let (shell, to, reached) = (shell.clone(), output.clone(), level.clone());
-        let before = Before { places: places.clone(), guarded: guarded.clone() };
+        let (output, start) = (Arc::<SessionOutput>::default(), Arc::<OnceLock<StartState>>::default());
+        let (shell, to, state) = (shell.clone(), output.clone(), start.clone());
         let watch = move || {
-            let _ = tell.send(watch(&shell, commands, &caller, to, &reached, &before));
+            let _ = tell.send(watch(&shell, commands, &caller, to, &state));
         };
         std::thread::Builder::new().name("deepagents-shell".to_owned()).spawn(watch).map_err(ShellError::start)?;
-        Ok(Self { input: Arc::new(input), output, level, places, guarded, ended, wanted: Some(wanted) })
+        Ok(Self { input: Arc::new(input), output, start, ended, wanted: Some(wanted) })
     }
 
     /// Runs a command. Also returns the output since the previous command.
     async fn execute(
         &mut self,
         text: &str,
-        limit: usize,
+        capture: StreamedCapture,
         timeout: Duration,
         cancel: &CancellationToken,
-        progress: Option<mpsc::Sender<String>>,
     ) -> Result<(Ended, String), ShellError> {
         let mark = format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..));
         let request = format!("{mark}\n{}\n{text}\n", text.split('\n').count());
-        let (done, earlier) = self.output.begin(&mark, limit, progress);
+        let (done, earlier) = self.output.begin(&mark, capture);
         let input = self.input.clone();
         // A stopped shell does not read, which blocks this thread until the session is ended.
         tokio::task::spawn_blocking(move || {
             let _ = (&*input).write_all(request.as_bytes());
         });
-        let lost = |_| ShellError::Lost("the watching thread broke off".to_owned());
         let reason = tokio::select! {
             biased;
             Ok(done) = done => return Ok((Ended::ByItself(done), earlier)),
@@ -242,7 +253,7 @@ impl Process {
     /// Ends the process with everything it started.
     async fn end(&mut self) -> Result<Finished, ShellError> {
         drop(self.wanted.take());
-        (&mut self.ended).await.map_err(|_| ShellError::Lost("the watching thread broke off".to_owned()))?
+        (&mut self.ended).await.map_err(lost)?
     }
 }
 
@@ -252,21 +263,16 @@ fn watch(
     commands: PipeReader,
     caller: &PipeReader,
     output: Arc<SessionOutput>,
-    reached: &OnceLock<Level>,
-    before: &Before,
+    start: &OnceLock<StartState>,
 ) -> Result<Finished, ShellError> {
     let cwd = shell.directory(&VPath::root())?;
-    let job = shell.job(DRIVER, &cwd, shell.env.clone(), Duration::MAX, Some(commands))?;
-    let _ = reached.set(shell.level());
-    if let Some(places) = shell.places()? {
-        let _ = before.places.set(places);
-        // A path that appears between this and the mounts is protected but looks new, which ends the session
-        // unnecessarily.
-        let _ = before.guarded.set(shell.guarded_by_name());
-    }
-    let finished = supervise(job, caller, Output::Session(output)).map_err(ShellError::start);
+    let job = shell.job(DRIVER, &cwd, shell.env.clone(), Some(commands))?;
+    let (level, places) = (shell.level(), shell.places()?);
+    // A path that appears between this and the mounts is protected but looks new, which ends the session unnecessarily.
+    let start = start.get_or_init(|| StartState { level, places, guarded: shell.guarded_by_name() });
+    let finished = supervise(job, Duration::MAX, caller, Output::Session(output)).map_err(ShellError::start);
     // Processes that the session left running may have created something after its last command.
-    if let Some(places) = before.places.get() {
+    if let Some(places) = &start.places {
         places.rename_appeared();
     }
     finished

@@ -1,11 +1,11 @@
 //! Splits the output of a session into the outputs of its commands.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use memchr::memmem;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
-use crate::shell::capture::{Capture, Decoder};
+use crate::shell::capture::{Capture, StreamedCapture};
 
 /// Delimits the shell's report that a command ended.
 const STATUS_DELIMITER: u8 = 0x1e;
@@ -42,32 +42,32 @@ struct Current {
     mark: Vec<u8>,
     /// Bytes that may be the start of the mark.
     held: Vec<u8>,
-    capture: Capture,
-    decoder: Decoder,
-    progress: Option<mpsc::Sender<String>>,
+    capture: StreamedCapture,
     done: oneshot::Sender<CommandEnd>,
 }
 
 impl SessionOutput {
     /// Assigns the output from now on to a new command. Returns the output since the previous command.
-    pub(super) fn begin(
-        &self,
-        mark: &str,
-        limit: usize,
-        progress: Option<mpsc::Sender<String>>,
-    ) -> (oneshot::Receiver<CommandEnd>, String) {
+    pub(super) fn begin(&self, mark: &str, capture: StreamedCapture) -> (oneshot::Receiver<CommandEnd>, String) {
         let (done, told) = oneshot::channel();
         let sign = char::from(STATUS_DELIMITER);
         let mark = format!("{sign}{mark}:").into_bytes();
-        let (held, decoder) = (Vec::new(), Decoder::default());
-        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        parts.current = Some(Current { mark, held, capture: Capture::new(limit), decoder, progress, done });
-        (told, parts.between.take().map(|between| between.finish().0).unwrap_or_default())
+        self.lock().current = Some(Current { mark, held: Vec::new(), capture, done });
+        (told, self.take_between())
+    }
+
+    /// Takes the output since the last command ended.
+    pub(super) fn take_between(&self) -> String {
+        self.lock().between.take().map(|between| between.finish().0).unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Parts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a piece of output.
     pub(crate) fn push(&self, piece: &[u8]) {
-        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parts = self.lock();
         let rest = match parts.current.take() {
             Some(current) => match current.push(piece) {
                 Pushed::More(current) => {
@@ -85,10 +85,8 @@ impl SessionOutput {
 
     /// Takes the output of the running command, if it does not end by itself.
     pub(super) fn break_off(&self) -> (String, u64) {
-        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(mut current) = parts.current.take() else { return Default::default() };
-        let held = std::mem::take(&mut current.held);
-        current.give(&held);
+        let Some(mut current) = self.lock().current.take() else { return Default::default() };
+        current.capture.push(&current.held);
         current.capture.finish()
     }
 }
@@ -105,16 +103,16 @@ impl Current {
         text.extend_from_slice(piece);
         let Some(at) = memmem::find(&text, &self.mark) else {
             self.held = text.split_off(text.len() - overlap(&text, &self.mark));
-            self.give(&text);
+            self.capture.push(&text);
             return Pushed::More(self);
         };
         let said = text.split_off(at);
-        self.give(&text);
+        self.capture.push(&text);
         let behind = said.get(self.mark.len()..).unwrap_or_default();
         let Some(end) = memchr::memchr(STATUS_DELIMITER, behind.get(..MAX_STATUS_BYTES).unwrap_or(behind)) else {
             // A status is never this long, so this is output that contains the mark.
             if behind.len() >= MAX_STATUS_BYTES {
-                self.give(&said);
+                self.capture.push(&said);
             } else {
                 self.held = said;
             }
@@ -122,26 +120,10 @@ impl Current {
         };
         let status = behind.get(..end).and_then(|status| std::str::from_utf8(status).ok()?.parse().ok());
         let rest = behind.get(end + 1..).unwrap_or_default().to_vec();
-        let last = std::mem::take(&mut self.decoder).finish();
-        self.send_progress(last);
         let (output, dropped) = self.capture.finish();
         // If the receiver was dropped, the session is ending.
         let _ = self.done.send(CommandEnd { status: status.unwrap_or(-1), output, dropped });
         Pushed::Ended(rest)
-    }
-
-    fn give(&mut self, output: &[u8]) {
-        self.capture.push(output);
-        if self.progress.is_some() {
-            let text = self.decoder.push(output);
-            self.send_progress(text);
-        }
-    }
-
-    fn send_progress(&self, text: String) {
-        if let Some(progress) = self.progress.as_ref().filter(|_| !text.is_empty()) {
-            let _ = progress.try_send(text);
-        }
     }
 }
 
@@ -163,19 +145,20 @@ mod tests {
             before in "[a\u{1e}m1:é]{0,40}", after in "[a\u{1e}m:]{0,20}", status in -1i32..300, size in 1usize..9,
         ) {
             let output = SessionOutput::default();
-            let (mut done, _) = output.begin("mark", 1 << 10, None);
+            let capture = || StreamedCapture::new(1 << 10, None);
+            let (mut done, _) = output.begin("mark", capture());
             let printed = format!("{before}\u{1e}mark:{status}\u{1e}{after}");
             printed.as_bytes().chunks(size).for_each(|piece| output.push(piece));
             let done = done.try_recv().unwrap();
             prop_assert_eq!((done.output, done.status, done.dropped), (before, status, 0));
-            let (_, between) = output.begin("next", 1 << 10, None);
+            let (_, between) = output.begin("next", capture());
             prop_assert_eq!(between, after);
         }
 
         #[test]
         fn output_so_far_is_returned_when_a_command_is_aborted(text in "[a\u{1e}m1:é]{0,40}", size in 1usize..9) {
             let output = SessionOutput::default();
-            let _waiting = output.begin("mark", 1 << 10, None);
+            let _waiting = output.begin("mark", StreamedCapture::new(1 << 10, None));
             text.as_bytes().chunks(size).for_each(|piece| output.push(piece));
             prop_assert_eq!(output.break_off().0, text);
         }

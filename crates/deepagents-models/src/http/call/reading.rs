@@ -65,7 +65,9 @@ impl Call {
                 (false, None)
             }
             Ok(Ok(None)) => (true, None),
-            Ok(Err(error)) => (true, Some(ModelError::Truncated(from_transport(&error, &self.endpoint.url, None).info().clone()))),
+            Ok(Err(error)) => {
+                (true, Some(ModelError::Truncated(from_transport(&error, &self.endpoint.url, None).info().clone())))
+            }
             Err(error) => (true, Some(error)),
         };
         if ended {

@@ -137,15 +137,13 @@ impl Script {
                 }
                 Ok(())
             }
-            NodeKind::If { condition, then_body, else_body, redirects } => {
-                let from = self.commands.len();
-                self.nodes([&**condition, then_body].into_iter().chain(else_body.as_deref()), depth);
-                self.redirects(redirects, from, depth)
-            }
+            NodeKind::If { condition, then_body, else_body, redirects } => self.compound_command(
+                [&**condition, then_body].into_iter().chain(else_body.as_deref()),
+                redirects,
+                depth,
+            ),
             NodeKind::While { condition, body, redirects } | NodeKind::Until { condition, body, redirects } => {
-                let from = self.commands.len();
-                self.nodes([&**condition, body], depth);
-                self.redirects(redirects, from, depth)
+                self.compound_command([&**condition, body], redirects, depth)
             }
             NodeKind::For { var, words, body, redirects } => {
                 let from = self.commands.len();
@@ -163,7 +161,9 @@ impl Script {
             }
             NodeKind::Case { word, patterns, redirects } => {
                 let from = self.commands.len();
-                self.nodes(patterns.iter().filter_map(|pattern| pattern.body.as_ref()), depth);
+                for body in patterns.iter().filter_map(|pattern| pattern.body.as_ref()) {
+                    self.try_node(body, depth);
+                }
                 self.word(word, depth)?;
                 for pattern in patterns.iter().flat_map(|pattern| &pattern.patterns) {
                     self.word(pattern, depth)?;
@@ -180,9 +180,7 @@ impl Script {
                 self.node(body, depth)
             }
             NodeKind::Subshell { body, redirects } | NodeKind::BraceGroup { body, redirects } => {
-                let from = self.commands.len();
-                self.try_node(body, depth);
-                self.redirects(redirects, from, depth)
+                self.compound_command([&**body], redirects, depth)
             }
             NodeKind::Negation { pipeline } | NodeKind::Time { pipeline, .. } => self.node(pipeline, depth),
             NodeKind::Empty | NodeKind::Comment { .. } => Ok(()),
@@ -191,10 +189,16 @@ impl Script {
         }
     }
 
-    fn nodes<'a>(&mut self, nodes: impl IntoIterator<Item = &'a Node>, depth: usize) {
-        for node in nodes {
-            self.try_node(node, depth);
-        }
+    /// Adds what the parts of a compound command run, and the files that it opens for all of them.
+    fn compound_command<'a>(
+        &mut self,
+        parts: impl IntoIterator<Item = &'a Node>,
+        redirects: &[Node],
+        depth: usize,
+    ) -> Result<(), Doubt> {
+        let from = self.commands.len();
+        parts.into_iter().for_each(|node| self.try_node(node, depth));
+        self.redirects(redirects, from, depth)
     }
 
     fn try_node(&mut self, node: &Node, depth: usize) {

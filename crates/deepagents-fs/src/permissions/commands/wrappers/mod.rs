@@ -3,7 +3,7 @@
 mod find;
 mod table;
 
-use super::pattern::is_private;
+use super::pattern::{base_name, is_private};
 use super::script::{Document, Doubt, MAX_WRAPPERS, Script, Simple};
 use super::word::Word;
 use super::{mentions, runners, shells};
@@ -30,7 +30,7 @@ pub(super) fn list(script: &mut Script, mut simple: Simple, document: Document, 
         return script.commands.push(simple);
     }
     let standard = is_standard(path);
-    let name = super::pattern::base_name(path).to_ascii_lowercase();
+    let name = base_name(path).to_ascii_lowercase();
     let name = name.as_str();
     let args = simple.words.get(1..).unwrap_or_default().to_vec();
     let from = script.commands.len();
@@ -131,8 +131,8 @@ fn inside(
     }
     script.compound = true;
     if wrapper.runs == Runs::Text {
-        return match joined(rest) {
-            Some(text) => script.text(&text, depth + 1),
+        return match rest.iter().map(Word::known).collect::<Option<Vec<_>>>() {
+            Some(words) => script.text(&words.join(" "), depth + 1),
             None => script.doubts.push(Doubt::Evaluation),
         };
     }
@@ -158,8 +158,4 @@ pub(super) fn assignment(word: &Word) -> Option<(String, Word)> {
     let (name, value) = text.split_once('=')?;
     let value = if computed { Word::Computed(Some(value.to_owned())) } else { Word::Known(value.to_owned()) };
     Some((name.to_owned(), value))
-}
-
-fn joined(words: &[Word]) -> Option<String> {
-    words.iter().map(Word::known).collect::<Option<Vec<_>>>().map(|words| words.join(" "))
 }
