@@ -177,9 +177,7 @@ impl App {
         }
         if self.editor.key(key) {
             self.typed = Some(self.now);
-            if self.history.is_open() {
-                self.history.stop_viewing();
-            }
+            self.history.stop_viewing();
             return self.complete();
         }
         Vec::new()

@@ -138,7 +138,7 @@ fn input(app: &App, columns: usize, rows: usize) -> Panel {
         let lead = if at == led { lead.clone() } else { " ".repeat(indent) };
         let style = if shell { theme.warn } else { theme.user };
         let empty = app.editor.is_empty() && columns > 30 && app.questions.is_empty();
-        let text = if empty { Span::styled(placeholder(app), theme.dim) } else { Span::raw(row.text) };
+        let text = if empty { Span::styled(placeholder(app), theme.dim) } else { Span::raw(row) };
         Line::from(vec![Span::styled(lead, style), text])
     });
     Panel { lines: lines.collect(), cursor: Some((indent + x, y - first)) }

@@ -47,7 +47,7 @@ pub(super) fn input_line(
         .enumerate()
         .map(|(at, row)| {
             let lead = if at == 0 { Span::styled(lead, theme.accent) } else { Span::raw(" ".repeat(indent)) };
-            Line::from(vec![lead, Span::raw(row.text)])
+            Line::from(vec![lead, Span::raw(row)])
         })
         .collect();
     // The lines around the cursor remain visible.
