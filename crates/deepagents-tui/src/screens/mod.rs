@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 
 use crate::app::effect::Effect;
 use crate::app::event::Event;
-use crate::app::{App, Work};
+use crate::app::{App, Moment, Work};
 use crate::host::{Host, Options};
 use crate::policy::Policy;
 use crate::preferences::Preferences;
@@ -216,7 +216,7 @@ impl Screens {
     }
 
     async fn take(&mut self, event: Event) -> Result<(), TuiError> {
-        self.app.now = Instant::now();
+        self.app.now = Moment::default();
         let effects = self.app.update(event);
         self.carry_out(effects).await
     }
@@ -234,7 +234,7 @@ impl Screens {
                 Effect::Demo => (self.quit, self.demo) = (true, true),
                 Effect::Edit(text) => {
                     let edited = self.edit(text).await;
-                    self.app.now = Instant::now();
+                    self.app.now = Moment::default();
                     drop(self.app.update(Event::EditorClosed(edited)));
                 }
                 other => self.session.effect(other),

@@ -8,7 +8,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::items::{Detail, dim, folded, folded_words, indented, item_lines};
 use crate::app::transcript::{AgentWork, Call, text_arg};
 use crate::duration;
-use crate::text::{count, edit_diff, grouped, hard_wrap, markdown, new_file, shorten, visible, wrap};
+use crate::text::{count, diff_lines, edit_diff, grouped, hard_wrap, markdown, new_file, shorten, visible, wrap};
 use crate::theme::Theme;
 
 /// Lines shown of a folded result, at its start and at its end.
@@ -125,7 +125,7 @@ pub(super) fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Detail
 
 /// Renders the change of a file by a call.
 fn change(call: &Call, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
-    let lines = change_lines(call, theme);
+    let lines = change_lines(&call.name, &call.args, None, theme);
     let room = columns.saturating_sub(2).max(2);
     let lines: Vec<Line<'static>> = lines.iter().flat_map(|line| hard_wrap(line, room, "        ")).collect();
     let Detail::Brief(key) = fold else { return indented(&lines) };
@@ -138,21 +138,17 @@ fn change(call: &Call, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Li
     shown
 }
 
-/// Renders the diff of a file tool's call.
-pub(crate) fn change_lines(call: &Call, theme: Theme) -> Vec<Line<'static>> {
-    match call.name.as_str() {
-        "edit_file" => {
-            let (old, new) = (text_arg(&call.args, "old_string"), text_arg(&call.args, "new_string"));
-            let all = call.args.get("replace_all").and_then(Value::as_bool).unwrap_or(false);
-            edit_diff(call.file.as_deref(), old, new, all, theme)
-        }
-        _ => {
-            let text = text_arg(&call.args, "content");
-            match call.file.as_deref() {
-                Some(file) => crate::text::diff_lines(file, text, true, theme),
-                None => new_file(text, theme),
-            }
-        }
+/// Renders the change that a file tool's call makes. `file` is the present text of the file, if it is known.
+pub(super) fn change_lines(tool: &str, args: &Value, file: Option<&str>, theme: Theme) -> Vec<Line<'static>> {
+    if tool == "edit_file" {
+        let (old, new) = (text_arg(args, "old_string"), text_arg(args, "new_string"));
+        let all = args.get("replace_all").and_then(Value::as_bool).unwrap_or(false);
+        return edit_diff(file, old, new, all, theme);
+    }
+    let text = text_arg(args, "content");
+    match file {
+        Some(file) => diff_lines(file, text, true, theme),
+        None => new_file(text, theme),
     }
 }
 

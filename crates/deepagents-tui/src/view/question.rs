@@ -12,7 +12,7 @@ use super::question_keys::{brief_keys, joined_keys, keys, short_keys};
 use crate::app::App;
 use crate::app::event::PendingApproval;
 use crate::app::pending::Asking;
-use crate::app::transcript::{Call, text_arg};
+use crate::app::transcript::text_arg;
 use crate::key_map::Action;
 use crate::text::{clip, count, hard_wrap, is_context, shorten, visible, width, wrap};
 use crate::theme::Theme;
@@ -46,15 +46,7 @@ fn question_body(question: &PendingApproval, columns: usize, theme: Theme, is_wh
             }
             lines
         }
-        "write_file" | "edit_file" => {
-            let call = Call {
-                name: request.tool.clone(),
-                args: request.args.clone(),
-                file: question.file.clone(),
-                ..Call::default()
-            };
-            change_lines(&call, theme)
-        }
+        "write_file" | "edit_file" => change_lines(&request.tool, &request.args, question.file.as_deref(), theme),
         _ => {
             let mut lines = Vec::new();
             // A question that a tool or its server asks comes first, then the call that it is about.
