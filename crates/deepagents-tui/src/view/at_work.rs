@@ -4,7 +4,7 @@ use deepagents::channels::TodoStatus;
 use ratatui::text::{Line, Span};
 
 use super::calls::call_title;
-use super::items::{Detail, item_lines, todo_lines};
+use super::items::{Detail, dim, item_lines, todo_lines};
 use crate::app::live::RunningCall;
 use crate::app::{App, Work};
 use crate::duration;
@@ -24,7 +24,7 @@ pub(super) fn activity(app: &App, columns: usize, rows: usize) -> Vec<Line<'stat
     if !app.live.thinking.is_empty() {
         let words = app.live.thinking.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let text = format!("✻ {}", shorten(&visible(words), columns));
-        lines.push(clip(&Line::from(Span::styled(text, theme.dim)), columns));
+        lines.push(clip(&dim(text, theme), columns));
     }
     lines.truncate(rows);
     let room = rows - lines.len();
@@ -128,7 +128,7 @@ fn agent(app: &App, path: &[String], running: &RunningCall, depth: usize, column
         };
         if !last.is_empty() {
             let text = format!("{indent}  └ {}", shorten(&visible(&last), columns));
-            lines.push(clip(&Line::from(Span::styled(text, app.theme.dim)), columns));
+            lines.push(clip(&dim(text, app.theme), columns));
         }
     }
     lines
@@ -146,6 +146,6 @@ fn last_call(work: &crate::app::transcript::AgentWork) -> String {
 fn last_lines(text: &str, most: usize, columns: usize, app: &App) -> Vec<Line<'static>> {
     let text = visible(text.trim_end());
     let lines: Vec<&str> = text.lines().rev().take(most).collect();
-    let line = |line: &&str| clip(&Line::from(Span::styled(format!("  {line}"), app.theme.dim)), columns);
+    let line = |line: &&str| clip(&dim(format!("  {line}"), app.theme), columns);
     lines.iter().rev().map(line).collect()
 }
