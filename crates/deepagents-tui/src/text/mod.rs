@@ -10,7 +10,7 @@ mod table;
 mod wrap;
 
 pub(crate) use ascii::ascii;
-pub(crate) use blocks::last_block;
+pub(crate) use blocks::{last_block, paragraph_cut};
 pub(crate) use clean::exact_ascii;
 pub use clean::{exact, visible};
 pub(crate) use diff::{diff_lines, edit_diff, is_context, new_file};
