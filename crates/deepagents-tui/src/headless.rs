@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::app::effect::Effect;
 use crate::app::event::Event;
-use crate::app::{App, Overlay};
+use crate::app::{App, Moment, Overlay};
 use crate::host::{Host, Options};
 use crate::policy::Policy;
 use crate::preferences::{KeyError, key_named};
@@ -172,7 +172,7 @@ impl Headless {
     }
 
     fn take(&mut self, event: Event) {
-        self.app.now = Instant::now() + self.ahead;
+        self.app.now = Moment(Instant::now() + self.ahead);
         let effects = self.app.update(event);
         self.carry_out(effects);
     }

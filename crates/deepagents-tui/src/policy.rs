@@ -220,18 +220,14 @@ impl Policy {
     }
 
     fn interrupts(&self, others: &[String]) -> InterruptPolicy {
-        let standard = CHANGES.iter().fold(InterruptPolicy::new(), |all, tool| {
-            let policy = self.clone();
-            let asks = move |call: &ToolCall, _: &Context| policy.asks(&call.name, &call.args);
-            all.before(*tool, InterruptOn::any().when(asks).name_rule(self.named()))
-        });
-        others.iter().fold(standard, |all, tool| {
-            let policy = self.clone();
+        let others = others.iter().map(String::as_str);
+        CHANGES.into_iter().chain(others).fold(InterruptPolicy::new(), |all, tool| {
+            let (policy, is_standard) = (self.clone(), CHANGES.contains(&tool));
             let asks = move |call: &ToolCall, cx: &Context| {
-                let reads = cx.tool(&call.name).is_some_and(|tool| tool.effect(&call.args) == Effect::Read);
-                !reads && policy.asks(&call.name, &call.args)
+                let reads = || cx.tool(&call.name).is_some_and(|tool| tool.effect(&call.args) == Effect::Read);
+                (is_standard || !reads()) && policy.asks(&call.name, &call.args)
             };
-            all.before(tool.as_str(), InterruptOn::any().when(asks).name_rule(self.named()))
+            all.before(tool, InterruptOn::any().when(asks).name_rule(self.named()))
         })
     }
 

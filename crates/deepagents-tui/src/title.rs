@@ -32,11 +32,12 @@ impl State {
 pub(crate) fn text(app: &App, state: State) -> String {
     let place = app.session.directory.rsplit('/').find(|part| !part.is_empty()).unwrap_or("/");
     let place: String = place.chars().filter(|c| !c.is_control()).take(60).collect();
-    match state {
-        State::Idle => format!("deepagents: {place}"),
-        State::Busy => format!("* deepagents: {place}"),
-        State::Waits => format!("? deepagents: {place}"),
-    }
+    let mark = match state {
+        State::Idle => "",
+        State::Busy => "* ",
+        State::Waits => "? ",
+    };
+    format!("{mark}deepagents: {place}")
 }
 
 /// Returns the control sequence that sets the title and the progress.

@@ -1,26 +1,24 @@
 //! Information about the program itself: help, themes, effort, the clipboard.
 
-use super::App;
-use super::Overlay;
 use super::commands::{COMMANDS, KEYS};
 use super::effect::{Effect, ListOf};
 use super::event::{Choice, Choices};
 use super::picker::Picker;
 use super::transcript::Item;
+use super::{App, Overlay};
 use crate::key_map::Action;
 use crate::theme::NamedTheme;
 
 impl App {
     pub(super) fn help(&mut self) {
-        let mut body = String::new();
-        for command in COMMANDS {
-            let name = format!("/{} {}", command.name, command.args);
-            body += &format!("{:<32} {}\n", name.trim_end(), command.about);
-        }
-        for command in self.session.connected.iter().flat_map(|connected| &connected.commands) {
-            let name = format!("/{} {}", command.name, command.args);
-            body += &format!("{:<32} {}\n", name.trim_end(), command.about);
-        }
+        let line = |name: &str, args: &str, about: &str| {
+            let name = format!("/{name} {args}");
+            format!("{:<32} {about}\n", name.trim_end())
+        };
+        let own = COMMANDS.iter().map(|command| line(command.name, command.args, command.about));
+        let files = self.session.connected.iter().flat_map(|connected| &connected.commands);
+        let files = files.map(|command| line(&command.name, &command.args, &command.about));
+        let body: String = own.chain(files).collect();
         self.card("Commands", body);
         self.keys_card();
     }
@@ -36,7 +34,7 @@ impl App {
         self.card("Keys", body);
     }
 
-    pub(super) fn copy(&mut self) -> Vec<Effect> {
+    pub(super) fn copy(&mut self) {
         let answer = self.items.iter().rev().find_map(|item| match item {
             Item::Answer(text) => Some(text.clone()),
             _ => None,
@@ -44,12 +42,9 @@ impl App {
         match answer {
             Some(text) => {
                 self.hint = Some("copied".to_owned());
-                vec![Effect::Copy(text)]
+                self.request(Effect::Copy(text));
             }
-            None => {
-                self.note("there is no answer to copy yet", false);
-                Vec::new()
-            }
+            None => self.note("there is no answer to copy yet", false),
         }
     }
 
@@ -68,7 +63,7 @@ impl App {
         }
         let row = |known: &NamedTheme| {
             let present = if known.name == self.themes.present { " · in use" } else { "" };
-            Choice { key: known.name.clone(), label: known.name.clone(), detail: format!("{}{present}", known.about) }
+            Choice::new(&known.name, &known.name, format!("{}{present}", known.about))
         };
         let rows = self.themes.all.iter().map(row).collect();
         self.overlay = Overlay::Picker(Picker::new(Choices { of: ListOf::Themes, rows }));
@@ -78,8 +73,8 @@ impl App {
     pub(super) fn efforts(&mut self) {
         let present = self.effort.map_or("off", crate::host::Effort::as_str);
         let row = |(word, about): &(&str, &str)| {
-            let detail = if *word == present { format!("{about} · in use") } else { (*about).to_owned() };
-            Choice { key: (*word).to_owned(), label: (*word).to_owned(), detail }
+            let present = if *word == present { " · in use" } else { "" };
+            Choice::new(*word, *word, format!("{about}{present}"))
         };
         let rows = EFFORTS.iter().map(row).collect();
         self.overlay = Overlay::Picker(Picker::new(Choices { of: ListOf::Efforts, rows }));

@@ -6,22 +6,21 @@ use super::menu::{Menu, MenuKind};
 
 impl App {
     /// Updates the menu after a change of the input.
-    pub(super) fn complete(&mut self) -> Vec<Effect> {
+    pub(super) fn complete(&mut self) {
         if self.editor.text() == self.closed && !self.closed.is_empty() {
-            return Vec::new();
+            return;
         }
         self.closed.clear();
         if let Some((start, query)) = self.editor.file_before() {
             let query = query.to_owned();
             let menu = self.menu.take().filter(|menu| menu.kind == MenuKind::File && menu.start == start);
             self.menu = menu.and_then(|menu| menu.narrowed(&query));
-            return vec![Effect::FindFiles(query)];
+            return self.request(Effect::FindFiles(query));
         }
         let connected = self.session.connected.as_ref();
         let skills = connected.map_or(&[][..], |connected| &connected.skills);
         let files = connected.map_or(&[][..], |connected| &connected.commands);
         self.menu = Menu::commands(self.editor.text(), files, skills);
-        Vec::new()
     }
 
     /// Shows the files found for a query, unless the input has changed in the meantime.

@@ -42,16 +42,16 @@ impl KeptDecision {
 
 impl App {
     /// Saves the decisions with the thread until the run gets them.
-    pub(super) fn keep_decided(&mut self) -> Vec<Effect> {
+    pub(super) fn keep_decided(&mut self) {
         let decided: Vec<KeptDecision> = self.questions.decided().iter().map(KeptDecision::of).collect();
         if decided == self.kept_decided.1 {
-            return Vec::new();
+            return;
         }
         // Decisions are removed from the thread on which they were made.
         let before = self.kept_decided.0.take();
         let thread = if decided.is_empty() { before } else { self.session.thread.clone() };
         self.kept_decided = (thread.clone(), decided.clone());
-        thread.map(|thread| Effect::KeepDecided { thread, decided }).into_iter().collect()
+        self.effects.extend(thread.map(|thread| Effect::KeepDecided { thread, decided }));
     }
 
     /// Shows the questions that a thread waits for while nothing runs. Earlier decisions are not asked for again,
@@ -64,7 +64,7 @@ impl App {
                 Some(kept) => {
                     let call = crate::view::call_title(&question.request.tool, &question.request.args);
                     self.note(format!("you already decided: {}: {call}", kept.word()), false);
-                    self.questions.decide_before(question, kept.decided.clone());
+                    self.questions.record(question, kept.decided.clone());
                 }
                 None => drop(self.questions.ask(question, None)),
             }

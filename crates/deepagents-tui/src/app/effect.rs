@@ -1,5 +1,6 @@
 //! Effects that the interface requests.
 
+use deepagents::models::credentials::Secret;
 use deepagents::remembered::RememberedRule;
 use deepagents::{ActionRequest, DecisionRecord};
 
@@ -26,20 +27,15 @@ pub(crate) enum Effect {
     KeepDecided { thread: String, decided: Vec<KeptDecision> },
     /// Takes back the messages that the run has not received yet.
     Retract,
-    /// Cancels the run.
+    /// Cancels the run, or stops the user's shell command.
     Cancel,
-    /// Resumes a run with these decisions.
-    Answer(Vec<(String, DecisionRecord)>),
-    /// Resumes an unfinished run.
-    Resume,
-    /// Resumes a run of another program here; that program loses the thread.
-    TakeOver,
+    /// Resumes a run that waits for these decisions or was left unfinished. With `by_force`, even if another program
+    /// works on it; that program loses the thread.
+    Resume { answers: Vec<(String, DecisionRecord)>, by_force: bool },
     /// Moves the run to the background.
     MoveToBackground,
     /// Runs a shell command of the user.
     Shell(String),
-    /// Stops it.
-    StopShell,
     /// Runs a shell command of the user beside the run.
     ShellInBackground(String),
     /// Stops it.
@@ -132,16 +128,6 @@ pub(crate) enum ListOf {
     SubAgents,
 }
 
-/// A text that `Debug` does not print.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Secret(pub(crate) String);
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secret")
-    }
-}
-
 /// What a rewind applies to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RewindScope {
@@ -163,7 +149,7 @@ impl RewindScope {
     pub(crate) fn step(self, down: bool) -> Self {
         match (self, down) {
             (Self::Both, true) | (Self::Files, false) => Self::Conversation,
-            (Self::Conversation, true) | (Self::Files, true) => Self::Files,
+            (Self::Conversation | Self::Files, true) => Self::Files,
             (Self::Conversation | Self::Both, false) => Self::Both,
         }
     }

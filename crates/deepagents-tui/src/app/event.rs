@@ -40,7 +40,7 @@ pub(crate) enum Event {
     /// Others have changed the open thread before a message that is being sent. `None` if they have deleted it.
     ThreadChangedElsewhere(Option<Box<Opened>>),
     /// A list to choose from.
-    Choose(Result<Choices, String>),
+    Choose(Choices),
     /// The updated list, if it is still open.
     Refreshed(Choices),
     /// The preview of a list entry, by its key.
@@ -49,8 +49,8 @@ pub(crate) enum Event {
     StatusLine(String),
     /// The provider's key was saved. Holds the model to use now.
     KeySaved(Result<String, String>),
-    /// The reasoning effort was set, or why not.
-    EffortSet(Result<Option<Effort>, String>),
+    /// The reasoning effort was set.
+    EffortSet(Option<Effort>),
     /// The files that match a completion's query.
     Files { query: String, found: Vec<String> },
     /// Output of the user's shell command.
@@ -79,6 +79,18 @@ pub(crate) enum Event {
     Trust { of: Trusted, title: String, body: String },
 }
 
+impl Event {
+    /// Creates a notice.
+    pub(crate) fn notice(text: impl Into<String>) -> Self {
+        Self::Notice { text: text.into(), bad: false }
+    }
+
+    /// Creates a notice of a problem.
+    pub(crate) fn problem(text: impl Into<String>) -> Self {
+        Self::Notice { text: text.into(), bad: true }
+    }
+}
+
 /// A list to choose from. The first entry is selected initially.
 #[derive(Clone, Debug)]
 pub(crate) struct Choices {
@@ -93,6 +105,12 @@ pub(crate) struct Choice {
     pub(crate) key: String,
     pub(crate) label: String,
     pub(crate) detail: String,
+}
+
+impl Choice {
+    pub(crate) fn new(key: impl Into<String>, label: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { key: key.into(), label: label.into(), detail: detail.into() }
+    }
 }
 
 /// The facts about an agent that was built.
@@ -131,6 +149,15 @@ pub(crate) struct PendingApproval {
     pub(crate) task: Option<String>,
 }
 
+impl PendingApproval {
+    /// Returns whether an item is the call that needs the decision, which has no result yet.
+    pub(crate) fn is_about(&self, item: &Item) -> bool {
+        let Item::Call(call) = item else { return false };
+        let is_open = call.result.is_empty() && !call.failed;
+        is_open && call.name == self.request.tool && call.args == self.request.args
+    }
+}
+
 /// How a run ended.
 #[derive(Clone, Debug)]
 pub(crate) struct RunEnd {
@@ -141,6 +168,13 @@ pub(crate) struct RunEnd {
     pub(crate) text: String,
     /// The message of a run that did not start.
     pub(crate) unsent: Option<String>,
+}
+
+impl RunEnd {
+    /// Creates the event for a run that was not started here.
+    pub(crate) fn without_run(stop: Result<FinishReason, String>, unsent: Option<String>) -> Event {
+        Event::RunEnded(Box::new(Self { stop, questions: Vec::new(), text: String::new(), unsent }))
+    }
 }
 
 /// The present state of a thread.
@@ -172,14 +206,7 @@ impl Opened {
     /// Removes calls that need a decision from the items, as their questions show them.
     pub(crate) fn hide_asked(&mut self) {
         for question in self.questions.iter().filter(|question| question.request.call.path.is_empty()) {
-            let request = &question.request;
-            let is_it = |item: &Item| match item {
-                Item::Call(call) => {
-                    call.name == request.tool && call.args == request.args && call.result.is_empty() && !call.failed
-                }
-                _ => false,
-            };
-            if let Some(at) = self.items.iter().rposition(is_it) {
+            if let Some(at) = self.items.iter().rposition(|item| question.is_about(item)) {
                 self.items.remove(at);
             }
         }

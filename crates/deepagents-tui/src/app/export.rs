@@ -6,14 +6,6 @@ use serde_json::{Value, json};
 
 use super::transcript::{AgentWork, Call, Item};
 
-/// The format of an export.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
-    Markdown,
-    Json,
-    Html,
-}
-
 /// Returns the file name and the contents of an export. If only a format is given, the name is a default.
 pub(super) fn export(given: &str, title: &str, items: &[Item]) -> (String, String) {
     let file = match given {
@@ -23,15 +15,10 @@ pub(super) fn export(given: &str, title: &str, items: &[Item]) -> (String, Strin
         file => file.to_owned(),
     };
     let ending = Path::new(&file).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
-    let format = match ending.to_ascii_lowercase().as_str() {
-        "json" => Format::Json,
-        "html" | "htm" => Format::Html,
-        _ => Format::Markdown,
-    };
-    let text = match format {
-        Format::Markdown => markdown(items),
-        Format::Json => to_json(title, items),
-        Format::Html => html(title, items),
+    let text = match ending.to_ascii_lowercase().as_str() {
+        "json" => to_json(title, items),
+        "html" | "htm" => html(title, items),
+        _ => markdown(items),
     };
     (file, text)
 }
@@ -44,13 +31,11 @@ fn markdown(items: &[Item]) -> String {
             Item::User(text) => out += &format!("## You\n\n{text}\n\n"),
             Item::Answer(text) => out += &format!("{}\n\n", text.trim_end()),
             Item::Call(call) => {
-                out += &format!("**{}** `{}`\n\n", call.name, call.args);
-                out += &fenced(&call.result);
+                let args = call.args.to_string();
+                let fence = fence(&args, 1);
+                out += &format!("**{}** {fence}{args}{fence}\n\n{}", call.name, fenced(&call.result));
             }
-            Item::Agent(work) => {
-                out += &format!("**{}**: {}\n\n", work.name, work.task);
-                out += &fenced(&work.answer);
-            }
+            Item::Agent(work) => out += &format!("**{}**: {}\n\n{}", work.name, work.task, fenced(&work.answer)),
             Item::Shell { command, output, .. } => out += &format!("**$ {command}**\n\n{}", fenced(output)),
             Item::Picture(picture) => out += &format!("*{}*\n\n", picture.about),
             Item::Thinking(_)
@@ -64,13 +49,18 @@ fn markdown(items: &[Item]) -> String {
     out
 }
 
-/// Fences a text with more backticks than it contains in a row.
+/// Returns more backticks than a text contains in a row, and at least `least`.
+fn fence(text: &str, least: usize) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    "`".repeat((longest + 1).max(least))
+}
+
+/// Renders a text as a code block.
 fn fenced(text: &str) -> String {
     if text.trim().is_empty() {
         return String::new();
     }
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
+    let fence = fence(text, 3);
     format!("{fence}\n{}\n{fence}\n\n", text.trim_end())
 }
 
@@ -110,15 +100,11 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;mar
 
 /// Renders the conversation as one HTML file that loads nothing. All texts are escaped.
 fn html(title: &str, items: &[Item]) -> String {
-    let mut out = format!(
-        "<!doctype html>\n<html><head><meta charset=\"utf-8\"><title>{}</title><style>{STYLE}</style></head><body>\n<h1>{}</h1>\n",
-        escaped(title),
-        escaped(title)
-    );
-    for item in items {
-        out += &item_html(item);
-    }
-    out + "</body></html>\n"
+    let (title, items) = (escaped(title), items.iter().map(item_html).collect::<String>());
+    format!(
+        "<!doctype html>\n<html><head><meta charset=\"utf-8\"><title>{title}</title><style>{STYLE}</style></head><body>\n\
+         <h1>{title}</h1>\n{items}</body></html>\n"
+    )
 }
 
 fn item_html(item: &Item) -> String {
@@ -152,15 +138,5 @@ fn item_html(item: &Item) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            c => out.push(c),
-        }
-    }
-    out
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -35,6 +35,12 @@ pub(crate) struct Choosable {
     pub(crate) label: String,
 }
 
+impl Choosable {
+    pub(super) fn new(value: Value, label: &str) -> Self {
+        Self { value, label: label.to_owned() }
+    }
+}
+
 /// Marks another option.
 pub(super) fn step(key: KeyEvent, options: usize, selected: &mut usize) {
     match key.code {
@@ -50,24 +56,18 @@ pub(super) fn step(key: KeyEvent, options: usize, selected: &mut usize) {
 
 impl From<&FormField> for Field {
     fn from(field: &FormField) -> Self {
-        let text = |default: Option<String>, number| {
-            let mut editor = Editor::default();
-            if let Some(default) = default {
-                editor.set(default);
-            }
-            FieldInput::Text { editor, number }
+        let text = |default: Option<String>, number| FieldInput::Text {
+            editor: Editor::with_text(default.unwrap_or_default()),
+            number,
         };
         let choosable = |options: &[FieldOption]| -> Vec<Choosable> {
-            let option =
-                |option: &FieldOption| Choosable { value: json!(option.value), label: option.label().to_owned() };
-            options.iter().map(option).collect()
+            options.iter().map(|option| Choosable::new(json!(option.value), option.label())).collect()
         };
         let input = match &field.kind {
             FieldKind::Number { default, .. } => text(default.as_ref().map(ToString::to_string), true),
             FieldKind::Boolean { default } => {
-                let option = |value: bool, label: &str| Choosable { value: json!(value), label: label.to_owned() };
-                let selected = usize::from(*default != Some(true));
-                FieldInput::Choice { options: vec![option(true, "yes"), option(false, "no")], selected }
+                let options = vec![Choosable::new(json!(true), "yes"), Choosable::new(json!(false), "no")];
+                FieldInput::Choice { options, selected: usize::from(*default != Some(true)) }
             }
             FieldKind::Choice { options, default } => {
                 let is_default = |option: &FieldOption| Some(&option.value) == default.as_ref();
@@ -98,9 +98,7 @@ impl Field {
         match &self.input {
             FieldInput::Text { .. } => Vec::new(),
             FieldInput::Choice { selected, .. } => vec![*selected],
-            FieldInput::Several { chosen, .. } => {
-                chosen.iter().enumerate().filter(|(_, chosen)| **chosen).map(|(at, _)| at).collect()
-            }
+            FieldInput::Several { chosen, .. } => (0..).zip(chosen).filter(|(_, is)| **is).map(|(at, _)| at).collect(),
         }
     }
 

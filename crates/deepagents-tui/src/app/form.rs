@@ -48,30 +48,25 @@ impl Form {
     /// Builds the form for a question. A question without a form gets a text field.
     pub(crate) fn of(request: &ActionRequest) -> Self {
         match &request.form {
-            Some(AnswerForm::Fields { fields }) if !fields.is_empty() => Self {
-                answer: AnswerKind::Object,
-                fields: fields.iter().map(Field::from).collect(),
-                at: 0,
-                is_touched: false,
-            },
+            Some(AnswerForm::Fields { fields }) if !fields.is_empty() => {
+                Self::new(AnswerKind::Object, fields.iter().map(Field::from).collect())
+            }
             Some(form @ AnswerForm::Choices { choices, several }) => {
                 let words = choices.iter().map(String::as_str).chain([OWN_WORDS]);
-                let options: Vec<Choosable> =
-                    words.map(|label| Choosable { value: Value::Null, label: label.to_owned() }).collect();
+                let options: Vec<Choosable> = words.map(|label| Choosable::new(Value::Null, label)).collect();
                 let input = match several {
                     true => FieldInput::Several { chosen: vec![false; options.len()], options, selected: 0 },
                     false => FieldInput::Choice { options, selected: 0 },
                 };
-                let choice = Field { name: String::new(), title: String::new(), required: true, input };
-                Self {
-                    answer: AnswerKind::Choices(form.clone()),
-                    fields: vec![choice, Field::words("in your own words")],
-                    at: 0,
-                    is_touched: false,
-                }
+                let choice = Field { input, ..Field::words("") };
+                Self::new(AnswerKind::Choices(form.clone()), vec![choice, Field::words("in your own words")])
             }
-            _ => Self { answer: AnswerKind::Words, fields: vec![Field::words("")], at: 0, is_touched: false },
+            _ => Self::new(AnswerKind::Words, vec![Field::words("")]),
         }
+    }
+
+    fn new(answer: AnswerKind, fields: Vec<Field>) -> Self {
+        Self { answer, fields, at: 0, is_touched: false }
     }
 
     /// Returns the current field, its number and the number of fields.
@@ -91,14 +86,18 @@ impl Form {
     /// Returns whether the option for an answer in other words is selected. Text typed or pasted then begins that
     /// answer.
     pub(crate) fn is_own_marked(&self) -> bool {
-        let last = |options: &[Choosable], selected: usize| selected + 1 == options.len();
         self.is_choosing()
             && match self.fields.first().map(|field| &field.input) {
                 Some(FieldInput::Choice { options, selected } | FieldInput::Several { options, selected, .. }) => {
-                    last(options, *selected)
+                    selected + 1 == options.len()
                 }
                 _ => false,
             }
+    }
+
+    /// Returns whether several of the offered answers can be chosen.
+    fn has_several(&self) -> bool {
+        matches!(self.fields.first().map(|field| &field.input), Some(FieldInput::Several { .. }))
     }
 
     /// Moves to the field for an answer in other words.
@@ -114,14 +113,13 @@ impl Form {
     /// Returns whether a key chooses among the offered answers. Enter sends the text in the input instead, unless the
     /// form has been touched.
     pub(crate) fn chooses(&self, key: KeyEvent, input_is_empty: bool) -> bool {
-        let several = matches!(self.fields.first().map(|field| &field.input), Some(FieldInput::Several { .. }));
         match key.code {
             KeyCode::Char(c) if self.begins_own_answer(c, key) => true,
             _ if !key.modifiers.is_empty() => false,
             KeyCode::Up | KeyCode::Down => true,
             KeyCode::Enter => input_is_empty || self.is_touched,
             // A message does not begin with a space.
-            KeyCode::Char(' ') => several || input_is_empty,
+            KeyCode::Char(' ') => self.has_several() || input_is_empty,
             KeyCode::Char(c) => c.is_ascii_digit() || matches!(c, 'j' | 'k'),
             _ => false,
         }
@@ -130,9 +128,8 @@ impl Form {
     /// Returns whether a character begins an answer in other words. In a multiple choice, Space marks the selected
     /// option instead.
     fn begins_own_answer(&self, c: char, key: KeyEvent) -> bool {
-        let several = matches!(self.fields.first().map(|field| &field.input), Some(FieldInput::Several { .. }));
         let plain = key.modifiers.difference(KeyModifiers::SHIFT).is_empty();
-        plain && self.is_own_marked() && (c != ' ' || !several)
+        plain && self.is_own_marked() && (c != ' ' || !self.has_several())
     }
 
     /// Returns whether the current field accepts text, or text begins an answer in other words.
@@ -204,14 +201,11 @@ impl Form {
             && self.at == 0
         {
             let chosen = self.fields.first().map(Field::chosen).unwrap_or_default();
-            let count = match form {
-                AnswerForm::Choices { choices, .. } => choices.len(),
-                _ => 0,
-            };
             if chosen.is_empty() {
                 return Filled::Wrong("nothing is chosen; press Space to choose the marked one".to_owned());
             }
-            if chosen.contains(&count) {
+            // The option after those of the question is the answer in other words.
+            if matches!(form, AnswerForm::Choices { choices, .. } if chosen.contains(&choices.len())) {
                 self.at = 1;
                 return Filled::Taken;
             }
@@ -232,7 +226,6 @@ impl Form {
                 self.fields.iter().filter_map(|field| Some((field.name.clone(), value(field)?))).collect();
             return Value::Object(values).to_string();
         }
-        let words = self.fields.last().and_then(value);
-        words.and_then(|words| Some(words.as_str()?.to_owned())).unwrap_or_default()
+        self.fields.last().and_then(value).and_then(|words| Some(words.as_str()?.to_owned())).unwrap_or_default()
     }
 }

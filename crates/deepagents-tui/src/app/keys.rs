@@ -5,6 +5,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use super::effect::Effect;
 use super::menu::MenuKind;
 use super::pending::Asking;
+use super::picker::Stage;
 use super::question_keys::Pressed;
 use super::{App, Overlay, QUIT_INTERVAL, QueuedMessage, Work};
 use crate::input::KeyResult;
@@ -18,19 +19,18 @@ pub(super) fn control(key: KeyEvent) -> Option<char> {
 }
 
 impl App {
-    pub(super) fn key(&mut self, key: KeyEvent) -> Vec<Effect> {
+    pub(super) fn key(&mut self, key: KeyEvent) {
         if key.kind == KeyEventKind::Release {
-            return Vec::new();
+            return;
         }
-        let Some(key) = self.keys.translate(key) else { return Vec::new() };
+        let Some(key) = self.keys.translate(key) else { return };
         self.drop_hint();
-        let again =
-            self.last_interrupt.take().is_some_and(|last| self.now.saturating_duration_since(last) < QUIT_INTERVAL);
+        let again = self.last_interrupt.take().is_some_and(|last| self.elapsed_since(last) < QUIT_INTERVAL);
         if control(key) == Some('c') {
             return self.control_c(again);
         }
         if control(key) == Some('z') {
-            return vec![Effect::Suspend];
+            return self.request(Effect::Suspend);
         }
         match std::mem::take(&mut self.overlay) {
             Overlay::None => {}
@@ -46,37 +46,24 @@ impl App {
         if key.code == KeyCode::BackTab {
             return self.set_mode(self.mode.next());
         }
-        if self.questions.current().is_some()
-            && let Some(effects) = self.question_key(key, Pressed::AtInput)
-        {
-            return effects;
+        let at_question = self.questions.current().is_some() && self.question_key(key, Pressed::AtInput);
+        if !at_question && !self.menu_key(key) {
+            self.input_key(key);
         }
-        if self.menu.is_some()
-            && let Some(effects) = self.menu_key(key)
-        {
-            return effects;
-        }
-        self.input_key(key)
     }
 
-    pub(super) fn set_mode(&mut self, mode: crate::policy::Mode) -> Vec<Effect> {
+    pub(super) fn set_mode(&mut self, mode: crate::policy::Mode) {
         self.mode = mode;
-        vec![Effect::SetMode(mode)]
+        self.request(Effect::SetMode(mode));
     }
 
     /// Clears the input, stops the current work or quits.
-    fn control_c(&mut self, again: bool) -> Vec<Effect> {
+    fn control_c(&mut self, again: bool) {
         match std::mem::take(&mut self.overlay) {
             Overlay::None => {}
-            Overlay::Search { .. } => {
-                self.leave_search();
-                return Vec::new();
-            }
-            Overlay::Secret { .. } => {
-                self.without_key();
-                return Vec::new();
-            }
-            _ => return Vec::new(),
+            Overlay::Search { .. } => return self.leave_search(),
+            Overlay::Secret { .. } => return self.without_key(),
+            _ => return,
         }
         let decides = match &self.questions.asking {
             Asking::Decide => true,
@@ -85,27 +72,24 @@ impl App {
         };
         if !decides {
             self.questions.ask_plainly();
-            return Vec::new();
-        }
-        if !self.editor.is_empty() {
+        } else if !self.editor.is_empty() {
             self.history.add(&self.editor.expanded());
             self.editor.clear();
             self.menu = None;
-            return Vec::new();
+        } else if self.can_interrupt() {
+            self.interrupt();
+        } else if again {
+            self.request(Effect::Quit);
+        } else {
+            self.last_interrupt = Some(self.now.0);
+            self.hint = Some("press Ctrl+C again to quit".to_owned());
+            self.hint_ends = Some(self.now.0 + QUIT_INTERVAL);
         }
-        if self.is_busy() || self.background_shell.is_some() {
-            return self.interrupt();
-        }
-        if again {
-            return vec![Effect::Quit];
-        }
-        self.last_interrupt = Some(self.now);
-        (self.hint, self.hint_ends) = (Some("press Ctrl+C again to quit".to_owned()), Some(self.now + QUIT_INTERVAL));
-        Vec::new()
     }
 
-    fn menu_key(&mut self, key: KeyEvent) -> Option<Vec<Effect>> {
-        let menu = self.menu.as_mut()?;
+    /// Handles a key of the menu. Returns whether it was one.
+    fn menu_key(&mut self, key: KeyEvent) -> bool {
+        let Some(menu) = &mut self.menu else { return false };
         match (key.code, control(key)) {
             (KeyCode::Esc, _) => self.close_menu(),
             (KeyCode::Up, _) | (_, Some('p')) => menu.step(false),
@@ -117,29 +101,28 @@ impl App {
                 let (kind, complete) = (menu.kind, self.editor.before().ends_with(&text));
                 if menu.kind == MenuKind::Command && menu.rows.iter().any(|row| row.text == word) {
                     self.menu = None;
-                    return None;
+                    return false;
                 }
                 self.take_completion();
                 // Enter sends a completed command; a completed file is part of a message.
-                return if complete || kind == MenuKind::Command { None } else { Some(Vec::new()) };
+                return !complete && kind != MenuKind::Command;
             }
-            _ => return None,
+            _ => return false,
         }
-        Some(Vec::new())
+        true
     }
 
-    fn input_key(&mut self, key: KeyEvent) -> Vec<Effect> {
+    fn input_key(&mut self, key: KeyEvent) {
         if std::mem::take(&mut self.came_back) && key.code == KeyCode::Char('/') && control(key).is_none() {
             self.editor.set("");
         }
         // The screen says that this key stops the work, so it does in each mode of an empty input.
-        let stops =
-            key.code == KeyCode::Esc && self.editor.is_empty() && (self.is_busy() || self.background_shell.is_some());
+        let stops = key.code == KeyCode::Esc && self.editor.is_empty() && self.can_interrupt();
         if let Some(vi) = self.vi.as_mut().filter(|_| !stops) {
             match vi.key(key, &mut self.editor) {
                 KeyResult::Nothing => {}
                 KeyResult::Key => {
-                    self.typed = Some(self.now);
+                    self.typed = Some(self.now.0);
                     return self.complete();
                 }
                 KeyResult::Older => return self.older(),
@@ -151,90 +134,73 @@ impl App {
                 if let Some(vi) = &mut self.vi {
                     vi.reset();
                 }
-                return self.enter();
+                self.enter();
             }
-            (KeyCode::Esc, _) => {
-                if self.is_busy() || self.background_shell.is_some() {
-                    return self.interrupt();
-                }
-                return Vec::new();
+            (KeyCode::Esc, _) if self.can_interrupt() => self.interrupt(),
+            (KeyCode::Esc, _) => {}
+            (_, Some('d')) if self.editor.is_empty() => self.request(Effect::Quit),
+            (_, Some('b')) if self.work == Work::Run && self.editor.is_empty() => self.move_to_background(),
+            (_, Some('l')) => self.repaint = true,
+            (_, Some('g')) => self.request(Effect::Edit(self.editor.expanded())),
+            (_, Some('r')) => self.begin_search(),
+            (KeyCode::Tab, _) if self.work == Work::Run && !self.editor.is_empty() => self.queue(),
+            (KeyCode::Up, _) | (_, Some('p')) => self.older(),
+            (KeyCode::Down, _) | (_, Some('n')) => self.newer(),
+            _ if self.editor.key(key) => {
+                self.typed = Some(self.now.0);
+                self.history.stop_viewing();
+                self.complete();
             }
-            (_, Some('d')) if self.editor.is_empty() => return vec![Effect::Quit],
-            (_, Some('b')) if self.work == Work::Run && self.editor.is_empty() => return self.move_to_background(),
-            (_, Some('l')) => {
-                self.repaint = true;
-                return Vec::new();
-            }
-            (_, Some('g')) => return vec![Effect::Edit(self.editor.expanded())],
-            (_, Some('r')) => {
-                self.begin_search();
-                return Vec::new();
-            }
-            (KeyCode::Tab, _) if self.work == Work::Run && !self.editor.is_empty() => return self.queue(),
-            (KeyCode::Up, _) | (_, Some('p')) => return self.older(),
-            (KeyCode::Down, _) | (_, Some('n')) => return self.newer(),
             _ => {}
         }
-        if self.editor.key(key) {
-            self.typed = Some(self.now);
-            if self.history.is_open() {
-                self.history.stop_viewing();
-            }
-            return self.complete();
-        }
-        Vec::new()
     }
 
     /// Moves to the line above, takes back waiting messages or recalls an earlier input.
-    fn older(&mut self) -> Vec<Effect> {
+    fn older(&mut self) {
         if self.editor.is_empty() && !self.waiting.is_empty() {
             return self.fetch_waiting();
         }
         if self.editor.up() {
-            return Vec::new();
+            return;
         }
         let present = self.editor.text().to_owned();
         if let Some(text) = self.history.older(&present).map(str::to_owned) {
             self.editor.set(text);
             self.close_menu();
         }
-        Vec::new()
     }
 
     /// Moves to the line below or recalls a later input.
-    fn newer(&mut self) -> Vec<Effect> {
+    fn newer(&mut self) {
         if !self.editor.down()
             && let Some(text) = self.history.newer().map(str::to_owned)
         {
             self.editor.restore(&text);
         }
-        Vec::new()
     }
 
     /// Takes waiting messages back into the input.
-    fn fetch_waiting(&mut self) -> Vec<Effect> {
+    fn fetch_waiting(&mut self) {
         if self.waiting.iter().any(|waiting| waiting.is_sent) {
-            return vec![Effect::Retract];
+            self.request(Effect::Retract);
+        } else {
+            self.take_back(&[]);
         }
-        self.take_back(&[]);
-        Vec::new()
     }
 
     /// Queues a message until the run ends.
-    fn queue(&mut self) -> Vec<Effect> {
+    fn queue(&mut self) {
         let text = self.editor.take();
         self.history.add(&text);
         self.waiting.push(QueuedMessage::after_current_work(text));
-        Vec::new()
     }
 
-    pub(super) fn pasted(&mut self, text: &str) -> Vec<Effect> {
+    pub(super) fn pasted(&mut self, text: &str) {
         self.drop_hint();
         let asked = self.questions.current().is_some();
         match (&mut self.overlay, &mut self.questions.asking) {
-            (Overlay::Picker(picker), _) if picker.filters_by_typing() => {
-                let text: String = text.chars().filter(|c| !c.is_control()).collect();
-                picker.narrow(|filter| filter.push_str(&text));
+            (Overlay::Picker(picker), _) if matches!(picker.stage, Stage::Choose) => {
+                picker.narrow(|filter| filter.extend(text.chars().filter(|c| !c.is_control())));
             }
             (Overlay::Secret { editor, .. }, _) => editor.insert(text.trim()),
             (Overlay::Search { words, .. }, _) => {
@@ -244,16 +210,13 @@ impl App {
             }
             // While an answer is being chosen, the text goes into the input.
             (Overlay::None, Asking::Respond(form)) if asked && form.takes_text() => form.paste(text),
-            (Overlay::None, Asking::Reason(editor) | Asking::Change(editor)) if asked => {
-                editor.paste(text);
-            }
+            (Overlay::None, Asking::Reason(editor) | Asking::Change(editor)) if asked => editor.paste(text),
             (Overlay::None, _) => {
-                self.typed = Some(self.now);
+                self.typed = Some(self.now.0);
                 self.editor.paste(text);
                 self.menu = None;
             }
             _ => {}
         }
-        Vec::new()
     }
 }

@@ -28,12 +28,6 @@ pub(crate) struct RunningCall {
     pub(crate) done: Option<Item>,
 }
 
-impl RunningCall {
-    fn new(call: Call, since: Instant) -> Self {
-        Self { call, since, done: None }
-    }
-}
-
 /// A pending retry of a failed request.
 #[derive(Clone, Debug)]
 pub(crate) struct Retry {
@@ -49,7 +43,7 @@ impl Retry {
     fn of(kind: &EventKind, now: Instant) -> Option<Self> {
         match kind {
             EventKind::AttemptDiscarded { reason, retry_after_ms, requested, again: true, .. } => Some(Self {
-                at: now + Duration::from_millis(*retry_after_ms),
+                at: now.checked_add(Duration::from_millis(*retry_after_ms))?,
                 reason: reason.clone(),
                 requested: *requested,
             }),
@@ -116,11 +110,37 @@ impl Live {
 
     /// Handles an event.
     pub(crate) fn event(&mut self, event: &Event, now: Instant) -> Added {
-        if event.path.is_empty() { self.main(event, now) } else { self.below(event, now) }
+        let path = &*event.path;
+        if !path.is_empty() {
+            self.begin_agent(path, now);
+        }
+        match &event.kind {
+            EventKind::ToolStarted { call, name, args, .. } => {
+                let started = Call { name: name.clone(), args: args.clone(), ..Call::default() };
+                self.calls.insert(call.clone(), RunningCall { call: started, since: now, done: None });
+            }
+            EventKind::ToolProgress { call, text } => self.progress(call, text),
+            EventKind::ToolFinished { call: id, name, error, text, .. } => {
+                let result = self.result(id, text, *error);
+                let running = self.calls.remove(id).map(|running| running.call).unwrap_or_default();
+                let call = Call { name: name.clone(), result, failed: *error, ..running };
+                let item = self.finished(id, call, now);
+                match self.agents.get_mut(path) {
+                    Some(agent) => agent.finished_call(item),
+                    None => return Added::items(self.in_order(id, item, now)),
+                }
+            }
+            kind => match self.agents.get_mut(path) {
+                Some(agent) => agent.event(kind, now),
+                None => return self.main(kind, now),
+            },
+        }
+        Added::default()
     }
 
-    fn main(&mut self, event: &Event, now: Instant) -> Added {
-        match &event.kind {
+    /// Handles an event of the main agent.
+    fn main(&mut self, kind: &EventKind, now: Instant) -> Added {
+        match kind {
             EventKind::ModelStarted { .. } => {
                 self.retry = None;
                 "waiting for the model".clone_into(&mut self.activity);
@@ -131,10 +151,7 @@ impl Live {
                 "answering".clone_into(&mut self.activity);
                 self.answer.push_str(text);
                 // The thought ends when the answer begins.
-                let thinking = std::mem::take(&mut self.thinking);
-                if !thinking.trim().is_empty() {
-                    return Added::items(vec![Item::Thinking(thinking)]);
-                }
+                return Added::items(self.finish_thought().into_iter().collect());
             }
             EventKind::ReasoningDelta { text, .. } => {
                 "thinking".clone_into(&mut self.activity);
@@ -150,38 +167,20 @@ impl Live {
             EventKind::AttemptDiscarded { reason, retry_after_ms, requested, again, .. } => {
                 let discarded = !self.answer.is_empty();
                 (self.answer, self.thinking) = (String::new(), String::new());
-                if !again {
-                    // The end of the run reports this error.
-                    self.retry = None;
-                    return Added { items: Vec::new(), discarded };
-                }
-                self.retry = Retry::of(&event.kind, now);
+                self.retry = Retry::of(kind, now);
                 let mut items = Vec::new();
-                if self.shown_reason != *reason {
+                // The end of the run reports the error of a model that gives up.
+                if *again && self.shown_reason != *reason {
                     self.shown_reason.clone_from(reason);
                     let pause = duration::show(Duration::from_millis(*retry_after_ms));
-                    let what = if *requested {
-                        format!("the provider asks to wait {pause} before trying again")
-                    } else {
-                        "trying again".to_owned()
+                    let what = match requested {
+                        true => format!("the provider asks to wait {pause} before trying again"),
+                        false => "trying again".to_owned(),
                     };
-                    items
-                        .push(Item::Note { text: format!("{}; {what}", shorten(reason, MAX_REASON_CHARS)), bad: true });
+                    let text = format!("{}; {what}", shorten(reason, MAX_REASON_CHARS));
+                    items.push(Item::Note { text, bad: true });
                 }
                 return Added { items, discarded };
-            }
-            EventKind::ToolStarted { call, name, args, .. } => {
-                let started = Call { name: name.clone(), args: args.clone(), ..Call::default() };
-                self.calls.insert(call.clone(), RunningCall::new(started, now));
-            }
-            EventKind::ToolProgress { call, text } => self.progress(call, text),
-            EventKind::ToolFinished { call, name, error, text, .. } => {
-                let file = self.calls.get(call).and_then(|running| running.call.file.clone());
-                let result = self.result(call, text, *error);
-                let args = self.calls.remove(call).map(|running| running.call.args).unwrap_or_default();
-                let call_item = Call { name: name.clone(), args, result, failed: *error, file };
-                let item = self.finished(call, call_item, now);
-                return Added::items(self.in_order(call, item, now));
             }
             EventKind::Lagged { .. } => self.lagged = true,
             _ => {}
@@ -203,8 +202,7 @@ impl Live {
     /// Records a finished call. Returns the items that can be shown: a call is held back until the earlier calls of its
     /// turn have ended.
     fn in_order(&mut self, id: &CallId, item: Item, now: Instant) -> Vec<Item> {
-        let done = RunningCall { done: Some(item), ..RunningCall::new(Call::default(), now) };
-        self.calls.insert(id.clone(), done);
+        self.calls.insert(id.clone(), RunningCall { call: Call::default(), since: now, done: Some(item) });
         let mut items = Vec::new();
         while let Some(first) = self.calls.first_entry() {
             let is_of_turn = first.key().path.is_empty() && first.key().turn == id.turn;
@@ -240,27 +238,23 @@ impl Live {
 
     /// Takes the current thought and answer as finished.
     pub(crate) fn finish_answer(&mut self) -> Vec<Item> {
-        let (thinking, answer) = (std::mem::take(&mut self.thinking), std::mem::take(&mut self.answer));
-        let mut items = Vec::new();
-        if !thinking.trim().is_empty() {
-            items.push(Item::Thinking(thinking));
-        }
-        if !answer.trim().is_empty() {
-            items.push(Item::Answer(answer));
-        }
-        items
+        let (thought, answer) = (self.finish_thought(), std::mem::take(&mut self.answer));
+        let answer = (!answer.trim().is_empty()).then_some(Item::Answer(answer));
+        thought.into_iter().chain(answer).collect()
+    }
+
+    fn finish_thought(&mut self) -> Option<Item> {
+        let thought = std::mem::take(&mut self.thinking);
+        (!thought.trim().is_empty()).then_some(Item::Thinking(thought))
     }
 
     /// Takes everything left when a run has ended. Unfinished calls count as failed.
     pub(crate) fn finish(&mut self) -> Vec<Item> {
         let mut items = self.finish_answer();
-        let calls = std::mem::take(&mut self.calls);
-        items.extend(calls.into_iter().filter(|(id, _)| id.path.is_empty()).map(|(_, running)| {
-            let mut call = running.call;
-            call.failed = true;
-            running.done.unwrap_or(Item::Call(call))
+        let calls = std::mem::take(self).calls.into_iter().filter(|(id, _)| id.path.is_empty());
+        items.extend(calls.map(|(_, RunningCall { call, done, .. })| {
+            done.unwrap_or_else(|| Item::Call(Call { failed: true, ..call }))
         }));
-        *self = Self::default();
         items
     }
 }

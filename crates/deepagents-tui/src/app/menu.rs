@@ -37,12 +37,12 @@ impl Menu {
         if typed.contains(char::is_whitespace) {
             return None;
         }
-        let own = COMMANDS.iter().map(|command| (command.name.to_owned(), command.about.to_owned()));
+        let row = |text: String, detail: &str| MenuRow { text, detail: detail.to_owned() };
+        let own = COMMANDS.iter().map(|command| row(format!("/{}", command.name), command.about));
         let files = files.iter().filter(|command| !is_known(&command.name));
-        let files = files.map(|command| (command.name.clone(), command.about.clone()));
-        let skills = skills.iter().map(|(name, about)| (format!("skill:{name}"), about.clone()));
-        let all: Vec<MenuRow> =
-            own.chain(files).chain(skills).map(|(name, detail)| MenuRow { text: format!("/{name}"), detail }).collect();
+        let files = files.map(|command| row(format!("/{}", command.name), &command.about));
+        let skills = skills.iter().map(|(name, about)| row(format!("/skill:{name}"), about));
+        let all: Vec<MenuRow> = own.chain(files).chain(skills).collect();
         let begins = |row: &&MenuRow| row.text.get(1..).is_some_and(|name| name.starts_with(typed));
         let has = |row: &&MenuRow| !begins(row) && typed.len() > 1 && row.text.contains(typed);
         let rows: Vec<MenuRow> = all.iter().filter(begins).chain(all.iter().filter(has)).cloned().collect();
@@ -72,19 +72,23 @@ impl Menu {
     }
 
     pub(crate) fn step(&mut self, down: bool) {
-        let last = self.rows.len().saturating_sub(1);
-        self.selected = match (down, self.selected) {
-            (true, at) if at >= last => 0,
-            (true, at) => at + 1,
-            (false, 0) => last,
-            (false, at) => at - 1,
-        };
+        self.selected = next_row(self.selected, self.rows.len(), down);
     }
 
     /// Returns the visible rows, which include the selected one, and the index of the first.
     pub(crate) fn visible(&self, rows: usize) -> (usize, &[MenuRow]) {
         let first = self.selected.saturating_sub(rows.saturating_sub(1));
         (first, self.rows.get(first..(first + rows).min(self.rows.len())).unwrap_or_default())
+    }
+}
+
+/// Returns the row after or before another one, around the ends.
+pub(super) fn next_row(at: usize, rows: usize, down: bool) -> usize {
+    let last = rows.saturating_sub(1);
+    match down {
+        true if at >= last => 0,
+        true => at + 1,
+        false => at.checked_sub(1).unwrap_or(last),
     }
 }
 

@@ -32,83 +32,79 @@ pub(crate) struct Plan {
 
 impl App {
     /// Sends a message: starts a run, or steers the current one.
-    pub(super) fn send(&mut self, text: String, skills: Vec<String>) -> Vec<Effect> {
+    pub(super) fn send(&mut self, text: String, skills: Vec<String>) {
         let plan = self.plan.take();
         if self.work == Work::Run {
             self.waiting.push(QueuedMessage { text: text.clone(), is_sent: true });
-            return vec![Effect::Steer(text)];
+            return self.request(Effect::Steer(text));
         }
         if self.is_busy() {
-            self.waiting.push(QueuedMessage::after_current_work(text));
-            return Vec::new();
+            return self.waiting.push(QueuedMessage::after_current_work(text));
         }
         if self.without_model {
             // The text stays in the input until it can be sent.
             self.editor.set(text);
-            self.choose_provider();
-            return Vec::new();
+            return self.choose_provider();
         }
         self.revises_plan = plan.is_some();
         self.items.push(Item::User(text.clone()));
         self.begin(Work::Run);
         "starting".clone_into(&mut self.live.activity);
         let (context, decided) = (std::mem::take(&mut self.context), std::mem::take(&mut self.left));
-        vec![Effect::Submit { text, context, skills, decided }]
+        self.request(Effect::Submit { text, context, skills, decided });
     }
 
     /// Carries out the plan on the screen. Changes need approval, unless the user has chosen another mode since.
-    pub(super) fn carry_out_plan(&mut self) -> Vec<Effect> {
-        let typing = self.typed.is_some_and(|last| self.now.saturating_duration_since(last) < pending::TYPING_PAUSE);
+    pub(super) fn carry_out_plan(&mut self) {
+        let typing = self.typed.is_some_and(|last| self.elapsed_since(last) < pending::TYPING_PAUSE);
         if !self.plan.is_some_and(|plan| plan.shown) || typing || self.is_busy() {
-            return Vec::new();
+            return;
         }
-        let mut effects = if self.mode == Mode::Plan { self.set_mode(Mode::Ask) } else { Vec::new() };
+        if self.mode == Mode::Plan {
+            self.set_mode(Mode::Ask);
+        }
         self.plan = None;
-        effects.extend(self.send(CARRY_OUT.to_owned(), Vec::new()));
-        effects
+        self.send(CARRY_OUT.to_owned(), Vec::new());
     }
 
     /// Sends the messages typed while other work was in progress.
-    pub(super) fn next_waiting(&mut self) -> Vec<Effect> {
+    pub(super) fn next_waiting(&mut self) {
         if self.waiting.is_empty() {
-            return Vec::new();
+            return;
         }
         let text = joined(std::mem::take(&mut self.waiting), "\n\n");
         // The next request uses the model chosen before it.
-        let mut effects = self.use_next_model();
-        effects.extend(self.send(text, Vec::new()));
-        effects
+        self.use_next_model();
+        self.send(text, Vec::new());
     }
 
     /// Saves the waiting messages with their thread, so that they survive if the program is killed.
-    pub(super) fn keep_waiting(&mut self) -> Vec<Effect> {
+    pub(super) fn keep_waiting(&mut self) {
         let thread = &self.session.thread;
         let is_moved = !self.kept.1.is_empty() && self.kept.0 != *thread;
         let is_same = self.waiting.iter().map(|waiting| &waiting.text).eq(&self.kept.1);
         if is_same && !is_moved {
-            return Vec::new();
+            return;
         }
-        let mut effects = Vec::new();
-        if let (Some(thread), true) = (self.kept.0.take(), is_moved) {
-            effects.push(Effect::KeepWaiting { thread, texts: Vec::new() });
+        let thread = thread.clone();
+        if let (Some(before), true) = (self.kept.0.take(), is_moved) {
+            self.request(Effect::KeepWaiting { thread: before, texts: Vec::new() });
         }
         self.kept = (None, Vec::new());
         // A new thread gets its id soon.
-        if let Some(thread) = thread.clone() {
+        if let Some(thread) = thread {
             let texts: Vec<String> = self.waiting.iter().map(|waiting| waiting.text.clone()).collect();
             self.kept = (Some(thread.clone()), texts.clone());
-            effects.push(Effect::KeepWaiting { thread, texts });
+            self.request(Effect::KeepWaiting { thread, texts });
         }
-        effects
     }
 
     /// Returns messages that were not received to the input.
     pub(super) fn give_back(&mut self) {
-        if self.waiting.is_empty() {
-            return;
+        if !self.waiting.is_empty() {
+            let texts = std::mem::take(&mut self.waiting);
+            self.edit_again(texts);
         }
-        let texts = std::mem::take(&mut self.waiting);
-        self.edit_again(texts);
     }
 
     /// Returns the messages retracted from the run to the input, with those not sent to it yet.

@@ -1,7 +1,8 @@
 //! The state of the interface and its reaction to events.
 //!
 //! [`App::update`] holds all behaviour: it takes an [`Event`], changes the state and returns the [`Effect`]s for the
-//! caller to carry out. It does no I/O and never waits, so tests call it directly.
+//! caller to carry out, which the functions behind it request with `App::request`. It does no I/O and never waits, so
+//! tests call it directly.
 
 mod cards;
 pub(crate) mod commands;
@@ -42,7 +43,7 @@ use effect::Effect;
 use event::{Connected, Event};
 pub(crate) use messages::QueuedMessage;
 use pager::{Pager, Source};
-pub(crate) use state::{App, Overlay, SessionInfo, ShellRun, TrustQuestion, Work};
+pub(crate) use state::{App, Moment, Overlay, SessionInfo, ShellRun, TrustQuestion, Work};
 use transcript::{Item, forget_pictures};
 
 /// The interval in which a second Ctrl+C quits.
@@ -51,28 +52,43 @@ const QUIT_INTERVAL: Duration = Duration::from_secs(2);
 impl App {
     /// Handles an event at the time [`now`](Self::now).
     pub(crate) fn update(&mut self, event: Event) -> Vec<Effect> {
-        if self.hint_ends.is_some_and(|end| end <= self.now) {
+        if self.hint_ends.is_some_and(|end| end <= self.now.0) {
             self.drop_hint();
         }
         let counts = self.has_status_command && spending::is_spent_anew(&event);
-        let mut effects = self.take(event);
-        effects.extend(counts.then_some(Effect::Count));
-        effects.extend(self.use_next_model());
-        effects.extend(self.keep_waiting());
-        effects.extend(self.keep_decided());
+        self.take(event);
+        if counts {
+            self.request(Effect::Count);
+        }
+        self.use_next_model();
+        self.keep_waiting();
+        self.keep_decided();
         if self.has_status_command {
             let status = self.status();
             if status != self.told_status {
                 self.told_status.clone_from(&status);
-                effects.push(Effect::StatusLine(status));
+                self.request(Effect::StatusLine(status));
             }
         }
-        effects
+        std::mem::take(&mut self.effects)
     }
 
-    fn take(&mut self, event: Event) -> Vec<Effect> {
+    /// Requests an effect, which the current update returns.
+    fn request(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    fn take(&mut self, event: Event) {
         match event {
-            Event::Terminal(event) => return self.terminal(event),
+            Event::Terminal(TerminalEvent::Key(key)) => self.key(key),
+            Event::Terminal(TerminalEvent::Paste(text)) => self.pasted(&text),
+            Event::Terminal(TerminalEvent::Resize(columns, rows)) => {
+                if self.size != (columns, rows) {
+                    self.size = (columns.max(1), rows.max(1));
+                    self.repaint = true;
+                }
+            }
+            Event::Terminal(_) => {}
             Event::Tick => {}
             Event::Drawn => {
                 if self.shows_question() {
@@ -91,44 +107,42 @@ impl App {
                 self.session.problem = Some(problem);
             }
             Event::Run(event) => self.run_event(&event),
-            Event::ApprovalRequested(question) => return self.asked(*question),
-            Event::RunEnded(end) => return self.run_ended(*end),
-            Event::MovedToBackground { thread } => return self.moved_to_background(thread),
+            Event::ApprovalRequested(question) => self.asked(*question),
+            Event::RunEnded(end) => self.run_ended(*end),
+            Event::MovedToBackground { thread } => self.moved_to_background(thread),
             Event::BackgroundEnded { thread, what, waits } => {
                 self.background.retain(|known| *known != thread);
                 self.note(format!("in the background: {what}; /threads opens it"), waits);
-                return vec![Effect::Notify(what)];
+                self.request(Effect::Notify(what));
             }
-            Event::Opened(Ok(opened)) => return self.opened(*opened),
+            Event::Opened(Ok(opened)) => self.opened(*opened),
             Event::Watched(opened) => self.watched(*opened),
             Event::ThreadChangedElsewhere(opened) => self.thread_changed_elsewhere(opened.map(|opened| *opened)),
             Event::Opened(Err(problem)) => {
                 self.idle();
                 self.note(problem, true);
             }
-            Event::Choose(Ok(choices)) => return self.choose(choices),
-            Event::Choose(Err(problem)) => self.note(problem, true),
+            Event::Choose(choices) => self.choose(choices),
             Event::Refreshed(choices) => {
                 if let Overlay::Picker(picker) = &mut self.overlay {
                     picker.refresh(choices);
                 }
-                return self.preview();
+                self.preview();
             }
             Event::Previewed { of, key, items } => {
                 if let Overlay::Picker(picker) = &mut self.overlay {
                     picker.previewed(of, key, items);
                 }
             }
-            Event::EffortSet(Ok(effort)) => {
+            Event::EffortSet(effort) => {
                 self.effort = effort;
                 let text = effort.map_or("the model's default", Effort::as_str);
                 self.note(format!("effort: {text}"), false);
             }
-            Event::EffortSet(Err(problem)) => self.note(problem, true),
             Event::StatusLine(line) => self.status_line = line,
             Event::KeySaved(Ok(model)) => {
                 self.note("the key is stored; you can begin", false);
-                return self.use_model(&model);
+                self.use_model(&model);
             }
             Event::KeySaved(Err(problem)) => {
                 self.note(problem, true);
@@ -144,7 +158,7 @@ impl App {
                     run.output.push_str(&text);
                 }
             }
-            Event::ShellEnded { code } => return self.shell_ended(code),
+            Event::ShellEnded { code } => self.shell_ended(code),
             Event::Compacted(result) => {
                 let interrupted = self.stopping;
                 self.idle();
@@ -152,10 +166,7 @@ impl App {
                     Ok(text) => self.note(text, false),
                     Err(problem) => self.note(problem, true),
                 }
-                if !interrupted {
-                    return self.next_waiting();
-                }
-                self.give_back();
+                if interrupted { self.give_back() } else { self.next_waiting() }
             }
             Event::Cost { path, dollars } => self.cost(&path, dollars),
             Event::Counted { thread, usage, dollars } => self.counted(thread.as_deref(), usage, dollars),
@@ -173,22 +184,6 @@ impl App {
             Event::Trust { of, title, body } => {
                 self.overlay = Overlay::Trust(TrustQuestion { of, title, body, shown: false });
             }
-        }
-        Vec::new()
-    }
-
-    fn terminal(&mut self, event: TerminalEvent) -> Vec<Effect> {
-        match event {
-            TerminalEvent::Key(key) => self.key(key),
-            TerminalEvent::Paste(text) => self.pasted(&text),
-            TerminalEvent::Resize(columns, rows) => {
-                if self.size != (columns, rows) {
-                    self.size = (columns.max(1), rows.max(1));
-                    self.repaint = true;
-                }
-                Vec::new()
-            }
-            _ => Vec::new(),
         }
     }
 
@@ -221,9 +216,7 @@ impl App {
     }
 
     fn connected(&mut self, connected: Connected) {
-        if self.session.model != connected.model {
-            self.session.model.clone_from(&connected.model);
-        }
+        self.session.model.clone_from(&connected.model);
         for note in &connected.notes {
             self.note(note.clone(), false);
         }
@@ -238,7 +231,7 @@ impl App {
         self.session.connected = Some(connected);
         // The text being typed may be the beginning of one of the agent's commands.
         if self.editor.text().starts_with('/') && !self.editor.text().contains('@') {
-            drop(self.complete());
+            self.complete();
         }
     }
 
@@ -263,21 +256,18 @@ impl App {
         self.items.push(Item::Shell { command, output, code, shared });
     }
 
-    fn shell_ended(&mut self, code: Option<i32>) -> Vec<Effect> {
+    fn shell_ended(&mut self, code: Option<i32>) {
         if let Some(run) = self.background_shell.take() {
-            self.shell_done(run, code);
-            return Vec::new();
+            return self.shell_done(run, code);
         }
         if let Work::Shell(run) = std::mem::take(&mut self.work) {
             self.shell_done(run, code);
         }
         self.idle();
-        let after = std::mem::take(&mut self.after);
         match code {
-            _ if !after.is_empty() => {}
+            _ if !self.after.is_empty() => self.effects.append(&mut self.after),
             None => self.give_back(),
-            Some(_) => return self.next_waiting(),
+            Some(_) => self.next_waiting(),
         }
-        after
     }
 }

@@ -2,7 +2,7 @@
 
 use crossterm::event::{KeyCode, KeyEvent};
 
-use super::effect::{Effect, ListOf, Secret};
+use super::effect::{Effect, ListOf};
 use super::event::{Choice, Choices};
 use super::picker::Picker;
 use super::{App, Overlay};
@@ -16,17 +16,12 @@ const LOCAL: &str = "local";
 impl App {
     /// Lists the providers that accept a key.
     pub(crate) fn choose_provider(&mut self) {
-        let row = |key: &str, label: &str, detail: &str| Choice {
-            key: key.to_owned(),
-            label: label.to_owned(),
-            detail: detail.to_owned(),
-        };
         // Entries that need no key come first, as the list may be longer than the screen.
         let mut rows = vec![
-            row(LOCAL, "a model on this machine", "Ollama, llama.cpp or vLLM; no key"),
-            row(DEMO, "none: show me the demonstration", "a real agent, with a script in place of the model"),
+            Choice::new(LOCAL, "a model on this machine", "Ollama, llama.cpp or vLLM; no key"),
+            Choice::new(DEMO, "none: show me the demonstration", "a real agent, with a script in place of the model"),
         ];
-        rows.extend(self.providers.iter().map(|(name, detail)| row(name, name, detail)));
+        rows.extend(self.providers.iter().map(|(name, detail)| Choice::new(name, name, detail)));
         self.overlay = Overlay::Picker(Picker::new(Choices { of: ListOf::Providers, rows }));
     }
 
@@ -42,34 +37,26 @@ impl App {
         self.choose_provider();
     }
 
-    pub(super) fn provider_chosen(&mut self, name: String) -> Vec<Effect> {
+    pub(super) fn provider_chosen(&mut self, name: String) {
         match name.as_str() {
-            DEMO => vec![Effect::Demo],
-            LOCAL => vec![Effect::List(ListOf::Models)],
-            _ => {
-                self.overlay = Overlay::Secret { provider: name, editor: Editor::default() };
-                Vec::new()
-            }
+            DEMO => self.request(Effect::Demo),
+            LOCAL => self.request(Effect::List(ListOf::Models)),
+            _ => self.overlay = Overlay::Secret { provider: name, editor: Editor::default() },
         }
     }
 
-    pub(super) fn secret_key(&mut self, key: KeyEvent, provider: String, mut editor: Editor) -> Vec<Effect> {
+    pub(super) fn secret_key(&mut self, key: KeyEvent, provider: String, mut editor: Editor) {
         match key.code {
             KeyCode::Esc => self.choose_provider(),
-            KeyCode::Enter => {
-                let typed = editor.take();
-                if typed.trim().is_empty() {
-                    self.overlay = Overlay::Secret { provider, editor };
-                    return Vec::new();
-                }
-                return vec![Effect::SaveKey { provider, key: Secret(typed.trim().to_owned()) }];
-            }
+            KeyCode::Enter => match editor.take().trim() {
+                "" => self.overlay = Overlay::Secret { provider, editor },
+                key => self.request(Effect::SaveKey { provider, key: key.into() }),
+            },
             _ => {
                 editor.key(key);
                 self.overlay = Overlay::Secret { provider, editor };
             }
         }
-        Vec::new()
     }
 
     /// Tells a user who enters no key how to continue.

@@ -12,16 +12,15 @@ use super::question_keys::Pressed;
 use super::{App, Overlay, TrustQuestion};
 
 impl App {
-    pub(super) fn open_pager(&mut self) -> Vec<Effect> {
+    pub(super) fn open_pager(&mut self) {
         let pager = match self.questions.current() {
             Some(question) => Pager::of(Source::Approval(Box::new(question.clone()))),
             None => Pager::conversation(),
         };
         self.overlay = Overlay::Pager(pager);
-        Vec::new()
     }
 
-    pub(super) fn pager_key(&mut self, key: KeyEvent, mut pager: Pager) -> Vec<Effect> {
+    pub(super) fn pager_key(&mut self, key: KeyEvent, mut pager: Pager) {
         let page = isize::try_from(pager.room.saturating_sub(1)).unwrap_or(isize::MAX).max(1);
         if let (Source::Together(calls), KeyCode::Char(key @ ('y' | 'n')), None) =
             (&pager.source, key.code, control(key))
@@ -43,11 +42,12 @@ impl App {
                     Source::Preview(picker) => Overlay::Picker(Arc::unwrap_or_clone(picker)),
                     _ => Overlay::None,
                 };
-                return Vec::new();
+                return;
             }
             // The keys that answer a question work here too.
             (KeyCode::Char('y' | 'n' | 'a' | 'p' | 'e' | 'f') | KeyCode::Tab, None) if is_question => {
-                return self.question_key(key, Pressed::WhereRead).unwrap_or_default();
+                self.question_key(key, Pressed::WhereRead);
+                return;
             }
             (KeyCode::PageUp, _) | (_, Some('b')) => by(self, -page),
             (KeyCode::PageDown | KeyCode::Char(' '), _) | (_, Some('f')) => by(self, page),
@@ -58,21 +58,19 @@ impl App {
             _ => {}
         }
         self.overlay = Overlay::Pager(pager);
-        Vec::new()
     }
 
-    pub(super) fn trust_key(&mut self, key: KeyEvent, question: TrustQuestion) -> Vec<Effect> {
+    pub(super) fn trust_key(&mut self, key: KeyEvent, question: TrustQuestion) {
         let of = question.of;
         match (key.code, control(key)) {
             // Nothing can be approved before it is on the screen.
-            (KeyCode::Char('y'), None) if question.shown => return vec![Effect::Trust { of, agreed: true }],
-            (KeyCode::Char('n'), None) | (KeyCode::Esc, _) => return vec![Effect::Trust { of, agreed: false }],
+            (KeyCode::Char('y'), None) if question.shown => self.request(Effect::Trust { of, agreed: true }),
+            (KeyCode::Char('n'), None) | (KeyCode::Esc, _) => self.request(Effect::Trust { of, agreed: false }),
             (KeyCode::PageUp | KeyCode::PageDown, _) | (_, Some('o')) => {
                 self.overlay = Overlay::Pager(Pager::of(Source::Trust(Box::new(question))));
             }
             _ => self.overlay = Overlay::Trust(question),
         }
-        Vec::new()
     }
 
     fn scroll(&self, pager: &mut Pager, by: isize) {

@@ -1,6 +1,5 @@
 //! Pending questions: calls that need a decision of the user.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use deepagents::core::interrupt::EditedAction;
@@ -36,7 +35,7 @@ pub(crate) enum Asking {
 /// The open questions in order, and the decisions on earlier ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Questions {
-    open: VecDeque<PendingApproval>,
+    open: Vec<PendingApproval>,
     decided: Vec<(ActionRequest, DecisionRecord)>,
     pub(crate) asking: Asking,
     /// Whether the current question has been on the screen.
@@ -52,7 +51,7 @@ pub(crate) struct Questions {
 impl Questions {
     /// Returns the question to answer now.
     pub(crate) fn current(&self) -> Option<&PendingApproval> {
-        self.open.front()
+        self.open.first()
     }
 
     /// Returns the number of the current question and the total.
@@ -69,7 +68,7 @@ impl Questions {
         if self.knows(&question.request.id) {
             return false;
         }
-        self.open.push_back(question);
+        self.open.push(question);
         if self.open.len() == 1 {
             self.begin(typing);
         }
@@ -131,10 +130,18 @@ impl Questions {
 
     /// Decides on the current question.
     pub(crate) fn decide(&mut self, decision: Decision) {
-        if let Some(question) = self.open.pop_front() {
+        if !self.open.is_empty() {
+            let question = self.open.remove(0);
             self.decided.push((question.request, decision.into()));
         }
         // The next question must be shown before it can be answered.
+        self.begin(None);
+    }
+
+    /// Makes the same decision on all open questions that meet a condition.
+    fn decide_where(&mut self, is_meant: impl Fn(&PendingApproval) -> bool, decided: &DecisionRecord) {
+        let meant = self.open.extract_if(.., |question| is_meant(question));
+        self.decided.extend(meant.map(|question| (question.request, decided.clone())));
         self.begin(None);
     }
 
@@ -148,12 +155,8 @@ impl Questions {
 
     /// Makes the same decision on those of the calls that are still open.
     pub(crate) fn decide_together(&mut self, calls: &[PendingApproval], decision: &Decision) {
-        let meant = |open: &PendingApproval| calls.iter().any(|call| call.request.id == open.request.id);
-        let (meant, open): (VecDeque<PendingApproval>, VecDeque<PendingApproval>) =
-            std::mem::take(&mut self.open).into_iter().partition(meant);
-        self.open = open;
-        self.decided.extend(meant.into_iter().map(|call| (call.request, decision.clone().into())));
-        self.begin(None);
+        let is_meant = |open: &PendingApproval| calls.iter().any(|call| call.request.id == open.request.id);
+        self.decide_where(is_meant, &decision.clone().into());
     }
 
     /// Approves the current call, and all others that the rule covers and that are asked for the same reason. A
@@ -166,36 +169,17 @@ impl Questions {
             let alike = request.is_gate() && request.leads_to.is_none() && request.rule == reason;
             alike && rule.covers(&request.tool, &request.args)
         };
-        let (covered, open): (VecDeque<PendingApproval>, VecDeque<PendingApproval>) =
-            std::mem::take(&mut self.open).into_iter().partition(covered);
-        self.open = open;
-        self.begin(None);
-        let author = DecisionAuthor::RememberedRule { text: rule.to_string() };
-        let decided = DecisionRecord::new(Decision::Approve, author);
-        self.decided.extend(covered.into_iter().map(|question| (question.request, decided.clone())));
+        self.decide_where(covered, &by_rule(rule));
     }
 
     /// Approves the current call and all others that a rule for the directory covers.
     pub(crate) fn remember(&mut self, rule: &RememberedRule) {
         self.decide(Decision::Approve);
-        let (covered, open): (VecDeque<PendingApproval>, VecDeque<PendingApproval>) = std::mem::take(&mut self.open)
-            .into_iter()
-            .partition(|question| question.request.is_gate() && rule.covers(&question.request));
-        self.open = open;
-        self.begin(None);
-        for question in covered {
-            self.decide_by(question, rule);
-        }
+        self.decide_where(|open| open.request.is_gate() && rule.covers(&open.request), &by_rule(rule));
     }
 
-    /// Approves a call by a rule for the directory, without asking the user.
-    pub(crate) fn decide_by(&mut self, question: PendingApproval, rule: &RememberedRule) {
-        let author = DecisionAuthor::RememberedRule { text: rule.to_string() };
-        self.decided.push((question.request, DecisionRecord::new(Decision::Approve, author)));
-    }
-
-    /// Records a decision made before the thread was opened.
-    pub(crate) fn decide_before(&mut self, question: PendingApproval, decided: DecisionRecord) {
+    /// Records a decision on a question that the user is not asked.
+    pub(crate) fn record(&mut self, question: PendingApproval, decided: DecisionRecord) {
         self.decided.push((question.request, decided));
     }
 
@@ -218,10 +202,6 @@ impl Questions {
     pub(crate) fn take_open(&mut self) -> (Vec<String>, Vec<(ActionRequest, DecisionRecord)>) {
         let Self { open, decided, .. } = std::mem::take(self);
         (open.into_iter().map(|question| question.request.tool).collect(), decided)
-    }
-
-    pub(crate) fn clear(&mut self) {
-        *self = Self::default();
     }
 
     /// Returns whether the current question allows this kind of decision.
@@ -301,6 +281,11 @@ impl Questions {
         request.check(&decision, now).and(taken).map_err(|error| error.to_string())?;
         Ok(decision)
     }
+}
+
+/// Returns the approval of a call by a rule.
+pub(super) fn by_rule(rule: &impl ToString) -> DecisionRecord {
+    DecisionRecord::new(Decision::Approve, DecisionAuthor::RememberedRule { text: rule.to_string() })
 }
 
 /// Returns the decisions in the form that a run takes.

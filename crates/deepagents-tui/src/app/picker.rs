@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::effect::{ListOf, RewindScope};
 use super::event::{Choice, Choices};
+use super::menu::next_row;
 use super::transcript::Item;
 use crate::input::Editor;
 
@@ -34,15 +35,8 @@ pub(crate) enum Stage {
 }
 
 impl Picker {
-    pub(crate) fn new(choices: Choices) -> Self {
-        Self {
-            of: choices.of,
-            rows: choices.rows,
-            filter: String::new(),
-            selected: 0,
-            stage: Stage::Choose,
-            preview: None,
-        }
+    pub(crate) fn new(Choices { of, rows }: Choices) -> Self {
+        Self { of, rows, filter: String::new(), selected: 0, stage: Stage::Choose, preview: None }
     }
 
     pub(crate) fn title(&self) -> &'static str {
@@ -76,13 +70,7 @@ impl Picker {
 
     /// Moves the selection up or down. Wraps around, as in completions.
     pub(crate) fn move_selection(&mut self, down: bool) {
-        let last = self.rows().len().saturating_sub(1);
-        self.selected = match (down, self.selected) {
-            (true, at) if at >= last => 0,
-            (true, at) => at + 1,
-            (false, 0) => last,
-            (false, at) => at - 1,
-        };
+        self.selected = next_row(self.selected, self.rows().len(), down);
     }
 
     /// Moves the selection by `by` rows, stopping at the ends.
@@ -126,9 +114,8 @@ impl Picker {
 
     /// Returns the preview of the selected entry.
     pub(crate) fn preview(&self) -> &[Item] {
-        let key = self.current().map(|choice| choice.key);
-        match &self.preview {
-            Some((known, items)) if Some(known) == key.as_ref() => items,
+        match (&self.preview, self.current()) {
+            (Some((known, items)), Some(current)) if *known == current.key => items,
             _ => &[],
         }
     }

@@ -12,15 +12,8 @@ use super::picker::{Picker, Stage};
 use super::{App, Overlay, Work};
 use crate::input::Editor;
 
-impl Picker {
-    /// Returns whether typed characters filter the list.
-    pub(super) fn filters_by_typing(&self) -> bool {
-        matches!(self.stage, Stage::Choose)
-    }
-}
-
 impl App {
-    pub(super) fn choose(&mut self, choices: Choices) -> Vec<Effect> {
+    pub(super) fn choose(&mut self, choices: Choices) {
         if choices.rows.is_empty() {
             let text = match choices.of {
                 ListOf::Threads => "this directory has no earlier threads",
@@ -31,22 +24,21 @@ impl App {
                 ListOf::SubAgents => "there were no sub-agents in this conversation",
                 ListOf::Efforts | ListOf::Themes | ListOf::Providers => "there is nothing to choose from",
             };
-            self.note(text, false);
-            return Vec::new();
+            return self.note(text, false);
         }
         self.overlay = Overlay::Picker(Picker::new(choices));
-        self.preview()
+        self.preview();
     }
 
     /// Requests the preview of the selected entry, if it has one.
-    pub(super) fn preview(&self) -> Vec<Effect> {
-        let Overlay::Picker(picker) = &self.overlay else { return Vec::new() };
-        picker.wants_preview().map(|(of, key)| Effect::Preview { of, key }).into_iter().collect()
+    pub(super) fn preview(&mut self) {
+        if let Overlay::Picker(picker) = &self.overlay {
+            self.effects.extend(picker.wants_preview().map(|(of, key)| Effect::Preview { of, key }));
+        }
     }
 
-    pub(super) fn picker_key(&mut self, key: KeyEvent, mut picker: Picker) -> Vec<Effect> {
-        let stage = std::mem::take(&mut picker.stage);
-        match stage {
+    pub(super) fn picker_key(&mut self, key: KeyEvent, mut picker: Picker) {
+        match std::mem::take(&mut picker.stage) {
             Stage::Choose => self.choose_key(key, picker),
             Stage::Confirm(scope) => self.confirm_key(key, picker, scope),
             Stage::Delete => self.delete_key(key, picker),
@@ -54,14 +46,14 @@ impl App {
         }
     }
 
-    fn choose_key(&mut self, key: KeyEvent, mut picker: Picker) -> Vec<Effect> {
+    fn choose_key(&mut self, key: KeyEvent, mut picker: Picker) {
         let of_threads = picker.of == ListOf::Threads;
         match (key.code, control(key)) {
             (KeyCode::Esc, _) => {
                 if picker.of == ListOf::Providers {
                     self.without_key();
                 }
-                return Vec::new();
+                return;
             }
             (KeyCode::Up, _) | (_, Some('p')) => picker.move_selection(false),
             (KeyCode::Down, _) | (_, Some('n')) => picker.move_selection(true),
@@ -73,111 +65,88 @@ impl App {
             (_, Some('d')) if of_threads && picker.current().is_some() => picker.stage = Stage::Delete,
             (_, Some('r')) if of_threads => {
                 if let Some(choice) = picker.current() {
-                    let mut editor = Editor::default();
-                    editor.set(choice.label);
-                    picker.stage = Stage::Rename(editor);
+                    picker.stage = Stage::Rename(Editor::with_text(choice.label));
                 }
             }
             (_, Some('f')) if of_threads => {
                 if let Some(choice) = picker.current() {
-                    if self.is_busy() {
-                        self.note(self.stop_first(), true);
-                        return Vec::new();
-                    }
-                    self.begin(Work::Other("copying"));
-                    return vec![Effect::ForkThread(choice.key)];
+                    return self.begin_if_idle("copying", Effect::ForkThread(choice.key));
                 }
             }
-            (KeyCode::Backspace, _) => picker
-                .narrow(|filter| filter.truncate(filter.len() - filter.chars().next_back().map_or(0, char::len_utf8))),
+            (KeyCode::Backspace, _) => picker.narrow(|filter| {
+                filter.pop();
+            }),
             (_, Some('u')) => picker.narrow(String::clear),
             (KeyCode::Char(c), None) => picker.narrow(|filter| filter.push(c)),
             _ => {}
         }
         self.overlay = Overlay::Picker(picker);
-        self.preview()
+        self.preview();
     }
 
-    fn picked(&mut self, mut picker: Picker) -> Vec<Effect> {
+    fn picked(&mut self, mut picker: Picker) {
         let Some(choice) = picker.current() else {
             self.overlay = Overlay::Picker(picker);
-            return Vec::new();
+            return;
         };
         match picker.of {
-            ListOf::Threads if self.is_busy() => {
-                self.note(self.stop_first(), true);
-                Vec::new()
-            }
-            ListOf::Threads => {
-                self.begin(Work::Other("opening"));
-                vec![Effect::Open(choice.key)]
-            }
+            ListOf::Threads => self.begin_if_idle("opening", Effect::Open(choice.key)),
             ListOf::Models => self.use_model(&choice.key),
             ListOf::Providers => self.provider_chosen(choice.key),
             ListOf::SubAgents => {
-                vec![Effect::OpenSubAgent { key: choice.key, title: choice.label.trim().to_owned() }]
+                self.request(Effect::OpenSubAgent { key: choice.key, title: choice.label.trim().to_owned() });
             }
             ListOf::Efforts => self.use_effort(&choice.key),
-            ListOf::Themes => {
-                self.theme(&choice.key);
-                Vec::new()
-            }
+            ListOf::Themes => self.theme(&choice.key),
             ListOf::Checkpoints => {
                 picker.stage = Stage::Confirm(RewindScope::default());
                 self.overlay = Overlay::Picker(picker);
-                self.preview()
+                self.preview();
             }
         }
     }
 
-    fn confirm_key(&mut self, key: KeyEvent, mut picker: Picker, mut scope: RewindScope) -> Vec<Effect> {
+    fn confirm_key(&mut self, key: KeyEvent, mut picker: Picker, mut scope: RewindScope) {
         match (key.code, control(key)) {
             (KeyCode::Esc, _) => {
                 self.overlay = Overlay::Picker(picker);
-                return Vec::new();
+                return;
             }
             (KeyCode::Up, _) | (_, Some('p')) => scope = scope.step(false),
             (KeyCode::Down, _) | (_, Some('n')) => scope = scope.step(true),
             (KeyCode::Enter, _) => {
-                let Some(choice) = picker.current() else { return Vec::new() };
-                let Ok(position) = choice.key.parse() else { return Vec::new() };
+                let Some(choice) = picker.current() else { return };
+                let Ok(position) = choice.key.parse() else { return };
                 self.begin(Work::Other("going back"));
-                return vec![Effect::Rewind { position, text: choice.detail, scope }];
+                return self.request(Effect::Rewind { position, text: choice.detail, scope });
             }
             (KeyCode::PageUp | KeyCode::PageDown, _) | (_, Some('o')) if !picker.preview().is_empty() => {
                 picker.stage = Stage::Confirm(scope);
                 self.overlay = Overlay::Pager(Pager::of(Source::Preview(Arc::new(picker))));
-                return Vec::new();
+                return;
             }
             _ => {}
         }
         picker.stage = Stage::Confirm(scope);
         self.overlay = Overlay::Picker(picker);
-        Vec::new()
     }
 
-    fn delete_key(&mut self, key: KeyEvent, mut picker: Picker) -> Vec<Effect> {
-        let chosen = picker.current();
-        let effects = match (key.code, chosen) {
-            (KeyCode::Char('y'), Some(choice)) => vec![Effect::DeleteThread(choice.key)],
-            (KeyCode::Char('n') | KeyCode::Esc, _) => Vec::new(),
-            _ => {
-                picker.stage = Stage::Delete;
-                Vec::new()
-            }
-        };
+    fn delete_key(&mut self, key: KeyEvent, mut picker: Picker) {
+        match (key.code, picker.current()) {
+            (KeyCode::Char('y'), Some(choice)) => self.request(Effect::DeleteThread(choice.key)),
+            (KeyCode::Char('n') | KeyCode::Esc, _) => {}
+            _ => picker.stage = Stage::Delete,
+        }
         self.overlay = Overlay::Picker(picker);
-        effects
     }
 
-    fn rename_key(&mut self, key: KeyEvent, mut picker: Picker, mut editor: Editor) -> Vec<Effect> {
-        let mut effects = Vec::new();
+    fn rename_key(&mut self, key: KeyEvent, mut picker: Picker, mut editor: Editor) {
         match key.code {
             KeyCode::Esc => {}
             KeyCode::Enter => {
                 let title = editor.take();
                 if let (Some(choice), false) = (picker.current(), title.trim().is_empty()) {
-                    effects.push(Effect::RenameThread { id: choice.key, title: title.trim().to_owned() });
+                    self.request(Effect::RenameThread { id: choice.key, title: title.trim().to_owned() });
                 }
             }
             _ => {
@@ -186,6 +155,14 @@ impl App {
             }
         }
         self.overlay = Overlay::Picker(picker);
-        effects
+    }
+
+    /// Requests an effect that is work of its own, unless other work is in progress.
+    pub(super) fn begin_if_idle(&mut self, what: &'static str, effect: Effect) {
+        if self.is_busy() {
+            return self.note(self.stop_first(), true);
+        }
+        self.begin(Work::Other(what));
+        self.request(effect);
     }
 }

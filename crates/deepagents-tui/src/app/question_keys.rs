@@ -28,158 +28,122 @@ impl App {
         self.questions.is_begun_after_question(self.editor.text())
     }
 
-    /// Handles a key at a question. Returns `None` if it belongs to the input.
-    pub(super) fn question_key(&mut self, key: KeyEvent, pressed: Pressed) -> Option<Vec<Effect>> {
+    /// Handles a key at a question. Returns `false` if it belongs to the input.
+    pub(super) fn question_key(&mut self, key: KeyEvent, pressed: Pressed) -> bool {
         // Keys that do not choose an answer work as at any question, or go into the input.
         if let Asking::Respond(form) = &self.questions.asking
             && form.is_choosing()
         {
             let chooses = form.chooses(key, self.editor.is_blank());
             let is_written = pressed == Pressed::AtInput && self.is_writing();
-            if !chooses || is_written || !self.questions.takes_keys(self.now, self.editor.text()) {
+            if !chooses || is_written || !self.questions.takes_keys(self.now.0, self.editor.text()) {
                 return self.decision_key(key, pressed);
             }
         }
         if control(key) == Some('g')
             && let Some(editor) = self.questions.written()
         {
+            let text = editor.expanded();
             self.edits_answer = true;
-            return Some(vec![Effect::Edit(editor.expanded())]);
+            self.request(Effect::Edit(text));
+            return true;
         }
-        let effects = match &mut self.questions.asking {
+        let is_enter = key.code == KeyCode::Enter && key.modifiers.is_empty();
+        match &mut self.questions.asking {
             Asking::Decide => return self.decision_key(key, pressed),
             Asking::Remember(rule) => {
                 let rule = rule.clone();
                 return self.keep_key(key, rule);
             }
-            Asking::Reason(editor) => match key.code {
-                KeyCode::Esc => {
-                    self.questions.ask_plainly();
-                    Vec::new()
+            Asking::Reason(_) | Asking::Change(_) if key.code == KeyCode::Esc => self.questions.ask_plainly(),
+            Asking::Reason(editor) if is_enter => {
+                let reason = editor.take();
+                let message = (!reason.trim().is_empty()).then_some(reason);
+                self.decide(Decision::Reject { message });
+            }
+            Asking::Change(editor) if is_enter => {
+                let text = editor.expanded();
+                match self.questions.edited(&text) {
+                    Ok(decision) => self.decide(decision),
+                    Err(problem) => self.questions.problem = Some(problem),
                 }
-                KeyCode::Enter if key.modifiers.is_empty() => {
-                    let reason = editor.take();
-                    let message = (!reason.trim().is_empty()).then_some(reason);
-                    self.decide(Decision::Reject { message })
-                }
-                _ => {
-                    editor.key(key);
-                    Vec::new()
-                }
-            },
+            }
+            Asking::Reason(editor) | Asking::Change(editor) => drop(editor.key(key)),
             Asking::Respond(form) => match form.key(key) {
-                Filled::Taken => {
-                    self.questions.problem = None;
-                    Vec::new()
-                }
-                Filled::Wrong(problem) => {
-                    self.questions.problem = Some(problem);
-                    Vec::new()
-                }
-                Filled::Left => {
-                    self.questions.ask_plainly();
-                    Vec::new()
-                }
+                Filled::Taken => self.questions.problem = None,
+                Filled::Wrong(problem) => self.questions.problem = Some(problem),
+                Filled::Left => self.questions.ask_plainly(),
                 Filled::Done(message) => self.decide(Decision::Respond { message }),
             },
-            Asking::Change(editor) => match key.code {
-                KeyCode::Esc => {
-                    self.questions.ask_plainly();
-                    Vec::new()
-                }
-                KeyCode::Enter if key.modifiers.is_empty() => {
-                    let text = editor.expanded();
-                    let edited = self.questions.edited(&text);
-                    match edited {
-                        Ok(decision) => self.decide(decision),
-                        Err(problem) => {
-                            self.questions.problem = Some(problem);
-                            Vec::new()
-                        }
-                    }
-                }
-                _ => {
-                    editor.key(key);
-                    Vec::new()
-                }
-            },
-        };
-        Some(effects)
+        }
+        true
     }
 
-    fn decision_key(&mut self, key: KeyEvent, pressed: Pressed) -> Option<Vec<Effect>> {
+    fn decision_key(&mut self, key: KeyEvent, pressed: Pressed) -> bool {
         if !key.modifiers.difference(KeyModifiers::SHIFT).is_empty()
-            || !self.questions.takes_keys(self.now, self.editor.text())
+            || !self.questions.takes_keys(self.now.0, self.editor.text())
         {
-            return None;
+            return false;
         }
         // A key continues a message begun in the meantime, even if it could decide.
         if pressed == Pressed::AtInput && self.is_writing() {
-            return (key.code == KeyCode::Esc && self.menu.is_none()).then(|| self.stop());
+            let stops = key.code == KeyCode::Esc && self.menu.is_none();
+            if stops {
+                self.stop();
+            }
+            return stops;
         }
         let allows = |kind| self.questions.allows(kind);
         let (approves, responds) = (allows(DecisionKind::Approve), allows(DecisionKind::Respond));
         let (rejects, edits) = (allows(DecisionKind::Reject), allows(DecisionKind::Edit));
-        let effects = match key.code {
+        // Questions that only a text answers get a form.
+        let has_form = responds && !self.questions.has_choices();
+        let is_blank = self.editor.is_blank();
+        match key.code {
             // At a question for a text, typing begins the answer: `no` is a text here.
             KeyCode::Char(_) if self.questions.accepts_only_text() => {
                 self.respond();
                 return self.question_key(key, pressed);
             }
-            // Questions that only a text answers get a form.
-            KeyCode::Char('r' | 'R') if responds && !self.questions.has_choices() => {
-                self.respond();
-                Vec::new()
-            }
-            KeyCode::Enter if responds && !approves && self.editor.is_blank() && !self.questions.has_choices() => {
-                self.respond();
-                Vec::new()
-            }
-            KeyCode::Char('y' | 'Y') | KeyCode::Enter if !approves => return None,
-            KeyCode::Char('n' | 'N' | 'f' | 'F') | KeyCode::Tab if !rejects => return None,
-            KeyCode::Char('e' | 'E') if !edits => return None,
-            KeyCode::Char('y' | 'Y') => self.decide(Decision::Approve),
+            KeyCode::Char('r' | 'R') if has_form => self.respond(),
+            KeyCode::Enter if has_form && !approves && is_blank => self.respond(),
+            KeyCode::Char('y' | 'Y') if approves => self.decide(Decision::Approve),
             // Enter sends the text in the input, and decides nothing then.
-            KeyCode::Enter if self.editor.is_blank() => self.decide(Decision::Approve),
-            KeyCode::Char('n' | 'N') => self.decide(Decision::Reject { message: None }),
+            KeyCode::Enter if approves && is_blank => self.decide(Decision::Approve),
+            KeyCode::Char('n' | 'N') if rejects => self.decide(Decision::Reject { message: None }),
+            KeyCode::Char('f' | 'F') | KeyCode::Tab if rejects => {
+                self.questions.asking = Asking::Reason(Editor::default());
+            }
             KeyCode::Char('a' | 'A') => {
-                let rule = self.session_rule()?;
+                let Some(rule) = self.session_rule() else { return false };
                 self.questions.allow(&rule);
                 self.hint = Some(format!("{rule}: no longer asked about in this session"));
-                let mut effects = vec![Effect::Allow(rule)];
-                effects.extend(self.answer_if_decided());
-                effects
+                self.request(Effect::Allow(rule));
+                self.answer_if_decided();
             }
             KeyCode::Char('p' | 'P') => {
-                self.questions.asking = Asking::Remember(self.lasting_rule()?);
-                Vec::new()
+                let Some(rule) = self.lasting_rule() else { return false };
+                self.questions.asking = Asking::Remember(rule);
             }
             KeyCode::Char('t' | 'T') => {
                 let calls = self.questions.together();
                 if calls.is_empty() {
-                    return None;
+                    return false;
                 }
                 self.overlay = Overlay::Pager(Pager::of(Source::Together(calls)));
-                Vec::new()
             }
-            KeyCode::Char('f' | 'F') | KeyCode::Tab => {
-                self.questions.asking = Asking::Reason(Editor::default());
-                Vec::new()
-            }
-            KeyCode::Char('e' | 'E') => {
-                let mut editor = Editor::default();
-                editor.set(self.questions.editable()?);
-                self.questions.asking = Asking::Change(editor);
-                Vec::new()
+            KeyCode::Char('e' | 'E') if edits => {
+                let Some(text) = self.questions.editable() else { return false };
+                self.questions.asking = Asking::Change(Editor::with_text(text));
             }
             KeyCode::Esc => self.stop(),
-            _ => return None,
-        };
-        Some(effects)
+            _ => return false,
+        }
+        true
     }
 
     /// Handles a key at the question whether to save a rule for the directory.
-    fn keep_key(&mut self, key: KeyEvent, rule: RememberedRule) -> Option<Vec<Effect>> {
+    fn keep_key(&mut self, key: KeyEvent, rule: RememberedRule) -> bool {
         let plain = key.modifiers.difference(KeyModifiers::SHIFT).is_empty();
         match key.code {
             KeyCode::Char('y' | 'Y') | KeyCode::Enter if plain => {
@@ -188,20 +152,19 @@ impl App {
                 if let Some(connected) = &mut self.session.connected {
                     connected.remembered.push(rule.clone());
                 }
-                let mut effects = vec![Effect::Remember(rule)];
-                effects.extend(self.answer_if_decided());
-                return Some(effects);
+                self.request(Effect::Remember(rule));
+                self.answer_if_decided();
             }
             KeyCode::Char('n' | 'N') | KeyCode::Esc => self.questions.ask_plainly(),
             // Another letter continues a message that begins with `p`.
             KeyCode::Char(_) if plain && self.editor.is_empty() => {
                 self.questions.ask_plainly();
                 self.editor.insert("p");
-                return None;
+                return false;
             }
             _ => {}
         }
-        Some(Vec::new())
+        true
     }
 
     /// Returns the session rule that the current question can create.
@@ -226,8 +189,8 @@ impl App {
         }
     }
 
-    fn decide(&mut self, decision: Decision) -> Vec<Effect> {
+    fn decide(&mut self, decision: Decision) {
         self.questions.decide(decision);
-        self.answer_if_decided()
+        self.answer_if_decided();
     }
 }

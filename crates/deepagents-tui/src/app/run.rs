@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::effect::Effect;
 use super::event::{PendingApproval, RunEnd};
 use super::messages::{Plan, QueuedMessage};
+use super::pending::{Questions, by_rule};
 use super::transcript::Item;
 use super::{App, Work};
 use crate::policy::Mode;
@@ -16,7 +17,7 @@ use crate::text::shorten;
 
 impl App {
     pub(super) fn run_event(&mut self, event: &RunEvent) {
-        let added = self.live.event(event, self.now);
+        let added = self.live.event(event, self.now.0);
         self.repaint |= added.discarded;
         self.items.extend(added.items);
         match &event.kind {
@@ -64,14 +65,14 @@ impl App {
     }
 
     /// Handles a call that needs a decision.
-    pub(super) fn asked(&mut self, question: PendingApproval) -> Vec<Effect> {
+    pub(super) fn asked(&mut self, question: PendingApproval) {
         let remembered = self.session.connected.iter().flat_map(|connected| &connected.remembered);
         let is_about_call = question.request.is_gate() && question.request.allowed.contains(&DecisionKind::Approve);
         let rule = remembered.into_iter().find(|rule| is_about_call && rule.covers(&question.request)).cloned();
         if let Some(rule) = rule {
             if !self.questions.knows(&question.request.id) {
                 self.note(format!("allowed by the rule of this directory: {rule}"), false);
-                self.questions.decide_by(question, &rule);
+                self.questions.record(question, by_rule(&rule));
             }
             return self.answer_if_decided();
         }
@@ -80,41 +81,22 @@ impl App {
         let text = format!("{} waits for your decision", question.request.tool);
         if self.questions.ask(question, typing) {
             self.menu = None;
-            return vec![Effect::Notify(text)];
+            self.request(Effect::Notify(text));
         }
-        Vec::new()
     }
 
-    pub(super) fn run_ended(&mut self, end: RunEnd) -> Vec<Effect> {
+    pub(super) fn run_ended(&mut self, end: RunEnd) {
         if self.live.lagged && !end.text.is_empty() {
             self.live.answer = interrupted_words(&end.text).unwrap_or(&end.text).to_owned();
         }
-        match end.stop {
-            Ok(FinishReason::Interrupted) if !self.stopping => {
-                let mut items = self.live.finish_answer();
-                items.extend(self.live.take_held_calls());
-                self.items.extend(items);
-                self.live.activity.clear();
-                let mut effects = Vec::new();
-                for question in end.questions {
-                    effects.extend(self.asked(question));
-                }
-                self.work = Work::Run;
-                self.waits = true;
-                effects.extend(self.use_next_model());
-                effects.extend(self.answer_if_decided());
-                return effects;
-            }
-            _ => {}
+        if matches!(end.stop, Ok(FinishReason::Interrupted)) && !self.stopping {
+            return self.run_waits(end.questions);
         }
-        let items = self.live.finish();
-        self.items.extend(items);
+        self.items.extend(self.live.finish());
         let did_nothing = self.resumed_at.take() == Some(self.items.len());
-        let long = self.now.saturating_duration_since(self.since).as_secs() >= 10;
+        let long = self.elapsed_since(self.since.0).as_secs() >= 10;
         self.idle();
-        self.waits = false;
-        self.questions.clear();
-        let mut effects = Vec::new();
+        self.questions = Questions::default();
         let comes_back = end.unsent.is_some() && self.editor.is_empty();
         if let Some(text) = end.unsent {
             // A message whose run did not start can be sent again, and is not part of the thread.
@@ -129,7 +111,7 @@ impl App {
                 if did_nothing {
                     self.note("there is nothing to resume: the last run has ended", false);
                 }
-                effects.extend(self.next_waiting());
+                self.next_waiting();
                 if self.mode == Mode::Plan && !self.is_busy() && self.lays_out_plan() {
                     self.plan = Some(Plan::default());
                 }
@@ -149,11 +131,24 @@ impl App {
         }
         // The user may have to enter a command before the message can be sent.
         self.came_back |= comes_back && !self.editor.is_empty();
-        effects.append(&mut self.after);
+        self.effects.append(&mut self.after);
         if long && !self.is_busy() {
-            effects.extend([Effect::Notify("done".to_owned()), Effect::Idle]);
+            self.effects.extend([Effect::Notify("done".to_owned()), Effect::Idle]);
         }
-        effects
+    }
+
+    /// Handles the end of a run that waits for decisions.
+    fn run_waits(&mut self, questions: Vec<PendingApproval>) {
+        self.items.extend(self.live.finish_answer());
+        self.items.extend(self.live.take_held_calls());
+        self.live.activity.clear();
+        for question in questions {
+            self.asked(question);
+        }
+        self.work = Work::Run;
+        self.waits = true;
+        self.use_next_model();
+        self.answer_if_decided();
     }
 
     /// Returns whether the turn made or revised a plan: it used tools or lists several steps. Enter on an empty input
@@ -170,37 +165,32 @@ impl App {
     }
 
     /// Resumes the run once it waits and all questions are decided.
-    pub(super) fn answer_if_decided(&mut self) -> Vec<Effect> {
-        if !self.waits || !self.questions.is_empty() {
-            return Vec::new();
-        }
-        match self.questions.answers() {
-            Some(answers) => {
-                (self.waits, self.is_resumed) = (false, true);
-                vec![Effect::Answer(answers)]
-            }
-            None => Vec::new(),
+    pub(super) fn answer_if_decided(&mut self) {
+        if self.waits
+            && let Some(answers) = self.questions.answers()
+        {
+            (self.waits, self.is_resumed) = (false, true);
+            self.request(Effect::Resume { answers, by_force: false });
         }
     }
 
     /// Stops what was started last: a shell command beside the run, then the run. At a question, leaves the question.
-    pub(super) fn interrupt(&mut self) -> Vec<Effect> {
+    pub(super) fn interrupt(&mut self) {
         if self.background_shell.is_some() && self.questions.is_empty() {
-            return vec![Effect::StopBackgroundShell];
+            self.request(Effect::StopBackgroundShell);
+        } else {
+            self.stop();
         }
-        self.stop()
     }
 
     /// Stops the current work.
-    pub(super) fn stop(&mut self) -> Vec<Effect> {
+    pub(super) fn stop(&mut self) {
         match &self.work {
             Work::Run if self.waits => {
                 // Nothing runs: the questions remain open on the thread.
-                let items = self.live.finish();
-                self.items.extend(items);
+                self.items.extend(self.live.finish());
                 let (open, decided) = self.questions.take_open();
                 self.idle();
-                self.waits = false;
                 let open: Vec<String> = open.iter().map(|tool| shorten(tool, 40)).collect();
                 let was = if open.len() > 1 { "were" } else { "was" };
                 let open = if open.is_empty() { "a call".to_owned() } else { open.join(", ") };
@@ -211,18 +201,18 @@ impl App {
                     false,
                 );
                 self.give_back();
-                std::mem::take(&mut self.after)
+                self.effects.append(&mut self.after);
             }
             Work::Run => {
                 (self.stopping, self.live.interrupted) = (true, true);
-                vec![Effect::Cancel]
+                self.request(Effect::Cancel);
             }
-            Work::Shell(_) => vec![Effect::StopShell],
+            Work::Shell(_) => self.request(Effect::Cancel),
             Work::Other(_) => {
                 self.stopping = true;
-                vec![Effect::Cancel]
+                self.request(Effect::Cancel);
             }
-            Work::Nothing => Vec::new(),
+            Work::Nothing => {}
         }
     }
 }

@@ -3,7 +3,6 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::effect::Effect;
 use super::keys::control;
 use super::{App, Overlay};
 
@@ -19,16 +18,10 @@ impl App {
         self.editor.restore(&before);
     }
 
-    pub(super) fn search_key(&mut self, key: KeyEvent, mut words: String, mut skip: usize) -> Vec<Effect> {
+    pub(super) fn search_key(&mut self, key: KeyEvent, mut words: String, mut skip: usize) {
         match (key.code, control(key)) {
-            (KeyCode::Esc, _) => {
-                self.leave_search();
-                return Vec::new();
-            }
-            (KeyCode::Enter | KeyCode::Tab | KeyCode::Right | KeyCode::End, _) => {
-                self.before_search.clear();
-                return Vec::new();
-            }
+            (KeyCode::Esc, _) => return self.leave_search(),
+            (KeyCode::Enter | KeyCode::Tab | KeyCode::Right | KeyCode::End, _) => return self.before_search.clear(),
             (_, Some('r')) | (KeyCode::Up, _) => {
                 skip += usize::from(self.history.search(&words, skip + 1).is_some());
             }
@@ -45,7 +38,6 @@ impl App {
             _ => {}
         }
         self.search(words, skip);
-        Vec::new()
     }
 
     /// Shows the newest input that contains `words`, after skipping `skip` matches. Without words, shows the input from

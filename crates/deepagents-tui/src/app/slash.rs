@@ -5,7 +5,7 @@ use super::effect::{Effect, ListOf, Subject};
 use super::export::export;
 use super::pending::by_id;
 use super::transcript::Item;
-use super::{App, Overlay, ShellRun, Work};
+use super::{App, ShellRun, Work};
 use crate::host::{Effort, Page};
 use crate::key_map::Action;
 use crate::policy::Mode;
@@ -21,7 +21,7 @@ const REMEMBER: &str =
 
 impl App {
     /// Sends the input, or runs it as a command.
-    pub(super) fn enter(&mut self) -> Vec<Effect> {
+    pub(super) fn enter(&mut self) {
         // The placeholder of a paste is text, whatever the paste begins with.
         let is_command = is_command(self.editor.text().trim_end());
         let is_shell = self.editor.text().starts_with('!');
@@ -31,174 +31,153 @@ impl App {
             return self.carry_out_plan();
         }
         self.history.add(&text);
-        if let Some(parsed) = parse_command(&text).filter(|_| is_command) {
-            return match parsed {
-                Parsed::Command(name, args) => self.command(name, args),
-                Parsed::Skill(name, typed) => self.skill(name, typed.skill_message(), &text),
-                Parsed::Other(name, args) => self.file_command(name, args),
-            };
+        match parse_command(&text).filter(|_| is_command) {
+            Some(Parsed::Command(name, args)) => return self.command(name, args),
+            Some(Parsed::Skill(name, typed)) => return self.skill(name, typed.skill_message(), &text),
+            Some(Parsed::Other(name, args)) => return self.file_command(name, args),
+            None => {}
         }
-        if let Some(command) = text.strip_prefix('!').filter(|_| is_shell) {
-            let (command, shared) = command.strip_prefix('!').map_or((command, true), |command| (command, false));
-            return self.shell(command.trim(), shared);
+        match text.strip_prefix('!').filter(|_| is_shell) {
+            Some(command) => self.shell(command),
+            None => self.send(text, Vec::new()),
         }
-        self.send(text, Vec::new())
     }
 
-    fn shell(&mut self, command: &str, shared: bool) -> Vec<Effect> {
+    /// Runs a shell command. After another `!`, only the user sees it.
+    fn shell(&mut self, typed: &str) {
+        let command = typed.strip_prefix('!').unwrap_or(typed).trim();
         if command.is_empty() {
-            return Vec::new();
+            return;
         }
         if self.background_shell.is_some() || matches!(self.work, Work::Shell(_)) {
             self.note("a command of yours is still running; run this one after it", true);
-            self.editor.set(format!("{}{command}", if shared { "!" } else { "!!" }));
-            return Vec::new();
+            return self.editor.set(format!("!{typed}"));
         }
+        let shared = !typed.starts_with('!');
         let run = ShellRun { command: command.to_owned(), output: String::new(), shared };
         if self.is_busy() {
             self.background_shell = Some(run);
-            return vec![Effect::ShellInBackground(command.to_owned())];
+            return self.request(Effect::ShellInBackground(command.to_owned()));
         }
         self.begin(Work::Shell(run));
-        vec![Effect::Shell(command.to_owned())]
+        self.request(Effect::Shell(command.to_owned()));
     }
 
-    fn skill(&mut self, name: &str, message: String, shown: &str) -> Vec<Effect> {
+    fn skill(&mut self, name: &str, message: String, shown: &str) {
         if let Some(connected) = &self.session.connected {
-            let offered =
-                connected.offered.iter().filter(|offered| offered.kind == "skill").map(|offered| &offered.name);
-            let known: Vec<&String> = connected.skills.iter().map(|(name, _)| name).chain(offered).collect();
-            if !known.iter().any(|known| *known == name) {
-                let known: Vec<&str> = known.iter().map(|name| name.as_str()).collect();
+            let offered = connected.offered.iter().filter(|offered| offered.kind == "skill");
+            let skills = connected.skills.iter().map(|(name, _)| name.as_str());
+            let known: Vec<&str> = skills.chain(offered.map(|offered| offered.name.as_str())).collect();
+            if !known.contains(&name) {
                 let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-                self.note(format!("there is no skill `{name}`; the skills are: {known}"), true);
-                return Vec::new();
+                return self.note(format!("there is no skill `{name}`; the skills are: {known}"), true);
             }
         }
         if self.is_busy() {
             self.note("something is in progress; use the skill after it", true);
-            self.editor.set(shown);
-            return Vec::new();
+            return self.editor.set(shown);
         }
-        self.send(message, vec![name.to_owned()])
+        self.send(message, vec![name.to_owned()]);
     }
 
     /// Runs a command defined by a file.
-    fn file_command(&mut self, name: &str, args: &str) -> Vec<Effect> {
+    fn file_command(&mut self, name: &str, args: &str) {
         let connected = self.session.connected.as_ref();
         let found = connected.and_then(|connected| connected.commands.iter().find(|command| command.name == name));
         if let Some(command) = found {
             let message = command.message(args);
             if message.trim().is_empty() {
-                self.note(format!("/{name} has no text in its file: nothing is sent"), true);
-                return Vec::new();
+                return self.note(format!("/{name} has no text in its file: nothing is sent"), true);
             }
             return self.send(message, Vec::new());
         }
-        let is_it = |offered: &&crate::host::Offered| offered.kind == "command" && offered.name == name;
-        if connected.is_some_and(|connected| connected.offered.iter().any(|offered| is_it(&offered))) {
-            self.note(format!("/{name} comes from this directory: it can be used once you agree with /trust"), true);
-            return Vec::new();
+        let mut offered = connected.into_iter().flat_map(|connected| &connected.offered);
+        if offered.any(|offered| offered.kind == "command" && offered.name == name) {
+            let text = format!("/{name} comes from this directory: it can be used once you agree with /trust");
+            return self.note(text, true);
         }
         let guess = nearest(name).map(|known| format!("; did you mean /{known}?")).unwrap_or_default();
         self.note(format!("there is no command /{name}{guess} (unknown; /help lists them)"), true);
-        Vec::new()
     }
 
     #[allow(clippy::too_many_lines, reason = "a table of commands")]
-    fn command(&mut self, name: &str, args: &str) -> Vec<Effect> {
-        let show = |subject| vec![Effect::Show(subject)];
+    fn command(&mut self, name: &str, args: &str) {
         match name {
             "help" => self.help(),
             "keys" => self.keys_card(),
             "model" if args.is_empty() => {
                 self.card("Model", format!("{} is in use; /model NAME uses another one", self.session.model));
-                return vec![Effect::List(ListOf::Models)];
+                self.request(Effect::List(ListOf::Models));
             }
-            "model" => return self.use_model(args),
+            "model" => self.use_model(args),
             "effort" if args.is_empty() => self.efforts(),
-            "effort" => return self.use_effort(args),
-            "clear" | "new" => return self.when_idle(Effect::NewThread),
-            "threads" => return vec![Effect::List(ListOf::Threads)],
-            "resume" if args.is_empty() => {
-                if self.is_busy() {
-                    self.note("something is in progress", true);
-                    return Vec::new();
-                }
-                self.begin(Work::Run);
-                self.resumed_at = Some(self.items.len());
-                let left = by_id(std::mem::take(&mut self.left));
-                return vec![if left.is_empty() { Effect::Resume } else { Effect::Answer(left) }];
-            }
-            "resume" => return self.when_idle(Effect::Open(args.to_owned())),
+            "effort" => self.use_effort(args),
+            "clear" | "new" => self.when_idle(Effect::NewThread),
+            "threads" => self.request(Effect::List(ListOf::Threads)),
+            "resume" if !args.is_empty() => self.when_idle(Effect::Open(args.to_owned())),
+            "resume" if self.is_busy() => self.note("something is in progress", true),
             "takeover" if self.is_busy() => self.note("something is in progress here", true),
-            "takeover" => {
+            "resume" | "takeover" => {
                 self.begin(Work::Run);
                 self.resumed_at = Some(self.items.len());
-                return vec![Effect::TakeOver];
+                let by_force = name == "takeover";
+                let answers = if by_force { Vec::new() } else { by_id(std::mem::take(&mut self.left)) };
+                self.request(Effect::Resume { answers, by_force });
             }
-            "background" => return self.move_to_background(),
-            "rewind" | "undo" | "redo" | "compact" if self.is_busy() => {
-                self.note(self.stop_first(), true);
-            }
-            "rewind" => return vec![Effect::List(ListOf::Checkpoints)],
-            "undo" | "redo" => {
-                self.begin(Work::Other("going back"));
-                return vec![if name == "undo" { Effect::Undo } else { Effect::Redo }];
-            }
-            "compact" => {
-                self.begin(Work::Other("compacting"));
-                return vec![Effect::Compact];
-            }
-            "context" | "tokens" => return show(Subject::Context { used: self.session.context }),
-            "cost" => return show(Subject::Cost),
+            "background" => self.move_to_background(),
+            "rewind" if self.is_busy() => self.note(self.stop_first(), true),
+            "rewind" => self.request(Effect::List(ListOf::Checkpoints)),
+            "undo" => self.begin_if_idle("going back", Effect::Undo),
+            "redo" => self.begin_if_idle("going back", Effect::Redo),
+            "compact" => self.begin_if_idle("compacting", Effect::Compact),
+            "context" | "tokens" => self.show(Subject::Context { used: self.session.context }),
+            "cost" => self.show(Subject::Cost),
             "todos" if self.todos.is_empty() => self.note("nothing is planned", false),
             "todos" => self.items.push(Item::Todos(self.todos.clone())),
-            "tools" => return show(Subject::Tools),
-            "agents" => return show(Subject::Agents),
-            "tree" => return vec![Effect::List(ListOf::SubAgents)],
-            "skills" => return show(Subject::Skills),
-            "mcp" => return show(Subject::Servers),
-            "trust" => return show(Subject::Offers),
-            "memory" => return show(Subject::Memory),
-            "sandbox" => return show(Subject::Sandbox),
-            "status" => return show(Subject::Status),
-            "diff" => return show(Subject::Diff),
+            "tools" => self.show(Subject::Tools),
+            "agents" => self.show(Subject::Agents),
+            "tree" => self.request(Effect::List(ListOf::SubAgents)),
+            "skills" => self.show(Subject::Skills),
+            "mcp" => self.show(Subject::Servers),
+            "trust" => self.show(Subject::Offers),
+            "memory" => self.show(Subject::Memory),
+            "sandbox" => self.show(Subject::Sandbox),
+            "status" => self.show(Subject::Status),
+            "diff" => self.show(Subject::Diff),
             "auth" => self.auth(args),
             "config" => {
                 if !args.is_empty() {
                     self.note("/config shows the settings; `deepagents config set NAME VALUE` changes one", true);
                 }
-                return show(Subject::Page(Page::Config));
+                self.show(Subject::Page(Page::Config));
             }
-            "doctor" => return show(Subject::Page(Page::Doctor)),
-            "bug" => return show(Subject::Page(Page::Bug)),
+            "doctor" => self.show(Subject::Page(Page::Doctor)),
+            "bug" => self.show(Subject::Page(Page::Bug)),
             "permissions" if args == "clear" => {
                 self.note("you are asked about everything again, as the mode says", false);
-                return vec![Effect::ForgetRules];
+                self.request(Effect::ForgetRules);
             }
-            "permissions" => return show(Subject::Page(Page::Permissions)),
+            "permissions" => self.show(Subject::Page(Page::Permissions)),
             "mode" => match args {
                 "" => self.card(
                     "Mode",
                     format!("{}; {} switches to the next one", self.mode.as_str(), self.keys.name(Action::Mode)),
                 ),
-                "ask" => return self.set_mode(Mode::Ask),
-                "auto" => return self.set_mode(Mode::Auto),
-                "plan" => return self.set_mode(Mode::Plan),
+                "ask" => self.set_mode(Mode::Ask),
+                "auto" => self.set_mode(Mode::Auto),
+                "plan" => self.set_mode(Mode::Plan),
                 other => self.note(format!("there is no mode `{other}`: ask, auto or plan"), true),
             },
             "plan" => {
-                let mut effects = self.set_mode(Mode::Plan);
+                self.set_mode(Mode::Plan);
                 if args.is_empty() {
                     let key = self.keys.name(Action::Mode);
                     self.note(format!("nothing is changed from now on; {key} leaves plan mode"), false);
                 } else {
-                    effects.extend(self.send(args.to_owned(), Vec::new()));
+                    self.send(args.to_owned(), Vec::new());
                 }
-                return effects;
             }
-            "copy" => return self.copy(),
+            "copy" => self.copy(),
             "export" if args.contains('\n') => self.note("the name of a file is one line: /export [FILE]", true),
             "export" => {
                 let first = self.items.iter().find_map(|item| match item {
@@ -206,92 +185,83 @@ impl App {
                     _ => None,
                 });
                 let (file, text) = export(args, &first.unwrap_or_else(|| "Conversation".to_owned()), &self.items);
-                return vec![Effect::Export { file, text }];
+                self.request(Effect::Export { file, text });
             }
-            "editor" => return vec![Effect::Edit(args.to_owned())],
+            "editor" => self.request(Effect::Edit(args.to_owned())),
             "theme" => self.theme(args),
-            "init" => return self.send(INIT.to_owned(), Vec::new()),
+            "init" => self.send(INIT.to_owned(), Vec::new()),
             "remember" => {
                 let what = if args.is_empty() { "what of this conversation is worth it" } else { args };
-                return self.send(format!("{REMEMBER} {what}"), Vec::new());
+                self.send(format!("{REMEMBER} {what}"), Vec::new());
             }
             "review" => {
                 let what = if args.is_empty() { "the changes that are not committed yet" } else { args };
                 let text = format!("Review {what}. Look for what is wrong, missing or unclear; name files and lines.");
-                return self.send(text, Vec::new());
+                self.send(text, Vec::new());
             }
-            "quit" | "exit" => return vec![Effect::Quit],
+            "quit" | "exit" => self.request(Effect::Quit),
             "debug-panic" if self.debug => debug_panic(),
             other => self.note(format!("there is no command /{other} (unknown; /help lists them)"), true),
         }
-        Vec::new()
+    }
+
+    fn show(&mut self, subject: Subject) {
+        self.request(Effect::Show(subject));
     }
 
     /// Requests an effect that needs the current work to end, and stops that work first.
-    fn when_idle(&mut self, effect: Effect) -> Vec<Effect> {
+    fn when_idle(&mut self, effect: Effect) {
         if let Work::Nothing = self.work {
-            return vec![effect];
+            return self.request(effect);
         }
         self.waiting.clear();
         self.after.push(effect);
-        self.stop()
+        self.stop();
     }
 
     /// Moves the run to the background.
-    pub(super) fn move_to_background(&mut self) -> Vec<Effect> {
+    pub(super) fn move_to_background(&mut self) {
         if self.work == Work::Run && !self.waits && !self.stopping {
-            return vec![Effect::MoveToBackground];
+            return self.request(Effect::MoveToBackground);
         }
         self.note("there is nothing to move to the background", false);
-        Vec::new()
     }
 
-    pub(super) fn use_model(&mut self, name: &str) -> Vec<Effect> {
+    pub(super) fn use_model(&mut self, name: &str) {
         // A run that waits for a decision makes no model call before it.
         if self.is_busy() && !self.waits {
             self.note(format!("model: {name}, after this turn"), false);
             self.next_model = Some(name.to_owned());
-            return Vec::new();
+            return;
         }
         self.without_model = false;
         name.clone_into(&mut self.session.model);
         self.note(format!("model: {name}"), false);
-        vec![Effect::Connect(name.to_owned())]
+        self.request(Effect::Connect(name.to_owned()));
     }
 
     /// Switches to the model chosen while other work was in progress.
-    pub(super) fn use_next_model(&mut self) -> Vec<Effect> {
-        if self.is_busy() && !self.waits {
-            return Vec::new();
+    pub(super) fn use_next_model(&mut self) {
+        if (!self.is_busy() || self.waits)
+            && let Some(name) = self.next_model.take()
+        {
+            self.use_model(&name);
         }
-        self.next_model.take().map(|name| self.use_model(&name)).unwrap_or_default()
     }
 
-    pub(super) fn use_effort(&mut self, word: &str) -> Vec<Effect> {
+    pub(super) fn use_effort(&mut self, word: &str) {
         if self.is_busy() {
-            self.note("the effort can be changed after this turn", true);
-            return Vec::new();
+            return self.note("the effort can be changed after this turn", true);
         }
-        let effort = match (word, Effort::from_word(word)) {
-            (_, Some(effort)) => Some(effort),
-            ("off" | "none" | "default", None) => None,
-            _ => {
-                self.note(format!("there is no effort `{word}`: low, medium, high or off"), true);
-                return Vec::new();
-            }
-        };
-        vec![Effect::SetEffort(effort)]
+        let effort = Effort::from_word(word);
+        if effort.is_none() && !matches!(word, "off" | "none" | "default") {
+            return self.note(format!("there is no effort `{word}`: low, medium, high or off"), true);
+        }
+        self.request(Effect::SetEffort(effort));
     }
 }
 
 #[allow(clippy::panic, reason = "what a crash looks like is tried by it")]
 fn debug_panic() {
     panic!("the command /debug-panic was given");
-}
-
-/// Whether something covers the input.
-impl Overlay {
-    pub(crate) fn is_none(&self) -> bool {
-        matches!(self, Self::None)
-    }
 }

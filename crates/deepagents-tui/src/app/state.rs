@@ -1,6 +1,6 @@
 //! The state of the interface.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use deepagents::channels::Todo;
 use deepagents::{ActionRequest, DecisionRecord, Usage};
@@ -63,6 +63,12 @@ pub(crate) enum Overlay {
     Trust(TrustQuestion),
 }
 
+impl Overlay {
+    pub(crate) fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+}
+
 /// The question whether to trust definitions or servers in the directory.
 #[derive(Clone, Debug)]
 pub(crate) struct TrustQuestion {
@@ -91,10 +97,20 @@ pub(crate) struct SessionInfo {
     pub(crate) context: u64,
 }
 
+/// A time, by default the present one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment(pub(crate) Instant);
+
+impl Default for Moment {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}
+
 /// The state of the interface.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct App {
-    pub(crate) now: Instant,
+    pub(crate) now: Moment,
     pub(crate) size: (u16, u16),
     pub(crate) theme: Theme,
     pub(crate) themes: Themes,
@@ -119,7 +135,7 @@ pub(crate) struct App {
     pub(crate) live: Live,
     pub(crate) work: Work,
     /// When the current work began.
-    pub(crate) since: Instant,
+    pub(crate) since: Moment,
     /// The usage and cost of the conversation at that time, in tokens and dollars.
     pub(crate) spent_before: (Usage, f64),
     pub(crate) todos: Vec<Todo>,
@@ -153,6 +169,8 @@ pub(crate) struct App {
     pub(super) last_interrupt: Option<Instant>,
     /// When the user last typed.
     pub(super) typed: Option<Instant>,
+    /// Effects requested by the current update.
+    pub(super) effects: Vec<Effect>,
     /// Effects to request once the run has ended.
     pub(super) after: Vec<Effect>,
     /// The number of items when the user asked to resume.
@@ -188,7 +206,6 @@ impl App {
         session: SessionInfo,
         history: History,
     ) -> Self {
-        let now = Instant::now();
         let head = Item::Head {
             lines: vec![
                 format!("deepagents {}", session.version),
@@ -196,63 +213,21 @@ impl App {
                 "/help shows commands and keys".to_owned(),
             ],
         };
-        Self {
-            now,
-            size,
-            theme,
-            themes,
-            keys: KeyMap::default(),
-            vi: None,
-            providers: Vec::new(),
-            without_model: false,
-            has_status_command: false,
-            told_status: String::new(),
-            status_line: String::new(),
-            mode,
-            effort: None,
-            session,
-            editor: Editor::default(),
-            history,
-            items: vec![head],
-            live: Live::default(),
-            work: Work::Nothing,
-            since: now,
-            spent_before: (Usage::default(), 0.0),
-            todos: Vec::new(),
-            background: Vec::new(),
-            waiting: Vec::new(),
-            kept: (None, Vec::new()),
-            kept_decided: (None, Vec::new()),
-            questions: Questions::default(),
-            plan: None,
-            revises_plan: false,
-            overlay: Overlay::None,
-            menu: None,
-            closed: String::new(),
-            left: Vec::new(),
-            background_shell: None,
-            context: Vec::new(),
-            hint: None,
-            hint_ends: None,
-            last_interrupt: None,
-            typed: None,
-            after: Vec::new(),
-            resumed_at: None,
-            came_back: false,
-            next_model: None,
-            stopping: false,
-            waits: false,
-            repaint: false,
-            reopened: false,
-            debug: false,
-            is_resumed: false,
-            edits_answer: false,
-            before_search: String::new(),
-        }
+        Self { size, theme, themes, mode, session, history, items: vec![head], ..Self::default() }
     }
 
     pub(crate) fn is_busy(&self) -> bool {
         self.work != Work::Nothing
+    }
+
+    /// Returns the time since an earlier one.
+    pub(crate) fn elapsed_since(&self, earlier: Instant) -> Duration {
+        self.now.0.saturating_duration_since(earlier)
+    }
+
+    /// Returns whether there is work that the user can stop: a run, or a shell command beside it.
+    pub(crate) fn can_interrupt(&self) -> bool {
+        self.is_busy() || self.background_shell.is_some()
     }
 
     /// Returns the notice for something that is not possible while work is in progress.

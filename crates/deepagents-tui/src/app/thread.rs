@@ -1,19 +1,22 @@
 //! The displayed thread: replaced by another one, or changed by other programs.
 
-use super::effect::Effect;
+use deepagents::Usage;
+use deepagents::channels::Todo;
+
 use super::event::Opened;
 use super::live::Live;
 use super::messages::{Plan, QueuedMessage, joined};
+use super::pending::Questions;
 use super::state::{App, Work};
 use super::transcript::Item;
 
 impl App {
     /// Handles the move of the run to the background, so that a new conversation can begin.
-    pub(super) fn moved_to_background(&mut self, thread: String) -> Vec<Effect> {
+    pub(super) fn moved_to_background(&mut self, thread: String) {
         let short: String = thread.chars().take(8).collect();
         self.background.push(thread);
         let waiting = std::mem::take(&mut self.waiting);
-        let effects = self.opened(Opened::default());
+        self.opened(Opened::default());
         self.note(
             format!("it continues in the background: /resume {short} shows it, as does `deepagents attach {short}`"),
             false,
@@ -22,11 +25,10 @@ impl App {
         if !waiting.is_empty() && self.editor.is_empty() {
             self.editor.set(joined(waiting, "\n"));
         }
-        effects
     }
 
     /// Displays another thread.
-    pub(super) fn opened(&mut self, opened: Opened) -> Vec<Effect> {
+    pub(super) fn opened(&mut self, opened: Opened) {
         self.idle();
         self.live = Live::with_earlier_work(opened.agents);
         // Notices shown before the first thread remain, as they are no reason to clear the screen.
@@ -36,11 +38,10 @@ impl App {
         }
         self.reopened = true;
         self.items.extend(opened.items);
-        self.todos = opened.todos;
+        self.take_facts(opened.todos, opened.usage, opened.context);
         self.session.thread = opened.thread;
-        (self.session.usage, self.session.context) = (opened.usage, opened.context);
         self.session.dollars = None;
-        self.questions.clear();
+        self.questions = Questions::default();
         self.left.clear();
         self.waiting.clear();
         // A plan that was not carried out is offered again, unless the user is about to send something.
@@ -63,7 +64,6 @@ impl App {
             self.edit_again(opened.waiting.into_iter().map(QueuedMessage::after_current_work).collect());
         }
         self.questions_wait(opened.questions, &opened.decided);
-        Vec::new()
     }
 
     /// Displays what another program has added to the thread.
@@ -81,7 +81,7 @@ impl App {
                 };
                 self.note(format!("the question was answered in the other window{mine}"), false);
             }
-            self.questions.clear();
+            self.questions = Questions::default();
             self.idle();
         }
         if self.is_busy() {
@@ -103,8 +103,7 @@ impl App {
             }
             self.items.extend(added);
         }
-        self.todos = opened.todos;
-        (self.session.usage, self.session.context) = (opened.usage, opened.context);
+        self.take_facts(opened.todos, opened.usage, opened.context);
         if let Some(note) = opened.note {
             self.note(note, false);
         }
@@ -133,9 +132,12 @@ impl App {
         // The printed items change their order.
         (self.repaint, self.reopened) = (true, note.is_some());
         self.items.splice(from.min(sent)..sent, items);
-        self.todos = opened.todos;
-        (self.session.usage, self.session.context) = (opened.usage, opened.context);
+        self.take_facts(opened.todos, opened.usage, opened.context);
         self.spent_before.0 = opened.usage;
+    }
+
+    fn take_facts(&mut self, todos: Vec<Todo>, usage: Usage, context: u64) {
+        (self.todos, self.session.usage, self.session.context) = (todos, usage, context);
     }
 }
 
@@ -155,13 +157,12 @@ fn beyond(shown: &[Item], thread: Vec<Item>) -> Vec<Item> {
 /// Returns whether the displayed messages are no longer part of the thread. A thread whose beginning was summarised has
 /// not been rewound.
 fn is_rewound(shown: &[Item], thread: &[Item]) -> bool {
-    let said = |items: &[Item]| -> Vec<String> {
-        let said = items.iter().filter_map(|item| match item {
-            Item::User(text) => Some(text.trim().to_owned()),
+    fn said(item: &Item) -> Option<&str> {
+        match item {
+            Item::User(text) => Some(text.trim()),
             _ => None,
-        });
-        said.collect()
-    };
-    let (shown, thread) = (said(shown), said(thread));
+        }
+    }
+    let [shown, thread] = [shown, thread].map(|items| items.iter().filter_map(said).collect::<Vec<_>>());
     !thread.starts_with(&shown) && (shown.starts_with(&thread) || !shown.ends_with(&thread))
 }

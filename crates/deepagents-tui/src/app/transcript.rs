@@ -61,8 +61,6 @@ pub(crate) struct Call {
     pub(crate) args: Value,
     pub(crate) result: String,
     pub(crate) failed: bool,
-    /// The text of the file before the change, if it was read.
-    pub(crate) file: Option<String>,
 }
 
 /// An image in a message or a result.
@@ -174,6 +172,10 @@ fn laid_out<'a>(messages: impl Iterator<Item = &'a Message>) -> (Vec<Item>, Vec<
                 // Calls of an earlier answer get no further results, and providers may reuse their ids.
                 open.clear();
                 for block in &answer.content {
+                    let mut call = |id: &String, name: &String, args: Value| {
+                        open.push((id.clone(), items.len()));
+                        items.push(Item::Call(Call { name: name.clone(), args, ..Call::default() }));
+                    };
                     match block {
                         Block::Text(text) if !text.text.trim().is_empty() => {
                             let words = interrupted_words(&text.text);
@@ -183,22 +185,8 @@ fn laid_out<'a>(messages: impl Iterator<Item = &'a Message>) -> (Vec<Item>, Vec<
                         Block::Reasoning(thought) if !thought.text.trim().is_empty() => {
                             items.push(Item::Thinking(thought.text.clone()));
                         }
-                        Block::ToolCall(call) => {
-                            open.push((call.id.clone(), items.len()));
-                            items.push(Item::Call(Call {
-                                name: call.name.clone(),
-                                args: call.args.clone(),
-                                ..Call::default()
-                            }));
-                        }
-                        Block::InvalidToolCall(call) => {
-                            open.push((call.id.clone(), items.len()));
-                            items.push(Item::Call(Call {
-                                name: call.name.clone(),
-                                args: Value::String(call.raw.clone()),
-                                ..Call::default()
-                            }));
-                        }
+                        Block::ToolCall(made) => call(&made.id, &made.name, made.args.clone()),
+                        Block::InvalidToolCall(made) => call(&made.id, &made.name, Value::String(made.raw.clone())),
                         _ => {}
                     }
                 }

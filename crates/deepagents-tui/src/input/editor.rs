@@ -18,7 +18,8 @@ pub(crate) struct Editor {
     /// A byte offset on a grapheme boundary.
     pub(super) cursor: usize,
     pub(super) pastes: Pastes,
-    killed: String,
+    /// The kill buffer.
+    pub(super) killed: String,
     /// Whether the last key typed a character or killed text, as the next key may continue that.
     pub(super) typing: bool,
     pub(super) killing: bool,
@@ -30,6 +31,13 @@ pub(crate) struct Editor {
 }
 
 impl Editor {
+    /// Creates an editor of a text, with the cursor at its end.
+    pub(crate) fn with_text(text: impl AsRef<str>) -> Self {
+        let mut editor = Self::default();
+        editor.set(text);
+        editor
+    }
+
     /// Returns the text as edited, in which a placeholder is one character.
     pub(crate) fn text(&self) -> &str {
         &self.text
@@ -175,9 +183,7 @@ impl Editor {
 
     /// Returns the word that ends at the cursor, and its position.
     pub(crate) fn word_before(&self) -> (usize, &str) {
-        let start = self.before().rfind(char::is_whitespace).map_or(0, |at| {
-            at + self.before().get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
-        });
+        let start = self.before().trim_end_matches(|c: char| !c.is_whitespace()).len();
         (start, self.text.get(start..self.cursor).unwrap_or_default())
     }
 
@@ -227,7 +233,7 @@ impl Editor {
     }
 
     pub(super) fn right(&self) -> usize {
-        self.cursor + self.after().graphemes(true).next().map_or(0, str::len)
+        self.after_letter(self.cursor)
     }
 
     pub(super) fn line_start(&self) -> usize {
@@ -251,14 +257,7 @@ impl Editor {
 
     /// Returns the start of the word before the cursor, where words are separated by white space.
     pub(super) fn blank_left(&self) -> usize {
-        let trimmed = self.before().trim_end();
-        trimmed
-            .rfind(char::is_whitespace)
-            .map_or(0, |at| at + trimmed.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8))
-    }
-
-    pub(super) fn cursor(&self) -> usize {
-        self.cursor
+        self.before().trim_end().trim_end_matches(|c: char| !c.is_whitespace()).len()
     }
 
     pub(super) fn cursor_to(&mut self, at: usize) {
@@ -275,16 +274,6 @@ impl Editor {
     /// Returns the position after the grapheme at a position.
     pub(super) fn after_letter(&self, at: usize) -> usize {
         at + self.text.get(at..).unwrap_or_default().graphemes(true).next().map_or(0, str::len)
-    }
-
-    /// Copies a text to the kill buffer.
-    pub(super) fn yank(&mut self, text: String) {
-        self.killed = text;
-    }
-
-    /// Returns the kill buffer.
-    pub(super) fn killed(&self) -> &str {
-        &self.killed
     }
 
     /// Inserts the kill buffer.

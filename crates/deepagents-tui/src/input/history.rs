@@ -5,7 +5,8 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+use serde_json::json;
 
 /// Maximum bytes read from the file at the start.
 const MAX_READ_BYTES: u64 = 256 * 1024;
@@ -22,7 +23,8 @@ pub(crate) struct History {
     draft: String,
 }
 
-#[derive(Serialize, Deserialize)]
+/// A line of the file.
+#[derive(Deserialize)]
 struct Entry {
     text: String,
 }
@@ -50,32 +52,22 @@ impl History {
         if let Some(directory) = file.parent() {
             fs::create_dir_all(directory)?;
         }
-        let mut line = serde_json::to_vec(&Entry { text: text.to_owned() })?;
-        line.push(b'\n');
+        let line = |text: &str| format!("{}\n", json!({"text": text}));
         if fs::metadata(file).is_ok_and(|info| info.len() > MAX_FILE_BYTES) {
-            let kept: Vec<u8> =
-                self.entries.iter().skip(self.entries.len() / 2).try_fold(Vec::new(), |mut all, text| {
-                    serde_json::to_writer(&mut all, &Entry { text: text.clone() })?;
-                    all.push(b'\n');
-                    Ok::<_, serde_json::Error>(all)
-                })?;
-            return fs::write(file, kept);
+            let newer = self.entries.iter().skip(self.entries.len() / 2);
+            return fs::write(file, newer.map(|text| line(text)).collect::<String>());
         }
         // Each line is appended with a single write, so that concurrent programs do not mix their lines. Only the user
         // may read the file.
-        OpenOptions::new().create(true).append(true).mode(0o600).open(file)?.write_all(&line)
+        OpenOptions::new().create(true).append(true).mode(0o600).open(file)?.write_all(line(text).as_bytes())
     }
 
     /// Returns the entry before the one being viewed.
     pub(crate) fn older(&mut self, present: &str) -> Option<&str> {
-        let at = match self.at {
-            None => {
-                present.clone_into(&mut self.draft);
-                self.entries.len()
-            }
-            Some(at) => at,
-        };
-        let at = at.checked_sub(1)?;
+        if self.at.is_none() {
+            present.clone_into(&mut self.draft);
+        }
+        let at = self.at.unwrap_or(self.entries.len()).checked_sub(1)?;
         self.at = Some(at);
         self.entries.get(at).map(String::as_str)
     }
@@ -83,17 +75,8 @@ impl History {
     /// Returns the entry after the one being viewed, and finally the draft. Returns `None` if no entry is being viewed.
     pub(crate) fn newer(&mut self) -> Option<&str> {
         let at = self.at? + 1;
-        if at < self.entries.len() {
-            self.at = Some(at);
-            return self.entries.get(at).map(String::as_str);
-        }
-        self.at = None;
-        Some(&self.draft)
-    }
-
-    /// Returns whether an entry is being viewed.
-    pub(crate) fn is_open(&self) -> bool {
-        self.at.is_some()
+        self.at = Some(at).filter(|at| *at < self.entries.len());
+        self.entries.get(at).or(Some(&self.draft)).map(String::as_str)
     }
 
     /// Stops viewing entries.

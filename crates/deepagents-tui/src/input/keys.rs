@@ -120,23 +120,16 @@ impl Editor {
         let end = self.word_right();
         self.save_undo_state();
         let word = self.remove(self.cursor, end);
-        let mut first = true;
-        let changed: String = word
-            .chars()
-            .flat_map(|c| {
-                let upper = match case {
-                    Case::Upper => true,
-                    Case::Lower => false,
-                    Case::Capital => {
-                        let is_first = first;
-                        first &= !c.is_alphanumeric();
-                        is_first
-                    }
-                };
-                let changed: String = if upper { c.to_uppercase().collect() } else { c.to_lowercase().collect() };
-                changed.chars().collect::<Vec<_>>()
-            })
-            .collect();
+        let (mut changed, mut is_first) = (String::with_capacity(word.len()), true);
+        for c in word.chars() {
+            let upper = match case {
+                Case::Upper => true,
+                Case::Lower => false,
+                Case::Capital => is_first,
+            };
+            is_first &= !c.is_alphanumeric();
+            if upper { changed.extend(c.to_uppercase()) } else { changed.extend(c.to_lowercase()) }
+        }
         self.add(&changed);
     }
 }

@@ -5,12 +5,6 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::Editor;
 use crate::text::{visible, width};
 
-/// A displayed row of the text.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Row {
-    pub(crate) text: String,
-}
-
 impl Editor {
     /// Moves to the line above. Returns whether there is one.
     pub(crate) fn up(&mut self) -> bool {
@@ -68,7 +62,7 @@ impl Editor {
     }
 
     /// Returns the rows of the text at this width, and the cursor's column and row.
-    pub(crate) fn rows(&self, columns: usize) -> (Vec<Row>, (usize, usize)) {
+    pub(crate) fn rows(&self, columns: usize) -> (Vec<String>, (usize, usize)) {
         let mut rows = Rows { columns: columns.max(2), rows: Vec::new(), cursor: (0, 0) };
         let mut at = 0;
         for line in self.text.split('\n') {
@@ -89,7 +83,7 @@ impl Editor {
 /// The layout of a text into rows.
 struct Rows {
     columns: usize,
-    rows: Vec<Row>,
+    rows: Vec<String>,
     cursor: (usize, usize),
 }
 
@@ -99,11 +93,11 @@ impl Rows {
         let (above, full) = (self.rows.len(), line.len() / self.columns);
         let mut rest = line;
         while let Some((row, more)) = rest.split_at_checked(self.columns) {
-            self.rows.push(Row { text: row.to_owned() });
+            self.rows.push(row.to_owned());
             rest = more;
         }
         if !rest.is_empty() || line.is_empty() {
-            self.rows.push(Row { text: rest.to_owned() });
+            self.rows.push(rest.to_owned());
         }
         self.cursor = match cursor {
             // After the last character of a full row, because no row follows.
@@ -122,7 +116,7 @@ impl Rows {
             for piece in editor.shown(grapheme) {
                 let wide = width(&piece);
                 if used + wide > self.columns {
-                    self.rows.push(Row { text: std::mem::take(&mut row) });
+                    self.rows.push(std::mem::take(&mut row));
                     used = 0;
                 }
                 if std::mem::take(&mut is_here) {
@@ -135,14 +129,14 @@ impl Rows {
         if cursor == Some(at) {
             self.cursor = (used, self.rows.len());
         }
-        self.rows.push(Row { text: row });
+        self.rows.push(row);
     }
 
     /// Moves a cursor after a full last row to a new row, where the next character will go.
     fn wrap_cursor(&mut self) {
         let (x, y) = self.cursor;
         if x >= self.columns && y + 1 == self.rows.len() {
-            self.rows.push(Row::default());
+            self.rows.push(String::new());
             self.cursor = (0, y + 1);
         }
     }

@@ -98,7 +98,7 @@ impl Vi {
             }
         };
         // In normal mode, the cursor is on a character, not after the last one.
-        if self.mode == ViMode::Normal && editor.cursor() == editor.line_end() && !editor.at_line_start() {
+        if self.mode == ViMode::Normal && editor.cursor == editor.line_end() && !editor.at_line_start() {
             editor.cursor_to(editor.left());
         }
         took
@@ -113,7 +113,7 @@ impl Vi {
     /// Repeats the insertion according to its count.
     fn repeat(&mut self, editor: &mut Editor) {
         let Some(Repeated { from, length, times, lines }) = self.repeated.take() else { return };
-        let mut inserted = editor.text().get(from..editor.cursor()).unwrap_or_default().to_owned();
+        let mut inserted = editor.text().get(from..editor.cursor).unwrap_or_default().to_owned();
         // Editing or moving in the meantime makes it more than a plain insertion.
         if length + inserted.len() == editor.text().len() {
             if lines {
@@ -167,7 +167,7 @@ impl Vi {
             _ => {}
         }
         let times = self.times();
-        let (here, end) = (editor.cursor(), editor.line_end());
+        let (here, end) = (editor.cursor, editor.line_end());
         match c {
             'j' | 'k' => {
                 let mut step = || if c == 'j' { editor.down() } else { editor.up() };
@@ -184,7 +184,7 @@ impl Vi {
             'A' => self.insert(editor, end),
             'o' | 'O' => {
                 self.insert(editor, if c == 'o' { end } else { editor.line_start() });
-                let at = editor.cursor();
+                let at = editor.cursor;
                 editor.add("\n");
                 if c == 'O' {
                     editor.cursor_to(at);
@@ -219,7 +219,7 @@ impl Vi {
             }
         }
         if matches!(c, 'i' | 'I' | 'a' | 'A' | 'o' | 'O') && times > 1 {
-            let (from, length) = (editor.cursor(), editor.text().len());
+            let (from, length) = (editor.cursor, editor.text().len());
             self.repeated = Some(Repeated { from, length, times, lines: matches!(c, 'o' | 'O') });
         }
         KeyResult::Key
@@ -231,43 +231,11 @@ impl Vi {
         self.mode = ViMode::Insert;
     }
 
-    /// Inserts the last cut or copied text after or before the cursor; whole lines go below or above.
-    fn put(&mut self, behind: bool, times: usize, editor: &mut Editor) {
-        if editor.killed().is_empty() && self.whole_lines.is_none() {
-            return;
-        }
-        editor.save_undo_state();
-        if self.whole_lines.as_deref() == Some(editor.killed()) {
-            let at = if behind { editor.line_end() } else { editor.line_start() };
-            for _ in 0..times {
-                editor.cursor_to(at);
-                if behind {
-                    editor.add("\n");
-                }
-                editor.put();
-                if !behind {
-                    editor.add("\n");
-                }
-            }
-            editor.cursor_to(if behind { at + 1 } else { at });
-            to_letter(editor);
-            return;
-        }
-        if behind && editor.cursor() != editor.line_end() {
-            editor.cursor_to(editor.right());
-        }
-        let at = editor.cursor();
-        (0..times).for_each(|_| editor.put());
-        if editor.cursor() > at {
-            editor.cursor_to(editor.left());
-        }
-    }
-
     /// Executes a command with its character.
     fn with_letter(&mut self, command: char, c: char, operator: Option<Change>, editor: &mut Editor) {
         let counted = self.count.is_some() || operator.is_some_and(|(_, before)| before > 1);
         let times = self.times().saturating_mul(operator.map_or(1, |(_, times)| times)).min(MAX_COUNT);
-        let here = editor.cursor();
+        let here = editor.cursor;
         let span = match command {
             'r' => {
                 let fits = editor.text().get(here..editor.line_end()).unwrap_or_default().chars().count() >= times;

@@ -8,7 +8,7 @@ impl Vi {
     pub(super) fn operate(&mut self, (operator, before): Change, c: char, editor: &mut Editor) {
         let counted = self.count.is_some() || before > 1;
         let times = self.times().saturating_mul(before).min(MAX_COUNT);
-        let here = editor.cursor();
+        let here = editor.cursor;
         let line_below = |editor: &Editor, lines: usize| {
             let rest = editor.text().get(here..).unwrap_or_default();
             rest.match_indices('\n').nth(lines.saturating_sub(1)).map_or(editor.text().len(), |(at, _)| here + at + 1)
@@ -57,7 +57,7 @@ impl Vi {
         // Cutting nothing leaves the kill buffer unchanged.
         if lines || !text.is_empty() {
             self.whole_lines = lines.then(|| text.clone());
-            editor.yank(text);
+            editor.killed = text;
         }
         match operator {
             'y' => {
@@ -87,6 +87,38 @@ impl Vi {
             }
         }
     }
+
+    /// Inserts the last cut or copied text after or before the cursor; whole lines go below or above.
+    pub(super) fn put(&mut self, behind: bool, times: usize, editor: &mut Editor) {
+        if editor.killed.is_empty() && self.whole_lines.is_none() {
+            return;
+        }
+        editor.save_undo_state();
+        if self.whole_lines.as_deref() == Some(editor.killed.as_str()) {
+            let at = if behind { editor.line_end() } else { editor.line_start() };
+            for _ in 0..times {
+                editor.cursor_to(at);
+                if behind {
+                    editor.add("\n");
+                }
+                editor.put();
+                if !behind {
+                    editor.add("\n");
+                }
+            }
+            editor.cursor_to(if behind { at + 1 } else { at });
+            to_letter(editor);
+            return;
+        }
+        if behind && editor.cursor != editor.line_end() {
+            editor.cursor_to(editor.right());
+        }
+        let at = editor.cursor;
+        (0..times).for_each(|_| editor.put());
+        if editor.cursor > at {
+            editor.cursor_to(editor.left());
+        }
+    }
 }
 
 /// Joins the next `times` lines to the current one.
@@ -113,7 +145,7 @@ pub(super) fn join_lines(times: usize, editor: &mut Editor) {
 pub(super) fn change_letters(times: usize, editor: &mut Editor, change: impl Fn(&str) -> String) {
     editor.save_undo_state();
     for _ in 0..times {
-        let here = editor.cursor();
+        let here = editor.cursor;
         if here == editor.line_end() {
             break;
         }

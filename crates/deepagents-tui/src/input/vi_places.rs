@@ -41,7 +41,7 @@ pub(super) fn line_at(editor: &Editor, number: usize) -> usize {
 
 /// Returns the target of a motion with a count, or `None` if the character is not a motion.
 pub(super) fn motion(c: char, times: usize, editor: &mut Editor) -> Option<usize> {
-    let here = editor.cursor();
+    let here = editor.cursor;
     if c == '$' {
         // With a count, the end of a line below, or of the last one.
         let ends = editor.text().get(here..)?.match_indices('\n').map(|(at, _)| here + at);
@@ -51,7 +51,7 @@ pub(super) fn motion(c: char, times: usize, editor: &mut Editor) -> Option<usize
     for _ in 0..times {
         to = step(c, editor);
         match to {
-            Some(to) if to != editor.cursor() => editor.cursor_to(to),
+            Some(to) if to != editor.cursor => editor.cursor_to(to),
             _ => break,
         }
     }
@@ -61,9 +61,9 @@ pub(super) fn motion(c: char, times: usize, editor: &mut Editor) -> Option<usize
 
 fn step(c: char, editor: &Editor) -> Option<usize> {
     Some(match c {
-        'h' if editor.at_line_start() => editor.cursor(),
+        'h' if editor.at_line_start() => editor.cursor,
         'h' => editor.left(),
-        'l' | ' ' if editor.cursor() == editor.line_end() => editor.cursor(),
+        'l' | ' ' if editor.cursor == editor.line_end() => editor.cursor,
         'l' | ' ' => editor.right(),
         'w' => next_word(editor),
         'b' => word_start(editor),
@@ -88,7 +88,7 @@ fn step(c: char, editor: &Editor) -> Option<usize> {
 
 /// Returns the end of the words to cut or copy. The last one excludes its line break.
 pub(super) fn words_to(c: char, times: usize, editor: &mut Editor) -> Option<usize> {
-    let here = editor.cursor();
+    let here = editor.cursor;
     let last = motion(c, times.saturating_sub(1), editor)?;
     editor.cursor_to(last);
     let (end, to) = (editor.line_end(), motion(c, 1, editor));
@@ -120,7 +120,7 @@ fn over_blanks(editor: &Editor, from: usize) -> usize {
     let rest = editor.text().get(from..).unwrap_or_default();
     let is_end = |(at, c): &(usize, char)| {
         let at = from + at;
-        !c.is_whitespace() || (at > editor.cursor() && is_empty_line(editor, at))
+        !c.is_whitespace() || (at > editor.cursor && is_empty_line(editor, at))
     };
     rest.char_indices().find(is_end).map_or(editor.text().len(), |(at, _)| from + at)
 }
@@ -165,7 +165,7 @@ fn word_end(editor: &Editor) -> usize {
 
 /// Finds a character in the line, ahead of or behind the cursor. The commands `t` and `T` stop next to it.
 pub(super) fn find(editor: &Editor, how: char, letter: char, times: usize) -> Option<usize> {
-    let here = editor.cursor();
+    let here = editor.cursor;
     let nth = times.saturating_sub(1);
     if how.is_lowercase() {
         let start = editor.right();
@@ -197,7 +197,7 @@ pub(super) fn object(whole: bool, c: char, times: usize, editor: &mut Editor) ->
 
 /// Returns `times` words. Without what surrounds them, white space counts as a word.
 fn words(whole: bool, times: usize, editor: &mut Editor) -> Option<Span> {
-    let here = editor.cursor();
+    let here = editor.cursor;
     let mut all = word(whole, editor)?;
     for _ in 1..times {
         editor.cursor_to(all.to);
@@ -216,7 +216,7 @@ fn words(whole: bool, times: usize, editor: &mut Editor) -> Option<Span> {
 }
 
 fn word(whole: bool, editor: &Editor) -> Option<Span> {
-    let here = editor.cursor();
+    let here = editor.cursor;
     let line = editor.text().get(editor.line_start()..editor.line_end())?;
     let at = here - editor.line_start();
     let kind = |c: char| (c.is_whitespace(), is_letter(c));
@@ -238,7 +238,7 @@ fn word(whole: bool, editor: &Editor) -> Option<Span> {
 }
 
 fn quoted(whole: bool, quote: char, editor: &Editor) -> Option<Span> {
-    let (start, here) = (editor.line_start(), editor.cursor());
+    let (start, here) = (editor.line_start(), editor.cursor);
     let line = editor.text().get(start..editor.line_end())?;
     let mut quotes = line.match_indices(quote).map(|(at, _)| start + at);
     while let (Some(from), Some(to)) = (quotes.next(), quotes.next()) {
@@ -250,7 +250,7 @@ fn quoted(whole: bool, quote: char, editor: &Editor) -> Option<Span> {
 }
 
 fn bracketed(whole: bool, (open, close): (char, char), editor: &Editor) -> Option<Span> {
-    let (text, here) = (editor.text(), editor.cursor());
+    let (text, here) = (editor.text(), editor.cursor);
     let at_cursor = text.get(here..)?.chars().next();
     let mut depth = 0_usize;
     let from = if at_cursor == Some(open) {

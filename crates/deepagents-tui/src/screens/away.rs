@@ -3,72 +3,57 @@
 use std::io::{self, Write};
 use std::process::ExitStatus;
 
-use rustix::process::{Pid, kill_process};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{QUIT_TIMEOUT, Screens, TuiError};
 use crate::app::Overlay;
-use crate::terminal::{Modes, Surface, size};
+use crate::terminal::{size, write};
 
 impl Screens {
-    pub(super) async fn finish_writing(&mut self) {
-        self.output.written_if_busy().await;
-    }
-
     /// Stops the program and returns the terminal to the shell until the user resumes it.
-    pub(super) fn suspend(&mut self, modes: &mut Modes, surface: &mut Surface) -> Result<(), TuiError> {
-        let alternate = surface.is_alternate();
+    pub(super) async fn suspend(&mut self) -> Result<(), TuiError> {
         self.app.overlay = Overlay::None;
-        surface.leave();
-        let frame = surface.take();
-        {
-            let mut out = io::stdout().lock();
-            out.write_all(&frame)?;
-            out.flush()?;
-        }
-        modes.suspend(alternate)?;
-        self.input.suspend();
+        self.hand_over().await?;
         // SIGSTOP, because SIGTSTP has a handler that has already run.
-        let stopped = kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
-        stopped.map_err(io::Error::from)?;
-        modes.resume()?;
-        self.input.resume();
-        let (columns, rows) = size();
-        (self.app.size, self.app.repaint) = ((columns, rows), true);
+        kill_process(getpid(), Signal::STOP).map_err(io::Error::from)?;
+        self.modes.resume()?;
+        self.returned();
         Ok(())
     }
 
+    /// Erases the live area and leaves the terminal to another program.
+    async fn hand_over(&mut self) -> io::Result<()> {
+        self.output.written_if_busy().await;
+        self.surface.leave();
+        write(&self.surface.take())?;
+        self.modes.suspend()?;
+        self.input.suspend();
+        Ok(())
+    }
+
+    /// Goes on once the terminal is back: its size may have changed, and everything is drawn again.
+    fn returned(&mut self) {
+        self.input.resume();
+        (self.app.size, self.app.repaint) = (size(), true);
+    }
+
     /// Lets the user edit a text in an external editor.
-    pub(super) async fn edit(
-        &mut self,
-        text: String,
-        modes: &mut Modes,
-        surface: &mut Surface,
-    ) -> Result<String, String> {
-        self.finish_writing().await;
+    pub(super) async fn edit(&mut self, text: String) -> Result<String, String> {
         let file = tempfile::Builder::new().prefix("message-").suffix(".md").tempfile();
         let mut file = file.map_err(|error| format!("no file for the editor can be created: {error}"))?;
         file.write_all(text.as_bytes())
             .map_err(|error| format!("the text for the editor cannot be written: {error}"))?;
         let path = file.into_temp_path();
-        surface.leave();
-        let frame = surface.take();
-        let prepared = {
-            let mut out = io::stdout().lock();
-            out.write_all(&frame).and_then(|()| out.flush())
-        };
-        prepared.and_then(|()| modes.suspend(false)).map_err(|error| error.to_string())?;
-        self.input.suspend();
+        self.hand_over().await.map_err(|error| error.to_string())?;
         let editor = self.host.editor();
         // The editor setting may contain arguments.
         let mut command = Command::new("sh");
         command.arg("-c").arg(format!("{}{editor} \"$1\"", in_place(&editor))).arg("editor").arg(&path);
         let status = at_editor(command).await;
-        modes.take_back().map_err(|error| error.to_string())?;
-        self.input.resume();
-        let (columns, rows) = size();
-        (self.app.size, self.app.repaint) = ((columns, rows), true);
+        self.modes.take_back().map_err(|error| error.to_string())?;
+        self.returned();
         match status {
             Ok(status) if status.success() => std::fs::read_to_string(&path)
                 .map_err(|error| format!("the text from the editor cannot be read: {error}")),
@@ -111,6 +96,6 @@ fn end_editor(editor: &Child) {
     let pid = editor.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     if let Some(pid) = pid {
         // The editor may already have exited.
-        let _ = kill_process(pid, rustix::process::Signal::TERM);
+        let _ = kill_process(pid, Signal::TERM);
     }
 }

@@ -19,7 +19,7 @@ const RESIZE_DELAY: Duration = Duration::from_millis(150);
 impl Screens {
     /// Draws the next frame, unless the last one is still being written or was drawn a moment ago, or the terminal is
     /// being resized.
-    pub(super) fn draw(&mut self, surface: &mut Surface) {
+    pub(super) fn draw(&mut self) {
         if self.until_settled().is_some() {
             return;
         }
@@ -28,7 +28,7 @@ impl Screens {
             return;
         }
         (self.dirty, self.urgent, self.drawn) = (false, false, Instant::now());
-        let app = &mut self.app;
+        let (app, surface) = (&mut self.app, &mut self.surface);
         if matches!(app.overlay, Overlay::Pager(_)) {
             surface.switch(true);
             if surface.size() != app.size {
@@ -52,8 +52,8 @@ impl Screens {
             self.pictured |= print(surface, &frame.printed, self.preferences.images);
             surface.draw(&frame.live, frame.cursor);
         }
-        self.show_title(surface);
-        let frame = surface.take();
+        self.show_title();
+        let frame = self.surface.take();
         if frame.is_empty() {
             drop(self.app.update(Event::Drawn));
         } else {
@@ -68,7 +68,7 @@ impl Screens {
     }
 
     /// Updates the title if it has changed.
-    fn show_title(&mut self, surface: &mut Surface) {
+    fn show_title(&mut self) {
         let preferences = &self.preferences;
         if !preferences.title && !preferences.progress {
             return;
@@ -76,20 +76,20 @@ impl Screens {
         let state = title::State::of(&self.app);
         let title = title::text(&self.app, state);
         if title != self.title {
-            surface.send(&title::sequence(&title, state, preferences));
+            self.surface.send(&title::sequence(&title, state, preferences));
             self.title = title;
         }
     }
 
     /// Notifies the user that the agent waits or is done.
-    pub(super) fn notify(&mut self, text: &str, surface: &mut Surface) {
+    pub(super) fn notify(&mut self, text: &str) {
         let wanted = &self.preferences.notifications;
         if wanted.bell {
-            surface.send(b"\x07");
+            self.surface.send(b"\x07");
         }
         if wanted.terminal {
             let text: String = text.chars().filter(|c| !c.is_control()).take(100).collect();
-            surface.send(format!("\x1b]9;deepagents: {text}\x07").as_bytes());
+            self.surface.send(format!("\x1b]9;deepagents: {text}\x07").as_bytes());
         }
         self.session.notify(text);
     }

@@ -5,7 +5,7 @@ mod begin;
 mod draw;
 mod wake;
 
-use std::io::{self, Write};
+use std::io;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,12 +18,12 @@ use tokio::sync::mpsc;
 
 use crate::app::effect::Effect;
 use crate::app::event::Event;
-use crate::app::{App, Work};
+use crate::app::{App, Moment, Work};
 use crate::host::{Host, Options};
 use crate::policy::Policy;
 use crate::preferences::Preferences;
 use crate::session::Session;
-use crate::terminal::{Input, Modes, Output, Surface, last_panic, size};
+use crate::terminal::{Input, Modes, Output, Surface, last_panic, size, write};
 use crate::title;
 use crate::view::Printer;
 pub(crate) use begin::begin;
@@ -73,15 +73,13 @@ pub enum TuiError {
 /// # Errors
 /// Returns an error if the terminal cannot be used.
 pub async fn run(host: Arc<dyn Host>, policy: Policy, options: Options) -> Result<Ended, TuiError> {
-    let mut modes = Modes::enter()?;
-    let (columns, rows) = size();
-    let titled = options.preferences.title;
-    let mut surface = Surface::new(columns, rows, options.colour, options.preferences.unicode);
+    let modes = Modes::enter()?;
+    let mut screens = Screens::new(host, policy, options, modes);
+    let titled = screens.preferences.title;
     if titled {
-        surface.send(title::PUSH);
+        screens.surface.send(title::PUSH);
     }
-    let mut screens = Screens::new(host, policy, options, (columns, rows))?;
-    let looped = AssertUnwindSafe(screens.run(&mut modes, &mut surface)).catch_unwind().await;
+    let looped = AssertUnwindSafe(screens.run()).catch_unwind().await;
     let end = match looped {
         Ok(end) => end?,
         Err(_) => End::Panic(last_panic().unwrap_or_else(|| "for an unknown reason".to_owned())),
@@ -90,20 +88,16 @@ pub async fn run(host: Arc<dyn Host>, policy: Policy, options: Options) -> Resul
     // output, leave it alone: a write to it would block forever.
     let is_stuck = tokio::time::timeout(QUIT_TIMEOUT, screens.output.written_if_busy()).await.is_err();
     if is_stuck {
-        modes.abandon();
+        screens.modes.abandon();
         return Ok(Ended { end, handed_over: Ok(0), thread: None });
     }
-    surface.leave();
+    screens.surface.leave();
     if titled {
-        surface.send(&title::pop(screens.preferences.progress));
+        screens.surface.send(&title::pop(screens.preferences.progress));
     }
-    let frame = surface.take();
-    {
-        let mut out = io::stdout().lock();
-        // If the terminal is gone, there is nothing to restore.
-        let _ = out.write_all(&frame).and_then(|()| out.flush());
-    }
-    let _ = modes.suspend(false);
+    // If the terminal is gone, there is nothing to restore.
+    let _ = write(&screens.surface.take());
+    let _ = screens.modes.suspend();
     // Anything slower is lost, as in a crash.
     let _ = tokio::time::timeout(QUIT_TIMEOUT, screens.session.wait_until_saved()).await;
     screens.session.end().await;
@@ -119,6 +113,8 @@ struct Screens {
     session: Session,
     host: Arc<dyn Host>,
     events: mpsc::UnboundedReceiver<Event>,
+    modes: Modes,
+    surface: Surface,
     output: Output,
     input: Input,
     /// Whether anything has changed since the last frame, and whether a key press caused it.
@@ -138,15 +134,18 @@ struct Screens {
 }
 
 impl Screens {
-    fn new(host: Arc<dyn Host>, policy: Policy, options: Options, size: (u16, u16)) -> Result<Self, TuiError> {
-        let preferences = options.preferences.clone();
-        let (app, session, events) = begin(&host, policy, options, size);
-        Ok(Self {
+    fn new(host: Arc<dyn Host>, policy: Policy, options: Options, modes: Modes) -> Self {
+        let ((columns, rows), preferences) = (size(), options.preferences.clone());
+        let surface = Surface::new(columns, rows, options.colour, preferences.unicode);
+        let (app, session, events) = begin(&host, policy, options, (columns, rows));
+        Self {
             app,
             printer: Printer::default(),
             session,
             host,
             events,
+            modes,
+            surface,
             output: Output::new(),
             input: Input::new(),
             dirty: true,
@@ -158,18 +157,18 @@ impl Screens {
             preferences,
             pictured: false,
             title: String::new(),
-        })
+        }
     }
 
-    async fn run(&mut self, modes: &mut Modes, surface: &mut Surface) -> Result<End, TuiError> {
+    async fn run(&mut self) -> Result<End, TuiError> {
         let mut signals = Signals::new()?;
         loop {
-            self.draw(surface);
+            self.draw();
             match self.wait(&mut signals).await {
                 Woken::Written(written) => {
                     written?;
                     let effects = self.app.update(Event::Drawn);
-                    self.carry_out(effects, modes, surface).await?;
+                    self.carry_out(effects).await?;
                     continue;
                 }
                 Woken::Terminal(Some(Ok(event))) => {
@@ -185,29 +184,26 @@ impl Screens {
                         written?;
                         drop(self.app.update(Event::Drawn));
                     }
-                    self.take(Event::Terminal(event), modes, surface).await?;
+                    self.take(Event::Terminal(event)).await?;
                 }
                 // The terminal is gone.
                 Woken::Terminal(_) => return self.leave(SignalKind::hangup().as_raw_value()).await,
                 Woken::Event(event) => {
                     let mut next = event;
                     while let Some(event) = next {
-                        self.take(event, modes, surface).await?;
+                        self.take(event).await?;
                         next = self.events.try_recv().ok();
                     }
                 }
                 Woken::Tick => {
                     self.urgent = true;
-                    self.take(Event::Tick, modes, surface).await?;
+                    self.take(Event::Tick).await?;
                 }
                 Woken::Frame => {}
                 Woken::Signal(number) => return self.leave(number).await,
-                Woken::Suspend => {
-                    self.finish_writing().await;
-                    self.suspend(modes, surface)?;
-                }
+                Woken::Suspend => self.suspend().await?,
                 Woken::Continued => {
-                    modes.resume()?;
+                    self.modes.resume()?;
                     self.app.repaint = true;
                 }
             }
@@ -219,34 +215,26 @@ impl Screens {
         }
     }
 
-    async fn take(&mut self, event: Event, modes: &mut Modes, surface: &mut Surface) -> Result<(), TuiError> {
-        self.app.now = Instant::now();
+    async fn take(&mut self, event: Event) -> Result<(), TuiError> {
+        self.app.now = Moment::default();
         let effects = self.app.update(event);
-        self.carry_out(effects, modes, surface).await
+        self.carry_out(effects).await
     }
 
-    async fn carry_out(
-        &mut self,
-        effects: Vec<Effect>,
-        modes: &mut Modes,
-        surface: &mut Surface,
-    ) -> Result<(), TuiError> {
+    async fn carry_out(&mut self, effects: Vec<Effect>) -> Result<(), TuiError> {
         for effect in effects {
             match effect {
                 Effect::Quit => self.quit = true,
-                Effect::Suspend => {
-                    self.finish_writing().await;
-                    self.suspend(modes, surface)?;
-                }
+                Effect::Suspend => self.suspend().await?,
                 Effect::Copy(text) => {
                     let text = base64::engine::general_purpose::STANDARD.encode(text);
-                    surface.send(format!("\x1b]52;c;{text}\x07").as_bytes());
+                    self.surface.send(format!("\x1b]52;c;{text}\x07").as_bytes());
                 }
-                Effect::Notify(text) => self.notify(&text, surface),
+                Effect::Notify(text) => self.notify(&text),
                 Effect::Demo => (self.quit, self.demo) = (true, true),
                 Effect::Edit(text) => {
-                    let edited = self.edit(text, modes, surface).await;
-                    self.app.now = Instant::now();
+                    let edited = self.edit(text).await;
+                    self.app.now = Moment::default();
                     drop(self.app.update(Event::EditorClosed(edited)));
                 }
                 other => self.session.effect(other),

@@ -7,10 +7,10 @@ use futures_util::TryStreamExt;
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
-use super::Session;
 use super::run::is_owned;
 use super::threads::{WORKED_ON, of_state, of_state_so_far};
-use crate::app::event::{Event, Opened};
+use super::{Result, Session};
+use crate::app::event::{Event, Opened, RunEnd};
 use crate::host::Connection;
 
 /// How often a thread is polled for changes that emit no event.
@@ -44,7 +44,7 @@ impl Session {
         });
         self.emit(match sent {
             Some(thread) => Event::MovedToBackground { thread },
-            None => Event::Notice { text: "it has not started yet; try again".to_owned(), bad: true },
+            None => Event::problem("it has not started yet; try again"),
         });
     }
 
@@ -63,18 +63,8 @@ impl Session {
         if told != Some(true) {
             return false;
         }
-        let stop = FinishReason::Ended;
-        let (questions, text) = (Vec::new(), String::new());
-        self.emit(Event::RunEnded(Box::new(crate::app::event::RunEnd {
-            stop: Ok(stop),
-            questions,
-            text,
-            unsent: None,
-        })));
-        self.emit(Event::Notice {
-            text: "the run in the background reads this before its next step".to_owned(),
-            bad: false,
-        });
+        self.emit(RunEnd::without_run(Ok(FinishReason::Ended), None));
+        self.emit(Event::notice("the run in the background reads this before its next step"));
         true
     }
 
@@ -136,13 +126,12 @@ impl Session {
     }
 
     /// Shows what others have added to the open thread since it was last shown, before a message is sent on it.
-    pub(super) async fn catch_up(&self, connection: &Connection) -> Result<(), String> {
+    pub(super) async fn catch_up(&self, connection: &Connection) -> Result<()> {
         let Some((thread, end)) = self.with(|state| state.shown.clone()) else { return Ok(()) };
         if self.thread().as_ref() != Some(&thread) {
             return Ok(());
         }
-        let info = connection.journal.threads().get(&thread).await.map_err(|error| error.to_string())?;
-        match info {
+        match connection.journal.threads().get(&thread).await? {
             None => {
                 self.with(|state| {
                     (state.thread, state.shown) = (None, None);
@@ -151,7 +140,7 @@ impl Session {
                 self.emit(Event::ThreadChangedElsewhere(None));
             }
             Some(info) if info.end > end => {
-                let state = connection.agent.state(&thread).await.map_err(|error| error.to_string())?;
+                let state = connection.agent.state(&thread).await?;
                 self.emit(Event::ThreadChangedElsewhere(Some(Box::new(of_state(&state)))));
             }
             Some(_) => {}
@@ -165,84 +154,92 @@ impl Session {
             state.follower += 1;
             state.follower
         });
-        let (this, connection) = (self.clone(), connection.clone());
-        self.spawn(async move {
-            let info = connection.journal.threads().get(&thread).await.ok()??;
-            let shown = |end: u64| {
-                this.with(|state| {
-                    if state.follower == ticket {
-                        state.shown = Some((thread.clone(), end));
-                    }
-                });
-            };
-            shown(info.end);
-            // The notice that another program works on the thread is shown once.
-            let (from, mut is_said) = (info.end, is_owned(&this, &info));
-            let mut events = std::pin::pin!(connection.agent.threads().ok()?.watch(&thread, from));
-            let mut end = from;
-            let goes_on = || this.with(|state| state.follower == ticket && state.thread.as_ref() == Some(&thread));
-            if look == LookFirst::Yes {
-                let state = connection.agent.state(&thread).await.ok()?;
-                if !goes_on() {
-                    return None;
-                }
-                this.emit(Event::Watched(Box::new(Opened { thread: Some(thread.clone()), ..of_state_so_far(&state) })));
-            }
-            loop {
-                let event = tokio::select! {
-                    event = events.try_next() => Some(event.ok()??),
-                    () = tokio::time::sleep(POLL_INTERVAL) => None,
-                };
-                if !goes_on() {
-                    return None;
-                }
-                let Some(event) = event else {
-                    // A rewind emits no event: it shows as a longer log while no run is active.
-                    let info = connection.journal.threads().get(&thread).await.ok()??;
-                    let is_longer = std::mem::replace(&mut end, info.end) < info.end;
-                    if is_longer && info.owner.is_none() {
-                        let state = connection.agent.state(&thread).await.ok()?;
-                        let mut opened = of_state(&state);
-                        opened.thread = Some(thread.clone());
-                        opened.questions = this.open_questions(&connection, &state).await;
-                        opened.hide_asked();
-                        shown(end);
-                        this.emit(Event::Watched(Box::new(opened)));
-                    }
-                    continue;
-                };
-                let is_step = matches!(event.kind, EventKind::ModelFinished { .. } | EventKind::ToolFinished { .. });
-                let began = matches!(event.kind, EventKind::RunStarted { .. });
-                let ended = event.kind.is_end();
-                if !event.path.is_empty() || !(began || is_step || ended) {
-                    continue;
-                }
-                // Read before the state, so that records added in between are shown twice rather than not at all.
-                let seen = connection.journal.threads().get(&thread).await.ok()??.end;
-                let state = connection.agent.state(&thread).await.ok()?;
-                let waits = matches!(event.kind, EventKind::RunFinished { stop: FinishReason::Interrupted, .. });
-                let mut opened = if ended && !waits { of_state(&state) } else { of_state_so_far(&state) };
-                opened.thread = Some(thread.clone());
-                let is_own = this.is_in_background(&thread);
-                if began && !is_own && !std::mem::replace(&mut is_said, true) {
-                    opened.note = Some(WORKED_ON.to_owned());
-                }
-                if ended {
-                    opened.questions = this.open_questions(&connection, &state).await;
-                    opened.hide_asked();
-                    let what = match (waits, opened.questions.is_empty()) {
-                        (true, false) => "the other program is waiting for a decision, which you can also make here",
-                        (true, true) => "the other program is waiting for a decision",
-                        (false, _) => "the other program has finished its turn",
-                    };
-                    opened.note = Some(what.to_owned());
-                }
-                if !goes_on() {
-                    return None;
-                }
-                shown(seen);
-                this.emit(Event::Watched(Box::new(opened)));
-            }
+        let connection = connection.clone();
+        self.spawn(|this| async move {
+            // A log that cannot be read is reported where the user asks for something.
+            let _ = this.followed(&connection, &thread, ticket, look).await;
+            Ok(None)
         });
+    }
+
+    /// Shows the steps of other programs until another follower has taken over, or the thread cannot be read.
+    async fn followed(&self, connection: &Connection, thread: &str, ticket: u64, look: LookFirst) -> Option<()> {
+        let info = connection.journal.threads().get(thread).await.ok()??;
+        let shown = |end: u64| {
+            self.with(|state| {
+                if state.follower == ticket {
+                    state.shown = Some((thread.to_owned(), end));
+                }
+            });
+        };
+        shown(info.end);
+        // The notice that another program works on the thread is shown once.
+        let (from, mut is_said) = (info.end, is_owned(self, &info));
+        let mut events = std::pin::pin!(connection.agent.threads().ok()?.watch(thread, from));
+        let mut end = from;
+        let goes_on = || self.with(|state| state.follower == ticket && state.thread.as_deref() == Some(thread));
+        let watched = |opened: Opened| {
+            self.emit(Event::Watched(Box::new(Opened { thread: Some(thread.to_owned()), ..opened })));
+        };
+        if look == LookFirst::Yes {
+            let state = connection.agent.state(thread).await.ok()?;
+            if !goes_on() {
+                return None;
+            }
+            watched(of_state_so_far(&state));
+        }
+        loop {
+            let event = tokio::select! {
+                event = events.try_next() => Some(event.ok()??),
+                () = tokio::time::sleep(POLL_INTERVAL) => None,
+            };
+            if !goes_on() {
+                return None;
+            }
+            let Some(event) = event else {
+                // A rewind emits no event: it shows as a longer log while no run is active.
+                let info = connection.journal.threads().get(thread).await.ok()??;
+                let is_longer = std::mem::replace(&mut end, info.end) < info.end;
+                if is_longer && info.owner.is_none() {
+                    let state = connection.agent.state(thread).await.ok()?;
+                    let mut opened = of_state(&state);
+                    opened.questions = self.open_questions(connection, &state).await;
+                    opened.hide_asked();
+                    shown(end);
+                    watched(opened);
+                }
+                continue;
+            };
+            let is_step = matches!(event.kind, EventKind::ModelFinished { .. } | EventKind::ToolFinished { .. });
+            let began = matches!(event.kind, EventKind::RunStarted { .. });
+            let ended = event.kind.is_end();
+            if !event.path.is_empty() || !(began || is_step || ended) {
+                continue;
+            }
+            // Read before the state, so that records added in between are shown twice rather than not at all.
+            let seen = connection.journal.threads().get(thread).await.ok()??.end;
+            let state = connection.agent.state(thread).await.ok()?;
+            let waits = matches!(event.kind, EventKind::RunFinished { stop: FinishReason::Interrupted, .. });
+            let mut opened = if ended && !waits { of_state(&state) } else { of_state_so_far(&state) };
+            let is_own = self.is_in_background(thread);
+            if began && !is_own && !std::mem::replace(&mut is_said, true) {
+                opened.note = Some(WORKED_ON.to_owned());
+            }
+            if ended {
+                opened.questions = self.open_questions(connection, &state).await;
+                opened.hide_asked();
+                let what = match (waits, opened.questions.is_empty()) {
+                    (true, false) => "the other program is waiting for a decision, which you can also make here",
+                    (true, true) => "the other program is waiting for a decision",
+                    (false, _) => "the other program has finished its turn",
+                };
+                opened.note = Some(what.to_owned());
+            }
+            if !goes_on() {
+                return None;
+            }
+            shown(seen);
+            watched(opened);
+        }
     }
 }

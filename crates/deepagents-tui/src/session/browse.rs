@@ -4,7 +4,7 @@ use deepagents::channels::{AgentsMetadata, MemoryContents, SkillsMetadata};
 use deepagents::middleware::subagents::GENERAL_PURPOSE;
 use deepagents::trust::TrustKind;
 
-use super::{Session, git};
+use super::{Result, Session, git};
 use crate::app::effect::{Subject, Trusted};
 use crate::app::event::Event;
 use crate::host::{Connection, Offered, Page, Servers};
@@ -16,31 +16,23 @@ const AGENTS: &str = "SubAgents";
 
 impl Session {
     pub(super) fn show(&self, subject: Subject) {
-        let this = self.clone();
-        self.spawn(async move {
-            Some(match this.page(subject).await {
-                Ok(event) => event,
-                Err(problem) => Event::Notice { text: problem, bad: true },
-            })
-        });
+        self.spawn(|this| async move { this.page(subject).await.map(Some) });
     }
 
-    async fn page(&self, subject: Subject) -> Result<Event, String> {
+    async fn page(&self, subject: Subject) -> Result<Event> {
         let (title, body) = match subject {
             Subject::Tools => ("Tools", self.tools().await?),
             Subject::Agents => ("Sub-agents", self.agents().await?),
             Subject::Skills => ("Skills", self.skills().await?),
             Subject::Servers => match self.host.servers().await {
                 Servers::Listed(text) => ("MCP servers", text),
-                Servers::Untrusted(text) => {
-                    let title = "Trust this directory's servers? They run these commands, outside of a sandbox:";
-                    return Ok(trust(title, text));
+                Servers::Untrusted(body) => {
+                    let title = "Trust this directory's servers? They run these commands, outside of a sandbox:".into();
+                    return Ok(Event::Trust { of: Trusted::Servers, title, body });
                 }
-                Servers::Changed(text) => {
-                    return Ok(trust(
-                        "Some tools have changed since you agreed to them. Use them as they are now?",
-                        text,
-                    ));
+                Servers::Changed(body) => {
+                    let title = "Some tools have changed since you agreed to them. Use them as they are now?".into();
+                    return Ok(Event::Trust { of: Trusted::Servers, title, body });
                 }
             },
             Subject::Offers => return self.offers().await,
@@ -63,7 +55,7 @@ impl Session {
         Ok(Event::Card { title: title.to_owned(), body })
     }
 
-    async fn program_page(&self, page: Page) -> Result<String, String> {
+    async fn program_page(&self, page: Page) -> Result<String> {
         let text = self.host.page(page).await?;
         if page != Page::Permissions {
             return Ok(text);
@@ -80,7 +72,7 @@ impl Session {
         Ok(lines.join("\n"))
     }
 
-    async fn tools(&self) -> Result<String, String> {
+    async fn tools(&self) -> Result<String> {
         let connection = self.connection().await?;
         let line = |name: &str, about: &str| format!("{name:<20} {}", first_sentence(about));
         let own = connection.agent.tools();
@@ -92,9 +84,9 @@ impl Session {
         Ok(lines.join("\n"))
     }
 
-    async fn agents(&self) -> Result<String, String> {
+    async fn agents(&self) -> Result<String> {
         let connection = self.connection().await?;
-        let state = connection.agent.load_state(&[SKILLS, AGENTS]).await.map_err(|error| error.to_string())?;
+        let state = connection.agent.load_state(&[SKILLS, AGENTS]).await?;
         let mut lines = Vec::new();
         let catalogue = state.get::<AgentsMetadata>().cloned().flatten();
         let named =
@@ -103,38 +95,35 @@ impl Session {
             lines.push(format!("{GENERAL_PURPOSE:<20} the same tools, for work that would take many calls"));
         }
         for agent in catalogue.iter().flat_map(|all| &all.agents) {
-            lines.push(format!("{:<20} {}", agent.definition.name, shorten(&agent.definition.description, 300)));
+            lines.push(line(&agent.definition.name, &agent.definition.description));
         }
         lines.extend(unapproved_lines(&self.host.offered().await?, "sub-agent"));
         lines.extend(catalogue.iter().flat_map(|all| &all.warnings).map(|warning| format!("! {warning}")));
         Ok(if lines.is_empty() { "there are no sub-agents".to_owned() } else { lines.join("\n") })
     }
 
-    async fn skills(&self) -> Result<String, String> {
+    async fn skills(&self) -> Result<String> {
         let connection = self.connection().await?;
-        let state = connection.agent.load_state(&[SKILLS]).await.map_err(|error| error.to_string())?;
+        let state = connection.agent.load_state(&[SKILLS]).await?;
         let catalogue = state.get::<SkillsMetadata>().cloned().flatten().unwrap_or_default();
         let offered = unapproved_lines(&self.host.offered().await?, "skill");
         if catalogue.skills.is_empty() && offered.is_empty() {
             return Ok("there are no skills: a directory below .deepagents/skills with a SKILL.md is one".to_owned());
         }
-        let skill =
-            |skill: &deepagents::channels::Skill| format!("{:<20} {}", skill.name, shorten(&skill.description, 300));
-        let mut lines: Vec<String> = catalogue.skills.iter().map(skill).collect();
+        let skills = catalogue.skills.iter();
+        let mut lines: Vec<String> = skills.map(|skill| line(&skill.name, &skill.description)).collect();
         lines.extend(offered);
         lines.extend(catalogue.warnings.iter().map(|warning| format!("! {warning}")));
         lines.push("\n/skill:NAME uses one".to_owned());
         Ok(lines.join("\n"))
     }
 
-    async fn memory(&self) -> Result<String, String> {
+    async fn memory(&self) -> Result<String> {
         let connection = self.connection().await?;
-        let state = connection.agent.load_state(&["Memory"]).await.map_err(|error| error.to_string())?;
+        let state = connection.agent.load_state(&["Memory"]).await?;
         let files = state.get::<MemoryContents>().cloned().unwrap_or_default();
-        let mut parts: Vec<String> = files
-            .iter()
-            .map(|(path, file)| format!("── {path}\n{}", file.problem.as_deref().unwrap_or(&file.text)))
-            .collect();
+        let texts = files.iter().map(|(path, file)| (path, file.problem.as_deref().unwrap_or(&file.text)));
+        let mut parts: Vec<String> = texts.map(|(path, text)| format!("── {path}\n{text}")).collect();
         parts.extend(unapproved_lines(&self.host.offered().await?, "memory"));
         if parts.is_empty() {
             return Ok("there are no notes: AGENTS.md in this directory is one".to_owned());
@@ -160,39 +149,35 @@ impl Session {
 
     /// Approves or declines definitions or servers in the directory.
     pub(super) fn trust(&self, of: Trusted, agreed: bool) {
-        let this = self.clone();
-        self.spawn(async move {
+        self.spawn(|this| async move {
             let offered = this.host.offered().await.unwrap_or_default();
             let has_settings = offered.iter().any(|offered| offered.kind == TrustKind::Config.as_str());
-            let done = match of {
-                Trusted::Servers => this.host.trust_servers(agreed).await,
-                Trusted::Definitions if agreed => this.host.agree(None).await,
-                Trusted::Definitions => Ok(()),
-            };
-            match done {
-                Ok(()) if agreed => {
-                    // The agent is rebuilt with what was approved.
-                    this.connect(None);
-                    match of {
-                        Trusted::Servers => this.page(Subject::Servers).await.ok(),
-                        Trusted::Definitions => {
-                            // Settings of the interface and the model are read only when the program starts.
-                            let later = if has_settings { "; settings from the next start" } else { "" };
-                            Some(Event::Notice { text: format!("in use from now on{later}"), bad: false })
-                        }
-                    }
-                }
-                Ok(()) => None,
-                Err(problem) => Some(Event::Notice { text: problem, bad: true }),
+            match of {
+                Trusted::Servers => this.host.trust_servers(agreed).await?,
+                Trusted::Definitions if agreed => this.host.agree(None).await?,
+                Trusted::Definitions => {}
             }
+            if !agreed {
+                return Ok(None);
+            }
+            // The agent is rebuilt with what was approved.
+            this.connect(None);
+            Ok(match of {
+                Trusted::Servers => this.page(Subject::Servers).await.ok(),
+                Trusted::Definitions => {
+                    // Settings of the interface and the model are read only when the program starts.
+                    let later = if has_settings { "; settings from the next start" } else { "" };
+                    Some(Event::notice(format!("in use from now on{later}")))
+                }
+            })
         });
     }
 
     /// Returns the definitions in the directory that are not approved yet, as a question to the user.
-    async fn offers(&self) -> Result<Event, String> {
+    async fn offers(&self) -> Result<Event> {
         let offered = self.host.offered().await?;
         if offered.is_empty() {
-            return Ok(Event::Notice { text: "there is nothing left to decide about".to_owned(), bad: false });
+            return Ok(Event::notice("there is nothing left to decide about"));
         }
         let parts: Vec<String> = offered
             .iter()
@@ -215,15 +200,12 @@ pub(super) async fn skills(connection: &Connection) -> Vec<(String, String)> {
 /// Returns a line for each definition of this kind that is not approved yet.
 fn unapproved_lines(offered: &[Offered], kind: &str) -> Vec<String> {
     let of_kind = offered.iter().filter(|offered| offered.kind == kind);
-    let line = |offered: &Offered| {
-        format!("{:<20} {} (not used until you agree: /trust)", offered.name, shorten(&offered.about, 300))
-    };
-    of_kind.map(line).collect()
+    of_kind.map(|offered| line(&offered.name, &offered.about) + " (not used until you agree: /trust)").collect()
 }
 
-/// Builds the question whether the directory's servers may be started.
-fn trust(title: &str, body: String) -> Event {
-    Event::Trust { of: Trusted::Servers, title: title.to_owned(), body }
+/// Returns a line with a name and the first line of its description.
+fn line(name: &str, about: &str) -> String {
+    format!("{name:<20} {}", shorten(about, 300))
 }
 
 fn first_sentence(text: &str) -> String {

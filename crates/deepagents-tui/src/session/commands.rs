@@ -6,14 +6,12 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
-use super::Session;
 use super::process::{self, Group};
+use super::{Result, Session};
 use crate::app::event::Event;
 
 /// Time limit for such a command.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time limit for the remaining output once the command has exited.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 /// Maximum characters of the status line, and maximum bytes read for it.
 const MAX_LINE_CHARS: usize = 300;
 const MAX_READ_BYTES: u64 = 64 * 1024;
@@ -29,8 +27,7 @@ impl Session {
         if runs {
             return;
         }
-        let this = self.clone();
-        self.spawn(async move {
+        self.spawn(|this| async move {
             let next = || {
                 this.with(|state| {
                     state.status_runs = state.status.is_some();
@@ -43,7 +40,7 @@ impl Session {
                     show(&format!("status_line: {problem}"));
                 }
             }
-            None
+            Ok(None)
         });
     }
 
@@ -56,18 +53,18 @@ impl Session {
             "thread": self.thread(),
             "directory": self.root,
         });
-        let this = self.clone();
-        self.spawn(async move {
-            let problem = this.run_with(&command, &told.to_string(), |_| ()).await.err()?;
-            Some(Event::Notice { text: format!("notify.command: {problem}"), bad: true })
+        self.spawn(|this| async move {
+            let run = this.run_with(&command, &told.to_string(), |_| ()).await;
+            run.map_err(|problem| format!("notify.command: {problem}"))?;
+            Ok(None)
         });
     }
 
     /// Runs a command of the user in the root with `input` on stdin, and passes on its first line as soon as it is
     /// complete. On timeout, the command is killed with all processes it has started.
-    async fn run_with(&self, text: &str, input: &str, first: impl Fn(&str)) -> Result<(), String> {
+    async fn run_with(&self, text: &str, input: &str, first: impl Fn(&str)) -> Result<()> {
         let mut command = process::command(&self.shell, text, &self.root);
-        let mut child = command.stdin(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+        let mut child = command.stdin(Stdio::piped()).spawn()?;
         let group = Group::of(&child);
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let told = async {
@@ -89,28 +86,13 @@ impl Session {
             let mut rest = stdout.into_inner().into_inner();
             let _ = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
         };
-        let running = async {
-            let mut reading = std::pin::pin!(async { tokio::join!(told, reading) });
-            let mut is_read = false;
-            let status = loop {
-                tokio::select! {
-                    _ = &mut reading, if !is_read => is_read = true,
-                    status = child.wait() => break status,
-                }
-            };
-            if !is_read {
-                // Processes left in the background may hold the output open indefinitely.
-                let _ = tokio::time::timeout(DRAIN_TIMEOUT, reading).await;
-            }
-            status
-        };
-        let status = tokio::time::timeout(COMMAND_TIMEOUT, running)
+        let running = process::wait(&mut child, futures_util::future::join(told, reading));
+        let (status, _) = tokio::time::timeout(COMMAND_TIMEOUT, running)
             .await
-            .map_err(|_| format!("it took longer than {} seconds", COMMAND_TIMEOUT.as_secs()))?
-            .map_err(|error| error.to_string())?;
+            .map_err(|_| format!("it took longer than {} seconds", COMMAND_TIMEOUT.as_secs()))??;
         group.release();
         if !status.success() {
-            return Err(format!("it ended with {status}"));
+            return Err(format!("it ended with {status}").into());
         }
         if !is_shown {
             first(&String::from_utf8_lossy(&line));

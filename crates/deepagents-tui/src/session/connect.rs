@@ -1,6 +1,6 @@
 //! Builds the agent, waits for it, and reports it to the interface.
 
-use super::{Session, browse};
+use super::{Result, Session, browse};
 use crate::app::event::{Connected, Event};
 use crate::host::Connection;
 
@@ -29,17 +29,17 @@ impl Session {
     }
 
     /// Waits for the agent.
-    pub(super) async fn connection(&self) -> Result<Connection, String> {
+    pub(super) async fn connection(&self) -> Result<Connection> {
         let mut slot = self.slot.subscribe();
-        let connected = slot.wait_for(Option::is_some).await.map_err(|_| "the program is ending".to_owned())?;
-        connected.clone().unwrap_or_else(|| Err("the agent is not available".to_owned()))
+        let connected = slot.wait_for(Option::is_some).await.map_err(|_| "the program is ending")?;
+        Ok(connected.clone().ok_or("the agent is not available")??)
     }
 
     /// Waits for the agent. Returns an error if it has no model.
-    pub(super) async fn ready(&self) -> Result<Connection, String> {
+    pub(super) async fn ready(&self) -> Result<Connection> {
         let connection = self.connection().await?;
         match &connection.missing {
-            Some(problem) => Err(problem.clone()),
+            Some(problem) => Err(problem.as_str().into()),
             None => Ok(connection),
         }
     }

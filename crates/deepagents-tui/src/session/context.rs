@@ -4,7 +4,7 @@ use deepagents::State;
 use deepagents::channels::MemoryContents;
 use deepagents::core::message::{Author, Block, Message};
 
-use super::Session;
+use super::{Result, Session};
 use crate::text::grouped;
 
 /// Width of the bar in cells.
@@ -23,7 +23,7 @@ struct Part {
 impl Session {
     /// Describes the contents of the context window: a bar, and a line for each part. The total is measured from the
     /// last request and its answer, if there was one. The shares of the parts are estimates.
-    pub(super) async fn context(&self, used: u64) -> Result<String, String> {
+    pub(super) async fn context(&self, used: u64) -> Result<String> {
         let connection = self.connection().await?;
         let explained = connection.agent.explain();
         let state = match self.thread() {

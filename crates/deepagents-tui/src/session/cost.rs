@@ -4,7 +4,7 @@ use deepagents::Usage;
 use deepagents::core::journal::ThreadUsage;
 use deepagents::core::model::Price;
 
-use super::Session;
+use super::{Result, Session};
 use crate::app::event::Event;
 use crate::host::Connection;
 use crate::text::grouped;
@@ -14,22 +14,21 @@ const MAX_AGENTS: usize = 200;
 
 impl Session {
     /// Returns the token usage that the open thread's log records, with sub-agents and undone turns, and its cost.
-    pub(super) async fn cost(&self) -> Result<String, String> {
+    pub(super) async fn cost(&self) -> Result<String> {
         Ok(self.total().await?.cost_text())
     }
 
     /// Reports the usage and cost of the open thread, for the user's status line command.
     pub(super) fn tell_cost(&self) {
-        let this = self.clone();
-        self.spawn(async move {
+        self.spawn(|this| async move {
             let thread = this.thread();
             // An unreadable log is reported where the user asks for the cost.
-            let total = this.total().await.ok()?;
-            Some(Event::Counted { thread, usage: total.usage, dollars: total.known() })
+            let total = this.total().await.ok();
+            Ok(total.map(|total| Event::Counted { thread, usage: total.usage, dollars: total.known() }))
         });
     }
 
-    async fn total(&self) -> Result<Total, String> {
+    async fn total(&self) -> Result<Total> {
         let connection = self.connection().await?;
         let mut used = Vec::new();
         for thread in self.counted_threads(&connection).await? {
@@ -39,9 +38,9 @@ impl Session {
     }
 
     /// Returns the open thread and those of its background agents.
-    async fn counted_threads(&self, connection: &Connection) -> Result<Vec<String>, String> {
+    async fn counted_threads(&self, connection: &Connection) -> Result<Vec<String>> {
         let Some(thread) = self.thread() else { return Ok(Vec::new()) };
-        let tasks = connection.agent.background(&thread).await.map_err(|error| error.to_string())?;
+        let tasks = connection.agent.background(&thread).await?;
         let below = tasks.into_iter().take(MAX_AGENTS).map(|task| task.thread);
         let threads: Vec<String> = std::iter::once(thread).chain(below).collect();
         self.with(|state| state.counted.retain(|counted, _| threads.contains(counted)));
@@ -49,16 +48,16 @@ impl Session {
     }
 
     /// Returns the usage of a thread. If it was counted before, only newer records are read.
-    async fn count(&self, connection: &Connection, thread: &str) -> Result<ThreadUsage, String> {
+    async fn count(&self, connection: &Connection, thread: &str) -> Result<ThreadUsage> {
         let before = self.with(|state| state.counted.get(thread).cloned()).unwrap_or_default();
-        let threads = connection.agent.threads().map_err(|error| error.to_string())?;
-        let usage = threads.usage(thread, before).await.map_err(|error| error.to_string())?;
+        let usage = connection.agent.threads()?.usage(thread, before).await?;
         self.with(|state| state.counted.insert(thread.to_owned(), usage.clone()));
         Ok(usage)
     }
 }
 
 /// The total usage and cost, and the models without a known price.
+#[derive(Default)]
 struct Total {
     usage: Usage,
     dollars: f64,
@@ -67,7 +66,7 @@ struct Total {
 
 impl Total {
     fn of(connection: &Connection, used: &[ThreadUsage]) -> Self {
-        let mut total = Self { usage: Usage::default(), dollars: 0.0, unknown: Vec::new() };
+        let mut total = Self::default();
         for thread in used {
             // Each answer is priced by itself, because long prompts may have their own prices.
             thread.answers().for_each(|(model, spent)| total.add(model, price(connection, model), spent, connection));

@@ -2,7 +2,7 @@
 
 use deepagents::{ActionRequest, DecisionRecord, Message, left_decisions};
 
-use super::Session;
+use super::{Result, Session};
 use crate::host::Connection;
 
 impl Session {
@@ -12,9 +12,9 @@ impl Session {
         &self,
         connection: &Connection,
         decided: Vec<(ActionRequest, DecisionRecord)>,
-    ) -> Result<Vec<Message>, String> {
+    ) -> Result<Vec<Message>> {
         let Some(thread) = self.thread().filter(|_| !decided.is_empty()) else { return Ok(Vec::new()) };
-        let state = connection.agent.state(&thread).await.map_err(|error| error.to_string())?;
+        let state = connection.agent.state(&thread).await?;
         Ok(left_decisions(&state, decided.into_iter().map(|(request, record)| (request, record.decision))))
     }
 }

@@ -7,7 +7,7 @@ use deepagents::core::error::Error;
 use deepagents::core::interrupt::DecisionError;
 use deepagents::core::message::ToolMessage;
 use deepagents::fs::{Backend, ByteRange, VPath};
-use deepagents::{ActionRequest, EventKind, FinishReason, Message, Outcome, RunError, RunInput, State};
+use deepagents::{ActionRequest, DecisionRecord, EventKind, FinishReason, Message, Outcome, RunError, RunInput, State};
 use futures_util::StreamExt;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -48,9 +48,7 @@ impl Session {
                     () = job.cancelled() => Vec::new(),
                 };
                 if let (Some(thread), false) = (&outcome.thread, decided.is_empty()) {
-                    input = decided
-                        .into_iter()
-                        .fold(RunInput::resume(thread), |input, (id, decision)| input.decide(id, decision));
+                    input = resuming(thread, decided);
                     continue;
                 }
             }
@@ -97,29 +95,24 @@ impl Session {
             if !self.is_present(number) {
                 continue;
             }
-            // Hooks that may decide on the user's behalf are asked first.
-            if let EventKind::ActionRequested { question } = &event.kind
-                && !decides(connection)
-            {
-                self.emit(Event::ApprovalRequested(Box::new(preview(connection, (**question).clone()).await)));
-            }
+            let mut paid = None;
             match &event.kind {
+                // Hooks that may decide on the user's behalf are asked first.
+                EventKind::ActionRequested { question } if !decides(connection) => {
+                    self.emit(Event::ApprovalRequested(Box::new(preview(connection, (**question).clone()).await)));
+                }
                 EventKind::ToolFinished { id, error: false, .. } if event.path.is_empty() => {
                     finished.insert(id.clone());
                 }
-                // A turn's tool results are in the state once the next model call starts.
-                EventKind::ModelStarted { .. } if event.path.is_empty() && !finished.is_empty() => {
-                    let pictures = pictures(&run.handle().snapshot().await.state, &std::mem::take(&mut finished));
-                    if !pictures.is_empty() {
-                        self.emit(Event::Pictures(pictures));
-                    }
-                }
-                _ => {}
-            }
-            let mut paid = None;
-            match &event.kind {
                 EventKind::ModelStarted { model, .. } => {
                     models.insert(event.path.to_vec(), model.clone());
+                    // A turn's tool results are in the state once the next model call starts.
+                    if event.path.is_empty() && !finished.is_empty() {
+                        let pictures = pictures(&run.handle().snapshot().await.state, &std::mem::take(&mut finished));
+                        if !pictures.is_empty() {
+                            self.emit(Event::Pictures(pictures));
+                        }
+                    }
                 }
                 EventKind::ModelFinished { usage, .. } => {
                     let model = models.get(&*event.path).map(String::as_str);
@@ -150,28 +143,31 @@ impl Session {
             // What the other window did to the thread has not been shown yet.
             self.follow(connection, thread, if is_late { LookFirst::Yes } else { LookFirst::No });
         }
-        let mut end = match result {
+        match result {
             Ok(outcome) => {
                 let mut questions = Vec::new();
                 for request in outcome.action_requests() {
                     self.asked(connection, &request);
                     questions.push(preview(connection, request).await);
                 }
-                RunEnd { questions, text: outcome.text(), stop: Ok(outcome.stop), unsent: None }
+                Event::RunEnded(Box::new(RunEnd {
+                    questions,
+                    text: outcome.text(),
+                    stop: Ok(outcome.stop),
+                    unsent: None,
+                }))
             }
-            Err(error) => RunEnd {
-                stop: Err(if is_late { ANSWERED.to_owned() } else { self.host.explain_failure(&error) }),
-                questions: Vec::new(),
-                text: String::new(),
-                unsent: None,
-            },
-        };
-        // A failure caused by the cancellation counts as a cancellation.
-        if cancelled && end.stop.is_err() {
-            end.stop = Ok(FinishReason::Cancelled);
+            // A failure caused by the cancellation counts as a cancellation.
+            Err(_) if cancelled => RunEnd::without_run(Ok(FinishReason::Cancelled), None),
+            Err(_) if is_late => RunEnd::without_run(Err(ANSWERED.to_owned()), None),
+            Err(error) => RunEnd::without_run(Err(self.host.explain_failure(&error)), None),
         }
-        Event::RunEnded(Box::new(end))
     }
+}
+
+/// Returns the input that resumes a run with these decisions.
+pub(super) fn resuming(thread: &str, decided: Vec<(String, DecisionRecord)>) -> RunInput {
+    decided.into_iter().fold(RunInput::resume(thread), |input, (id, decision)| input.decide(id, decision))
 }
 
 /// Returns whether a decision came too late because another program has decided.
@@ -196,15 +192,13 @@ fn pictures(state: &State, calls: &BTreeSet<String>) -> Vec<Picture> {
 
 /// Builds a pending approval, with the contents of the file that the call would change.
 pub(super) async fn preview(connection: &Connection, request: ActionRequest) -> PendingApproval {
-    let path = matches!(request.tool.as_str(), "write_file" | "edit_file")
-        .then(|| request.args.get("file_path").and_then(Value::as_str))
-        .flatten();
-    let file = match path.map(VPath::parse) {
-        Some(Ok(path)) => {
+    let path = request.args.get("file_path").and_then(Value::as_str).and_then(|path| VPath::parse(path).ok());
+    let file = match path.filter(|_| matches!(request.tool.as_str(), "write_file" | "edit_file")) {
+        Some(path) => {
             let read = connection.files.read(&State::default(), &path, ByteRange::first(MAX_PREVIEW_BYTES)).await;
             read.ok().map(|read| String::from_utf8_lossy(&read.bytes).into_owned())
         }
-        _ => None,
+        None => None,
     };
     let tool = connection.agent.definition().tools().iter().find(|tool| tool.name == request.tool).cloned();
     PendingApproval { tool: tool.filter(|_| request.agent.is_none()), request, file, task: None }

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 
 use super::Session;
+use crate::app::event::Event;
 
 /// Reports why a conversation was not exported to the file.
 #[derive(Debug, thiserror::Error)]
@@ -23,19 +24,11 @@ enum ExportError {
 impl Session {
     /// Writes the conversation to a file below the root. The file must be new, or an earlier export of this session.
     pub(super) fn export(&self, file: String, text: String) {
-        let this = self.clone();
-        self.spawn(async move {
+        self.spawn(|this| async move {
             let (root, own, name) = (this.root.clone(), this.with(|state| state.exported.clone()), file.clone());
-            let written = tokio::task::spawn_blocking(move || write(&root, &name, &text, &own));
-            this.notice(match written.await {
-                Ok(Ok(path)) => {
-                    this.with(|state| state.exported.insert(path));
-                    Ok(format!("the conversation was written to {file}"))
-                }
-                Ok(Err(error)) => Err(error.to_string()),
-                Err(error) => Err(error.to_string()),
-            });
-            None
+            let path = tokio::task::spawn_blocking(move || write(&root, &name, &text, &own)).await??;
+            this.with(|state| state.exported.insert(path));
+            Ok(Some(Event::notice(format!("the conversation was written to {file}"))))
         });
     }
 }

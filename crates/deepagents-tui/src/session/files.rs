@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ignore::WalkBuilder;
@@ -34,8 +34,8 @@ impl FileIndex {
         Self { root, list: Mutex::default(), newest: Mutex::default(), is_walking: AtomicBool::new(false) }
     }
 
-    fn newest(&self) -> (u64, String) {
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn newest(&self) -> MutexGuard<'_, (u64, String)> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the file list and whether it is stale.
@@ -104,7 +104,7 @@ impl Session {
     pub(super) fn find_files(&self, query: String) {
         let (files, events) = (self.files.clone(), self.events.clone());
         let number = {
-            let mut newest = self.files.newest.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut newest = self.files.newest();
             *newest = (newest.0 + 1, query.clone());
             newest.0
         };
@@ -123,7 +123,7 @@ impl Session {
             }
             let Some(list) = files.walk_directory() else { return };
             // Something else may have been typed meanwhile.
-            let (newest, query) = files.newest();
+            let (newest, query) = files.newest().clone();
             let found = FileIndex::find(&list, &query);
             if newest != number || told.as_ref() != Some(&found) {
                 let _ = events.send(Event::Files { query, found });

@@ -8,6 +8,7 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
+use super::Result;
 use crate::text::shorten;
 
 /// Maximum bytes of a diff that are shown.
@@ -19,7 +20,7 @@ const OFF: [&str; 2] = ["core.fsmonitor=false", "core.hooksPath=/dev/null"];
 const FILTER: [&str; 3] = ["clean", "smudge", "process"];
 
 /// Returns the changes since the last commit, and the untracked files.
-pub(super) async fn diff(root: &Path) -> Result<String, String> {
+pub(super) async fn diff(root: &Path) -> Result<String> {
     let off = filters_off(root).await?;
     // Compares files as they are on disk, without filters. Submodules are ignored, as their own configuration may name
     // other programs.
@@ -34,7 +35,7 @@ pub(super) async fn diff(root: &Path) -> Result<String, String> {
 }
 
 /// Returns settings that disable all configured filters.
-async fn filters_off(root: &Path) -> Result<Vec<String>, String> {
+async fn filters_off(root: &Path) -> Result<Vec<String>> {
     // Listing the configuration runs no program. Filter names may contain any characters, including line breaks.
     let names = run(root, &[], &["config", "--list", "--name-only", "-z"]).await?;
     let mut off = Vec::new();
@@ -46,7 +47,8 @@ async fn filters_off(root: &Path) -> Result<Vec<String>, String> {
             if filter.contains('=') {
                 return Err(format!(
                     "changes are not shown: the filter `{filter}` of the repository cannot be switched off"
-                ));
+                )
+                .into());
             }
             off.push(format!("{name}={}", if part == "required" { "false" } else { "" }));
         }
@@ -55,13 +57,13 @@ async fn filters_off(root: &Path) -> Result<Vec<String>, String> {
 }
 
 /// Returns git's output, cut to the maximum that is shown.
-async fn git(root: &Path, settings: &[String], args: &[&str]) -> Result<String, String> {
+async fn git(root: &Path, settings: &[String], args: &[&str]) -> Result<String> {
     let mut text = run(root, settings, args).await?;
     text.truncate(text.floor_char_boundary(MAX_DIFF_BYTES));
     Ok(text)
 }
 
-async fn run(root: &Path, settings: &[String], args: &[&str]) -> Result<String, String> {
+async fn run(root: &Path, settings: &[String], args: &[&str]) -> Result<String> {
     let mut command = Command::new("git");
     command.arg("--no-pager");
     for setting in OFF.into_iter().chain(settings.iter().map(String::as_str)) {
@@ -73,7 +75,7 @@ async fn run(root: &Path, settings: &[String], args: &[&str]) -> Result<String, 
     let output = output.map_err(|error| format!("git cannot be run: {error}"))?;
     if !output.status.success() {
         let problem = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("git says: {}", shorten(&problem, 300)));
+        return Err(format!("git says: {}", shorten(&problem, 300)).into());
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -36,7 +36,7 @@ impl Session {
         }
         if connection.agent.model().profile().images == Some(false) {
             let told = format!("{} does not accept images; it gets only their names", connection.model);
-            self.emit(Event::Notice { text: told, bad: true });
+            self.emit(Event::problem(told));
             return Message::user(text);
         }
         let (root, home) = (self.root.clone(), self.home.clone());
@@ -48,7 +48,7 @@ impl Session {
                     pictures.push(Picture::sent(&media));
                     content.push(Block::Media(media));
                 }
-                Err(problem) => self.emit(Event::Notice { text: problem, bad: true }),
+                Err(problem) => self.emit(Event::problem(problem)),
             }
         }
         self.emit(Event::Pictures(pictures));

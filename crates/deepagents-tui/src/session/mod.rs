@@ -35,14 +35,18 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::app::effect::{Effect, ListOf};
-use crate::app::event::Event;
-use crate::host::{Connection, Host};
+use crate::app::effect::Effect;
+use crate::app::event::{Event, Opened};
+use crate::host::{Begin, Connection, Host};
 use crate::policy::Policy;
 use crate::preferences::Preferences;
 use background::Background;
 use files::FileIndex;
 use waiting::KeptWithThread;
+
+/// A problem, as a sentence for the user.
+type Problem = Box<dyn std::error::Error + Send + Sync>;
+type Result<T, E = Problem> = std::result::Result<T, E>;
 
 /// The agent, once it is built.
 type Slot = watch::Sender<Option<Result<Connection, String>>>;
@@ -133,21 +137,28 @@ impl Session {
         let _ = self.events.send(event);
     }
 
-    fn notice(&self, result: Result<String, String>) {
-        let (text, bad) = match result {
-            Ok(text) => (text, false),
-            Err(text) => (text, true),
-        };
-        self.emit(Event::Notice { text, bad });
+    /// Spawns a task that may end with an event. If it fails, the event is a notice.
+    fn spawn<F>(&self, work: impl FnOnce(Self) -> F)
+    where
+        F: Future<Output = Result<Option<Event>>> + Send + 'static,
+    {
+        let (this, work) = (self.clone(), work(self.clone()));
+        tokio::spawn(async move {
+            if let Some(event) = work.await.unwrap_or_else(|problem| Some(Event::problem(problem.to_string()))) {
+                this.emit(event);
+            }
+        });
     }
 
-    /// Spawns a task that may end with an event.
-    fn spawn(&self, work: impl Future<Output = Option<Event>> + Send + 'static) {
-        let events = self.events.clone();
-        tokio::spawn(async move {
-            if let Some(event) = work.await {
-                let _ = events.send(event);
-            }
+    /// Spawns a task that ends with a thread to show.
+    fn spawn_opening<F>(&self, work: impl FnOnce(Self) -> F)
+    where
+        F: Future<Output = Result<Opened>> + Send + 'static,
+    {
+        let work = work(self.clone());
+        self.spawn(|_| async move {
+            let opened = work.await.map(Box::new).map_err(|problem| problem.to_string());
+            Ok(Some(Event::Opened(opened)))
         });
     }
 
@@ -195,11 +206,11 @@ impl Session {
     }
 
     fn remember(&self, rule: RememberedRule) {
-        let this = self.clone();
-        self.spawn(async move {
-            let problem = this.host.remember(&rule).await.err()?;
-            let text = format!("it is allowed until you quit, but could not be stored for later: {problem}");
-            Some(Event::Notice { text, bad: true })
+        self.spawn(|this| async move {
+            this.host.remember(&rule).await.map_err(|problem| {
+                format!("it is allowed until you quit, but could not be stored for later: {problem}")
+            })?;
+            Ok(None)
         });
     }
 
@@ -211,24 +222,17 @@ impl Session {
             Effect::KeepWaiting { thread, texts } => self.keep_waiting(thread, texts),
             Effect::KeepDecided { thread, decided } => self.keep_decided(thread, decided),
             Effect::Retract => self.retract(),
-            Effect::Cancel | Effect::StopShell => self.cancel(),
-            Effect::Answer(answers) => self.resume(answers, false),
-            Effect::Resume => self.resume(Vec::new(), false),
-            Effect::TakeOver => self.resume(Vec::new(), true),
+            Effect::Cancel => self.cancel(),
+            Effect::Resume { answers, by_force } => self.resume(answers, by_force),
             Effect::MoveToBackground => self.move_to_background(),
             Effect::Shell(command) => self.shell(command),
             Effect::ShellInBackground(command) => self.shell_in_background(command),
             Effect::StopBackgroundShell => self.with(|state| state.background_shell.cancel()),
-            Effect::List(ListOf::Threads) => self.list_threads(),
-            Effect::List(ListOf::Checkpoints) => self.list_checkpoints(),
-            Effect::List(ListOf::Models) => self.list_models(),
-            Effect::List(ListOf::SubAgents) => self.list_sub_agents(),
+            Effect::List(of) => self.list(of),
             Effect::OpenSubAgent { key, title } => self.open_sub_agent(key, title),
-            // The interface knows these lists already.
-            Effect::List(ListOf::Efforts | ListOf::Themes | ListOf::Providers) => {}
             Effect::SaveKey { provider, key } => self.save_key(provider, key),
             Effect::StatusLine(status) => self.status_line(status),
-            Effect::Open(id) => self.open(id),
+            Effect::Open(id) => self.begin(Begin::Resume(id)),
             Effect::NewThread => {
                 self.notify_closing("clear");
                 self.with(|state| (state.thread, state.redo_positions) = (None, Vec::new()));

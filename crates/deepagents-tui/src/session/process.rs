@@ -1,12 +1,17 @@
 //! Processes of the user's commands.
 
+use std::io;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, Command};
+
+/// Time limit for the remaining output once a command has exited.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The program that starts another one in a new session.
 static SETSID: LazyLock<Option<&'static str>> = LazyLock::new(|| {
@@ -31,6 +36,20 @@ pub(super) fn command(shell: &str, text: &str, directory: &Path) -> Command {
     command.arg("-c").arg(text).current_dir(directory).kill_on_drop(true);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     command
+}
+
+/// Waits until a command has exited and `reading` has read its output. Returns its status, and whether all was read:
+/// processes left in the background may hold the output open indefinitely.
+pub(super) async fn wait(child: &mut Child, reading: impl Future) -> io::Result<(ExitStatus, bool)> {
+    let mut reading = std::pin::pin!(reading);
+    let mut is_read = false;
+    let status = loop {
+        tokio::select! {
+            _ = &mut reading, if !is_read => is_read = true,
+            status = child.wait() => break status?,
+        }
+    };
+    Ok((status, is_read || tokio::time::timeout(DRAIN_TIMEOUT, reading).await.is_ok()))
 }
 
 /// The process group of a command. It is killed on drop, unless released.

@@ -1,25 +1,23 @@
 //! Rewinds a thread, with or without its files.
 
+use deepagents::State;
 use deepagents::core::agent::RewindPlan;
 use deepagents::core::journal::{Checkpoint, CheckpointSource};
-use deepagents::core::message::Author;
 use deepagents::fs::{
     Backend, ByteRange, FileChange, FileVersion, LocalBackend, OnConflict, RestoreError, RestorePlan, VPath,
 };
 use deepagents::rewind::{Rewind, RewindError};
-use deepagents::{Message, State};
 
-use super::Session;
-use crate::app::effect::{ListOf, RewindScope};
-use crate::app::event::{Choice, Choices, Event, Opened};
+use super::picking::is_human;
+use super::{Result, Session};
+use crate::app::effect::RewindScope;
+use crate::app::event::{Choice, Opened};
 use crate::app::transcript::Item;
 use crate::host::Connection;
 use crate::text::{count, shorten};
 
 /// Maximum number of checkpoints searched for messages.
 const MAX_CHECKPOINTS: usize = 2_000;
-/// Maximum number of messages to rewind to.
-const MAX_MESSAGES: usize = 40;
 
 /// What happens to a file.
 const REMOVED: &str = "removed";
@@ -37,117 +35,88 @@ struct Back {
 }
 
 impl Session {
-    pub(super) fn list_checkpoints(&self) {
-        let this = self.clone();
-        self.spawn(async move { Some(Event::Choose(this.checkpoints(MAX_MESSAGES).await)) });
-    }
-
     /// Returns the messages that can be rewound to, newest first, each with the position before it.
-    async fn checkpoints(&self, most: usize) -> Result<Choices, String> {
+    pub(super) async fn checkpoints(&self, most: usize) -> Result<Vec<Choice>> {
         let mut rows = Vec::new();
-        let Some(thread) = self.thread() else { return Ok(Choices { of: ListOf::Checkpoints, rows }) };
+        let Some(thread) = self.thread() else { return Ok(rows) };
         let connection = self.connection().await?;
-        let history =
-            connection.agent.history(&thread, None, MAX_CHECKPOINTS).await.map_err(|error| error.to_string())?;
+        let history = connection.agent.history(&thread, None, MAX_CHECKPOINTS).await?;
         // A parent may be the end of a log that an undo left, which lies after the last checkpoint.
         let at = |position: u64| history.iter().find(|checkpoint| checkpoint.position <= position);
         // Walks the thread's current branch from its end; rewinds have left other branches.
         let mut next = history.first();
         while let Some(checkpoint) = next {
             next = checkpoint.parent.and_then(at);
-            if let Some(row) = message_before(&connection, &thread, checkpoint).await? {
-                rows.push(row);
-            }
+            rows.extend(message_before(&connection, &thread, checkpoint).await?);
             if rows.len() >= most {
                 break;
             }
         }
-        Ok(Choices { of: ListOf::Checkpoints, rows })
+        Ok(rows)
     }
 
     pub(super) fn rewind(&self, position: u64, text: String, scope: RewindScope) {
-        let this = self.clone();
-        self.spawn(async move {
-            let back = async {
-                let connection = this.connection().await?;
-                let back = this.go_back(&connection, position, scope).await?;
-                // A manual rewind cannot be redone.
-                this.with(|state| state.redo_positions.clear());
-                let text = if scope == RewindScope::Files { String::new() } else { text };
-                this.after(&connection, "went back", back.notes, text).await
-            };
-            Some(Event::Opened(back.await.map(Box::new)))
+        self.spawn_opening(|this| async move {
+            let connection = this.connection().await?;
+            let back = this.go_back(&connection, position, scope).await?;
+            // A manual rewind cannot be redone.
+            this.with(|state| state.redo_positions.clear());
+            let text = if scope == RewindScope::Files { String::new() } else { text };
+            this.after(&connection, "went back", back.notes, text).await
         });
     }
 
     /// Rewinds to before the last message, with the files.
     pub(super) fn undo(&self) {
-        let this = self.clone();
-        self.spawn(async move {
-            let back = async {
-                let choice = this.checkpoints(1).await?.rows.into_iter().next().ok_or("there is nothing to undo")?;
-                let position = choice.key.parse().map_err(|_| "there is nothing to undo".to_owned())?;
-                let connection = this.connection().await?;
-                let back = this.go_back(&connection, position, RewindScope::Both).await?;
-                this.with(|state| state.redo_positions.push(back.left));
-                this.after(&connection, "undone; /redo reverts that", back.notes, choice.detail).await
-            };
-            Some(Event::Opened(back.await.map(Box::new)))
+        self.spawn_opening(|this| async move {
+            let choice = this.checkpoints(1).await?.pop().ok_or("there is nothing to undo")?;
+            let connection = this.connection().await?;
+            let back = this.go_back(&connection, choice.key.parse()?, RewindScope::Both).await?;
+            this.with(|state| state.redo_positions.push(back.left));
+            this.after(&connection, "undone; /redo reverts that", back.notes, choice.detail).await
         });
     }
 
     /// Returns to the position before the last undo.
     pub(super) fn redo(&self) {
-        let this = self.clone();
-        self.spawn(async move {
-            let again = async {
-                let left = this.with(|state| state.redo_positions.last().copied()).ok_or("there is nothing to redo")?;
-                let connection = this.connection().await?;
-                let back = this.go_back(&connection, left, RewindScope::Both).await?;
-                this.with(|state| state.redo_positions.pop());
-                this.after(&connection, "redone", back.notes, String::new()).await
-            };
-            Some(Event::Opened(again.await.map(Box::new)))
+        self.spawn_opening(|this| async move {
+            let left = this.with(|state| state.redo_positions.last().copied()).ok_or("there is nothing to redo")?;
+            let connection = this.connection().await?;
+            let back = this.go_back(&connection, left, RewindScope::Both).await?;
+            this.with(|state| state.redo_positions.pop());
+            this.after(&connection, "redone", back.notes, String::new()).await
         });
     }
 
-    async fn go_back(&self, connection: &Connection, position: u64, scope: RewindScope) -> Result<Back, String> {
+    async fn go_back(&self, connection: &Connection, position: u64, scope: RewindScope) -> Result<Back> {
         let thread = self.thread().ok_or("there is no thread")?;
-        let agent = &connection.agent;
-        let told = |error: RewindError| error.to_string();
         match scope {
             RewindScope::Both => {
-                let back = Rewind::new(agent, &connection.files, thread.as_str(), position);
+                let back = Rewind::new(&connection.agent, &connection.files, thread.as_str(), position);
                 let plan = match back.plan().await {
                     // If no file versions are recorded, there are no files to rewind.
                     Err(RewindError::Files(RestoreError::NotRecorded)) => {
-                        let left = end(connection, &thread).await?;
-                        agent.rewind(&thread, position).await.map_err(|error| error.to_string())?;
                         let notes = vec!["files stay as they are: changes are not recorded here".to_owned()];
-                        return Ok(Back { notes, left });
+                        return rewind_messages(connection, &thread, position, notes).await;
                     }
-                    plan => plan.map_err(told)?,
+                    plan => plan?,
                 };
-                let done = back.apply(&plan, OnConflict::Skip).await.map_err(told)?;
+                let done = back.apply(&plan, OnConflict::Skip).await?;
                 let mut notes = describe_files(&plan, &done.restored, &done.skipped);
                 if done.commands > 0 {
                     notes.push(format!("what {} did stays", count(done.commands as u64, "command")));
                 }
                 Ok(Back { notes, left: done.left })
             }
-            RewindScope::Conversation => {
-                let left = end(connection, &thread).await?;
-                agent.rewind(&thread, position).await.map_err(|error| error.to_string())?;
-                Ok(Back { notes: Vec::new(), left })
-            }
+            RewindScope::Conversation => rewind_messages(connection, &thread, position, Vec::new()).await,
             RewindScope::Files => self.restore_files(connection, &thread, position).await,
         }
     }
 
     /// Restores the files as of a position. The conversation continues from where it is.
-    async fn restore_files(&self, connection: &Connection, thread: &str, position: u64) -> Result<Back, String> {
+    async fn restore_files(&self, connection: &Connection, thread: &str, position: u64) -> Result<Back> {
         let (agent, files) = (&connection.agent, &connection.files);
-        let target = agent.state_at(thread, position).await.map_err(|error| error.to_string())?;
+        let target = agent.state_at(thread, position).await?;
         let end = end(connection, thread).await?;
         let mut notes = Vec::new();
         let work = async |here: State, _: State| {
@@ -156,17 +125,11 @@ impl Session {
             notes = describe_files(&plan, &done.restored, &done.skipped);
             Ok::<_, RewindError>(RewindPlan { left: done.left, target: done.target })
         };
-        let back = agent.rewind_with(thread, end, work).await.map_err(|error: RewindError| error.to_string())?;
+        let back = agent.rewind_with(thread, end, work).await?;
         Ok(Back { notes, left: back.left })
     }
 
-    async fn after(
-        &self,
-        connection: &Connection,
-        what: &str,
-        mut notes: Vec<String>,
-        text: String,
-    ) -> Result<Opened, String> {
+    async fn after(&self, connection: &Connection, what: &str, mut notes: Vec<String>, text: String) -> Result<Opened> {
         let mut opened = self.present(connection).await?;
         notes.insert(0, what.to_owned());
         opened.note = Some(notes.join("; "));
@@ -175,7 +138,7 @@ impl Session {
     }
 
     /// Returns what a rewind to a position would do to files.
-    pub(super) async fn rewind_preview(&self, position: u64) -> Result<Vec<Item>, String> {
+    pub(super) async fn rewind_preview(&self, position: u64) -> Result<Vec<Item>> {
         let connection = self.connection().await?;
         let thread = self.thread().ok_or("there is no thread")?;
         let back = Rewind::new(&connection.agent, &connection.files, thread.as_str(), position);
@@ -193,10 +156,8 @@ fn note(text: String) -> Item {
 /// Describes a restore plan, with diffs of text files.
 async fn planned(files: &LocalBackend, plan: &RestorePlan) -> Vec<Item> {
     // Files that stay as they are come first, as there may be no room for all.
-    let kept = plan
-        .conflicts
-        .iter()
-        .map(|conflict| note(format!("{}: kept, since someone else has changed it", conflict.change.path)));
+    let kept = plan.conflicts.iter().map(|conflict| &conflict.change.path);
+    let kept = kept.map(|path| note(format!("{path}: kept, since someone else has changed it")));
     let skipped = plan.skipped.iter().map(|skipped| note(format!("{}: stays, {}", skipped.path, skipped.reason)));
     let mut items: Vec<Item> = kept.chain(skipped).collect();
     for change in &plan.changes {
@@ -258,24 +219,25 @@ fn describe_files(plan: &RestorePlan, restored: &[VPath], skipped: &[VPath]) -> 
     notes
 }
 
+/// Rewinds the conversation alone.
+async fn rewind_messages(connection: &Connection, thread: &str, position: u64, notes: Vec<String>) -> Result<Back> {
+    let left = end(connection, thread).await?;
+    connection.agent.rewind(thread, position).await?;
+    Ok(Back { notes, left })
+}
+
 /// Returns the end of a thread's log.
-async fn end(connection: &Connection, thread: &str) -> Result<u64, String> {
-    let info = connection.journal.threads().get(thread).await.map_err(|error| error.to_string())?;
-    Ok(info.map_or(0, |info| info.end))
+async fn end(connection: &Connection, thread: &str) -> Result<u64> {
+    Ok(connection.journal.threads().get(thread).await?.map_or(0, |info| info.end))
 }
 
 /// Returns the user message of a checkpoint, and the position before it.
-async fn message_before(
-    connection: &Connection,
-    thread: &str,
-    checkpoint: &Checkpoint,
-) -> Result<Option<Choice>, String> {
+async fn message_before(connection: &Connection, thread: &str, checkpoint: &Checkpoint) -> Result<Option<Choice>> {
     if checkpoint.origin != CheckpointSource::Input {
         return Ok(None);
     }
-    let state = connection.agent.state_at(thread, checkpoint.position).await.map_err(|error| error.to_string())?;
-    let human = |message: &Message| message.as_user().is_some_and(|user| user.author == Author::Human);
-    let message = state.messages().iter().rev().find(|message| human(message)).map(|message| message.text());
+    let state = connection.agent.state_at(thread, checkpoint.position).await?;
+    let message = state.messages().iter().rev().find(|message| is_human(message)).map(|message| message.text());
     let key = checkpoint.parent.unwrap_or(0).to_string();
     Ok(message.map(|text| Choice { key, label: shorten(&text, 200), detail: text }))
 }

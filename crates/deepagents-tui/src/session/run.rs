@@ -1,15 +1,13 @@
 //! Starts and resumes runs.
 
-use std::sync::Arc;
-
 use deepagents::channels::{PinnedSkills, SkillPin};
 use deepagents::core::journal::ThreadInfo;
 use deepagents::{ActionRequest, DecisionRecord, FinishReason, Message, RunInput, Update};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::Session;
-use super::drive::ANSWERED;
+use super::drive::{ANSWERED, resuming};
+use super::{Problem, Result, Session};
 use crate::app::event::{Event, RunEnd};
 use crate::host::Connection;
 use crate::text::shorten;
@@ -29,11 +27,11 @@ impl Session {
         if self.send_to_background(&text) {
             return;
         }
-        let (this, job) = (self.clone(), self.new_job());
+        let job = self.new_job();
         // Sending a message makes undone turns impossible to redo.
         self.with(|state| state.redo_positions.clear());
         let unsent = text.clone();
-        self.spawn(async move {
+        self.spawn(|this| async move {
             let begun = async {
                 let mut connection = this.ready().await?;
                 let is_offered = |skill: &String| connection.offered.iter().any(|offered| offered.name == *skill);
@@ -44,7 +42,7 @@ impl Session {
                     connection = this.ready().await?;
                 }
                 if let Some(thread) = this.owned(&connection).await? {
-                    return Err(thread_busy_message(&thread));
+                    return Err(thread_busy_message(&thread).into());
                 }
                 this.catch_up(&connection).await?;
                 let told = this.decided_results(&connection, decided).await?;
@@ -55,61 +53,60 @@ impl Session {
                 if !skills.is_empty() {
                     input = input.update(Update::new::<PinnedSkills>(SkillPin::Pin(skills)));
                 }
-                Ok::<_, String>((input, note, connection))
+                Ok::<_, Problem>((input, note, connection))
             };
-            this.drive_when(begun, job, Some(unsent)).await
+            Ok(this.drive_when(begun, job, Some(unsent)).await)
         });
     }
 
     /// Resumes a run that waits for these decisions or was left unfinished.
     pub(super) fn resume(&self, answers: Vec<(String, DecisionRecord)>, by_force: bool) {
-        let (this, job) = (self.clone(), self.new_job());
-        self.spawn(async move {
+        let job = self.new_job();
+        self.spawn(|this| async move {
             let begun = async {
                 let connection = this.ready().await?;
                 let thread = this.thread().ok_or("there is no thread to resume")?;
                 if !by_force && let Some(thread) = this.owned(&connection).await? {
-                    return Err(if answers.is_empty() { thread_busy_message(&thread) } else { ANSWERED.to_owned() });
+                    let problem = if answers.is_empty() { thread_busy_message(&thread) } else { ANSWERED.to_owned() };
+                    return Err(problem.into());
                 }
                 let note = this.noted(&connection, &thread, this.current_metadata()).await?;
-                let input = answers
-                    .into_iter()
-                    .fold(RunInput::resume(&thread), |input, (id, decision)| input.decide(id, decision));
-                Ok::<_, String>((if by_force { input.take_over() } else { input }, note, connection))
+                let input = resuming(&thread, answers);
+                Ok::<_, Problem>((if by_force { input.take_over() } else { input }, note, connection))
             };
-            this.drive_when(begun, job, None).await
+            Ok(this.drive_when(begun, job, None).await)
         });
     }
 
     /// Drives the run that `begun` prepares, unless it is cancelled first.
     async fn drive_when(
         &self,
-        begun: impl Future<Output = Result<(RunInput, Map<String, Value>, Connection), String>> + Send,
+        begun: impl Future<Output = Result<(RunInput, Map<String, Value>, Connection)>> + Send,
         job: CancellationToken,
         unsent: Option<String>,
     ) -> Option<Event> {
         let stop = tokio::select! {
             begun = begun => match begun {
                 Ok((input, note, connection)) => return Some(self.drive(&connection, input, note, job).await),
-                Err(problem) => Err(problem),
+                Err(problem) => Err(problem.to_string()),
             },
             () = job.cancelled() => Ok(FinishReason::Cancelled),
         };
-        self.emit(run_not_started(stop, unsent));
+        self.emit(RunEnd::without_run(stop, unsent));
         self.follow_again();
         None
     }
 
     /// Returns the open thread if another live process owns it.
-    async fn owned(&self, connection: &Connection) -> Result<Option<String>, String> {
+    async fn owned(&self, connection: &Connection) -> Result<Option<String>> {
         let Some(thread) = self.thread() else { return Ok(None) };
-        let info = connection.journal.threads().get(&thread).await.map_err(|error| error.to_string())?;
+        let info = connection.journal.threads().get(&thread).await?;
         Ok(info.is_some_and(|info| is_owned(self, &info)).then_some(thread))
     }
 
     /// Returns the thread for a message, and the metadata that it shall record. Creates and titles a new thread if none
     /// is open.
-    async fn begin_thread(&self, connection: &Connection, text: &str) -> Result<(String, Map<String, Value>), String> {
+    async fn begin_thread(&self, connection: &Connection, text: &str) -> Result<(String, Map<String, Value>)> {
         let mut metadata = self.current_metadata();
         metadata.insert("model".to_owned(), json!(connection.model));
         let thread = match self.thread() {
@@ -117,7 +114,7 @@ impl Session {
             None => {
                 let id = self.host.new_thread(&*connection.journal).await?;
                 // What the agent redacts in the message is redacted in the title too.
-                let hidden = connection.agent.receive_text(text).map_err(|error| error.to_string())?;
+                let hidden = connection.agent.receive_text(text)?;
                 metadata.insert("title".to_owned(), json!(shorten(&hidden, MAX_TITLE_CHARS)));
                 self.with(|state| state.thread = Some(id.clone()));
                 id
@@ -138,29 +135,18 @@ impl Session {
         connection: &Connection,
         thread: &str,
         metadata: Map<String, Value>,
-    ) -> Result<Map<String, Value>, String> {
-        let threads = connection.journal.threads();
+    ) -> Result<Map<String, Value>> {
         // A thread keeps the directory in which it was started.
-        let known = threads.get(thread).await.map_err(|error| error.to_string())?;
+        let known = connection.journal.threads().get(thread).await?;
         let has_root = known.is_some_and(|info| info.metadata.contains_key("root"));
         Ok(metadata.into_iter().filter(|(key, _)| !has_root || key != "root").collect())
     }
-}
-
-/// Builds the end event of a run that did not start.
-fn run_not_started(stop: Result<FinishReason, String>, unsent: Option<String>) -> Event {
-    Event::RunEnded(Box::new(RunEnd { stop, questions: Vec::new(), text: String::new(), unsent }))
 }
 
 /// Returns whether another program works on a thread.
 pub(super) fn is_owned(this: &Session, info: &ThreadInfo) -> bool {
     info.owner.is_some() && !this.host.is_gone(info)
 }
-
-const _: fn() = || {
-    fn assert_send<T: Send>() {}
-    assert_send::<Arc<Session>>();
-};
 
 fn thread_busy_message(thread: &str) -> String {
     format!(

@@ -1,8 +1,8 @@
 //! Shell commands of the user.
 
 use std::process::Stdio;
-use std::time::Duration;
 
+use futures_util::future::join;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::sync::CancellationToken;
 
@@ -12,27 +12,25 @@ use crate::app::event::Event;
 
 /// Maximum bytes of output that are kept.
 const MAX_OUTPUT_BYTES: usize = 256 * 1024;
-/// Time limit for the remaining output once a command has exited.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(200);
 
 impl Session {
     /// Runs a command in the root with the user's own shell and environment.
     pub(super) fn shell(&self, command: String) {
-        let (this, job) = (self.clone(), self.new_job());
-        self.spawn(async move {
+        let job = self.new_job();
+        self.spawn(|this| async move {
             this.run_and_report(&command, job).await;
             this.follow_again();
-            None
+            Ok(None)
         });
     }
 
     /// Runs a command beside the current work, which continues.
     pub(super) fn shell_in_background(&self, command: String) {
-        let (this, job) = (self.clone(), CancellationToken::new());
+        let job = CancellationToken::new();
         self.with(|state| state.background_shell = job.clone());
-        self.spawn(async move {
+        self.spawn(|this| async move {
             this.run_and_report(&command, job).await;
-            None
+            Ok(None)
         });
     }
 
@@ -52,23 +50,18 @@ impl Session {
         let mut child = command.stderr(Stdio::piped()).spawn()?;
         let group = Group::of(&child);
         let (out, err) = (child.stdout.take(), child.stderr.take());
-        let mut reading = std::pin::pin!(async { tokio::join!(self.read(out), self.read(err)) });
-        let mut is_read = false;
-        let status = loop {
-            tokio::select! {
-                _ = &mut reading, if !is_read => is_read = true,
-                status = child.wait() => break status?,
-                () = job.cancelled() => {
-                    drop(group);
-                    let _ = child.start_kill();
-                    let _ = child.wait().await;
-                    return Ok(None);
-                }
-            }
+        let ended = tokio::select! {
+            ended = process::wait(&mut child, join(self.read(out), self.read(err))) => Some(ended?),
+            () = job.cancelled() => None,
+        };
+        let Some((status, is_read)) = ended else {
+            drop(group);
+            let _ = child.start_kill();
+            let _ = child.wait().await;
+            return Ok(None);
         };
         group.release();
-        // Processes left in the background may hold the output open indefinitely.
-        if !is_read && tokio::time::timeout(DRAIN_TIMEOUT, reading).await.is_err() {
+        if !is_read {
             self.emit(Event::ShellOutput(
                 "[processes that it started are still running; their output is not shown]\n".to_owned(),
             ));

@@ -6,15 +6,15 @@ use deepagents::core::journal::{RunStatus, ThreadInfo, ThreadQuery};
 use deepagents::{ActionRequest, Block, State, Usage};
 use serde_json::Value;
 
-use super::Session;
 use super::background::LookFirst;
 use super::drive::preview;
 use super::run::is_owned;
-use crate::app::effect::ListOf;
-use crate::app::event::{Choice, Choices, Event, Opened, PendingApproval};
+use super::{Result, Session};
+use crate::app::event::{Choice, Event, Opened, PendingApproval};
 use crate::app::transcript::{cut_off_items_of, items_of, settled_items_of, text_arg};
 use crate::host::{Begin, Connection};
 use crate::policy::Mode;
+use crate::text::count;
 
 /// Shown while another program works on the thread.
 pub(super) const WORKED_ON: &str =
@@ -23,17 +23,9 @@ pub(super) const WORKED_ON: &str =
 const MAX_THREADS: usize = 200;
 
 impl Session {
-    pub(super) fn list_threads(&self) {
-        let this = self.clone();
-        self.spawn(async move { Some(Event::Choose(this.threads().await)) });
-    }
-
-    pub(super) async fn threads(&self) -> Result<Choices, String> {
-        let connection = self.connection().await?;
-        let metadata = self.current_metadata();
-        let root = metadata.get("root").cloned().unwrap_or_default();
-        let query = ThreadQuery::default().metadata("root", root).limit(MAX_THREADS);
-        let found = connection.journal.threads().list(&query).await.map_err(|error| error.to_string())?;
+    /// Returns the threads of the directory as a list to choose from.
+    pub(super) async fn threads(&self) -> Result<Vec<Choice>> {
+        let found = self.newest_threads(&self.connection().await?, MAX_THREADS).await?;
         let present = self.thread();
         let rows = found.into_iter().filter(|info| info.damage.is_none()).map(|info| {
             let title = info.metadata.get("title").and_then(Value::as_str).unwrap_or("(untitled)").to_owned();
@@ -48,50 +40,44 @@ impl Session {
             let when = when.get(..16).unwrap_or(&when).replace('T', " ");
             Choice { key: info.id.clone(), label: title, detail: format!("{when}{state}{here}") }
         });
-        Ok(Choices { of: ListOf::Threads, rows: rows.collect() })
+        Ok(rows.collect())
     }
 
-    pub(super) fn open(&self, id: String) {
-        let this = self.clone();
-        self.spawn(async move { Some(Event::Opened(this.opened(&Begin::Resume(id)).await.map(Box::new))) });
+    /// Returns the threads of the directory that changed last, newest first.
+    async fn newest_threads(&self, connection: &Connection, most: usize) -> Result<Vec<ThreadInfo>> {
+        let root = self.current_metadata().get("root").cloned().unwrap_or_default();
+        Ok(connection.journal.threads().list(&ThreadQuery::default().metadata("root", root).limit(most)).await?)
     }
 
-    /// Opens the thread to begin with.
+    /// Opens a thread.
     pub(crate) fn begin(&self, begin: Begin) {
-        let this = self.clone();
-        self.spawn(async move { Some(Event::Opened(this.opened(&begin).await.map(Box::new))) });
+        self.spawn_opening(|this| async move { this.opened(&begin).await });
     }
 
-    pub(super) async fn opened(&self, begin: &Begin) -> Result<Opened, String> {
+    pub(super) async fn opened(&self, begin: &Begin) -> Result<Opened> {
         let connection = self.connection().await?;
         let info = match begin {
             Begin::New => return Ok(Opened::default()),
             Begin::Resume(id) => self.host.find_thread(&*connection.journal, id).await?,
             Begin::Continue => {
-                let root = self.current_metadata().get("root").cloned().unwrap_or_default();
-                let query = ThreadQuery::default().metadata("root", root).limit(1);
-                let found = connection.journal.threads().list(&query).await.map_err(|error| error.to_string())?;
-                found.into_iter().next().ok_or("this directory has no threads yet")?
+                self.newest_threads(&connection, 1).await?.pop().ok_or("this directory has no threads yet")?
             }
         };
-        let state = connection.agent.state(&info.id).await.map_err(|error| error.to_string())?;
+        let state = connection.agent.state(&info.id).await?;
         if self.thread().is_some_and(|open| open != info.id) {
             self.notify_closing("resume");
         }
         self.with(|shared| (shared.thread, shared.redo_positions) = (Some(info.id.clone()), Vec::new()));
-        let note = self.unfinished(&connection, &info, &state);
         let is_at_work = is_owned(self, &info) || self.is_in_background(&info.id);
         // A call in flight elsewhere is shown once it has its result.
         let mut opened = if is_at_work { of_state_so_far(&state) } else { of_state(&state) };
         opened.thread = Some(info.id.clone());
-        opened.note = note;
+        opened.note = self.unfinished(&info, &state);
         opened.waiting = self.waited(&info);
         opened.planned = info.status == RunStatus::Ended && self.host.mode_of(&info) == Some(Mode::Plan);
         opened.decided = self.decided_before(&info);
-        let waits = matches!(info.status, RunStatus::Interrupted | RunStatus::Open) && !is_owned(self, &info);
-        let asked = state.get::<ActionRequests>().filter(|_| waits);
         self.follow(&connection, info.id.clone(), LookFirst::No);
-        if asked.is_some() {
+        if matches!(info.status, RunStatus::Interrupted | RunStatus::Open) && !is_owned(self, &info) {
             opened.questions = self.open_questions(&connection, &state).await;
         }
         let was_cut_off = matches!(info.status, RunStatus::Open | RunStatus::Failed) && !is_at_work;
@@ -115,7 +101,7 @@ impl Session {
     }
 
     /// Returns the notice for a run that has not ended.
-    fn unfinished(&self, _connection: &Connection, info: &ThreadInfo, state: &State) -> Option<String> {
+    fn unfinished(&self, info: &ThreadInfo, state: &State) -> Option<String> {
         if self.is_in_background(&info.id) {
             return Some(
                 "it continues in the background and is shown step by step; your messages are sent to it".to_owned(),
@@ -139,28 +125,26 @@ impl Session {
     }
 
     pub(super) fn compact(&self) {
-        let (this, job) = (self.clone(), self.new_job());
-        self.spawn(async move {
-            let compacted = async {
-                let connection = this.connection().await?;
-                let Some(thread) = this.thread() else { return Ok("there is nothing to compact yet".to_owned()) };
-                let compacted = connection.agent.compact(&thread).await;
-                this.follow(&connection, thread, LookFirst::No);
-                match compacted {
-                    Ok(Some(count)) => Ok(format!(
-                        "{} replaced with a summary for the model",
-                        crate::text::count(count as u64, "message")
-                    )),
-                    Ok(None) => Ok("there is nothing to compact".to_owned()),
-                    Err(error) => Err(format!("the conversation was not compacted: {error}")),
-                }
-            };
+        let job = self.new_job();
+        self.spawn(|this| async move {
             let result = tokio::select! {
-                result = compacted => result,
+                result = this.compacted() => result.map_err(|problem| problem.to_string()),
                 () = job.cancelled() => Err("interrupted; the conversation was not compacted".to_owned()),
             };
-            Some(Event::Compacted(result))
+            Ok(Some(Event::Compacted(result)))
         });
+    }
+
+    async fn compacted(&self) -> Result<String> {
+        let connection = self.connection().await?;
+        let Some(thread) = self.thread() else { return Ok("there is nothing to compact yet".to_owned()) };
+        let compacted = connection.agent.compact(&thread).await;
+        self.follow(&connection, thread, LookFirst::No);
+        let messages = compacted.map_err(|error| format!("the conversation was not compacted: {error}"))?;
+        Ok(match messages {
+            Some(messages) => format!("{} replaced with a summary for the model", count(messages as u64, "message")),
+            None => "there is nothing to compact".to_owned(),
+        })
     }
 }
 
@@ -176,13 +160,10 @@ pub(super) fn of_state_so_far(state: &State) -> Opened {
 
 /// Returns what is shown of a thread besides its conversation.
 fn facts_of(state: &State) -> Opened {
-    let mut usage = Usage::default();
-    let mut context = 0;
-    for answer in state.messages().iter().filter_map(|message| message.as_assistant()) {
-        if let Some(spent) = answer.usage {
-            usage += spent;
-            context = spent.total();
-        }
+    let (mut usage, mut context) = (Usage::default(), 0);
+    for spent in state.messages().iter().filter_map(|message| message.as_assistant()?.usage) {
+        usage += spent;
+        context = spent.total();
     }
     Opened { todos: state.get::<Todos>().cloned().unwrap_or_default(), usage, context, ..Opened::default() }
 }

@@ -7,9 +7,8 @@ use deepagents::core::interrupt::ActionRequests;
 use deepagents::core::journal::{LogPosition, RunStatus, SubAgentInfo};
 use serde::{Deserialize, Serialize};
 
-use super::Session;
-use crate::app::effect::ListOf;
-use crate::app::event::{Choice, Choices, Event, Opened, PendingApproval};
+use super::{Result, Session};
+use crate::app::event::{Choice, Event, Opened};
 use crate::app::transcript::{AgentWork, Item, items_of};
 use crate::host::Connection;
 use crate::text::shorten;
@@ -47,50 +46,40 @@ fn status_word(status: RunStatus) -> &'static str {
 }
 
 impl Session {
-    pub(super) fn list_sub_agents(&self) {
-        let this = self.clone();
-        self.spawn(async move { Some(Event::Choose(this.sub_agents().await)) });
-    }
-
     /// Returns the sub-agents as a tree, each below its parent agent, in order of their start.
-    async fn sub_agents(&self) -> Result<Choices, String> {
+    pub(super) async fn sub_agents(&self) -> Result<Vec<Choice>> {
         let mut rows = Vec::new();
-        if let Some(thread) = self.thread() {
-            let connection = self.connection().await?;
-            let found = connection.agent.sub_agents(&thread).await.map_err(|error| error.to_string())?;
-            let state = connection.agent.state(&thread).await.map_err(|error| error.to_string())?;
-            let asked = |path: &[String]| {
-                let mut asked = state.get::<ActionRequests>().into_iter().flat_map(|asked| asked.values());
-                asked.any(|review| review.request.call.path.starts_with(path))
+        let Some(thread) = self.thread() else { return Ok(rows) };
+        let connection = self.connection().await?;
+        let found = connection.agent.sub_agents(&thread).await?;
+        let state = connection.agent.state(&thread).await?;
+        let asked = |path: &[String]| {
+            let mut asked = state.get::<ActionRequests>().into_iter().flat_map(|asked| asked.values());
+            asked.any(|review| review.request.call.path.starts_with(path))
+        };
+        let task_of = |state: Option<State>| {
+            let task = state.and_then(|state| Some(state.messages().get(0)?.text()));
+            shorten(&task.unwrap_or_default(), 60)
+        };
+        for info in as_tree(found).into_iter().take(MAX_LISTED) {
+            let task = task_of(connection.agent.sub_agent_state(&thread, &info.path).await.ok());
+            let detail = match info.status {
+                // The conversation continued without a decision.
+                RunStatus::Interrupted if !asked(&info.path) => "left without a decision",
+                status => status_word(status),
             };
-            for info in as_tree(found).into_iter().take(MAX_LISTED) {
-                let state = connection.agent.sub_agent_state(&thread, &info.path).await;
-                let task = state.ok().and_then(|state| Some(state.messages().get(0)?.text())).unwrap_or_default();
-                let detail = match info.status {
-                    // The conversation continued without a decision.
-                    RunStatus::Interrupted if !asked(&info.path) => "left without a decision",
-                    status => status_word(status),
-                };
-                let indent = "  ".repeat(info.path.len().saturating_sub(1));
-                rows.push(Choice {
-                    key: Key::Path(info.path).to_text(),
-                    label: format!("{indent}{}: {}", info.agent, shorten(&task, 60)),
-                    detail: detail.to_owned(),
-                });
-            }
-            // Background sub-agents have threads of their own.
-            let tasks = connection.agent.background(&thread).await.map_err(|error| error.to_string())?;
-            for task in tasks.into_iter().take(MAX_LISTED) {
-                let state = connection.agent.state(&task.thread).await;
-                let first = state.ok().and_then(|state| Some(state.messages().get(0)?.text())).unwrap_or_default();
-                rows.push(Choice {
-                    key: Key::Thread(task.thread).to_text(),
-                    label: format!("{}: {}", task.agent, shorten(&first, 60)),
-                    detail: format!("in the background · {}", status_word(task.status)),
-                });
-            }
+            let indent = "  ".repeat(info.path.len().saturating_sub(1));
+            let label = format!("{indent}{}: {task}", info.agent);
+            rows.push(Choice::new(Key::Path(info.path).to_text(), label, detail));
         }
-        Ok(Choices { of: ListOf::SubAgents, rows })
+        // Background sub-agents have threads of their own.
+        for background in connection.agent.background(&thread).await?.into_iter().take(MAX_LISTED) {
+            let task = task_of(connection.agent.state(&background.thread).await.ok());
+            let label = format!("{}: {task}", background.agent);
+            let detail = format!("in the background · {}", status_word(background.status));
+            rows.push(Choice::new(Key::Thread(background.thread).to_text(), label, detail));
+        }
+        Ok(rows)
     }
 
     /// Fills in the work of a conversation's sub-agents. Those with a pending interrupt move from the items to
@@ -128,7 +117,7 @@ impl Session {
             let mut work = work.clone();
             work.calls = work.calls.saturating_sub(1);
             // The call that needs approval has not run yet.
-            work.items.retain(|item| !is_asked(item, &opened.questions));
+            work.items.retain(|item| !opened.questions.iter().any(|question| question.is_about(item)));
             opened.agents.insert(info.path, work);
         }
         let waits = |item: &Item| match item {
@@ -140,32 +129,17 @@ impl Session {
 
     /// Shows the transcript of a sub-agent.
     pub(super) fn open_sub_agent(&self, key: String, title: String) {
-        let this = self.clone();
-        self.spawn(async move {
-            let read = async {
-                let key: Key = serde_json::from_str(&key).map_err(|error| error.to_string())?;
-                let thread = this.thread().ok_or("there is no thread")?;
-                let connection = this.connection().await?;
-                let state = match &key {
-                    Key::Path(path) => connection.agent.sub_agent_state(&thread, path).await,
-                    Key::Thread(thread) => connection.agent.state(thread).await,
-                };
-                let state = state.map_err(|error| error.to_string())?;
-                Ok::<_, String>(items_of(state.messages().iter().map(|message| &**message)))
+        self.spawn(|this| async move {
+            let thread = this.thread().ok_or("there is no thread")?;
+            let connection = this.connection().await?;
+            let state = match serde_json::from_str(&key)? {
+                Key::Path(path) => connection.agent.sub_agent_state(&thread, &path).await?,
+                Key::Thread(thread) => connection.agent.state(&thread).await?,
             };
-            Some(match read.await {
-                Ok(items) => Event::Transcript { title, items },
-                Err(problem) => Event::Notice { text: problem, bad: true },
-            })
+            let items = items_of(state.messages().iter().map(|message| &**message));
+            Ok(Some(Event::Transcript { title, items }))
         });
     }
-}
-
-/// Returns whether an item is a call that needs approval and has no result.
-fn is_asked(item: &Item, questions: &[PendingApproval]) -> bool {
-    let Item::Call(call) = item else { return false };
-    let is_it = |question: &PendingApproval| question.request.tool == call.name && question.request.args == call.args;
-    call.result.is_empty() && !call.failed && questions.iter().any(is_it)
 }
 
 /// Returns the work that a sub-agent's own records describe, and its task.

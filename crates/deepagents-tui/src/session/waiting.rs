@@ -3,8 +3,8 @@
 use deepagents::core::journal::ThreadInfo;
 use serde_json::{Map, Value, json};
 
-use super::Session;
 use super::run::is_owned;
+use super::{Result, Session};
 use crate::app::decided::KeptDecision;
 use crate::host::Connection;
 
@@ -40,15 +40,14 @@ impl Session {
             return;
         }
         let this = self.clone();
-        let next = move || {
-            this.with(|state| {
-                let next = state.kept.pop_first();
-                state.is_saving = next.is_some();
-                next
-            })
-        };
-        let this = self.clone();
         let keeper = tokio::spawn(async move {
+            let next = || {
+                this.with(|state| {
+                    let next = state.kept.pop_first();
+                    state.is_saving = next.is_some();
+                    next
+                })
+            };
             while let Some((thread, kept)) = next() {
                 // Input that cannot be saved is still shown; it is lost only if the program ends.
                 let _ = this.save_kept(&thread, kept).await;
@@ -65,12 +64,11 @@ impl Session {
         }
     }
 
-    async fn save_kept(&self, thread: &str, kept: KeptWithThread) -> Result<(), String> {
+    async fn save_kept(&self, thread: &str, kept: KeptWithThread) -> Result<()> {
         let connection = self.connection().await?;
         let threads = connection.journal.threads();
         // A deleted thread is not created again.
-        let known = threads.get(thread).await.map_err(|error| error.to_string())?;
-        let Some(info) = known else { return Ok(()) };
+        let Some(info) = threads.get(thread).await? else { return Ok(()) };
         let decided = kept.decided.map(|decided| unhidden(&connection, decided));
         // Messages are saved with the agent's redactions applied; messages that the agent blocks are not saved.
         let received = |text: String| connection.agent.receive_text(text).ok();
@@ -78,16 +76,17 @@ impl Session {
         let lists = [(WAITING_KEY, waiting.map(|texts| json!(texts))), (DECIDED_KEY, decided.map(|list| json!(list)))];
         let changes: Map<String, Value> = lists
             .into_iter()
-            .filter_map(|(key, list)| Some((key, list?)))
-            .filter_map(|(key, list)| match list.as_array().is_some_and(Vec::is_empty) {
-                false => Some((key.to_owned(), list)),
-                true => info.metadata.contains_key(key).then(|| (key.to_owned(), Value::Null)),
+            .filter_map(|(key, list)| match list? {
+                Value::Array(list) if list.is_empty() => {
+                    info.metadata.contains_key(key).then(|| (key.to_owned(), Value::Null))
+                }
+                list => Some((key.to_owned(), list)),
             })
             .collect();
-        if changes.is_empty() {
-            return Ok(());
+        if !changes.is_empty() {
+            threads.set_metadata(thread, changes).await?;
         }
-        threads.set_metadata(thread, changes).await.map_err(|error| error.to_string())
+        Ok(())
     }
 
     /// Takes the messages that waited on a thread that is being opened; they return to the user.

@@ -12,7 +12,7 @@ mod surface;
 pub(crate) use graphics::Canvas;
 pub use graphics::Graphics;
 pub(crate) use input::Input;
-pub(crate) use modes::{Modes, cell, last_panic, size};
+pub(crate) use modes::{Modes, cell, last_panic, size, write};
 pub(crate) use output::Output;
 pub use sgr::Colours;
 pub(crate) use surface::Surface;

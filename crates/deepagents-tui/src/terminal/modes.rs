@@ -15,8 +15,6 @@ const BEGIN: &[u8] = b"\x1b[?2004h";
 /// Disables modes that another program may have left on: the alternate screen, mouse reports, application cursor keys
 /// and application keypad.
 const LEFT_ON: &[u8] = b"\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1l\x1b>";
-/// Enters and leaves the alternate screen.
-const ALTERNATE: (&[u8], &[u8]) = (b"\x1b[?1049h", b"\x1b[?1049l");
 
 /// The message and location of the last panic.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
@@ -94,19 +92,14 @@ impl Modes {
     }
 
     /// Returns the terminal to its previous modes.
-    pub(crate) fn suspend(&mut self, alternate: bool) -> io::Result<()> {
+    pub(crate) fn suspend(&mut self) -> io::Result<()> {
         if std::mem::take(&mut self.raw) {
-            if alternate {
-                write(ALTERNATE.1)?;
-            }
             write(RESTORE)?;
             disable_raw_mode()?;
         }
         Ok(())
     }
-}
 
-impl Modes {
     /// Disables raw mode without writing anything.
     pub(crate) fn abandon(&mut self) {
         if std::mem::take(&mut self.raw) {
@@ -126,7 +119,8 @@ impl Drop for Modes {
     }
 }
 
-fn write(bytes: &[u8]) -> io::Result<()> {
+/// Writes to the terminal at once.
+pub(crate) fn write(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()

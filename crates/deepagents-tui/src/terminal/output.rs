@@ -1,10 +1,12 @@
 //! Non-blocking output: a slow terminal delays only its own frames.
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::mpsc;
 use std::thread;
 
 use tokio::sync::mpsc as asynchronous;
+
+use super::modes::write;
 
 /// Writes frames on its own thread, one at a time. The next frame is made only after the previous one was written, so
 /// that a slow terminal shows fewer frames but no outdated ones.
@@ -21,10 +23,7 @@ impl Output {
         let (report, done) = asynchronous::unbounded_channel();
         thread::spawn(move || {
             for frame in to_write {
-                let mut out = io::stdout().lock();
-                let written = out.write_all(&frame).and_then(|()| out.flush());
-                drop(out);
-                if report.send(written).is_err() {
+                if report.send(write(&frame)).is_err() {
                     return;
                 }
             }

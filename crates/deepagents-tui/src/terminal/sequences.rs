@@ -73,7 +73,22 @@ impl Sequences {
         }
     }
 
-    pub(super) fn line(&mut self, line: &Line<'_>) {
+    /// Erases the rows from `y` on.
+    pub(super) fn erase_from(&mut self, y: u16) {
+        self.move_to(0, y);
+        self.reset_style();
+        self.push(b"\x1b[J");
+    }
+
+    /// Writes lines, each with a line break after it. The caller updates the cursor position.
+    pub(super) fn lines(&mut self, lines: &[Line<'_>]) {
+        for line in lines {
+            self.line(line);
+            self.push(b"\r\n");
+        }
+    }
+
+    fn line(&mut self, line: &Line<'_>) {
         // The next column, and whether the terminal is sure to agree.
         let (mut column, mut is_sure) = (0, true);
         for span in &line.spans {

@@ -15,24 +15,24 @@ pub enum Colours {
     All,
 }
 
-/// The first 16 colours as most terminals show them.
-const BASE_COLOURS: [[u8; 3]; 16] = [
-    [0, 0, 0],
-    [170, 0, 0],
-    [0, 170, 0],
-    [170, 85, 0],
-    [0, 0, 170],
-    [170, 0, 170],
-    [0, 170, 170],
-    [170, 170, 170],
-    [85, 85, 85],
-    [255, 85, 85],
-    [85, 255, 85],
-    [255, 255, 85],
-    [85, 85, 255],
-    [255, 85, 255],
-    [85, 255, 255],
-    [255, 255, 255],
+/// The first 16 colours, and how most terminals show them.
+const BASE_COLOURS: [(Color, [u8; 3]); 16] = [
+    (Color::Black, [0, 0, 0]),
+    (Color::Red, [170, 0, 0]),
+    (Color::Green, [0, 170, 0]),
+    (Color::Yellow, [170, 85, 0]),
+    (Color::Blue, [0, 0, 170]),
+    (Color::Magenta, [170, 0, 170]),
+    (Color::Cyan, [0, 170, 170]),
+    (Color::Gray, [170, 170, 170]),
+    (Color::DarkGray, [85, 85, 85]),
+    (Color::LightRed, [255, 85, 85]),
+    (Color::LightGreen, [85, 255, 85]),
+    (Color::LightYellow, [255, 255, 85]),
+    (Color::LightBlue, [85, 85, 255]),
+    (Color::LightMagenta, [255, 85, 255]),
+    (Color::LightCyan, [85, 255, 255]),
+    (Color::White, [255, 255, 255]),
 ];
 /// The steps of the colour cube.
 const CUBE_STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
@@ -76,8 +76,8 @@ fn is_coloured(rgb: [u8; 3]) -> bool {
 
 fn sixteen(rgb: [u8; 3]) -> Color {
     // A pale green is nearer to grey, but grey would lose its meaning.
-    let alike = (0_u8..).zip(BASE_COLOURS).filter(|(_, shown)| is_coloured(*shown) == is_coloured(rgb));
-    let nearest = alike.min_by_key(|(_, shown)| distance(*shown, rgb));
+    let alike = (0_u8..).zip(BASE_COLOURS).filter(|(_, (_, shown))| is_coloured(*shown) == is_coloured(rgb));
+    let nearest = alike.min_by_key(|(_, (_, shown))| distance(*shown, rgb));
     Color::Indexed(nearest.map_or(7, |(index, _)| index))
 }
 
@@ -106,35 +106,15 @@ pub(super) fn sgr(style: Style, colour: bool, out: &mut Vec<u8>) {
 }
 
 fn paint(color: Option<Color>, base: u8, out: &mut Vec<u8>) {
-    let number = match color {
-        None | Some(Color::Reset) => return,
-        Some(Color::Rgb(r, g, b)) => {
-            out.extend_from_slice(format!(";{};2;{r};{g};{b}", base + 8).as_bytes());
-            return;
-        }
-        // The first 16 colours have codes of their own, which all terminals support.
-        Some(Color::Indexed(index @ 0..8)) => index,
-        Some(Color::Indexed(index @ 8..16)) => 52 + index,
-        Some(Color::Indexed(index)) => {
-            out.extend_from_slice(format!(";{};5;{index}", base + 8).as_bytes());
-            return;
-        }
-        Some(Color::Black) => 0,
-        Some(Color::Red) => 1,
-        Some(Color::Green) => 2,
-        Some(Color::Yellow) => 3,
-        Some(Color::Blue) => 4,
-        Some(Color::Magenta) => 5,
-        Some(Color::Cyan) => 6,
-        Some(Color::Gray) => 7,
-        Some(Color::DarkGray) => 60,
-        Some(Color::LightRed) => 61,
-        Some(Color::LightGreen) => 62,
-        Some(Color::LightYellow) => 63,
-        Some(Color::LightBlue) => 64,
-        Some(Color::LightMagenta) => 65,
-        Some(Color::LightCyan) => 66,
-        Some(Color::White) => 67,
+    let Some(color) = color else { return };
+    let is_it = |(index, (named, _)): &(u8, (Color, _))| color == *named || color == Color::Indexed(*index);
+    // The first 16 colours have codes of their own, which all terminals support.
+    let code = match ((0_u8..).zip(BASE_COLOURS).find(is_it), color) {
+        (Some((index @ 0..8, _)), _) => format!(";{}", base + index),
+        (Some((index, _)), _) => format!(";{}", base + 52 + index),
+        (None, Color::Rgb(r, g, b)) => format!(";{};2;{r};{g};{b}", base + 8),
+        (None, Color::Indexed(index)) => format!(";{};5;{index}", base + 8),
+        (None, _) => return,
     };
-    out.extend_from_slice(format!(";{}", base + number).as_bytes());
+    out.extend_from_slice(code.as_bytes());
 }

@@ -27,15 +27,11 @@ impl Surface {
     pub(crate) fn new(columns: u16, rows: u16, colour: bool, unicode: bool) -> Self {
         let mut out = Sequences::new(columns, colour, unicode);
         out.push(b"\r\x1b[K");
-        Self { rows, shown: Buffer::empty(Rect::new(0, 0, columns, 1)), alternate: false, out }
+        Self { rows, shown: blank(columns), alternate: false, out }
     }
 
     pub(crate) fn size(&self) -> (u16, u16) {
         (self.out.columns, self.rows)
-    }
-
-    pub(crate) fn is_alternate(&self) -> bool {
-        self.alternate
     }
 
     /// Takes the pending output as one frame.
@@ -49,14 +45,9 @@ impl Surface {
         let room = usize::from(self.room());
         if room == 0 {
             // No row is free: the lines replace the live area, which is redrawn below them.
-            self.out.move_to(0, 0);
-            self.out.reset_style();
-            self.out.push(b"\x1b[J");
-            for line in lines {
-                self.out.line(line);
-                self.out.push(b"\r\n");
-            }
-            self.shown = Buffer::empty(Rect::new(0, 0, self.out.columns, 1));
+            self.out.erase_from(0);
+            self.out.lines(lines);
+            self.shown = blank(self.out.columns);
             return;
         }
         for part in lines.chunks(room) {
@@ -69,10 +60,7 @@ impl Surface {
             }
             self.out.up(height.saturating_sub(1) + count);
             self.out.csi(count, b'L');
-            for line in part {
-                self.out.line(line);
-                self.out.push(b"\r\n");
-            }
+            self.out.lines(part);
             self.out.at = (0, 0);
         }
     }
@@ -80,9 +68,7 @@ impl Surface {
     /// Removes the rows of the live area from `height` on, so that the next commit scrolls no further than necessary.
     pub(crate) fn shrink(&mut self, height: u16) {
         if height < self.shown.area.height {
-            self.out.move_to(0, height);
-            self.out.reset_style();
-            self.out.push(b"\x1b[J");
+            self.out.erase_from(height);
             self.shown.resize(Rect::new(0, 0, self.out.columns, height));
         }
     }
@@ -155,7 +141,7 @@ impl Surface {
         (self.out.columns, self.rows) = (columns, rows);
         self.out.reset_style();
         self.out.push(b"\x1b[H\x1b[J");
-        self.shown = Buffer::empty(Rect::new(0, 0, columns, 1));
+        self.shown = blank(columns);
         self.out.at = (0, 0);
     }
 
@@ -173,26 +159,27 @@ impl Surface {
         } else {
             self.out.push(b"\x1b[?1049l\x1b[J");
         }
-        self.shown = Buffer::empty(Rect::new(0, 0, self.out.columns, 1));
+        self.shown = blank(self.out.columns);
         self.out.at = (0, 0);
     }
 
     /// Erases the live area and leaves the cursor in its first row, for the next program.
     pub(crate) fn leave(&mut self) {
-        if self.alternate {
-            self.switch(false);
-        }
-        self.out.move_to(0, 0);
-        self.out.reset_style();
-        self.out.push(b"\x1b[J");
+        self.switch(false);
+        self.out.erase_from(0);
         self.out.show_cursor(true);
-        self.shown = Buffer::empty(Rect::new(0, 0, self.out.columns, 1));
+        self.shown = blank(self.out.columns);
     }
 
     /// Sends a sequence that displays nothing, such as a title or clipboard data.
     pub(crate) fn send(&mut self, sequence: &[u8]) {
         self.out.push(sequence);
     }
+}
+
+/// Returns the contents of an empty live area.
+fn blank(columns: u16) -> Buffer {
+    Buffer::empty(Rect::new(0, 0, columns, 1))
 }
 
 /// Returns whether a row is blank from a column on.

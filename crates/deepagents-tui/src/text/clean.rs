@@ -15,7 +15,7 @@ use deepagents::escape::is_hidden;
 /// assert_eq!(visible("rm \u{202e}txt"), "rm <U+202E>txt");
 /// ```
 pub fn visible(text: &str) -> Cow<'_, str> {
-    rewrite(text, |c| is_control(c) || reorders(c))
+    rewrite(text, |c| is_control(c) || reorders(c), picture)
 }
 
 /// Like [`visible`], but also writes out every other character that is not what it looks like: joiners, variation
@@ -26,30 +26,17 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 /// assert_eq!(exact("rm\u{200d} -r\u{a0}a"), "rm<U+200D> -r<U+00A0>a");
 /// ```
 pub fn exact(text: &str) -> Cow<'_, str> {
-    rewrite(text, |c| is_control(c) || reorders(c) || is_deceptive(c) || (!c.is_ascii() && is_hidden(c)))
+    rewrite(text, |c| is_control(c) || (!c.is_ascii() && is_hidden(c)), picture)
 }
 
 /// Like [`exact`], for terminals that show only ASCII: writes out every other character, so that different texts stay
 /// different.
 pub(crate) fn exact_ascii(text: &str) -> Cow<'_, str> {
-    let bad = |c: char| is_control(c) || !c.is_ascii();
-    if !text.contains(bad) {
-        return Cow::Borrowed(text);
-    }
-    let text = text.replace("\r\n", "\n");
-    let mut out = String::with_capacity(text.len() * 2);
-    for c in text.chars() {
-        if bad(c) {
-            // Writing to a string cannot fail.
-            let _ = write!(out, "<U+{:04X}>", u32::from(c));
-        } else {
-            out.push(c);
-        }
-    }
-    Cow::Owned(out)
+    rewrite(text, |c| is_control(c) || !c.is_ascii(), |_| None)
 }
 
-fn rewrite(text: &str, bad: impl Fn(char) -> bool) -> Cow<'_, str> {
+/// Replaces each bad character by its picture, or by its code if it has none.
+fn rewrite(text: &str, bad: impl Fn(char) -> bool, picture: impl Fn(char) -> Option<char>) -> Cow<'_, str> {
     if !text.chars().any(&bad) {
         return Cow::Borrowed(text);
     }
@@ -83,14 +70,6 @@ fn reorders(c: char) -> bool {
     )
 }
 
-fn is_deceptive(c: char) -> bool {
-    matches!(
-        c,
-        '\u{200c}' | '\u{200d}' | '\u{034f}' | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{fe00}'
-            ..='\u{fe0f}'
-    ) || (c.is_whitespace() && !matches!(c, ' ' | '\n' | '\t'))
-}
-
 /// Returns the symbol of an ASCII control character.
 fn picture(c: char) -> Option<char> {
     match u32::from(c) {
@@ -109,6 +88,17 @@ mod tests {
         let evil = "\u{1b}]0;T\u{7}\u{9b}31m\u{1b}P$q\"p\u{1b}\\x\u{0}\u{7f}\u{85}";
         assert_eq!(visible(evil), "␛]0;T␇<U+009B>31m␛P$q\"p␛\\x␀␡<U+0085>");
         assert!(!exact(evil).chars().any(char::is_control));
+    }
+
+    #[test]
+    fn what_is_made_visible_is_also_made_exact() {
+        for c in ('\0'..='\u{ffff}').chain('\u{e0000}'..='\u{e0fff}') {
+            let text = c.to_string();
+            assert!(visible(&text) == text || exact(&text) != text, "{}", text.escape_unicode());
+        }
+        for hidden in ['\u{200c}', '\u{200d}', '\u{34f}', '\u{115f}', '\u{3164}', '\u{ffa0}', '\u{fe0f}', '\u{3000}'] {
+            assert_ne!(exact(&hidden.to_string()), hidden.to_string(), "{}", hidden.escape_unicode());
+        }
     }
 
     #[test]

@@ -3,142 +3,79 @@
 //! A lexer that knows strings, comments, numbers and the keywords of common languages. It needs no start-up time and no
 //! memory, whereas editor grammars need tens of milliseconds and megabytes.
 
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::theme::Theme;
 
+/// The keywords of a family of languages, collected when one of them is first shown.
+type Words = LazyLock<HashSet<&'static str>>;
+
 /// The comment syntax and keywords of a family of languages.
 struct Syntax {
-    line_comments: &'static [&'static str],
-    block_comment: Option<(&'static str, &'static str)>,
+    line_comment: &'static str,
+    /// Whether `/*` begins a comment.
+    has_block_comments: bool,
     quotes: &'static str,
-    words: &'static [&'static str],
+    words: &'static Words,
 }
 
-const C_LIKE: &[&str] = &[
-    "as",
-    "async",
-    "await",
-    "break",
-    "case",
-    "catch",
-    "class",
-    "const",
-    "continue",
-    "crate",
-    "default",
-    "defer",
-    "do",
-    "else",
-    "enum",
-    "export",
-    "extends",
-    "extern",
-    "false",
-    "final",
-    "finally",
-    "fn",
-    "for",
-    "from",
-    "func",
-    "function",
-    "go",
-    "if",
-    "impl",
-    "import",
-    "in",
-    "interface",
-    "let",
-    "loop",
-    "match",
-    "mod",
-    "module",
-    "move",
-    "mut",
-    "new",
-    "nil",
-    "null",
-    "package",
-    "private",
-    "protected",
-    "pub",
-    "public",
-    "ref",
-    "return",
-    "select",
-    "self",
-    "static",
-    "struct",
-    "super",
-    "switch",
-    "this",
-    "throw",
-    "trait",
-    "true",
-    "try",
-    "type",
-    "typeof",
-    "undefined",
-    "union",
-    "unsafe",
-    "use",
-    "using",
-    "var",
-    "virtual",
-    "void",
-    "where",
-    "while",
-    "yield",
-    "int",
-    "char",
-    "bool",
-    "string",
-    "float",
-    "double",
-    "long",
-    "namespace",
-    "template",
-    "override",
-    "val",
-    "when",
-    "object",
-];
-const PYTHON: &[&str] = &[
-    "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else", "except",
-    "False", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "match", "case", "None",
-    "nonlocal", "not", "or", "pass", "raise", "return", "self", "True", "try", "while", "with", "yield", "end", "do",
-    "then", "module", "require", "unless", "nil", "true", "false", "local", "function",
-];
-const SHELL: &[&str] = &[
-    "if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "function", "in",
-    "return", "exit", "export", "local", "set", "cd", "echo", "source", "true", "false",
-];
-const SQL: &[&str] = &[
-    "SELECT", "FROM", "WHERE", "INSERT", "INTO", "VALUES", "UPDATE", "SET", "DELETE", "CREATE", "TABLE", "INDEX",
-    "DROP", "ALTER", "JOIN", "LEFT", "RIGHT", "INNER", "OUTER", "ON", "AS", "AND", "OR", "NOT", "NULL", "PRIMARY",
-    "KEY", "GROUP", "BY", "ORDER", "LIMIT", "DISTINCT", "UNION", "CASE", "WHEN", "THEN", "ELSE", "END", "WITH",
-];
-const DATA: &[&str] = &["true", "false", "null", "yes", "no"];
+static C_LIKE: Words = LazyLock::new(|| {
+    words(
+        "as async await break case catch class const continue crate default defer do else enum export extends extern
+        false final finally fn for from func function go if impl import in interface let loop match mod module move mut
+        new nil null package private protected pub public ref return select self static struct super switch this throw
+        trait true try type typeof undefined union unsafe use using var virtual void where while yield int char bool
+        string float double long namespace template override val when object",
+    )
+});
+static PYTHON: Words = LazyLock::new(|| {
+    words(
+        "and as assert async await break class continue def del elif else except False finally for from global if import
+        in is lambda match case None nonlocal not or pass raise return self True try while with yield end do then module
+        require unless nil true false local function",
+    )
+});
+static SHELL: Words = LazyLock::new(|| {
+    words(
+        "if then else elif fi for while until do done case esac function in return exit export local set cd echo source
+        true false",
+    )
+});
+static SQL: Words = LazyLock::new(|| {
+    words(
+        "SELECT FROM WHERE INSERT INTO VALUES UPDATE SET DELETE CREATE TABLE INDEX DROP ALTER JOIN LEFT RIGHT INNER OUTER
+        ON AS AND OR NOT NULL PRIMARY KEY GROUP BY ORDER LIMIT DISTINCT UNION CASE WHEN THEN ELSE END WITH",
+    )
+});
+static DATA: Words = LazyLock::new(|| words("true false null yes no"));
+
+fn words(all: &'static str) -> HashSet<&'static str> {
+    all.split_whitespace().collect()
+}
 
 fn syntax(language: &str) -> Option<Syntax> {
-    let of = |line_comments, block_comment, quotes, words| Some(Syntax { line_comments, block_comment, quotes, words });
-    let block = Some(("/*", "*/"));
+    let of = |line_comment, has_block_comments, quotes, words| {
+        Some(Syntax { line_comment, has_block_comments, quotes, words })
+    };
     match language.to_ascii_lowercase().as_str() {
-        "rust" | "rs" => of(&["//"], block, "\"", C_LIKE),
+        "rust" | "rs" => of("//", true, "\"", &C_LIKE),
         "c" | "h" | "cpp" | "c++" | "cc" | "hpp" | "java" | "kotlin" | "kt" | "scala" | "swift" | "go" | "js"
         | "jsx" | "ts" | "tsx" | "javascript" | "typescript" | "cs" | "csharp" | "zig" | "dart" | "php" | "proto"
-        | "css" | "scss" => of(&["//"], block, "\"'`", C_LIKE),
+        | "css" | "scss" => of("//", true, "\"'`", &C_LIKE),
         "python" | "py" | "ruby" | "rb" | "elixir" | "ex" | "julia" | "jl" | "r" | "nim" => {
-            of(&["#"], None, "\"'", PYTHON)
+            of("#", false, "\"'", &PYTHON)
         }
-        "lua" => of(&["--"], None, "\"'", PYTHON),
+        "lua" => of("--", false, "\"'", &PYTHON),
         "sh" | "bash" | "zsh" | "shell" | "console" | "fish" | "dockerfile" | "make" | "makefile" => {
-            of(&["#"], None, "\"'", SHELL)
+            of("#", false, "\"'", &SHELL)
         }
-        "sql" => of(&["--"], block, "'\"", SQL),
-        "json" | "jsonc" | "json5" => of(&["//"], block, "\"", DATA),
-        "yaml" | "yml" | "toml" | "ini" | "conf" | "nix" => of(&["#"], None, "\"'", DATA),
+        "sql" => of("--", true, "'\"", &SQL),
+        "json" | "jsonc" | "json5" => of("//", true, "\"", &DATA),
+        "yaml" | "yml" | "toml" | "ini" | "conf" | "nix" => of("#", false, "\"'", &DATA),
         _ => None,
     }
 }
@@ -175,22 +112,21 @@ fn lex(line: &str, syntax: &Syntax, in_comment: &mut bool, theme: Theme) -> Line
     };
     let mut rest = line;
     while !rest.is_empty() {
-        if let (true, Some((_, end))) = (*in_comment, syntax.block_comment) {
-            let length = rest.find(end).map(|at| at + end.len());
+        if *in_comment {
+            let length = rest.find("*/").map(|at| at + 2);
             *in_comment = length.is_none();
             let (comment, after) = rest.split_at(length.unwrap_or(rest.len()));
             push(comment, theme.comment);
             rest = after;
             continue;
         }
-        if syntax.line_comments.iter().any(|mark| rest.starts_with(mark)) {
+        if rest.starts_with(syntax.line_comment) {
             push(rest, theme.comment);
             break;
         }
-        if syntax.block_comment.is_some_and(|(begin, _)| rest.starts_with(begin)) {
+        if let Some(after) = rest.strip_prefix("/*").filter(|_| syntax.has_block_comments) {
             *in_comment = true;
-            let (begin, after) = rest.split_at(2.min(rest.len()));
-            push(begin, theme.comment);
+            push("/*", theme.comment);
             rest = after;
             continue;
         }
@@ -202,8 +138,7 @@ fn lex(line: &str, syntax: &Syntax, in_comment: &mut bool, theme: Theme) -> Line
         } else if c.is_alphabetic() || c == '_' {
             let length = run(rest, |c| c.is_alphanumeric() || c == '_');
             let word = rest.get(..length).unwrap_or_default();
-            let known = syntax.words.iter().any(|known| *known == word || is_sql(syntax, known, word));
-            (length, if known { theme.keyword } else { theme.code })
+            (length, if is_keyword(word, syntax) { theme.keyword } else { theme.code })
         } else {
             let other = |c: char| !c.is_alphanumeric() && c != '_' && !syntax.quotes.contains(c) && !"/#-".contains(c);
             (run(rest, other).max(c.len_utf8()), theme.code)
@@ -215,8 +150,10 @@ fn lex(line: &str, syntax: &Syntax, in_comment: &mut bool, theme: Theme) -> Line
     Line::from(spans)
 }
 
-fn is_sql(syntax: &Syntax, known: &str, word: &str) -> bool {
-    std::ptr::eq(syntax.words, SQL) && known.eq_ignore_ascii_case(word)
+/// Returns whether a word is a keyword. Those of SQL are keywords in either case.
+fn is_keyword(word: &str, syntax: &Syntax) -> bool {
+    let is_sql = std::ptr::eq(syntax.words, &SQL);
+    syntax.words.contains(word) || (is_sql && syntax.words.contains(word.to_ascii_uppercase().as_str()))
 }
 
 /// Returns the length in bytes of the leading characters of a kind.

@@ -8,44 +8,24 @@ use super::table::Table;
 use super::{hard_wrap, highlight, visible, wrap};
 use crate::theme::Theme;
 
-fn options() -> Options {
+/// The extensions of Markdown that are rendered.
+pub(super) fn options() -> Options {
     Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
 }
 
 /// Renders a Markdown text. Control characters in it are made visible.
 pub(crate) fn markdown(text: &str, columns: usize, theme: Theme) -> Vec<Line<'static>> {
     let text = visible(text);
-    let mut page = Page::new(columns, theme);
+    let mut page = Page { columns: columns.max(4), theme, ..Page::default() };
     for event in Parser::new_ext(&text, options()) {
         page.event(event);
     }
-    page.end()
+    page.flush();
+    page.out
 }
 
-/// Returns the start of the last block of a Markdown text, and whether it is a table. Further text does not change what
-/// precedes it. The last line counts only once it is complete, as a `|` may become a row of the table above it.
-pub(crate) fn last_block(text: &str) -> (usize, bool) {
-    let text = text.rsplit_once('\n').map_or("", |(complete, _)| complete);
-    let (mut depth, mut last) = (0_usize, (0, false));
-    for (event, range) in Parser::new_ext(text, options()).into_offset_iter() {
-        match event {
-            Event::Start(tag) => {
-                if depth == 0 {
-                    last = (range.start, matches!(tag, Tag::Table(_)));
-                }
-                depth += 1;
-            }
-            Event::End(_) => depth = depth.saturating_sub(1),
-            _ if depth == 0 => last = (range.start, false),
-            _ => {}
-        }
-    }
-    last
-}
-
-/// An open list: its next number, if it is numbered.
-type List = Option<u64>;
-
+/// A text that is being laid out.
+#[derive(Default)]
 struct Page {
     columns: usize,
     theme: Theme,
@@ -54,34 +34,20 @@ struct Page {
     prefix: Vec<&'static str>,
     /// The marker of an item, for its first line.
     marker: Option<String>,
-    lists: Vec<List>,
+    /// The open lists: the next number of each that is numbered.
+    lists: Vec<Option<u64>>,
     styles: Vec<Style>,
     spans: Vec<Span<'static>>,
+    /// The language and the text of an open code block.
     code: Option<(String, String)>,
     table: Option<Table>,
-    link: Option<(String, usize)>,
+    /// The targets of the open links and images, and the number of spans before the text of each.
+    links: Vec<(String, usize)>,
     /// Whether a blank line precedes the next block.
     gap: bool,
 }
 
 impl Page {
-    fn new(columns: usize, theme: Theme) -> Self {
-        Self {
-            columns: columns.max(4),
-            theme,
-            out: Vec::new(),
-            prefix: Vec::new(),
-            marker: None,
-            lists: Vec::new(),
-            styles: Vec::new(),
-            spans: Vec::new(),
-            code: None,
-            table: None,
-            link: None,
-            gap: false,
-        }
-    }
-
     fn style(&self) -> Style {
         self.styles.iter().fold(Style::new(), |all, style| all.patch(*style))
     }
@@ -115,11 +81,9 @@ impl Page {
             Event::HardBreak => self.flush(),
             Event::Rule => {
                 self.space();
-                let room = self.columns.saturating_sub(self.indent_width()).min(40);
-                let rule = if self.theme.spoken { "---".to_owned() } else { "─".repeat(room) };
+                let rule = if self.theme.spoken { "---".to_owned() } else { "─".repeat(self.room().min(40)) };
                 self.spans.push(Span::styled(rule, self.theme.dim));
-                self.flush();
-                self.gap = true;
+                self.close_block();
             }
             Event::TaskListMarker(done) => self.text(match (done, self.theme.spoken) {
                 (true, true) => "done: ",
@@ -144,10 +108,8 @@ impl Page {
             Tag::Paragraph => self.space(),
             Tag::Heading { level, .. } => {
                 self.space();
-                let under = level == HeadingLevel::H1;
-                let style =
-                    if under { self.theme.heading.add_modifier(Modifier::UNDERLINED) } else { self.theme.heading };
-                self.styles.push(style);
+                let under = if level == HeadingLevel::H1 { Modifier::UNDERLINED } else { Modifier::empty() };
+                self.styles.push(self.theme.heading.add_modifier(under));
             }
             Tag::BlockQuote(_) => {
                 self.space();
@@ -179,11 +141,7 @@ impl Page {
                     _ if self.theme.spoken => "- ".to_owned(),
                     _ => "• ".to_owned(),
                 };
-                self.prefix.push(match marker.chars().count() {
-                    ..=2 => "  ",
-                    3 => "   ",
-                    _ => "    ",
-                });
+                self.prefix.push("    ".get(..marker.chars().count().clamp(2, 4)).unwrap_or_default());
                 self.marker = Some(marker);
                 self.gap = false;
             }
@@ -191,24 +149,17 @@ impl Page {
                 self.space();
                 self.table = Some(Table::new(alignments));
             }
-            Tag::TableCell => {
-                if let Some(table) = &mut self.table {
-                    table.cell();
-                }
+            Tag::TableCell => self.table.iter_mut().for_each(Table::cell),
+            Tag::TableRow => self.table.iter_mut().for_each(Table::row),
+            Tag::TableHead => {
+                self.table.iter_mut().for_each(Table::row);
+                self.styles.push(self.theme.bold);
             }
-            Tag::TableRow | Tag::TableHead => {
-                if let Some(table) = &mut self.table {
-                    table.row();
-                }
-                if matches!(tag, Tag::TableHead) {
-                    self.styles.push(self.theme.bold);
-                }
-            }
-            Tag::Emphasis => self.styles.push(Style::new().add_modifier(Modifier::ITALIC)),
-            Tag::Strong => self.styles.push(Style::new().add_modifier(Modifier::BOLD)),
-            Tag::Strikethrough => self.styles.push(Style::new().add_modifier(Modifier::CROSSED_OUT)),
+            Tag::Emphasis => self.styles.push(Modifier::ITALIC.into()),
+            Tag::Strong => self.styles.push(Modifier::BOLD.into()),
+            Tag::Strikethrough => self.styles.push(Modifier::CROSSED_OUT.into()),
             Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
-                self.link = Some((dest_url.to_string(), self.spans.len()));
+                self.links.push((dest_url.to_string(), self.spans.len()));
                 self.styles.push(self.theme.link);
             }
             _ => {}
@@ -217,19 +168,14 @@ impl Page {
 
     fn finish(&mut self, tag: TagEnd) {
         match tag {
-            TagEnd::Paragraph => {
-                self.flush();
-                self.gap = true;
-            }
+            TagEnd::Paragraph => self.close_block(),
             TagEnd::Heading(_) => {
                 self.styles.pop();
-                self.flush();
-                self.gap = true;
+                self.close_block();
             }
             TagEnd::BlockQuote(_) => {
-                self.flush();
+                self.close_block();
                 self.prefix.pop();
-                self.gap = true;
             }
             TagEnd::CodeBlock => {
                 if let Some((language, code)) = self.code.take() {
@@ -253,22 +199,18 @@ impl Page {
             }
             TagEnd::Table => {
                 if let Some(table) = self.table.take() {
-                    let room = self.columns.saturating_sub(self.indent_width());
-                    for line in table.lines(room, self.theme) {
+                    for line in table.lines(self.room(), self.theme) {
                         self.push(&line, false);
                     }
                 }
                 self.gap = true;
             }
-            TagEnd::TableHead => {
-                self.styles.pop();
-            }
-            TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => {
+            TagEnd::TableHead | TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => {
                 self.styles.pop();
             }
             TagEnd::Link | TagEnd::Image => {
                 self.styles.pop();
-                if let Some((url, from)) = self.link.take() {
+                if let Some((url, from)) = self.links.pop() {
                     let shown: String = self.spans.iter().skip(from).map(|span| &*span.content).collect();
                     // The target of a link is always shown, as its text may name another.
                     if !url.is_empty() && shown != url && url.strip_prefix("mailto:") != Some(&shown) {
@@ -280,8 +222,10 @@ impl Page {
         }
     }
 
-    fn indent_width(&self) -> usize {
-        self.shown_prefix().iter().map(|part| part.chars().count()).sum()
+    /// Returns the columns after the prefix.
+    fn room(&self) -> usize {
+        let prefix: usize = self.shown_prefix().iter().map(|part| part.chars().count()).sum();
+        self.columns.saturating_sub(prefix)
     }
 
     /// Returns the prefix to show. If it is deep, these are the innermost marks that fit into half of the columns.
@@ -293,6 +237,12 @@ impl Page {
         };
         let shown = self.prefix.iter().rev().take_while(fits).count();
         self.prefix.get(self.prefix.len() - shown..).unwrap_or_default()
+    }
+
+    /// Ends a block.
+    fn close_block(&mut self) {
+        self.flush();
+        self.gap = true;
     }
 
     /// Adds a blank line between blocks.
@@ -314,7 +264,7 @@ impl Page {
 
     /// Adds a line with the current prefix.
     fn push(&mut self, line: &Line<'static>, words: bool) {
-        let room = self.columns.saturating_sub(self.indent_width()).max(2);
+        let room = self.room().max(2);
         let lines = if words { wrap(line, room, "") } else { hard_wrap(line, room, "") };
         for line in lines {
             let mut spans = Vec::new();
@@ -332,15 +282,6 @@ impl Page {
             spans.extend(line.spans);
             self.out.push(Line::from(spans));
         }
-    }
-
-    fn end(mut self) -> Vec<Line<'static>> {
-        if let Some((language, code)) = self.code.take() {
-            self.code = Some((language, code));
-            self.finish(TagEnd::CodeBlock);
-        }
-        self.flush();
-        self.out
     }
 }
 

@@ -4,7 +4,7 @@ use pulldown_cmark::Alignment;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::{width, wrap};
+use super::{line_width, width, wrap};
 use crate::theme::Theme;
 
 /// Minimum width of a column, if there is room.
@@ -40,39 +40,27 @@ impl Table {
     /// Renders the table within `room` columns. Cells that do not fit are wrapped.
     pub(super) fn lines(&self, room: usize, theme: Theme) -> Vec<Line<'static>> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        if columns == 0 {
-            return Vec::new();
-        }
-        if theme.spoken {
-            return self.spoken_lines(room);
-        }
-        let free = room.saturating_sub((columns - 1) * 3);
+        let free = room.saturating_sub(columns.saturating_sub(1) * 3);
         let widths = self.widths(columns, free);
-        // Side by side, the columns would not fit on the screen.
-        if widths.iter().sum::<usize>() > free {
+        // Side by side, the columns might not fit on the screen.
+        if theme.spoken || widths.iter().sum::<usize>() > free {
             return self.spoken_lines(room);
         }
         let mut out = Vec::new();
         for (at, row) in self.rows.iter().enumerate() {
-            let empty = Vec::new();
-            let cells: Vec<Vec<Line<'static>>> = widths
-                .iter()
-                .enumerate()
-                .map(|(column, room)| {
-                    let spans = row.get(column).unwrap_or(&empty).clone();
-                    wrap(&Line::from(spans), *room, "")
-                })
-                .collect();
+            let cell = |(column, room): (usize, &usize)| {
+                wrap(&Line::from(row.get(column).cloned().unwrap_or_default()), *room, "")
+            };
+            let cells: Vec<Vec<Line<'static>>> = widths.iter().enumerate().map(cell).collect();
             let height = cells.iter().map(Vec::len).max().unwrap_or(1);
             for line in 0..height {
                 let mut spans = Vec::new();
-                for (column, room) in widths.iter().enumerate() {
+                for (column, (room, lines)) in widths.iter().zip(&cells).enumerate() {
                     if column > 0 {
                         spans.push(Span::styled(" │ ", theme.dim));
                     }
-                    let part = cells.get(column).and_then(|lines| lines.get(line)).cloned().unwrap_or_default();
-                    let used: usize = part.spans.iter().map(|span| width(&span.content)).sum();
-                    let free = room.saturating_sub(used);
+                    let part = lines.get(line).cloned().unwrap_or_default();
+                    let free = room.saturating_sub(line_width(&part));
                     let before = match self.alignments.get(column) {
                         Some(Alignment::Right) => free,
                         Some(Alignment::Center) => free / 2,
@@ -120,11 +108,8 @@ impl Table {
     fn widths(&self, columns: usize, room: usize) -> Vec<usize> {
         let mut widths = vec![1; columns];
         for row in &self.rows {
-            for (column, cell) in row.iter().enumerate() {
-                let needed = cell.iter().map(|span| width(&span.content)).sum::<usize>();
-                if let Some(width) = widths.get_mut(column) {
-                    *width = (*width).max(needed);
-                }
+            for (widest, cell) in widths.iter_mut().zip(row) {
+                *widest = cell.iter().map(|span| width(&span.content)).sum::<usize>().max(*widest);
             }
         }
         while widths.iter().sum::<usize>() > room {

@@ -13,12 +13,16 @@ pub(crate) fn width(text: &str) -> usize {
     text.graphemes(true).map(|grapheme| grapheme_width(grapheme, 0)).sum()
 }
 
+/// Returns the width of a line in columns.
+pub(crate) fn line_width(line: &Line<'_>) -> usize {
+    line.spans.iter().map(|span| width(&span.content)).sum()
+}
+
 fn grapheme_width(grapheme: &str, column: usize) -> usize {
     if grapheme == "\t" { TAB_COLUMNS - column % TAB_COLUMNS } else { grapheme.width().min(2) }
 }
 
 /// A grapheme with its style and width.
-#[derive(Clone)]
 struct Cell<'a> {
     text: &'a str,
     width: usize,
@@ -50,10 +54,7 @@ fn layout(line: &Line<'_>, columns: usize, indent: &str, words: bool) -> Vec<Lin
     while let Some(cell) = cells.get_mut(at) {
         cell.width = grapheme_width(cell.text, used);
         if used + cell.width > columns && at > from {
-            let end = match blank.filter(|blank| words && *blank > from) {
-                Some(blank) => blank,
-                None => at,
-            };
+            let end = blank.filter(|blank| words && *blank > from).unwrap_or(at);
             out.push(build(cells.get(from..end).unwrap_or_default(), if out.is_empty() { "" } else { indent }));
             from = end;
             if words {
@@ -82,25 +83,19 @@ fn build(cells: &[Cell<'_>], indent: &str) -> Line<'static> {
     if !indent.is_empty() {
         spans.push(Span::raw(indent.to_owned()));
     }
-    let mut open: Option<(String, Style)> = None;
     for cell in cells {
         let text = if cell.text == "\t" { "    ".get(..cell.width).unwrap_or("    ") } else { cell.text };
-        match &mut open {
-            Some((words, style)) if *style == cell.style => words.push_str(text),
-            _ => {
-                spans.extend(open.take().map(|(words, style)| Span::styled(words, style)));
-                open = Some((text.to_owned(), cell.style));
-            }
+        match spans.last_mut() {
+            Some(span) if span.style == cell.style => span.content.to_mut().push_str(text),
+            _ => spans.push(Span::styled(text.to_owned(), cell.style)),
         }
     }
-    spans.extend(open.map(|(words, style)| Span::styled(words, style)));
     Line::from(spans)
 }
 
 /// Cuts a line to fit, with an ellipsis if cut.
 pub(crate) fn clip(line: &Line<'_>, columns: usize) -> Line<'static> {
-    let total: usize = line.spans.iter().map(|span| width(&span.content)).sum();
-    if total <= columns {
+    if line_width(line) <= columns {
         return Line::from(line.spans.iter().map(|s| Span::styled(s.content.to_string(), s.style)).collect::<Vec<_>>());
     }
     let mut first = hard_wrap(line, columns.saturating_sub(1).max(1), "").into_iter().next().unwrap_or_default();

@@ -13,8 +13,7 @@ use crate::text::{exact, exact_ascii};
 use palette::Palette;
 
 /// The styles of everything that is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each field is the style of what it is called after")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Theme {
     /// Whether words replace symbols, for screen readers.
     pub(crate) spoken: bool,
@@ -51,7 +50,7 @@ pub(crate) struct NamedTheme {
 }
 
 /// The available themes and the name of the current one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Themes {
     pub(crate) all: Vec<NamedTheme>,
     pub(crate) present: String,
@@ -64,11 +63,11 @@ impl Themes {
         let named = |(name, about): &(&str, &str)| NamedTheme {
             name: (*name).to_owned(),
             about: (*about).to_owned(),
-            theme: built_in(name).unwrap_or_else(Theme::plain),
+            theme: built_in(name, preferences.colours).unwrap_or_else(Theme::plain),
         };
         let mut all: Vec<NamedTheme> = NAMES.iter().map(named).collect();
         for own in &preferences.themes {
-            let (theme, wrong) = of_user(own);
+            let (theme, wrong) = of_user(own, preferences.colours);
             problems.extend(wrong);
             all.retain(|known| known.name != own.name);
             all.push(NamedTheme { name: own.name.clone(), about: "your own".to_owned(), theme });
@@ -76,7 +75,6 @@ impl Themes {
         for known in &mut all {
             known.theme.spoken = preferences.screen_reader;
             known.theme.ascii = !preferences.unicode;
-            known.theme.show_in(preferences.colours);
         }
         let wanted = if colour { preferences.theme.as_str() } else { "plain" };
         let mut themes = Self { all, present: String::new() };
@@ -118,11 +116,8 @@ fn word(text: Color, ground: Color) -> Style {
 }
 
 /// Returns the built-in theme of this name.
-fn built_in(name: &str) -> Option<Theme> {
-    if name == "plain" {
-        return Some(Theme::plain());
-    }
-    let mut theme = Theme::from_palette(&Palette::named(name)?);
+fn built_in(name: &str, colours: Colours) -> Option<Theme> {
+    let mut theme = Theme::from_palette(Palette::named(name)?, colours);
     if name == "terminal" {
         theme.dim = theme.dim.add_modifier(Modifier::DIM);
         theme.comment = theme.dim;
@@ -134,7 +129,7 @@ fn built_in(name: &str) -> Option<Theme> {
 }
 
 /// Builds a user's theme from its valid entries. Returns a message for each invalid one.
-fn of_user(own: &UserTheme) -> (Theme, Vec<String>) {
+fn of_user(own: &UserTheme, colours: Colours) -> (Theme, Vec<String>) {
     let mut problems = Vec::new();
     let base = own.colours.iter().find(|(field, _)| field == "base").map_or("dark", |(_, base)| base.as_str());
     let mut palette = Palette::named(base).or_else(|| {
@@ -142,13 +137,14 @@ fn of_user(own: &UserTheme) -> (Theme, Vec<String>) {
         Palette::named("dark")
     });
     for (field, colour) in own.colours.iter().filter(|(field, _)| field != "base") {
-        match (palette.as_mut().and_then(|palette| palette.field(field)), Color::from_str(colour)) {
-            (Some(place), Ok(colour)) => *place = colour,
+        let place = palette.iter_mut().flat_map(Palette::fields).find(|(role, _)| role == field);
+        match (place, Color::from_str(colour)) {
+            (Some((_, place)), Ok(colour)) => *place = colour,
             (None, _) => problems.push(format!("theme {}: there is no colour named `{field}`", own.name)),
             (_, Err(_)) => problems.push(format!("theme {}: `{colour}` is not a valid colour", own.name)),
         }
     }
-    (palette.map_or_else(Theme::plain, |palette| Theme::from_palette(&palette)), problems)
+    (palette.map_or_else(Theme::plain, |palette| Theme::from_palette(palette, colours)), problems)
 }
 
 impl Theme {
@@ -157,11 +153,10 @@ impl Theme {
         if self.ascii { exact_ascii(text) } else { exact(text) }
     }
 
-    fn from_palette(p: &Palette) -> Self {
+    fn from_palette(palette: Palette, colours: Colours) -> Self {
+        let p = palette.shown_in(colours);
         let fg = |color| Style::new().fg(color);
         Self {
-            spoken: false,
-            ascii: false,
             dim: fg(p.dim),
             bold: Style::new().add_modifier(Modifier::BOLD),
             accent: fg(p.accent),
@@ -182,76 +177,29 @@ impl Theme {
             number: fg(p.warn),
             comment: fg(p.dim),
             selected: fg(p.accent).add_modifier(Modifier::BOLD),
-        }
-    }
-
-    /// Replaces colours that the terminal lacks by the nearest that it has.
-    fn show_in(&mut self, colours: Colours) {
-        for style in [&mut self.added_word, &mut self.removed_word] {
-            // Sixteen colours have no shade on which the word is readable.
-            if let (Some(text), Some(ground)) = (style.fg, style.bg)
-                && colours.nearest(ground) != ground
-                && colours == Colours::Sixteen
-            {
-                *style = word(text, text);
-            }
-        }
-        for style in [
-            &mut self.dim,
-            &mut self.bold,
-            &mut self.accent,
-            &mut self.good,
-            &mut self.bad,
-            &mut self.warn,
-            &mut self.user,
-            &mut self.code,
-            &mut self.inline_code,
-            &mut self.heading,
-            &mut self.link,
-            &mut self.added,
-            &mut self.added_word,
-            &mut self.removed,
-            &mut self.removed_word,
-            &mut self.keyword,
-            &mut self.string,
-            &mut self.number,
-            &mut self.comment,
-            &mut self.selected,
-        ] {
-            style.fg = style.fg.map(|colour| colours.nearest(colour));
-            style.bg = style.bg.map(|colour| colours.nearest(colour));
+            ..Self::default()
         }
     }
 
     /// The theme without colours, which uses text attributes only.
     pub(crate) fn plain() -> Self {
-        let none = Style::new();
-        let bold = none.add_modifier(Modifier::BOLD);
-        let dim = none.add_modifier(Modifier::DIM);
-        let under = none.add_modifier(Modifier::UNDERLINED);
+        let (bold, dim, under) = (Modifier::BOLD.into(), Modifier::DIM.into(), Modifier::UNDERLINED.into());
         Self {
-            spoken: false,
-            ascii: false,
             dim,
             bold,
             accent: bold,
-            good: none,
             bad: bold,
             warn: bold,
             user: bold,
-            code: none,
             inline_code: bold,
             heading: bold,
             link: under,
-            added: none,
             added_word: under,
-            removed: none,
             removed_word: under,
             keyword: bold,
-            string: none,
-            number: none,
             comment: dim,
             selected: bold,
+            ..Self::default()
         }
     }
 }

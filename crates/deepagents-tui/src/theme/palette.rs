@@ -2,6 +2,8 @@
 
 use ratatui::style::Color;
 
+use crate::terminal::Colours;
+
 /// The colours of a theme.
 #[derive(Clone, Copy)]
 pub(super) struct Palette {
@@ -91,21 +93,34 @@ impl Palette {
         })
     }
 
-    /// Returns the colour of this role for modification.
-    pub(super) fn field(&mut self, name: &str) -> Option<&mut Color> {
-        Some(match name {
-            "dim" => &mut self.dim,
-            "accent" => &mut self.accent,
-            "good" => &mut self.good,
-            "bad" => &mut self.bad,
-            "warn" => &mut self.warn,
-            "code" => &mut self.code,
-            "keyword" => &mut self.keyword,
-            "string" => &mut self.string,
-            "user" => &mut self.user,
-            "added_word" => &mut self.added_word,
-            "removed_word" => &mut self.removed_word,
-            _ => return None,
-        })
+    /// Returns the colours for modification, each with the name of its role.
+    pub(super) fn fields(&mut self) -> [(&'static str, &mut Color); 11] {
+        [
+            ("dim", &mut self.dim),
+            ("accent", &mut self.accent),
+            ("good", &mut self.good),
+            ("bad", &mut self.bad),
+            ("warn", &mut self.warn),
+            ("code", &mut self.code),
+            ("keyword", &mut self.keyword),
+            ("string", &mut self.string),
+            ("user", &mut self.user),
+            ("added_word", &mut self.added_word),
+            ("removed_word", &mut self.removed_word),
+        ]
+    }
+
+    /// Replaces colours that the terminal lacks by the nearest that it has.
+    pub(super) fn shown_in(mut self, colours: Colours) -> Self {
+        for (ground, text) in [(&mut self.added_word, self.good), (&mut self.removed_word, self.bad)] {
+            // Sixteen colours have no shade on which the word is readable.
+            if colours == Colours::Sixteen && colours.nearest(*ground) != *ground {
+                *ground = text;
+            }
+        }
+        for (_, colour) in self.fields() {
+            *colour = colours.nearest(*colour);
+        }
+        self
     }
 }

@@ -4,7 +4,7 @@ use deepagents::channels::TodoStatus;
 use ratatui::text::{Line, Span};
 
 use super::calls::call_title;
-use super::items::{Detail, item_lines, todo_lines};
+use super::items::{Detail, dim, item_lines, todo_lines};
 use crate::app::live::RunningCall;
 use crate::app::{App, Work};
 use crate::duration;
@@ -16,7 +16,7 @@ const OUTPUT_LINES: usize = 4;
 
 /// Renders calls, sub-agents, the latest thought and the to-do list.
 pub(super) fn activity(app: &App, columns: usize, rows: usize) -> Vec<Line<'static>> {
-    if !(app.is_busy() || app.background_shell.is_some()) || rows == 0 {
+    if !app.can_interrupt() || rows == 0 {
         return Vec::new();
     }
     let theme = app.theme;
@@ -24,7 +24,7 @@ pub(super) fn activity(app: &App, columns: usize, rows: usize) -> Vec<Line<'stat
     if !app.live.thinking.is_empty() {
         let words = app.live.thinking.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let text = format!("✻ {}", shorten(&visible(words), columns));
-        lines.push(clip(&Line::from(Span::styled(text, theme.dim)), columns));
+        lines.push(clip(&dim(text, theme), columns));
     }
     lines.truncate(rows);
     let room = rows - lines.len();
@@ -74,7 +74,7 @@ pub(super) fn at_work(app: &App, columns: usize, detail: Detail<'_>) -> Vec<Line
 
 fn running_call(app: &App, running: &RunningCall, depth: usize, columns: usize) -> Line<'static> {
     let title = call_title(&running.call.name, &running.call.args);
-    let elapsed = app.now.saturating_duration_since(running.since);
+    let elapsed = app.elapsed_since(running.since);
     let mut spans = vec![
         Span::raw("  ".repeat(depth)),
         Span::styled("◌ ", app.theme.warn),
@@ -93,7 +93,7 @@ fn agent(app: &App, path: &[String], running: &RunningCall, depth: usize, column
     };
     let work = &agent_at_work.work;
     let indent = "  ".repeat(depth);
-    let elapsed = duration::show(app.now.saturating_duration_since(agent_at_work.since));
+    let elapsed = duration::show(app.elapsed_since(agent_at_work.since));
     let cost = if work.dollars > 0.0 { format!(" · ${:.4}", work.dollars) } else { String::new() };
     let facts = format!("  {} · {} tokens{cost} · {elapsed}", count(work.calls as u64, "call"), grouped(work.tokens));
     let name = if work.name.is_empty() { "sub-agent" } else { &work.name };
@@ -122,13 +122,13 @@ fn agent(app: &App, path: &[String], running: &RunningCall, depth: usize, column
         // Without a running call, show a retry, the current answer or the last call.
         let words = agent_at_work.last_line();
         let last = match &agent_at_work.retry {
-            Some(retry) => retry.describe(app.now),
+            Some(retry) => retry.describe(app.now.0),
             None if words.is_empty() => last_call(work),
             None => words.to_owned(),
         };
         if !last.is_empty() {
             let text = format!("{indent}  └ {}", shorten(&visible(&last), columns));
-            lines.push(clip(&Line::from(Span::styled(text, app.theme.dim)), columns));
+            lines.push(clip(&dim(text, app.theme), columns));
         }
     }
     lines
@@ -146,6 +146,6 @@ fn last_call(work: &crate::app::transcript::AgentWork) -> String {
 fn last_lines(text: &str, most: usize, columns: usize, app: &App) -> Vec<Line<'static>> {
     let text = visible(text.trim_end());
     let lines: Vec<&str> = text.lines().rev().take(most).collect();
-    let line = |line: &&str| clip(&Line::from(Span::styled(format!("  {line}"), app.theme.dim)), columns);
+    let line = |line: &&str| clip(&dim(format!("  {line}"), app.theme), columns);
     lines.iter().rev().map(line).collect()
 }

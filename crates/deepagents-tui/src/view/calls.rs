@@ -5,10 +5,10 @@ use ratatui::text::{Line, Span};
 use serde_json::Value;
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::items::{Detail, dim, folded, folded_words, indented, item_lines};
+use super::items::{Detail, Layout, dim, folded, indented, item_lines, more_lines, wrapped_diff};
 use crate::app::transcript::{AgentWork, Call, text_arg};
 use crate::duration;
-use crate::text::{count, edit_diff, grouped, hard_wrap, markdown, new_file, shorten, visible, wrap};
+use crate::text::{count, diff_lines, edit_diff, grouped, hard_wrap, markdown, new_file, shorten, visible, wrap};
 use crate::theme::Theme;
 
 /// Lines shown of a folded result, at its start and at its end.
@@ -52,28 +52,23 @@ fn in_a_line(text: &str, most: usize) -> String {
 }
 
 /// Renders the text that a title of `most` characters shows only in part: in full, or as the number of its lines.
-fn rest_of_title(text: &str, most: usize, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
+fn rest_of_title(text: &str, most: usize, Layout { columns, theme, detail }: Layout<'_>) -> Vec<Line<'static>> {
     let text = text.trim();
     let is_whole = text.lines().count() <= 1 && text.graphemes(true).count() <= most;
     if is_whole {
         return Vec::new();
     }
-    if let Detail::Brief(key) = fold {
-        return vec![dim(&format!("  … {} in all ({key})", count(text.lines().count() as u64, "line")), theme)];
+    if let Detail::Brief(key) = detail {
+        return vec![dim(format!("  … {} in all ({key})", count(text.lines().count() as u64, "line")), theme)];
     }
     let room = columns.saturating_sub(2).max(2);
-    let line = |line: &str| hard_wrap(&Line::from(Span::styled(visible(line).into_owned(), theme.dim)), room, "");
-    indented(&text.lines().flat_map(line).collect::<Vec<_>>())
+    let line = |line: &str| hard_wrap(&dim(visible(line), theme), room, "");
+    indented(text.lines().flat_map(line).collect()).collect()
 }
 
 /// Renders the head of a call: a mark and its title.
-pub(super) fn titled(
-    name: &str,
-    rest: &str,
-    good: bool,
-    columns: usize,
-    (theme, fold): (Theme, Detail<'_>),
-) -> Vec<Line<'static>> {
+pub(super) fn titled(name: &str, rest: &str, good: bool, layout: Layout<'_>) -> Vec<Line<'static>> {
+    let Layout { columns, theme, detail } = layout;
     let (mark, style) = match (good, theme.spoken) {
         (true, false) => ("● ", theme.good),
         (false, false) => ("✗ ", theme.bad),
@@ -85,109 +80,101 @@ pub(super) fn titled(
         spans.push(Span::raw(format!(" {}", visible(&rest.replace('\n', " ⏎ ")))));
     }
     let mut lines = wrap(&Line::from(spans), columns, "    ");
-    if let Detail::Brief(key) = fold
+    if let Detail::Brief(key) = detail
         && lines.len() > MAX_TITLE_LINES
     {
         lines.truncate(MAX_TITLE_LINES - 1);
-        lines.push(dim(&format!("    … ({key})"), theme));
+        lines.push(dim(format!("    … ({key})"), theme));
     }
     lines
 }
 
 /// Renders a call and its result.
-pub(super) fn call_lines(call: &Call, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
+pub(super) fn call_lines(call: &Call, layout: Layout<'_>) -> Vec<Line<'static>> {
     let title = call_title(&call.name, &call.args);
     let (name, rest) = title.split_once(' ').unwrap_or((&title, ""));
     let is_good = !call.failed && exit_failure(&call.name, &call.result).is_none();
-    let mut lines = titled(name, rest, is_good, columns, (theme, fold));
-    if call.name == "execute" || fold == Detail::Full {
-        lines.extend(rest_of_title(main_argument(&call.args), MAX_TITLE_CHARS, columns, theme, fold));
+    let is_full = layout.detail == Detail::Full;
+    let mut lines = titled(name, rest, is_good, layout);
+    if call.name == "execute" || is_full {
+        lines.extend(rest_of_title(main_argument(&call.args), MAX_TITLE_CHARS, layout));
     }
     if call.failed {
         let text = if call.result.is_empty() { "it did not finish" } else { &call.result };
-        lines.extend(indented(&folded_words(text, columns, theme, fold, 1, 6)));
+        lines.extend(indented(folded(text, wrap, (1, 6), layout)));
         return lines;
     }
     match call.name.as_str() {
-        "edit_file" | "write_file" => lines.extend(change(call, columns, theme, fold)),
-        "write_todos" | "read_todos" if fold != Detail::Full => {}
-        "read_file" | "ls" | "glob" | "grep" if fold != Detail::Full => {
+        "edit_file" | "write_file" => lines.extend(change(call, layout)),
+        "write_todos" | "read_todos" if !is_full => {}
+        "read_file" | "ls" | "glob" | "grep" if !is_full => {
             // Binary data has no lines; an image is rendered as its own part.
             if !call.result.is_empty() {
                 let found = count(call.result.lines().count() as u64, "line");
-                lines.push(dim(&format!("  {found}"), theme));
+                lines.push(dim(format!("  {found}"), layout.theme));
             }
         }
-        _ => lines.extend(indented(&folded(&call.result, columns, theme, fold, HEAD_LINES, TAIL_LINES))),
+        _ => lines.extend(indented(folded(&call.result, hard_wrap, (HEAD_LINES, TAIL_LINES), layout))),
     }
     lines
 }
 
 /// Renders the change of a file by a call.
-fn change(call: &Call, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
-    let lines = change_lines(call, theme);
-    let room = columns.saturating_sub(2).max(2);
-    let lines: Vec<Line<'static>> = lines.iter().flat_map(|line| hard_wrap(line, room, "        ")).collect();
-    let Detail::Brief(key) = fold else { return indented(&lines) };
-    if lines.len() <= CHANGE_LINES {
-        return indented(&lines);
-    }
-    let more = lines.len() - CHANGE_LINES;
-    let mut shown = indented(lines.get(..CHANGE_LINES).unwrap_or_default());
-    shown.push(dim(&format!("  … {} ({key})", count(more as u64, "more line")), theme));
-    shown
+fn change(call: &Call, Layout { columns, theme, detail }: Layout<'_>) -> Vec<Line<'static>> {
+    let mut lines = wrapped_diff(&change_lines(&call.name, &call.args, None, theme), columns);
+    let more = lines.len().saturating_sub(CHANGE_LINES);
+    let more = match detail {
+        Detail::Brief(key) if more > 0 => {
+            lines.truncate(CHANGE_LINES);
+            Some(more_lines(more, "  ", key, theme))
+        }
+        _ => None,
+    };
+    indented(lines).chain(more).collect()
 }
 
-/// Renders the diff of a file tool's call.
-pub(crate) fn change_lines(call: &Call, theme: Theme) -> Vec<Line<'static>> {
-    match call.name.as_str() {
-        "edit_file" => {
-            let (old, new) = (text_arg(&call.args, "old_string"), text_arg(&call.args, "new_string"));
-            let all = call.args.get("replace_all").and_then(Value::as_bool).unwrap_or(false);
-            edit_diff(call.file.as_deref(), old, new, all, theme)
-        }
-        _ => {
-            let text = text_arg(&call.args, "content");
-            match call.file.as_deref() {
-                Some(file) => crate::text::diff_lines(file, text, true, theme),
-                None => new_file(text, theme),
-            }
-        }
+/// Renders the change that a file tool's call makes. `file` is the present text of the file, if it is known.
+pub(super) fn change_lines(tool: &str, args: &Value, file: Option<&str>, theme: Theme) -> Vec<Line<'static>> {
+    if tool == "edit_file" {
+        let (old, new) = (text_arg(args, "old_string"), text_arg(args, "new_string"));
+        let all = args.get("replace_all").and_then(Value::as_bool).unwrap_or(false);
+        return edit_diff(file, old, new, all, theme);
+    }
+    let text = text_arg(args, "content");
+    match file {
+        Some(file) => diff_lines(file, text, true, theme),
+        None => new_file(text, theme),
     }
 }
 
 /// Renders the work of a sub-agent.
-pub(super) fn agent(work: &AgentWork, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
+pub(super) fn agent(work: &AgentWork, layout: Layout<'_>) -> Vec<Line<'static>> {
+    let Layout { columns, theme, detail } = layout;
     let name = if work.name.is_empty() { "task" } else { &work.name };
-    let mut lines = titled(name, &in_a_line(&work.task, MAX_TASK_CHARS), !work.failed, columns, (theme, fold));
-    if fold == Detail::Full {
-        lines.extend(rest_of_title(&work.task, MAX_TASK_CHARS, columns, theme, fold));
+    let mut lines = titled(name, &in_a_line(&work.task, MAX_TASK_CHARS), !work.failed, layout);
+    if detail == Detail::Full {
+        lines.extend(rest_of_title(&work.task, MAX_TASK_CHARS, layout));
     }
-    let mut facts = Vec::new();
-    if work.calls > 0 {
-        facts.push(count(work.calls as u64, "call"));
-    }
-    if work.tokens > 0 {
-        facts.push(format!("{} tokens", grouped(work.tokens)));
-    }
-    if work.dollars > 0.0 {
-        facts.push(format!("${:.4}", work.dollars));
-    }
-    facts.extend(work.elapsed.map(duration::show));
+    let facts = [
+        (work.calls > 0).then(|| count(work.calls as u64, "call")),
+        (work.tokens > 0).then(|| format!("{} tokens", grouped(work.tokens))),
+        (work.dollars > 0.0).then(|| format!("${:.4}", work.dollars)),
+        work.elapsed.map(duration::show),
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
     if !facts.is_empty() {
-        let key = match fold {
+        let key = match detail {
             Detail::Brief(key) => format!(" ({key})"),
             Detail::Full => String::new(),
         };
-        lines.push(dim(&format!("  {}{key}", facts.join(" · ")), theme));
+        lines.push(dim(format!("  {}{key}", facts.join(" · ")), theme));
     }
-    if fold == Detail::Full {
-        for item in &work.items {
-            lines.extend(indented(&item_lines(item, columns.saturating_sub(2), theme, Detail::Full)));
-        }
-        lines.extend(indented(&markdown(&work.answer, columns.saturating_sub(2), theme)));
-        return lines;
+    if detail == Detail::Full {
+        let inner = columns.saturating_sub(2);
+        let steps = work.items.iter().flat_map(|item| item_lines(item, inner, theme, Detail::Full));
+        lines.extend(indented(steps.chain(markdown(&work.answer, inner, theme)).collect()));
+    } else {
+        lines.extend(indented(folded(&work.answer, wrap, (ANSWER_LINES, 0), layout)));
     }
-    lines.extend(indented(&folded_words(&work.answer, columns, theme, fold, ANSWER_LINES, 0)));
     lines
 }

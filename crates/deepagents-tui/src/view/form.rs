@@ -2,7 +2,8 @@
 
 use ratatui::text::{Line, Span};
 
-use super::panels::{input_line, row};
+use super::items::dim;
+use super::panels::{Panel, input_line, row};
 use crate::app::App;
 use crate::app::field::FieldInput;
 use crate::app::form::Form;
@@ -12,46 +13,25 @@ use crate::text::{clip, visible, wrap};
 /// Maximum number of options shown at once.
 const MAX_OPTIONS: usize = 9;
 
-/// Renders the current field within `rows` rows. Returns the position of the cursor in it.
-pub(super) fn form(
-    app: &App,
-    form: &Form,
-    columns: usize,
-    rows: usize,
-) -> (Vec<Line<'static>>, Option<(usize, usize)>) {
+/// Renders the current field within `rows` rows.
+pub(super) fn form(app: &App, form: &Form, columns: usize, rows: usize) -> Panel {
     let (theme, esc) = (app.theme, app.keys.name(Action::Stop));
-    let own_words = format!("type your answer · ↑ ↓ other choices · {esc} stop");
-    let Some((field, number, count)) = form.current() else { return (Vec::new(), None) };
+    let Some((field, number, count)) = form.current() else { return Panel::default() };
     let place = if count > 1 { format!(" ({number} of {count})") } else { String::new() };
     let title = format!("{}{place}", visible(&field.title));
     // The question is shown above; only fields have titles.
     let title = (!title.is_empty()).then(|| clip(&Line::from(Span::styled(title, theme.bold)), columns));
     let mut lines: Vec<Line<'static>> = title.into_iter().collect();
-    let (options, selected, chosen, hint) = match &field.input {
+    let (options, selected, chosen, (answers, goes_on)) = match &field.input {
         FieldInput::Text { editor, .. } => {
             let own = app.keys.name(Action::Editor);
             let hint = format!("Enter goes on · {esc} back · {own} your editor");
             let most = rows.saturating_sub(lines.len() + 1);
-            let (input, cursor) = input_line(editor, "› ", &hint, (columns, most), theme);
-            let cursor = cursor.map(|(x, y)| (x, lines.len() + y));
-            lines.extend(input);
-            return (lines, cursor);
+            return Panel::from(lines).above(input_line(editor, "› ", &hint, (columns, most), theme));
         }
-        FieldInput::Choice { options, selected } => {
-            let hint = match form.is_choosing() {
-                true if form.is_own_marked() => own_words,
-                true => format!("↑ ↓ or its number · Enter answers · n no · f no, because… · {esc} stop"),
-                false => format!("↑ ↓ choose · Enter goes on · {esc} back"),
-            };
-            (options, *selected, None, hint)
-        }
+        FieldInput::Choice { options, selected } => (options, *selected, None, ("↑ ↓ or its number", "↑ ↓ choose")),
         FieldInput::Several { options, chosen, selected } => {
-            let hint = match form.is_choosing() {
-                true if form.is_own_marked() => own_words,
-                true => format!("↑ ↓ · Space selects · Enter answers · n no · f no, because… · {esc} stop"),
-                false => format!("↑ ↓ · Space selects · Enter goes on · {esc} back"),
-            };
-            (options, *selected, Some(chosen), hint)
+            (options, *selected, Some(chosen), ("↑ ↓ · Space selects", "↑ ↓ · Space selects"))
         }
     };
     let most = rows.saturating_sub(lines.len() + 1).clamp(1, MAX_OPTIONS);
@@ -75,6 +55,11 @@ pub(super) fn form(
             lines.push(row(false, &label, "", columns, theme));
         }
     }
-    lines.push(clip(&Line::from(Span::styled(hint, theme.dim)), columns));
-    (lines, None)
+    let hint = match form.is_choosing() {
+        true if form.is_own_marked() => format!("type your answer · ↑ ↓ other choices · {esc} stop"),
+        true => format!("{answers} · Enter answers · n no · f no, because… · {esc} stop"),
+        false => format!("{goes_on} · Enter goes on · {esc} back"),
+    };
+    lines.push(clip(&dim(hint, theme), columns));
+    lines.into()
 }

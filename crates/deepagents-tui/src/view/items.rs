@@ -1,11 +1,12 @@
 //! Renders finished parts of the conversation, folded or in full.
 
 use deepagents::channels::{Todo, TodoStatus};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::calls::{HEAD_LINES, agent, call_lines, titled};
 use crate::app::transcript::Item;
-use crate::text::{count, hard_wrap, markdown, shorten, visible, wrap};
+use crate::text::{clip, count, diff_lines, hard_wrap, markdown, shorten, visible, width, wrap};
 use crate::theme::Theme;
 
 /// Whether long parts are shown in full.
@@ -17,11 +18,21 @@ pub(crate) enum Detail<'a> {
     Full,
 }
 
+/// How a part of the conversation is laid out.
+#[derive(Clone, Copy)]
+pub(super) struct Layout<'a> {
+    pub(super) columns: usize,
+    pub(super) theme: Theme,
+    pub(super) detail: Detail<'a>,
+}
+
 /// Lines shown of a folded user message.
 const MESSAGE_LINES: usize = 12;
+
 /// Renders a part of the conversation.
-pub(crate) fn item_lines(item: &Item, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
+pub(crate) fn item_lines(item: &Item, columns: usize, theme: Theme, detail: Detail<'_>) -> Vec<Line<'static>> {
     let columns = columns.max(2);
+    let layout = Layout { columns, theme, detail };
     match item {
         Item::Head { lines } => {
             let styled = |(at, line): (usize, &String)| {
@@ -29,19 +40,26 @@ pub(crate) fn item_lines(item: &Item, columns: usize, theme: Theme, fold: Detail
             };
             lines.iter().enumerate().map(styled).flat_map(|line| hard_wrap(&line, columns, "")).collect()
         }
-        Item::User(text) => user(text, columns, theme, fold),
+        Item::User(text) => user(text, layout),
         Item::Answer(text) => markdown(text.trim(), columns, theme),
-        Item::Thinking(text) => thinking(text, columns, theme, fold),
-        Item::Call(call) => call_lines(call, columns, theme, fold),
-        Item::Agent(work) => agent(work, columns, theme, fold),
+        Item::Thinking(text) => match detail {
+            Detail::Full => prefixed(text, "✻ ", theme.dim, theme.dim, columns),
+            Detail::Brief(key) => {
+                let lines = count(text.lines().count() as u64, "line");
+                let text = format!("✻ thought: {} ({lines}, {key})", shorten(&visible(text), 60));
+                vec![clip(&dim(text, theme), columns)]
+            }
+        },
+        Item::Call(call) => call_lines(call, layout),
+        Item::Agent(work) => agent(work, layout),
         Item::Shell { command, output, code, shared } => {
-            let mut lines = titled("$", command, *code == Some(0), columns, (theme, fold));
-            lines.extend(indented(&folded(output, columns, theme, fold, HEAD_LINES, 20)));
+            let mut lines = titled("$", command, *code == Some(0), layout);
+            lines.extend(indented(folded(output, hard_wrap, (HEAD_LINES, 20), layout)));
             let private = if *shared { "" } else { " · not shown to the model" };
             match code {
                 Some(0) if private.is_empty() => {}
-                Some(code) => lines.push(dim(&format!("  exit code {code}{private}"), theme)),
-                None => lines.push(dim(&format!("  stopped{private}"), theme)),
+                Some(code) => lines.push(dim(format!("  exit code {code}{private}"), theme)),
+                None => lines.push(dim(format!("  stopped{private}"), theme)),
             }
             lines
         }
@@ -61,11 +79,8 @@ pub(crate) fn item_lines(item: &Item, columns: usize, theme: Theme, fold: Detail
             prefixed(text, mark, style, style, columns)
         }
         Item::FileDiff { title, old, new } => {
-            let mut lines = vec![dim(&format!("· {}", visible(title)), theme)];
-            let diff = crate::text::diff_lines(old, new, true, theme);
-            let room = columns.saturating_sub(2).max(2);
-            let diff: Vec<Line<'static>> = diff.iter().flat_map(|line| hard_wrap(line, room, "        ")).collect();
-            lines.extend(indented(&diff));
+            let mut lines = vec![dim(format!("· {}", visible(title)), theme)];
+            lines.extend(indented(wrapped_diff(&diff_lines(old, new, true, theme), columns)));
             lines
         }
         Item::Card { title, body } => {
@@ -77,36 +92,39 @@ pub(crate) fn item_lines(item: &Item, columns: usize, theme: Theme, fold: Detail
     }
 }
 
-pub(super) fn dim(text: &str, theme: Theme) -> Line<'static> {
-    Line::from(Span::styled(text.to_owned(), theme.dim))
+pub(super) fn dim(text: impl Into<String>, theme: Theme) -> Line<'static> {
+    Line::from(Span::styled(text.into(), theme.dim))
+}
+
+/// Renders the line that stands for those left out, which a key shows.
+pub(super) fn more_lines(lines: usize, indent: &str, key: &str, theme: Theme) -> Line<'static> {
+    dim(format!("{indent}… {} ({key})", count(lines as u64, "more line")), theme)
+}
+
+/// Wraps the lines of a diff, for which an indent is added.
+pub(super) fn wrapped_diff(lines: &[Line<'static>], columns: usize) -> Vec<Line<'static>> {
+    let room = columns.saturating_sub(2).max(2);
+    lines.iter().flat_map(|line| hard_wrap(line, room, "        ")).collect()
 }
 
 /// Renders lines of text after a mark.
-fn prefixed(
-    text: &str,
-    mark: &'static str,
-    mark_style: ratatui::style::Style,
-    style: ratatui::style::Style,
-    columns: usize,
-) -> Vec<Line<'static>> {
+fn prefixed(text: &str, mark: &'static str, mark_style: Style, style: Style, columns: usize) -> Vec<Line<'static>> {
     let text = visible(text.trim_end());
-    let indent = crate::text::width(mark);
+    let indent = width(mark);
     let room = columns.saturating_sub(indent).max(2);
     let mut out = Vec::new();
     for line in text.lines() {
         for part in wrap(&Line::from(Span::styled(line.to_owned(), style)), room, "") {
             let lead = if out.is_empty() { Span::styled(mark, mark_style) } else { Span::raw(" ".repeat(indent)) };
-            let mut spans = vec![lead];
-            spans.extend(part.spans);
-            out.push(Line::from(spans));
+            out.push(after(lead, part));
         }
     }
     out
 }
 
-fn user(text: &str, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
+fn user(text: &str, Layout { columns, theme, detail }: Layout<'_>) -> Vec<Line<'static>> {
     let mark = if theme.spoken { "You: " } else { "› " };
-    let Detail::Brief(key) = fold else { return prefixed(text, mark, theme.user, theme.bold, columns) };
+    let Detail::Brief(key) = detail else { return prefixed(text, mark, theme.user, theme.bold, columns) };
     // Lines that are not shown are not laid out: a message may be a whole log.
     let text = text.trim_end();
     let (all, head) = (text.lines().count(), text.lines().take(MESSAGE_LINES + 2).collect::<Vec<_>>());
@@ -114,83 +132,46 @@ fn user(text: &str, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<
     if all > head.len() || lines.len() > MESSAGE_LINES + 1 {
         let more = lines.len().saturating_sub(MESSAGE_LINES) + all - head.len();
         lines.truncate(MESSAGE_LINES);
-        lines.push(dim(&format!("  … {} ({key})", count(more as u64, "more line")), theme));
+        lines.push(more_lines(more, "  ", key, theme));
     }
     lines
 }
 
-fn thinking(text: &str, columns: usize, theme: Theme, fold: Detail<'_>) -> Vec<Line<'static>> {
-    let Detail::Brief(key) = fold else {
-        return prefixed(text, "✻ ", theme.dim, theme.dim, columns);
-    };
-    let lines = count(text.lines().count() as u64, "line");
-    vec![crate::text::clip(
-        &dim(&format!("✻ thought: {} ({lines}, {key})", shorten(&visible(text), 60)), theme),
-        columns,
-    )]
-}
-
-/// Renders output, broken at the last column.
+/// Renders text that `broken` wraps. If folded, only `head` lines of its start and `tail` of its end are shown.
 pub(super) fn folded(
     text: &str,
-    columns: usize,
-    theme: Theme,
-    fold: Detail<'_>,
-    head: usize,
-    tail: usize,
-) -> Vec<Line<'static>> {
-    laid_out(hard_wrap, text, columns, theme, fold, (head, tail))
-}
-
-/// Renders text, wrapped at words.
-pub(super) fn folded_words(
-    text: &str,
-    columns: usize,
-    theme: Theme,
-    fold: Detail<'_>,
-    head: usize,
-    tail: usize,
-) -> Vec<Line<'static>> {
-    laid_out(wrap, text, columns, theme, fold, (head, tail))
-}
-
-/// Renders lines; if folded, the amount left out is shown in the middle.
-fn laid_out(
     broken: fn(&Line<'_>, usize, &str) -> Vec<Line<'static>>,
-    text: &str,
-    columns: usize,
-    theme: Theme,
-    fold: Detail<'_>,
     (head, tail): (usize, usize),
+    Layout { columns, theme, detail }: Layout<'_>,
 ) -> Vec<Line<'static>> {
     let text = visible(text.trim_end_matches('\n'));
     let room = columns.saturating_sub(4).max(2);
-    let lay_out = |line: &str| broken(&dim(line, theme), room, "");
+    let all = || text.lines().flat_map(|line| broken(&dim(line, theme), room, "")).collect::<Vec<_>>();
+    let Detail::Brief(key) = detail else { return all() };
     let total = text.lines().count();
-    let Detail::Brief(key) = fold else { return text.lines().flat_map(lay_out).collect() };
     if total <= head + tail + 1 {
-        let mut lines: Vec<Line<'static>> = text.lines().flat_map(lay_out).collect();
-        let most = (head + tail) * 4;
+        let (mut lines, most) = (all(), (head + tail) * 4);
         if lines.len() > most {
             lines.truncate(most);
-            lines.push(dim(&format!("… more of it ({key})"), theme));
+            lines.push(dim(format!("… more of it ({key})"), theme));
         }
         return lines;
     }
-    let short = |line: &str| crate::text::clip(&dim(line, theme), room);
+    let short = |line: &str| clip(&dim(line, theme), room);
     let mut lines: Vec<Line<'static>> = text.lines().take(head).map(short).collect();
-    lines.push(dim(&format!("… {} ({key})", count((total - head - tail) as u64, "more line")), theme));
+    lines.push(more_lines(total - head - tail, "", key, theme));
     lines.extend(text.lines().skip(total - tail).map(short));
     lines
 }
 
-pub(super) fn indented(lines: &[Line<'static>]) -> Vec<Line<'static>> {
-    let indent = |line: &Line<'static>| {
-        let mut spans = vec![Span::raw("  ")];
-        spans.extend(line.spans.iter().cloned());
-        Line::from(spans)
-    };
-    lines.iter().map(indent).collect()
+/// Indents lines by two columns.
+pub(super) fn indented(lines: Vec<Line<'static>>) -> impl Iterator<Item = Line<'static>> {
+    lines.into_iter().map(|line| after(Span::raw("  "), line))
+}
+
+/// Puts a span before a line.
+fn after(lead: Span<'static>, line: Line<'static>) -> Line<'static> {
+    std::iter::once(lead).chain(line.spans).collect()
 }
 
 /// Renders the to-do list in at most `most` lines. Completed items are left out first.
@@ -204,19 +185,19 @@ pub(crate) fn todo_lines(todos: &[Todo], most: usize, columns: usize, theme: The
         let (mark, mark_style, style) = match todo.status {
             TodoStatus::Completed if theme.spoken => ("Done: ", theme.good, theme.dim),
             TodoStatus::InProgress if theme.spoken => ("Now: ", theme.warn, theme.bold),
-            TodoStatus::Pending if theme.spoken => ("Open: ", theme.dim, ratatui::style::Style::new()),
+            TodoStatus::Pending if theme.spoken => ("Open: ", theme.dim, Style::new()),
             TodoStatus::Completed => ("☑ ", theme.good, theme.dim),
             TodoStatus::InProgress => ("◐ ", theme.warn, theme.bold),
-            TodoStatus::Pending => ("☐ ", theme.dim, ratatui::style::Style::new()),
+            TodoStatus::Pending => ("☐ ", theme.dim, Style::new()),
         };
         let text = shorten(&visible(&todo.content), 300);
-        crate::text::clip(&Line::from(vec![Span::styled(mark, mark_style), Span::styled(text, style)]), columns)
+        clip(&Line::from(vec![Span::styled(mark, mark_style), Span::styled(text, style)]), columns)
     });
     let hidden = || todos.iter().take(from).chain(todos.iter().skip(from + most));
     let more = is_cut.then(|| {
         let done = hidden().filter(|todo| todo.status == TodoStatus::Completed).count();
         let text = format!("… {} more: {done} done, {} open (/todos)", hidden().count(), hidden().count() - done);
-        crate::text::clip(&dim(&text, theme), columns)
+        clip(&dim(text, theme), columns)
     });
     shown.chain(more).collect()
 }

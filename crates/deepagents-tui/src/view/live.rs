@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
 use super::at_work::{activity, at_work};
-use super::items::Detail;
+use super::items::{Detail, dim};
 use super::panels::{self, Panel};
 use super::printer::Printer;
 use super::standing::{footer, question_waits, status};
@@ -45,12 +45,11 @@ pub(crate) fn live(app: &App, printer: &Printer) -> (Buffer, Option<(u16, u16)>)
     let replaces = !matches!(app.overlay, Overlay::None | Overlay::Search { .. });
     let most_input = if panel.is_some() { room / 3 } else { room };
     // A panel with its own cursor, or a list, replaces the input.
-    let input = if asks || (replaces && panel.is_some()) {
-        None
-    } else {
-        Some(input(app, columns, most_input.clamp(1, MAX_INPUT_ROWS)))
+    let input = match asks || (replaces && panel.is_some()) {
+        true => Panel::default(),
+        false => input(app, columns, most_input.clamp(1, MAX_INPUT_ROWS)),
     };
-    let input_rows = input.as_ref().map_or(0, |input| input.lines.len());
+    let input_rows = input.lines.len();
     // An input of several rows must not hide the keys of a question, so the panel is laid out again in the rows that
     // are left.
     let panel = if input_rows != 1 { self::panel(app, columns, room.saturating_sub(input_rows).max(1)) } else { panel };
@@ -65,39 +64,22 @@ pub(crate) fn live(app: &App, printer: &Printer) -> (Buffer, Option<(u16, u16)>)
     };
     room -= menu.len();
 
-    let mut above = waiting(app, columns, room);
+    let above = waiting(app, columns, room);
     room -= above.len();
-    let mut activity = activity(app, columns, room);
+    let activity = activity(app, columns, room);
     room -= activity.len();
     // A screen reader gets each part of an answer once, when it is complete.
     let tail = if app.theme.spoken { 0 } else { room.min(rows / 2 + 1) };
     let mut lines = printer.tail(app, tail);
     let apart = room - lines.len() > 0 && rows > 8;
-    lines.append(&mut activity);
-    lines.append(&mut above);
-    if apart {
-        lines.push(Line::default());
-    }
-    lines.extend(status);
-    let panel_at = lines.len();
-    lines.append(&mut panel.lines);
-    let mut cursor = panel.cursor.map(|(x, y)| (x, panel_at + y));
-    if let Some(input) = input {
-        cursor = cursor.or(input.cursor.map(|(x, y)| (x, lines.len() + y)));
-        lines.extend(input.lines);
-    }
-    lines.extend(menu);
-    lines.extend(own);
-    lines.extend(footer);
-    paint(&lines, cursor, columns)
+    lines.extend(activity.into_iter().chain(above).chain(apart.then(Line::default)).chain(status));
+    let mut area = Panel::from(lines).above(panel).above(input);
+    area.lines.extend(menu.into_iter().chain(own).chain(footer));
+    paint(&area, columns)
 }
 
-/// Draws lines into a buffer.
-pub(super) fn paint(
-    lines: &[Line<'static>],
-    cursor: Option<(usize, usize)>,
-    columns: usize,
-) -> (Buffer, Option<(u16, u16)>) {
+/// Draws a panel into a buffer.
+pub(super) fn paint(Panel { lines, cursor }: &Panel, columns: usize) -> (Buffer, Option<(u16, u16)>) {
     let small = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
     let area = Rect::new(0, 0, small(columns), small(lines.len().max(1)));
     let mut buffer = Buffer::empty(area);
@@ -138,7 +120,7 @@ fn input(app: &App, columns: usize, rows: usize) -> Panel {
         let lead = if at == led { lead.clone() } else { " ".repeat(indent) };
         let style = if shell { theme.warn } else { theme.user };
         let empty = app.editor.is_empty() && columns > 30 && app.questions.is_empty();
-        let text = if empty { Span::styled(placeholder(app), theme.dim) } else { Span::raw(row.text) };
+        let text = if empty { Span::styled(placeholder(app), theme.dim) } else { Span::raw(row) };
         Line::from(vec![Span::styled(lead, style), text])
     });
     Panel { lines: lines.collect(), cursor: Some((indent + x, y - first)) }
@@ -157,7 +139,7 @@ fn placeholder(app: &App) -> &'static str {
 fn waiting(app: &App, columns: usize, rows: usize) -> Vec<Line<'static>> {
     let line = |waiting: &QueuedMessage| {
         let text = shorten(&visible(&waiting.text), columns.saturating_sub(12));
-        clip(&Line::from(Span::styled(format!("↳ waiting: {text}"), app.theme.dim)), columns)
+        clip(&dim(format!("↳ waiting: {text}"), app.theme), columns)
     };
     app.waiting.iter().rev().take(rows.min(4)).map(line).collect::<Vec<_>>().into_iter().rev().collect()
 }

@@ -65,23 +65,19 @@ pub(crate) fn parts<'a>(
         Source::Together(calls) => calls.len(),
     };
     let whole = move |items: &[Item], at: usize| {
-        let mut lines =
-            items.get(at).map(|item| item_lines(item, columns, app.theme, Detail::Full)).unwrap_or_default();
-        lines.push(Line::default());
+        let mut lines = match items.get(at) {
+            Some(item) => item_lines(item, columns, app.theme, Detail::Full),
+            // In the conversation, the current work follows the finished parts.
+            None => live::current_work(app, columns),
+        };
+        if !lines.is_empty() {
+            lines.push(Line::default());
+        }
         lines
     };
     let lay_out = move |at: usize| -> Vec<Line<'static>> {
         match source {
-            Source::Conversation => {
-                let mut lines = match app.items.get(at) {
-                    Some(item) => item_lines(item, columns, app.theme, Detail::Full),
-                    None => live::current_work(app, columns),
-                };
-                if !lines.is_empty() {
-                    lines.push(Line::default());
-                }
-                lines
-            }
+            Source::Conversation => whole(&app.items, at),
             Source::Items { items, .. } => whole(items, at),
             Source::Preview(picker) => whole(picker.preview(), at),
             Source::Approval(call) => question::whole_question(call, columns, app.theme),

@@ -2,6 +2,7 @@
 
 use ratatui::text::{Line, Span};
 
+use super::items::dim;
 use super::question::counted;
 use crate::app::menu::Menu;
 use crate::app::{App, TrustQuestion};
@@ -17,7 +18,20 @@ pub(crate) struct Panel {
     pub(crate) cursor: Option<(usize, usize)>,
 }
 
+impl From<Vec<Line<'static>>> for Panel {
+    fn from(lines: Vec<Line<'static>>) -> Self {
+        Self { lines, cursor: None }
+    }
+}
+
 impl Panel {
+    /// Adds another panel below.
+    pub(super) fn above(mut self, below: Self) -> Self {
+        self.cursor = self.cursor.or(below.cursor.map(|(x, y)| (x, self.lines.len() + y)));
+        self.lines.extend(below.lines);
+        self
+    }
+
     /// Shortens the panel to `rows` rows that include the one with the cursor, so that nothing is drawn at a cursor
     /// outside.
     pub(super) fn fit(&mut self, rows: usize) {
@@ -38,7 +52,7 @@ pub(super) fn input_line(
     hint: &str,
     (columns, most): (usize, usize),
     theme: Theme,
-) -> (Vec<Line<'static>>, Option<(usize, usize)>) {
+) -> Panel {
     let room = columns.saturating_sub(lead.len()).max(4);
     let (rows, (x, y)) = editor.rows(room);
     let indent = lead.len().min(columns.saturating_sub(4));
@@ -47,7 +61,7 @@ pub(super) fn input_line(
         .enumerate()
         .map(|(at, row)| {
             let lead = if at == 0 { Span::styled(lead, theme.accent) } else { Span::raw(" ".repeat(indent)) };
-            Line::from(vec![lead, Span::raw(row.text)])
+            Line::from(vec![lead, Span::raw(row)])
         })
         .collect();
     // The lines around the cursor remain visible.
@@ -55,8 +69,14 @@ pub(super) fn input_line(
     let cut = lines.len().saturating_sub(most).min(y);
     lines.drain(..cut);
     lines.truncate(most);
-    lines.push(Line::from(Span::styled(hint.to_owned(), theme.dim)));
-    (lines, Some((indent + x, y - cut)))
+    lines.push(dim(hint, theme));
+    Panel { lines, cursor: Some((indent + x, y - cut)) }
+}
+
+/// Renders keys, each with what it does.
+pub(super) fn keys_line<'a>(keys: impl IntoIterator<Item = (&'a str, &'a str)>, theme: Theme) -> Line<'static> {
+    let spans = |(key, what): (&str, &str)| [Span::styled(key.to_owned(), theme.selected), Span::raw(what.to_owned())];
+    keys.into_iter().flat_map(spans).collect()
 }
 
 pub(super) fn row(selected: bool, label: &str, detail: &str, columns: usize, theme: Theme) -> Line<'static> {
@@ -78,10 +98,7 @@ pub(super) fn secret(app: &App, provider: &str, editor: &Editor, columns: usize)
     let room = columns.saturating_sub(8);
     let shown = letters.min(room);
     lines.push(Line::from(vec![Span::styled("key: ", theme.accent), Span::raw("•".repeat(shown))]));
-    lines.push(clip(
-        &Line::from(Span::styled(format!("Enter stores it · {} back", app.keys.name(Action::Stop)), theme.dim)),
-        columns,
-    ));
+    lines.push(clip(&dim(format!("Enter stores it · {} back", app.keys.name(Action::Stop)), theme), columns));
     Panel { lines, cursor: Some((5 + shown, 1)) }
 }
 
@@ -90,14 +107,14 @@ pub(crate) fn menu(menu: &Menu, columns: usize, rows: usize, theme: Theme) -> Ve
     // If not all rows fit, the last one says how many are hidden.
     let hidden = menu.rows.len() > rows && rows > 2;
     let (first, shown) = menu.visible(if hidden { rows - 1 } else { rows });
-    let widest = shown.iter().map(|row| crate::text::width(&row.text)).max().unwrap_or(0);
+    let widest = shown.iter().map(|row| width(&row.text)).max().unwrap_or(0);
     let lines = shown.iter().enumerate().map(|(at, entry)| {
-        let gap = " ".repeat(widest.saturating_sub(crate::text::width(&entry.text)));
-        let text = if entry.detail.is_empty() { entry.text.clone() } else { format!("{}{gap}", entry.text) };
+        let gap = if entry.detail.is_empty() { 0 } else { widest.saturating_sub(width(&entry.text)) };
+        let text = format!("{}{}", entry.text, " ".repeat(gap));
         row(first + at == menu.selected, &text, &entry.detail, columns, theme)
     });
     let more = format!("  … {} more (↑ ↓)", menu.rows.len() - shown.len());
-    let more = hidden.then(|| clip(&Line::from(Span::styled(more, theme.dim)), columns));
+    let more = hidden.then(|| clip(&dim(more, theme), columns));
     lines.chain(more).collect()
 }
 
@@ -117,7 +134,7 @@ pub(crate) fn trust(app: &App, question: &TrustQuestion, columns: usize, rows: u
         room
     };
     lines.push(trust_keys(app, total.saturating_sub(shown), columns));
-    Panel { lines, cursor: None }
+    lines.into()
 }
 
 /// Renders the question in full, without its keys.
@@ -142,12 +159,11 @@ pub(super) fn trust_keys(app: &App, more: usize, columns: usize) -> Line<'static
     let (theme, all) = (app.theme, app.keys.name(Action::Details));
     let told = if more > 0 { format!(" {}", count(more as u64, "more line")) } else { String::new() };
     let row = |yes: &'static str, no: &'static str, told: &str| {
-        let mut spans =
-            vec![Span::styled("y", theme.selected), Span::raw(yes), Span::styled("n", theme.selected), Span::raw(no)];
+        let mut line = keys_line([("y", yes), ("n", no)], theme);
         if more > 0 {
-            spans.extend([Span::styled(all.clone(), theme.selected), Span::styled(told.to_owned(), theme.warn)]);
+            line.spans.extend([Span::styled(all.clone(), theme.selected), Span::styled(told.to_owned(), theme.warn)]);
         }
-        Line::from(spans)
+        line
     };
     let no = if more > 0 { " not now · " } else { " not now" };
     let rows = [row(" allow them · ", no, &told), row(" allow them · ", no, ""), row(" ", " ", "")];

@@ -2,8 +2,8 @@
 
 use ratatui::text::{Line, Span};
 
-use super::items::{Detail, item_lines};
-use super::panels::{Panel, input_line, row};
+use super::items::{Detail, dim, item_lines};
+use super::panels::{Panel, input_line, keys_line, row};
 use crate::app::App;
 use crate::app::effect::{ListOf, RewindScope};
 use crate::app::picker::{Picker, Stage};
@@ -57,27 +57,18 @@ pub(super) fn picker(app: &App, picker: &Picker, columns: usize, rows: usize) ->
             if crate::text::width(&keys) > columns {
                 keys = format!("Enter · {esc} · {all}");
             }
-            lines.push(clip(&Line::from(Span::styled(keys, theme.dim)), columns));
+            lines.push(clip(&dim(keys, theme), columns));
         }
         Stage::Delete => {
             lines.push(clip(&Line::from(format!("  delete “{}” for good?", visible(&selected()))), columns));
-            let keys = vec![
-                Span::styled("y", theme.selected),
-                Span::raw(" delete it · "),
-                Span::styled("n", theme.selected),
-                Span::raw(" keep it"),
-            ];
-            lines.push(clip(&Line::from(keys), columns));
+            lines.push(clip(&keys_line([("y", " delete it · "), ("n", " keep it")], theme), columns));
         }
         Stage::Rename(editor) => {
-            let (input, cursor) =
-                input_line(editor, "title: ", &format!("Enter saves it · {esc} back"), (columns, rows), theme);
-            let cursor = cursor.map(|(x, y)| (x, lines.len() + y));
-            lines.extend(input);
-            return Panel { lines, cursor };
+            let hint = format!("Enter saves it · {esc} back");
+            return Panel::from(lines).above(input_line(editor, "title: ", &hint, (columns, rows), theme));
         }
     }
-    Panel { lines, cursor: None }
+    lines.into()
 }
 
 fn list(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
@@ -103,7 +94,7 @@ fn list(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
         lines.push(row(at == picker.selected, &format!("{}{}", choice.label, " ".repeat(gap)), detail, columns, theme));
     }
     if all.is_empty() {
-        lines.push(Line::from(Span::styled("  no match", theme.dim)));
+        lines.push(dim("  no match", theme));
     }
     lines.extend(known);
     let esc = app.keys.name(Action::Stop);
@@ -117,7 +108,7 @@ fn list(app: &App, picker: &Picker, columns: usize, rows: usize) -> Panel {
     };
     // If not all entries fit, show the position.
     let place = if all.len() > room { format!("{} of {} · ", picker.selected + 1, all.len()) } else { String::new() };
-    lines.push(clip(&Line::from(Span::styled(format!("{place}{keys}"), theme.dim)), columns));
+    lines.push(clip(&dim(format!("{place}{keys}"), theme), columns));
     Panel { lines, cursor }
 }
 
@@ -134,7 +125,7 @@ fn preview(app: &App, picker: &Picker, columns: usize, rows: usize) -> Vec<Line<
     if items.is_empty() || rows < 2 {
         return Vec::new();
     }
-    let mut lines = vec![Line::from(Span::styled("─".repeat(columns.min(40)), app.theme.dim))];
+    let mut lines = vec![dim("─".repeat(columns.min(40)), app.theme)];
     let key = app.keys.name(Action::Details);
     let all: Vec<Line<'static>> =
         items.iter().flat_map(|item| item_lines(item, columns, app.theme, Detail::Brief(&key))).collect();
@@ -143,7 +134,7 @@ fn preview(app: &App, picker: &Picker, columns: usize, rows: usize) -> Vec<Line<
         let more = all.len() - (room - 1);
         lines.extend(all.into_iter().take(room - 1));
         let text = format!("  … {}", crate::text::count(more as u64, "more line"));
-        lines.push(Line::from(Span::styled(text, app.theme.dim)));
+        lines.push(dim(text, app.theme));
     } else {
         lines.extend(all);
     }

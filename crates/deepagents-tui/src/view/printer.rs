@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use ratatui::text::Line;
 
-use super::items::{Detail, item_lines};
+use super::items::{Detail, dim, item_lines};
 use crate::app::App;
 use crate::app::transcript::{Item, Picture};
 use crate::key_map::Action;
-use crate::text::{last_block, markdown};
+use crate::text::{count, last_block, markdown, paragraph_cut};
 
 /// Maximum lines printed when a conversation is opened.
 const MAX_BACKLOG_LINES: usize = 400;
+/// Minimum bytes of a paragraph whose printed beginning is not laid out again.
+const MIN_CUT_BYTES: usize = 8 * 1024;
 /// Rows that an image typically takes.
 const IMAGE_ROWS: usize = 8;
 
@@ -43,12 +45,20 @@ impl Printed {
 pub(crate) struct Printer {
     /// The number of finished parts that have been printed.
     items: usize,
-    /// Whether part of the current answer has been printed.
+    answer: PrintedAnswer,
+}
+
+/// How much of the current answer has been printed.
+#[derive(Debug, Default)]
+struct PrintedAnswer {
+    /// Whether part of it has been printed.
     begun: bool,
-    /// Bytes of the current answer whose blocks have been printed.
+    /// Bytes whose blocks have been printed.
     block: usize,
     /// Lines of the next block that have been printed.
     lines: usize,
+    /// The next block as laid out, and the length of the answer at that time.
+    open: (usize, Vec<Line<'static>>),
 }
 
 impl Printer {
@@ -58,12 +68,21 @@ impl Printer {
         let Printed { lines: mut out, mut pictures } = Printed::default();
         let key = app.keys.name(Action::Details);
         let first = self.skip_backlog(app, MAX_BACKLOG_LINES, &mut out);
+        let skipped = app.items.get(self.items..first).unwrap_or_default();
+        if skipped.iter().any(|item| matches!(item, Item::Answer(_))) {
+            self.answer = PrintedAnswer::default();
+        }
         for at in first..app.items.len() {
             let Some(item) = app.items.get(at) else { break };
-            if let (true, Item::Answer(text)) = (self.begun, item) {
-                out.extend(self.rest_of_answer(text.trim_end(), columns, app));
-                (self.begun, self.block, self.lines) = (false, 0, 0);
-                continue;
+            // An answer after this part is another one.
+            let answer = std::mem::take(&mut self.answer);
+            match item {
+                Item::Answer(text) if answer.begun => {
+                    out.extend(answer.rest(&markdown(answer.open_text(text), columns, app.theme)));
+                    continue;
+                }
+                Item::Answer(_) => {}
+                _ => self.answer = answer,
             }
             if has_gap(at.checked_sub(1).and_then(|at| app.items.get(at)), item) {
                 out.push(Line::default());
@@ -76,9 +95,9 @@ impl Printer {
         self.items = app.items.len();
         if app.live.answer.trim().is_empty() {
             // An answer that was discarded leaves nothing to continue.
-            (self.begun, self.block, self.lines) = (false, 0, 0);
+            self.answer = PrintedAnswer::default();
         } else {
-            self.stable(app, columns, room, &mut out);
+            self.answer.advance(app, columns, room, &mut out);
         }
         Printed { lines: out, pictures }
     }
@@ -110,80 +129,89 @@ impl Printer {
             lines += item.map_or(0, |item| item_lines(item, columns, app.theme, Detail::Brief(&key)).len() + 1);
         }
         if at > self.items {
-            let text = format!("… {} earlier ({key})", crate::text::count((at - self.items) as u64, "part"));
-            out.push(Line::from(ratatui::text::Span::styled(text, app.theme.dim)));
+            let text = format!("… {} earlier ({key})", count((at - self.items) as u64, "part"));
+            out.push(dim(text, app.theme));
         }
         at
     }
 
-    /// Prints the part of the current answer that no longer changes.
-    fn stable(&mut self, app: &App, columns: usize, room: usize, out: &mut Vec<Line<'static>>) {
-        let text = app.live.answer.as_str();
-        let open = text.get(self.block..).unwrap_or_default();
+    /// Renders the end of the unprinted part of the answer in `rows` rows.
+    pub(crate) fn tail(&self, app: &App, rows: usize) -> Vec<Line<'static>> {
+        if app.live.answer.trim_end().is_empty() || rows == 0 {
+            return Vec::new();
+        }
+        let mut lines: Vec<Line<'static>> = self.answer.rest(&self.answer.open.1).rev().take(rows).collect();
+        lines.reverse();
+        if !self.answer.begun && !app.items.is_empty() && lines.len() < rows {
+            lines.insert(0, Line::default());
+        }
+        lines
+    }
+}
+
+impl PrintedAnswer {
+    /// Returns the part of the answer after the printed blocks.
+    fn open_text<'a>(&self, answer: &'a str) -> &'a str {
+        answer.get(self.block..).unwrap_or_default().trim_end()
+    }
+
+    /// Prints the part of the answer that no longer changes, and lays out the rest.
+    fn advance(&mut self, app: &App, columns: usize, room: usize, out: &mut Vec<Line<'static>>) {
+        let answer = app.live.answer.as_str();
+        if self.open.0 == answer.len() {
+            return;
+        }
+        let open = answer.get(self.block..).unwrap_or_default();
         let (start, is_table) = last_block(open);
         if start > 0 {
-            let done = open.get(..start).unwrap_or_default();
-            let lines = self.block_lines(done, columns, app);
-            self.add_blank_before_answer(app, out);
-            out.extend(lines);
+            let done = markdown(open.get(..start).unwrap_or_default().trim_end(), columns, app.theme);
+            self.add_blank_before(app, out);
+            out.extend(self.rest(&done));
             self.block += start;
             self.lines = 0;
-            // Blocks are separated by blank lines.
-            self.begun = true;
         }
+        let mut lines = markdown(self.open_text(answer), columns, app.theme);
         // A long block is printed as it grows, except for its last lines. The columns of a table are known only at its
         // end.
-        let open = text.get(self.block..).unwrap_or_default();
-        if !is_table {
-            let lines = markdown(open.trim_end(), columns, app.theme);
-            let keep = room.clamp(1, 6);
-            if lines.len() > self.lines + keep + 2 {
-                self.add_blank_before_answer(app, out);
-                let end = lines.len() - keep;
-                if self.lines == 0 && self.block > 0 {
-                    out.push(Line::default());
-                }
-                out.extend(lines.into_iter().take(end).skip(self.lines));
-                self.lines = end;
-            }
+        let keep = room.clamp(1, 6);
+        if !is_table && lines.len() > self.lines + keep + 2 {
+            self.add_blank_before(app, out);
+            let end = lines.len() - keep;
+            out.extend(self.rest(lines.get(..end).unwrap_or_default()));
+            self.lines = end;
+            self.cut(answer, &mut lines);
+        }
+        self.open = (answer.len(), lines);
+    }
+
+    /// Takes the beginning of a long paragraph out of the open block, so that it is not laid out for each frame. The
+    /// last printed line stays, as a sign that the block has been begun.
+    fn cut(&mut self, answer: &str, lines: &mut Vec<Line<'static>>) {
+        let text = self.open_text(answer);
+        if text.len() < MIN_CUT_BYTES {
+            return;
+        }
+        let printed = lines.iter().take(self.lines - 1).flat_map(|line| &line.spans);
+        let shown = printed.flat_map(|span| span.content.chars()).filter(|c| !c.is_whitespace()).count();
+        if let Some(at) = paragraph_cut(text, shown) {
+            self.block += at;
+            lines.drain(..self.lines - 1);
+            self.lines = 1;
         }
     }
 
     /// Adds the blank line before the answer.
-    fn add_blank_before_answer(&mut self, app: &App, out: &mut Vec<Line<'static>>) {
-        if !self.begun {
-            self.begun = true;
-            if !app.items.is_empty() {
-                out.push(Line::default());
-            }
+    fn add_blank_before(&mut self, app: &App, out: &mut Vec<Line<'static>>) {
+        if !std::mem::replace(&mut self.begun, true) && !app.items.is_empty() {
+            out.push(Line::default());
         }
     }
 
-    /// Renders finished blocks, without the lines already printed.
-    fn block_lines(&self, text: &str, columns: usize, app: &App) -> Vec<Line<'static>> {
-        let lines = markdown(text.trim_end(), columns, app.theme);
+    /// Returns the lines of the open block that have not been printed. A blank line separates it from the block before.
+    fn rest<'a>(&self, lines: &'a [Line<'static>]) -> impl DoubleEndedIterator<Item = Line<'static>> + use<'a> {
         let gap = self.lines == 0 && self.block > 0 && !lines.is_empty();
-        gap.then(Line::default).into_iter().chain(lines.into_iter().skip(self.lines)).collect()
-    }
-
-    /// Renders the rest of an answer that has been printed in part.
-    fn rest_of_answer(&self, text: &str, columns: usize, app: &App) -> Vec<Line<'static>> {
-        self.block_lines(text.get(self.block..).unwrap_or_default(), columns, app)
-    }
-
-    /// Renders the end of the unprinted part of the answer in `rows` rows.
-    pub(crate) fn tail(&self, app: &App, rows: usize) -> Vec<Line<'static>> {
-        let text = app.live.answer.trim_end();
-        if text.is_empty() || rows == 0 {
-            return Vec::new();
-        }
-        let mut lines = self.rest_of_answer(text, usize::from(app.size.0), app);
-        if !self.begun && !app.items.is_empty() && lines.len() < rows {
-            lines.insert(0, Line::default());
-        }
-        let more = lines.len().saturating_sub(rows);
-        lines.drain(..more);
-        lines
+        let unprinted = lines.get(self.lines..).unwrap_or_default();
+        gap.then(Line::default).into_iter().chain(unprinted.iter().cloned())
     }
 }
 

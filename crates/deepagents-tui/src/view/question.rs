@@ -7,12 +7,13 @@ use ratatui::text::{Line, Span};
 use serde_json::Value;
 
 use super::calls::change_lines;
-use super::panels::{Panel, input_line};
+use super::items::{dim, indented};
+use super::panels::{Panel, input_line, keys_line};
 use super::question_keys::{brief_keys, joined_keys, keys, short_keys};
 use crate::app::App;
 use crate::app::event::PendingApproval;
 use crate::app::pending::Asking;
-use crate::app::transcript::{Call, text_arg};
+use crate::app::transcript::text_arg;
 use crate::key_map::Action;
 use crate::text::{clip, count, hard_wrap, is_context, shorten, visible, width, wrap};
 use crate::theme::Theme;
@@ -39,22 +40,14 @@ fn question_body(question: &PendingApproval, columns: usize, theme: Theme, is_wh
                 first.spans.insert(0, Span::styled("$ ", theme.dim));
             }
             if let Some(timeout) = request.args.get("timeout").filter(|timeout| !timeout.is_null()) {
-                lines.push(Line::from(Span::styled(format!("at most {timeout} seconds"), theme.dim)));
+                lines.push(dim(format!("at most {timeout} seconds"), theme));
             }
             if request.args.get("background").and_then(Value::as_bool) == Some(true) {
-                lines.push(Line::from(Span::styled("while the agent does other things", theme.dim)));
+                lines.push(dim("while the agent does other things", theme));
             }
             lines
         }
-        "write_file" | "edit_file" => {
-            let call = Call {
-                name: request.tool.clone(),
-                args: request.args.clone(),
-                file: question.file.clone(),
-                ..Call::default()
-            };
-            change_lines(&call, theme)
-        }
+        "write_file" | "edit_file" => change_lines(&request.tool, &request.args, question.file.as_deref(), theme),
         _ => {
             let mut lines = Vec::new();
             // A question that a tool or its server asks comes first, then the call that it is about.
@@ -80,20 +73,14 @@ fn question_body(question: &PendingApproval, columns: usize, theme: Theme, is_wh
         false if is_change && is_context(&line) => vec![clip(&line, room)],
         _ => hard_wrap(&line, room, ""),
     };
-    leads.chain(raw).flat_map(laid_out).map(indented).collect()
+    indented(leads.chain(raw).flat_map(laid_out).collect()).collect()
 }
 
 /// Renders the rule that requires the decision.
 fn rule_lines(request: &ActionRequest, columns: usize, theme: Theme) -> Vec<Line<'static>> {
     let Some(rule) = &request.rule else { return Vec::new() };
-    let line = Line::from(Span::styled(format!("asked by {}", theme.exact(&escaped(rule))), theme.dim));
-    hard_wrap(&line, columns.saturating_sub(2).max(2), "").into_iter().map(indented).collect()
-}
-
-fn indented(line: Line<'static>) -> Line<'static> {
-    let mut spans = vec![Span::raw("  ")];
-    spans.extend(line.spans);
-    Line::from(spans)
+    let line = dim(format!("asked by {}", theme.exact(&escaped(rule))), theme);
+    indented(hard_wrap(&line, columns.saturating_sub(2).max(2), "")).collect()
 }
 
 /// Renders the question, without the part that a form shows.
@@ -136,14 +123,13 @@ pub(crate) fn question_title(
     columns: usize,
 ) -> Vec<Line<'static>> {
     let request = &question.request;
+    let file = app.theme.exact(text_arg(&request.args, "file_path"));
     let what = match request.tool.as_str() {
         EXECUTE => "Run this command?".to_owned(),
-        "write_file" if question.file.is_some() => {
-            format!("Overwrite {}?", app.theme.exact(text_arg(&request.args, "file_path")))
-        }
-        "write_file" => format!("Write the new file {}?", app.theme.exact(text_arg(&request.args, "file_path"))),
-        "edit_file" => format!("Change {}?", app.theme.exact(text_arg(&request.args, "file_path"))),
-        "delete" => format!("Delete {}?", app.theme.exact(text_arg(&request.args, "file_path"))),
+        "write_file" if question.file.is_some() => format!("Overwrite {file}?"),
+        "write_file" => format!("Write the new file {file}?"),
+        "edit_file" => format!("Change {file}?"),
+        "delete" => format!("Delete {file}?"),
         ASK_USER => "The agent asks you".to_owned(),
         tool if !request.allowed.contains(&DecisionKind::Approve) => format!("{} asks you", app.theme.exact(tool)),
         tool => format!("Call {}?", app.theme.exact(tool)),
@@ -177,21 +163,17 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
     let theme = app.theme;
     let (esc, own) = (app.keys.name(Action::Stop), app.keys.name(Action::Editor));
     let mut title = question_title(app, question, app.questions.position(), columns);
-    let (mut foot, cursor) = match &app.questions.asking {
-        Asking::Decide => (wrap(&keys(app), columns, "  "), None),
-        Asking::Reason(editor) => input_line(
-            editor,
-            "no, because: ",
-            &format!("Enter refuses · {esc} back · {own} your editor"),
-            (columns, rows.saturating_sub(1)),
-            theme,
-        ),
+    let input = |editor, lead, hint: &str| input_line(editor, lead, hint, (columns, rows.saturating_sub(1)), theme);
+    let mut foot = match &app.questions.asking {
+        Asking::Decide => wrap(&keys(app), columns, "  ").into(),
+        Asking::Reason(editor) => {
+            input(editor, "no, because: ", &format!("Enter refuses · {esc} back · {own} your editor"))
+        }
         Asking::Respond(form) => super::form::form(app, form, columns, rows.saturating_sub(title.len() + 1)),
         Asking::Change(editor) => {
-            let hint = format!("Enter runs it · {esc} back · {own} your editor");
-            input_line(editor, "instead: ", &hint, (columns, rows.saturating_sub(1)), theme)
+            input(editor, "instead: ", &format!("Enter runs it · {esc} back · {own} your editor"))
         }
-        Asking::Remember(rule) => (keeping(rule, columns, theme), None),
+        Asking::Remember(rule) => keeping(rule, columns, theme).into(),
     };
     let mut body = question_body(question, columns, theme, false);
     // A form shows the choices itself.
@@ -199,30 +181,30 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
         body.extend(choice_lines(&question.request, columns));
     }
     let least = body.len().min(MIN_BODY_ROWS);
-    if rows < title.len() + foot.len() + least {
+    if rows < title.len() + foot.lines.len() + least {
         title.truncate(1);
         match app.questions.asking {
             Asking::Decide => {
-                foot = wrap(&joined_keys(app, brief_keys(app)), columns, "  ");
-                if rows < title.len() + foot.len() + least {
-                    foot = vec![short_keys(app, columns)];
+                foot.lines = wrap(&joined_keys(app, brief_keys(app)), columns, "  ");
+                if rows < title.len() + foot.lines.len() + least {
+                    foot.lines = vec![short_keys(app, columns)];
                 }
             }
             // The last row of an input is the hint about its keys.
-            Asking::Reason(_) | Asking::Change(_) => drop(foot.pop()),
+            Asking::Reason(_) | Asking::Change(_) => drop(foot.lines.pop()),
             Asking::Respond(_) | Asking::Remember(_) => {}
         }
         // A command is recognisable without a title; a change needs the name of its file.
-        if rows < foot.len() + 2 && question.request.tool == EXECUTE {
+        if rows < foot.lines.len() + 2 && question.request.tool == EXECUTE {
             title.clear();
         }
     } else {
         body.extend(rule_lines(&question.request, columns, theme));
     }
     if let Some(problem) = &app.questions.problem {
-        foot.extend(wrap(&Line::from(Span::styled(visible(problem).into_owned(), theme.bad)), columns, ""));
+        foot.lines.extend(wrap(&Line::from(Span::styled(visible(problem).into_owned(), theme.bad)), columns, ""));
     }
-    let room = rows.saturating_sub(title.len() + foot.len());
+    let room = rows.saturating_sub(title.len() + foot.lines.len());
     let total = body.len();
     let mut lines = title;
     match (room, lines.pop()) {
@@ -240,9 +222,7 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
         let text = format!("  … {more} of {total} ({key} shows all)");
         lines.push(clip(&Line::from(Span::styled(text, theme.warn)), columns));
     }
-    let cursor = cursor.map(|(x, y)| (x, lines.len() + y));
-    lines.extend(foot);
-    Panel { lines, cursor }
+    Panel::from(lines).above(foot)
 }
 
 /// Renders a line that stands for `total` lines, clipped to fit.
@@ -261,8 +241,7 @@ fn keeping(rule: &RememberedRule, columns: usize, theme: Theme) -> Vec<Line<'sta
         Span::styled(rule, theme.bold),
     ]);
     let mut lines = wrap(&asked, columns, "  ");
-    let keys = [("y", " keep the rule · "), ("n", " back to the question")];
-    let keys = keys.into_iter().flat_map(|(key, what)| [Span::styled(key, theme.selected), Span::raw(what)]);
-    lines.push(clip(&Line::from(keys.collect::<Vec<_>>()), columns));
+    let keys = keys_line([("y", " keep the rule · "), ("n", " back to the question")], theme);
+    lines.push(clip(&keys, columns));
     lines
 }

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::text::{Line, Span};
 
 use super::live::paint;
-use super::panels::trust_keys;
+use super::panels::{keys_line, trust_keys};
 use super::question_keys::{keys, short_keys};
 use super::standing::{mode, question_waits};
 use crate::app::pager::{Pager, Source};
@@ -25,7 +25,7 @@ pub(crate) fn pager(app: &mut App) -> Option<Buffer> {
     lines.extend(foot);
     lines.truncate(rows.max(1));
     app.overlay = Overlay::Pager(pager);
-    Some(paint(&lines, None, columns).0)
+    Some(paint(&lines.into(), columns).0)
 }
 
 fn foot(app: &App, pager: &Pager, columns: usize, rows: usize) -> Vec<Line<'static>> {
@@ -48,12 +48,9 @@ fn foot(app: &App, pager: &Pager, columns: usize, rows: usize) -> Vec<Line<'stat
         }
         Source::Together(calls) => {
             let title = Line::from(Span::styled(format!("? All {} of them?", calls.len()), app.theme.warn));
-            let mut keys = Vec::new();
             let esc = app.keys.name(Action::Stop);
-            for (key, what) in [("y", " yes to all · "), ("n", " no to all · "), (&*esc, " one by one")] {
-                keys.extend([Span::styled(key.to_owned(), app.theme.selected), Span::raw(what)]);
-            }
-            vec![clip(&title, columns), clip(&Line::from(keys), columns), clip(&scroll, columns)]
+            let keys = [("y", " yes to all · "), ("n", " no to all · "), (&*esc, " one by one")];
+            vec![clip(&title, columns), clip(&keys_line(keys, app.theme), columns), clip(&scroll, columns)]
         }
         // If there is little room, the keys remain.
         Source::Trust(_) => vec![trust_keys(app, 0, columns), clip(&scroll, columns)],

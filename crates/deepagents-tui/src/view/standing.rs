@@ -27,14 +27,14 @@ pub(super) fn status(app: &App, columns: usize) -> Option<Line<'static>> {
     if !app.is_moving() {
         return None;
     }
-    let elapsed = app.now.saturating_duration_since(app.since);
+    let elapsed = app.elapsed_since(app.since.0);
     let spinner = SPINNER.get(usize::try_from(elapsed.as_millis() / 100 % 10).unwrap_or(0)).copied().unwrap_or("·");
     let words = match &app.work {
         _ if app.stopping => "stopping".to_owned(),
         Work::Shell(_) => "running".to_owned(),
         Work::Other(what) => (*what).to_owned(),
         _ => match &app.live.retry {
-            Some(retry) => visible(&retry.describe(app.now)).into_owned(),
+            Some(retry) => visible(&retry.describe(app.now.0)).into_owned(),
             None if !app.live.calls.is_empty() => "working".to_owned(),
             None if app.live.activity.is_empty() => "working".to_owned(),
             None => visible(&app.live.activity).into_owned(),

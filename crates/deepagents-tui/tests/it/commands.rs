@@ -358,6 +358,18 @@ async fn the_conversation_is_exported_in_three_formats_with_text_escaped() {
 }
 
 #[tokio::test]
+async fn exported_arguments_are_code_whatever_backticks_they_contain() {
+    let world = World::new([Turn::call("ls", json!({"path": "/`a` ``b``"})), Turn::text("Listed.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "list it").await;
+    assert!(screens.wait_for("Listed.").await && screens.wait_idle().await);
+    say(&mut screens, "/export").await;
+    assert!(screens.wait_for("was written to conversation.md").await, "{}", screens.text());
+    let exported = world.read("conversation.md");
+    assert!(exported.contains(r#"**ls** ```{"path":"/`a` ``b``"}```"#), "{exported}");
+}
+
+#[tokio::test]
 async fn information_pages_and_option_menus_are_shown() {
     let world = World::new([]);
     let mut screens = world.screens(Mode::Ask);

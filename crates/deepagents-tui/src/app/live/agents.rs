@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
+use deepagents::EventKind;
 use deepagents::core::tool::CallId;
-use deepagents::{Event, EventKind};
 
 use super::super::transcript::{AgentWork, Call, Item, text_arg};
-use super::{Added, Live, Retry, RunningCall};
+use super::{Live, Retry};
 
 /// The tool that starts sub-agents.
 const TASK: &str = "task";
@@ -23,38 +23,13 @@ pub(crate) struct LiveAgent {
 }
 
 impl Live {
-    /// Handles an event of a sub-agent.
-    pub(super) fn below(&mut self, event: &Event, now: Instant) -> Added {
-        let path = event.path.to_vec();
-        if !self.agents.contains_key(&path) {
-            let task = self.task_of(&path);
-            let earlier = self.earlier.remove(&path);
-            let work = earlier.unwrap_or_else(|| AgentWork { task, ..AgentWork::default() });
-            self.agents.insert(path.clone(), LiveAgent { work, since: now, answer: String::new(), retry: None });
+    /// Adds the sub-agent at a path, unless it is known. One that continues after a decision has its earlier work.
+    pub(super) fn begin_agent(&mut self, path: &[String], now: Instant) {
+        if !self.agents.contains_key(path) {
+            let earlier = self.earlier.remove(path);
+            let work = earlier.unwrap_or_else(|| AgentWork { task: self.task_of(path), ..AgentWork::default() });
+            self.agents.insert(path.to_vec(), LiveAgent { work, since: now, answer: String::new(), retry: None });
         }
-        match &event.kind {
-            EventKind::ToolStarted { call, name, args, .. } => {
-                let started = Call { name: name.clone(), args: args.clone(), ..Call::default() };
-                self.calls.insert(call.clone(), RunningCall::new(started, now));
-            }
-            EventKind::ToolProgress { call, text } => self.progress(call, text),
-            EventKind::ToolFinished { call, name, error, text, .. } => {
-                let result = self.result(call, text, *error);
-                let args = self.calls.remove(call).map(|running| running.call.args).unwrap_or_default();
-                let done = Call { name: name.clone(), args, result, failed: *error, file: None };
-                let item = self.finished(call, done, now);
-                if let Some(agent) = self.agents.get_mut(&path) {
-                    agent.work.calls += 1;
-                    agent.work.items.push(item);
-                }
-            }
-            kind => {
-                if let Some(agent) = self.agents.get_mut(&path) {
-                    agent.event(kind, now);
-                }
-            }
-        }
-        Added::default()
     }
 
     /// Takes the unfinished calls of a sub-agent whose own call has ended.
@@ -112,7 +87,12 @@ impl Live {
 }
 
 impl LiveAgent {
-    fn event(&mut self, kind: &EventKind, now: Instant) {
+    pub(super) fn finished_call(&mut self, item: Item) {
+        self.work.calls += 1;
+        self.work.items.push(item);
+    }
+
+    pub(super) fn event(&mut self, kind: &EventKind, now: Instant) {
         self.retry = Retry::of(kind, now);
         match kind {
             EventKind::AgentStarted { name } => self.work.name.clone_from(name),
@@ -120,10 +100,7 @@ impl LiveAgent {
             EventKind::AttemptDiscarded { .. } => self.answer.clear(),
             EventKind::ModelFinished { usage, .. } => {
                 self.work.tokens = self.work.tokens.saturating_add(usage.total());
-                let answer = std::mem::take(&mut self.answer);
-                if !answer.trim().is_empty() {
-                    self.work.items.push(Item::Answer(answer));
-                }
+                self.finish_answer();
             }
             EventKind::AgentFailed { error, .. } => {
                 self.work.items.push(Item::Note { text: error.clone(), bad: true });
@@ -132,11 +109,17 @@ impl LiveAgent {
         }
     }
 
+    /// Takes the current answer as finished.
+    fn finish_answer(&mut self) {
+        let answer = std::mem::take(&mut self.answer);
+        if !answer.trim().is_empty() {
+            self.work.items.push(Item::Answer(answer));
+        }
+    }
+
     /// Returns the work, with an unfinished answer.
     fn finished(mut self) -> AgentWork {
-        if !self.answer.trim().is_empty() {
-            self.work.items.push(Item::Answer(self.answer));
-        }
+        self.finish_answer();
         self.work
     }
 

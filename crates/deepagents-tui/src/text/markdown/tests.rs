@@ -3,6 +3,12 @@
 use super::*;
 
 #[test]
+fn the_target_of_a_link_around_an_image_is_shown_too() {
+    let lines = markdown("[![safe](badge.png)](https://other.example)", 80, Theme::plain());
+    assert_eq!(lines[0].to_string(), "safe (badge.png) (https://other.example)");
+}
+
+#[test]
 fn no_line_exceeds_the_screen_width_however_deeply_nested() {
     let nested = |mark: &str| -> String {
         (0..60).map(|depth| format!("{}{mark} some words of it\n", " ".repeat(depth * (mark.len() + 1)))).collect()
@@ -17,16 +23,4 @@ fn no_line_exceeds_the_screen_width_however_deeply_nested() {
             assert!(columns < 20 || whole >= 59, "words stay whole at {columns} columns: {text}");
         }
     }
-}
-
-#[test]
-fn a_partly_received_table_is_never_taken_as_finished() {
-    let text = "Words.\n\n| a | b |\n|---|---|\n| `x` | 1 |\n| y | 2 |\n\nMore words.\n\nThe end.\n";
-    let (table, after) = (text.find("| a").unwrap(), text.find("More").unwrap());
-    for end in 0..=text.len() {
-        let come = text.get(..end).unwrap();
-        let (start, _) = last_block(come);
-        assert!(start <= table || (start >= after && end > after), "{come:?}");
-    }
-    assert_eq!(last_block(text).0, text.find("The end").unwrap());
 }
