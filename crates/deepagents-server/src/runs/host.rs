@@ -170,7 +170,7 @@ async fn work(app: Arc<App>, thread: String) {
 
 /// Ends and deletes the runs of a thread that is about to be deleted, except those that are accepted meanwhile.
 pub(crate) async fn forget_thread(app: &Arc<App>, thread: &str) -> Result<()> {
-    others::adopt_thread(app, thread).await?;
+    others::adopt_to_end(app, thread).await?;
     for run in app.runs.open(thread) {
         others::end(app, &run, CancelAction::Interrupt).await?;
         ended(app, &run).await?;
@@ -186,7 +186,7 @@ pub(crate) async fn forget_thread(app: &Arc<App>, thread: &str) -> Result<()> {
             Some(_) => app.runs.open(thread).iter().any(|run| run.id == record.run_id),
             None => indexed.iter().any(|open| open.run == record.run_id),
         };
-        if can_end && record.status.is_open() && app.agent(&record.graph_id).is_some() {
+        if can_end && record.status.is_open() {
             continue;
         }
         record.delete(app).await?;

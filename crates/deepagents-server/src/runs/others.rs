@@ -44,13 +44,25 @@ pub(crate) async fn adopt_thread(app: &Arc<App>, thread: &str) -> Result<()> {
     Ok(())
 }
 
+/// Picks up all runs of a thread, including those of agents that only other processes serve, to end them.
+pub(super) async fn adopt_to_end(app: &Arc<App>, thread: &str) -> Result<()> {
+    for open in open::of_thread(app, thread).await? {
+        adopt_if(app, &open, |_| true).await?;
+    }
+    Ok(())
+}
+
 /// Picks up a run, unless its agent is served by other processes only.
 async fn adopt_run(app: &Arc<App>, open: &OpenRun) -> Result<()> {
+    adopt_if(app, open, |record| app.agent(&record.graph_id).is_some()).await
+}
+
+async fn adopt_if(app: &Arc<App>, open: &OpenRun, is_meant: impl Fn(&RunRecord) -> bool) -> Result<()> {
     if app.runs.get(&open.run).is_some() {
         return Ok(());
     }
     match find(app, &open.thread, &open.run).await {
-        Ok(record) if record.status.is_open() && app.agent(&record.graph_id).is_some() => {
+        Ok(record) if record.status.is_open() && is_meant(&record) => {
             enqueue(app, record, true, Strategy::Enqueue);
             Ok(())
         }
