@@ -2,11 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use deepagents_core::agent::ChildScope;
 use deepagents_core::error::Error;
+use deepagents_core::interrupt::Decision;
 use deepagents_core::run::FinishReason;
 use deepagents_core::tool::{ToolContext, ToolError, ToolOutput};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::a2a::A2a;
@@ -14,6 +18,10 @@ use crate::config::{Protocol, RemoteConfig};
 use crate::error::RemoteError;
 use crate::http::Http;
 use crate::langgraph::LangGraph;
+use crate::questions::{self, RemoteInterrupt};
+
+/// Time limit for a cancellation, as the call has three seconds in total.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// An agent on another server.
 ///
@@ -77,12 +85,27 @@ pub(crate) struct Work<'a> {
     pub(crate) scope: &'a ChildScope,
 }
 
+impl Work<'_> {
+    /// Returns what is recorded under a key in the local log, perhaps by an earlier process.
+    pub(crate) fn recorded<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        self.scope.recorded(key).and_then(|value| serde_json::from_value(value).ok())
+    }
+
+    /// Asks the local user what the remote agent asks. Returns the answers and the value that resumes the remote run.
+    pub(crate) async fn ask(&self, pauses: &[RemoteInterrupt]) -> Result<(Vec<Vec<Decision>>, Value), ToolError> {
+        let answers = questions::ask(self.scope, pauses).await?;
+        let resume = questions::resume_value(pauses, &answers);
+        Ok((answers, resume))
+    }
+}
+
 /// Reports why work stopped without a result.
 pub(crate) enum WorkError {
     /// A problem of the server or the connection.
     Remote(RemoteError),
     /// A local reason: a question is pending, a budget is exhausted, or the log cannot be written.
     Local(ToolError),
+    Cancelled,
 }
 
 impl From<RemoteError> for WorkError {
@@ -145,14 +168,8 @@ impl RemoteAgent {
     }
 
     /// Does the work until it is cancelled or its deadline passes; then the remote run is cancelled.
-    async fn run_within_deadline(&self, work: &Work<'_>) -> Ended {
-        let limit = self.config.deadline;
-        let deadline = async {
-            match limit {
-                Some(limit) => tokio::time::sleep(limit).await,
-                None => std::future::pending().await,
-            }
-        };
+    async fn run_within_deadline(&self, work: &Work<'_>) -> Result<String, WorkError> {
+        let limit = self.config.deadline.unwrap_or(Duration::MAX);
         let done = async {
             match &*self.server {
                 Server::LangGraph(server) => server.work(work).await,
@@ -161,48 +178,49 @@ impl RemoteAgent {
         };
         let ended = tokio::select! {
             biased;
-            () = work.scope.cancellation().cancelled() => Ended::Cancelled,
-            ended = done => match ended {
-                Ok(text) => Ended::Done(text),
-                Err(WorkError::Remote(error)) => Ended::Remote(error),
-                Err(WorkError::Local(error)) => Ended::Local(error),
-            },
-            () = deadline => {
-                let host = self.config.origin();
-                Ended::Remote(RemoteError::Deadline { host, limit: limit.unwrap_or_default() })
+            () = work.scope.cancellation().cancelled() => Err(WorkError::Cancelled),
+            ended = done => ended,
+            () = tokio::time::sleep(limit) => {
+                Err(RemoteError::Deadline { host: self.config.origin(), limit }.into())
             }
         };
         // If only the local log cannot be written, the remote run is kept, and the next process resumes it.
         let is_unwanted = match &ended {
-            Ended::Cancelled | Ended::Remote(RemoteError::Deadline { .. } | RemoteError::UnknownStatus { .. }) => true,
-            Ended::Local(error) => !matches!(error, ToolError::Interrupted(_) | ToolError::Fatal(_)),
-            Ended::Done(_) | Ended::Remote(_) => false,
+            Err(WorkError::Cancelled) => true,
+            Err(WorkError::Remote(error)) => {
+                matches!(error, RemoteError::Deadline { .. } | RemoteError::UnknownStatus { .. })
+            }
+            Err(WorkError::Local(error)) => !matches!(error, ToolError::Interrupted(_) | ToolError::Fatal(_)),
+            Ok(_) => false,
         };
         if is_unwanted {
-            match &*self.server {
-                Server::LangGraph(server) => server.cancel(work).await,
-                Server::A2a(server) => server.cancel(work).await,
-            }
+            let cancelled = async {
+                match &*self.server {
+                    Server::LangGraph(server) => server.cancel(work).await,
+                    Server::A2a(server) => server.cancel(work).await,
+                }
+            };
+            // Nobody is left to receive an error.
+            let _ = tokio::time::timeout(CANCEL_TIMEOUT, cancelled).await;
         }
         ended
     }
 
-    async fn conclude(&self, ended: Ended, scope: &ChildScope) -> Result<ToolOutput, ToolError> {
+    async fn conclude(&self, ended: Result<String, WorkError>, scope: &ChildScope) -> Result<ToolOutput, ToolError> {
         match ended {
-            Ended::Done(text) => {
+            Ok(text) => {
                 scope.finish(FinishReason::Done).await?;
                 Ok(ToolOutput::text(text))
             }
-            Ended::Cancelled => {
+            Err(WorkError::Cancelled) => {
                 scope.finish(FinishReason::Cancelled).await?;
                 Ok(ToolOutput::text(format!("[sub-agent {} was cancelled]", self.name)).as_error())
             }
-            Ended::Remote(error) => {
+            Err(WorkError::Remote(error)) => {
                 scope.fail(&error).await?;
                 Ok(ToolOutput::text(format!("Error: sub-agent {} failed: {error}", self.name)).as_error())
             }
-            Ended::Local(ToolError::Interrupted(pending)) => Err(ToolError::Interrupted(pending)),
-            Ended::Local(error) => {
+            Err(WorkError::Local(error)) => {
                 let stop = match &error {
                     ToolError::Model { source: Some(source), .. } => spent(source),
                     _ => None,
@@ -214,14 +232,6 @@ impl RemoteAgent {
             }
         }
     }
-}
-
-/// How the work ended in this process.
-enum Ended {
-    Done(String),
-    Cancelled,
-    Remote(RemoteError),
-    Local(ToolError),
 }
 
 /// Returns the exhausted budget that an error reports.

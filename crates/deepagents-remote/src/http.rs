@@ -261,6 +261,25 @@ impl Tries<'_> {
     }
 }
 
+/// The first and the longest delay between two requests to a server that has nothing new.
+const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+
+/// Growing pauses between requests for what is not there yet.
+#[derive(Debug)]
+pub(crate) struct Polling(Duration);
+
+impl Polling {
+    pub(crate) fn new() -> Self {
+        Self(POLL_INTERVALS.0)
+    }
+
+    /// Waits before the next request.
+    pub(crate) async fn pause(&mut self) {
+        tokio::time::sleep(self.0).await;
+        self.0 = (self.0 * 2).min(POLL_INTERVALS.1);
+    }
+}
+
 /// Describes the failure of a request, without its address, which may contain secrets.
 fn reason(error: reqwest::Error) -> String {
     let error = error.without_url();

@@ -49,8 +49,8 @@ pub(crate) struct Place<'a> {
 impl<'a> Progress<'a> {
     /// Continues where an earlier process stopped, if that was in the same run.
     pub(crate) fn of_round(scope: &'a ChildScope, round: usize) -> Self {
-        let known =
-            scope.recorded(KEY).and_then(|value| serde_json::from_value::<Charged>(value).ok()).unwrap_or_default();
+        let known: Option<Charged> = scope.recorded(KEY).and_then(|value| serde_json::from_value(value).ok());
+        let known = known.unwrap_or_default();
         // Under a budget, usage is durable before it is recorded here, so either count may be ahead.
         let charged = most(known.charged, scope.spent().usage);
         let (mark, skip) = match known.round == round {
@@ -131,7 +131,7 @@ impl<'a> Progress<'a> {
     /// Charges the usage of the run so far: that of its messages or, if larger, `total`, which the end of the run
     /// reports.
     pub(crate) async fn charge_usage(&mut self, total: Usage) -> Result<(), ToolError> {
-        let own = self.spent.values().fold(self.mark.before, |sum, usage| plus(sum, *usage));
+        let own = sum(std::iter::once(self.mark.before).chain(self.spent.values().copied()));
         let total = most(own, total);
         let new = subtract(total, self.mark.charged);
         if new != Usage::default() {
@@ -153,9 +153,11 @@ fn combine(a: Usage, b: Usage, f: impl Fn(u64, u64) -> u64) -> Usage {
     }
 }
 
-/// Returns the sum of two usages.
-pub(crate) fn plus(a: Usage, b: Usage) -> Usage {
-    combine(a, b, u64::saturating_add)
+pub(crate) fn sum(all: impl Iterator<Item = Usage>) -> Usage {
+    all.fold(Usage::default(), |mut sum, one| {
+        sum += one;
+        sum
+    })
 }
 
 pub(crate) fn subtract(a: Usage, b: Usage) -> Usage {

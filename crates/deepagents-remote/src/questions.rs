@@ -2,6 +2,7 @@
 
 use deepagents_core::agent::ChildScope;
 use deepagents_core::interrupt::{ActionRequest, Decision, DecisionKind};
+use deepagents_core::tool::ToolError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -34,21 +35,14 @@ pub(crate) struct RemoteAction {
 impl RemoteAction {
     /// Creates a question that is answered with a text.
     pub(crate) fn text_question(text: impl Into<String>) -> Self {
-        let text = text.into();
-        let args = json!({"question": text});
-        Self { tool: NO_TOOL.to_owned(), args, text, allowed: vec![DecisionKind::Respond] }
+        Self::of_value(&Value::String(text.into()))
     }
 
     fn of_value(value: &Value) -> Self {
-        match value {
-            Value::String(text) => Self::text_question(text.as_str()),
-            other => {
-                let text = ["question", "description", "message"].iter().find_map(|key| other.get(key)?.as_str());
-                let text = text.map_or_else(|| other.to_string(), str::to_owned);
-                let args = json!({"question": other});
-                Self { tool: NO_TOOL.to_owned(), args, text, allowed: vec![DecisionKind::Respond] }
-            }
-        }
+        let field = || ["question", "description", "message"].iter().find_map(|key| value.get(key)?.as_str());
+        let text = value.as_str().or_else(field).map_or_else(|| value.to_string(), str::to_owned);
+        let args = json!({"question": value});
+        Self { tool: NO_TOOL.to_owned(), args, text, allowed: vec![DecisionKind::Respond] }
     }
 
     fn to_request(&self, scope: &ChildScope) -> ActionRequest {
@@ -104,10 +98,7 @@ fn read_pause(id: Option<String>, value: &Value, room: usize) -> RemoteInterrupt
 }
 
 /// Asks the local user all questions at once. Returns the answers grouped by interrupt.
-pub(crate) async fn ask(
-    scope: &ChildScope,
-    pauses: &[RemoteInterrupt],
-) -> Result<Vec<Vec<Decision>>, deepagents_core::tool::ToolError> {
+pub(crate) async fn ask(scope: &ChildScope, pauses: &[RemoteInterrupt]) -> Result<Vec<Vec<Decision>>, ToolError> {
     let questions = pauses.iter().flat_map(|pause| &pause.asked).map(|asked| asked.to_request(scope)).collect();
     let mut decisions = scope.interrupt_all(questions).await?.into_iter();
     Ok(pauses.iter().map(|pause| decisions.by_ref().take(pause.asked.len()).collect()).collect())

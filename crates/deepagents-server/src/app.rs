@@ -1,6 +1,5 @@
 //! State shared by all routes.
 
-use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -8,18 +7,18 @@ use std::time::Duration;
 use deepagents::DeepAgent;
 use deepagents_core::agent::ThreadAccess;
 use deepagents_core::journal::{Journal, JournalError, ThreadInfo};
+use deepagents_core::state::State;
 use deepagents_core::store::Store;
 use serde_json::{Map, Value};
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{Notify, broadcast, watch};
 
 use crate::auth::{LimitTable, OWNER, owns_thread};
-use crate::crons::Timer;
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::metrics::Metrics;
 use crate::runs::{Runs, Spending};
-use crate::stream::{RunIdentity, StateUpdate};
-use crate::threads::CheckpointCache;
+use crate::stream::StateUpdate;
+use crate::threads::{CheckpointCache, Entries};
 use crate::webhooks::{WebhookPolicy, Webhooks};
 
 /// Key in a thread's metadata that holds the server's own data.
@@ -41,19 +40,14 @@ pub(crate) struct ServedAgent {
     pub(crate) threads: ThreadAccess,
 }
 
-impl fmt::Debug for ServedAgent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServedAgent").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
 /// The shared parts of the server.
 pub(crate) struct App {
     pub(crate) journal: Arc<dyn Journal>,
     pub(crate) store: Arc<dyn Store>,
     agents: RwLock<Arc<[Arc<ServedAgent>]>>,
     pub(crate) runs: Runs,
-    pub(crate) timer: Timer,
+    /// Wakes the timer when a cron changes.
+    pub(crate) crons_changed: Notify,
     pub(crate) metrics: Metrics,
     pub(crate) checkpoints: CheckpointCache,
     pub(crate) webhooks: Webhooks,
@@ -78,23 +72,22 @@ impl App {
         store: Arc<dyn Store>,
         agents: Vec<Arc<ServedAgent>>,
         webhooks: WebhookPolicy,
+        limits: Arc<LimitTable>,
         lease: Duration,
     ) -> Self {
-        let started = ids::now();
-        let (runs, timer, webhooks) = (Runs::default(), Timer::default(), Webhooks::new(webhooks));
         Self {
             journal,
             store,
             agents: RwLock::new(agents.into()),
-            runs,
-            timer,
+            runs: Runs::default(),
+            crons_changed: Notify::new(),
             metrics: Metrics::default(),
             checkpoints: CheckpointCache::default(),
-            webhooks,
+            webhooks: Webhooks::new(webhooks),
             state_updates: broadcast::Sender::new(STATE_UPDATE_CAPACITY),
-            limits: Arc::default(),
+            limits,
             spending: Spending::default(),
-            started,
+            started: ids::now(),
             process: ids::fresh(),
             lease,
             tls: AtomicBool::new(false),
@@ -122,6 +115,11 @@ impl App {
         self.agents().iter().find(|agent| agent.name == graph).cloned()
     }
 
+    /// Returns an existing agent.
+    pub(crate) fn known_agent(&self, graph: &str) -> Result<Arc<ServedAgent>> {
+        self.agent(graph).ok_or_else(|| ApiError::not_found("Graph", graph))
+    }
+
     /// Returns access to the threads, using the channels of the agent that last ran on this thread.
     pub(crate) fn threads_of(&self, info: &ThreadInfo) -> Result<ThreadAccess> {
         let graph = info.metadata.get("graph_id").and_then(Value::as_str);
@@ -129,16 +127,23 @@ impl App {
         agent.map(|agent| agent.threads.clone()).ok_or_else(|| ApiError::bad_request("no agent is served"))
     }
 
-    /// Returns the identity under which clients know the agents of a thread.
-    pub(crate) fn identity_of(&self, thread: &str) -> RunIdentity {
-        RunIdentity { thread: thread.to_owned(), ..RunIdentity::default() }
-    }
-
     /// Returns an existing thread.
     pub(crate) async fn thread(&self, id: &str) -> Result<ThreadInfo> {
         let found = self.journal.threads().get(&ids::check("thread ID", id)?).await?;
         // A thread of another owner is reported as missing.
         found.filter(owns_thread).ok_or_else(|| ApiError::not_found("Thread", id))
+    }
+
+    /// Returns an existing thread with the state at the end of its log.
+    pub(crate) async fn thread_state(&self, id: &str) -> Result<(ThreadInfo, State)> {
+        let info = self.thread(id).await?;
+        let state = self.threads_of(&info)?.state(&info.id).await?;
+        Ok((info, state))
+    }
+
+    /// Returns the checkpoints of a thread that clients may see.
+    pub(crate) async fn entries(&self, info: &ThreadInfo) -> Result<Entries> {
+        self.checkpoints.entries(&self.threads_of(info)?, info).await
     }
 
     /// Whether the thread has an owner that is not known to be gone.

@@ -7,8 +7,11 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use deepagents_core::error::Error;
 use deepagents_core::journal::JournalError;
+use deepagents_core::state::ChannelError;
 use deepagents_core::store::StoreError;
 use serde_json::json;
+
+use crate::wire::InputError;
 
 /// An error response: a status and the body `{"detail": "…"}`.
 #[derive(Debug, thiserror::Error)]
@@ -89,13 +92,13 @@ impl From<JournalError> for ApiError {
     fn from(error: JournalError) -> Self {
         let detail = error.to_string();
         match error {
-            JournalError::Busy { .. } | JournalError::Conflict { .. } | JournalError::Fenced { .. } => {
-                Self::conflict(detail)
-            }
+            JournalError::Busy { .. }
+            | JournalError::Conflict { .. }
+            | JournalError::Fenced { .. }
+            | JournalError::Exists { .. } => Self::conflict(detail),
             JournalError::NoState { .. } | JournalError::NotFound { .. } | JournalError::NoAgent { .. } => {
                 Self::new(StatusCode::NOT_FOUND, detail)
             }
-            JournalError::Exists { .. } => Self::conflict(detail),
             JournalError::Name { .. } | JournalError::Metadata { .. } => Self::invalid(detail),
             JournalError::Unavailable { .. } | JournalError::Storage(_) => Self::unavailable(detail),
             _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, detail),
@@ -112,6 +115,18 @@ impl From<StoreError> for ApiError {
             StoreError::Conflict { .. } => Self::conflict(error.to_string()),
             _ => Self::unavailable(error.to_string()),
         }
+    }
+}
+
+impl From<InputError> for ApiError {
+    fn from(error: InputError) -> Self {
+        Self::invalid(error.to_string())
+    }
+}
+
+impl From<ChannelError> for ApiError {
+    fn from(error: ChannelError) -> Self {
+        Self::invalid(error.to_string())
     }
 }
 

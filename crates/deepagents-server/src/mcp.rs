@@ -8,12 +8,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::assistants;
 use crate::body::Raw;
-use crate::error::{ApiError, Result};
+use crate::error::Result;
 use crate::rpc::{self, RpcError};
 use crate::runs::{RunCreate, joined, start};
 
@@ -82,17 +82,11 @@ struct Arguments {
 }
 
 async fn call(app: &Arc<App>, params: &Value) -> Result<Value, RpcError> {
-    let call = Call::deserialize(params).map_err(|error| ApiError::invalid(error.to_string()))?;
+    let call: Call = rpc::params(params)?;
     let said = call.arguments.messages.or_else(|| call.arguments.message.map(Value::String));
-    let said = said.ok_or_else(|| ApiError::invalid("a call needs `message`"))?;
-    let body = Map::from_iter([
-        ("assistant_id".to_owned(), json!(call.name)),
-        ("input".to_owned(), json!({"messages": said})),
-        ("stream_mode".to_owned(), json!([])),
-        ("if_not_exists".to_owned(), json!("create")),
-    ]);
-    let body: RunCreate =
-        serde_json::from_value(Value::Object(body)).map_err(|error| ApiError::invalid(error.to_string()))?;
+    let said = said.ok_or_else(|| RpcError::invalid("a call needs `message`"))?;
+    let mut body = RunCreate::new(&call.name);
+    body.input = Some(json!({"messages": said}));
     let run = start(app, call.arguments.thread_id.as_deref(), body).await?;
     let values = joined(app, &run).await?;
     let failed = values.get("__error__").and_then(|error| error.get("message")?.as_str());

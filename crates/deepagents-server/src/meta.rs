@@ -36,8 +36,7 @@ async fn ok(State(app): State<Arc<App>>, Params(query): Params<Health>) -> (Stat
     if !is_true(query.check_db.as_deref()) {
         return (StatusCode::OK, Json(json!({"ok": true})));
     }
-    let own = ["deepagents-server".to_owned()];
-    let looked = tokio::time::timeout(HEALTH_TIMEOUT, app.store.get(&own, "health")).await;
+    let looked = tokio::time::timeout(HEALTH_TIMEOUT, app.records(&[]).item("health")).await;
     let is_there = matches!(looked, Ok(Ok(_)));
     let (status, state) =
         if is_there { (StatusCode::OK, "healthy") } else { (StatusCode::SERVICE_UNAVAILABLE, "unhealthy") };

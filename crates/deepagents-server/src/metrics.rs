@@ -22,23 +22,24 @@ pub(crate) fn routes() -> Router<Arc<App>> {
 pub(crate) struct Metrics {
     /// Responses by the first digit of their status.
     answers: [AtomicU64; 6],
-    succeeded: AtomicU64,
-    failed: AtomicU64,
-    interrupted: AtomicU64,
-    timed_out: AtomicU64,
+    /// Finished runs by status, in the order of [`ENDS`].
+    ended: [AtomicU64; ENDS.len()],
 }
+
+/// The statuses of finished runs.
+const ENDS: [(Status, &str); 4] = [
+    (Status::Success, "success"),
+    (Status::Error, "error"),
+    (Status::Interrupted, "interrupted"),
+    (Status::Timeout, "timeout"),
+];
 
 impl Metrics {
     /// Counts a finished run.
     pub(crate) fn run_ended(&self, status: Status) {
-        let counter = match status {
-            Status::Success => &self.succeeded,
-            Status::Error => &self.failed,
-            Status::Timeout => &self.timed_out,
-            Status::Interrupted => &self.interrupted,
-            Status::Pending | Status::Running => return,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
+        if let Some((_, counter)) = ENDS.iter().zip(&self.ended).find(|((known, _), _)| *known == status) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -62,12 +63,7 @@ async fn metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
         let _ = writeln!(text, "deepagents_http_responses_total{{class=\"{class}xx\"}} {}", read(counter));
     }
     text.push_str("# HELP deepagents_runs_total Finished runs by status.\n# TYPE deepagents_runs_total counter\n");
-    for (status, counter) in [
-        ("success", &all.succeeded),
-        ("error", &all.failed),
-        ("interrupted", &all.interrupted),
-        ("timeout", &all.timed_out),
-    ] {
+    for ((_, status), counter) in ENDS.iter().zip(&all.ended) {
         let _ = writeln!(text, "deepagents_runs_total{{status=\"{status}\"}} {}", read(counter));
     }
     text.push_str("# HELP deepagents_runs_open Runs that are queued or running.\n# TYPE deepagents_runs_open gauge\n");

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::error::{ApiError, Result};
-use crate::ids;
+use crate::{ids, records};
 
 /// How long a reservation outlives a process that was killed. A live process renews it.
 const RESERVATION_TTL: Duration = Duration::from_secs(10);
@@ -41,8 +41,8 @@ impl Name<'_> {
     }
 }
 
-fn namespace() -> [String; 2] {
-    ["deepagents-server".to_owned(), "reservations".to_owned()]
+fn namespace() -> Vec<String> {
+    records::namespace(&["reservations"])
 }
 
 /// Runs a future while holding the reservation of a name. A caller that needs two names reserves the thread first.

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::error::ApiError;
@@ -28,6 +29,11 @@ impl RpcError {
         Self { code, message: message.into() }
     }
 
+    /// Creates an error for invalid parameters.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(-32602, message)
+    }
+
     pub(crate) fn no_method(name: &str) -> Self {
         Self::new(-32601, format!("`{name}` is not a method"))
     }
@@ -46,6 +52,11 @@ pub(crate) fn read(body: &[u8]) -> Result<Request, Box<Response>> {
         let answer = json!({"jsonrpc": "2.0", "id": null, "error": error});
         Box::new((StatusCode::BAD_REQUEST, Json(answer)).into_response())
     })
+}
+
+/// Parses the parameters of a request.
+pub(crate) fn params<T: DeserializeOwned>(params: &Value) -> Result<T, RpcError> {
+    T::deserialize(params).map_err(|error| RpcError::invalid(error.to_string()))
 }
 
 /// Builds the response to a request.

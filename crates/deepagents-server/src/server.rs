@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 use crate::app::{App, ServedAgent};
-use crate::auth::{Access, AuditEntry, AuditLog, Authenticate, LimitTable, Limits, authenticate};
+use crate::auth::{Access, AuditEntry, Authenticate, LimitTable, Limits, authenticate};
 use crate::guard::{Guard, guard};
 use crate::serve::RunningServer;
 use crate::webhooks::{self, WebhookPolicy};
@@ -178,7 +178,7 @@ impl Server {
 
     /// Records each request that changes something or was rejected. The function must not block.
     pub fn audit(mut self, note: impl Fn(&AuditEntry) + Send + Sync + 'static) -> Self {
-        self.access.audit = Some(AuditLog(Arc::new(note)));
+        self.access.audit = Some(Box::new(note));
         self
     }
 
@@ -237,8 +237,7 @@ impl Server {
         let mut access = self.access;
         access.limits = limits.clone();
         let access = Arc::new(access);
-        let mut app = App::new(self.journal, self.store, self.agents, self.webhooks, self.lease);
-        app.limits = limits;
+        let app = App::new(self.journal, self.store, self.agents, self.webhooks, limits, self.lease);
         let app = Arc::new(app);
         runs::announce(&app).await.map_err(ServerError::Store)?;
         runs::recover(&app).await.map_err(ServerError::Store)?;
@@ -274,7 +273,8 @@ impl Server {
 
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server").field("agents", &self.agents).finish_non_exhaustive()
+        let agents: Vec<&str> = self.agents.iter().map(|agent| &*agent.name).collect();
+        f.debug_struct("Server").field("agents", &agents).finish_non_exhaustive()
     }
 }
 

@@ -27,17 +27,10 @@ function files(folder: string, below = ""): string[] {
 
 function row(folder: string, file: string): string {
   const type = TYPES[path.extname(file)];
-  if (!type) throw new Error(`${file}: no media type is known for it`);
-  return [
-    "    Asset {",
-    `        path: "/${file === "index.html" ? "" : file}",`,
-    `        media_type: "${type}",`,
-    `        is_hashed: ${HASHED.test(file)},`,
-    `        identity: include_bytes!("${folder}/${file}"),`,
-    `        gzip: include_bytes!("${folder}/${file}.gz"),`,
-    `        brotli: include_bytes!("${folder}/${file}.br"),`,
-    "    },",
-  ].join("\n");
+  if (!type) throw new Error(`${file}: its media type is unknown`);
+  // The server lets browsers cache the files in this folder for ever.
+  if (file.startsWith("page/") && !HASHED.test(file)) throw new Error(`${file}: its name has no hash of its content`);
+  return `    asset!("/${file === "index.html" ? "" : file}", "${type}", "${folder}/${file}"),`;
 }
 
 /** Licences allowed for packages that are part of the page. */
@@ -84,7 +77,7 @@ export function embedded(list: string): Plugin {
       if (size > 150_000) throw new Error(`the page has ${size} bytes with gzip; 150000 are its limit`);
       const below = path.posix.relative(path.dirname(target).replaceAll("\\", "/"), folder.replaceAll("\\", "/"));
       const rows = names.map((name) => row(below, name)).join("\n");
-      const head = "//! The files of the page. Written by `npm run build` in `web`; not by hand.\n\nuse super::Asset;\n\n";
+      const head = "//! The files of the page. Written by `npm run build` in `web`; not by hand.\n\nuse super::{Asset, asset};\n\n";
       writeFileSync(target, `${head}pub(super) const ASSETS: &[Asset] = &[\n${rows}\n];\n`);
       config.logger.info(`embedded ${names.length} files, ${size} bytes with gzip`);
     },

@@ -9,8 +9,6 @@ mod rpc;
 mod task;
 mod version;
 
-use std::time::Duration;
-
 use deepagents_core::message::Usage;
 use deepagents_core::tool::ToolError;
 use serde::{Deserialize, Serialize};
@@ -20,13 +18,13 @@ use uuid::Uuid;
 
 use crate::agent::{Work, WorkError};
 use crate::error::RemoteError;
-use crate::http::{Failure, Http};
+use crate::http::{Failure, Http, Polling};
 use crate::progress::usage_of;
 use crate::questions::{self, RemoteInterrupt};
-use crate::sse::SseReader;
+use crate::sse::{SseReader, TooLong};
 use card::Card;
 use task::{Part, State, View};
-use version::Operation;
+use version::{Operation, Version};
 
 /// The extension of agents that accept a message id at most once, however often it is sent.
 pub(crate) const ONCE: &str = "urn:deepagents:a2a:message-once";
@@ -35,8 +33,6 @@ const INTERRUPTS_KEY: &str = "pauses";
 const TASK: &str = "task";
 const SENDING: &str = "sending";
 const CHARGED: &str = "charged";
-const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
-const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
 /// An A2A agent.
 pub(crate) struct A2a {
@@ -66,7 +62,7 @@ impl A2a {
     /// Does the work and returns the agent's result.
     pub(crate) async fn work(&self, work: &Work<'_>) -> Result<String, WorkError> {
         let scope = work.scope;
-        let mut pauses: Vec<Vec<RemoteInterrupt>> = read(scope.recorded(INTERRUPTS_KEY)).unwrap_or_default();
+        let mut pauses: Vec<Vec<RemoteInterrupt>> = work.recorded(INTERRUPTS_KEY).unwrap_or_default();
         let mut part = Part::Text(work.description.to_owned());
         for asked in &pauses {
             part = self.answered(work, asked).await?;
@@ -80,9 +76,10 @@ impl A2a {
             match view.state {
                 State::Completed => return Ok(view.result()),
                 State::Asks => {
-                    pauses.push(view.pauses());
+                    let asked = view.pauses();
+                    pauses.push(asked.clone());
                     scope.record(INTERRUPTS_KEY, json!(pauses)).await?;
-                    part = self.answered(work, pauses.last().map(Vec::as_slice).unwrap_or_default()).await?;
+                    part = self.answered(work, &asked).await?;
                 }
                 _ => return Err(view.error(&self.http.host).into()),
             }
@@ -90,9 +87,9 @@ impl A2a {
     }
 
     async fn answered(&self, work: &Work<'_>, asked: &[RemoteInterrupt]) -> Result<Part, WorkError> {
-        let answers = questions::ask(work.scope, asked).await?;
+        let (answers, resume) = work.ask(asked).await?;
         if asked.iter().any(|pause| pause.decisions || pause.id.is_some()) {
-            return Ok(Part::Data(json!({"resume": questions::resume_value(asked, &answers)})));
+            return Ok(Part::Data(json!({"resume": resume})));
         }
         let words: Vec<String> = answers.iter().flatten().map(questions::decision_text).collect();
         Ok(Part::Text(words.join("\n")))
@@ -101,7 +98,7 @@ impl A2a {
     /// Sends the message of a round, unless it was received already, and reads the immediate response.
     async fn deliver(&self, work: &Work<'_>, round: usize, part: &Part, view: &mut View) -> Result<(), WorkError> {
         let scope = work.scope;
-        let known: Option<KnownTask> = read(scope.recorded(TASK));
+        let known: Option<KnownTask> = work.recorded(TASK);
         if known.as_ref().is_some_and(|known| known.received > round) {
             return Ok(());
         }
@@ -109,7 +106,7 @@ impl A2a {
         let mut in_doubt = scope.recorded(SENDING).is_some_and(|sending| sending == json!(round));
         if !in_doubt {
             if work.continues && round == 0 {
-                self.cancel_earlier(work).await;
+                self.cancel_earlier(work, card).await;
             }
             scope.record(SENDING, round).await?;
         }
@@ -121,7 +118,7 @@ impl A2a {
                 match &known {
                     // If the task no longer asks, or asks something else, it has received the answer.
                     Some(known) if self.has_moved(work, known, view).await? => {
-                        return self.note(work, view, round).await;
+                        return Ok(self.note(work, view, round).await?);
                     }
                     Some(_) => {}
                     None => return Err(RemoteError::InDoubt { host: self.http.host.clone() }.into()),
@@ -129,20 +126,18 @@ impl A2a {
             }
             view.begin_round();
             match self.send(card, &message, work, view).await {
-                Ok(()) => return self.note(work, view, round).await,
-                Err(WorkError::Local(error)) => return Err(error.into()),
-                // The response contains a task, so the task has started.
-                Err(_) if view.id.is_some() => return self.note(work, view, round).await,
-                Err(WorkError::Remote(RemoteError::Unreachable { reason, .. })) => {
+                Err(ReadError::Local(error)) => return Err(error.into()),
+                // If the response contains a task, the task has started.
+                Err(ReadError::Failure(failure)) if view.id.is_none() => {
                     in_doubt = true;
-                    tries.again(Failure::Away { reason, after: None }).await?;
+                    tries.again(failure).await?;
                 }
-                Err(error) => return Err(error),
+                _ => return Ok(self.note(work, view, round).await?),
             }
         }
     }
 
-    async fn note(&self, work: &Work<'_>, view: &View, round: usize) -> Result<(), WorkError> {
+    async fn note(&self, work: &Work<'_>, view: &View, round: usize) -> Result<(), ToolError> {
         if let Some(id) = &view.id {
             let context = view.context.clone().unwrap_or_else(|| work.conversation.clone());
             let known = KnownTask { id: id.clone(), context, received: round + 1 };
@@ -153,16 +148,16 @@ impl A2a {
 
     /// Returns whether a task has moved past the question last recorded for it.
     async fn has_moved(&self, work: &Work<'_>, known: &KnownTask, view: &mut View) -> Result<bool, WorkError> {
-        let asked: Vec<Vec<RemoteInterrupt>> = read(work.scope.recorded(INTERRUPTS_KEY)).unwrap_or_default();
+        let asked: Vec<Vec<RemoteInterrupt>> = work.recorded(INTERRUPTS_KEY).unwrap_or_default();
         self.refresh(work, known, view).await?;
         Ok(!matches!(view.state, State::Asks) || asked.last() != Some(&view.pauses()))
     }
 
     /// Sends a message once, as a stream if the agent supports it.
-    async fn send(&self, card: &Card, message: &Value, work: &Work<'_>, view: &mut View) -> Result<(), WorkError> {
+    async fn send(&self, card: &Card, message: &Value, work: &Work<'_>, view: &mut View) -> Result<(), ReadError> {
         let params = card.version.sent(message);
         if !card.streaming {
-            let result = rpc::call(card, Operation::Send, params).await.map_err(single_attempt_error)?;
+            let result = rpc::call(card, Operation::Send, params).await?;
             view.take(&result, work.scope);
             return Ok(());
         }
@@ -177,20 +172,18 @@ impl A2a {
         params: Value,
         work: &Work<'_>,
         view: &mut View,
-    ) -> Result<(), WorkError> {
-        let mut body = rpc::stream(card, operation, params).await.map_err(single_attempt_error)?;
+    ) -> Result<(), ReadError> {
+        let mut body = rpc::stream(card, operation, params).await?;
         let mut reader = SseReader::default();
         if let Some(text) = body.whole.take() {
-            let result = rpc::read(card, operation, &text).map_err(single_attempt_error)?;
-            view.take(&result, work.scope);
+            view.take(&rpc::read(card, operation, &text)?, work.scope);
             return Ok(());
         }
+        let unreadable = |error: TooLong| Failure::Final(self.http.unreadable(card.version.method(operation), &error));
         while let Some(bytes) = body.next().await {
-            let events =
-                reader.push(&bytes).map_err(|error| self.http.unreadable(card.version.method(operation), &error))?;
-            for event in events {
-                view.take(&rpc::read(card, operation, &event.data).map_err(single_attempt_error)?, work.scope);
-                if view.id.is_some() && read::<KnownTask>(work.scope.recorded(TASK)).is_none() {
+            for event in reader.push(&bytes).map_err(unreadable)? {
+                view.take(&rpc::read(card, operation, &event.data)?, work.scope);
+                if view.id.is_some() && work.recorded::<KnownTask>(TASK).is_none() {
                     // With its id recorded, the task can be found again.
                     self.note(work, view, 0).await?;
                 }
@@ -205,9 +198,9 @@ impl A2a {
     /// Waits until the task ends or asks, reconnecting as needed.
     async fn follow(&self, work: &Work<'_>, view: &mut View) -> Result<(), WorkError> {
         let card = self.card().await?;
-        let (mut tries, mut wait, mut resubscribes) = (self.http.tries(), POLL_INTERVALS.0, card.streaming);
+        let (mut tries, mut polling, mut resubscribes) = (self.http.tries(), Polling::new(), card.streaming);
         loop {
-            let Some(known) = read::<KnownTask>(work.scope.recorded(TASK)) else {
+            let Some(known) = work.recorded::<KnownTask>(TASK) else {
                 // The agent answered with a message instead of a task.
                 return Ok(());
             };
@@ -218,8 +211,7 @@ impl A2a {
                 return Ok(());
             }
             if !resubscribes {
-                tokio::time::sleep(wait).await;
-                wait = (wait * 2).min(POLL_INTERVALS.1);
+                polling.pause().await;
                 continue;
             }
             let params = card.version.task(&known.id, &known.context);
@@ -228,15 +220,12 @@ impl A2a {
                     // The server responds, even if its stream ends early.
                     tries.progressed();
                     if view.state.is_open() {
-                        tokio::time::sleep(wait).await;
-                        wait = (wait * 2).min(POLL_INTERVALS.1);
+                        polling.pause().await;
                     }
                 }
-                Err(WorkError::Remote(RemoteError::Unreachable { reason, .. })) => {
-                    tries.again(Failure::Away { reason, after: None }).await?;
-                }
-                Err(WorkError::Remote(_)) => resubscribes = false,
-                Err(error) => return Err(error),
+                Err(ReadError::Failure(Failure::Final(_))) => resubscribes = false,
+                Err(ReadError::Failure(failure)) => tries.again(failure).await?,
+                Err(ReadError::Local(error)) => return Err(error.into()),
             }
             view.is_whole = false;
         }
@@ -263,7 +252,7 @@ impl A2a {
     async fn charge_usage(&self, work: &Work<'_>, view: &View) -> Result<(), WorkError> {
         let usage = view.metadata.as_ref().map(|metadata| usage_of(&json!({"usage_metadata": metadata.get("usage")})));
         let total = usage.unwrap_or_default();
-        let charged: Usage = read(work.scope.recorded(CHARGED)).unwrap_or_default();
+        let charged: Usage = work.recorded(CHARGED).unwrap_or_default();
         let charged = crate::progress::most(charged, work.scope.spent().usage);
         let new = crate::progress::subtract(total, charged);
         if new != Usage::default() {
@@ -273,55 +262,65 @@ impl A2a {
         Ok(())
     }
 
-    /// Cancels the task of an earlier call in the conversation, if the agent supports that.
-    async fn cancel_earlier(&self, work: &Work<'_>) {
-        let Ok(card) = self.card().await else { return };
-        if !card.takes_once {
+    /// Cancels the tasks of earlier calls in the conversation, if the agent can list them.
+    async fn cancel_earlier(&self, work: &Work<'_>, card: &Card) {
+        // Version 0.3 has no such list.
+        if card.version == Version::V0_3 {
             return;
         }
-        // If there is nothing to cancel, the agent returns an error, which is ignored.
-        let params = card.version.task(&work.conversation, &work.conversation);
-        let _ = rpc::call(card, Operation::Cancel, params).await;
+        let Ok(listed) = rpc::call(card, Operation::List, json!({"contextId": work.conversation})).await else {
+            return;
+        };
+        for task in listed.get("tasks").and_then(Value::as_array).into_iter().flatten() {
+            if let Some(id) = task.get("id").and_then(Value::as_str)
+                && State::of(task).is_open()
+            {
+                // If the task has ended meanwhile, the agent returns an error.
+                let _ = rpc::call(card, Operation::Cancel, card.version.task(id, &work.conversation)).await;
+            }
+        }
     }
 
-    /// Cancels the task. Gives up if the agent cannot be reached in time.
-    pub(crate) async fn cancel(&self, work: &Work<'_>) {
-        let ended = async {
-            let card = self.card().await.ok()?;
-            let known: Option<KnownTask> = read(work.scope.recorded(TASK));
-            let id = match known {
-                Some(known) => known.id,
-                // If the response to the message has not arrived, the message is sent again to learn the task's id.
-                None if card.takes_once && work.scope.recorded(SENDING).is_some() => {
-                    let part = Part::Text(work.description.to_owned());
-                    let message = task::message(card.version, work, 0, &part, None);
-                    let result = rpc::call(card, Operation::Send, card.version.sent(&message)).await.ok()?;
-                    version::unwrap_result(&result).1.get("id")?.as_str()?.to_owned()
-                }
-                None => return None,
-            };
-            rpc::call(card, Operation::Cancel, card.version.task(&id, &work.conversation)).await.ok()
+    /// Cancels the task.
+    pub(crate) async fn cancel(&self, work: &Work<'_>) -> Option<()> {
+        let card = self.card().await.ok()?;
+        let known: Option<KnownTask> = work.recorded(TASK);
+        let id = match known {
+            Some(known) => known.id,
+            // If the response to the message has not arrived, the message is sent again to learn the task's id.
+            None if card.takes_once && work.scope.recorded(SENDING).is_some() => {
+                let part = Part::Text(work.description.to_owned());
+                let message = task::message(card.version, work, 0, &part, None);
+                let result = rpc::call(card, Operation::Send, card.version.sent(&message)).await.ok()?;
+                version::unwrap_result(&result).1.get("id")?.as_str()?.to_owned()
+            }
+            None => return None,
         };
-        // Nobody is left to receive an error.
-        let _ = tokio::time::timeout(CANCEL_TIMEOUT, ended).await;
+        let params = card.version.task(&id, &work.conversation);
+        rpc::call(card, Operation::Cancel, params).await.ok().map(drop)
+    }
+}
+
+/// Why a single attempt to read results stopped. The caller decides whether to retry.
+enum ReadError {
+    Failure(Failure),
+    /// The local log cannot be written.
+    Local(ToolError),
+}
+
+impl From<Failure> for ReadError {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl From<ToolError> for ReadError {
+    fn from(error: ToolError) -> Self {
+        Self::Local(error)
     }
 }
 
 /// Returns the id of a message, which is the same each time the message is sent.
 fn message_id(work: &Work<'_>, round: usize) -> String {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, format!("{}#{round}", work.key).as_bytes()).to_string()
-}
-
-/// Converts the failure of a single attempt; the caller decides whether to retry.
-fn single_attempt_error(failure: Failure) -> WorkError {
-    WorkError::Remote(match failure {
-        Failure::Final(error) => error,
-        Failure::Away { reason, .. } => {
-            RemoteError::Unreachable { host: String::new(), reason, waited: Duration::ZERO }
-        }
-    })
-}
-
-fn read<T: for<'de> Deserialize<'de>>(value: Option<Value>) -> Option<T> {
-    value.and_then(|value| serde_json::from_value(value).ok())
 }

@@ -62,6 +62,12 @@ impl State {
         }
     }
 
+    /// Returns the state of a task.
+    pub(super) fn of(task: &Value) -> Self {
+        let word = task.get("status").and_then(|status| status.get("state")?.as_str()).unwrap_or_default();
+        Self::read(&state(word))
+    }
+
     pub(super) fn is_open(self) -> bool {
         self == Self::Open
     }

@@ -15,6 +15,7 @@ pub(super) enum Operation {
     Send,
     SendAndStream,
     Get,
+    List,
     Cancel,
     Subscribe,
 }
@@ -41,6 +42,7 @@ impl Version {
             (Self::V1_0, Operation::Send) => "SendMessage",
             (Self::V1_0, Operation::SendAndStream) => "SendStreamingMessage",
             (Self::V1_0, Operation::Get) => "GetTask",
+            (_, Operation::List) => "ListTasks",
             (Self::V1_0, Operation::Cancel) => "CancelTask",
             (Self::V1_0, Operation::Subscribe) => "SubscribeToTask",
         }
@@ -49,14 +51,11 @@ impl Version {
     /// Returns the parameters that send a message without waiting for the task to end.
     pub(super) fn sent(self, message: &Value) -> Value {
         let modes = json!(["text/plain", "application/json"]);
-        match self {
-            Self::V0_3 => {
-                json!({"message": message, "configuration": {"acceptedOutputModes": modes, "blocking": false}})
-            }
-            Self::V1_0 => {
-                json!({"message": message, "configuration": {"acceptedOutputModes": modes, "returnImmediately": true}})
-            }
-        }
+        let (returns_at_once, value) = match self {
+            Self::V0_3 => ("blocking", false),
+            Self::V1_0 => ("returnImmediately", true),
+        };
+        json!({"message": message, "configuration": {"acceptedOutputModes": modes, returns_at_once: value}})
     }
 
     /// Returns the parameters that identify a task.

@@ -1,6 +1,6 @@
 //! The requests of the LangGraph API.
 
-use reqwest::{Method, Url};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::error::RemoteError;
@@ -19,10 +19,6 @@ impl RunStatus {
     pub(super) fn is_open(&self) -> bool {
         matches!(self.0.as_str(), "pending" | "running")
     }
-
-    pub(super) fn is_error(&self) -> bool {
-        self.0 == "error"
-    }
 }
 
 /// The requests to one agent of a server.
@@ -36,14 +32,10 @@ impl Api {
         Self { http, assistant }
     }
 
-    fn at(&self, path: &str) -> Result<Url, RemoteError> {
-        self.http.url(path)
-    }
-
     /// Creates a thread, unless it exists.
     pub(super) async fn make_thread(&self, thread: &str, key: &str) -> Result<(), RemoteError> {
         let body = json!({"thread_id": thread, "if_exists": "do_nothing", "metadata": {KEY: key}});
-        let made = self.http.send_with_retries("a thread", Method::POST, self.at("threads")?, Some(&body)).await;
+        let made = self.http.send_with_retries("a thread", Method::POST, self.http.url("threads")?, Some(&body)).await;
         match made {
             // Servers that do not support `if_exists` return 409 if the thread exists.
             Ok(_) | Err(RemoteError::Refused { status: 409, .. }) => Ok(()),
@@ -61,7 +53,7 @@ impl Api {
         if let (Some(body), Some(input)) = (body.as_object_mut(), input.as_object()) {
             body.extend(input.clone());
         }
-        let url = self.at(&format!("threads/{thread}/runs")).map_err(Failure::Final)?;
+        let url = self.http.url(&format!("threads/{thread}/runs")).map_err(Failure::Final)?;
         let made = self.http.json("a run", Method::POST, url, Some(&body)).await?;
         match id_of(&made) {
             Some(id) => Ok(id),
@@ -70,7 +62,7 @@ impl Api {
     }
 
     async fn runs(&self, thread: &str) -> Result<Vec<Value>, RemoteError> {
-        let url = self.at(&format!("threads/{thread}/runs?limit={MAX_LISTED_RUNS}"))?;
+        let url = self.http.url(&format!("threads/{thread}/runs?limit={MAX_LISTED_RUNS}"))?;
         let runs = self.http.send_with_retries("its runs", Method::GET, url, None).await?;
         match runs {
             Value::Array(runs) => Ok(runs),
@@ -98,41 +90,41 @@ impl Api {
             other => other?,
         };
         for run in runs.iter().filter(|run| status_of(run).is_open()).filter_map(id_of) {
-            let url = self.at(&format!("threads/{thread}/runs/{run}/cancel?wait=1&action=interrupt"))?;
-            match self.http.send_with_retries("the cancellation of a run", Method::POST, url, Some(&json!({}))).await {
+            match self.cancel_run(thread, &run, true).await {
                 // The run has ended in the meantime.
-                Ok(_) | Err(RemoteError::Refused { status: 404 | 409, .. }) => {}
+                Ok(()) | Err(RemoteError::Refused { status: 404 | 409, .. }) => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 
-    pub(super) async fn cancel_run(&self, thread: &str, run: &str) -> Result<(), RemoteError> {
-        let url = self.at(&format!("threads/{thread}/runs/{run}/cancel?wait=0&action=interrupt"))?;
+    pub(super) async fn cancel_run(&self, thread: &str, run: &str, waits: bool) -> Result<(), RemoteError> {
+        let wait = u8::from(waits);
+        let url = self.http.url(&format!("threads/{thread}/runs/{run}/cancel?wait={wait}&action=interrupt"))?;
         self.http.send_with_retries("the cancellation of a run", Method::POST, url, Some(&json!({}))).await.map(drop)
     }
 
     pub(super) async fn run_status(&self, thread: &str, run: &str) -> Result<RunStatus, RemoteError> {
-        let url = self.at(&format!("threads/{thread}/runs/{run}"))?;
+        let url = self.http.url(&format!("threads/{thread}/runs/{run}"))?;
         Ok(status_of(&self.http.send_with_retries("its run", Method::GET, url, None).await?))
     }
 
     /// Returns the thread with its values and interrupts.
     pub(super) async fn thread(&self, thread: &str) -> Result<Value, RemoteError> {
-        self.http.send_with_retries("its thread", Method::GET, self.at(&format!("threads/{thread}"))?, None).await
+        self.http.send_with_retries("its thread", Method::GET, self.http.url(&format!("threads/{thread}"))?, None).await
     }
 
     /// Returns why a run failed, if the server reports it.
     pub(super) async fn run_error(&self, thread: &str, run: &str) -> Option<String> {
-        let url = self.at(&format!("threads/{thread}/runs/{run}/join")).ok()?;
+        let url = self.http.url(&format!("threads/{thread}/runs/{run}/join")).ok()?;
         let values = self.http.send_with_retries("its run", Method::GET, url, None).await.ok()?;
         super::events::error_text(values.get("__error__")?)
     }
 
     /// Opens the stream of a run after an event.
     pub(super) async fn open_stream(&self, thread: &str, run: &str, last: &str) -> Result<EventBody, Failure> {
-        let url = self.at(&format!("threads/{thread}/runs/{run}/stream")).map_err(Failure::Final)?;
+        let url = self.http.url(&format!("threads/{thread}/runs/{run}/stream")).map_err(Failure::Final)?;
         self.http.stream("the stream", Method::GET, url, None, Some(last)).await
     }
 }

@@ -62,20 +62,19 @@ impl<'p, 'a> Events<'p, 'a> {
     async fn update(&mut self, path: &[String], data: &Value) -> Result<(), WorkError> {
         let nodes = data.as_object().into_iter().flatten().filter(|(node, _)| !node.starts_with("__"));
         for (_, delta) in nodes {
-            let deltas = delta.as_array().map_or_else(|| vec![delta], |several| several.iter().collect());
-            for messages in deltas.into_iter().filter_map(|delta| delta.get("messages")) {
-                let messages = messages.as_array().map_or_else(|| vec![messages], |several| several.iter().collect());
-                for message in messages {
-                    let name = message
-                        .get("name")
-                        .and_then(Value::as_str)
-                        .filter(|_| message.get("type") != Some(&"tool".into()));
-                    self.progress.message(Place { path, name: named(path, name) }, message).await?;
-                }
+            for message in each(delta).iter().filter_map(|delta| delta.get("messages")).flat_map(each) {
+                let name = message.get("name").and_then(Value::as_str);
+                let name = name.filter(|_| message.get("type").is_none_or(|kind| kind != "tool"));
+                self.progress.message(Place { path, name: named(path, name) }, message).await?;
             }
         }
         Ok(())
     }
+}
+
+/// Returns the elements of a list, or a single value.
+fn each(value: &Value) -> &[Value] {
+    value.as_array().map_or_else(|| std::slice::from_ref(value), Vec::as_slice)
 }
 
 fn place<'a>(path: &'a [String], metadata: Option<&'a Value>) -> Place<'a> {

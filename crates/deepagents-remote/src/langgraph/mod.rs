@@ -9,16 +9,14 @@ mod api;
 mod events;
 mod outcome;
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::agent::{Work, WorkError};
 use crate::error::RemoteError;
-use crate::http::{Failure, Http};
+use crate::http::{Failure, Http, Polling};
 use crate::progress::Progress;
-use crate::questions::{self, RemoteInterrupt};
+use crate::questions::RemoteInterrupt;
 use crate::sse::SseReader;
 use api::Api;
 use events::Events;
@@ -30,10 +28,6 @@ const INTERRUPTS_KEY: &str = "pauses";
 const RUN: &str = "run";
 /// The key in the local log of the run that is about to be started.
 const BEGINNING: &str = "beginning";
-/// Time limit for a cancellation, as the call has three seconds in total.
-const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
-/// The first and the longest interval for polling a server without streams.
-const POLL_INTERVALS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
 /// An agent of a LangGraph server.
 pub(crate) struct LangGraph {
@@ -55,12 +49,11 @@ impl LangGraph {
     /// Does the work and returns the agent's last message.
     pub(crate) async fn work(&self, work: &Work<'_>) -> Result<String, WorkError> {
         let (scope, thread) = (work.scope, work.conversation.clone());
-        let mut pauses: Vec<Vec<RemoteInterrupt>> = read(scope.recorded(INTERRUPTS_KEY)).unwrap_or_default();
+        let mut pauses: Vec<Vec<RemoteInterrupt>> = work.recorded(INTERRUPTS_KEY).unwrap_or_default();
         let mut input = json!({"input": {"messages": [{"role": "user", "content": work.description}]}});
         // The questions of earlier rounds are answered; those of the last may still be pending.
         for asked in &pauses {
-            let answers = questions::ask(scope, asked).await?;
-            input = json!({"command": {"resume": questions::resume_value(asked, &answers)}});
+            input = json!({"command": {"resume": work.ask(asked).await?.1}});
         }
         if scope.recorded(RUN).is_none() {
             self.api.make_thread(&thread, work.key.as_str()).await?;
@@ -72,11 +65,9 @@ impl LangGraph {
             match self.run_result(&thread, &run, error, &mut progress).await? {
                 RunResult::Done(text) => return Ok(text),
                 RunResult::Waits(asked) => {
-                    pauses.push(asked);
+                    pauses.push(asked.clone());
                     scope.record(INTERRUPTS_KEY, json!(pauses)).await?;
-                    let asked = pauses.last().map(Vec::as_slice).unwrap_or_default();
-                    let answers = questions::ask(scope, asked).await?;
-                    input = json!({"command": {"resume": questions::resume_value(asked, &answers)}});
+                    input = json!({"command": {"resume": work.ask(&asked).await?.1}});
                 }
             }
         }
@@ -85,7 +76,7 @@ impl LangGraph {
     /// Returns the run of a round: the one already started, or a new one. The log records it before it is started.
     async fn begin(&self, work: &Work<'_>, thread: &str, round: usize, input: Value) -> Result<String, WorkError> {
         let scope = work.scope;
-        if let Some(known) = read::<KnownRun>(scope.recorded(RUN)).filter(|known| known.round == round) {
+        if let Some(known) = work.recorded::<KnownRun>(RUN).filter(|known| known.round == round) {
             return Ok(known.id);
         }
         let key = format!("{}#{round}", work.key);
@@ -103,14 +94,12 @@ impl LangGraph {
             }
             match self.api.create_run(thread, &key, &input).await {
                 Ok(run) => break run,
-                // An earlier request may have arrived in the meantime; then the thread is busy with its run.
-                Err(failure) if failure.status() == Some(409) => {
-                    in_doubt = true;
-                    tries.again(Failure::Away { reason: "the thread is busy".to_owned(), after: None }).await?;
-                }
                 Err(failure) => {
                     in_doubt = true;
-                    tries.again(failure).await?;
+                    // An earlier request may have arrived in the meantime; then the thread is busy with its run.
+                    let is_busy = failure.status() == Some(409);
+                    let busy = || Failure::Away { reason: "the thread is busy".to_owned(), after: None };
+                    tries.again(if is_busy { busy() } else { failure }).await?;
                 }
             }
         };
@@ -123,7 +112,7 @@ impl LangGraph {
     async fn follow(&self, thread: &str, run: &str, progress: &mut Progress<'_>) -> Result<Option<String>, WorkError> {
         let mut events = Events::new(progress);
         let mut last: Option<String> = None;
-        let (mut tries, mut wait) = (self.api.http.tries(), POLL_INTERVALS.0);
+        let (mut tries, mut polling) = (self.api.http.tries(), Polling::new());
         loop {
             let opened = self.api.open_stream(thread, run, last.as_deref().unwrap_or("-1")).await;
             match opened {
@@ -135,7 +124,7 @@ impl LangGraph {
                         for event in read {
                             events.take(&event.name, &event.data).await?;
                             last = event.id.or(last);
-                            wait = POLL_INTERVALS.0;
+                            polling = Polling::new();
                         }
                     }
                     if !self.api.run_status(thread, run).await?.is_open() {
@@ -143,8 +132,7 @@ impl LangGraph {
                     }
                     // The server responds, even if its stream ends early.
                     tries.progressed();
-                    tokio::time::sleep(wait).await;
-                    wait = (wait * 2).min(POLL_INTERVALS.1);
+                    polling.pause().await;
                 }
                 Err(failure) if matches!(failure.status(), Some(404 | 405 | 501)) => {
                     self.poll(thread, run).await?;
@@ -157,10 +145,9 @@ impl LangGraph {
 
     /// Waits for the end of a run on a server without resumable streams.
     async fn poll(&self, thread: &str, run: &str) -> Result<(), RemoteError> {
-        let mut wait = POLL_INTERVALS.0;
+        let mut polling = Polling::new();
         while self.api.run_status(thread, run).await?.is_open() {
-            tokio::time::sleep(wait).await;
-            wait = (wait * 2).min(POLL_INTERVALS.1);
+            polling.pause().await;
         }
         Ok(())
     }
@@ -175,45 +162,34 @@ impl LangGraph {
         let status = self.api.run_status(thread, run).await?;
         let state = self.api.thread(thread).await?;
         outcome::account(&state, progress).await?;
-        let failed = match (status.is_error(), error) {
-            (true, None) => self.api.run_error(thread, run).await,
-            (_, error) => error,
+        let failed = match error {
+            None if status.0 == "error" => self.api.run_error(thread, run).await,
+            error => error,
         };
         Ok(outcome::run_result(&self.api.http.host, &status, &state, failed)?)
     }
 
-    /// Cancels the run of the work. Gives up if the server cannot be reached in time.
-    pub(crate) async fn cancel(&self, work: &Work<'_>) {
+    /// Cancels the run of the work.
+    pub(crate) async fn cancel(&self, work: &Work<'_>) -> Option<()> {
         let thread = work.conversation.as_str();
-        let ended = async {
-            let run = self.current(work, thread).await?;
-            self.api.cancel_run(thread, &run).await
-        };
-        // Nobody is left to receive an error.
-        let _ = tokio::time::timeout(CANCEL_TIMEOUT, ended).await;
+        let run = self.current(work, thread).await?;
+        self.api.cancel_run(thread, &run, false).await.ok()
     }
 
-    /// Returns the current run. If the response to its creation has not arrived, waits for the run to appear.
-    async fn current(&self, work: &Work<'_>, thread: &str) -> Result<String, RemoteError> {
-        let known: Option<KnownRun> = read(work.scope.recorded(RUN));
-        let beginning: Option<String> = read(work.scope.recorded(BEGINNING));
+    /// Returns the current run, or `None` if none was started or the server does not say. If the response to its creation
+    /// has not arrived, waits for the run to appear.
+    async fn current(&self, work: &Work<'_>, thread: &str) -> Option<String> {
+        let key: String = work.recorded(BEGINNING)?;
+        let known: Option<KnownRun> = work.recorded(RUN);
+        if let Some(known) = known.filter(|known| key == format!("{}#{}", work.key, known.round)) {
+            return Some(known.id);
+        }
         loop {
-            match (&known, &beginning) {
-                (Some(known), Some(key)) if *key == format!("{}#{}", work.key, known.round) => {
-                    return Ok(known.id.clone());
-                }
-                (_, Some(key)) => {
-                    if let Some(run) = self.api.find_run(thread, key).await? {
-                        return Ok(run);
-                    }
-                    tokio::time::sleep(POLL_INTERVALS.0).await;
-                }
-                (_, None) => return Err(RemoteError::Config("nothing was started".to_owned())),
+            if let Some(run) = self.api.find_run(thread, &key).await.ok()? {
+                return Some(run);
             }
+            // There is little time, so the pauses do not grow.
+            Polling::new().pause().await;
         }
     }
-}
-
-fn read<T: for<'de> Deserialize<'de>>(value: Option<Value>) -> Option<T> {
-    value.and_then(|value| serde_json::from_value(value).ok())
 }

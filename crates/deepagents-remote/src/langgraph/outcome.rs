@@ -1,12 +1,11 @@
 //! The state of a thread after a run.
 
-use deepagents_core::message::Usage;
 use serde_json::Value;
 
 use super::api::RunStatus;
 use crate::agent::WorkError;
 use crate::error::RemoteError;
-use crate::progress::{Place, Progress, plus, text_of, usage_of};
+use crate::progress::{Place, Progress, sum, text_of, usage_of};
 use crate::questions::{RemoteInterrupt, read_pauses};
 
 /// The result of a run.
@@ -38,7 +37,7 @@ fn is_answer(message: &&Value) -> bool {
 /// Charges the usage in the state if it exceeds what the stream reported. Forwards the messages if none were read from
 /// the stream.
 pub(super) async fn account(state: &Value, progress: &mut Progress<'_>) -> Result<(), WorkError> {
-    let total = last_turn(state).iter().filter(is_answer).fold(Usage::default(), |sum, one| plus(sum, usage_of(one)));
+    let total = sum(last_turn(state).iter().filter(is_answer).map(usage_of));
     if progress.is_unread() {
         for message in last_turn(state) {
             progress.message(Place { path: &[], name: "" }, message).await?;

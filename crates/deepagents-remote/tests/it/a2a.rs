@@ -1,7 +1,8 @@
 //! A2A: our client against our server.
 
-use deepagents::remote::RemoteConfig;
-use deepagents::{Decision, FinishReason, MemoryJournal, RunInput};
+use deepagents::models::scripted::{ScriptedModel, Turn};
+use deepagents::remote::{Protocol, RemoteAgent, RemoteConfig, RemoteTask};
+use deepagents::{Decision, DeepAgent, FinishReason, MemoryJournal, RunInput, json_tool};
 use serde_json::{Value, json};
 
 use crate::support::{Running, below, delegating, play, steps, text_below};
@@ -63,7 +64,7 @@ async fn cancelling_a_call_cancels_the_task() {
 #[tokio::test]
 async fn a_servers_card_leads_to_the_named_agent() {
     let server = Running::start().await;
-    let config = RemoteConfig::new(&server.url, deepagents::remote::Protocol::A2a, Some("worker")).unwrap();
+    let config = RemoteConfig::new(&server.url, Protocol::A2a, Some("worker")).unwrap();
     let (outcome, events) = play(&delegating(config).build().unwrap(), "Hi").await;
     assert_eq!(outcome.text(), "Heard: Hi");
     assert!(below(&events).last().unwrap().contains("ended"));
@@ -113,4 +114,39 @@ async fn an_invalid_request_gets_a_json_rpc_error() {
     let mut elsewhere = message("m2", "Hi");
     elsewhere["message"]["contextId"] = json!("../../x");
     assert_eq!(code("message/send", elsewhere).await, -32602);
+}
+
+/// Builds an agent whose tool gives the user's message to the remote agent, always in the same conversation.
+fn conversing(config: RemoteConfig) -> DeepAgent {
+    let remote = RemoteAgent::new("worker", config).unwrap();
+    let ask = json_tool("ask", "Asks.", json!({"type": "object"}), move |args: Value, cx| {
+        let remote = remote.clone();
+        async move {
+            let task = RemoteTask::new(args["task"].as_str().unwrap()).conversation("c");
+            remote.run(task, &cx).await
+        }
+    });
+    let model = ScriptedModel::rules().always(Turn::with(|request| {
+        let last = request.messages.iter().next_back().unwrap();
+        if last.as_tool().is_some() { Turn::text(last.text()) } else { Turn::call("ask", json!({"task": last.text()})) }
+    }));
+    DeepAgent::builder().model(model.build()).tool(ask).build().unwrap()
+}
+
+#[tokio::test]
+async fn work_in_a_conversation_first_cancels_what_is_left_of_earlier_work() {
+    for protocol in [Protocol::A2a, Protocol::LangGraph] {
+        let server = Running::start().await;
+        let agent = || conversing(RemoteConfig::new(&server.url, protocol, Some("worker")).unwrap());
+        let process = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let left = agent();
+        process.spawn(async move { left.invoke(RunInput::new(steps(&[("gate", json!({}))]))).await });
+        server.gate.entered().await;
+        // As when a process ends: nobody cancels the remote run.
+        process.shutdown_background();
+        assert_eq!(play(&agent(), "And now?").await.0.text(), "Heard: And now?");
+        let mut statuses = server.statuses().await;
+        statuses.sort();
+        assert_eq!(statuses, ["interrupted", "success"], "{protocol:?}");
+    }
 }

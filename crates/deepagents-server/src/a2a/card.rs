@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::app::App;
 use crate::assistants;
 use crate::body::Params;
-use crate::error::{ApiError, Result};
+use crate::error::Result;
 
 /// Extension URI: a message id is processed once, however often the message is sent.
 const ONCE: &str = "urn:deepagents:a2a:message-once";
@@ -58,8 +58,7 @@ fn base(app: &App, (original, own): (&Uri, &Uri), headers: &HeaderMap) -> String
 }
 
 async fn card(app: &App, name: &str, base: &str) -> Result<Json<Value>> {
-    let found = assistants::find(app, name).await?;
-    let assistant = found.ok_or_else(|| ApiError::not_found("Assistant", name))?;
+    let assistant = assistants::known(app, name).await?;
     let description = assistant.description.unwrap_or_else(|| format!("The agent {}.", assistant.name));
     let id = if assistant.name == assistant.graph_id { &assistant.name } else { &assistant.assistant_id };
     let modes = json!(["text/plain", "application/json"]);

@@ -10,7 +10,8 @@ use super::record;
 use super::version::{self, Version};
 use super::view::TaskView;
 use crate::app::App;
-use crate::rpc::RpcError;
+use crate::json::remove;
+use crate::rpc::{self, RpcError};
 
 /// Default page size, followed by the maximum.
 const DEFAULT_PAGE_SIZE: usize = 50;
@@ -29,20 +30,17 @@ struct Params {
     include_artifacts: bool,
 }
 
-fn invalid(why: impl Into<String>) -> RpcError {
-    RpcError::new(-32602, why)
-}
-
 /// Returns a page of the caller's tasks, most recently changed first.
 pub(super) async fn page(app: &Arc<App>, params: &Value) -> Result<Value, RpcError> {
-    let params = Params::deserialize(params).map_err(|error| invalid(error.to_string()))?;
+    let params: Params = rpc::params(params)?;
     let size = params.page_size.unwrap_or(DEFAULT_PAGE_SIZE);
     if !(1..=MAX_PAGE_SIZE).contains(&size) {
-        return Err(invalid(format!("`pageSize` must be 1 to {MAX_PAGE_SIZE}")));
+        return Err(RpcError::invalid(format!("`pageSize` must be 1 to {MAX_PAGE_SIZE}")));
     }
     let token = params.page_token.as_deref().filter(|token| !token.is_empty());
-    let from: usize =
-        token.map_or(Ok(0), str::parse).map_err(|_| invalid("`pageToken` is not a token that this server issued"))?;
+    let from: usize = token
+        .map_or(Ok(0), str::parse)
+        .map_err(|_| RpcError::invalid("`pageToken` is not a token that this server issued"))?;
     let status = params.status.as_deref().map(version::state).filter(|state| state != "unspecified");
     let mut query = Query::default();
     query.fields.extend(params.context_id.as_ref().map(|thread| ("thread".to_owned(), json!(thread))));
@@ -71,8 +69,8 @@ pub(super) async fn page(app: &Arc<App>, params: &Value) -> Result<Value, RpcErr
 
 fn described(view: &TaskView, params: &Params) -> Value {
     let mut task = Version::V1_0.task(view.task(Some(params.history_length.unwrap_or(0))));
-    if let Some(task) = task.as_object_mut().filter(|_| !params.include_artifacts) {
-        task.remove("artifacts");
+    if !params.include_artifacts {
+        remove(&mut task, "artifacts");
     }
     task
 }

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::record::TaskRecord;
 use super::view::pauses;
 use crate::app::App;
-use crate::rpc::RpcError;
+use crate::json::set;
+use crate::rpc::{self, RpcError};
 use crate::wire::OpenInterrupt;
 
 /// Maximum length of a message id in bytes.
@@ -97,19 +98,14 @@ pub(super) struct Message {
     parts: Vec<Part>,
 }
 
-fn invalid(why: impl Into<String>) -> RpcError {
-    RpcError::new(-32602, why)
-}
-
 impl Message {
     pub(super) fn read(params: &Value) -> Result<Self, RpcError> {
-        let Params { message, configuration } =
-            Params::deserialize(params).map_err(|error| invalid(error.to_string()))?;
+        let Params { message, configuration } = rpc::params(params)?;
         if message.message_id.is_empty() || message.message_id.len() > MAX_ID {
-            return Err(invalid(format!("`messageId` must have 1 to {MAX_ID} bytes")));
+            return Err(RpcError::invalid(format!("`messageId` must have 1 to {MAX_ID} bytes")));
         }
         if message.parts.is_empty() {
-            return Err(invalid("a message needs `parts`"));
+            return Err(RpcError::invalid("a message needs `parts`"));
         }
         Ok(Self {
             id: message.message_id,
@@ -131,19 +127,21 @@ impl Message {
         json!({"messages": [{"role": "user", "content": content}]})
     }
 
-    /// Builds the command for a run that resumes a task with pending interrupts. The message holds the decisions either
-    /// as data, `{"resume": …}`, or in words.
+    /// Returns the value that resumes a task with pending interrupts. The message holds the decisions either as data,
+    /// `{"resume": …}`, or in words.
     pub(super) async fn resume(&self, app: &App, task: &TaskRecord) -> Result<Value, RpcError> {
         let open = pauses(app, task).await?;
         if open.is_empty() {
-            return Err(invalid("the task is not waiting for an answer; omit `taskId` to continue in its context"));
+            return Err(RpcError::invalid(
+                "the task is not waiting for an answer; omit `taskId` to continue in its context",
+            ));
         }
         let data = self.parts.iter().find_map(|part| match part {
             Part::Data { data } => data.get("resume").cloned(),
             _ => None,
         });
         if let Some(resume) = data {
-            return Ok(json!({"resume": resume}));
+            return Ok(resume);
         }
         let words: Vec<&str> = self
             .parts
@@ -156,7 +154,7 @@ impl Message {
         let words = words.join("\n");
         let decisions: Result<Vec<Value>, RpcError> =
             open.iter().flat_map(requests).map(|allowed| decision(words.trim(), &allowed)).collect();
-        Ok(json!({"resume": {"decisions": decisions?}}))
+        Ok(json!({"decisions": decisions?}))
     }
 }
 
@@ -184,7 +182,7 @@ fn decision(words: &str, allowed: &[String]) -> Result<Value, RpcError> {
             Ok(if reason.is_empty() { json!({"type": "reject"}) } else { json!({"type": "reject", "message": reason}) })
         }
         _ if may("respond") => Ok(json!({"type": "respond", "message": words})),
-        _ => Err(invalid(format!(
+        _ => Err(RpcError::invalid(format!(
             "the task is waiting for one of: {}; send one of these words, or decisions as data, {{\"resume\": …}}",
             allowed.join(", ")
         ))),
@@ -200,11 +198,10 @@ fn block(part: &Part) -> Value {
             let kind =
                 mime.split('/').next().filter(|kind| ["image", "audio", "video"].contains(kind)).unwrap_or("file");
             let mut block = json!({"type": kind, "mime_type": mime});
-            if let Some(block) = block.as_object_mut() {
-                let given = [("base64", &file.bytes), ("url", &file.uri), ("filename", &file.name)];
-                block.extend(
-                    given.into_iter().filter_map(|(key, value)| Some((key.to_owned(), json!(value.as_ref()?)))),
-                );
+            for (key, value) in [("base64", &file.bytes), ("url", &file.uri), ("filename", &file.name)] {
+                if let Some(value) = value {
+                    set(&mut block, key, value.as_str());
+                }
             }
             block
         }

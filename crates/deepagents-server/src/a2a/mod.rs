@@ -24,10 +24,9 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::body::Raw;
-use crate::error::ApiError;
 use crate::ids;
 use crate::rpc::{self, RpcError};
-use crate::runs::{self, CancelAction, RunCreate, start_once};
+use crate::runs::{self, CancelAction, Command, RunCreate, start_once};
 use message::Message;
 use record::{Taken, TaskRecord};
 use version::{Operation, Version};
@@ -62,15 +61,16 @@ async fn request(
         Ok(()) => answer(&app, &assistant, &id, &request.method, &request.params).await,
         Err(error) => Err(error),
     };
-    match answered {
-        Ok(Answer::One(result)) => Json(rpc::answer(&id, Ok(result))).into_response(),
+    let result = match answered {
+        Ok(Answer::One(result)) => Ok(result),
         Ok(Answer::Stream(body)) => {
             let headers =
                 [("content-type", "text/event-stream"), ("cache-control", "no-store"), ("x-accel-buffering", "no")];
-            (headers, body).into_response()
+            return (headers, body).into_response();
         }
-        Err(error) => Json(rpc::answer(&id, Err(error))).into_response(),
-    }
+        Err(error) => Err(error),
+    };
+    Json(rpc::answer(&id, result)).into_response()
 }
 
 enum Answer {
@@ -83,12 +83,11 @@ enum Answer {
 #[serde(rename_all = "camelCase")]
 struct TaskParams {
     id: String,
-    #[serde(default)]
     history_length: Option<usize>,
 }
 
 async fn answer(app: &Arc<App>, assistant: &str, id: &Value, method: &str, params: &Value) -> Result<Answer, RpcError> {
-    let named = || TaskParams::deserialize(params).map_err(|error| RpcError::new(-32602, error.to_string()));
+    let named = || rpc::params::<TaskParams>(params);
     let (version, operation) = Operation::named(method).ok_or_else(|| RpcError::no_method(method))?;
     match operation {
         Operation::Send => {
@@ -146,16 +145,17 @@ async fn send(app: &Arc<App>, assistant: &str, params: &Value) -> Result<(TaskRe
     let (task, body) = match &message.task {
         Some(known) => {
             let mut task = record::find(app, known).await?;
-            let resume = message.resume(app, &task).await?;
+            let resume = Some(message.resume(app, &task).await?);
             task.runs.push(ids::fresh());
-            let body = record::body(&task.assistant, &[("command", resume)])?;
+            let mut body = record::request(&task.assistant);
+            body.command = Some(Command { resume, ..Command::default() });
             (task, body)
         }
         None => {
             let thread = message.context.clone().unwrap_or_else(ids::fresh);
-            let thread = ids::check("contextId", &thread)?;
-            let task = TaskRecord::new(assistant, thread);
-            let body = record::body(assistant, &[("input", message.input())])?;
+            let task = TaskRecord::new(assistant, ids::check("contextId", &thread)?);
+            let mut body = record::request(assistant);
+            body.input = Some(message.input());
             (task, body)
         }
     };
@@ -169,5 +169,5 @@ async fn send(app: &Arc<App>, assistant: &str, params: &Value) -> Result<(TaskRe
 
 async fn begin(app: &Arc<App>, task: &TaskRecord, run: &str, body: RunCreate) -> Result<(), RpcError> {
     start_once(app, Some(&task.thread), body, run.to_owned()).await?;
-    task.save(app).await.map_err(ApiError::into)
+    Ok(task.save(app).await?)
 }

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use deepagents_core::store::{Query, StoreError};
+use deepagents_core::store::Query;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
 
 use super::NO_TASK;
 use crate::app::App;
-use crate::auth::{caller, owns};
+use crate::auth::{caller, caller_id, owns};
 use crate::error::{ApiError, Result};
 use crate::ids;
+use crate::records::{Records, read};
 use crate::rpc::RpcError;
 use crate::runs::{self, LiveRun, RunCreate};
 
@@ -26,27 +26,25 @@ pub(super) struct TaskRecord {
     owner: Option<String>,
 }
 
-fn tasks() -> [String; 2] {
-    ["deepagents-server".to_owned(), "a2a-tasks".to_owned()]
+fn tasks(app: &App) -> Records<'_> {
+    app.records(&["a2a-tasks"])
 }
 
-/// Returns the namespace of the caller's messages. It is separate for each sender because two senders may use the same
+/// Returns the records of the caller's messages. They are separate for each sender because two senders may use the same
 /// id.
-fn messages() -> [String; 3] {
+fn messages(app: &App) -> Records<'_> {
     let owner = caller().map_or_else(|| "-".to_owned(), |caller| ids::derived(&[caller.id()]).to_string());
-    ["deepagents-server".to_owned(), "a2a-messages".to_owned(), owner]
+    app.records(&["a2a-messages", &owner])
 }
 
 impl TaskRecord {
     pub(super) fn new(assistant: &str, thread: String) -> Self {
         let id = ids::fresh();
-        let owner = caller().map(|caller| caller.id().to_owned());
-        Self { runs: vec![id.clone()], id, thread, assistant: assistant.to_owned(), owner }
+        Self { runs: vec![id.clone()], id, thread, assistant: assistant.to_owned(), owner: caller_id() }
     }
 
     pub(super) async fn save(&self, app: &App) -> Result<()> {
-        app.store.put(&tasks(), &self.id, json!(self)).await?;
-        Ok(())
+        Ok(tasks(app).put(&self.id, self).await?)
     }
 
     /// Returns the last run if it is pending or running.
@@ -88,17 +86,16 @@ impl TaskRecord {
 pub(super) async fn find(app: &App, id: &str) -> Result<TaskRecord, RpcError> {
     let missing = || RpcError::new(NO_TASK, format!("there is no task {id}"));
     ids::check("task ID", id).map_err(|_| missing())?;
-    let item = app.store.get(&tasks(), id).await.map_err(ApiError::from)?;
-    let task = item.and_then(|item| serde_json::from_value::<TaskRecord>(item.value).ok());
+    let task: Option<TaskRecord> = tasks(app).item(id).await.map_err(ApiError::from)?.and_then(read);
     task.filter(|task| owns(task.owner.as_deref())).ok_or_else(missing)
 }
 
 /// Returns the caller's tasks, most recently stored first.
 pub(super) async fn all(app: &App, query: &Query) -> Result<Vec<TaskRecord>> {
-    let mut items = app.store.search(&tasks(), query).await?;
+    let mut items = tasks(app).search(query).await?;
     items.sort_by(|a, b| b.updated_at.cmp(&a.updated_at).then_with(|| b.key.cmp(&a.key)));
-    let read = items.into_iter().filter_map(|item| serde_json::from_value::<TaskRecord>(item.value).ok());
-    Ok(read.filter(|task| owns(task.owner.as_deref())).collect())
+    let tasks = items.into_iter().filter_map(read::<TaskRecord>);
+    Ok(tasks.filter(|task| owns(task.owner.as_deref())).collect())
 }
 
 /// An accepted message and the run it starts.
@@ -111,26 +108,17 @@ pub(super) struct Taken {
 
 impl Taken {
     pub(super) async fn find(app: &App, message: &str) -> Result<Option<Self>> {
-        let item = app.store.get(&messages(), message).await?;
-        Ok(item.and_then(|item| serde_json::from_value(item.value).ok()))
+        Ok(messages(app).item(message).await?.and_then(read))
     }
 
-    pub(super) async fn save(&self, app: &App, message: &str) -> Result<(), RpcError> {
-        let saved: Result<(), StoreError> = app.store.put(&messages(), message, json!(self)).await.map(drop);
-        Ok(saved.map_err(ApiError::from)?)
+    pub(super) async fn save(&self, app: &App, message: &str) -> Result<()> {
+        Ok(messages(app).put(message, self).await?)
     }
 }
 
-/// Builds the request for a run.
-pub(super) fn body(assistant: &str, fields: &[(&str, Value)]) -> Result<RunCreate> {
-    let mut body = Map::from_iter([
-        ("assistant_id".to_owned(), json!(assistant)),
-        ("stream_mode".to_owned(), json!([])),
-        ("stream_subgraphs".to_owned(), json!(true)),
-        ("stream_resumable".to_owned(), json!(true)),
-        ("if_not_exists".to_owned(), json!("create")),
-        ("multitask_strategy".to_owned(), json!("enqueue")),
-    ]);
-    body.extend(fields.iter().map(|(key, value)| ((*key).to_owned(), value.clone())));
-    serde_json::from_value(Value::Object(body)).map_err(|error| ApiError::invalid(error.to_string()))
+/// Creates the request for a run, without its input or command.
+pub(super) fn request(assistant: &str) -> RunCreate {
+    let mut request = RunCreate::new(assistant);
+    (request.stream_subgraphs, request.stream_resumable) = (true, true);
+    request
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes};
 use futures_util::stream;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use super::record::TaskRecord;
 use super::version::Version;
@@ -14,8 +13,7 @@ use super::view::{Answer, TaskView};
 use crate::app::App;
 use crate::error::Result;
 use crate::rpc;
-use crate::runs::LiveRun;
-use crate::stream::{HEARTBEAT_COMMENT, HEARTBEAT_INTERVAL, Next};
+use crate::stream::{EventCursor, HEARTBEAT_COMMENT, HEARTBEAT_INTERVAL};
 
 /// A client's position in a task.
 struct Reader {
@@ -25,29 +23,23 @@ struct Reader {
     version: Version,
     /// Sent before anything else.
     first: Option<Value>,
-    live: Option<(Arc<LiveRun>, watch::Receiver<usize>)>,
-    at: usize,
+    live: Option<EventCursor>,
     answer: Answer,
     is_over: bool,
 }
 
 /// Streams the current task, then its updates, and finally its end state.
 pub(super) async fn of(app: &Arc<App>, task: TaskRecord, id: Value, version: Version) -> Result<Body> {
-    let live = task.live(app).await?;
     let mut answer = Answer::default();
-    let at = live.as_ref().map_or(0, |run| answer.read(run));
+    let live = task.live(app).await?.map(|run| answer.read(run));
     let mut first = TaskView::read(app, &task).await?;
     let is_over = first.is_over();
     if !is_over && live.is_some() {
         // Text after this point is sent as pieces.
         first.cut_to(&answer);
     }
-    let live = live.map(|run| {
-        let changed = run.log.watch();
-        (run, changed)
-    });
     let first = Some(first.task(None));
-    let reader = Reader { app: app.clone(), task, id, version, first, live, at, answer, is_over };
+    let reader = Reader { app: app.clone(), task, id, version, first, live, answer, is_over };
     let bytes = stream::unfold(reader, |mut reader| async move {
         let bytes = reader.next().await?;
         Some((Ok::<_, Infallible>(bytes), reader))
@@ -67,24 +59,17 @@ impl Reader {
         if self.is_over {
             return None;
         }
-        while let Some((run, changed)) = &mut self.live {
-            changed.borrow_and_update();
-            match run.log.next(self.at) {
-                Next::Event(event) => {
-                    self.at += 1;
+        while let Some(events) = &mut self.live {
+            match tokio::time::timeout(HEARTBEAT_INTERVAL, events.next()).await {
+                Err(_) => return Some(Bytes::from_static(HEARTBEAT_COMMENT)),
+                Ok(Some(event)) => {
                     if let Some(text) = self.answer.take(&event) {
                         let piece = self.chunk(&text);
                         return Some(self.event(piece));
                     }
                 }
-                Next::Gone => self.at += 1,
-                Next::Wait => {
-                    if tokio::time::timeout(HEARTBEAT_INTERVAL, changed.changed()).await.is_err() {
-                        return Some(Bytes::from_static(HEARTBEAT_COMMENT));
-                    }
-                }
-                Next::End => {
-                    run.ended().await;
+                Ok(None) => {
+                    events.run.ended().await;
                     self.live = None;
                 }
             }

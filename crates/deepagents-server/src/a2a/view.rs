@@ -9,7 +9,7 @@ use super::record::TaskRecord;
 use crate::app::App;
 use crate::error::Result;
 use crate::runs::{LiveRun, RunRecord, Status};
-use crate::stream::{Delta, Kind, Next, StreamEvent, past};
+use crate::stream::{Delta, EventCursor, Kind, StreamEvent, past};
 use crate::wire::{OpenInterrupt, open_interrupts, usage};
 
 /// Id and name of the artifact that holds the agent's answer.
@@ -38,7 +38,7 @@ impl Answer {
                 self.text.push_str(text);
                 Some(text.clone())
             }
-            Kind::MessageFinished { message } => {
+            Kind::MessageFinished(message) => {
                 if let Some(spent) = message.usage {
                     self.usage += spent;
                 }
@@ -60,27 +60,20 @@ impl Answer {
         json!({"artifactId": ANSWER, "name": ANSWER, "parts": [{"kind": "text", "text": text}]})
     }
 
-    /// Applies the events a run has logged so far and returns the position after the last one.
-    pub(super) fn read(&mut self, run: &LiveRun) -> usize {
-        let mut at = 0;
-        loop {
-            match run.log.next(at) {
-                Next::Event(event) => {
-                    self.take(&event);
-                }
-                Next::Gone => {}
-                Next::Wait | Next::End => return at,
-            }
-            at += 1;
+    /// Applies the events of a run so far and returns the position after them.
+    pub(super) fn read(&mut self, run: Arc<LiveRun>) -> EventCursor {
+        let mut events = EventCursor::new(run, 0);
+        while let Some(event) = events.next_now() {
+            self.take(&event);
         }
+        events
     }
 }
 
 /// Returns the pending interrupts of a task's thread.
 pub(super) async fn pauses(app: &App, task: &TaskRecord) -> Result<Vec<OpenInterrupt>> {
-    let info = app.thread(&task.thread).await?;
-    let state = app.threads_of(&info)?.state(&task.thread).await?;
-    Ok(open_interrupts(&task.thread, &state))
+    let (info, state) = app.thread_state(&task.thread).await?;
+    Ok(open_interrupts(&info.id, &state))
 }
 
 /// A snapshot of a task.
@@ -104,7 +97,7 @@ impl TaskView {
                 None => past(app, record).await?,
             };
             if let Some(run) = run {
-                answer.read(&run);
+                answer.read(run);
             }
         }
         let last = records.last();
@@ -216,8 +209,7 @@ fn question(asks: &[OpenInterrupt]) -> String {
 
 /// Returns the conversation as text messages.
 async fn history(app: &App, task: &TaskRecord) -> Result<Vec<Value>> {
-    let info = app.thread(&task.thread).await?;
-    let state = app.threads_of(&info)?.state(&task.thread).await?;
+    let (_, state) = app.thread_state(&task.thread).await?;
     let shown = |message: &Arc<Message>| {
         let role = match **message {
             Message::User(_) => "user",

@@ -3,14 +3,14 @@
 use deepagents_core::agent::AgentDefinition;
 use serde_json::{Map, Value, json};
 
+use crate::json::set;
+
 /// Returns the agent loop as nodes and edges.
 pub(crate) fn graph(agent: &AgentDefinition) -> Value {
     let node = |name: &str| json!({"id": name, "type": "runnable", "data": {"name": name}});
+    let names: Vec<&str> = agent.tools().iter().map(|tool| &*tool.name).collect();
     let mut tools = node("tools");
-    if let Some(tools) = tools.as_object_mut() {
-        let names: Vec<&str> = agent.tools().iter().map(|tool| &*tool.name).collect();
-        tools.insert("metadata".to_owned(), json!({"__tools": names}));
-    }
+    set(&mut tools, "metadata", json!({"__tools": names}));
     json!({
         "nodes": [node("__start__"), node("model"), tools, {"id": "__end__"}],
         "edges": [

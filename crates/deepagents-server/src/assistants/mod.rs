@@ -5,5 +5,5 @@ mod record;
 mod routes;
 mod search;
 
-pub(crate) use record::{Assistant, all, find};
+pub(crate) use record::{Assistant, all, find, known};
 pub(crate) use routes::routes;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use deepagents_core::store::{Query, StoreError};
+use deepagents_core::store::Query;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -10,6 +10,7 @@ use crate::app::{App, ServedAgent};
 use crate::auth::owns;
 use crate::error::{ApiError, Result};
 use crate::ids;
+use crate::records::Records;
 
 /// An assistant as clients see it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -25,16 +26,16 @@ pub(crate) struct Assistant {
     pub(crate) created_at: String,
     pub(crate) updated_at: String,
     /// The owner, if callers are authenticated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<String>,
 }
 
-fn namespace() -> [String; 2] {
-    ["deepagents-server".to_owned(), "assistants".to_owned()]
+fn records(app: &App) -> Records<'_> {
+    app.records(&["assistants"])
 }
 
-fn versions_of(id: &str) -> [String; 3] {
-    ["deepagents-server".to_owned(), "assistant-versions".to_owned(), id.to_owned()]
+fn versions_of<'a>(app: &'a App, id: &str) -> Records<'a> {
+    app.records(&["assistant-versions", id])
 }
 
 impl Assistant {
@@ -47,20 +48,11 @@ impl Assistant {
         format!("{:010}", self.version)
     }
 
-    /// Stores this as the current assistant if the stored item is still at the version `known`. Returns `false` on a
-    /// conflict.
-    async fn save_over(&self, app: &App, known: Option<u64>) -> Result<bool> {
-        match app.store.put_if(&namespace(), &self.assistant_id, json!(self), known).await {
-            Err(StoreError::Conflict { .. }) => Ok(false),
-            kept => kept.map(|_| true).map_err(Into::into),
-        }
-    }
-
     /// Stores a new assistant. Returns `false` if the id exists.
     pub(crate) async fn save_new(&self, app: &App) -> Result<bool> {
-        let is_new = self.save_over(app, None).await?;
+        let is_new = records(app).replace(&self.assistant_id, self, None).await?.is_some();
         if is_new {
-            app.store.put(&versions_of(&self.assistant_id), &self.version_key(), json!(self)).await?;
+            versions_of(app, &self.assistant_id).put(&self.version_key(), self).await?;
         }
         Ok(is_new)
     }
@@ -68,17 +60,16 @@ impl Assistant {
     /// Stores this both as the current assistant and as a version in its history, if the stored item is still at the
     /// version `known`. Returns `false` on a conflict, and then stores nothing.
     pub(crate) async fn save(&self, app: &App, known: Option<u64>) -> Result<bool> {
-        let (versions, key) = (versions_of(&self.assistant_id), self.version_key());
-        match app.store.put_if(&versions, &key, json!(self), None).await {
-            Err(StoreError::Conflict { .. }) => return Ok(false),
-            version => version?,
-        };
-        let kept = self.save_over(app, known).await;
-        if !matches!(kept, Ok(true)) {
-            // If the storage is unavailable, this leaves a version that was never current.
-            let _ = app.store.delete(&versions, &key).await;
+        let (versions, key) = (versions_of(app, &self.assistant_id), self.version_key());
+        if versions.replace(&key, self, None).await?.is_none() {
+            return Ok(false);
         }
-        kept
+        let saved = records(app).replace(&self.assistant_id, self, known).await;
+        if !matches!(saved, Ok(Some(_))) {
+            // If the storage is unavailable, this leaves a version that was never current.
+            let _ = versions.delete(&key).await;
+        }
+        Ok(saved?.is_some())
     }
 
     /// Returns the versions, newest first.
@@ -86,22 +77,22 @@ impl Assistant {
         if self.is_system() {
             return Ok(vec![self.clone()]);
         }
-        let found = app.store.search(&versions_of(&self.assistant_id), &Query::default()).await?;
-        Ok(found.into_iter().rev().filter_map(|item| serde_json::from_value(item.value).ok()).collect())
+        let mut found = versions_of(app, &self.assistant_id).all().await?;
+        found.reverse();
+        Ok(found)
     }
 
     /// Makes an earlier version the current one.
     pub(crate) async fn set_latest(&self, app: &App) -> Result<()> {
-        app.store.put(&namespace(), &self.assistant_id, json!(self)).await?;
-        Ok(())
+        Ok(records(app).put(&self.assistant_id, self).await?)
     }
 
     pub(crate) async fn delete(&self, app: &App) -> Result<()> {
         crate::crons::remove_where(app, |cron| cron.assistant_id == self.assistant_id).await?;
-        app.store.delete(&namespace(), &self.assistant_id).await?;
-        let versions = versions_of(&self.assistant_id);
-        for item in app.store.search(&versions, &Query::default()).await? {
-            app.store.delete(&versions, &item.key).await?;
+        records(app).delete(&self.assistant_id).await?;
+        let versions = versions_of(app, &self.assistant_id);
+        for item in versions.search(&Query::default()).await? {
+            versions.delete(&item.key).await?;
         }
         Ok(())
     }
@@ -126,10 +117,14 @@ fn system(app: &App) -> Vec<Assistant> {
 
 /// Returns all assistants: first those of the agents, then those created by clients.
 pub(crate) async fn all(app: &App) -> Result<Vec<Assistant>> {
-    let made = app.store.search(&namespace(), &Query::default()).await?;
-    let made = made.into_iter().filter_map(|item| serde_json::from_value::<Assistant>(item.value).ok());
-    let made = made.filter(|assistant| owns(assistant.owner.as_deref()));
+    let made: Vec<Assistant> = records(app).all().await?;
+    let made = made.into_iter().filter(|assistant| owns(assistant.owner.as_deref()));
     Ok(system(app).into_iter().chain(made).collect())
+}
+
+/// Returns an existing assistant, by its id or by the name of its agent.
+pub(crate) async fn known(app: &App, id: &str) -> Result<Assistant> {
+    find(app, id).await?.ok_or_else(|| ApiError::not_found("Assistant", id))
 }
 
 /// Finds an assistant by its id or by the name of its agent.
@@ -142,8 +137,7 @@ pub(crate) async fn find_version(app: &App, id: &str) -> Result<Option<(Assistan
     if let Some(known) = system(app).into_iter().find(|known| known.assistant_id == id || known.graph_id == id) {
         return Ok(Some((known, None)));
     }
-    let Some(item) = app.store.get(&namespace(), id).await? else { return Ok(None) };
-    let read = serde_json::from_value::<Assistant>(item.value);
-    let read = read.map_err(|error| ApiError::bad_request(format!("assistant {id} is damaged: {error}")))?;
-    Ok(owns(read.owner.as_deref()).then_some((read, Some(item.version))))
+    let found: Option<(Assistant, u64)> = records(app).get("assistant", id).await?;
+    let found = found.filter(|(assistant, _)| owns(assistant.owner.as_deref()));
+    Ok(found.map(|(assistant, version)| (assistant, Some(version))))
 }

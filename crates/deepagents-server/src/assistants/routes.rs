@@ -14,7 +14,7 @@ use super::drawing;
 use super::record::{Assistant, find, find_version};
 use super::search::{count, search};
 use crate::app::App;
-use crate::auth::{caller, owns_thread};
+use crate::auth::{caller_id, owns_thread};
 use crate::body::{Body, Params, present};
 use crate::error::{ApiError, Result};
 use crate::ids;
@@ -75,9 +75,7 @@ fn exists(id: &str) -> ApiError {
 }
 
 async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result<Json<Assistant>> {
-    if app.agent(&body.graph_id).is_none() {
-        return Err(ApiError::not_found("Graph", &body.graph_id));
-    }
+    app.known_agent(&body.graph_id)?;
     let id = body.assistant_id.unwrap_or_else(ids::fresh);
     let id = ids::check("assistant ID", &id)?;
     if let Some(known) = find(&app, &id).await? {
@@ -100,7 +98,7 @@ async fn create(State(app): State<Arc<App>>, Body(body): Body<Create>) -> Result
         version: 1,
         created_at: now.clone(),
         updated_at: now,
-        owner: caller().map(|caller| caller.id().to_owned()),
+        owner: caller_id(),
     };
     if !made.save_new(&app).await? {
         // The id belongs to another owner, or was created concurrently.
@@ -160,7 +158,7 @@ async fn update(
 /// Applies the changes that a client requests.
 fn change(app: &App, known: &mut Assistant, body: Patch) -> Result<()> {
     if let Some(graph) = body.graph_id {
-        app.agent(&graph).ok_or_else(|| ApiError::not_found("Graph", &graph))?;
+        app.known_agent(&graph)?;
         known.graph_id = graph;
     }
     let (mut config, mut context) = (body.config, body.context);
@@ -252,13 +250,13 @@ async fn graph(
         return Err(ApiError::invalid("`xray` must be true, false, or the number of levels to draw"));
     }
     let known = known(&app, &id).await?;
-    let served = app.agent(&known.graph_id).ok_or_else(|| ApiError::not_found("Graph", &known.graph_id))?;
+    let served = app.known_agent(&known.graph_id)?;
     Ok(Json(drawing::graph(served.agent.definition())))
 }
 
 async fn schemas(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
     let known = known(&app, &id).await?;
-    let served = app.agent(&known.graph_id).ok_or_else(|| ApiError::not_found("Graph", &known.graph_id))?;
+    let served = app.known_agent(&known.graph_id)?;
     Ok(Json(drawing::schemas(&known.graph_id, served.agent.definition())))
 }
 

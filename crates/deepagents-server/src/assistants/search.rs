@@ -6,13 +6,13 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::record::{Assistant, all};
 use crate::app::App;
 use crate::body::{Body, present};
-use crate::error::{ApiError, Result};
-use crate::threads::{Fields, Limit, SortOrder, contains, pagination};
+use crate::error::Result;
+use crate::threads::{Limit, SortOrder, contains, page_of};
 
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -26,18 +26,7 @@ enum SortBy {
 }
 
 /// The fields that a client may select.
-const FIELDS: [&str; 10] = [
-    "assistant_id",
-    "graph_id",
-    "name",
-    "description",
-    "config",
-    "context",
-    "metadata",
-    "version",
-    "created_at",
-    "updated_at",
-];
+const FIELDS: &str = "assistant_id graph_id name description config context metadata version created_at updated_at";
 
 #[derive(Deserialize)]
 pub(super) struct Search {
@@ -55,9 +44,7 @@ pub(super) struct Search {
 }
 
 async fn found(app: &App, search: &Search) -> Result<Vec<Assistant>> {
-    if let Some(graph) = search.graph_id.as_ref().filter(|graph| app.agent(graph).is_none()) {
-        return Err(ApiError::not_found("Graph", graph));
-    }
+    search.graph_id.as_ref().map(|graph| app.known_agent(graph)).transpose()?;
     let metadata = search.metadata.clone().unwrap_or_default();
     let name = search.name.as_ref().map(|name| name.to_lowercase());
     let mut found = all(app).await?;
@@ -80,12 +67,7 @@ async fn found(app: &App, search: &Search) -> Result<Vec<Assistant>> {
 }
 
 pub(super) async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<(HeaderMap, Json<Value>)> {
-    let fields = Fields::new(body.select.as_deref(), &FIELDS)?;
-    let found = found(&app, &body).await?;
-    let (offset, limit) = (body.offset, body.limit.get());
-    let headers = pagination(found.len(), offset, limit);
-    let page = found.into_iter().skip(offset).take(limit).map(|assistant| fields.of(json!(assistant)));
-    Ok((headers, Json(page.collect())))
+    page_of(found(&app, &body).await?, (body.offset, body.limit), body.select.as_deref(), FIELDS)
 }
 
 pub(super) async fn count(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<Json<usize>> {

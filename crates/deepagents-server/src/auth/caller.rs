@@ -23,6 +23,11 @@ pub(crate) fn caller() -> Option<Arc<Identity>> {
     CALLER.try_with(Clone::clone).ok().flatten()
 }
 
+/// Returns the id of the caller, which owns what the caller creates.
+pub(crate) fn caller_id() -> Option<String> {
+    caller().map(|caller| caller.id().to_owned())
+}
+
 /// Runs a future as the owner who requested the work.
 pub(crate) async fn as_owner<T>(owner: Option<&str>, limits: &LimitTable, what: impl Future<Output = T>) -> T {
     let identity = owner.map(|owner| Arc::new(Identity::new(owner).limits(limits.of(owner))));

@@ -33,6 +33,10 @@ pub struct Limits {
 }
 
 impl Limits {
+    pub(crate) fn has_budget(&self) -> bool {
+        self.usd_per_day.is_some() || self.usd_per_month.is_some()
+    }
+
     /// Fills unset fields from `others`.
     #[must_use]
     pub fn or(self, others: &Self) -> Self {

@@ -7,19 +7,37 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 
 use super::caller::CALLER;
 use super::limits::RateLimiter;
-use super::{AuditEntry, AuditLog, DynAuthenticate, Identity, LimitTable, Presented, Refusal};
+use super::{DynAuthenticate, Identity, LimitTable, Presented, Refusal};
 use crate::error::ApiError;
 use crate::ids;
+
+/// An audit record of a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct AuditEntry {
+    /// When the response was sent, RFC 3339.
+    pub at: String,
+    /// The id of the caller. `None` if the caller was not admitted or authentication is off.
+    pub identity: Option<String>,
+    /// The method.
+    pub method: String,
+    /// The path, without the query.
+    pub path: String,
+    /// The status of the response.
+    pub status: u16,
+}
 
 /// The configured authenticators, limits and audit log.
 #[derive(Default)]
 pub(crate) struct Access {
     /// Tried in order until one knows the caller. If empty, everybody has access.
     pub(crate) authenticate: Vec<Arc<dyn DynAuthenticate>>,
-    pub(crate) audit: Option<AuditLog>,
+    /// Receives a record of each request that changed something or was rejected.
+    pub(crate) audit: Option<Box<dyn Fn(&AuditEntry) + Send + Sync>>,
     pub(crate) limits: Arc<LimitTable>,
     rates: RateLimiter,
 }
@@ -59,7 +77,7 @@ impl Access {
 
     /// Records a request in the audit log if it changed something or was rejected.
     pub(crate) fn note(&self, request: (Method, String), identity: Option<&Identity>, status: StatusCode) {
-        let Some(AuditLog(note)) = &self.audit else { return };
+        let Some(note) = &self.audit else { return };
         let (method, path) = request;
         if method.is_safe() && status.is_success() {
             return;

@@ -7,4 +7,4 @@ mod timer;
 
 pub(crate) use record::remove_where;
 pub(crate) use routes::routes;
-pub(crate) use timer::{Timer, run};
+pub(crate) use timer::run;

@@ -2,6 +2,7 @@
 
 use deepagents_core::store::{Item, Query, StoreError};
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -10,6 +11,7 @@ use crate::app::App;
 use crate::auth::owns;
 use crate::error::{ApiError, Result};
 use crate::ids;
+use crate::records::{Records, read};
 use crate::runs::RunCreate;
 
 /// A cron as clients see it: a run that is repeated on a schedule.
@@ -33,7 +35,7 @@ pub(crate) struct Cron {
     pub(crate) created_at: String,
     pub(crate) updated_at: String,
     /// Why the last run was rejected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) last_error: Option<String>,
 }
 
@@ -47,8 +49,8 @@ impl From<ScheduleError> for ApiError {
     }
 }
 
-fn namespace() -> [String; 2] {
-    ["deepagents-server".to_owned(), "crons".to_owned()]
+fn records(app: &App) -> Records<'_> {
+    app.records(&["crons"])
 }
 
 impl Cron {
@@ -71,26 +73,21 @@ impl Cron {
         if let Some(after) = &self.on_run_completed {
             body.insert("on_completion".to_owned(), json!(after));
         }
-        let read = serde_json::from_value(Value::Object(body));
-        read.map_err(|error| ApiError::invalid(format!("The body cannot be read: {error}")))
+        read_body(&body)
     }
 
     /// Stores the cron if the stored item is still at the version `known`, which is `None` for a new one. Returns
     /// `false` if it was changed or removed meanwhile, and then stores nothing.
     pub(crate) async fn save(&self, app: &App, known: Option<u64>) -> Result<bool, StoreError> {
-        match app.store.put_if(&namespace(), &self.cron_id, json!(self), known).await {
-            Err(StoreError::Conflict { .. }) => Ok(false),
-            Err(error) => Err(error),
-            Ok(_) => {
-                app.timer.wake();
-                Ok(true)
-            }
+        let saved = records(app).replace(&self.cron_id, self, known).await?.is_some();
+        if saved {
+            app.crons_changed.notify_one();
         }
+        Ok(saved)
     }
 
     pub(crate) async fn delete(&self, app: &App) -> Result<()> {
-        app.store.delete(&namespace(), &self.cron_id).await?;
-        Ok(())
+        Ok(records(app).delete(&self.cron_id).await?)
     }
 
     /// Derives the id of the run for a due time. It is the same whoever creates the run.
@@ -103,18 +100,25 @@ impl Cron {
     }
 }
 
+/// Parses a body that belongs in part to a cron and in part to its runs.
+pub(super) fn read_body<T: DeserializeOwned>(body: &Map<String, Value>) -> Result<T> {
+    T::deserialize(body).map_err(|error| ApiError::invalid(format!("The body cannot be read: {error}")))
+}
+
 /// Returns all crons, newest first.
 pub(crate) async fn all(app: &App) -> Result<Vec<Cron>> {
-    let mut found: Vec<Cron> = all_versions(app).await?.into_iter().map(|(cron, _)| cron).collect();
+    let mut found: Vec<Cron> = records(app).all().await?;
     found.sort_by(|a, b| b.created_at.cmp(&a.created_at));
     Ok(found)
 }
 
 /// Returns all crons, each with the version of the stored item.
 pub(super) async fn all_versions(app: &App) -> Result<Vec<(Cron, u64)>> {
-    let found = app.store.search(&namespace(), &Query::default()).await?;
-    let read = |item: Item| Some((serde_json::from_value(item.value).ok()?, item.version));
-    Ok(found.into_iter().filter_map(read).collect())
+    let versioned = |item: Item| {
+        let version = item.version;
+        Some((read(item)?, version))
+    };
+    Ok(records(app).search(&Query::default()).await?.into_iter().filter_map(versioned).collect())
 }
 
 /// Removes the crons that match, regardless of their owner.
@@ -133,8 +137,6 @@ pub(crate) async fn find(app: &App, id: &str) -> Result<Cron> {
 /// Like [`find`], with the version of the stored item.
 pub(super) async fn find_version(app: &App, id: &str) -> Result<(Cron, u64)> {
     ids::check("cron ID", id)?;
-    let item = app.store.get(&namespace(), id).await?.ok_or_else(|| ApiError::not_found("Cron", id))?;
-    let read = serde_json::from_value::<Cron>(item.value);
-    let read = read.map_err(|error| ApiError::bad_request(format!("cron {id} is damaged: {error}")))?;
-    if owns(read.user_id.as_deref()) { Ok((read, item.version)) } else { Err(ApiError::not_found("Cron", id)) }
+    let found: Option<(Cron, u64)> = records(app).get("cron", id).await?;
+    found.filter(|(cron, _)| owns(cron.user_id.as_deref())).ok_or_else(|| ApiError::not_found("Cron", id))
 }

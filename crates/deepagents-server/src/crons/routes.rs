@@ -3,26 +3,26 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::record::{Cron, all, find, find_version};
+use super::record::{Cron, all, find, find_version, read_body};
 use crate::app::App;
 use crate::assistants;
-use crate::auth::{caller, owns};
+use crate::auth::{caller_id, owns};
 use crate::body::Body;
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::threads::{Fields, Limit, SortOrder, contains, pagination};
+use crate::threads::{Limit, SortOrder, contains, page_of};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/runs/crons", post(create))
-        .route("/threads/{thread}/runs/crons", post(create_on_thread))
+        .route("/threads/{thread}/runs/crons", post(create))
         .route("/runs/crons/search", post(search))
         .route("/runs/crons/count", post(count))
         .route("/runs/crons/{cron}", get(one).patch(update).delete(delete))
@@ -51,30 +51,18 @@ fn end_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timesta
     read.map(Some).map_err(serde::de::Error::custom)
 }
 
-fn read<T: serde::de::DeserializeOwned>(body: &Map<String, Value>) -> Result<T> {
-    let read = serde_json::from_value(Value::Object(body.clone()));
-    read.map_err(|error| ApiError::invalid(format!("The body cannot be read: {error}")))
-}
-
-async fn create(State(app): State<Arc<App>>, Body(body): Body<Map<String, Value>>) -> Result<Json<Cron>> {
-    create_cron(&app, None, body).await
-}
-
-async fn create_on_thread(
+async fn create(
     State(app): State<Arc<App>>,
-    Path(thread): Path<String>,
-    Body(body): Body<Map<String, Value>>,
+    thread: Option<Path<String>>,
+    Body(mut payload): Body<Map<String, Value>>,
 ) -> Result<Json<Cron>> {
-    app.thread(&thread).await?;
-    create_cron(&app, Some(thread), body).await
-}
-
-async fn create_cron(app: &Arc<App>, thread: Option<String>, body: Map<String, Value>) -> Result<Json<Cron>> {
-    let create: Create = read(&body)?;
-    let mut payload = body;
+    let thread = thread.map(|Path(thread)| thread);
+    if let Some(thread) = &thread {
+        app.thread(thread).await?;
+    }
+    let create: Create = read_body(&payload)?;
     payload.retain(|key, _| !CRON_FIELDS.contains(&key.as_str()));
-    let assistant = assistants::find(app, &create.assistant_id).await?;
-    let assistant = assistant.ok_or_else(|| ApiError::not_found("Assistant", &create.assistant_id))?;
+    let assistant = assistants::known(&app, &create.assistant_id).await?;
     let now = ids::now();
     let mut cron = Cron {
         cron_id: ids::fresh(),
@@ -88,15 +76,15 @@ async fn create_cron(app: &Arc<App>, thread: Option<String>, body: Map<String, V
         metadata: create.metadata.unwrap_or_default(),
         payload,
         next_run_date: None,
-        user_id: caller().map(|caller| caller.id().to_owned()),
+        user_id: caller_id(),
         created_at: now.clone(),
         updated_at: now,
         last_error: None,
     };
     // An invalid run is rejected now, not when it is due.
-    cron.run()?.check(app, &assistant.graph_id, None).await?;
+    cron.run()?.check(&app, &assistant.graph_id, None).await?;
     cron.plan(Timestamp::now())?;
-    cron.save(app, None).await?;
+    cron.save(&app, None).await?;
     Ok(Json(cron))
 }
 
@@ -135,9 +123,8 @@ async fn update(
     loop {
         let (mut changed, version) = find_version(&app, &cron).await?;
         change(&mut changed, body.clone())?;
-        let graph = assistants::find(&app, &changed.assistant_id).await?;
-        let graph = graph.ok_or_else(|| ApiError::not_found("Assistant", &changed.assistant_id))?.graph_id;
-        changed.run()?.check(&app, &graph, None).await?;
+        let assistant = assistants::known(&app, &changed.assistant_id).await?;
+        changed.run()?.check(&app, &assistant.graph_id, None).await?;
         changed.updated_at = ids::now();
         changed.plan(Timestamp::now())?;
         if changed.save(&app, Some(version)).await? {
@@ -148,7 +135,7 @@ async fn update(
 
 /// Applies the changes that a client requests.
 fn change(cron: &mut Cron, body: Map<String, Value>) -> Result<()> {
-    let patch: Patch = read(&body)?;
+    let patch: Patch = read_body(&body)?;
     cron.schedule = patch.schedule.unwrap_or_else(|| std::mem::take(&mut cron.schedule));
     cron.timezone = patch.timezone.or_else(|| cron.timezone.take());
     cron.end_time = patch.end_time.unwrap_or(cron.end_time);
@@ -178,23 +165,8 @@ enum SortBy {
 }
 
 /// The fields that a client may select.
-const FIELDS: [&str; 15] = [
-    "cron_id",
-    "assistant_id",
-    "thread_id",
-    "schedule",
-    "timezone",
-    "end_time",
-    "enabled",
-    "metadata",
-    "payload",
-    "on_run_completed",
-    "next_run_date",
-    "user_id",
-    "created_at",
-    "updated_at",
-    "last_error",
-];
+const FIELDS: &str = "cron_id assistant_id thread_id schedule timezone end_time enabled metadata payload \
+    on_run_completed next_run_date user_id created_at updated_at last_error";
 
 #[derive(Deserialize)]
 struct Search {
@@ -242,13 +214,8 @@ async fn found(app: &App, search: &Search) -> Result<Vec<Cron>> {
     Ok(found)
 }
 
-async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<(axum::http::HeaderMap, Json<Value>)> {
-    let fields = Fields::new(body.select.as_deref(), &FIELDS)?;
-    let found = found(&app, &body).await?;
-    let (offset, limit) = (body.offset, body.limit.get());
-    let headers = pagination(found.len(), offset, limit);
-    let page = found.into_iter().skip(offset).take(limit).map(|cron| fields.of(json!(cron)));
-    Ok((headers, Json(page.collect())))
+async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<(HeaderMap, Json<Value>)> {
+    page_of(found(&app, &body).await?, (body.offset, body.limit), body.select.as_deref(), FIELDS)
 }
 
 async fn count(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<Json<usize>> {

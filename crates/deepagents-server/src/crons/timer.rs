@@ -4,7 +4,6 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use tokio::sync::Notify;
 
 use super::record::{Cron, all_versions};
 use crate::app::App;
@@ -15,16 +14,6 @@ use crate::threads::sweep;
 
 /// Maximum sleep. Changes made by other processes are noticed after it.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
-
-/// Wakes the timer when a cron changes.
-#[derive(Debug, Default)]
-pub(crate) struct Timer(Notify);
-
-impl Timer {
-    pub(crate) fn wake(&self) {
-        self.0.notify_one();
-    }
-}
 
 /// Starts due runs for as long as the server lives.
 pub(crate) async fn run(app: Weak<App>) {
@@ -40,7 +29,7 @@ pub(crate) async fn run(app: Weak<App>) {
             let _ = app.store.sweep().await;
         }
         tokio::select! {
-            () = app.timer.0.notified() => {}
+            () = app.crons_changed.notified() => {}
             () = app.closed() => return,
             () = tokio::time::sleep(pause) => {}
         }

@@ -20,6 +20,7 @@ use crate::auth::caller;
 use crate::body::{Body, Params, is_true};
 use crate::error::{ApiError, Result};
 use crate::ids;
+use crate::json::set;
 
 /// Namespace below which the items of clients are stored.
 const ROOT: &str = "deepagents-server-store";
@@ -96,7 +97,6 @@ struct Place {
     /// The labels, joined by dots.
     namespace: String,
     key: String,
-    #[serde(default)]
     refresh_ttl: Option<String>,
 }
 
@@ -142,15 +142,12 @@ async fn delete_item(State(app): State<Arc<App>>, Body(body): Body<DeleteItem>) 
 
 #[derive(Deserialize)]
 struct Search {
-    #[serde(default)]
     namespace_prefix: Option<Vec<String>>,
-    #[serde(default)]
     filter: Option<Value>,
     limit: Option<usize>,
     offset: Option<usize>,
     /// Words to search for.
     query: Option<String>,
-    #[serde(default)]
     refresh_ttl: Option<bool>,
 }
 
@@ -177,7 +174,7 @@ async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result
     }
     let items = scored.iter().map(|(score, item)| {
         let mut item = shown(item);
-        item.as_object_mut().map(|item| item.insert("score".to_owned(), json!(score)));
+        set(&mut item, "score", *score);
         item
     });
     Ok(Json(json!({"items": items.collect::<Vec<_>>()})))
@@ -196,9 +193,7 @@ fn score(item: &Item, words: &[String]) -> Option<f64> {
 
 #[derive(Deserialize)]
 struct Namespaces {
-    #[serde(default)]
     prefix: Option<Vec<String>>,
-    #[serde(default)]
     suffix: Option<Vec<String>>,
     max_depth: Option<usize>,
     limit: Option<usize>,

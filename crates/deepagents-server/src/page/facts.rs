@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::body::Params;
-use crate::error::{ApiError, Result};
+use crate::error::Result;
 
 /// Returns `{"model", "tools": [{"name", "description", "parameters"}]}`: the agent's model and the tools it always
 /// offers, with their argument schemas.
 pub(super) async fn agent(State(app): State<Arc<App>>, Path(graph): Path<String>) -> Result<Json<Value>> {
-    let served = app.agent(&graph).ok_or_else(|| ApiError::not_found("Graph", &graph))?;
+    let served = app.known_agent(&graph)?;
     let definition = served.agent.definition();
     let tools = definition.tools().iter();
     let tools =

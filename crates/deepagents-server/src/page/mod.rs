@@ -7,7 +7,6 @@
 //! cached for ever; the others are revalidated and answered with 304 if unchanged.
 
 mod assets;
-mod encoding;
 mod facts;
 
 use std::sync::Arc;
@@ -22,7 +21,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 
 use self::assets::ASSETS;
-use self::encoding::Encoding;
 use crate::app::App;
 use crate::ids;
 
@@ -35,12 +33,24 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 struct Asset {
     path: &'static str,
     media_type: &'static str,
-    /// Whether its name contains a hash of its content.
-    is_hashed: bool,
     identity: &'static [u8],
     gzip: &'static [u8],
     brotli: &'static [u8],
 }
+
+/// Includes a file in all encodings. A macro, because only literals can be included.
+macro_rules! asset {
+    ($path:literal, $media_type:literal, $file:literal) => {
+        Asset {
+            path: $path,
+            media_type: $media_type,
+            identity: include_bytes!($file),
+            gzip: include_bytes!(concat!($file, ".gz")),
+            brotli: include_bytes!(concat!($file, ".br")),
+        }
+    };
+}
+use asset;
 
 /// Routes for the files, which need no authentication. The page asks for a key before it calls the API.
 pub(crate) fn files() -> Router<Arc<App>> {
@@ -61,7 +71,9 @@ fn served(asset: &'static Asset) -> MethodRouter<Arc<App>> {
 fn answer(asset: &Asset, tag: Option<&HeaderValue>, asked: &HeaderMap) -> Response {
     let encoding = Encoding::accepted(asked.get_all(ACCEPT_ENCODING));
     let mut headers = HeaderMap::new();
-    let kept = if asset.is_hashed { "public, max-age=31536000, immutable" } else { "no-cache" };
+    // The names of files in this folder contain a hash of their content.
+    let is_hashed = asset.path.starts_with("/page/");
+    let kept = if is_hashed { "public, max-age=31536000, immutable" } else { "no-cache" };
     for (name, value) in [
         (CONTENT_TYPE, asset.media_type),
         (CACHE_CONTROL, kept),
@@ -92,4 +104,41 @@ fn answer(asset: &Asset, tag: Option<&HeaderValue>, asked: &HeaderMap) -> Respon
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static(name));
     }
     (headers, body).into_response()
+}
+
+/// A stored encoding, in ascending order of preference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Encoding {
+    Identity,
+    Gzip,
+    Brotli,
+}
+
+impl Encoding {
+    /// Returns the best encoding that the client's `Accept-Encoding` allows.
+    fn accepted<'a>(headers: impl IntoIterator<Item = &'a HeaderValue>) -> Self {
+        let lists = headers.into_iter().filter_map(|value| value.to_str().ok());
+        lists.flat_map(|list| list.split(',')).filter_map(Self::read).max().unwrap_or(Self::Identity)
+    }
+
+    /// Parses an item such as `br` or `gzip;q=0.5`. Returns `None` if `q=0` rules the encoding out.
+    fn read(item: &str) -> Option<Self> {
+        let mut parts = item.split(';').map(str::trim);
+        let encoding = match parts.next()?.to_ascii_lowercase().as_str() {
+            "br" => Self::Brotli,
+            "gzip" | "x-gzip" => Self::Gzip,
+            _ => return None,
+        };
+        let weight = parts.find_map(|part| part.strip_prefix("q=")).map_or(Some(1.0), |weight| weight.parse().ok());
+        weight.is_some_and(|weight: f64| weight > 0.0).then_some(encoding)
+    }
+
+    /// Returns its name in `Content-Encoding`.
+    fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Identity => None,
+            Self::Gzip => Some("gzip"),
+            Self::Brotli => Some("br"),
+        }
+    }
 }

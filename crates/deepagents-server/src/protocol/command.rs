@@ -2,17 +2,48 @@
 
 use std::sync::Arc;
 
+use axum::http::StatusCode;
 use deepagents_core::message::Message;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::errors::CommandError;
 use crate::app::App;
 use crate::assistants;
 use crate::error::{ApiError, Result};
+use crate::json::{extend, set};
 use crate::runs::{RunCreate, start};
-use crate::threads::shown_status;
-use crate::wire::{OpenInterrupt, open_interrupts};
+use crate::stream::RunIdentity;
+use crate::threads::{ThreadRecord, ThreadStatus};
+use crate::wire::open_interrupts;
+
+/// An error with one of the protocol's error codes.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(super) struct CommandError {
+    code: &'static str,
+    message: String,
+}
+
+impl CommandError {
+    pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::new("invalid_argument", message)
+    }
+}
+
+impl From<ApiError> for CommandError {
+    fn from(error: ApiError) -> Self {
+        let code = match error.status() {
+            StatusCode::UNPROCESSABLE_ENTITY | StatusCode::BAD_REQUEST => "invalid_argument",
+            StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => "permission_denied",
+            _ => "unknown_error",
+        };
+        Self::new(code, error.to_string())
+    }
+}
 
 /// A command as received.
 #[derive(Debug, Deserialize)]
@@ -66,27 +97,33 @@ async fn run_start(app: &Arc<App>, thread: &str, params: &Value) -> Result<Value
     let Some(assistant) = params.get("assistant_id").and_then(Value::as_str) else {
         return Err(CommandError::invalid("run.start needs `assistant_id`"));
     };
-    if assistants::find(app, assistant).await?.is_none() {
-        return Err(CommandError::new("unknown_error", format!("Assistant {assistant} not found")));
-    }
+    assistants::known(app, assistant).await?;
     let strategy = params.get("multitask_strategy").or_else(|| params.get("multitaskStrategy"));
-    let mut body = Map::from_iter([
-        ("if_not_exists".to_owned(), json!("create")),
-        ("stream_subgraphs".to_owned(), json!(true)),
-        ("stream_resumable".to_owned(), json!(true)),
-    ]);
-    body.extend(strategy.map(|strategy| ("multitask_strategy".to_owned(), strategy.clone())));
-    for key in
-        ["assistant_id", "input", "command", "config", "context", "metadata", "interrupt_before", "interrupt_after"]
-    {
-        body.extend(params.get(key).map(|value| (key.to_owned(), value.clone())));
+    let mut body = json!({"if_not_exists": "create"});
+    if let Some(strategy) = strategy {
+        set(&mut body, "multitask_strategy", strategy.clone());
     }
+    copy(params, &RUN_FIELDS, &mut body);
     begin(app, thread, body).await
 }
 
-async fn begin(app: &Arc<App>, thread: &str, body: Map<String, Value>) -> Result<Value, CommandError> {
-    let body: RunCreate =
-        serde_json::from_value(Value::Object(body)).map_err(|error| CommandError::invalid(error.to_string()))?;
+/// The fields of a run request that a command may have.
+const RUN_FIELDS: [&str; 8] =
+    ["assistant_id", "input", "command", "config", "context", "metadata", "interrupt_before", "interrupt_after"];
+
+/// Copies the fields that are there.
+fn copy(from: &Value, fields: &[&str], to: &mut Value) {
+    for field in fields {
+        if let Some(value) = from.get(field) {
+            set(to, field, value.clone());
+        }
+    }
+}
+
+/// Starts a run whose streams can be resumed and include sub-agents.
+async fn begin(app: &Arc<App>, thread: &str, mut body: Value) -> Result<Value, CommandError> {
+    extend(&mut body, json!({"stream_subgraphs": true, "stream_resumable": true}));
+    let body: RunCreate = serde_json::from_value(body).map_err(|error| CommandError::invalid(error.to_string()))?;
     let run = start(app, Some(thread), body).await?;
     Ok(json!({"run_id": run.id}))
 }
@@ -105,8 +142,8 @@ async fn input_respond(app: &Arc<App>, thread: &str, params: &Value) -> Result<V
         Some(_) => return Err(CommandError::invalid("`responses` must be a list")),
         None => vec![read(params)?],
     };
-    let info = app.thread(thread).await?;
-    let open = interrupts(app, thread).await?;
+    let (info, state) = app.thread_state(thread).await?;
+    let open = open_interrupts(thread, &state);
     let mut resume = Map::new();
     for Response { interrupt_id, response } in responses {
         if open.iter().all(|interrupt| interrupt.id != interrupt_id) {
@@ -115,27 +152,11 @@ async fn input_respond(app: &Arc<App>, thread: &str, params: &Value) -> Result<V
         }
         resume.insert(interrupt_id, response);
     }
-    let mut command = Map::from_iter([("resume".to_owned(), Value::Object(resume))]);
-    for key in ["update", "goto"] {
-        command.extend(params.get(key).map(|value| (key.to_owned(), value.clone())));
-    }
-    let assistant = info.metadata.get("assistant_id").cloned();
-    let mut body = Map::from_iter([
-        ("assistant_id".to_owned(), assistant.unwrap_or_default()),
-        ("command".to_owned(), Value::Object(command)),
-        ("stream_subgraphs".to_owned(), json!(true)),
-        ("stream_resumable".to_owned(), json!(true)),
-    ]);
-    for key in ["config", "metadata"] {
-        body.extend(params.get(key).map(|value| (key.to_owned(), value.clone())));
-    }
+    let mut command = json!({"resume": resume});
+    copy(params, &["update", "goto"], &mut command);
+    let mut body = json!({"assistant_id": info.metadata.get("assistant_id"), "command": command});
+    copy(params, &["config", "metadata"], &mut body);
     begin(app, thread, body).await
-}
-
-async fn interrupts(app: &App, thread: &str) -> Result<Vec<OpenInterrupt>> {
-    let info = app.thread(thread).await?;
-    let state = app.threads_of(&info)?.state(thread).await?;
-    Ok(open_interrupts(thread, &state))
 }
 
 /// Sends a message to the run in flight.
@@ -150,15 +171,15 @@ fn input_inject(app: &App, thread: &str, params: &Value) -> Result<Value, Comman
 /// Returns the agents of a thread: the main agent and its sub-agents.
 async fn agent_tree(app: &App, thread: &str) -> Result<Value, CommandError> {
     let info = app.thread(thread).await?;
-    let status = match shown_status(app, &info) {
-        "busy" => "running",
-        "interrupted" => "interrupted",
-        "error" => "failed",
-        _ => "completed",
+    let status = match ThreadRecord::read(&info).status(app, &info) {
+        ThreadStatus::Busy => "running",
+        ThreadStatus::Interrupted => "interrupted",
+        ThreadStatus::Error => "failed",
+        ThreadStatus::Idle => "completed",
     };
     let graph = info.metadata.get("graph_id").cloned().unwrap_or_default();
     let below = app.threads_of(&info)?.sub_agents(thread).await.map_err(ApiError::from)?;
-    let identity = app.identity_of(thread);
+    let identity = RunIdentity { thread: thread.to_owned(), ..RunIdentity::default() };
     let children: Vec<Value> = below
         .iter()
         .map(|agent| json!({"namespace": identity.namespace(&agent.path), "status": status, "graph_name": agent.agent}))
@@ -173,8 +194,7 @@ async fn state_get(app: &App, thread: &str, params: &Value) -> Result<Value, Com
             "only the state of the main agent is available; its namespace is []",
         ));
     }
-    let info = app.thread(thread).await?;
-    let state = app.threads_of(&info)?.state(thread).await.map_err(ApiError::from)?;
+    let (_, state) = app.thread_state(thread).await?;
     let mut values = crate::wire::values(&state)?;
     if let Some(keys) = params.get("keys").and_then(Value::as_array) {
         values.retain(|name, _| keys.iter().any(|key| key == name));

@@ -5,51 +5,24 @@ use serde_json::{Value, json};
 
 use super::filter::Subscription;
 use crate::error::Result;
+use crate::json::set;
 use crate::stream::{At, Delta, Kind, OpenBlock, RunEnd, RunIdentity, StreamEvent};
 use crate::threads::Place;
 use crate::wire::{content_block, message, state_values, usage};
 
-/// The method of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Method {
-    Values,
-    Updates,
-    Messages,
-    Tools,
-    Lifecycle,
-    InputRequested,
-    Checkpoints,
-    Tasks,
-    Custom,
-}
+/// The channel of the interrupts that need a response. The method of its events has another name.
+const INPUT: &str = "input";
 
-impl Method {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::InputRequested => "input.requested",
-            other => other.channel(),
-        }
-    }
+/// The channel of an agent's own events.
+pub(super) const CUSTOM: &str = "custom";
 
-    /// Returns the channel of its events.
-    pub(super) fn channel(self) -> &'static str {
-        match self {
-            Self::Values => "values",
-            Self::Updates => "updates",
-            Self::Messages => "messages",
-            Self::Tools => "tools",
-            Self::Lifecycle => "lifecycle",
-            Self::InputRequested => "input",
-            Self::Checkpoints => "checkpoints",
-            Self::Tasks => "tasks",
-            Self::Custom => "custom",
-        }
-    }
-}
+/// The channels that a client can subscribe to.
+pub(super) const CHANNELS: [&str; 9] =
+    ["values", "updates", "messages", "tools", "lifecycle", INPUT, "checkpoints", "tasks", CUSTOM];
 
 /// An encoded event.
 pub(super) struct ProtocolEvent {
-    pub(super) method: Method,
+    pub(super) method: &'static str,
     pub(super) sequence: u64,
     pub(super) json: Value,
 }
@@ -59,14 +32,14 @@ pub(super) fn encode(identity: &RunIdentity, event: &StreamEvent, wanted: &Subsc
     let namespace = identity.namespace(&event.agent.path);
     let mut out = Vec::new();
     let mut part = 0;
-    let mut add = |method: Method, namespace: &[String], data: &dyn Fn() -> Result<Value>| -> Result<()> {
+    let mut add = |channel: &'static str, namespace: &[String], data: &dyn Fn() -> Result<Value>| -> Result<()> {
         let sequence = event.id.sequence(part);
         part += 1;
         let custom = match &event.kind {
             Kind::Custom { name, .. } => Some(name.as_str()),
             _ => None,
         };
-        if wanted.since.is_some_and(|since| sequence <= since) || !wanted.includes(method, custom, namespace) {
+        if wanted.since.is_some_and(|since| sequence <= since) || !wanted.includes(channel, custom, namespace) {
             return Ok(());
         }
         let id = match &event.kind {
@@ -74,44 +47,45 @@ pub(super) fn encode(identity: &RunIdentity, event: &StreamEvent, wanted: &Subsc
             Kind::RunEnded(_) => format!("synth:{}:lc:ended", identity.run),
             _ => format!("{}:{sequence}", identity.run),
         };
+        let method = if channel == INPUT { "input.requested" } else { channel };
         let json = json!({
-            "type": "event", "event_id": id, "seq": sequence, "method": method.as_str(),
+            "type": "event", "event_id": id, "seq": sequence, "method": method,
             "params": {"namespace": namespace, "timestamp": event.at, "data": data()?},
         });
         out.push(ProtocolEvent { method, sequence, json });
         Ok(())
     };
     if let Kind::ToolFinished { message: result, .. } = &event.kind {
-        add(Method::Tools, &namespace, &|| Ok(tool_ended(result)))?;
+        add("tools", &namespace, &|| Ok(tool_ended(result)))?;
         let below: Vec<String> = namespace.iter().cloned().chain([format!("tools:{}", result.call_id)]).collect();
         for data in result_message(result) {
-            add(Method::Messages, &below, &|| Ok(data.clone()))?;
+            add("messages", &below, &|| Ok(data.clone()))?;
         }
         return Ok(out);
     }
-    if let Some(method) = method(&event.kind) {
-        add(method, &namespace, &|| data(identity, event))?;
+    if let Some(channel) = channel(&event.kind) {
+        add(channel, &namespace, &|| data(identity, event))?;
     }
     Ok(out)
 }
 
-/// Returns the method of an event, or `None` if the protocol does not report it.
-fn method(kind: &Kind) -> Option<Method> {
+/// Returns the channel of an event, or `None` if the protocol does not report it.
+fn channel(kind: &Kind) -> Option<&'static str> {
     Some(match kind {
-        Kind::RunStarted | Kind::RunEnded(_) | Kind::AgentStarted { .. } | Kind::AgentEnded(_) => Method::Lifecycle,
-        Kind::Values { .. } => Method::Values,
-        Kind::Updated { .. } => Method::Updates,
-        Kind::InputRequested { .. } => Method::InputRequested,
+        Kind::RunStarted | Kind::RunEnded(_) | Kind::AgentStarted { .. } | Kind::AgentEnded(_) => "lifecycle",
+        Kind::Values { .. } => "values",
+        Kind::Updated { .. } => "updates",
+        Kind::InputRequested { .. } => INPUT,
         Kind::MessageStarted { .. }
         | Kind::BlockStarted { .. }
         | Kind::BlockDelta { .. }
         | Kind::BlockFinished { .. }
         | Kind::MessageFinished { .. }
-        | Kind::MessageVoided { .. } => Method::Messages,
-        Kind::ToolStarted { .. } | Kind::ToolProgress { .. } | Kind::ToolFinished { .. } => Method::Tools,
-        Kind::TaskStarted { .. } | Kind::TaskFinished { .. } => Method::Tasks,
-        Kind::Checkpoint { .. } => Method::Checkpoints,
-        Kind::Custom { .. } => Method::Custom,
+        | Kind::MessageVoided { .. } => "messages",
+        Kind::ToolStarted { .. } | Kind::ToolProgress { .. } | Kind::ToolFinished { .. } => "tools",
+        Kind::TaskStarted { .. } | Kind::TaskFinished { .. } => "tasks",
+        Kind::Checkpoint { .. } => "checkpoints",
+        Kind::Custom { .. } => CUSTOM,
         Kind::Interrupted { .. } | Kind::Failed { .. } => return None,
     })
 }
@@ -123,8 +97,8 @@ fn data(identity: &RunIdentity, event: &StreamEvent) -> Result<Value> {
         Kind::RunEnded(end) => ended(end, &identity.graph),
         Kind::AgentStarted { call } => {
             let mut data = json!({"event": "started", "graph_name": agent.name});
-            if let (Some(call), Some(data)) = (call, data.as_object_mut()) {
-                data.insert("cause".to_owned(), json!({"type": "toolCall", "tool_call_id": call}));
+            if let Some(call) = call {
+                set(&mut data, "cause", json!({"type": "toolCall", "tool_call_id": call}));
             }
             data
         }
@@ -133,7 +107,7 @@ fn data(identity: &RunIdentity, event: &StreamEvent) -> Result<Value> {
         Kind::Updated { node, changes } => json!({"node": node, "values": changes.to_json(agent)?}),
         // Some clients read `payload`, others `value`.
         Kind::InputRequested { id, value } => json!({"interrupt_id": id, "payload": value, "value": value}),
-        Kind::MessageStarted { id } => {
+        Kind::MessageStarted(id) => {
             let (provider, model) = agent.model.split_once(':').unwrap_or(("", &agent.model));
             let metadata = json!({
                 "provider": provider, "model": model, "model_type": "chat", "run_id": identity.run,
@@ -160,8 +134,8 @@ fn data(identity: &RunIdentity, event: &StreamEvent) -> Result<Value> {
         Kind::BlockFinished { index, block } => {
             json!({"event": "content-block-finish", "index": index, "content": finished(block)})
         }
-        Kind::MessageFinished { message: answer } => message_finish(answer),
-        Kind::MessageVoided { reason } => json!({"event": "error", "message": reason}),
+        Kind::MessageFinished(answer) => message_finish(answer),
+        Kind::MessageVoided(reason) => json!({"event": "error", "message": reason}),
         Kind::ToolStarted { id, name, input, .. } => {
             json!({"event": "tool-started", "tool_call_id": id, "tool_name": name, "input": input})
         }
@@ -188,11 +162,11 @@ fn ended(end: &RunEnd, graph: &str) -> Value {
 
 fn message_finish(answer: &AssistantMessage) -> Value {
     let mut data = json!({"event": "message-finish"});
-    if let Some(data) = data.as_object_mut() {
-        data.extend(answer.usage.map(|spent| ("usage".to_owned(), usage(&spent))));
-        let metadata = answer.origin.as_ref();
-        let metadata = metadata.map(|origin| json!({"model_name": origin.model, "model_provider": origin.provider}));
-        data.extend(metadata.map(|metadata| ("metadata".to_owned(), metadata)));
+    if let Some(spent) = &answer.usage {
+        set(&mut data, "usage", usage(spent));
+    }
+    if let Some(origin) = &answer.origin {
+        set(&mut data, "metadata", json!({"model_name": origin.model, "model_provider": origin.provider}));
     }
     data
 }

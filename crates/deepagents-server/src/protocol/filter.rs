@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::encode::Method;
+use super::encode::{CHANNELS, CUSTOM};
 use crate::error::{ApiError, Result};
 use crate::stream::EventId;
 
@@ -28,9 +28,6 @@ pub(super) struct Subscription {
 fn readable<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Option<T>, D::Error> {
     Ok(serde_json::from_value(Value::deserialize(deserializer)?).ok())
 }
-
-const CHANNELS: [&str; 9] =
-    ["values", "updates", "messages", "tools", "lifecycle", "input", "checkpoints", "tasks", "custom"];
 
 impl Subscription {
     pub(super) fn read(value: &Value) -> Result<Self> {
@@ -55,12 +52,10 @@ impl Subscription {
         self.since.filter(|since| *since > 0).map(EventId::position_of)
     }
 
-    /// Whether the subscription includes events of this method and agent.
-    pub(super) fn includes(&self, method: Method, custom: Option<&str>, namespace: &[String]) -> bool {
-        let channel = method.channel();
-        let named = |wanted: &str| {
-            method == Method::Custom && wanted.strip_prefix("custom:").is_some_and(|n| Some(n) == custom)
-        };
+    /// Whether the subscription includes events of this channel and agent.
+    pub(super) fn includes(&self, channel: &str, custom: Option<&str>, namespace: &[String]) -> bool {
+        let named =
+            |wanted: &str| channel == CUSTOM && wanted.strip_prefix("custom:").is_some_and(|name| Some(name) == custom);
         self.channels.iter().any(|wanted| wanted == channel || named(wanted)) && self.includes_agent(namespace)
     }
 

@@ -3,7 +3,6 @@
 
 mod command;
 mod encode;
-mod errors;
 mod filter;
 mod routes;
 mod socket;

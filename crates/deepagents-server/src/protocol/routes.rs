@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::body::{Body as HttpBody, Bytes};
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::IntoResponse;
 use axum::routing::post;
 use axum::{Json, Router};
@@ -22,7 +21,7 @@ use crate::body::Raw;
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::reservation::{Name, with_reservation};
-use crate::stream::{Feed, HEARTBEAT_COMMENT, HEARTBEAT_INTERVAL};
+use crate::stream::{Feed, HEARTBEAT_COMMENT, HEARTBEAT_INTERVAL, STREAM_HEADERS};
 use crate::threads::{ThreadRecord, make};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -42,19 +41,11 @@ async fn events(State(app): State<Arc<App>>, Path(thread): Path<String>, Raw(bod
         .map_err(|error| ApiError::bad_request(format!("The body cannot be read: {error}")))?;
     let wanted = Subscription::read(&wanted)?;
     let feed = Feed::open(&app, &thread, wanted.position()).await?;
-    let mut headers = HeaderMap::new();
-    for (name, value) in [
-        ("content-type", "text/event-stream; charset=utf-8"),
-        ("cache-control", "no-store"),
-        ("x-accel-buffering", "no"),
-    ] {
-        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
-    }
     let body = stream::unfold((feed, wanted), |(mut feed, wanted)| async move {
         let bytes = frames(&mut feed, &wanted).await?;
         Some((Ok::<_, Infallible>(bytes), (feed, wanted)))
     });
-    Ok((headers, HttpBody::from_stream(body)))
+    Ok((STREAM_HEADERS, HttpBody::from_stream(body)))
 }
 
 /// Checks that the caller may read a thread and send to it. The thread may not exist yet, because clients start reading
@@ -88,7 +79,7 @@ async fn frames(feed: &mut Feed, wanted: &Subscription) -> Option<Bytes> {
         let encoded = encode(&run.identity, &event, wanted).unwrap_or_default();
         let text: String = encoded
             .iter()
-            .map(|event| format!("event: {}\ndata: {}\nid: {}\n\n", event.method.as_str(), event.json, event.sequence))
+            .map(|event| format!("event: {}\ndata: {}\nid: {}\n\n", event.method, event.json, event.sequence))
             .collect();
         if !text.is_empty() {
             return Some(Bytes::from(text));

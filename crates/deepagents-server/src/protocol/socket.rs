@@ -11,9 +11,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::command::{Command, refusal};
+use super::command::{Command, CommandError, refusal};
 use super::encode::encode;
-use super::errors::CommandError;
 use super::filter::Subscription;
 use super::routes::open_thread;
 use crate::app::App;

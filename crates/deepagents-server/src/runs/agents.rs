@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use deepagents_core::store::{Query, StoreError, Write};
-use serde_json::{Value, json};
+use deepagents_core::store::StoreError;
 
 use crate::app::App;
+use crate::records::Records;
 
 /// Interval at which a process renews its record.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(300);
@@ -14,8 +14,8 @@ const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(300);
 /// How long a process that has ended still counts as serving its agents, so that its successor has time to start.
 const ANNOUNCEMENT_TTL: Duration = Duration::from_secs(900);
 
-fn namespace() -> [String; 2] {
-    ["deepagents-server", "agents"].map(str::to_owned)
+fn records(app: &App) -> Records<'_> {
+    app.records(&["agents"])
 }
 
 /// The names that were last recorded, and when.
@@ -31,9 +31,7 @@ fn names(app: &App) -> Vec<String> {
 
 /// Records which agents this process serves.
 pub(crate) async fn announce(app: &App) -> Result<(), StoreError> {
-    let write = Write { ttl: Some(ANNOUNCEMENT_TTL), ..Write::default() };
-    app.store.write(&namespace(), &app.process, json!(names(app)), write).await?;
-    Ok(())
+    records(app).put_for(ANNOUNCEMENT_TTL, &app.process, &names(app)).await
 }
 
 /// Records the agents again if they have changed or the record is due for renewal.
@@ -51,9 +49,6 @@ pub(super) async fn is_served(app: &App, agent: &str) -> Result<bool, StoreError
     if app.agent(agent).is_some() {
         return Ok(true);
     }
-    let processes = app.store.search(&namespace(), &Query::default()).await?;
-    Ok(processes.iter().any(|process| {
-        let names = process.value.as_array();
-        names.is_some_and(|names| names.iter().filter_map(Value::as_str).any(|name| name == agent))
-    }))
+    let processes: Vec<Vec<String>> = records(app).all().await?;
+    Ok(processes.iter().flatten().any(|name| name == agent))
 }

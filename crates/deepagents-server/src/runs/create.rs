@@ -11,50 +11,37 @@ use crate::body::with_field;
 use crate::threads::CheckpointRef;
 
 /// The body of a run request.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct RunCreate {
     pub(crate) assistant_id: String,
     pub(crate) input: Option<Value>,
     pub(crate) command: Option<Command>,
-    #[serde(default)]
     pub(crate) config: Option<Map<String, Value>>,
-    #[serde(default)]
     pub(crate) context: Option<Map<String, Value>>,
-    #[serde(default)]
     pub(crate) metadata: Option<Map<String, Value>>,
-    #[serde(default)]
     pub(crate) stream_mode: Option<OneOrMany<StreamMode>>,
     #[serde(default)]
     pub(crate) stream_subgraphs: bool,
     #[serde(default)]
     pub(crate) stream_resumable: bool,
-    #[serde(default)]
     pub(crate) checkpoint: Option<CheckpointRef>,
-    #[serde(default)]
     pub(crate) checkpoint_id: Option<String>,
-    #[serde(default)]
     pub(crate) interrupt_before: Option<OneOrMany<String>>,
-    #[serde(default)]
     pub(crate) interrupt_after: Option<OneOrMany<String>>,
-    #[serde(default)]
     pub(crate) multitask_strategy: Option<Strategy>,
-    #[serde(default)]
     pub(crate) if_not_exists: Option<IfNotExists>,
-    #[serde(default)]
     pub(crate) on_disconnect: Option<OnDisconnect>,
-    #[serde(default)]
     pub(crate) on_completion: Option<OnCompletion>,
     #[serde(default, deserialize_with = "whole_seconds")]
     pub(crate) after_seconds: Option<u64>,
     /// When state is persisted. The server always persists it at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     durability: Option<Durability>,
     /// The earlier name of `durability`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint_during: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     feedback_keys: Option<Vec<String>>,
-    #[serde(default)]
     pub(crate) webhook: Option<String>,
 }
 
@@ -101,31 +88,28 @@ fn whole_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u6
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(expecting = "an object with `resume`, `update` or `goto`")]
 pub(crate) struct Command {
-    #[serde(default)]
     pub(crate) resume: Option<Value>,
-    #[serde(default)]
     pub(crate) update: Option<Value>,
-    #[serde(default)]
     pub(crate) goto: Option<Value>,
 }
 
 impl Command {
+    fn goes_to(&self, name: &str) -> bool {
+        match &self.goto {
+            Some(Value::Array(nodes)) => nodes.iter().any(|node| node == name),
+            Some(node) => node == name,
+            None => false,
+        }
+    }
+
     /// Whether the command ends the thread in its current state.
     pub(crate) fn ends(&self) -> bool {
-        match &self.goto {
-            Some(Value::String(node)) => node == "__end__",
-            Some(Value::Array(nodes)) => nodes.iter().any(|node| node == "__end__"),
-            _ => false,
-        }
+        self.goes_to("__end__")
     }
 
     /// Whether the command calls the model, whatever the next node would be.
     pub(crate) fn asks(&self) -> bool {
-        match &self.goto {
-            Some(Value::String(node)) => node == "model",
-            Some(Value::Array(nodes)) => nodes.iter().any(|node| node == "model"),
-            _ => false,
-        }
+        self.goes_to("model")
     }
 
     /// Whether the command has no `goto`.
@@ -230,6 +214,17 @@ pub(crate) enum OnCompletion {
 }
 
 impl RunCreate {
+    /// Creates a request without an input. Its thread is created if it does not exist, and nothing is streamed unless a
+    /// client asks for it.
+    pub(crate) fn new(assistant: &str) -> Self {
+        Self {
+            assistant_id: assistant.to_owned(),
+            stream_mode: Some(OneOrMany::Many(Vec::new())),
+            if_not_exists: Some(IfNotExists::Create),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn modes(&self) -> Vec<StreamMode> {
         self.stream_mode.as_ref().map_or_else(|| vec![StreamMode::Values], |modes| modes.as_slice().to_vec())
     }
@@ -265,6 +260,11 @@ impl RunCreate {
     }
 
     pub(crate) fn resume(&self) -> Option<&Value> {
-        self.command.as_ref().and_then(|command| command.resume.as_ref())
+        self.command.as_ref()?.resume.as_ref()
+    }
+
+    /// Returns the state update of the command.
+    pub(super) fn update(&self) -> Option<&Value> {
+        self.command.as_ref()?.update.as_ref()
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use super::agents::is_served;
 use super::breakpoints::Breakpoints;
-use super::finish::{StoppedEarly, store_with_retries};
+use super::finish::store_with_retries;
 use super::input::{Prepared, prepare};
 use super::live::{CancelAction, LiveRun};
 use super::open;
@@ -30,7 +30,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// Error kind of a run that could not begin.
 pub(super) const NOT_BEGUN: &str = "not_begun";
 
-/// How a run, or an attempt to execute it, ended.
+/// How a run ended.
 pub(super) enum Ending {
     Ended(Outcome),
     Failed {
@@ -38,16 +38,20 @@ pub(super) enum Ending {
         message: String,
     },
     Cancelled,
-    /// The server shuts down; the next one resumes the run.
-    Suspended,
     /// The thread was ended in its current state.
     Resolved(State),
+}
+
+/// How an attempt to execute a run ended.
+enum Attempt {
+    Ended(Ending),
+    /// There is no result to store: the server shuts down, and the next one resumes the run, or the run has ended or
+    /// was deleted elsewhere.
+    Left,
     /// The storage is unavailable.
-    Busy,
+    Unavailable,
     /// Another process owns the thread, or did until a moment ago.
     Owned,
-    /// Another process has ended the run and stored its result.
-    Elsewhere,
 }
 
 /// Executes a run to its end and stores the result.
@@ -55,36 +59,38 @@ pub(super) async fn execute(app: &Arc<App>, run: &Arc<LiveRun>) {
     let stop = *run.stop.borrow();
     let ending = match stop {
         // A recovered run may be executing in another process, which ends it.
-        Some(_) if !run.recovered => Ending::Cancelled,
+        Some(_) if !run.recovered => Some(Ending::Cancelled),
         _ => run_to_end(app, run).await,
     };
-    if !matches!(ending, Ending::Suspended | Ending::Elsewhere) {
+    if let Some(ending) = ending {
         store_with_retries(app, run, &ending).await;
     }
 }
 
-/// Stores that a run was ended before it was due.
-pub(super) async fn store_unstarted_end(app: &Arc<App>, run: &Arc<LiveRun>) {
-    store_with_retries(app, run, &Ending::Cancelled).await;
-}
-
 /// Executes a run until it has ended. Waits while the storage is unavailable or another process owns the thread,
-/// because an accepted run does not fail for these reasons.
-async fn run_to_end(app: &Arc<App>, run: &Arc<LiveRun>) -> Ending {
+/// because an accepted run does not fail for these reasons. Returns `None` if there is no result to store.
+async fn run_to_end(app: &Arc<App>, run: &Arc<LiveRun>) -> Option<Ending> {
     let (mut again, mut followed, mut stop) = (run.recovered, None, run.stop.subscribe());
     loop {
-        let ending = match attempt(app, run, &mut followed, again).await {
-            Ok(ending) => ending,
-            Err(error) if error.is_temporary() => Ending::Busy,
-            Err(error) => Ending::Failed { kind: NOT_BEGUN.to_owned(), message: error.to_string() },
-        };
-        let is_owned = matches!(ending, Ending::Owned);
-        if !is_owned && !matches!(ending, Ending::Busy) {
-            if let Some(projector) = followed {
-                report_end(projector, &ending);
+        let attempted = attempt(app, run, &mut followed, again).await.unwrap_or_else(|error| {
+            if error.is_temporary() {
+                return Attempt::Unavailable;
             }
-            return ending;
-        }
+            Attempt::Ended(Ending::Failed { kind: NOT_BEGUN.to_owned(), message: error.to_string() })
+        });
+        let is_owned = match attempted {
+            Attempt::Ended(ending) => {
+                if let Some(projector) = followed {
+                    report_end(projector, &ending);
+                }
+                return Some(ending);
+            }
+            // The streams end and continue where the next process resumes the run. A run that ended elsewhere has been
+            // reported.
+            Attempt::Left => return None,
+            Attempt::Unavailable => false,
+            Attempt::Owned => true,
+        };
         again = true;
         let asked = *stop.borrow_and_update();
         if let Some(how) = asked.filter(|_| is_owned) {
@@ -95,11 +101,11 @@ async fn run_to_end(app: &Arc<App>, run: &Arc<LiveRun>) -> Ending {
         let is_own = !is_owned && !run.recovered;
         tokio::select! {
             () = tokio::time::sleep(RETRY_INTERVAL) => {}
-            () = app.closed() => return Ending::Suspended,
+            () = app.closed() => return None,
             () = stopped(&mut stop), if asked.is_none() || is_own => {
                 if is_own {
                     followed.into_iter().for_each(Projector::cancelled);
-                    return Ending::Cancelled;
+                    return Some(Ending::Cancelled);
                 }
             }
         }
@@ -110,57 +116,58 @@ async fn run_to_end(app: &Arc<App>, run: &Arc<LiveRun>) -> Ending {
 fn report_end(projector: Projector, ending: &Ending) {
     match ending {
         Ending::Failed { kind, message } => projector.failed(kind, message),
-        Ending::Ended(outcome) => {
-            projector.ended(&outcome.state, Some(&outcome.stop), StoppedEarly::of(&outcome.stop).as_ref());
-        }
-        Ending::Resolved(state) => projector.ended(state, None, None),
+        Ending::Ended(outcome) => projector.ended(&outcome.state, Some(&outcome.stop)),
+        Ending::Resolved(state) => projector.ended(state, None),
         Ending::Cancelled => projector.cancelled(),
-        // The streams end and continue where the next process resumes the run. A run that ended elsewhere has been
-        // reported.
-        Ending::Suspended | Ending::Busy | Ending::Owned | Ending::Elsewhere => {}
     }
 }
 
 /// Makes one attempt to execute a run. Continues after the events that `followed` has shown instead of showing them
 /// again.
-async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Projector>, again: bool) -> Result<Ending> {
+async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Projector>, again: bool) -> Result<Attempt> {
     // Read anew, because another process may have resumed the run, or the thread or the run may be gone.
     let info = match app.thread(&run.thread).await {
         Err(error) if error.is_not_found() => {
             // The thread was deleted while the run was being accepted, so nobody can request the run any more.
             run.record().delete(app).await?;
-            return Ok(Ending::Elsewhere);
+            return Ok(Attempt::Left);
         }
         info => info?,
     };
     let (stored, version) = match find_version(app, &run.thread, &run.id).await {
-        Err(error) if error.is_not_found() => return Ok(Ending::Elsewhere),
+        Err(error) if error.is_not_found() => return Ok(Attempt::Left),
         stored => stored?,
     };
-    let is_open = stored.status.is_open();
     if again {
         // The record was read after the end of the log. If the run was open then, no later run is in the log up to
         // there.
         follow(app, run, followed, &stored, info.end).await?;
     }
-    if !is_open {
+    if !stored.status.is_open() {
         if let Some(projector) = followed.take() {
             end(app, projector, &stored).await?;
         }
         run.change(|record| *record = stored);
-        return Ok(Ending::Elsewhere);
+        return Ok(Attempt::Left);
     }
     if again && app.is_owned(&info) {
         run.change(|record| *record = stored);
-        return Ok(Ending::Owned);
+        return Ok(Attempt::Owned);
     }
     if run.stop.borrow().is_some() {
-        return Ok(Ending::Cancelled);
+        // Another process may be starting a run that has not begun. Either it finds the run ended, or this one ends it.
+        if again && stored.from.is_none() {
+            let closed = run.change(|record| *record = RunRecord { status: Status::Interrupted, ..stored });
+            if !closed.save_over(app, Some(version)).await? {
+                return Ok(Attempt::Owned);
+            }
+        }
+        return Ok(Attempt::Ended(Ending::Cancelled));
     }
     if app.agent(&stored.graph_id).is_none() {
         // Only one process fails a run that none serves, and none while another one starts it.
-        if is_served(app, &stored.graph_id).await? || !run.record().save_over(app, version).await? {
-            return Ok(Ending::Owned);
+        if is_served(app, &stored.graph_id).await? || !run.record().save_over(app, Some(version)).await? {
+            return Ok(Attempt::Owned);
         }
         return Err(ApiError::not_found("Graph", &stored.graph_id));
     }
@@ -172,29 +179,17 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
         record.from = stored.from.or(record.from).or(Some(info.end));
         record.started_at = stored.started_at.or(record.started_at.take()).or_else(|| Some(crate::ids::now()));
     });
-    if !record.save_over(app, version).await? {
+    if !record.save_over(app, Some(version)).await? {
         // Another process has just started or ended it.
-        return Ok(Ending::Owned);
+        return Ok(Attempt::Owned);
     }
-    let from = record.from.unwrap_or(info.end);
-    let projector = match followed.take() {
-        Some(projector) => projector,
-        None => Projector::new(app, run, from, record.kwargs.shows_state()).await?,
-    };
-    match prepare(app, run, &record, &info, begun).await {
-        Ok(Prepared::Run(input)) => {
-            let (ending, projector) = work(app, run, &record, begun, *input, projector).await?;
-            *followed = Some(projector);
-            Ok(ending)
-        }
-        Ok(Prepared::Resolved(state)) => {
-            *followed = Some(projector);
-            Ok(Ending::Resolved(state))
-        }
-        Err(error) => {
-            *followed = Some(projector);
-            Err(error)
-        }
+    if followed.is_none() {
+        let from = record.from.unwrap_or(info.end);
+        *followed = Some(Projector::new(app, run, from, record.kwargs.shows_state()).await?);
+    }
+    match prepare(app, run, &record, &info, begun).await? {
+        Prepared::Run(input) => work(app, run, &record, begun, *input, followed).await,
+        Prepared::Resolved(state) => Ok(Attempt::Ended(Ending::Resolved(state))),
     }
 }
 
@@ -222,31 +217,30 @@ async fn work(
     record: &RunRecord,
     begun: bool,
     input: RunInput,
-    projector: Projector,
-) -> Result<(Ending, Projector)> {
-    let served = app.agent(&record.graph_id).ok_or_else(|| ApiError::not_found("Graph", &record.graph_id))?;
+    followed: &mut Option<Projector>,
+) -> Result<Attempt> {
+    let served = app.known_agent(&record.graph_id)?;
     let create = &record.kwargs;
     let is_new = !begun && create.input.is_some() && create.resume().is_none();
     let stops = Breakpoints::new(create.interrupt_before.as_ref(), create.interrupt_after.as_ref(), is_new)?;
-    let input = input.lease(app.lease).with(ServedRun::of(record)).note(served.note.clone());
-    let input = match stops {
-        Some(stops) => input.observer(stops),
-        None => input,
-    };
-    let tracker = record.owner.as_deref().and_then(|owner| SpendingTracker::new(app, owner, &record.limits));
-    let input = match tracker {
-        Some(tracker) => input.observer(tracker),
-        None => input,
-    };
+    let mut input = input.lease(app.lease).with(ServedRun::of(record)).note(served.note.clone());
+    if let Some(stops) = stops {
+        input = input.observer(stops);
+    }
+    if let Some(tracker) = record.owner.as_deref().and_then(|owner| SpendingTracker::new(app, owner, &record.limits)) {
+        input = input.observer(tracker);
+    }
     let working = served.agent.run(input);
     let handle = working.handle();
     run.set_handle(handle.clone());
     let events = handle.subscribe(deepagents::Subscribe::Start);
-    let following = tokio::spawn(projector.follow(events));
-    let ending = outcome(app, run, &handle).await;
+    let following = followed.take().map(|projector| tokio::spawn(projector.follow(events)));
+    let attempted = outcome(app, run, &handle).await;
     drop(working);
-    let projector = following.await.map_err(|error| ApiError::bad_request(error.to_string()))?;
-    Ok((ending, projector))
+    if let Some(following) = following {
+        *followed = Some(following.await.map_err(|error| ApiError::bad_request(error.to_string()))?);
+    }
+    Ok(attempted)
 }
 
 /// Returns how long a run must still wait, counted from when it was accepted by any process.
@@ -263,14 +257,14 @@ pub(super) async fn stopped(stop: &mut watch::Receiver<Option<CancelAction>>) {
     let _ = stop.wait_for(Option::is_some).await;
 }
 
-async fn outcome(app: &App, run: &LiveRun, handle: &RunHandle) -> Ending {
+async fn outcome(app: &App, run: &LiveRun, handle: &RunHandle) -> Attempt {
     let mut stop = run.stop.subscribe();
     let outcome = tokio::select! {
         outcome = handle.outcome() => outcome,
         () = app.closed() => {
             handle.suspend();
             match handle.outcome().await {
-                Ok(outcome) if outcome.stop == FinishReason::Suspended => return Ending::Suspended,
+                Ok(outcome) if outcome.stop == FinishReason::Suspended => return Attempt::Left,
                 outcome => outcome,
             }
         }
@@ -282,25 +276,27 @@ async fn outcome(app: &App, run: &LiveRun, handle: &RunHandle) -> Ending {
             handle.cancel();
             match handle.outcome().await {
                 // Cancelled, whatever the run reached meanwhile.
-                Ok(_) => return Ending::Cancelled,
+                Ok(_) => return Attempt::Ended(Ending::Cancelled),
                 failed => failed,
             }
         }
     };
-    match outcome {
+    Attempt::Ended(match outcome {
         Ok(outcome) if outcome.stop == FinishReason::Cancelled => Ending::Cancelled,
         Ok(outcome) => Ending::Ended(outcome),
         Err(error) => {
             let RunError { error, .. } = &*error;
             // The next attempt resumes from the log.
             match &**error {
-                Error::Journal(JournalError::Unavailable { .. } | JournalError::Storage(_)) => return Ending::Busy,
+                Error::Journal(JournalError::Unavailable { .. } | JournalError::Storage(_)) => {
+                    return Attempt::Unavailable;
+                }
                 Error::Journal(
                     JournalError::Busy { .. } | JournalError::Conflict { .. } | JournalError::Fenced { .. },
-                ) => return Ending::Owned,
+                ) => return Attempt::Owned,
                 _ => {}
             }
             Ending::Failed { kind: error.kind().to_owned(), message: error.to_string() }
         }
-    }
+    })
 }

@@ -102,39 +102,18 @@ async fn store_result(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Re
     let came_late = matches!(ending, Ending::Failed { kind, .. } if kind == NOT_BEGUN)
         && record.kwargs.resume().is_some()
         && info.end == before;
+    let (status, error) = result_of(ending, stop);
     held.config = record.kwargs.config.clone().unwrap_or_default();
-    let status = match ending {
-        _ if stop.is_some() => Status::Interrupted,
-        Ending::Ended(outcome) => match outcome.stop {
-            FinishReason::Deadline => Status::Timeout,
-            _ => match StoppedEarly::of(&outcome.stop) {
-                Some(error) => {
-                    held.error = Some(json!({"error": error.kind, "message": error.message}));
-                    Status::Error
-                }
-                None => Status::Success,
-            },
-        },
-        Ending::Failed { kind, message } => {
-            held.error = Some(json!({"error": kind, "message": message}));
-            Status::Error
-        }
-        Ending::Cancelled
-        | Ending::Resolved(_)
-        | Ending::Suspended
-        | Ending::Busy
-        | Ending::Owned
-        | Ending::Elsewhere => Status::Success,
-    };
+    held.error.clone_from(&error);
+    let goes_with_run = record.stateless && record.kwargs.on_completion.unwrap_or_default() == OnCompletion::Delete;
     if stop == Some(CancelAction::Rollback) {
         if info.end > before {
             let until = app.threads_of(&info)?.rewind(&run.thread, before).await?;
             RemovedRange::add(&mut held.removed, before, until);
             held.unfinished = has_next(app, &app.thread(&run.thread).await?).await?;
         }
-        let unkept = record.kwargs.on_completion.unwrap_or_default() == OnCompletion::Delete || record.from.is_none();
         // A thread created for the run is deleted with it.
-        let goes = record.stateless && unkept;
+        let goes = goes_with_run || (record.stateless && record.from.is_none());
         if !never_began && !goes {
             set_own(app, &run.thread, &held).await?;
         }
@@ -150,7 +129,6 @@ async fn store_result(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Re
     if suspended || stop.is_some() {
         held.stopped_at = stopped_at(app, &info, before, cancelled_from).await?;
     }
-    let error = held.error.clone();
     let stopped_by_itself = match ending {
         Ending::Ended(outcome) => Some(outcome.stop.clone()),
         _ => None,
@@ -164,7 +142,7 @@ async fn store_result(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Re
     webhooks::remember(app, &record).await?;
     record.save(app).await?;
     open::end(app, &run.thread, &run.id).await;
-    if record.stateless && record.kwargs.on_completion.unwrap_or_default() == OnCompletion::Delete {
+    if goes_with_run {
         record.delete(app).await?;
         app.journal.threads().delete(&run.thread).await?;
     } else if !never_began && !came_late {
@@ -174,6 +152,21 @@ async fn store_result(app: &Arc<App>, run: &Arc<LiveRun>, ending: &Ending) -> Re
     app.metrics.run_ended(record.status);
     webhooks::send(app, &record);
     Ok(())
+}
+
+/// Returns the status of a run that ended like this, and its error.
+fn result_of(ending: &Ending, stop: Option<CancelAction>) -> (Status, Option<Value>) {
+    let error = |kind: &str, message: &str| Some(json!({"error": kind, "message": message}));
+    match ending {
+        _ if stop.is_some() => (Status::Interrupted, None),
+        Ending::Failed { kind, message } => (Status::Error, error(kind, message)),
+        Ending::Ended(outcome) if outcome.stop == FinishReason::Deadline => (Status::Timeout, None),
+        Ending::Ended(outcome) => match StoppedEarly::of(&outcome.stop) {
+            Some(early) => (Status::Error, error(early.kind, &early.message)),
+            None => (Status::Success, None),
+        },
+        Ending::Cancelled | Ending::Resolved(_) => (Status::Success, None),
+    }
 }
 
 /// Returns the last checkpoint before a run was ended from outside, if work was left.

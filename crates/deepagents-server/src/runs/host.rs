@@ -6,7 +6,8 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 
 use super::create::Strategy;
-use super::execute::{execute, remaining_delay, stopped, store_unstarted_end};
+use super::execute::{Ending, execute, remaining_delay, stopped};
+use super::finish::store_with_retries;
 use super::live::{CancelAction, LiveRun};
 use super::record::{RunRecord, of_thread};
 use super::waiting::ended;
@@ -48,12 +49,14 @@ fn busy() -> ApiError {
 /// after it is stored.
 pub(crate) async fn accept(app: &Arc<App>, record: RunRecord) -> Result<Arc<LiveRun>> {
     open::add(app, &record).await?;
-    if let Err(error) = record.save_new(app).await {
-        // On a conflict, the entry belongs to the process that created the run.
-        if !error.is_conflict() {
+    match record.save_over(app, None).await {
+        Ok(true) => {}
+        // The entry belongs to the process that created the run.
+        Ok(false) => return Err(ApiError::conflict(format!("Run {} already exists", record.run_id))),
+        Err(error) => {
             open::remove(app, &record.thread_id, &record.run_id).await;
+            return Err(error.into());
         }
-        return Err(error);
     }
     let (stored, strategy) = (record.clone(), record.multitask_strategy);
     let before = app.runs.open(&stored.thread_id);
@@ -131,7 +134,7 @@ async fn wait_until_due(app: Arc<App>, run: Arc<LiveRun>) {
     };
     if !is_due {
         // The run has not touched its thread, so it need not wait for other runs.
-        store_unstarted_end(&app, &run).await;
+        store_with_retries(&app, &run, &Ending::Cancelled).await;
         app.runs.remember(&run);
     }
     if app.runs.end_delay(&run, is_due) {
@@ -167,7 +170,7 @@ async fn work(app: Arc<App>, thread: String) {
 
 /// Ends and deletes the runs of a thread that is about to be deleted, except those that are accepted meanwhile.
 pub(crate) async fn forget_thread(app: &Arc<App>, thread: &str) -> Result<()> {
-    others::adopt_thread(app, thread).await?;
+    others::adopt_to_end(app, thread).await?;
     for run in app.runs.open(thread) {
         others::end(app, &run, CancelAction::Interrupt).await?;
         ended(app, &run).await?;
@@ -183,7 +186,7 @@ pub(crate) async fn forget_thread(app: &Arc<App>, thread: &str) -> Result<()> {
             Some(_) => app.runs.open(thread).iter().any(|run| run.id == record.run_id),
             None => indexed.iter().any(|open| open.run == record.run_id),
         };
-        if can_end && record.status.is_open() && app.agent(&record.graph_id).is_some() {
+        if can_end && record.status.is_open() {
             continue;
         }
         record.delete(app).await?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use deepagents::RunInput;
+use deepagents_core::agent::ThreadAccess;
 use deepagents_core::interrupt::{ActionRequestChange, ActionRequests};
 use deepagents_core::journal::{Record, RunStatus, ThreadInfo};
 use deepagents_core::message::{Message, MessageOp, ToolMessage};
@@ -15,7 +16,7 @@ use super::create::{Command, RunCreate};
 use super::live::LiveRun;
 use super::record::RunRecord;
 use crate::app::App;
-use crate::error::{ApiError, Result};
+use crate::error::Result;
 use crate::threads::{Place, ThreadRecord};
 use crate::wire::{Call, open_calls, read_input, read_other_channels, read_update};
 
@@ -38,26 +39,23 @@ pub(super) async fn prepare(
     info: &ThreadInfo,
     begun: bool,
 ) -> Result<Prepared> {
-    let create = &record.kwargs;
+    let (create, threads) = (&record.kwargs, app.threads_of(info)?);
     if create.ends() {
-        resolve(app, info).await?;
-        return Ok(Prepared::Resolved(app.threads_of(info)?.state(&run.thread).await?));
+        resolve(&threads, info).await?;
+        return Ok(Prepared::Resolved(threads.state(&info.id).await?));
     }
-    if let Some(update) = create.command.as_ref().and_then(|command| command.update.as_ref())
+    if let Some(update) = create.update()
         && create.only_updates()
         && !begun
         && matches!(info.status, RunStatus::Empty | RunStatus::Ended)
         && !ThreadRecord::read(info).is_stopped()
     {
         // There is no work to resume.
-        let threads = app.threads_of(info)?;
-        let update = read_update(threads.schema(), update).map_err(|error| ApiError::invalid(error.to_string()))?;
-        threads.update_state(&info.id, update).await?;
+        threads.update_state(&info.id, read_update(threads.schema(), update)?).await?;
         return Ok(Prepared::Resolved(threads.state(&info.id).await?));
     }
     if let Some(said) = create.input.as_ref().filter(|_| create.resume().is_none() && !begun) {
-        let threads = app.threads_of(info)?;
-        let given = read_input(threads.schema(), said).map_err(|error| ApiError::invalid(error.to_string()))?;
+        let given = read_input(threads.schema(), said)?;
         let says_something = given.get::<MessagesChannel>().any(|ops| !ops.is_empty());
         if !says_something && threads.state(&info.id).await?.messages().is_empty() {
             // Without a message there is nothing to send to a model.
@@ -74,22 +72,20 @@ pub(super) async fn prepare(
 async fn input(app: &App, run: &LiveRun, info: &ThreadInfo, create: &RunCreate, begun: bool) -> Result<RunInput> {
     let threads = app.threads_of(info)?;
     let mut update = Update::none();
-    let told = create.command.as_ref().and_then(|command| command.update.as_ref());
-    for value in create.input.iter().chain(told) {
-        let read = read_input(threads.schema(), value).map_err(|error| ApiError::invalid(error.to_string()))?;
-        update = update.and(read);
+    for value in create.input.iter().chain(create.update()) {
+        update = update.and(read_input(threads.schema(), value)?);
     }
     // Applied once: a resumed run has it in its log.
     let is_untouched = run.record().from.is_none_or(|from| info.end <= from);
-    if let Some(told) = told.filter(|_| is_untouched) {
+    if let Some(value) = create.update().filter(|_| is_untouched) {
         // A command may change channels that an input may not.
-        let read = read_other_channels(threads.schema(), told).map_err(|error| ApiError::invalid(error.to_string()))?;
-        if !read.is_empty() {
-            threads.update_state(&info.id, read).await?;
+        let others = read_other_channels(threads.schema(), value)?;
+        if !others.is_empty() {
+            threads.update_state(&info.id, others).await?;
         }
     }
     let at = match create.checkpoint() {
-        Some(id) => Some(app.checkpoints.entries(&threads, info).await?.find(id)?.1.clone()),
+        Some(id) => Some(app.entries(info).await?.find(id)?.1.clone()),
         None => None,
     };
     let limit = create.config.as_ref().and_then(|config| config.get("recursion_limit")).and_then(Value::as_u64);
@@ -180,8 +176,7 @@ fn title(app: &App, run: &LiveRun, info: &ThreadInfo, messages: &[Message]) -> M
 }
 
 /// Ends a thread in its current state. Pending calls get results that say they were not made.
-async fn resolve(app: &App, info: &ThreadInfo) -> Result<()> {
-    let threads = app.threads_of(info)?;
+async fn resolve(threads: &ThreadAccess, info: &ThreadInfo) -> Result<()> {
     let state = threads.state(&info.id).await?;
     let text = "This call was not made: a person marked the conversation as resolved.";
     let result = |call: Call<'_>| MessageOp::put(Message::Tool(ToolMessage::error(call.id, String::new(), text)));

@@ -11,10 +11,11 @@ use super::record::RunRecord;
 use crate::stream::{EventLog, RunIdentity};
 
 /// How a run is ended from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CancelAction {
     /// What it has done is kept.
+    #[default]
     Interrupt,
     /// What it has done is undone, and the run is deleted.
     Rollback,
@@ -42,7 +43,7 @@ pub(crate) struct LiveRun {
 }
 
 impl LiveRun {
-    pub(super) fn new(record: RunRecord, recovered: bool) -> Self {
+    pub(crate) fn new(record: RunRecord, recovered: bool) -> Self {
         Self {
             id: record.run_id.clone(),
             thread: record.thread_id.clone(),
@@ -61,11 +62,6 @@ impl LiveRun {
             done: watch::Sender::new(false),
             cancelled_from: OnceLock::new(),
         }
-    }
-
-    /// Creates a run that has ended, to be read again.
-    pub(crate) fn past(record: RunRecord) -> Self {
-        Self::new(record, true)
     }
 
     /// Returns the handle of the agent's run, or `None` before it begins.
@@ -104,11 +100,6 @@ impl LiveRun {
     pub(super) fn set_cancelled_from(&self, position: LogPosition) {
         // The first value counts.
         let _ = self.cancelled_from.set(position);
-    }
-
-    /// Ends the run because its client disconnected.
-    pub(crate) fn interrupt(&self) {
-        self.end(CancelAction::Interrupt);
     }
 
     pub(crate) fn finish(&self) {

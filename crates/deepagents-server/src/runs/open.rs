@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use deepagents_core::store::{Item, Query, StoreError, Write};
+use deepagents_core::store::{Item, Query, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -11,6 +11,7 @@ use super::live::CancelAction;
 use super::record::RunRecord;
 use crate::app::App;
 use crate::error::Result;
+use crate::records::Records;
 
 /// An entry of the index with its key.
 #[derive(Debug)]
@@ -25,24 +26,23 @@ pub(super) struct OpenRun {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(super) struct Entry {
     /// The owner, if callers are authenticated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) owner: Option<String>,
     /// How the process that executes the run should end it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) cancel: Option<CancelAction>,
     /// Whether the run has ended. The entry then stays for a while, for processes with subscribers to its thread.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) ended: bool,
 }
 
-const ROOT: [&str; 2] = ["deepagents-server", "open-runs"];
-
-fn root() -> Vec<String> {
-    ROOT.map(str::to_owned).to_vec()
+/// Returns the entries of all threads.
+fn root(app: &App) -> Records<'_> {
+    app.records(&["open-runs"])
 }
 
-fn namespace(thread: &str) -> Vec<String> {
-    ROOT.into_iter().chain([thread]).map(str::to_owned).collect()
+fn entries<'a>(app: &'a App, thread: &str) -> Records<'a> {
+    app.records(&["open-runs", thread])
 }
 
 fn read(item: Item) -> Option<OpenRun> {
@@ -51,8 +51,8 @@ fn read(item: Item) -> Option<OpenRun> {
     Some(OpenRun { thread, run: item.key, version: item.version, value })
 }
 
-async fn search(app: &App, prefix: &[String], query: &Query) -> Result<Vec<OpenRun>, StoreError> {
-    let mut found: Vec<OpenRun> = app.store.search(prefix, query).await?.into_iter().filter_map(read).collect();
+async fn sorted(entries: Records<'_>) -> Result<Vec<OpenRun>, StoreError> {
+    let mut found: Vec<OpenRun> = entries.search(&Query::default()).await?.into_iter().filter_map(read).collect();
     // Ids are ordered by time.
     found.sort_by(|a, b| a.run.cmp(&b.run));
     Ok(found)
@@ -60,12 +60,12 @@ async fn search(app: &App, prefix: &[String], query: &Query) -> Result<Vec<OpenR
 
 /// Returns all entries, oldest first, including runs that ended a moment ago.
 pub(super) async fn all(app: &App) -> Result<Vec<OpenRun>, StoreError> {
-    search(app, &root(), &Query::default()).await
+    sorted(root(app)).await
 }
 
 /// Returns the open runs of a thread, oldest first.
 pub(super) async fn of_thread(app: &App, thread: &str) -> Result<Vec<OpenRun>> {
-    let mut found = search(app, &namespace(thread), &Query::default()).await?;
+    let mut found = sorted(entries(app, thread)).await?;
     found.retain(|open| !open.value.ended);
     Ok(found)
 }
@@ -79,22 +79,20 @@ pub(crate) async fn has_open(app: &App, thread: &str) -> Result<bool> {
 pub(super) async fn count_of(app: &App, owner: &str) -> Result<usize> {
     let mut query = Query::default();
     query.fields.insert("owner".to_owned(), json!(owner));
-    Ok(app.store.search(&root(), &query).await?.len())
+    Ok(root(app).search(&query).await?.len())
 }
 
 /// Adds a run. Called before the run is stored, so that every stored run can be found.
 pub(super) async fn add(app: &App, record: &RunRecord) -> Result<(), StoreError> {
     let entry = Entry { owner: record.owner.clone(), ..Entry::default() };
-    app.store.put(&namespace(&record.thread_id), &record.run_id, json!(entry)).await?;
-    Ok(())
+    entries(app, &record.thread_id).put(&record.run_id, &entry).await
 }
 
 /// Removes a run that has ended, or marks it as ended if other processes have subscribers. If the storage is
 /// unavailable, the entry is removed when a process next checks it.
 pub(super) async fn end(app: &App, thread: &str, run: &str) {
     if is_followed_elsewhere(app).await {
-        let entry = Entry { ended: true, ..Entry::default() };
-        let _ = app.store.put(&namespace(thread), run, json!(entry)).await;
+        let _ = entries(app, thread).put(run, &Entry { ended: true, ..Entry::default() }).await;
     } else {
         remove(app, thread, run).await;
     }
@@ -102,29 +100,27 @@ pub(super) async fn end(app: &App, thread: &str, run: &str) {
 
 /// Removes a run that no longer exists.
 pub(super) async fn remove(app: &App, thread: &str, run: &str) {
-    let _ = app.store.delete(&namespace(thread), run).await;
+    let _ = entries(app, thread).delete(run).await;
 }
 
 /// Asks the process that executes a run to end it. Does nothing if the run has ended.
 pub(super) async fn request_cancel(app: &App, thread: &str, run: &str, how: CancelAction) -> Result<()> {
+    let entries = entries(app, thread);
     loop {
-        let Some(open) = app.store.get(&namespace(thread), run).await?.and_then(read) else { return Ok(()) };
+        let Some(open) = entries.item(run).await?.and_then(read) else { return Ok(()) };
         if open.value.cancel.is_some() || open.value.ended {
             return Ok(());
         }
-        let entry = Entry { cancel: Some(how), ..open.value };
-        match app.store.put_if(&namespace(thread), run, json!(entry), Some(open.version)).await {
-            Ok(_) => return Ok(()),
-            // The entry changed: the run was cancelled or has ended. Check again.
-            Err(StoreError::Conflict { .. }) => {}
-            Err(error) => return Err(error.into()),
+        // If the entry has changed, the run was cancelled or has ended. Check again.
+        if entries.replace(run, &Entry { cancel: Some(how), ..open.value }, Some(open.version)).await?.is_some() {
+            return Ok(());
         }
     }
 }
 
-/// Returns the namespace of the processes that have subscribers.
-fn following() -> [String; 2] {
-    ["deepagents-server".to_owned(), "following".to_owned()]
+/// Returns the announcements of the processes that have subscribers.
+fn following(app: &App) -> Records<'_> {
+    app.records(&["following"])
 }
 
 /// How long the announcement of a process is valid.
@@ -132,12 +128,10 @@ const ANNOUNCEMENT_TTL: Duration = Duration::from_secs(15);
 
 /// Announces that this process has subscribers.
 pub(super) async fn announce_subscribers(app: &App) -> Result<()> {
-    let write = Write { ttl: Some(ANNOUNCEMENT_TTL), ..Write::default() };
-    app.store.write(&following(), &app.process, json!(true), write).await?;
-    Ok(())
+    Ok(following(app).put_for(ANNOUNCEMENT_TTL, &app.process, &true).await?)
 }
 
 async fn is_followed_elsewhere(app: &App) -> bool {
-    let found = app.store.search(&following(), &Query::default()).await;
+    let found = following(app).search(&Query::default()).await;
     found.is_ok_and(|found| found.iter().any(|item| item.key != app.process))
 }

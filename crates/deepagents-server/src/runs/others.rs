@@ -8,8 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use deepagents_core::store::{NamespaceQuery, StoreError};
-use serde_json::json;
+use deepagents_core::store::{Query, StoreError};
 
 use super::agents::{announce_again, is_served};
 use super::create::Strategy;
@@ -21,6 +20,7 @@ use super::record::{RunRecord, find};
 use crate::app::App;
 use crate::auth::owns;
 use crate::error::Result;
+use crate::records;
 use crate::stream::past;
 use crate::webhooks;
 
@@ -44,20 +44,30 @@ pub(crate) async fn adopt_thread(app: &Arc<App>, thread: &str) -> Result<()> {
     Ok(())
 }
 
-/// Picks up a run.
+/// Picks up all runs of a thread, including those of agents that only other processes serve, to end them.
+pub(super) async fn adopt_to_end(app: &Arc<App>, thread: &str) -> Result<()> {
+    for open in open::of_thread(app, thread).await? {
+        adopt_if(app, &open, |_| true).await?;
+    }
+    Ok(())
+}
+
+/// Picks up a run, unless its agent is served by other processes only.
 async fn adopt_run(app: &Arc<App>, open: &OpenRun) -> Result<()> {
+    adopt_if(app, open, |record| app.agent(&record.graph_id).is_some()).await
+}
+
+async fn adopt_if(app: &Arc<App>, open: &OpenRun, is_meant: impl Fn(&RunRecord) -> bool) -> Result<()> {
     if app.runs.get(&open.run).is_some() {
         return Ok(());
     }
     match find(app, &open.thread, &open.run).await {
-        // Another process may serve other agents.
-        Ok(record) if record.status.is_open() && app.agent(&record.graph_id).is_some() => {
+        Ok(record) if record.status.is_open() && is_meant(&record) => {
             enqueue(app, record, true, Strategy::Enqueue);
             Ok(())
         }
-        Ok(_) => Ok(()),
-        Err(error) if error.is_not_found() => Ok(()),
-        Err(error) => Err(error),
+        Err(error) if !error.is_not_found() => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -99,10 +109,10 @@ async fn announce_if_due(app: &App) -> Result<()> {
 
 /// Picks up the unfinished runs that an earlier process accepted.
 pub(crate) async fn recover(app: &Arc<App>) -> Result<(), StoreError> {
-    let own = ["deepagents-server".to_owned()];
-    if app.store.get(&own, INDEXED).await?.is_none() {
+    let own = app.records(&[]);
+    if own.item(INDEXED).await?.is_none() {
         index_all(app).await?;
-        app.store.put(&own, INDEXED, json!(true)).await?;
+        own.put(INDEXED, &true).await?;
     }
     for open in open::all(app).await? {
         let Some(record) = stored(app, &open).await? else { continue };
@@ -116,17 +126,14 @@ pub(crate) async fn recover(app: &Arc<App>) -> Result<(), StoreError> {
 }
 
 async fn stored(app: &App, open: &OpenRun) -> Result<Option<RunRecord>, StoreError> {
-    let item = app.store.get(&super::record::namespace(&open.thread), &open.run).await?;
-    Ok(item.and_then(|item| serde_json::from_value(item.value).ok()))
+    Ok(super::record::records(app, &open.thread).item(&open.run).await?.and_then(records::read))
 }
 
 /// Adds the open runs of earlier versions to the index.
 async fn index_all(app: &App) -> Result<(), StoreError> {
-    let mut query = NamespaceQuery::default();
-    query.prefix = vec!["deepagents-server".to_owned(), "runs".to_owned()];
-    for namespace in app.store.list_namespaces(&query).await? {
-        let found = app.store.search(&namespace, &Default::default()).await?;
-        let records = found.into_iter().filter_map(|item| serde_json::from_value::<RunRecord>(item.value).ok());
+    for namespace in app.store.namespaces(&records::namespace(&["runs"])).await? {
+        let found = app.store.search(&namespace, &Query::default()).await?;
+        let records = found.into_iter().filter_map(records::read::<RunRecord>);
         for record in records.filter(|record| record.status.is_open()) {
             open::add(app, &record).await?;
         }

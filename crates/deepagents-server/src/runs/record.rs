@@ -1,8 +1,10 @@
 //! Stored records of runs.
 
 use deepagents::FinishReason;
+use deepagents_core::agent::ThreadAccess;
 use deepagents_core::journal::LogPosition;
-use deepagents_core::store::{Query, StoreError};
+use deepagents_core::state::State;
+use deepagents_core::store::StoreError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -11,6 +13,8 @@ use super::open;
 use crate::app::App;
 use crate::auth::Limits;
 use crate::error::{ApiError, Result};
+use crate::json::{extend, remove, set};
+use crate::records::Records;
 
 /// The status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -48,30 +52,31 @@ pub(crate) struct RunRecord {
     #[serde(default)]
     pub(crate) stateless: bool,
     /// When a process first started it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) started_at: Option<String>,
     /// The log position at which it began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) from: Option<LogPosition>,
     /// The log position at which it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) until: Option<LogPosition>,
     /// How it finished, if it was not ended from outside.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stop: Option<FinishReason>,
     /// The owner, if callers are authenticated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<String>,
     /// The owner's limits at the time of the request.
     #[serde(default)]
     pub(crate) limits: Limits,
     /// Why it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<Value>,
 }
 
-pub(super) fn namespace(thread: &str) -> [String; 3] {
-    ["deepagents-server".to_owned(), "runs".to_owned(), thread.to_owned()]
+/// Returns the records of a thread's runs.
+pub(super) fn records<'a>(app: &'a App, thread: &str) -> Records<'a> {
+    app.records(&["runs", thread])
 }
 
 impl RunRecord {
@@ -81,55 +86,46 @@ impl RunRecord {
     }
 
     pub(crate) async fn save(&self, app: &App) -> Result<()> {
-        app.store.put(&namespace(&self.thread_id), &self.run_id, json!(self)).await?;
-        Ok(())
+        Ok(records(app, &self.thread_id).put(&self.run_id, self).await?)
     }
 
-    /// Stores a new record. Fails with a conflict if the record exists.
-    pub(crate) async fn save_new(&self, app: &App) -> Result<()> {
-        app.store.put_if(&namespace(&self.thread_id), &self.run_id, json!(self), None).await?;
-        Ok(())
-    }
-
-    /// Replaces the stored record if it is still at the given version. Returns `false` on a conflict.
-    pub(crate) async fn save_over(&self, app: &App, version: u64) -> Result<bool> {
-        let saved = app.store.put_if(&namespace(&self.thread_id), &self.run_id, json!(self), Some(version)).await;
-        match saved {
-            Ok(_) => Ok(true),
-            Err(StoreError::Conflict { .. }) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+    /// Replaces the stored record if it is still at the version `known`, which is `None` for a new one. Returns `false`
+    /// on a conflict.
+    pub(crate) async fn save_over(&self, app: &App, known: Option<u64>) -> Result<bool, StoreError> {
+        Ok(records(app, &self.thread_id).replace(&self.run_id, self, known).await?.is_some())
     }
 
     pub(crate) async fn delete(&self, app: &App) -> Result<()> {
-        app.store.delete(&namespace(&self.thread_id), &self.run_id).await?;
+        records(app, &self.thread_id).delete(&self.run_id).await?;
         open::remove(app, &self.thread_id, &self.run_id).await;
         Ok(())
     }
 
+    /// Returns the state in which the run ended, or that of its thread while it is open.
+    pub(crate) async fn last_state(&self, threads: &ThreadAccess) -> Result<State> {
+        Ok(match self.until {
+            Some(until) => threads.state_at(&self.thread_id, until).await?,
+            None => threads.state(&self.thread_id).await?,
+        })
+    }
+
     /// Serialises the run for clients.
     pub(crate) fn shown(&self) -> Value {
+        let of_agent = json!({"graph_id": self.graph_id, "assistant_id": self.assistant_id});
+        let mut metadata = Value::Object(self.metadata.clone());
+        extend(&mut metadata, of_agent.clone());
+        let mut config = Value::Object(self.kwargs.config.clone().unwrap_or_default());
+        if config.get("configurable").is_none() {
+            set(&mut config, "configurable", json!({}));
+        }
+        if let Some(configurable) = config.get_mut("configurable") {
+            extend(configurable, json!({"thread_id": self.thread_id, "run_id": self.run_id}));
+            extend(configurable, of_agent);
+        }
         let mut kwargs = json!(self.kwargs);
-        let mut metadata = self.metadata.clone();
-        metadata.insert("graph_id".to_owned(), json!(self.graph_id));
-        metadata.insert("assistant_id".to_owned(), json!(self.assistant_id));
-        if let Some(kwargs) = kwargs.as_object_mut() {
-            for key in ["assistant_id", "metadata", "multitask_strategy", "if_not_exists", "on_completion"] {
-                kwargs.remove(key);
-            }
-            let config = kwargs.entry("config").or_insert_with(|| json!({}));
-            if !config.is_object() {
-                *config = json!({});
-            }
-            if let Some(config) = config.as_object_mut() {
-                let configurable = config.entry("configurable").or_insert_with(|| json!({}));
-                if let Some(configurable) = configurable.as_object_mut() {
-                    configurable.insert("thread_id".to_owned(), json!(self.thread_id));
-                    configurable.insert("run_id".to_owned(), json!(self.run_id));
-                    configurable.insert("graph_id".to_owned(), json!(self.graph_id));
-                    configurable.insert("assistant_id".to_owned(), json!(self.assistant_id));
-                }
-            }
+        set(&mut kwargs, "config", config);
+        for key in ["assistant_id", "metadata", "multitask_strategy", "if_not_exists", "on_completion"] {
+            remove(&mut kwargs, key);
         }
         json!({
             "run_id": self.run_id, "thread_id": self.thread_id, "assistant_id": self.assistant_id,
@@ -141,9 +137,7 @@ impl RunRecord {
 
 /// Returns the runs of a thread, newest first.
 pub(crate) async fn of_thread(app: &App, thread: &str) -> Result<Vec<RunRecord>> {
-    let found = app.store.search(&namespace(thread), &Query::default()).await?;
-    let mut found: Vec<RunRecord> =
-        found.into_iter().filter_map(|item| serde_json::from_value(item.value).ok()).collect();
+    let mut found: Vec<RunRecord> = records(app, thread).all().await?;
     found.sort_by(|a, b| b.run_id.cmp(&a.run_id));
     Ok(found)
 }
@@ -156,7 +150,5 @@ pub(crate) async fn find(app: &App, thread: &str, run: &str) -> Result<RunRecord
 /// Returns an existing run with the version of the stored item.
 pub(super) async fn find_version(app: &App, thread: &str, run: &str) -> Result<(RunRecord, u64)> {
     crate::ids::check("run ID", run)?;
-    let item = app.store.get(&namespace(thread), run).await?.ok_or_else(|| ApiError::not_found("Run", run))?;
-    let damaged = |error| ApiError::bad_request(format!("run {run} is damaged: {error}"));
-    Ok((serde_json::from_value(item.value).map_err(damaged)?, item.version))
+    records(app, thread).get("run", run).await?.ok_or_else(|| ApiError::not_found("Run", run))
 }

@@ -21,6 +21,7 @@ use crate::app::App;
 use crate::auth::Limits;
 use crate::error::{ApiError, Result};
 use crate::ids;
+use crate::records::Records;
 
 /// How long the spending of other processes is cached.
 const SPENDING_TTL: Duration = Duration::from_secs(15);
@@ -53,11 +54,10 @@ fn now() -> Zoned {
     Timestamp::now().to_zoned(TimeZone::UTC)
 }
 
-/// Returns the namespace of the amounts. The owner is hashed because an id may contain characters that a namespace may
+/// Returns the records of the amounts. The owner is hashed because an id may contain characters that a namespace may
 /// not.
-fn namespace(owner: &str, month: &str) -> [String; 4] {
-    let owner = ids::derived(&[owner]).simple().to_string();
-    ["deepagents-server".to_owned(), "spending".to_owned(), owner, month.to_owned()]
+fn records<'a>(app: &'a App, owner: &str, month: &str) -> Records<'a> {
+    app.records(&["spending", &ids::derived(&[owner]).simple().to_string(), month])
 }
 
 impl Spending {
@@ -80,7 +80,7 @@ impl Spending {
         let (name, day) = (at.strftime("%Y-%m").to_string(), at.strftime("%d/").to_string());
         let is_old = |month: &mut Month| month.looked_at.is_none_or(|at| at.elapsed() > SPENDING_TTL);
         if self.with(owner, &name, is_old) {
-            let found = app.store.search(&namespace(owner, &name), &Query::default()).await?;
+            let found = records(app, owner, &name).search(&Query::default()).await?;
             let found = found.into_iter().filter_map(|item| Some((item.key, item.value.get("usd")?.as_f64()?)));
             let found = found.collect();
             self.with(owner, &name, |month| (month.stored, month.looked_at) = (found, Some(Instant::now())));
@@ -90,25 +90,22 @@ impl Spending {
 
     /// Returns which budget is exhausted and when it renews, or `None` if the caller may spend more.
     async fn check(&self, app: &App, owner: &str, limits: &Limits) -> Result<Option<(String, Duration)>, StoreError> {
-        if limits.usd_per_day.is_none() && limits.usd_per_month.is_none() {
+        if !limits.has_budget() {
             return Ok(None);
         }
         let now = now();
         let (day, month) = self.spent(app, owner, &now).await?;
-        let until = |next: Result<Zoned, jiff::Error>| {
+        let next_month = now.last_of_month().and_then(|last| last.checked_add(1.day()));
+        let budgets = [
+            ("month", limits.usd_per_month, month, next_month),
+            ("day", limits.usd_per_day, day, now.checked_add(1.day())),
+        ];
+        Ok(budgets.into_iter().find_map(|(period, limit, spent, next)| {
+            let limit = limit.filter(|limit| spent >= *limit)?;
             let wait = next.and_then(|next| next.start_of_day()).ok().map(|next| now.duration_until(&next));
-            wait.and_then(|wait| Duration::try_from(wait).ok()).unwrap_or_default()
-        };
-        let reached = |limit: Option<f64>, spent: f64| limit.filter(|limit| spent >= *limit);
-        if let Some(limit) = reached(limits.usd_per_month, month) {
-            let next = now.last_of_month().and_then(|last| last.checked_add(1.day()));
-            return Ok(Some((format!("the budget of {limit} US dollars a month is spent"), until(next))));
-        }
-        if let Some(limit) = reached(limits.usd_per_day, day) {
-            let next = now.checked_add(1.day());
-            return Ok(Some((format!("the budget of {limit} US dollars a day is spent"), until(next))));
-        }
-        Ok(None)
+            let wait = wait.and_then(|wait| Duration::try_from(wait).ok()).unwrap_or_default();
+            Some((format!("the budget of {limit} US dollars a {period} is spent"), wait))
+        }))
     }
 
     /// Rejects a run if its owner's budget is exhausted.
@@ -133,8 +130,7 @@ pub(super) struct SpendingTracker {
 impl SpendingTracker {
     /// Creates a tracker if the owner has a budget.
     pub(super) fn new(app: &Arc<App>, owner: &str, limits: &Limits) -> Option<Arc<Self>> {
-        let has_budget = limits.usd_per_day.is_some() || limits.usd_per_month.is_some();
-        has_budget.then(|| {
+        limits.has_budget().then(|| {
             let (app, owner, limits) = (app.clone(), owner.to_owned(), limits.clone());
             Arc::new(Self { app, owner, limits, key: ids::fresh() })
         })
@@ -145,12 +141,10 @@ impl SpendingTracker {
             let why = format!("the price of {} is not known, so its use cannot be limited", model.name());
             return Err(ModelError::Auth(why.as_str().into()));
         }
-        let checked = self.app.spending.check(&self.app, &self.owner, &self.limits).await;
-        match checked
-            .map_err(|error| ModelError::transport(format!("the amount spent so far cannot be read: {error}")))?
-        {
-            Some((why, _)) => Err(ModelError::Auth(why.as_str().into())),
-            None => Ok(()),
+        match self.app.spending.check(&self.app, &self.owner, &self.limits).await {
+            Ok(None) => Ok(()),
+            Ok(Some((why, _))) => Err(ModelError::Auth(why.as_str().into())),
+            Err(error) => Err(ModelError::transport(format!("the amount spent so far cannot be read: {error}"))),
         }
     }
 
@@ -163,7 +157,7 @@ impl SpendingTracker {
             *spent
         });
         // If this fails, this process still counts the amount, and the next call stores the sum.
-        let _ = self.app.store.put(&namespace(&self.owner, &month), &key, json!({"usd": spent})).await;
+        let _ = records(&self.app, &self.owner, &month).put(&key, &json!({"usd": spent})).await;
     }
 }
 

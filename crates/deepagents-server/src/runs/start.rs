@@ -10,10 +10,10 @@ use super::config::mirror_context;
 use super::create::{IfNotExists, RunCreate, Strategy};
 use super::host::{accept, admit};
 use super::live::LiveRun;
-use super::record::{RunRecord, Status, namespace};
+use super::record::{RunRecord, Status, records};
 use crate::app::App;
 use crate::assistants::{self, Assistant};
-use crate::auth::{CALLER, caller, owns_thread};
+use crate::auth::{CALLER, caller, caller_id, owns_thread};
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::reservation::{Name, with_reservation};
@@ -33,7 +33,7 @@ pub(crate) async fn start(app: &Arc<App>, thread: Option<&str>, body: RunCreate)
 /// Accepts a run under a given id, unless a run with this id exists.
 pub(crate) async fn start_once(app: &Arc<App>, thread: Option<&str>, body: RunCreate, run: String) -> Result<()> {
     let place = thread.map_or_else(|| run.clone(), str::to_owned);
-    let is_there = async || Ok::<_, ApiError>(app.store.get(&namespace(&place), &run).await?.is_some());
+    let is_there = async || Ok::<_, ApiError>(records(app, &place).item(&run).await?.is_some());
     if is_there().await? {
         return Ok(());
     }
@@ -134,7 +134,7 @@ async fn accept_now(app: &Arc<App>, existing: Option<ThreadInfo>, request: RunRe
         from: None,
         until: None,
         stop: None,
-        owner: caller().map(|caller| caller.id().to_owned()),
+        owner: caller_id(),
         limits: caller().map(|caller| caller.own_limits().clone()).unwrap_or_default(),
         multitask_strategy: body.multitask_strategy.unwrap_or_default(),
         kwargs: body,
@@ -153,17 +153,14 @@ async fn accept_now(app: &Arc<App>, existing: Option<ThreadInfo>, request: RunRe
 
 /// Returns the assistant that a client names, and rewrites its id in the canonical spelling.
 async fn assistant_of(app: &App, body: &mut RunCreate) -> Result<Assistant> {
-    if let Ok(id) = ids::check("assistant ID", &body.assistant_id) {
-        body.assistant_id = id;
-    }
-    let missing = || match ids::check("assistant ID", &body.assistant_id) {
-        Ok(_) => ApiError::not_found("Assistant", &body.assistant_id),
-        Err(_) => ApiError::invalid(format!(
-            "Invalid assistant: '{}'. Must be a UUID or the name of an agent",
-            body.assistant_id
-        )),
-    };
-    assistants::find(app, &body.assistant_id).await?.ok_or_else(missing)
+    let id = ids::check("assistant ID", &body.assistant_id).ok();
+    let is_name = id.is_none();
+    body.assistant_id = id.unwrap_or_else(|| std::mem::take(&mut body.assistant_id));
+    let named = &body.assistant_id;
+    assistants::find(app, named).await?.ok_or_else(|| match is_name {
+        true => ApiError::invalid(format!("Invalid assistant: '{named}'. Must be a UUID or the name of an agent")),
+        false => ApiError::not_found("Assistant", named),
+    })
 }
 
 /// Fills missing fields from `below`, also within `configurable`.

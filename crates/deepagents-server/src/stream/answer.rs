@@ -87,7 +87,7 @@ impl OpenAnswer {
 
     fn begin(&mut self, out: &mut Vec<Kind>) {
         if !std::mem::replace(&mut self.begun, true) {
-            out.push(Kind::MessageStarted { id: self.id.to_string() });
+            out.push(Kind::MessageStarted(self.id.to_string()));
         }
     }
 
@@ -111,7 +111,7 @@ impl OpenAnswer {
     /// Discards the streamed chunks. Returns an event if there were any.
     pub(super) fn discard(&mut self, reason: &str) -> Option<Kind> {
         self.blocks.clear();
-        std::mem::take(&mut self.begun).then(|| Kind::MessageVoided { reason: reason.to_owned() })
+        std::mem::take(&mut self.begun).then(|| Kind::MessageVoided(reason.to_owned()))
     }
 
     /// Finishes the message: emits what was not streamed, and the end of each block. `None` stands for an event that
@@ -160,7 +160,7 @@ impl OpenAnswer {
             }
             out.push(Some(Kind::BlockFinished { index, block: block.clone() }));
         }
-        out.push(Some(Kind::MessageFinished { message: Arc::new(answer.clone()) }));
+        out.push(Some(Kind::MessageFinished(Arc::new(answer.clone()))));
         out
     }
 

@@ -67,6 +67,13 @@ pub(crate) struct AgentInfo {
     pub(crate) model: String,
 }
 
+impl AgentInfo {
+    /// Returns the name of a sub-agent. The main agent is not named in events.
+    pub(crate) fn sub_agent_name(&self) -> Option<&str> {
+        self.name.as_deref().filter(|_| !self.path.is_empty())
+    }
+}
+
 /// An event of a run.
 #[derive(Debug)]
 pub(crate) struct StreamEvent {
@@ -101,17 +108,14 @@ pub(crate) enum Kind {
         changes: Arc<Changes>,
     },
     /// The run was interrupted here.
-    Interrupted {
-        interrupts: Vec<Value>,
-    },
+    Interrupted(Vec<Value>),
     /// An interrupt needs a response.
     InputRequested {
         id: String,
         value: Value,
     },
-    MessageStarted {
-        id: String,
-    },
+    /// A message with this id started.
+    MessageStarted(String),
     BlockStarted {
         message: Arc<str>,
         index: usize,
@@ -126,13 +130,9 @@ pub(crate) enum Kind {
         index: usize,
         block: Block,
     },
-    MessageFinished {
-        message: Arc<AssistantMessage>,
-    },
-    /// The chunks of the message so far are discarded, because a new attempt follows.
-    MessageVoided {
-        reason: String,
-    },
+    MessageFinished(Arc<AssistantMessage>),
+    /// The chunks of the message so far are discarded for this reason.
+    MessageVoided(String),
     ToolStarted {
         call: CallId,
         /// The client's id of the call.

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use deepagents_core::journal::LogPosition;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use super::event::StreamEvent;
-use super::log::Next;
+use super::log::EventCursor;
 use super::past::past;
 use crate::app::App;
 use crate::error::Result;
@@ -16,18 +16,12 @@ use crate::runs::{LiveRun, RunRecord, follow, of_thread};
 /// A client's subscription to a thread: earlier runs that it asks for, the current run, and future ones.
 pub(crate) struct Feed {
     app: Arc<App>,
-    thread: String,
+    pub(super) thread: String,
     /// Runs to be read from the log, newest first.
     past: Vec<RunRecord>,
     known: VecDeque<Arc<LiveRun>>,
     coming: mpsc::UnboundedReceiver<Arc<LiveRun>>,
-    reading: Option<Reading>,
-}
-
-struct Reading {
-    run: Arc<LiveRun>,
-    at: usize,
-    changed: watch::Receiver<usize>,
+    reading: Option<EventCursor>,
 }
 
 impl Feed {
@@ -50,32 +44,17 @@ impl Feed {
         Ok(Self { app: app.clone(), thread, past, known: known.into(), coming, reading: None })
     }
 
-    pub(crate) fn thread(&self) -> &str {
-        &self.thread
-    }
-
     /// Returns the next event with its run. Cancel safe: dropping the future loses no event.
     pub(crate) async fn next(&mut self) -> Option<(Arc<LiveRun>, Arc<StreamEvent>)> {
         loop {
             if self.reading.is_none() {
-                let run = self.next_run().await?;
-                let changed = run.log.watch();
-                self.reading = Some(Reading { run, at: 0, changed });
+                self.reading = Some(EventCursor::new(self.next_run().await?, 0));
             }
-            let Reading { run, at, changed } = self.reading.as_mut()?;
-            changed.borrow_and_update();
-            match run.log.next(*at) {
-                Next::Event(event) => {
-                    *at += 1;
-                    return Some((run.clone(), event));
-                }
-                Next::Gone => *at += 1,
-                Next::End => self.reading = None,
-                Next::Wait => {
-                    // The sender is not dropped because `run` holds the log.
-                    let _ = changed.changed().await;
-                }
+            let reading = self.reading.as_mut()?;
+            if let Some(event) = reading.next().await {
+                return Some((reading.run.clone(), event));
             }
+            self.reading = None;
         }
     }
 

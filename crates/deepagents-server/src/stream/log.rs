@@ -1,12 +1,14 @@
 //! The event log of a run. Any number of clients read it, each at its own pace and in its own protocol.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
+use deepagents_core::state::State;
 use serde_json::Value;
 use tokio::sync::watch;
 
 use super::event::{EventId, Kind, StreamEvent};
-use deepagents_core::state::State;
+use crate::runs::LiveRun;
 
 /// The final state or error of a run.
 #[derive(Clone, Debug)]
@@ -20,16 +22,10 @@ pub(crate) enum Final {
 const MAX_KEPT_BYTES: usize = 16 << 20;
 
 /// The events of a run so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct EventLog {
     inner: Mutex<Inner>,
-    changed: watch::Sender<usize>,
-}
-
-impl Default for EventLog {
-    fn default() -> Self {
-        Self { inner: Mutex::default(), changed: watch::Sender::new(0) }
-    }
+    changed: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -88,15 +84,6 @@ impl Inner {
     }
 }
 
-/// The result of reading at a position.
-pub(crate) enum Next {
-    Event(Arc<StreamEvent>),
-    /// The event was dropped.
-    Gone,
-    Wait,
-    End,
-}
-
 impl EventLog {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -104,12 +91,12 @@ impl EventLog {
 
     pub(crate) fn push(&self, event: StreamEvent) {
         self.lock().push(event);
-        self.changed.send_modify(|count| *count += 1);
+        self.changed.send_replace(());
     }
 
     pub(crate) fn close(&self) {
         self.lock().closed = true;
-        self.changed.send_modify(|count| *count += 1);
+        self.changed.send_replace(());
     }
 
     /// Stores the final state or error of the run.
@@ -132,18 +119,51 @@ impl EventLog {
         at.unwrap_or(inner.events.len())
     }
 
-    pub(crate) fn next(&self, at: usize) -> Next {
+    /// Returns the next event that was not dropped, and `None` at the end of the run. Moves `at` behind it.
+    fn next(&self, at: &mut usize) -> Poll<Option<Arc<StreamEvent>>> {
         let inner = self.lock();
-        match inner.events.get(at) {
-            Some(Some(event)) => Next::Event(event.clone()),
-            Some(None) => Next::Gone,
-            None if inner.closed => Next::End,
-            None => Next::Wait,
+        while let Some(event) = inner.events.get(*at) {
+            *at += 1;
+            if let Some(event) = event {
+                return Poll::Ready(Some(event.clone()));
+            }
+        }
+        if inner.closed { Poll::Ready(None) } else { Poll::Pending }
+    }
+}
+
+/// A reader's position in the events of a run.
+pub(crate) struct EventCursor {
+    pub(crate) run: Arc<LiveRun>,
+    at: usize,
+    changed: watch::Receiver<()>,
+}
+
+impl EventCursor {
+    /// Creates a cursor before the event with this index.
+    pub(crate) fn new(run: Arc<LiveRun>, at: usize) -> Self {
+        let changed = run.log.changed.subscribe();
+        Self { run, at, changed }
+    }
+
+    /// Returns the next event if there is one already.
+    pub(crate) fn next_now(&mut self) -> Option<Arc<StreamEvent>> {
+        match self.run.log.next(&mut self.at) {
+            Poll::Ready(event) => event,
+            Poll::Pending => None,
         }
     }
 
-    pub(crate) fn watch(&self) -> watch::Receiver<usize> {
-        self.changed.subscribe()
+    /// Returns the next event, or `None` at the end of the run. Cancel safe: dropping the future loses no event.
+    pub(crate) async fn next(&mut self) -> Option<Arc<StreamEvent>> {
+        loop {
+            self.changed.borrow_and_update();
+            if let Poll::Ready(event) = self.run.log.next(&mut self.at) {
+                return event;
+            }
+            // The sender lives as long as `run`.
+            let _ = self.changed.changed().await;
+        }
     }
 }
 
@@ -167,8 +187,14 @@ mod tests {
             push(Kind::BlockDelta { message: "a".into(), index: 0, delta });
         }
         assert!(log.lock().bytes <= MAX_KEPT_BYTES);
-        assert!(matches!(log.next(0), Next::Event(_)), "what is no piece stays");
-        assert!(matches!(log.next(1), Next::Gone));
-        assert!(matches!(log.next(20), Next::Event(_)));
+        let mut at = 0;
+        let mut next = || match log.next(&mut at) {
+            Poll::Ready(event) => event.map(|event| event.id.number),
+            Poll::Pending => None,
+        };
+        let left: Vec<u32> = std::iter::from_fn(&mut next).collect();
+        assert_eq!(left.first(), Some(&1), "an event that is not a delta stays");
+        assert!((2..=20).contains(&left.len()) && left[1] > 2, "{left:?}");
+        assert_eq!(left.last(), Some(&21));
     }
 }

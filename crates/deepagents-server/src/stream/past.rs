@@ -11,7 +11,7 @@ use crate::runs::{LiveRun, RunRecord, Status};
 /// `None` if the record does not say where the run is in the log.
 pub(crate) async fn past(app: &Arc<App>, record: &RunRecord) -> Result<Option<Arc<LiveRun>>> {
     let Some((from, until)) = record.span() else { return Ok(None) };
-    let run = Arc::new(LiveRun::past(record.clone()));
+    let run = Arc::new(LiveRun::new(record.clone(), true));
     let mut projector = Projector::new(app, &run, from, record.kwargs.shows_state()).await?;
     projector.read_to(until).await?;
     end(app, projector, record).await?;
@@ -29,12 +29,8 @@ pub(crate) async fn end(app: &App, projector: Projector, record: &RunRecord) -> 
         (Status::Interrupted, _) => projector.cancelled(),
         _ => {
             let info = app.thread(&record.thread_id).await?;
-            let threads = app.threads_of(&info)?;
-            let state = match record.until {
-                Some(until) => threads.state_at(&record.thread_id, until).await?,
-                None => threads.state(&record.thread_id).await?,
-            };
-            projector.ended(&state, record.stop.as_ref(), None);
+            let state = record.last_state(&app.threads_of(&info)?).await?;
+            projector.ended(&state, record.stop.as_ref());
         }
     }
     Ok(())

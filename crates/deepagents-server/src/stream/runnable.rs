@@ -12,6 +12,7 @@ use super::task::TaskEnd;
 use super::v1::{answer_chunk, message_metadata, run_metadata, shown};
 use crate::error::Result;
 use crate::ids;
+use crate::json::set;
 use crate::wire::{message, state_values};
 
 /// The state of a reader that has followed a run.
@@ -41,7 +42,7 @@ struct Runnable {
     tag: Option<String>,
     id: String,
     parents: Vec<String>,
-    metadata: Map<String, Value>,
+    metadata: Value,
 }
 
 impl Runnable {
@@ -51,7 +52,7 @@ impl Runnable {
         let mut all = json!({
             "event": event, "name": name, "run_id": id, "parent_ids": parents, "tags": tags, "metadata": metadata,
         });
-        all.as_object_mut().map(|all| all.insert("data".to_owned(), data));
+        set(&mut all, "data", data);
         all
     }
 }
@@ -127,7 +128,7 @@ impl RunnableEvents {
                 if let Some(chunk) = answer_chunk(piece, &event.agent) {
                     let model = self.model(identity, event);
                     out.push(model.event("on_chat_model_stream", json!({"chunk": chunk})));
-                    if let Kind::MessageFinished { message: answer } = piece {
+                    if let Kind::MessageFinished(answer) = piece {
                         let output = shown(&Message::Assistant((**answer).clone()), &event.agent);
                         let input = self.model_input(&event.agent)?;
                         out.push(model.event("on_chat_model_end", json!({"output": output, "input": input})));
@@ -156,13 +157,13 @@ impl RunnableEvents {
 
     /// Returns the chain of the agent itself.
     fn chain(&self, identity: &RunIdentity, event: &StreamEvent) -> Runnable {
-        let AgentInfo { path, name, .. } = &*event.agent;
+        let (path, name) = (&event.agent.path, event.agent.sub_agent_name());
         let mut metadata = run_metadata(identity);
-        metadata.insert("lc_agent_name".to_owned(), json!(name.as_ref().filter(|_| !path.is_empty())));
+        set(&mut metadata, "lc_agent_name", name);
         if !path.is_empty() {
-            metadata.insert("langgraph_node".to_owned(), json!("tools"));
+            set(&mut metadata, "langgraph_node", "tools");
         }
-        let name = name.clone().filter(|_| !path.is_empty()).unwrap_or_else(|| identity.graph.clone());
+        let name = name.unwrap_or(&identity.graph).to_owned();
         Runnable { name, tag: None, id: chain_id(identity, path), parents: self.above(identity, path), metadata }
     }
 
@@ -190,7 +191,6 @@ impl RunnableEvents {
         };
         parents.extend(of);
         let metadata = message_metadata(identity, event, node);
-        let metadata = metadata.as_object().cloned().unwrap_or_default();
         let id = part_id(identity, path, kind, number);
         Runnable { name: node.to_owned(), tag: Some(tag), id, parents, metadata }
     }

@@ -7,15 +7,18 @@ use std::time::Duration;
 use axum::body::Bytes;
 use futures_core::Stream;
 use futures_util::stream;
-use tokio::sync::watch;
 
-use super::event::{EventId, Kind};
-use super::log::Next;
-use super::v1::{Frame, Writer, is_after};
-use crate::runs::LiveRun;
+use super::event::{EventId, Kind, StreamEvent};
+use super::log::EventCursor;
+use super::v1::{Writer, is_after};
+use crate::runs::{CancelAction, LiveRun};
 
 /// Interval of heartbeats on an idle stream, so that proxies do not close the connection.
 pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Headers of a stream of events, which no proxy may collect or store.
+pub(crate) const STREAM_HEADERS: [(&str, &str); 3] =
+    [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-store"), ("x-accel-buffering", "no")];
 
 /// The bytes of a heartbeat.
 pub(crate) const HEARTBEAT_COMMENT: &[u8] = b": heartbeat\n\n";
@@ -31,7 +34,7 @@ impl Leaving {
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        self.0.interrupt();
+        self.0.end(CancelAction::Interrupt);
     }
 }
 
@@ -47,12 +50,10 @@ pub(crate) enum From {
 
 /// The stream of one run to one client.
 pub(crate) struct Reader {
-    run: Arc<LiveRun>,
-    at: usize,
+    events: EventCursor,
     after: Option<(EventId, usize)>,
     writer: Writer,
     with_ids: bool,
-    changed: watch::Receiver<usize>,
     _leaving: Option<Leaving>,
 }
 
@@ -63,53 +64,28 @@ impl Reader {
             From::After(id, part) => (run.log.from(id), Some((id, part))),
             From::Now => (run.log.end(), None),
         };
-        let changed = run.log.watch();
-        Self { run, at, after, writer, with_ids, changed, _leaving: leaving }
+        Self { events: EventCursor::new(run, at), after, writer, with_ids, _leaving: leaving }
     }
 
     /// Returns the next bytes to send, or `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            self.changed.borrow_and_update();
-            match self.run.log.next(self.at) {
-                Next::Event(event) => {
-                    self.at += 1;
-                    let frames = match self.writer.write(&event) {
-                        Ok(frames) => frames,
-                        Err(error) => {
-                            let kind = Kind::Failed { kind: "stream".to_owned(), message: error.to_string() };
-                            let failed = super::event::StreamEvent {
-                                id: event.id,
-                                at: event.at,
-                                agent: Arc::default(),
-                                step: 0,
-                                kind,
-                            };
-                            self.writer.write(&failed).unwrap_or_default()
-                        }
-                    };
-                    let after = self.after;
-                    let wanted = frames.iter().filter(|frame| is_after(frame, event.id, after));
-                    let text: String = wanted.map(|frame| self.text(frame)).collect();
-                    if !text.is_empty() {
-                        return Some(Bytes::from(text));
-                    }
-                }
-                Next::Gone => self.at += 1,
-                Next::End => return None,
-                Next::Wait => {
-                    if tokio::time::timeout(HEARTBEAT_INTERVAL, self.changed.changed()).await.is_err() {
-                        return Some(Bytes::from_static(HEARTBEAT_COMMENT));
-                    }
-                }
+            let Ok(event) = tokio::time::timeout(HEARTBEAT_INTERVAL, self.events.next()).await else {
+                return Some(Bytes::from_static(HEARTBEAT_COMMENT));
+            };
+            let event = event?;
+            let frames = self.writer.write(&event).or_else(|error| {
+                let kind = Kind::Failed { kind: "stream".to_owned(), message: error.to_string() };
+                let failed = StreamEvent { id: event.id, at: event.at, agent: Arc::default(), step: 0, kind };
+                self.writer.write(&failed)
+            });
+            let frames = frames.unwrap_or_default();
+            let wanted = frames.iter().filter(|frame| is_after(frame, event.id, self.after));
+            let text: String = wanted.map(|frame| frame.text(self.with_ids)).collect();
+            if !text.is_empty() {
+                return Some(Bytes::from(text));
             }
         }
-    }
-
-    fn text(&self, frame: &Frame) -> String {
-        let Frame { id, event, data } = frame;
-        let id = if self.with_ids { format!("id: {id}\n") } else { String::new() };
-        format!("event: {event}\ndata: {data}\n{id}\n")
     }
 
     /// Returns the whole stream as a response body.

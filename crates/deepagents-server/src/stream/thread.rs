@@ -15,7 +15,7 @@ use tokio::sync::broadcast::error::RecvError;
 use super::event::{EventId, Kind, StreamEvent};
 use super::feed::Feed;
 use super::sse::{HEARTBEAT_COMMENT, HEARTBEAT_INTERVAL};
-use super::v1::{Writer, is_after};
+use super::v1::{Frame, Writer, is_after};
 use crate::runs::LiveRun;
 
 /// What is streamed of a thread.
@@ -89,12 +89,12 @@ impl Reader {
     }
 
     fn updated(&self, update: Result<Arc<StateUpdate>, RecvError>) -> String {
-        let Some(update) = update.ok().filter(|update| update.thread == self.feed.thread()) else {
+        let Some(update) = update.ok().filter(|update| update.thread == self.feed.thread) else {
             return String::new();
         };
         let data = json!({"state": update.state, "thread_id": update.thread});
         let id = EventId { position: update.end, number: EventId::LAST }.to_text(0);
-        format!("event: state_update\ndata: {data}\nid: {id}\n\n")
+        Frame { id, event: "state_update".to_owned(), data }.text(true)
     }
 
     fn write_event(&mut self, run: &Arc<LiveRun>, event: &StreamEvent) -> String {
@@ -113,11 +113,11 @@ impl Reader {
         let frames = current.writer.write(event).unwrap_or_default();
         let wanted = frames.iter().filter(|frame| is_after(frame, event.id, after));
         let wanted = wanted.filter(|frame| all || frame.event == "metadata");
-        let mut text: String =
-            wanted.map(|frame| format!("event: {}\ndata: {}\nid: {}\n\n", frame.event, frame.data, frame.id)).collect();
+        let mut text: String = wanted.map(|frame| frame.text(true)).collect();
         if matches!(event.kind, Kind::RunEnded(_)) && after.is_none_or(|(last, _)| event.id > last) {
-            let done = json!({"status": "run_done", "run_id": run.id});
-            text.push_str(&format!("event: metadata\ndata: {done}\nid: {}\n\n", event.id.to_text(0)));
+            let data = json!({"status": "run_done", "run_id": run.id});
+            let done = Frame { id: event.id.to_text(0), event: "metadata".to_owned(), data };
+            text.push_str(&done.text(true));
         }
         text
     }

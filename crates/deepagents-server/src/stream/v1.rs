@@ -1,7 +1,7 @@
 //! Events in the format of run streams: a name and a value, selected by modes.
 
 use deepagents_core::message::Message;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::event::{AgentInfo, Delta, EventId, Kind, OpenBlock, RunIdentity, StreamEvent};
 use super::runnable::RunnableEvents;
@@ -9,6 +9,7 @@ use super::task::{call_task, model_task, trigger};
 use super::whole::WholeMessages;
 use crate::error::Result;
 use crate::ids;
+use crate::json::set;
 use crate::runs::StreamMode;
 use crate::wire::{chunk_text, message, named, state_values, tool_call_chunk, usage};
 
@@ -18,6 +19,15 @@ pub(crate) struct Frame {
     /// The event name, followed by `|` and the namespace for a sub-agent.
     pub(crate) event: String,
     pub(crate) data: Value,
+}
+
+impl Frame {
+    /// Writes the frame as an event of a `text/event-stream`.
+    pub(super) fn text(&self, with_id: bool) -> String {
+        let Self { id, event, data } = self;
+        let id = if with_id { format!("id: {id}\n") } else { String::new() };
+        format!("event: {event}\ndata: {data}\n{id}\n")
+    }
 }
 
 /// Writes the events of one run for one client.
@@ -81,7 +91,7 @@ impl Writer {
             Kind::Updated { node, changes } if self.wants(StreamMode::Updates) => {
                 add(self.name("updates", agent), json!({*node: changes.to_json(agent)?}));
             }
-            Kind::Interrupted { interrupts } if self.wants(StreamMode::Updates) => {
+            Kind::Interrupted(interrupts) if self.wants(StreamMode::Updates) => {
                 add(self.name("updates", agent), json!({"__interrupt__": interrupts}));
             }
             Kind::TaskStarted { task, input } if self.wants_either(StreamMode::Tasks) => {
@@ -138,13 +148,12 @@ impl Writer {
 }
 
 /// Returns the run's metadata, which accompany all its events.
-pub(super) fn run_metadata(identity: &RunIdentity) -> Map<String, Value> {
+pub(super) fn run_metadata(identity: &RunIdentity) -> Value {
     let RunIdentity { thread, run, assistant, graph } = identity;
-    let metadata = json!({
+    json!({
         "thread_id": thread, "run_id": run, "assistant_id": assistant, "graph_id": graph, "tags": [],
         "run_attempt": 1,
-    });
-    metadata.as_object().cloned().unwrap_or_default()
+    })
 }
 
 /// Returns the metadata of a message chunk or tool result.
@@ -158,24 +167,24 @@ pub(super) fn message_metadata(identity: &RunIdentity, event: &StreamEvent, node
     let above = identity.namespace(&agent.path);
     let namespace = above.into_iter().chain([own]).collect::<Vec<_>>().join("|");
     let mut metadata = run_metadata(identity);
-    let mut put = |key: &str, value: Value| metadata.insert(key.to_owned(), value);
+    let mut put = |key: &str, value: Value| set(&mut metadata, key, value);
     put("langgraph_node", json!(node));
     put("langgraph_step", json!(event.step));
     put("langgraph_triggers", json!([trigger(node)]));
     put("langgraph_checkpoint_ns", json!(namespace));
+    if node == "model" || !agent.path.is_empty() {
+        put("checkpoint_ns", json!(namespace));
+    }
     if node == "model" {
         let (provider, model) = agent.model.split_once(':').unwrap_or(("", &agent.model));
-        put("checkpoint_ns", json!(namespace));
         put("ls_provider", json!(provider));
         put("ls_model_name", json!(model));
         put("ls_model_type", json!("chat"));
-    } else if !agent.path.is_empty() {
-        put("checkpoint_ns", json!(namespace));
     }
-    if let Some(name) = agent.name.as_ref().filter(|_| !agent.path.is_empty()) {
+    if let Some(name) = agent.sub_agent_name() {
         put("lc_agent_name", json!(name));
     }
-    Value::Object(metadata)
+    metadata
 }
 
 /// Whether a frame is still unread by a client that has read up to a part of an event.
@@ -218,22 +227,15 @@ pub(super) fn answer_chunk(kind: &Kind, agent: &AgentInfo) -> Option<Value> {
             Delta::Args(args) => tool_call_chunk(message, None, None, args, *index),
             Delta::Reasoning(text) => {
                 let mut chunk = chunk_text(message, "");
-                if let Some(more) = chunk.get_mut("additional_kwargs") {
-                    *more = json!({"reasoning_content": text});
-                }
+                set(&mut chunk, "additional_kwargs", json!({"reasoning_content": text}));
                 chunk
             }
         },
-        Kind::MessageFinished { message: answer } => {
+        Kind::MessageFinished(answer) => {
             let mut last = chunk_text(&answer.id, "");
-            if let Some(last) = last.as_object_mut() {
-                last.insert("chunk_position".to_owned(), json!("last"));
-                let spent = answer.usage.map_or(Value::Null, |spent| usage(&spent));
-                last.insert("usage_metadata".to_owned(), spent);
-                if let Some(name) = agent.name.as_ref().filter(|_| !agent.path.is_empty()) {
-                    last.insert("name".to_owned(), json!(name));
-                }
-            }
+            set(&mut last, "chunk_position", "last");
+            set(&mut last, "usage_metadata", answer.usage.as_ref().map(usage));
+            set(&mut last, "name", agent.sub_agent_name());
             last
         }
         _ => return None,

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::event::{Delta, Kind, OpenBlock, RunIdentity, StreamEvent};
 use super::v1::{message_metadata, shown};
+use crate::json::{remove, set};
 use crate::wire::{chunk_text, message, named};
 
 /// The messages being streamed, by id.
@@ -35,7 +36,7 @@ impl WholeMessages {
             ("messages/metadata", json!({id: metadata}))
         };
         match &event.kind {
-            Kind::MessageStarted { id } => {
+            Kind::MessageStarted(id) => {
                 self.0.insert(id.clone(), Growing::default());
                 vec![metadata(id, "model")]
             }
@@ -57,7 +58,7 @@ impl WholeMessages {
                 }
                 vec![growing.partial(message, event)]
             }
-            Kind::MessageFinished { message: answer } => {
+            Kind::MessageFinished(answer) => {
                 self.0.remove(&answer.id);
                 let answer = shown(&Message::Assistant((**answer).clone()), &event.agent);
                 vec![("messages/partial", json!([answer]))]
@@ -79,11 +80,9 @@ impl Growing {
             let args = partial_object(&call.args);
             json!({"name": call.name, "args": args, "id": call.id, "type": "tool_call"})
         });
-        if let Some(answer) = answer.as_object_mut() {
-            answer.remove("tool_call_chunks");
-            answer.insert("type".to_owned(), json!("ai"));
-            answer.insert("tool_calls".to_owned(), calls.collect());
-        }
+        remove(&mut answer, "tool_call_chunks");
+        set(&mut answer, "type", "ai");
+        set(&mut answer, "tool_calls", calls.collect::<Value>());
         named(&mut answer, &event.agent);
         ("messages/partial", json!([answer]))
     }

@@ -35,13 +35,12 @@ pub(super) fn read_changes(app: &App, graph: Option<&Value>, steps: &[Superstep]
     let graph = graph.and_then(Value::as_str).ok_or_else(|| {
         ApiError::invalid("a thread with `supersteps` needs `graph_id` in its metadata, which says whose state it is")
     })?;
-    let served = app.agent(graph).ok_or_else(|| ApiError::not_found("Graph", graph))?;
+    let served = app.known_agent(graph)?;
     let read = |change: &Change| {
         let told = change.command.as_ref().and_then(|command| command.update.as_ref());
         let mut update = Update::none();
         for values in change.values.iter().chain(told) {
-            let read = read_update(served.threads.schema(), values);
-            update = update.and(read.map_err(|error| ApiError::invalid(error.to_string()))?);
+            update = update.and(read_update(served.threads.schema(), values)?);
         }
         Ok((node(&change.as_node)?, update))
     };
@@ -79,7 +78,7 @@ pub(super) fn node(name: &str) -> Result<Node> {
 pub(super) async fn change(threads: &ThreadAccess, thread: &str, node: Option<Node>, update: Update) -> Result<()> {
     let state = threads.state(thread).await?;
     let mut after = state.clone();
-    after.apply(&update).map_err(deepagents_core::error::Error::from)?;
+    after.apply(&update)?;
     let (node, update) = match node {
         // If the update changes calls under review, the review starts over with the new calls, if there are any.
         None if changes_what_is_asked(&state, &after) => {

@@ -10,10 +10,10 @@ pub(crate) enum CheckpointRef {
     Object {
         checkpoint_id: Option<String>,
         /// The namespace of a sub-agent, if not empty.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         checkpoint_ns: Option<String>,
         /// A whole configuration that contains the reference.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         configurable: Option<Box<CheckpointRef>>,
     },
 }

@@ -72,6 +72,8 @@ pub(crate) struct Entries {
     pub(super) oldest_first: Arc<Vec<Entry>>,
     /// The last log position that they cover.
     pub(super) last: Option<LogPosition>,
+    /// When the thread was created.
+    pub(super) thread_created_at: Option<Timestamp>,
 }
 
 impl Entries {
@@ -115,7 +117,10 @@ impl CheckpointCache {
     pub(crate) async fn entries(&self, threads: &ThreadAccess, info: &ThreadInfo) -> Result<Entries> {
         let thread = &*info.id;
         // Taken out of the cache so that extending the list does not copy it.
-        let mut known = self.lock().remove(thread).unwrap_or_default();
+        let thread_created_at = Some(info.created_at);
+        // Another process may have deleted the thread, and somebody created it again.
+        let cached = self.lock().remove(thread).filter(|known| known.thread_created_at == thread_created_at);
+        let mut known = cached.unwrap_or_else(|| Entries { thread_created_at, ..Entries::default() });
         let (mut added, mut before) = (Vec::new(), None);
         loop {
             let page = threads.history(thread, before, PAGE_SIZE).await?;

@@ -9,25 +9,20 @@ use serde_json::{Map, Value, json};
 
 use super::checkpoint_ref::CheckpointRef;
 use super::page::{Limit, contains_value};
-use super::run_metadata::RunMetadata;
-use super::state::{own_metadata, shown_entries, thread_states};
+use super::state::{RunMetadata, own_metadata, shown_entries, thread_states};
 use crate::app::App;
-use crate::body::{Body, Params};
+use crate::body::{Body, Params, present};
 use crate::error::Result;
 
 #[derive(Deserialize)]
 pub(super) struct History {
-    #[serde(default = "one_state")]
-    limit: Limit,
+    /// Official clients send one. Without it, only the newest state is returned.
+    #[serde(default, deserialize_with = "present")]
+    limit: Option<Limit>,
     before: Option<CheckpointRef>,
     metadata: Option<Map<String, Value>>,
     /// Return only this checkpoint.
     checkpoint: Option<CheckpointRef>,
-}
-
-/// The default limit. Official clients send one; without it, only the newest state is returned.
-fn one_state() -> Limit {
-    Limit::ONE
 }
 
 pub(super) async fn history(
@@ -36,7 +31,7 @@ pub(super) async fn history(
     Body(body): Body<History>,
 ) -> Result<Json<Value>> {
     let info = app.thread(&id).await?;
-    let entries = app.checkpoints.entries(&app.threads_of(&info)?, &info).await?;
+    let entries = app.entries(&info).await?;
     let from = match body.before.as_ref().and_then(CheckpointRef::id) {
         Some(before) => entries.find(before)?.0 + 1,
         None => 0,
@@ -48,7 +43,7 @@ pub(super) async fn history(
     let wanted = body.metadata.unwrap_or_default();
     let of_thread = app.shown_metadata(&info);
     let mut runs = RunMetadata::new(&app, &id);
-    let (limit, mut out) = (body.limit.get(), Vec::new());
+    let (limit, mut out) = (body.limit.map_or(1, Limit::get), Vec::new());
     let hidden = entries.newest_first().count() - shown_entries(&entries, &info).count();
     let newer = std::iter::once(None).chain(shown_entries(&entries, &info).map(Some));
     let shown = (hidden..).zip(shown_entries(&entries, &info));
@@ -79,8 +74,7 @@ fn matches(has: Option<&Value>, wanted: &Value) -> bool {
 
 #[derive(Deserialize)]
 pub(super) struct HistoryQuery {
-    #[serde(default = "one_state")]
-    limit: Limit,
+    limit: Option<Limit>,
     before: Option<String>,
 }
 

@@ -6,7 +6,7 @@ use deepagents_core::journal::{SortDirection, ThreadInfo, ThreadQuery, ThreadSor
 use serde_json::{Map, Value};
 
 use super::page::{SortOrder, contains};
-use super::record::{ThreadRecord, shown, status};
+use super::record::{ThreadRecord, ThreadStatus, shown};
 use super::search::{Search, SortBy};
 use crate::app::App;
 use crate::auth::{OWNER, caller, owns_thread};
@@ -82,7 +82,7 @@ impl<'a> Matches<'a> {
         let Search { metadata, status: wanted, values, .. } = self.search;
         let is_meant = owns_thread(info)
             && metadata.as_ref().is_none_or(|wanted| contains(&self.app.shown_metadata(info), wanted))
-            && wanted.is_none_or(|wanted| status(self.app, info, &ThreadRecord::read(info)) == wanted.as_str());
+            && wanted.is_none_or(|wanted| ThreadRecord::read(info).status(self.app, info) == wanted);
         let Some(values) = values.as_ref().filter(|values| is_meant && !values.is_empty()) else { return Ok(is_meant) };
         let thread = shown(self.app, info, true).await?;
         Ok(thread.get("values").and_then(Value::as_object).is_some_and(|has| contains(has, values)))
@@ -111,11 +111,14 @@ fn direction(search: &Search) -> SortDirection {
     }
 }
 
+/// The place of a thread in an order that the journal does not have: by status, or by time.
+type Rank = (Option<ThreadStatus>, String);
+
 /// Returns at most the first `most` matches, in the order of the search.
 pub(super) async fn first_of(app: &App, search: &Search, most: usize) -> Result<Vec<ThreadInfo>> {
     let mut matches = Matches::new(app, search).await?;
     let mut found = Vec::new();
-    let rank: fn(&App, &ThreadInfo) -> String = match search.sort_by.unwrap_or_default() {
+    let rank: fn(&App, &ThreadInfo) -> Rank = match search.sort_by.unwrap_or_default() {
         SortBy::ThreadId | SortBy::CreatedAt | SortBy::UpdatedAt => {
             while found.len() < most
                 && let Some(info) = matches.next().await?
@@ -125,11 +128,11 @@ pub(super) async fn first_of(app: &App, search: &Search, most: usize) -> Result<
             return Ok(found);
         }
         // The journal cannot sort by these two, so all matches are read, but no more kept than needed.
-        SortBy::StateUpdatedAt => |_, info| ThreadRecord::read(info).state_updated_at(info),
-        SortBy::Status => |app, info| status(app, info, &ThreadRecord::read(info)).to_owned(),
+        SortBy::StateUpdatedAt => |_, info| (None, ThreadRecord::read(info).state_updated_at(info)),
+        SortBy::Status => |app, info| (Some(ThreadRecord::read(info).status(app, info)), String::new()),
     };
-    let mut ranked: Vec<(String, ThreadInfo)> = Vec::new();
-    let shorten = |ranked: &mut Vec<(String, ThreadInfo)>| {
+    let mut ranked: Vec<(Rank, ThreadInfo)> = Vec::new();
+    let shorten = |ranked: &mut Vec<(Rank, ThreadInfo)>| {
         // A stable sort: equal threads keep the order of the journal.
         ranked.sort_by(|(a, _), (b, _)| match direction(search) {
             SortDirection::Ascending => a.cmp(b),

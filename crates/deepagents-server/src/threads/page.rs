@@ -1,8 +1,9 @@
 //! Paging of results: order, range and selected fields.
 
+use axum::Json;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
 use crate::error::{ApiError, Result};
 
@@ -21,8 +22,6 @@ pub(crate) enum SortOrder {
 pub(crate) struct Limit(usize);
 
 impl Limit {
-    pub(crate) const ONE: Self = Self(1);
-
     pub(crate) fn get(self) -> usize {
         self.0
     }
@@ -68,20 +67,33 @@ pub(crate) fn pagination(total: usize, offset: usize, limit: usize) -> HeaderMap
     headers
 }
 
+/// Returns a page of results with the selected fields and the headers of the page. See [`Fields::new`].
+pub(crate) fn page_of(
+    found: Vec<impl Serialize>,
+    (offset, limit): (usize, Limit),
+    select: Option<&[String]>,
+    known: &str,
+) -> Result<(HeaderMap, Json<Value>)> {
+    let fields = Fields::new(select, known)?;
+    let headers = pagination(found.len(), offset, limit.get());
+    let page = found.into_iter().skip(offset).take(limit.get()).map(|one| fields.of(json!(one)));
+    Ok((headers, Json(page.collect())))
+}
+
 /// A client's field selection. An empty list selects all fields.
 pub(crate) struct Fields<'a>(Option<&'a [String]>);
 
 impl<'a> Fields<'a> {
-    /// Creates a selection from a list.
+    /// Creates a selection from a list. The `known` fields are separated by spaces.
     ///
     /// # Errors
     /// Returns an error if a field is unknown.
-    pub(crate) fn new(select: Option<&'a [String]>, known: &[&str]) -> Result<Self> {
+    pub(crate) fn new(select: Option<&'a [String]>, known: &str) -> Result<Self> {
         let select = select.filter(|select| !select.is_empty());
-        match select.into_iter().flatten().find(|field| !known.contains(&field.as_str())) {
+        match select.into_iter().flatten().find(|field| known.split(' ').all(|known| known != *field)) {
             Some(field) => Err(ApiError::invalid(format!(
                 "`select` has `{field}`, which is not a field; the fields are {}",
-                known.join(", ")
+                known.replace(' ', ", ")
             ))),
             None => Ok(Self(select)),
         }

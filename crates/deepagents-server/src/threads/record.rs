@@ -10,29 +10,40 @@ use super::stopped::present_state;
 use crate::app::{App, METADATA_KEY};
 use crate::auth::caller;
 use crate::error::Result;
+use crate::json::set;
 use crate::wire::{open_interrupts, values};
+
+/// The status of a thread, in the order in which clients sort by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ThreadStatus {
+    Busy,
+    Error,
+    Idle,
+    Interrupted,
+}
 
 /// The server's data about a thread, in addition to its log.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ThreadRecord {
     /// The error of the last run, if it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<Value>,
     /// The configuration of the last run.
     #[serde(default)]
     pub(crate) config: Map<String, Value>,
     /// The checkpoint at which the last run was stopped from outside with work left. Later records in the log are the
     /// results of the cancelled calls.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) stopped_at: Option<LogPosition>,
     /// Whether a later update or rewind left the state with work to do.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) unfinished: bool,
     /// When the state last changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state_updated_at: Option<String>,
     /// Minutes to live after the last use.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ttl: Option<f64>,
     /// What happens when the thread expires.
     #[serde(default, skip_serializing_if = "PruneStrategy::is_delete")]
@@ -64,6 +75,20 @@ impl ThreadRecord {
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped_at.is_some() || self.unfinished
     }
+
+    /// Returns the status of the thread from its stored data and the runs of this process.
+    pub(crate) fn status(&self, app: &App, info: &ThreadInfo) -> ThreadStatus {
+        // An open thread with an owner may be in use by another process.
+        if app.runs.is_busy(&info.id) || (info.status == RunStatus::Open && info.owner.is_some()) {
+            ThreadStatus::Busy
+        } else if self.error.is_some() {
+            ThreadStatus::Error
+        } else if info.status == RunStatus::Interrupted || self.is_stopped() {
+            ThreadStatus::Interrupted
+        } else {
+            ThreadStatus::Idle
+        }
+    }
 }
 
 /// Stores the server's data about a thread.
@@ -78,25 +103,6 @@ pub(crate) async fn make(app: &App, id: &str, mut metadata: Map<String, Value>, 
     metadata.insert(METADATA_KEY.to_owned(), json!(held));
     metadata.extend(caller().map(|caller| caller.mark()));
     Ok(app.journal.threads().set_metadata(id, metadata).await?)
-}
-
-/// Returns the status of a thread in wire terms.
-pub(crate) fn status(app: &App, info: &ThreadInfo, held: &ThreadRecord) -> &'static str {
-    // An open thread with an owner may be in use by another process.
-    if app.runs.is_busy(&info.id) || (info.status == RunStatus::Open && info.owner.is_some()) {
-        return "busy";
-    }
-    match info.status {
-        _ if held.error.is_some() => "error",
-        RunStatus::Interrupted => "interrupted",
-        _ if held.is_stopped() => "interrupted",
-        _ => "idle",
-    }
-}
-
-/// Returns the status of a thread from its stored data and the runs of this process.
-pub(crate) fn shown_status(app: &App, info: &ThreadInfo) -> &'static str {
-    status(app, info, &ThreadRecord::read(info))
 }
 
 /// Serialises a thread.
@@ -116,15 +122,13 @@ pub(crate) async fn shown(app: &App, info: &ThreadInfo, with_values: bool) -> Re
         "updated_at": crate::ids::time(info.updated_at),
         "state_updated_at": held.state_updated_at(info),
         "metadata": app.shown_metadata(info),
-        "status": status(app, info, &held),
+        "status": held.status(app, info),
         "config": held.config,
         "values": state,
         "interrupts": interrupts,
     });
-    if info.end > 0
-        && let Some(out) = out.as_object_mut()
-    {
-        out.insert("error".to_owned(), held.error.unwrap_or_default());
+    if info.end > 0 {
+        set(&mut out, "error", held.error);
     }
     Ok(out)
 }

@@ -51,6 +51,6 @@ impl Entries {
             let step = i64::try_from(shown.len()).unwrap_or(i64::MAX) - 1;
             shown.push(Entry { parent, step, ..entry.clone() });
         }
-        Self { oldest_first: Arc::new(shown), last: self.last }
+        Self { oldest_first: Arc::new(shown), ..self }
     }
 }

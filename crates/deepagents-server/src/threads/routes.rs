@@ -22,6 +22,7 @@ use crate::auth::owns_thread;
 use crate::body::{Body, Pairs, present};
 use crate::error::{ApiError, Result};
 use crate::ids;
+use crate::json::set;
 use crate::reservation::{Name, with_reservation};
 
 pub(crate) fn routes() -> Router<Arc<App>> {
@@ -94,9 +95,8 @@ async fn one(State(app): State<Arc<App>>, Path(id): Path<String>, query: Pairs) 
     let mut thread = shown(&app, &info, true).await?;
     if query.all::<String>("include")?.iter().any(|field| field == "ttl")
         && let Some(ttl) = ttl::shown(&app, &info).await?
-        && let Some(thread) = thread.as_object_mut()
     {
-        thread.insert("ttl".to_owned(), ttl);
+        set(&mut thread, "ttl", ttl);
     }
     Ok(Json(thread))
 }

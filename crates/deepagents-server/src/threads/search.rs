@@ -11,30 +11,11 @@ use serde_json::{Map, Value};
 use super::extract::Paths;
 use super::matches::{Matches, first_of};
 use super::page::{Fields, Limit, SortOrder, pagination};
-use super::record::shown;
+use super::record::{ThreadStatus, shown};
 use crate::app::App;
 use crate::body::{Body, present};
 use crate::error::Result;
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Status {
-    Idle,
-    Busy,
-    Interrupted,
-    Error,
-}
-
-impl Status {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Busy => "busy",
-            Self::Interrupted => "interrupted",
-            Self::Error => "error",
-        }
-    }
-}
+use crate::json::set;
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -48,19 +29,8 @@ pub(super) enum SortBy {
 }
 
 /// The fields that a client may select.
-const FIELDS: [&str; 11] = [
-    "thread_id",
-    "created_at",
-    "updated_at",
-    "state_updated_at",
-    "metadata",
-    "config",
-    "context",
-    "status",
-    "values",
-    "interrupts",
-    "error",
-];
+const FIELDS: &str =
+    "thread_id created_at updated_at state_updated_at metadata config context status values interrupts error";
 
 #[derive(Debug, Deserialize)]
 pub(super) struct Search {
@@ -69,7 +39,7 @@ pub(super) struct Search {
     pub(super) metadata: Option<Map<String, Value>>,
     pub(super) values: Option<Map<String, Value>>,
     #[serde(default, deserialize_with = "present")]
-    pub(super) status: Option<Status>,
+    pub(super) status: Option<ThreadStatus>,
     #[serde(default)]
     limit: Limit,
     #[serde(default)]
@@ -81,7 +51,7 @@ pub(super) struct Search {
 }
 
 pub(super) async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>) -> Result<(HeaderMap, Json<Value>)> {
-    let fields = Fields::new(body.select.as_deref(), &FIELDS)?;
+    let fields = Fields::new(body.select.as_deref(), FIELDS)?;
     let paths = body.extract.as_ref().map(Paths::read).transpose()?;
     let (offset, limit) = (body.offset, body.limit.get());
     // One more match shows that there is a next page.
@@ -93,8 +63,8 @@ pub(super) async fn search(State(app): State<Arc<App>>, Body(body): Body<Search>
         let thread = shown(&app, &info, with_values).await?;
         let extracted = paths.as_ref().map(|paths| paths.of(&thread));
         let mut thread = fields.of(thread);
-        if let (Some(thread), Some(extracted)) = (thread.as_object_mut(), extracted) {
-            thread.insert("extracted".to_owned(), extracted);
+        if let Some(extracted) = extracted {
+            set(&mut thread, "extracted", extracted);
         }
         page.push(thread);
     }

@@ -10,19 +10,18 @@ use serde_json::{Value, json};
 use super::change::{change, node};
 use super::checkpoint_ref::CheckpointRef;
 use super::record::{ThreadRecord, set_own};
-use super::run_metadata::RunMetadata;
-use super::state::{fresh, shown_entries, thread_state};
+use super::state::{RunMetadata, fresh, shown_entries, thread_state};
 use super::stopped::{has_next, unhide_log_end};
 use crate::app::App;
 use crate::body::Body;
-use crate::error::{ApiError, Result};
+use crate::error::Result;
 use crate::ids;
 use crate::stream::StateUpdate;
 use crate::wire::read_update;
 
 pub(super) async fn state(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>> {
     let info = app.thread(&id).await?;
-    let entries = app.checkpoints.entries(&app.threads_of(&info)?, &info).await?;
+    let entries = app.entries(&info).await?;
     Ok(Json(match shown_entries(&entries, &info).next() {
         Some(head) => thread_state(&app, &info, head, None, &mut RunMetadata::new(&app, &id)).await?,
         None => fresh(&info),
@@ -31,7 +30,7 @@ pub(super) async fn state(State(app): State<Arc<App>>, Path(id): Path<String>) -
 
 async fn at(app: &App, id: &str, checkpoint: &str) -> Result<Json<Value>> {
     let info = app.thread(id).await?;
-    let entries = app.checkpoints.entries(&app.threads_of(&info)?, &info).await?;
+    let entries = app.entries(&info).await?;
     let (index, entry) = entries.find(checkpoint)?;
     let newer = index.checked_sub(1).and_then(|newer| entries.newest_first().nth(newer));
     Ok(Json(thread_state(app, &info, entry, newer, &mut RunMetadata::new(app, id)).await?))
@@ -75,13 +74,12 @@ pub(super) async fn update_state(
 ) -> Result<Json<Value>> {
     let info = app.thread(&id).await?;
     let threads = app.threads_of(&info)?;
-    let update = read_update(threads.schema(), &body.values.unwrap_or_default());
-    let update = update.map_err(|error| ApiError::invalid(error.to_string()))?;
+    let update = read_update(threads.schema(), &body.values.unwrap_or_default())?;
     let node = body.as_node.as_deref().map(node).transpose()?;
     let info = unhide_log_end(&app, info, true).await?;
     let checkpoint = body.checkpoint.as_ref().and_then(CheckpointRef::id).or(body.checkpoint_id.as_deref());
     if let Some(checkpoint) = checkpoint {
-        let entries = app.checkpoints.entries(&threads, &info).await?;
+        let entries = app.entries(&info).await?;
         let (index, entry) = entries.find(checkpoint)?;
         if index > 0 {
             threads.rewind(&id, entry.state.unwrap_or(0)).await?;
@@ -97,7 +95,7 @@ pub(super) async fn update_state(
         ..ThreadRecord::read(&info)
     };
     set_own(&app, &id, &held).await?;
-    let entries = app.checkpoints.entries(&threads, &info).await?;
+    let entries = app.entries(&info).await?;
     if let Some(newest) = entries.newest().filter(|_| app.state_updates.receiver_count() > 0) {
         let info = app.thread(&id).await?;
         let state = thread_state(&app, &info, newest, None, &mut RunMetadata::new(&app, &id)).await?;

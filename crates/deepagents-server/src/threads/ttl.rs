@@ -14,6 +14,7 @@ use super::record::ThreadRecord;
 use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::ids;
+use crate::records::Records;
 
 /// A time to live as clients send it: minutes, alone or in an object.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -44,8 +45,8 @@ impl Ttl {
     }
 }
 
-fn namespace() -> [String; 2] {
-    ["deepagents-server".to_owned(), "ttl".to_owned()]
+fn records(app: &App) -> Records<'_> {
+    app.records(&["ttl"])
 }
 
 /// Restarts a thread's time to live, if it has one.
@@ -53,15 +54,14 @@ pub(crate) async fn touch(app: &App, thread: &str, held: &ThreadRecord) -> Resul
     let Some(minutes) = held.ttl else { return Ok(()) };
     let life = Duration::try_from_secs_f64(minutes * 60.0).unwrap_or(Duration::MAX);
     let until = Timestamp::now().checked_add(life).unwrap_or(Timestamp::MAX);
-    app.store.put(&namespace(), thread, json!({"expires_at": until, "strategy": held.ttl_strategy})).await?;
-    Ok(())
+    Ok(records(app).put(thread, &json!({"expires_at": until, "strategy": held.ttl_strategy})).await?)
 }
 
 /// Returns a thread's time to live for clients, or `None` if it never expires.
 pub(super) async fn shown(app: &App, info: &ThreadInfo) -> Result<Option<Value>> {
     let held = ThreadRecord::read(info);
     let Some(minutes) = held.ttl else { return Ok(None) };
-    let item = app.store.get(&namespace(), &info.id).await?;
+    let item = records(app).item(&info.id).await?;
     let until = item.and_then(|item| item.value.get("expires_at")?.as_str()?.parse().ok()).map(ids::time);
     Ok(Some(json!({"strategy": held.ttl_strategy, "ttl_minutes": minutes, "expires_at": until})))
 }
@@ -70,7 +70,7 @@ pub(super) async fn shown(app: &App, info: &ThreadInfo) -> Result<Option<Value>>
 pub(crate) async fn sweep(app: &Arc<App>) -> Result<()> {
     let now = Timestamp::now();
     let mut failed = None;
-    for item in app.store.search(&namespace(), &Query::default()).await? {
+    for item in records(app).search(&Query::default()).await? {
         let until = item.value.get("expires_at").and_then(Value::as_str).and_then(|at| at.parse::<Timestamp>().ok());
         // A thread whose expiry cannot be parsed is kept.
         if until.is_none_or(|until| until > now) || app.runs.is_busy(&item.key) {
@@ -104,6 +104,5 @@ async fn expire(app: &Arc<App>, thread: &str, strategy: PruneStrategy) -> Result
 
 /// Removes a thread's expiry, so that a new thread with the same id does not inherit it.
 pub(super) async fn forget(app: &App, thread: &str) -> Result<()> {
-    app.store.delete(&namespace(), thread).await?;
-    Ok(())
+    Ok(records(app).delete(thread).await?)
 }

@@ -1,8 +1,9 @@
 //! Allowed webhook addresses.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use axum::http::Uri;
+use deepagents::fs::sandbox::is_elsewhere;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::net::lookup_host;
 
@@ -53,7 +54,7 @@ impl WebhookPolicy {
             return Err("a webhook's address may not have a user or password".to_owned());
         }
         let is_tls = address.scheme_str() == Some("https");
-        let local = is_loopback_name(&host) || host.parse().is_ok_and(|ip: IpAddr| canonical(ip).is_loopback());
+        let local = is_loopback_name(&host) || host.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback());
         if local && self.loopback && matches!(address.scheme_str(), Some("http" | "https")) {
             return Ok(());
         }
@@ -73,11 +74,12 @@ impl WebhookPolicy {
 
     /// Whether requests to a host may connect to this address.
     fn allows(&self, host: &str, ip: IpAddr) -> bool {
-        let ip = canonical(ip);
+        // An IPv4 address may be written as an IPv6 address.
+        let ip = ip.to_canonical();
         if ip.is_loopback() {
             return self.loopback;
         }
-        self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host)) || is_public(ip)
+        self.hosts.iter().any(|known| known.eq_ignore_ascii_case(host)) || is_elsewhere((ip, 443).into())
     }
 }
 
@@ -101,41 +103,6 @@ impl Resolve for AllowedAddresses {
 
 fn is_loopback_name(host: &str) -> bool {
     host == "localhost" || host.ends_with(".localhost")
-}
-
-/// Converts an IPv4-mapped IPv6 address to IPv4.
-fn canonical(ip: IpAddr) -> IpAddr {
-    ip.to_canonical()
-}
-
-fn is_public(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => is_public_v4(ip),
-        IpAddr::V6(ip) => is_public_v6(ip),
-    }
-}
-
-fn is_public_v4(ip: Ipv4Addr) -> bool {
-    let [a, b, c, _] = ip.octets();
-    let shared = a == 100 && (64..128).contains(&b);
-    let benchmarks = a == 198 && (b == 18 || b == 19);
-    let protocols = a == 192 && b == 0 && c == 0;
-    !(ip.is_private()
-        || ip.is_loopback()
-        || ip.is_link_local()
-        || ip.is_documentation()
-        || a == 0
-        || a >= 224
-        || shared
-        || benchmarks
-        || protocols)
-}
-
-fn is_public_v6(ip: Ipv6Addr) -> bool {
-    let [first, second, ..] = ip.segments();
-    // Only global unicast addresses, except those that embed an IPv4 address or are for documentation.
-    let translated = first == 0x2002 || (first == 0x2001 && second == 0);
-    first & 0xe000 == 0x2000 && !translated && !(first == 0x2001 && second == 0xdb8)
 }
 
 #[cfg(test)]
@@ -168,6 +135,7 @@ mod tests {
             "https://169.254.169.254/latest",
             "https://192.168.1.1/",
             "https://100.64.0.1/",
+            "https://168.63.129.16/",
             "https://0.0.0.0/",
             "https://[::1]/",
             "https://[::ffff:127.0.0.1]/",

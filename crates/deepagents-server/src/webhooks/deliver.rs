@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use axum::http::Uri;
 use deepagents::models::http_client;
-use deepagents_core::store::{Comparison, Filter, Item, Query, StoreError};
+use deepagents_core::store::{Comparison, Filter, Query, StoreError};
 use hmac::{Hmac, KeyInit, Mac};
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 use sha2::Sha256;
 use tokio::sync::{OnceCell, Semaphore};
@@ -19,6 +19,8 @@ use super::address::AllowedAddresses;
 use crate::app::App;
 use crate::error::{ApiError, Result};
 use crate::ids;
+use crate::json::{remove, set};
+use crate::records::{Records, read};
 use crate::runs::{RunRecord, final_values, find};
 
 /// Backoff between attempts.
@@ -107,48 +109,45 @@ async fn client(policy: &WebhookPolicy) -> Result<reqwest::Client, String> {
     builder.build().map_err(|error| error.to_string())
 }
 
-fn namespace() -> [String; 2] {
-    ["deepagents-server".to_owned(), "webhooks".to_owned()]
+fn records(app: &App) -> Records<'_> {
+    app.records(&["webhooks"])
+}
+
+/// A webhook that is not delivered yet, as stored.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Webhook {
+    url: String,
+    thread_id: String,
+    body: Value,
+    tries: Tries,
 }
 
 /// The number of attempts so far and the time of the next one.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Tries {
     made: usize,
     /// Whether a process makes an attempt now.
     under_way: bool,
-    /// The deadline of the attempt in flight, or else the time of the next one.
+    /// The deadline of the attempt in flight, or else the time of the next one. Its text has a fixed length so that
+    /// overdue attempts can be found by comparison.
+    #[serde(serialize_with = "fixed_length")]
     until: Option<Timestamp>,
 }
 
-impl Tries {
-    fn of(item: &Item) -> Self {
-        item.value.get(ATTEMPTS_KEY).and_then(|tries| Self::deserialize(tries).ok()).unwrap_or_default()
-    }
+#[allow(clippy::ref_option, clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn fixed_length<S: Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(ids::time).serialize(serializer)
+}
 
+impl Tries {
     /// Returns how long to wait before the next attempt.
     fn pause(&self) -> Duration {
         let pause = self.until.map(|until| Timestamp::now().duration_until(until));
         pause.and_then(|pause| Duration::try_from(pause).ok()).unwrap_or_default()
     }
-
-    /// Adds this to a stored webhook.
-    fn put(self, mut value: Value) -> Value {
-        if let Some(value) = value.as_object_mut() {
-            // The time has a fixed length so that overdue attempts can be found by comparison.
-            let until = self.until.map(ids::time);
-            value.insert(
-                ATTEMPTS_KEY.to_owned(),
-                json!({"made": self.made, "under_way": self.under_way, "until": until}),
-            );
-        }
-        value
-    }
 }
-
-/// Key of the attempts in a stored webhook.
-const ATTEMPTS_KEY: &str = "tries";
 
 fn after(pause: Duration) -> Option<Timestamp> {
     Timestamp::now().checked_add(pause).ok()
@@ -157,9 +156,9 @@ fn after(pause: Duration) -> Option<Timestamp> {
 /// Stores the webhook of a run. Called before the end of the run is stored.
 pub(crate) async fn remember(app: &App, record: &RunRecord) -> Result<()> {
     if let Some(url) = &record.kwargs.webhook {
-        let what = json!({"url": url, "thread_id": record.thread_id, "body": body(app, record).await?});
         let tries = Tries { until: Some(Timestamp::now()), ..Tries::default() };
-        app.store.put(&namespace(), &record.run_id, tries.put(what)).await?;
+        let (url, thread_id, body) = (url.clone(), record.thread_id.clone(), body(app, record).await?);
+        records(app).put(&record.run_id, &Webhook { url, thread_id, body, tries }).await?;
     }
     Ok(())
 }
@@ -201,29 +200,26 @@ async fn attempt(app: &App, run: &str, turns: &Semaphore, now: bool) -> Result<O
     // The semaphores are never closed.
     let _of_host = turns.acquire().await;
     let _turn = app.webhooks.at_once.acquire().await;
-    let Some(item) = app.store.get(&namespace(), run).await? else { return Ok(None) };
-    let mut tries = Tries::of(&item);
-    let pause = tries.pause();
-    if !pause.is_zero() && (tries.under_way || !now) {
+    let Some(item) = records(app).item(run).await? else { return Ok(None) };
+    let known = item.version;
+    let Some(mut webhook) = read::<Webhook>(item) else { return Ok(None) };
+    let pause = webhook.tries.pause();
+    if !pause.is_zero() && (webhook.tries.under_way || !now) {
         return Ok(Some(pause));
     }
     // The conditional write lets only one process make the attempt.
-    tries = Tries { made: tries.made + 1, under_way: true, until: after(RESPONSE_TIMEOUT + STORAGE_RETRY_DELAY) };
-    let claimed = app.store.put_if(&namespace(), run, tries.put(item.value), Some(item.version)).await;
-    let item = match claimed {
-        Err(StoreError::Conflict { .. }) => return Ok(Some(Duration::from_secs(1))),
-        item => item?,
+    let made = webhook.tries.made + 1;
+    webhook.tries = Tries { made, under_way: true, until: after(RESPONSE_TIMEOUT + STORAGE_RETRY_DELAY) };
+    let Some(claimed) = records(app).replace(run, &webhook, Some(known)).await? else {
+        return Ok(Some(Duration::from_secs(1)));
     };
-    let url = item.value.get("url").and_then(Value::as_str).unwrap_or_default();
-    let mut body = item.value.get("body").cloned().unwrap_or_default();
-    if let Some(body) = body.as_object_mut() {
-        body.insert("webhook_sent_at".to_owned(), json!(ids::now()));
-    }
-    let sent = tokio::time::timeout(RESPONSE_TIMEOUT, app.webhooks.post(url, &body.to_string())).await;
-    let pause = RETRY_DELAYS.get(tries.made - 1).copied().filter(|_| !matches!(sent, Ok(Ok(()))));
+    let mut body = webhook.body.clone();
+    set(&mut body, "webhook_sent_at", ids::now());
+    let sent = tokio::time::timeout(RESPONSE_TIMEOUT, app.webhooks.post(&webhook.url, &body.to_string())).await;
+    let pause = RETRY_DELAYS.get(made - 1).copied().filter(|_| !matches!(sent, Ok(Ok(()))));
     let Some(pause) = pause else {
         // The webhook was delivered or given up. Retry the deletion, or it would be sent again.
-        while app.store.delete(&namespace(), run).await.is_err() {
+        while records(app).delete(run).await.is_err() {
             tokio::select! {
                 () = tokio::time::sleep(STORAGE_RETRY_DELAY) => {}
                 () = app.closed() => break,
@@ -231,12 +227,10 @@ async fn attempt(app: &App, run: &str, turns: &Semaphore, now: bool) -> Result<O
         }
         return Ok(None);
     };
-    tries = Tries { under_way: false, until: after(pause), ..tries };
+    webhook.tries = Tries { made, under_way: false, until: after(pause) };
     // On a conflict, another process has taken over.
-    match app.store.put_if(&namespace(), run, tries.put(item.value), Some(item.version)).await {
-        Err(StoreError::Conflict { .. }) | Ok(_) => Ok(Some(pause)),
-        Err(error) => Err(error),
-    }
+    records(app).replace(run, &webhook, Some(claimed)).await?;
+    Ok(Some(pause))
 }
 
 /// Builds the body: the run and its final values.
@@ -244,23 +238,16 @@ async fn body(app: &App, record: &RunRecord) -> Result<Value> {
     let mut body = record.shown();
     let values = match app.journal.threads().get(&record.thread_id).await? {
         Some(info) => {
-            let threads = app.threads_of(&info)?;
-            let state = match record.until {
-                Some(until) => threads.state_at(&record.thread_id, until).await?,
-                None => threads.state(&record.thread_id).await?,
-            };
+            let state = record.last_state(&app.threads_of(&info)?).await?;
             final_values(&record.thread_id, &state, None)?
         }
         None => Value::Null,
     };
-    if let Some(body) = body.as_object_mut() {
-        body.insert("run_started_at".to_owned(), json!(record.started_at.as_ref().unwrap_or(&record.created_at)));
-        body.insert("run_ended_at".to_owned(), json!(record.updated_at));
-        body.insert("values".to_owned(), values);
-        match &record.error {
-            Some(error) => body.insert("error".to_owned(), error.clone()),
-            None => body.remove("error"),
-        };
+    set(&mut body, "run_started_at", record.started_at.as_deref().unwrap_or(&record.created_at));
+    set(&mut body, "run_ended_at", record.updated_at.as_str());
+    set(&mut body, "values", values);
+    if record.error.is_none() {
+        remove(&mut body, "error");
     }
     Ok(body)
 }
@@ -274,17 +261,18 @@ pub(crate) async fn recover(app: &Arc<App>) -> Result<(), StoreError> {
 pub(crate) async fn adopt_overdue(app: &Arc<App>) -> Result<(), StoreError> {
     let before = Timestamp::now().checked_sub(MAX_OVERDUE).map(ids::time).unwrap_or_default();
     let mut query = Query::default();
-    query.filters.push(Filter::new(format!("{ATTEMPTS_KEY}.until"), Comparison::Below(json!(before))));
+    query.filters.push(Filter::new("tries.until".to_owned(), Comparison::Below(json!(before))));
     adopt(app, &query, false).await
 }
 
 async fn adopt(app: &Arc<App>, query: &Query, now: bool) -> Result<(), StoreError> {
-    for item in app.store.search(&namespace(), query).await? {
-        let text = |key| item.value.get(key).and_then(Value::as_str).unwrap_or_default();
-        match find(app, text("thread_id"), &item.key).await {
+    for item in records(app).search(query).await? {
+        let run = item.key.clone();
+        let Some(Webhook { url, thread_id, .. }) = read(item) else { continue };
+        match find(app, &thread_id, &run).await {
             // The webhook is sent when the run ends.
             Ok(record) if record.status.is_open() => {}
-            _ => send_stored(app, item.key.clone(), text("url"), now),
+            _ => send_stored(app, run, &url, now),
         }
     }
     Ok(())

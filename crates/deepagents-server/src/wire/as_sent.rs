@@ -4,6 +4,7 @@ use deepagents_core::message::{Block, MediaSource, Message};
 use serde_json::{Map, Value, json};
 
 use super::message::content;
+use crate::json::set;
 
 /// Texts longer than this, in bytes, are stored by reference.
 const MAX_INLINE_BYTES: usize = 64;
@@ -31,12 +32,11 @@ pub(super) fn keep_original(wire: &Value, message: Message) -> Message {
 }
 
 /// Restores the preserved fields in a serialised message.
-pub(super) fn show(message: &Message, shown: &mut Map<String, Value>) {
+pub(super) fn show(message: &Message, shown: &mut Value) {
     let Message::User(said) = message else { return };
     let Some(Value::Object(kept)) = said.as_sent.as_deref() else { return };
     for (key, value) in kept {
-        let value = if key == "content" { fill(value, &said.content) } else { value.clone() };
-        shown.insert(key.clone(), value);
+        set(shown, key, if key == "content" { fill(value, &said.content) } else { value.clone() });
     }
 }
 

@@ -43,10 +43,10 @@ pub(crate) fn open_calls(state: &State) -> Option<(&AssistantMessage, Vec<Call<'
     None
 }
 
-/// Removes one occurrence of an id from the ids of results.
-fn take<'a>(results: &mut Vec<&'a str>, id: &str) -> Option<&'a str> {
-    let at = results.iter().position(|result| *result == id)?;
-    Some(results.swap_remove(at))
+/// Removes one occurrence of an id from the ids of calls or results that have no counterpart yet.
+pub(crate) fn take<'a>(ids: &mut Vec<&'a str>, id: &str) -> Option<&'a str> {
+    let at = ids.iter().position(|known| *known == id)?;
+    Some(ids.swap_remove(at))
 }
 
 /// Leaves out the calls that have a result in the messages that follow.

@@ -1,49 +1,45 @@
 //! Messages as flat objects with a `type`.
 
 use deepagents_core::message::{Block, Media, MediaKind, MediaSource, Message, Usage};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::as_sent;
+use crate::json::set;
 
 /// Serialises a message.
 pub(crate) fn message(message: &Message) -> Value {
-    let mut out = Map::new();
     let kind = match message {
         Message::Assistant(_) => "ai",
         Message::Tool(_) => "tool",
         _ => "human",
     };
-    out.insert("type".to_owned(), kind.into());
-    out.insert("id".to_owned(), message.id().into());
-    out.insert("content".to_owned(), content(message.content()));
-    out.insert("additional_kwargs".to_owned(), json!({}));
-    out.insert("response_metadata".to_owned(), json!({}));
-    out.insert("name".to_owned(), Value::Null);
+    let mut out = json!({
+        "type": kind, "id": message.id(), "content": null, "additional_kwargs": {}, "response_metadata": {},
+        "name": null,
+    });
+    set(&mut out, "content", content(message.content()));
     match message {
         Message::Assistant(answer) => {
             let (calls, invalid) = calls(&answer.content);
-            out.insert("tool_calls".to_owned(), calls);
-            out.insert("invalid_tool_calls".to_owned(), invalid);
-            out.insert("usage_metadata".to_owned(), answer.usage.map_or(Value::Null, |spent| usage(&spent)));
-            if let Some(name) = &answer.name {
-                out.insert("name".to_owned(), name.as_str().into());
-            }
+            set(&mut out, "tool_calls", calls);
+            set(&mut out, "invalid_tool_calls", invalid);
+            set(&mut out, "usage_metadata", answer.usage.as_ref().map(usage));
+            set(&mut out, "name", answer.name.as_deref());
             if let Some(origin) = &answer.origin {
                 let metadata = json!({"model_name": origin.model, "model_provider": origin.provider});
-                out.insert("response_metadata".to_owned(), metadata);
+                set(&mut out, "response_metadata", metadata);
             }
         }
         Message::Tool(result) => {
-            let status = if result.is_error { "error" } else { "success" };
-            out.insert("tool_call_id".to_owned(), result.call_id.as_str().into());
-            out.insert("name".to_owned(), result.name.as_str().into());
-            out.insert("status".to_owned(), status.into());
-            out.insert("artifact".to_owned(), result.artifact.clone().unwrap_or_default());
+            set(&mut out, "tool_call_id", result.call_id.as_str());
+            set(&mut out, "name", result.name.as_str());
+            set(&mut out, "status", if result.is_error { "error" } else { "success" });
+            set(&mut out, "artifact", result.artifact.clone());
         }
         _ => {}
     }
     as_sent::show(message, &mut out);
-    Value::Object(out)
+    out
 }
 
 /// Serialises token usage.
@@ -57,24 +53,18 @@ pub(crate) fn usage(usage: &Usage) -> Value {
     })
 }
 
-/// Builds a text chunk of an assistant message.
-pub(crate) fn chunk_text(id: &str, text: &str) -> Value {
-    chunk(id, text)
-}
-
 /// Builds a chunk of a tool call.
 pub(crate) fn tool_call_chunk(id: &str, call: Option<&str>, name: Option<&str>, args: &str, index: usize) -> Value {
-    let mut chunk = chunk(id, "");
-    if let Some(chunk) = chunk.as_object_mut() {
-        let piece = json!({"type": "tool_call_chunk", "id": call, "name": name, "args": args, "index": index});
-        chunk.insert("tool_call_chunks".to_owned(), json!([piece]));
-    }
+    let mut chunk = chunk_text(id, "");
+    let piece = json!({"type": "tool_call_chunk", "id": call, "name": name, "args": args, "index": index});
+    set(&mut chunk, "tool_call_chunks", json!([piece]));
     chunk
 }
 
-fn chunk(id: &str, content: &str) -> Value {
+/// Builds a text chunk of an assistant message.
+pub(crate) fn chunk_text(id: &str, text: &str) -> Value {
     json!({
-        "type": "AIMessageChunk", "id": id, "content": content, "name": null, "additional_kwargs": {},
+        "type": "AIMessageChunk", "id": id, "content": text, "name": null, "additional_kwargs": {},
         "response_metadata": {}, "tool_calls": [], "invalid_tool_calls": [], "tool_call_chunks": [],
         "usage_metadata": null,
     })
@@ -116,20 +106,18 @@ fn media_block(media: &Media) -> Value {
         MediaKind::Video => "video",
         _ => "file",
     };
-    let mut out = json!({"type": kind, "mime_type": media.mime});
-    if let Some(block) = out.as_object_mut() {
-        let (key, value) = match &media.source {
-            MediaSource::Base64(data) => ("base64", data),
-            MediaSource::Url(url) => ("url", url),
-            MediaSource::FileId(id) => ("file_id", id),
-            _ => return out,
-        };
-        block.insert(key.to_owned(), value.as_str().into());
-        if let Some(name) = &media.name {
-            block.insert("filename".to_owned(), name.as_str().into());
-        }
+    let mut block = json!({"type": kind, "mime_type": media.mime});
+    let (key, value) = match &media.source {
+        MediaSource::Base64(data) => ("base64", data),
+        MediaSource::Url(url) => ("url", url),
+        MediaSource::FileId(id) => ("file_id", id),
+        _ => return block,
+    };
+    set(&mut block, key, value.as_str());
+    if let Some(name) = &media.name {
+        set(&mut block, "filename", name.as_str());
     }
-    out
+    block
 }
 
 fn calls(blocks: &[Block]) -> (Value, Value) {

@@ -7,8 +7,8 @@ mod interrupt;
 mod message;
 mod state;
 
-pub(crate) use calls::{Call, calls, open_calls, without_answered};
-pub(crate) use input::{read_input, read_other_channels, read_update};
+pub(crate) use calls::{Call, calls, open_calls, take, without_answered};
+pub(crate) use input::{InputError, read_input, read_other_channels, read_update};
 pub(crate) use interrupt::{OpenInterrupt, open_interrupts, read_resume};
 pub(crate) use message::{chunk_text, content_block, message, tool_call_chunk, usage};
 pub(crate) use state::{named, next_nodes, state_values, values};

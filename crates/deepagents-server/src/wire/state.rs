@@ -6,14 +6,14 @@ use serde_json::{Map, Value, json};
 
 use super::calls::open_calls;
 use super::message;
-use crate::error::{ApiError, Result};
+use crate::error::Result;
 use crate::stream::AgentInfo;
 
 /// Returns the values of a state: every channel that is neither private nor empty, with flat messages.
 pub(crate) fn values(state: &State) -> Result<Map<String, Value>> {
     // Messages are serialised only in the wire format.
     let others = |spec: &ChannelSpec| !spec.is_private() && !spec.is::<MessagesChannel>();
-    let mut out = state.to_json_where(others).map_err(|error| ApiError::invalid(error.to_string()))?;
+    let mut out = state.to_json_where(others)?;
     out.retain(|_, value| !is_empty(value));
     if !state.messages().is_empty() {
         let messages = state.messages().iter().map(|each| message::message(each)).collect();
@@ -33,7 +33,7 @@ pub(crate) fn state_values(state: &State, agent: &AgentInfo) -> Result<Map<Strin
 
 /// Adds the agent's name to a message if the agent is a sub-agent.
 pub(crate) fn named(message: &mut Value, agent: &AgentInfo) {
-    if let Some(name) = agent.name.as_ref().filter(|_| !agent.path.is_empty())
+    if let Some(name) = agent.sub_agent_name()
         && message.get("type").is_some_and(|kind| kind == "ai")
         && let Some(own) = message.get_mut("name").filter(|own| own.is_null())
     {

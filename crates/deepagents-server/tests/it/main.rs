@@ -10,6 +10,7 @@ mod connections;
 mod counted;
 mod crons;
 mod document;
+mod elsewhere;
 mod histories;
 mod hooked;
 mod inputs;

@@ -110,7 +110,30 @@ async fn a_tool_result_without_a_call_is_rejected_and_changes_nothing() {
     assert_eq!((status.as_u16(), answer["detail"].as_str().unwrap().contains("messages[1]")), (422, true), "{answer}");
     assert_eq!(posted(&client, "/runs/wait", body.clone()).await, 422);
     let call = json!({"role": "assistant", "tool_calls": [{"id": "c1", "name": "ls", "args": {}}]});
+    body["input"]["messages"] = json!([{"role": "user", "content": "look"}, call, result, result]);
+    assert_eq!(posted(&client, &wait, body.clone()).await, 422, "the call has its result");
     body["input"]["messages"] = json!([{"role": "user", "content": "look"}, call, result]);
+    assert_eq!(posted(&client, &wait, body.clone()).await, 200);
+    // A model may give the id again, but the call of the earlier turn has its result.
+    body["input"]["messages"] = json!([{"role": "user", "content": "look again"}, result]);
+    assert_eq!(posted(&client, &wait, body).await, 422);
+}
+
+#[tokio::test]
+async fn a_tool_result_answers_the_call_at_the_checkpoint_from_which_its_run_starts() {
+    let client =
+        serve(vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Booked."), Turn::text("Done.")]).await;
+    let thread = client.thread().await;
+    let wait = format!("/threads/{thread}/runs/wait");
+    client.post(&wait, say("book")).await;
+    let state = client.get(&format!("/threads/{thread}/state")).await;
+    let call = state["values"]["messages"][1]["tool_calls"][0]["id"].clone();
+    let mut body = json!({"assistant_id": "agent", "command": {"resume": {"decisions": [{"type": "approve"}]}}});
+    client.post(&wait, body.take()).await;
+    let mut body = say("hi");
+    body["input"]["messages"] = json!([{"role": "tool", "tool_call_id": call, "content": "booked by hand"}]);
+    assert_eq!(posted(&client, &wait, body.clone()).await, 422, "the call has its result");
+    body["checkpoint"] = state["checkpoint"].clone();
     assert_eq!(posted(&client, &wait, body).await, 200);
 }
 

@@ -14,8 +14,8 @@ export interface Actions {
 }
 
 const HELP: [string, string][] = [
-  ["Enter", "Send; while a run is under way, send next"],
-  ["Ctrl Enter", "Send now, in place of the run"],
+  ["Enter", "Send; during a run, add to the queue"],
+  ["Ctrl Enter", "Interrupt the run and send now"],
   ["Shift Enter", "A new line"],
   ["Ctrl K", "Search threads"],
   ["Alt N", "A new thread"],
@@ -23,7 +23,7 @@ const HELP: [string, string][] = [
   ["Ctrl .", "Stop the run"],
   ["Alt 1 … 5", "Todo list, files, sub-agents, timeline, tokens and cost"],
   ["Escape", "Close the panel"],
-  ["?", "These keys"],
+  ["?", "Show these keys"],
 ];
 
 const writes = (target: EventTarget | null) =>

@@ -73,7 +73,7 @@ scene("the page is used with keys alone", async (it) => {
   await page.keyboard.press("Escape");
   await page.getByRole("dialog").waitFor({ state: "detached" });
   await page.keyboard.press("Alt+n");
-  await page.getByRole("heading", { name: "What shall we do?" }).waitFor();
+  await page.getByRole("heading", { name: "What would you like to do?" }).waitFor();
 });
 
 scene("a small window shows one thing at a time", async (it) => {
@@ -103,7 +103,7 @@ scene("decisions are made with arrows, told to those who do not see them, and le
   const page = await it.open();
   await it.say("book one");
   const waits = page.getByRole("region", { name: "Approvals" });
-  await page.getByRole("status").getByText("The agent waits for you to decide").waitFor({ state: "attached" });
+  await page.getByRole("status").getByText("The agent is waiting for your decision").waitFor({ state: "attached" });
   await waits.getByRole("radio").first().focus();
   await page.keyboard.press("ArrowRight");
   assert.equal(await waits.getByRole("radio", { checked: true }).innerText(), "Edit");

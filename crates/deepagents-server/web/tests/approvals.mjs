@@ -9,7 +9,7 @@ const send = (it) => waits(it).getByRole("button", { name: /^Send decision/ }).c
 scene("a call is approved, also after the page was loaded again", async (it) => {
   const page = await it.open();
   await it.say("book one");
-  await waits(it).getByText("A call waits for you").waitFor();
+  await waits(it).getByText("A call needs your decision").waitFor();
   await page.reload();
   assert.equal(await waits(it).getByRole("button", { name: "Send decision" }).isDisabled(), true);
   await choose(it, 0, "Approve");
@@ -26,7 +26,7 @@ scene("a call is edited in a form that its tool's schema makes", async (it) => {
   await action(it, 0).getByLabel(/place/).fill("Bergen");
   const seats = action(it, 0).getByLabel(/seats/);
   await seats.fill("two");
-  await action(it, 0).getByText("This is no number that fits.").waitFor();
+  await action(it, 0).getByText("This is not a valid number.").waitFor();
   assert.equal(await waits(it).getByRole("button", { name: "Send decision" }).isDisabled(), true);
   await seats.fill("2");
   await picture(it.page, "approval");
@@ -38,7 +38,7 @@ scene("a call is rejected with a reason", async (it) => {
   await it.open();
   await it.say("book one");
   await choose(it, 0, "Reject");
-  await action(it, 0).getByLabel(/Why not/).fill("too dear today");
+  await action(it, 0).getByLabel(/Reason/).fill("too dear today");
   await send(it);
   await it.sees("too dear today");
 });
@@ -48,7 +48,7 @@ scene("a call is answered by a person", async (it) => {
   await it.say("book one");
   await choose(it, 0, "Respond");
   assert.equal(await waits(it).getByRole("button", { name: "Send decision" }).isDisabled(), true);
-  await action(it, 0).getByLabel(/What the call is answered/).fill("I did it myself");
+  await action(it, 0).getByLabel(/Result to return/).fill("I did it myself");
   await send(it);
   await it.sees("I did it myself");
 });
@@ -56,7 +56,7 @@ scene("a call is answered by a person", async (it) => {
 scene("several calls are decided each in its own way, or all at once", async (it) => {
   await it.open();
   await it.say("book two");
-  await waits(it).getByText("2 calls wait for you").waitFor();
+  await waits(it).getByText("2 calls need your decision").waitFor();
   await choose(it, 0, "Approve");
   await choose(it, 1, "Reject");
   await send(it);

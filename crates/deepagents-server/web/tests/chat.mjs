@@ -8,7 +8,7 @@ scene("a new thread is named after what was said, has an address, and opens agai
   const other = await it.tab(`/?thread=${it.thread}`);
   await other.getByRole("log").getByText("Hello from the model.").waitFor();
   await page.getByRole("button", { name: "New thread" }).click();
-  await page.getByRole("heading", { name: "What shall we do?" }).waitFor();
+  await page.getByRole("heading", { name: "What would you like to do?" }).waitFor();
   await page.goBack();
   await it.sees("Hello from the model.");
 });
@@ -145,12 +145,12 @@ scene("a run that was stopped is gone on with", async (it) => {
   await it.say("hold on");
   await it.sees("First half");
   await page.getByRole("button", { name: "Stop" }).click();
-  await page.getByRole("button", { name: "Go on" }).click();
+  await page.getByRole("button", { name: "Continue" }).click();
   await model.isHeld();
   model.release();
   await it.sees("First half, second half.");
   await it.isIdle();
-  await page.getByRole("button", { name: "Go on" }).waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Continue" }).waitFor({ state: "detached" });
 });
 
 scene("what is said during a run waits in a queue, and can be taken back", async (it) => {
@@ -159,9 +159,9 @@ scene("what is said during a run waits in a queue, and can be taken back", async
   await model.isHeld();
   await it.say("say hello");
   await it.say("this is taken back");
-  const queue = page.getByRole("list", { name: "Messages that wait" });
+  const queue = page.getByRole("list", { name: "Queued messages" });
   await queue.getByText("say hello").waitFor();
-  await queue.getByRole("listitem").filter({ hasText: "this is taken back" }).getByRole("button", { name: "Take back" }).click();
+  await queue.getByRole("listitem").filter({ hasText: "this is taken back" }).getByRole("button", { name: "Remove from the queue" }).click();
   await queue.getByText("this is taken back").waitFor({ state: "detached" });
   model.release();
   await it.sees("Hello from the model.");
@@ -231,7 +231,7 @@ scene("pictures and texts go with a message; other bytes are refused", async (it
     { name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("these are notes") },
     { name: "bytes.bin", mimeType: "application/octet-stream", buffer: Buffer.from([0, 255, 254, 1]) },
   ]);
-  await page.getByText("bytes.bin is neither a picture, a PDF nor a text").waitFor();
+  await page.getByText("bytes.bin is not an image, a PDF or a text file").waitFor();
   const list = page.getByRole("list", { name: "Attachments" });
   await list.getByText("notes.txt").waitFor();
   await it.ask("look at this", "I see 1 picture.");
@@ -301,7 +301,7 @@ scene("the first picture of the page is there at once", async (it) => {
   const paints = [];
   while (paints.length < 5) {
     await page.reload();
-    await page.getByRole("heading", { name: "What shall we do?" }).waitFor();
+    await page.getByRole("heading", { name: "What would you like to do?" }).waitFor();
     paints.push(
       await until("something was painted", () =>
         page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime),

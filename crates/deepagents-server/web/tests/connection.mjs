@@ -15,10 +15,10 @@ scene("a key is refused in words: one that no header carries, and one that the s
   const key = page.getByLabel("Key");
   await key.fill("“0123456789abcdef”");
   await page.keyboard.press("Enter");
-  await page.getByRole("alert").getByText("no letters or signs beyond those of ASCII").waitFor();
+  await page.getByRole("alert").getByText("contains only ASCII characters").waitFor();
   await key.fill("wrong");
   await page.keyboard.press("Enter");
-  await page.getByRole("alert").getByText("This key was refused.").waitFor();
+  await page.getByRole("alert").getByText("The key was rejected.").waitFor();
   assert.equal(await page.evaluate(() => Object.values(sessionStorage).includes("wrong")), false);
   // No requests are made until there is a new key.
   const before = asked;
@@ -108,7 +108,7 @@ scene("old threads are reached, and searched", async (it) => {
   const threads = page.getByRole("navigation", { name: "Threads" });
   await threads.getByRole("button", { name: "Older threads" }).waitFor();
   await threads.getByRole("searchbox").fill("topic 5 ");
-  await threads.getByText("The newest 100 threads were searched.").waitFor();
+  await threads.getByText("Searched the newest 100 threads.").waitFor();
   await threads.getByRole("button", { name: "Search older threads" }).click();
   await threads.getByRole("link", { name: /topic 5 / }).first().waitFor();
   await threads.getByRole("searchbox").fill("");

@@ -57,7 +57,7 @@ scene("messages of other clients are followed in every form, and stand once", as
     await run(thread, "say hello");
     await page.goto(new URL(`/?thread=${thread}`, page.url()).href);
     await it.sees("hold on");
-    await page.getByRole("list", { name: "Messages that wait" }).getByText("say hello").waitFor();
+    await page.getByRole("list", { name: "Queued messages" }).getByText("say hello").waitFor();
     const said = () => it.log.locator(".entry.human").count();
     const each = [form("")].flat().length === 2 ? 2 : 1;
     assert.equal(await said(), each);
@@ -147,7 +147,7 @@ scene("an approval says which sub-agent asks", async (it) => {
   await it.open();
   const call = answered({ calls: [{ id: "c_b", name: "book", args: { place: "Oslo", seats: 1 } }] });
   await it.say(answered({ calls: [{ id: "c_t", name: "task", args: { description: call, subagent_type: "researcher" } }] }));
-  await waits(it).getByText("asked by researcher").waitFor();
+  await waits(it).getByText("requested by researcher").waitFor();
 });
 
 for (const [width, height] of [[640, 320], [320, 480], [640, 425]]) {

@@ -6,7 +6,7 @@ scene("the todo list follows the agent", async (it) => {
   await it.ask("make todos", "The tools said");
   const panel = await it.panel("Todo list");
   await panel.getByText("1 of 2 done").waitFor();
-  await panel.getByRole("listitem").filter({ hasText: "build it" }).getByRole("img", { name: "under way" }).waitFor();
+  await panel.getByRole("listitem").filter({ hasText: "build it" }).getByRole("img", { name: "in progress" }).waitFor();
 });
 
 scene("files are read, compared, changed, made and deleted", async (it) => {

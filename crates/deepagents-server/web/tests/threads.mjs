@@ -36,7 +36,7 @@ scene("threads are searched, renamed, forked and deleted", async (it) => {
   await list(it).getByRole("button", { name: "Delete the walrus song (fork)" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
   await row(it, "the walrus song (fork)").waitFor({ state: "detached" });
-  await page.getByRole("heading", { name: "What shall we do?" }).waitFor();
+  await page.getByRole("heading", { name: "What would you like to do?" }).waitFor();
   await until("it is gone", async () => (await it.api("POST", "/threads/search", { ids: [fork] })).length === 0);
   await list(it).getByRole("link", { name: /the walrus song/ }).first().click();
   await it.sees("You said: a walrus sings");
@@ -68,9 +68,9 @@ scene("a server that wants a key is given the one that a person types in", async
     else await route.fulfill({ status: 401, json: { detail: "a key is needed" } });
   });
   await page.reload();
-  await page.getByRole("heading", { name: "This server wants a key" }).waitFor();
+  await page.getByRole("heading", { name: "This server requires a key" }).waitFor();
   await page.getByLabel("Key").fill("open sesame");
-  await page.getByRole("button", { name: "Go on" }).click();
+  await page.getByRole("button", { name: "Continue" }).click();
   await it.ask("say hello", "Hello from the model.");
 });
 
@@ -82,7 +82,7 @@ scene("assistants are made of an agent, changed and deleted", async (it) => {
   await dialog.getByRole("combobox").selectOption("plain");
   await dialog.getByLabel("Name", { exact: true }).fill("Brief");
   await dialog.getByLabel("Description").fill("Takes few steps.");
-  await dialog.getByLabel(/Most steps/).fill("8");
+  await dialog.getByLabel(/Maximum steps/).fill("8");
   await dialog.getByRole("button", { name: "Save" }).click();
   await dialog.getByRole("button", { name: "Change Brief" }).click();
   await dialog.getByLabel("Name", { exact: true }).fill("Briefer");

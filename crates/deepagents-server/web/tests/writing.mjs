@@ -53,7 +53,7 @@ scene("a message that is sent before the assistants are known goes when they are
   await page.reload();
   await page.getByRole("button", { name: "Try again" }).waitFor();
   await it.say("say hello");
-  await page.getByText("This was not sent: the server has named no assistant yet").waitFor();
+  await page.getByText("Not sent: the list of assistants is not loaded yet").waitFor();
   assert.equal(await it.composer.inputValue(), "say hello");
 });
 
@@ -109,7 +109,7 @@ scene("a file that is being changed waits while its panel is closed, and keeps i
   await panel.getByRole("button", { name: "New file" }).click();
   await panel.getByRole("textbox", { name: "Path of the new file" }).fill("a.txt");
   await page.keyboard.press("Enter");
-  await page.getByText("/a.txt exists already").waitFor();
+  await page.getByText("/a.txt already exists").waitFor();
   await panel.getByText("three").waitFor();
 });
 

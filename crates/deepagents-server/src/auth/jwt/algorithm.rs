@@ -7,31 +7,24 @@ use serde::Deserialize;
 
 /// A signature algorithm for tokens. All are asymmetric: shared secrets and unsigned tokens are never accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
 #[non_exhaustive]
 pub enum JwtAlgorithm {
     /// RSA PKCS#1 v1.5 with SHA-256.
-    #[serde(rename = "RS256")]
     Rs256,
     /// RSA PKCS#1 v1.5 with SHA-384.
-    #[serde(rename = "RS384")]
     Rs384,
     /// RSA PKCS#1 v1.5 with SHA-512.
-    #[serde(rename = "RS512")]
     Rs512,
     /// RSA PSS with SHA-256.
-    #[serde(rename = "PS256")]
     Ps256,
     /// RSA PSS with SHA-384.
-    #[serde(rename = "PS384")]
     Ps384,
     /// RSA PSS with SHA-512.
-    #[serde(rename = "PS512")]
     Ps512,
     /// ECDSA on P-256 with SHA-256.
-    #[serde(rename = "ES256")]
     Es256,
     /// ECDSA on P-384 with SHA-384.
-    #[serde(rename = "ES384")]
     Es384,
     /// Ed25519.
     #[serde(rename = "EdDSA")]

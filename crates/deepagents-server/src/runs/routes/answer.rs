@@ -10,15 +10,11 @@ use crate::app::App;
 use crate::runs::create::{OnDisconnect, StreamMode};
 use crate::runs::live::LiveRun;
 use crate::runs::waiting::values_at_end;
-use crate::stream::{From, Leaving, Reader, Writer};
-
-fn place(run: &LiveRun) -> String {
-    format!("/threads/{}/runs/{}", run.thread, run.id)
-}
+use crate::stream::{From, Leaving, Reader, STREAM_HEADERS, Writer};
 
 pub(super) fn headers(run: &LiveRun, location: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    let place = place(run);
+    let place = format!("/threads/{}/runs/{}", run.thread, run.id);
     for (name, value) in [(header::CONTENT_LOCATION, place.clone()), (header::LOCATION, format!("{place}/{location}"))]
     {
         if let Ok(value) = HeaderValue::try_from(value) {
@@ -34,9 +30,6 @@ pub(super) fn answer_at_end(app: &Arc<App>, run: Arc<LiveRun>, leaving: OnDiscon
     (headers, json, HttpBody::from_stream(values_at_end(app.clone(), run, leaving))).into_response()
 }
 
-pub(super) const STREAM_HEADERS: [(&str, &str); 3] =
-    [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-store"), ("x-accel-buffering", "no")];
-
 pub(super) fn events(
     run: &Arc<LiveRun>,
     from: From,
@@ -44,14 +37,10 @@ pub(super) fn events(
     with_ids: bool,
     leaving: OnDisconnect,
 ) -> Response {
-    let mut headers = headers(run, "stream");
-    for (name, value) in STREAM_HEADERS {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
     let leaving = (leaving == OnDisconnect::Cancel).then(|| Leaving::new(run.clone()));
     let create = run.record().kwargs;
     let modes = modes.unwrap_or_else(|| create.modes());
     let writer = Writer::new(run.identity.clone(), modes, create.stream_subgraphs);
     let reader = Reader::new(run.clone(), from, writer, with_ids, leaving);
-    (headers, HttpBody::from_stream(reader.body())).into_response()
+    (headers(run, "stream"), STREAM_HEADERS, HttpBody::from_stream(reader.body())).into_response()
 }

@@ -1,4 +1,4 @@
-//! Routes that start runs: in the background, waited for, or streamed.
+//! Routes that start runs: in the background, waited for, or streamed. Below `/runs`, each run gets its own thread.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::answer::{answer_at_end, events, headers};
 use crate::app::App;
 use crate::body::Body;
 use crate::error::{ApiError, Result};
-use crate::runs::create::{NewRun, RunCreate};
+use crate::runs::create::NewRun;
 use crate::runs::live::{CancelAction, LiveRun};
 use crate::runs::record::Status;
 use crate::runs::start::{check, start};
@@ -20,21 +20,10 @@ use crate::stream::From;
 
 pub(super) async fn create(
     State(app): State<Arc<App>>,
-    Path(thread): Path<String>,
+    thread: Option<Path<String>>,
     Body(NewRun(body)): Body<NewRun>,
 ) -> Result<Response> {
-    created(&app, Some(&thread), body).await
-}
-
-pub(super) async fn create_stateless(
-    State(app): State<Arc<App>>,
-    Body(NewRun(body)): Body<NewRun>,
-) -> Result<Response> {
-    created(&app, None, body).await
-}
-
-async fn created(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<Response> {
-    let run = start(app, thread, body).await?;
+    let run = start(&app, thread.as_ref().map(|thread| thread.as_str()), body).await?;
     let mut shown = run.record();
     shown.status = Status::Pending;
     let mut headers = headers(&run, "");
@@ -71,40 +60,21 @@ pub(super) async fn batch(State(app): State<Arc<App>>, Body(mut body): Body<Vec<
 
 pub(super) async fn wait(
     State(app): State<Arc<App>>,
-    Path(thread): Path<String>,
+    thread: Option<Path<String>>,
     Body(NewRun(body)): Body<NewRun>,
 ) -> Result<Response> {
-    waited(&app, Some(&thread), body).await
-}
-
-pub(super) async fn wait_stateless(State(app): State<Arc<App>>, Body(NewRun(body)): Body<NewRun>) -> Result<Response> {
-    waited(&app, None, body).await
-}
-
-async fn waited(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<Response> {
     let leaving = body.on_disconnect.unwrap_or_default();
-    let run = start(app, thread, body).await?;
-    Ok(answer_at_end(app, run, leaving))
+    let run = start(&app, thread.as_ref().map(|thread| thread.as_str()), body).await?;
+    Ok(answer_at_end(&app, run, leaving))
 }
 
 pub(super) async fn stream(
     State(app): State<Arc<App>>,
-    Path(thread): Path<String>,
+    thread: Option<Path<String>>,
     Body(NewRun(body)): Body<NewRun>,
 ) -> Result<Response> {
-    streamed(&app, Some(&thread), body).await
-}
-
-pub(super) async fn stream_stateless(
-    State(app): State<Arc<App>>,
-    Body(NewRun(body)): Body<NewRun>,
-) -> Result<Response> {
-    streamed(&app, None, body).await
-}
-
-async fn streamed(app: &Arc<App>, thread: Option<&str>, body: RunCreate) -> Result<Response> {
     let with_ids = body.stream_resumable;
     let leaving = body.on_disconnect.unwrap_or_default();
-    let run = start(app, thread, body).await?;
+    let run = start(&app, thread.as_ref().map(|thread| thread.as_str()), body).await?;
     Ok(events(&run, From::Start, None, with_ids, leaving))
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::Body as HttpBody;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::answer::{STREAM_HEADERS, answer_at_end, events};
+use super::answer::{answer_at_end, events};
 use crate::app::App;
 use crate::body::{Pairs, Params, is_true};
 use crate::error::{ApiError, Result};
@@ -19,22 +19,12 @@ use crate::runs::live::CancelAction;
 use crate::runs::others;
 use crate::runs::record::{RunRecord, Status, find, of_thread};
 use crate::runs::waiting::{ended, values_of};
-use crate::stream::{EventId, Feed, From, ThreadStreamMode, all_runs, past};
+use crate::stream::{EventId, Feed, From, STREAM_HEADERS, ThreadStreamMode, all_runs, past};
 use crate::threads::Fields;
 
 /// The fields that a client may select.
-const FIELDS: [&str; 10] = [
-    "run_id",
-    "thread_id",
-    "assistant_id",
-    "created_at",
-    "updated_at",
-    "status",
-    "metadata",
-    "kwargs",
-    "multitask_strategy",
-    "error",
-];
+const FIELDS: &str =
+    "run_id thread_id assistant_id created_at updated_at status metadata kwargs multitask_strategy error";
 
 #[derive(Deserialize)]
 pub(super) struct List {
@@ -50,7 +40,7 @@ pub(super) async fn list(
     Params(page): Params<List>,
 ) -> Result<Json<Value>> {
     let select = query.all::<String>("select")?;
-    let fields = Fields::new(Some(&select), &FIELDS)?;
+    let fields = Fields::new(Some(&select), FIELDS)?;
     app.thread(&thread).await?;
     let found =
         of_thread(&app, &thread).await?.into_iter().filter(|run| page.status.is_none_or(|status| status == run.status));
@@ -115,14 +105,13 @@ pub(super) async fn join_stream(
 ) -> Result<Response> {
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
     let modes = Some(query.all::<StreamMode>("stream_mode")?).filter(|modes| !modes.is_empty());
-    let nothing = [("content-type", "text/event-stream; charset=utf-8"), ("cache-control", "no-store")];
     let record = known(&app, &thread, &run).await?;
     let live = match others::live(&app, &record).await? {
         Some(live) => Some(live),
         None if record.kwargs.stream_resumable && last.is_some() => past(&app, &record).await?,
         None => None,
     };
-    let Some(live) = live else { return Ok((nothing, String::new()).into_response()) };
+    let Some(live) = live else { return Ok((STREAM_HEADERS, String::new()).into_response()) };
     let resumable = live.record().kwargs.stream_resumable;
     let from = match last {
         Some("-1" | "0") if resumable => From::Start,
@@ -147,9 +136,6 @@ pub(super) async fn thread_stream(
     }
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok()).and_then(EventId::read);
     let feed = Feed::open(&app, &thread, last.map(|(id, _)| id.position)).await?;
-    let mut answer = HeaderMap::new();
-    for (name, value) in STREAM_HEADERS {
-        answer.insert(name, HeaderValue::from_static(value));
-    }
-    Ok((answer, HttpBody::from_stream(all_runs(feed, app.state_updates.subscribe(), modes, last))).into_response())
+    let events = all_runs(feed, app.state_updates.subscribe(), modes, last);
+    Ok((STREAM_HEADERS, HttpBody::from_stream(events)).into_response())
 }

@@ -11,7 +11,7 @@ use axum::Router;
 use axum::routing::{get, post};
 
 use crate::app::App;
-use begin::{batch, create, create_stateless, stream, stream_stateless, wait, wait_stateless};
+use begin::{batch, create, stream, wait};
 use existing::{delete, join, join_stream, list, one, thread_stream};
 use stop::{cancel, cancel_several};
 
@@ -24,9 +24,9 @@ pub(crate) fn routes() -> Router<Arc<App>> {
         .route("/threads/{thread}/runs/{run}/join", get(join))
         .route("/threads/{thread}/runs/{run}/stream", get(join_stream))
         .route("/threads/{thread}/runs/{run}/cancel", post(cancel))
-        .route("/runs", post(create_stateless))
-        .route("/runs/wait", post(wait_stateless))
-        .route("/runs/stream", post(stream_stateless))
+        .route("/runs", post(create))
+        .route("/runs/wait", post(wait))
+        .route("/runs/stream", post(stream))
         .route("/runs/batch", post(batch))
         .route("/runs/cancel", post(cancel_several))
         .route("/threads/{thread}/stream", get(thread_stream))

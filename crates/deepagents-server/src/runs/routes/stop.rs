@@ -19,27 +19,10 @@ use crate::runs::others;
 use crate::runs::record::Status;
 use crate::runs::waiting::ended;
 
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Action {
-    #[default]
-    Interrupt,
-    Rollback,
-}
-
-impl std::convert::From<Action> for CancelAction {
-    fn from(action: Action) -> Self {
-        match action {
-            Action::Interrupt => Self::Interrupt,
-            Action::Rollback => Self::Rollback,
-        }
-    }
-}
-
 #[derive(Deserialize)]
 pub(super) struct Cancel {
     wait: Option<String>,
-    action: Option<Action>,
+    action: Option<CancelAction>,
 }
 
 pub(super) async fn cancel(
@@ -50,7 +33,7 @@ pub(super) async fn cancel(
     let record = known(&app, &thread, &run).await?;
     let live = others::live(&app, &record).await?.filter(|_| record.status.is_open());
     let live = live.ok_or_else(|| ApiError::not_found("Open run", &run))?;
-    others::end(&app, &live, query.action.unwrap_or_default().into()).await?;
+    others::end(&app, &live, query.action.unwrap_or_default()).await?;
     if is_true(query.wait.as_deref()) {
         ended(&app, &live).await?;
         return Ok(Json(Value::Object(Map::new())).into_response());
@@ -79,7 +62,7 @@ pub(super) async fn cancel_several(
     Params(query): Params<Cancel>,
     Body(body): Body<CancelSeveral>,
 ) -> Result<StatusCode> {
-    let how = query.action.unwrap_or_default().into();
+    let how = query.action.unwrap_or_default();
     let mut found = match (body.status, &body.thread_id, &body.run_ids) {
         (Some(_), None, None) => {
             others::adopt_all(&app).await?;

@@ -19,10 +19,9 @@ impl Projector {
         self.numbers.record = self.numbers.record.max(EventId::LAST);
     }
 
-    /// Reports that the run finished by itself: its last state, and any pending interrupts.
-    ///
-    /// If it stopped early, `error` is reported after the state.
-    pub(crate) fn ended(mut self, state: &State, stop: Option<&FinishReason>, error: Option<&StoppedEarly>) {
+    /// Reports that the run finished by itself: its last state, any pending interrupts, and an error if it stopped
+    /// early.
+    pub(crate) fn ended(mut self, state: &State, stop: Option<&FinishReason>) {
         self.at_end();
         let open = open_interrupts(&self.run.thread, state);
         self.end_tasks(|task| {
@@ -35,13 +34,13 @@ impl Projector {
             all
         });
         for (path, asked) in by_agent.into_iter().filter(|(path, _)| !path.is_empty()) {
-            self.push(&path, Kind::Interrupted { interrupts: asked });
+            self.push(&path, Kind::Interrupted(asked));
             self.push(&path, Kind::AgentEnded(RunEnd::Interrupted));
         }
         let asked: Vec<Value> = open.iter().map(|open| open.to_json()).collect();
         let paused = !asked.is_empty() || stop == Some(&FinishReason::Suspended);
         if paused {
-            self.push(&[], Kind::Interrupted { interrupts: asked.clone() });
+            self.push(&[], Kind::Interrupted(asked.clone()));
         }
         self.run.log.set_last(Final::State(state.clone()));
         if !asked.is_empty() || self.view(&[]).changed {
@@ -50,7 +49,7 @@ impl Projector {
         for open in open {
             self.push(&open.path, Kind::InputRequested { id: open.id.clone(), value: open.value.clone() });
         }
-        if let Some(error) = error {
+        if let Some(error) = stop.and_then(StoppedEarly::of) {
             return self.failed(error.kind, &error.message);
         }
         let end = if paused { RunEnd::Interrupted } else { RunEnd::Completed };

@@ -84,7 +84,7 @@ impl Projector {
         let mut projector = Self { run, replay, agents, calls, asked, numbers };
         // Checkpoint numbers continue from those of earlier runs.
         if from > 0 {
-            let entries = app.checkpoints.entries(&app.threads_of(&info)?, &info).await?;
+            let entries = app.entries(&info).await?;
             let is_before = |place| matches!(place, Place::After(position) if position <= from);
             let last = entries.newest_first().find(|entry| is_before(entry.place)).map(|entry| At {
                 place: entry.place,

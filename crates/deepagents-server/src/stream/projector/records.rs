@@ -78,7 +78,7 @@ impl Projector {
     }
 
     fn resolve(&self, update: RecordUpdate) -> Result<Update> {
-        Ok(update.resolve(self.replay.state().schema()).map_err(deepagents_core::error::Error::from)?)
+        Ok(update.resolve(self.replay.state().schema())?)
     }
 
     /// Handles the start of a sub-agent.

@@ -22,7 +22,7 @@ async function refusal(response: Response): Promise<ApiError> {
   } catch {
     // Not the server's own format: a proxy sent it.
   }
-  return new ApiError(response.status, text.slice(0, 300) || `the server answered ${response.status}`);
+  return new ApiError(response.status, text.slice(0, 300) || `the server responded with status ${response.status}`);
 }
 
 /** Sends a request and returns the response. Throws an `ApiError` if it fails. */
@@ -34,7 +34,7 @@ export async function send(method: string, path: string, body?: unknown, init: R
     response = await fetch(path, { ...init, method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
   } catch (error) {
     if (init.signal?.aborted) throw error;
-    throw new ApiError(0, "The server does not answer.");
+    throw new ApiError(0, "The server is not responding.");
   }
   if (response.status === 401) askForKey(key["x-api-key"]);
   if (!response.ok) throw await refusal(response);
@@ -48,7 +48,7 @@ async function json<T>(method: string, path: string, body?: unknown, signal?: Ab
     text = await response.text();
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiError(0, "The connection broke off.");
+    throw new ApiError(0, "The connection was lost.");
   }
   return parse(text) as T;
 }

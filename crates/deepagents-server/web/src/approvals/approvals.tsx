@@ -53,7 +53,7 @@ function isSame(text: string, args: JsonObject): boolean {
 /** Heading for what is pending: calls, questions, or both. */
 function heading(all: number, asks: number): string {
   if (asks === all) return asks === 1 ? "A question for you" : `${asks} questions for you`;
-  return all === 1 ? "A call waits for you" : `${all} calls wait for you`;
+  return all === 1 ? "A call needs your decision" : `${all} calls need your decision`;
 }
 
 export function Approvals(props: { interrupts: Interrupt[] }) {
@@ -98,7 +98,7 @@ export function Approvals(props: { interrupts: Interrupt[] }) {
         <button
           type="button"
           class="quiet"
-          title="Ends the wait; the calls are not made"
+          title="Closes the request; the calls are not made"
           onClick={() => {
             const assistant = page.assistant();
             if (assistant) void session.resolve(assistant);
@@ -202,7 +202,7 @@ function Call(props: {
             {(agent) => (
               <span class="hint">
                 {" "}
-                asked by <span class="name">{visible(agent())}</span>
+                requested by <span class="name">{visible(agent())}</span>
               </span>
             )}
           </Show>
@@ -236,7 +236,7 @@ function Call(props: {
       </Show>
       <Show when={props.choice.kind === "reject" || props.choice.kind === "respond"}>
         <label class="field">
-          <span>{props.choice.kind === "reject" ? "Why not (the model reads it)" : "What the call is answered"}</span>
+          <span>{props.choice.kind === "reject" ? "Reason (shown to the model)" : "Result to return instead"}</span>
           <textarea rows="2" value={props.choice.text} onInput={(event) => props.onChange({ text: event.currentTarget.value })} />
         </label>
       </Show>

@@ -137,7 +137,7 @@ export function ArgumentsForm(props: {
               </Match>
             </Switch>
             <Show when={wrong().includes(field.name)}>
-              <small role="alert">{field.kind === "json" ? "This is no JSON." : "This is no number that fits."}</small>
+              <small role="alert">{field.kind === "json" ? "This is not valid JSON." : "This is not a valid number."}</small>
             </Show>
           </label>
         )}

@@ -54,7 +54,7 @@ export function QuestionForm(props: { question: Question; onAnswer: (text: strin
         <Markdown text={visible(props.question.question)} />
       </div>
       <Show when={props.question.several}>
-        <p class="hint">Choose as many as you like.</p>
+        <p class="hint">Choose one or more.</p>
       </Show>
       <For each={props.question.choices}>
         {(choice, index) => (

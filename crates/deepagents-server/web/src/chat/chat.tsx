@@ -18,7 +18,7 @@ export function Chat() {
   const busy = () => state.run !== null || state.queue.length > 0;
   const activity = createMemo(() => {
     if (!state.run) return null;
-    if (state.offline) return "The connection is lost; trying again";
+    if (state.offline) return "Connection lost; reconnecting";
     const last = state.conversation.entries.at(-1);
     const open = last?.calls.filter((call) => !state.conversation.results[call.id]) ?? [];
     const progress = state.progress ? `: ${state.progress.slice(0, 80)}` : "";
@@ -42,9 +42,9 @@ export function Chat() {
             )}
           </Show>
           <Show when={!state.run && state.interrupts.length}>
-            <span class="hidden">The agent waits for you to decide</span>
+            <span class="hidden">The agent is waiting for your decision</span>
           </Show>
-          <Show when={!state.run && state.offline}>The server does not answer; trying again…</Show>
+          <Show when={!state.run && state.offline}>The server is not responding; retrying…</Show>
         </div>
         <Show when={state.error}>
           {(error) => (
@@ -62,20 +62,20 @@ export function Chat() {
         <Show when={state.stopped && !busy() && page.assistant()}>
           {(assistant) => (
             <div class="stopped">
-              <span>{failed() ? "The run failed before it was done." : "The run was ended before it was done."}</span>
+              <span>{failed() ? "The run failed before it finished." : "The run was stopped before it finished."}</span>
               <button type="button" onClick={() => void session.proceed(assistant())}>
-                {failed() ? "Try again" : "Go on"}
+                {failed() ? "Try again" : "Continue"}
               </button>
             </div>
           )}
         </Show>
         <Show when={state.queue.length}>
-          <ul class="queue" aria-label="Messages that wait">
+          <ul class="queue" aria-label="Queued messages">
             <For each={state.queue}>
               {(run) => (
                 <li>
                   <span>{inputMessages(run).map((message) => readContent(message.content).text).join(" ") || "A run"}</span>
-                  <IconButton icon="close" label="Take back" onClick={() => void session.cancel(run.run_id)} />
+                  <IconButton icon="close" label="Remove from the queue" onClick={() => void session.cancel(run.run_id)} />
                 </li>
               )}
             </For>

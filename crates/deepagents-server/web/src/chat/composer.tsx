@@ -84,7 +84,7 @@ export function Composer(props: ComposerProps) {
   const isEmpty = () => !text().trim() && attached().length === 0;
   async function send(strategy: "enqueue" | "interrupt") {
     if (isEmpty()) return;
-    if (!(await assistantSoon())) return notify("This was not sent: the server has named no assistant yet");
+    if (!(await assistantSoon())) return notify("Not sent: the list of assistants is not loaded yet");
     if (isEmpty()) return;
     const [said, files, draft] = [text(), attached(), props.draft];
     setText("");
@@ -158,7 +158,7 @@ export function Composer(props: ComposerProps) {
         ref={area}
         id="composer"
         aria-label="Message"
-        placeholder={props.busy ? "Enter: send next · Ctrl Enter: send now, in place of the run" : "Message the agent"}
+        placeholder={props.busy ? "Enter: add to the queue · Ctrl Enter: interrupt the run and send now" : "Message the agent"}
         rows="1"
         value={text()}
         onInput={(event) => setText(event.currentTarget.value)}
@@ -193,7 +193,7 @@ export function Composer(props: ComposerProps) {
             <button type="submit" title="Enter">
               Queue
             </button>
-            <button type="button" title="Ctrl Enter: the run ends where it is, and goes on with this" onClick={() => void send("interrupt")}>
+            <button type="button" title="Ctrl Enter: interrupt the run and continue with this message" onClick={() => void send("interrupt")}>
               <Icon name="steer" /> Steer
             </button>
           </Show>

@@ -49,14 +49,14 @@ export function EditMessage(props: { entry: Entry; draft: string; onClose: () =>
     setBusy(true);
     const checkpoint = await before(session.thread, props.entry.id, props.entry.text).catch(() => undefined);
     setBusy(false);
-    if (!checkpoint) return page.notify("There is no checkpoint before this message");
+    if (!checkpoint) return page.notify("No checkpoint was found before this message");
     if (await session.rewind(checkpoint)) {
       close();
       const sent = await session.send(assistant, outgoing(said, [], blocks), "enqueue");
       // The edited message is gone, so its text moves to the composer.
       if (!sent) {
         if (said.trim()) session.draft("returned", { text: said, base: "" });
-        if (blocks.length) page.notify("The message was not sent; its attachments have to be attached again");
+        if (blocks.length) page.notify("The message was not sent; attach its files again");
       }
     }
   }
@@ -69,7 +69,7 @@ export function EditMessage(props: { entry: Entry; draft: string; onClose: () =>
       }}
     >
       <textarea ref={area} aria-label="Your message" value={text()} rows="3" onInput={(event) => setText(event.currentTarget.value)} />
-      <p class="hint">The conversation goes back to before this message. What came after it is left behind.</p>
+      <p class="hint">The conversation is rewound to before this message. Everything after it is discarded.</p>
       <div class="actions">
         <button type="button" onClick={() => props.onClose()}>
           Cancel

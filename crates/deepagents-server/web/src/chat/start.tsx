@@ -15,7 +15,7 @@ export function Start() {
   return (
     <>
       <div class="start">
-        <h2>What shall we do?</h2>
+        <h2>What would you like to do?</h2>
         <Show when={page.assistants().length > 1}>
           <div class="choices" role="radiogroup" aria-label="Assistant" onKeyDown={onArrows}>
             <For each={page.assistants()}>

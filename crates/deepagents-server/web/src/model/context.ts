@@ -26,7 +26,7 @@ export const PageProvider = Context.Provider;
 
 export function usePage(): Page {
   const page = useContext(Context);
-  if (!page) throw new Error("used outside of the page");
+  if (!page) throw new Error("used outside the page");
   return page;
 }
 

@@ -83,7 +83,7 @@ const blocksOf = (content: Message["content"]): Block[] =>
 export function readEntry(message: Message): Entry {
   const calls: Call[] = (message.tool_calls ?? []).map(({ id, name, args }) => ({ id, name, args: args ?? {}, writing: null, index: null, invalid: null }));
   for (const call of message.invalid_tool_calls ?? []) {
-    const invalid = call.error ?? "the arguments are no JSON";
+    const invalid = call.error ?? "the arguments are not valid JSON";
     calls.push({ id: call.id ?? "", name: call.name ?? "?", args: {}, writing: call.args ?? "", index: null, invalid });
   }
   return {

@@ -34,7 +34,7 @@ export function outgoing(text: string, attachments: Attachment[], more: Block[] 
 
 /** Reads a file. Throws if it is of a type that no model accepts. */
 export async function readAttachment(file: File): Promise<Attachment> {
-  if (file.size > MAX_ATTACHMENT) throw new Error(`${file.name} has more than ${MAX_ATTACHMENT >> 20} MB`);
+  if (file.size > MAX_ATTACHMENT) throw new Error(`${file.name} is larger than ${MAX_ATTACHMENT >> 20} MB`);
   if (file.type.startsWith("image/") || file.type === "application/pdf") {
     const url = await new Promise<string>((resolve, reject) => {
       const reader = new FileReader();
@@ -50,5 +50,5 @@ export async function readAttachment(file: File): Promise<Attachment> {
   } catch {
     // Not valid text.
   }
-  throw new Error(`${file.name} is neither a picture, a PDF nor a text`);
+  throw new Error(`${file.name} is not an image, a PDF or a text file`);
 }

@@ -32,7 +32,7 @@ export interface SessionState {
 /** A failed run leaves no answer, so its error is shown at its input message. Expects the newest run first. */
 export function readFailures(failed: Run[]): Record<string, string> {
   const at = (run: Run) => inputMessages(run).at(-1)?.id;
-  return Object.fromEntries(failed.reverse().map((run) => [at(run) || run.run_id, run.error?.message ?? "no reason is known"]));
+  return Object.fromEntries(failed.reverse().map((run) => [at(run) || run.run_id, run.error?.message ?? "no reason was given"]));
 }
 
 function conversation(draft: SessionState, path: string[]): Conversation {

@@ -21,7 +21,7 @@ export function Agents() {
   createEffect(() => void session.readTranscripts());
   const chosen = createMemo(() => all(tree()).find((agent) => agent.call.id === route().agent));
   return (
-    <Show when={tree().length} fallback={<p class="hint">The agent has started no sub-agents.</p>}>
+    <Show when={tree().length} fallback={<p class="hint">The agent has not started any sub-agents.</p>}>
       <Tree agents={tree()} />
       <Show when={chosen()}>{(agent) => <OneAgent agent={agent()} />}</Show>
     </Show>
@@ -71,7 +71,7 @@ function OneAgent(props: { agent: SubAgent }) {
         }
       >
         {(transcript) => (
-          <Transcript conversation={transcript()} label={`What ${props.agent.name} said`} live={!props.agent.result} />
+          <Transcript conversation={transcript()} label={`Conversation of ${props.agent.name}`} live={!props.agent.result} />
         )}
       </Show>
     </section>

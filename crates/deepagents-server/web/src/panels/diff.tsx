@@ -29,7 +29,7 @@ function lines(changes: Change[]): Line[] {
     const tail = at === changes.length - 1 ? 0 : AROUND;
     const same = (some: string[]) => some.map((text): Line => ({ kind: "same", text }));
     if (texts.length <= head + tail + 1) return same(texts);
-    const gap: Line = { kind: "gap", text: `${texts.length - head - tail} equal lines` };
+    const gap: Line = { kind: "gap", text: `${texts.length - head - tail} unchanged lines` };
     return [...same(texts.slice(0, head)), gap, ...same(texts.slice(texts.length - tail))];
   });
 }

@@ -77,9 +77,9 @@ export function Files() {
               onSubmit={(event) => {
                 event.preventDefault();
                 const path = `/${String(new FormData(event.currentTarget).get("path") ?? "").trim().replace(/^\/+/, "")}`;
-                if (path === "/") return page.notify("A file needs a name");
+                if (path === "/") return page.notify("Enter a name for the file");
                 if (Object.hasOwn(state.files, path)) {
-                  page.notify(`${visible(path)} exists already`);
+                  page.notify(`${visible(path)} already exists`);
                   return go({ file: path });
                 }
                 void session.writeFile(path, "").then((done) => {
@@ -127,7 +127,7 @@ function OpenFile(props: { path: string; before: string | undefined }) {
         <Icon name="back" /> All files
       </button>
       <h3 class="path">{visible(props.path)}</h3>
-      <Show when={text() !== undefined} fallback={<p class="hint">This file is not there, or is no text.</p>}>
+      <Show when={text() !== undefined} fallback={<p class="hint">This file does not exist or is not text.</p>}>
         <div class="views" role="group" aria-label="View">
           <button type="button" aria-pressed={view() === "text"} onClick={() => setView("text")}>
             Text
@@ -145,7 +145,7 @@ function OpenFile(props: { path: string; before: string | undefined }) {
         </div>
         <Switch>
           <Match when={view() === "changes"}>
-            <p class="hint">Against what it was before the last run.</p>
+            <p class="hint">Compared with the state before the last run.</p>
             <Diff before={props.before ?? ""} after={text() ?? ""} />
           </Match>
           <Match when={view() === "edit"}>
@@ -159,7 +159,7 @@ function OpenFile(props: { path: string; before: string | undefined }) {
             >
               <textarea class="editor" aria-label={`Text of ${visible(props.path)}`} spellcheck={false} value={written()} onInput={(event) => session.draft(key(), { text: event.currentTarget.value, base: draft()?.base ?? current() })} />
               <Show when={draft() && current() !== draft()!.base}>
-                <p class="problem">The file has changed since you began; saving writes over that.</p>
+                <p class="problem">The file has changed since you started editing; saving overwrites those changes.</p>
               </Show>
               <div class="actions">
                 <button type="button" onClick={leave}>

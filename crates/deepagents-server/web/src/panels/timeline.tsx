@@ -16,7 +16,7 @@ const PAGE = 12;
 /** Checkpoints include their whole state, so an update reads only as many as are likely to be new. */
 const NEWEST = 3;
 
-const SOURCES = { input: "Before your message", loop: "Step", update: "Change of the state", fork: "Went back" };
+const SOURCES = { input: "Before your message", loop: "Step", update: "State update", fork: "Rewind" };
 
 /** Summarises the last message in one line. */
 function gist(checkpoint: Checkpoint): string {
@@ -73,7 +73,7 @@ export function Timeline() {
       await threads.rename(copy.thread_id, `${own ? title(own) : "Thread"} (fork)`);
       await page.threads.refresh();
       go({ thread: copy.thread_id, file: null, agent: null });
-      page.notify("This is the fork; the other thread is as it was");
+      page.notify("You are now in the fork; the original thread is unchanged");
     } catch (error) {
       page.notify(error instanceof Error ? error.message : String(error));
     }
@@ -107,7 +107,7 @@ export function Timeline() {
         </For>
       </ol>
       <Show when={!list().length && !busy()}>
-        <p class="hint">There are no checkpoints yet.</p>
+        <p class="hint">No checkpoints yet.</p>
       </Show>
       <Show when={more()}>
         <button type="button" disabled={busy()} onClick={() => void read(list().at(-1)?.checkpoint_id ?? undefined)}>
@@ -118,7 +118,7 @@ export function Timeline() {
         {(checkpoint) => (
           <Confirm
             title="Go back to this checkpoint?"
-            text="What came after it is left behind. Fork keeps both."
+            text="Everything after it is discarded. Use Fork to keep both."
             action="Rewind"
             onClose={() => setRewinding(null)}
             onConfirm={() =>

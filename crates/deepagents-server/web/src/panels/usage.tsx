@@ -25,7 +25,7 @@ export function UsagePanel() {
   };
   createEffect(() => void session.readTranscripts());
   return (
-    <Show when={all().length} fallback={<p class="hint">No model has said what it took yet.</p>}>
+    <Show when={all().length} fallback={<p class="hint">No token usage has been reported yet.</p>}>
       <Show when={costs().some((one) => one !== undefined)}>
         <p class="total">
           <strong>{dollars(total())}</strong> <span class="hint">at list prices</span>
@@ -38,7 +38,7 @@ export function UsagePanel() {
             <dl>
               <Row name="Answers" value={tokens(one.answers)} />
               <Row name="Input tokens" value={tokens(one.input)} />
-              <Row name="of these from the cache" value={tokens(one.cacheRead)} />
+              <Row name="Input tokens from the cache" value={tokens(one.cacheRead)} />
               <Row name="Output tokens" value={tokens(one.output)} />
               <Row name="Cost" value={costs()[at()] === undefined ? "price unknown" : dollars(costs()[at()]!)} />
             </dl>

@@ -112,7 +112,7 @@ function EditAssistant(props: { known: Assistant | undefined; onSave: (fields: F
       </label>
       <label class="field">
         <span>
-          Most steps of a run <em>empty: as many as the agent takes</em>
+          Maximum steps of a run <em>empty: the agent's own limit</em>
         </span>
         <input name="limit" type="number" min="1" value={props.known?.config.recursion_limit ?? ""} />
       </label>

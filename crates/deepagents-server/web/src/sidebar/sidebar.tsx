@@ -12,7 +12,7 @@ import { Confirm } from "../ui/dialog";
 import { Icon } from "../ui/icon";
 import { now } from "../ui/window";
 
-const STANDING: Record<Thread["status"], string> = { idle: "idle", busy: "running", interrupted: "waits for you", error: "failed" };
+const STANDING: Record<Thread["status"], string> = { idle: "idle", busy: "running", interrupted: "waiting for you", error: "failed" };
 
 export function ago(time: string): string {
   const seconds = Math.max(0, (now() - Date.parse(time)) / 1000);
@@ -80,7 +80,7 @@ export function Sidebar(props: { onClose: () => void }) {
       </label>
       <Show when={page.threads.failure()}>{(failure) => <p class="problem">{failure()}</p>}</Show>
       <Show when={found().length === 0}>
-        <p class="hint">{search() ? "No thread has this in its name." : "No threads yet."}</p>
+        <p class="hint">{search() ? "No threads match." : "No threads yet."}</p>
       </Show>
       <ul class="threads">
         <For each={found()}>
@@ -126,7 +126,7 @@ export function Sidebar(props: { onClose: () => void }) {
       </ul>
       <Show when={page.threads.more()}>
         <Show when={search()}>
-          <p class="hint">The newest {page.threads.list.length.toLocaleString()} threads were searched.</p>
+          <p class="hint">Searched the newest {page.threads.list.length.toLocaleString()} threads.</p>
         </Show>
         <button type="button" class="quiet" onClick={() => void page.threads.showMore(search() ? 1000 : undefined)}>
           {search() ? "Search older threads" : "Older threads"}
@@ -136,7 +136,7 @@ export function Sidebar(props: { onClose: () => void }) {
         {(thread) => (
           <Confirm
             title="Delete this thread?"
-            text={`“${title(thread())}” and all its checkpoints are gone afterwards.`}
+            text={`“${title(thread())}” and all its checkpoints will be deleted.`}
             action="Delete"
             onClose={() => setDeleting(null)}
             onConfirm={() =>

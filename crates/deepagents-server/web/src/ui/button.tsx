@@ -20,7 +20,7 @@ export async function copy(text: string, notify: (text: string) => void): Promis
   } catch {
     done = copyByCommand(text);
   }
-  notify(done ? "Copied" : "The browser did not let the page copy");
+  notify(done ? "Copied" : "The browser blocked copying");
 }
 
 /** Pages without TLS have no clipboard API, but a selection can be copied. */

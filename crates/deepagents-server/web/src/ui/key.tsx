@@ -3,7 +3,7 @@ import { isKey, keyRefused, useKey } from "../api/key";
 
 /** Asks for the API key of the server. */
 export function KeyForm() {
-  const [wrong, setWrong] = createSignal(keyRefused() ? "This key was refused." : "");
+  const [wrong, setWrong] = createSignal(keyRefused() ? "The key was rejected." : "");
   return (
     <form
       class="key-form"
@@ -11,10 +11,10 @@ export function KeyForm() {
         event.preventDefault();
         const key = String(new FormData(event.currentTarget).get("key") ?? "").trim();
         if (isKey(key)) useKey(key);
-        else if (key) setWrong("A key has no letters or signs beyond those of ASCII; was something else pasted with it?");
+        else if (key) setWrong("A key contains only ASCII characters; check what was pasted.");
       }}
     >
-      <h1>This server wants a key</h1>
+      <h1>This server requires a key</h1>
       <Show when={wrong()}>
         <p class="problem" role="alert">
           {wrong()}
@@ -24,9 +24,9 @@ export function KeyForm() {
         <span>Key</span>
         <input name="key" type="password" autocomplete="off" required ref={(input) => queueMicrotask(() => input.focus())} />
       </label>
-      <p class="hint">It is kept for this tab alone.</p>
+      <p class="hint">It is stored for this tab only.</p>
       <button type="submit" class="primary">
-        Go on
+        Continue
       </button>
     </form>
   );
