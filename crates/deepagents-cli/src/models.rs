@@ -14,7 +14,7 @@ use crate::model_choice::{self, Choice, default_model, env, key_variable, ordere
 use crate::output;
 use crate::render::style::grouped;
 use crate::render::{escaped, json_text};
-use crate::{cloud, runtime};
+use crate::{cloud, proxy, runtime};
 
 /// Prints the providers, keys and known models, or only the models that match a name.
 pub(crate) fn models(args: &ModelsArgs) -> Result<Exit> {
@@ -146,9 +146,9 @@ fn named(known: &Catalogue, wanted: &Wanted, served: &[ServedModel]) -> String {
     parts.join("\n").trim_end().to_owned()
 }
 
-/// Lists the models of the servers on this machine.
+/// Lists the models of the user's own servers.
 fn here<'a>(served: impl IntoIterator<Item = &'a ServedModel>) -> String {
-    let mut out = "models of servers on this machine\n".to_owned();
+    let mut out = "models of your own servers\n".to_owned();
     for model in served {
         let window = model.context_window.map(|window| format!("  {}", grouped(window))).unwrap_or_default();
         out += &format!("  {}{window}\n", model.name);
@@ -175,14 +175,14 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Returns the models of the servers on this machine, or where the environment says that they are, by their full names.
 pub(crate) async fn served() -> Vec<ServedModel> {
     let ask = |provider| {
-        served_by(
-            provider,
-            ModelConfig {
-                api_key: key_variable(provider).and_then(env).map(Into::into),
-                base_url: cloud::base_url(provider, &env),
-                ..ModelConfig::default()
-            },
-        )
+        let base_url = cloud::base_url(provider, &env);
+        let config = ModelConfig {
+            api_key: key_variable(provider).and_then(env).map(Into::into),
+            proxy: base_url.as_deref().and_then(|url| proxy::for_address(url, &env)),
+            base_url,
+            ..ModelConfig::default()
+        };
+        served_by(provider, config)
     };
     join_all(["ollama", "llamacpp", "vllm"].map(ask)).await.concat()
 }

@@ -57,8 +57,10 @@ impl CacheFile {
         let Some(folder) = self.path.parent() else { return };
         let new = text::new_version(&self.path);
         let _ = tokio::fs::create_dir_all(folder).await;
-        if tokio::fs::write(&new, bytes).await.is_ok() {
-            let _ = tokio::fs::rename(&new, &self.path).await;
+        let is_written =
+            tokio::fs::write(&new, bytes).await.is_ok() && tokio::fs::rename(&new, &self.path).await.is_ok();
+        if !is_written {
+            let _ = tokio::fs::remove_file(&new).await;
         }
     }
 

@@ -65,7 +65,8 @@ impl Fallback {
     #[must_use]
     pub fn then(mut self, next: Arc<dyn ChatModel>) -> Self {
         self.models.push(next);
-        self
+        // Clones may continue with other models, for which this state would be wrong.
+        Self { shared: Arc::default(), ..self }
     }
 
     /// Sets how long a failed model is skipped.

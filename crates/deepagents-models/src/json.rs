@@ -41,7 +41,8 @@ pub(crate) fn parse_event(data: &str, path: &[&str]) -> Result<Option<Map<String
         return Ok(None);
     }
     let mut event = parse("an event of the answer", data.as_bytes())?;
-    if is_given(event.get("error")) {
+    // Some servers always send the field.
+    if event.get("error").is_some_and(|error| !is_empty(error) && error != false) {
         return Err(from_stream(&event));
     }
     exact::keep(&mut event, data.as_bytes(), path);

@@ -77,8 +77,8 @@ pub(crate) fn allowed_by(rules: &Permissions, call: &ToolCall) -> Option<String>
     path_rule(rules, call, AccessMode::Allow)
 }
 
-/// Returns the rule by which a call of a file tool is treated so, if one decides that. An invalid call has no rule: it
-/// fails with an error.
+/// Returns the rule that decides a call of a file tool, if it decides on this mode. No rule decides an invalid call,
+/// which fails with an error.
 fn path_rule(rules: &Permissions, call: &ToolCall, mode: AccessMode) -> Option<String> {
     let tool = TOOLS.iter().find(|tool| tool.name == call.name)?;
     let decision = decide(rules, call, tool)?;

@@ -15,7 +15,7 @@ pub(crate) fn truncated(text: &str, max: usize, mark: &str) -> String {
     }
 }
 
-/// Joins a text into one line, because it becomes a list item.
+/// Joins a text into one line.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -30,7 +30,7 @@ pub(super) async fn models() -> Vec<(String, String)> {
         }
     }
     let served = models::served().await;
-    all.extend(served.into_iter().map(|one| (one.name, on("on this machine", one.context_window))));
+    all.extend(served.into_iter().map(|one| (one.name, on("on your own server", one.context_window))));
     all
 }
 

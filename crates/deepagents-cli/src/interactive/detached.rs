@@ -178,7 +178,7 @@ pub(super) fn work(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
             Err(error) => Err(anyhow!("{}", host.explain_failure(&error))),
         };
         watch.abort();
-        host.close().await;
+        host.close(false).await;
         stop
     });
     runtime.block_on(tracing.finish());

@@ -163,7 +163,9 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
     let host = Arc::new(ProgramHost::new(&agent, args, &config, tracing.clone()));
     let ended = runtime.block_on(async {
         let ended = deepagents_tui::run(host.clone(), policy, options).await;
-        host.close().await;
+        // Another process continues the runs that are handed over. Their calls must not fail here.
+        let are_used = ended.as_ref().is_ok_and(|ended| ended.handed_over != Ok(0));
+        host.close(are_used).await;
         tracing.finish().await;
         ended
     });

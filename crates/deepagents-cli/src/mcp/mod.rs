@@ -45,6 +45,11 @@ impl Servers {
     /// Ends the servers, and stores which tools the user has agreed to.
     pub(crate) async fn close(&self) {
         self.all.close().await;
+        self.save().await;
+    }
+
+    /// Stores which tools the user has agreed to.
+    pub(crate) async fn save(&self) {
         let pins = self.pins.clone();
         // The trust store is a file.
         let saved = tokio::task::spawn_blocking(move || pins.save()).await;
@@ -157,8 +162,8 @@ pub(crate) fn for_screens(args: &AgentArgs, model: Option<&Arc<dyn ChatModel>>) 
     })
 }
 
-/// Returns the servers of an editor's session: the editor's and the user's own. What the editor's servers say about
-/// their tools is not trusted.
+/// Returns the servers of an editor's session: the editor's, and those of files that the user has agreed to. What the
+/// editor's servers say about their tools is not trusted.
 pub(crate) fn session_servers(
     args: &AgentArgs,
     can_ask: bool,

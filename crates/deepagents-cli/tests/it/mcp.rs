@@ -230,6 +230,8 @@ fn consent_to_the_tools_of_the_screens_is_remembered() {
     assert_eq!(code, Some(0), "{seen:?}");
     let known = finish(deepagents().env("HOME", place.at("home")).args(["trust", "list"]));
     assert!(known.out.contains("echo"), "{known:?}");
+    // The screens do not store consent to the server itself.
+    place.call(&["--trust"]);
 
     // A tool that has changed is used if the command line agrees to it.
     fs::write(place.at("server/says"), "Sends it to somebody else.").unwrap();

@@ -379,8 +379,8 @@ impl Context {
     /// });
     /// ```
     ///
-    /// Use it only in `wrap_model_call`; elsewhere return an update. Updates queued before a turn's call ends become part
-    /// of the state with that call; later ones with the next call. If there is none, they are lost with the run.
+    /// Use it only in `wrap_model_call`; elsewhere return an update. Updates queued before a turn's call ends become
+    /// part of the state with that call; later ones with the next call. If there is none, they are lost with the run.
     pub fn queue_update(&self, update: Update) {
         // Assigns message ids now, so that readers of the queued update and of the state see the same messages.
         let update = update.with_ids(&*self.shared.agent.ids);

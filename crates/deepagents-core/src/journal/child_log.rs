@@ -12,7 +12,7 @@ use crate::interrupt::PausedChild;
 use crate::machine::{BudgetUsage, pairs};
 use crate::state::{ChannelError, ChildState, Schema, State};
 
-/// The log of a sub-agent, including those of its own sub-agents. Snapshots hold it with another form of states.
+/// The log of a sub-agent, including those of its own sub-agents. In snapshots, `S` is the stored form of a state.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct ChildLog<S = State> {
     /// The call that runs it.

@@ -211,14 +211,17 @@ impl fmt::Debug for Lease {
 /// all the same, which would leave the thread owned by nobody for a whole lease.
 async fn completed_claim(journal: Arc<dyn Journal>, thread: ThreadId, claim: Claim) -> Result<Fence, JournalError> {
     let (done, claimed) = oneshot::channel();
-    let work = async move {
+    let mut work = Unfinished::new(async move {
         if let Err(Ok(fence)) = done.send(journal.claim(&thread, claim).await) {
             // If this fails, the lease expires.
             let _ = journal.release(&thread, fence).await;
         }
-    };
-    Unfinished::new(work).await;
-    claimed.await.unwrap_or_else(|_| Err(JournalError::Storage("the claim got no answer".into())))
+    });
+    // Declared after the work, so that it is dropped first and the work notices that nobody waits for the claim.
+    let mut claimed = claimed;
+    (&mut work).await;
+    // Not awaited, because a caller that is dropped while it waits here would lose the claim.
+    claimed.try_recv().unwrap_or_else(|_| Err(JournalError::Storage("the claim got no answer".into())))
 }
 
 /// Renews the lease while its owner works.

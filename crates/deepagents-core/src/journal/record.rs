@@ -9,7 +9,7 @@ use crate::env::Timestamp;
 use crate::ids::{CallId, LogPosition, ThreadId};
 use crate::machine::{BudgetUsage, Machine};
 use crate::message::ToolMessage;
-use crate::state::{ChannelError, Inheritance, Schema, Update};
+use crate::state::{ChannelError, Inheritance, Schema, Update, UpdateEntry};
 use crate::status::FinishReason;
 
 /// A record in a thread's log.
@@ -225,7 +225,11 @@ impl Serialize for RecordUpdate {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Stored(entries) => entries.serialize(serializer),
-            Self::Live(update) => update.to_json().map_err(serde::ser::Error::custom)?.serialize(serializer),
+            Self::Live(update) => {
+                let named = |entry: &UpdateEntry| entry.to_json().map(|change| (entry.spec().name(), change));
+                let changes: Result<Vec<_>, _> = update.entries().iter().map(named).collect();
+                changes.map_err(serde::ser::Error::custom)?.serialize(serializer)
+            }
         }
     }
 }

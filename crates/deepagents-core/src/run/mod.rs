@@ -141,6 +141,8 @@ impl Run {
                 hub.close();
                 ended();
             }));
+            // Dropped before the guard above, so that an aborted run counts as ended when the guard runs.
+            let report = report;
             let result = caught_async(driven).await.unwrap_or_else(|panic| {
                 let failed = panicked(&panic);
                 emitter.emit(&path, None, || EventKind::failed(&failed.error, true));

@@ -229,6 +229,11 @@ fn refuse_deep_arguments(content: &mut [Block]) {
 /// Gives a new id to calls that have none or share that of an earlier call of the turn. New ids avoid those of all
 /// calls.
 fn distinguish_calls(message: &mut AssistantMessage, turn: u32) {
+    // Nearly always, each call has an id of its own.
+    let mut known = HashSet::new();
+    if message.call_ids().all(|id| !id.is_empty() && known.insert(id)) {
+        return;
+    }
     let mut taken: HashSet<String> = message.call_ids().map(str::to_owned).collect();
     let mut seen: HashSet<String> = HashSet::new();
     for (index, block) in message.content.iter_mut().enumerate() {

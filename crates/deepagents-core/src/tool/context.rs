@@ -198,7 +198,7 @@ impl ToolContext {
         decisions.pop().ok_or_else(|| ToolError::model("there is no answer"))
     }
 
-    /// Returns the decisions on questions about a call, in order, which have been counted so far with `count`.
+    /// Returns the decisions on questions about a call, in order. `count` is the number of the call's next question.
     ///
     /// # Errors
     /// Returns the interrupt that asks what has no answer.

@@ -325,10 +325,10 @@ async fn an_observer_that_only_reads_events_changes_nothing() {
 }
 
 /// Counts each pass with `keep`, so that the count survives a failed call.
-struct KeepsPasses;
-impl Middleware for KeepsPasses {
+struct QueuesPasses;
+impl Middleware for QueuesPasses {
     fn name(&self) -> &str {
-        "KeepsPasses"
+        "QueuesPasses"
     }
     fn channels(&self) -> Vec<ChannelSpec> {
         vec![ChannelSpec::new::<Tries>()]
@@ -361,7 +361,7 @@ async fn what_a_wrap_keeps_survives_a_failed_cancelled_or_retried_call() {
             answer => answer,
         }
     });
-    let agent = agent(model).middleware(again).middleware(KeepsPasses).journal(journal).build().unwrap();
+    let agent = agent(model).middleware(again).middleware(QueuesPasses).journal(journal).build().unwrap();
     let kept = async || agent.state("t").await.unwrap().get::<Tries>().copied();
     let failed = agent.invoke(RunInput::new("fails").thread("t")).await.unwrap_err();
     assert_eq!((failed.state.get::<Tries>(), kept().await), (Some(&1), Some(1)));
@@ -376,7 +376,7 @@ async fn what_a_wrap_keeps_survives_a_failed_cancelled_or_retried_call() {
 }
 
 #[tokio::test]
-async fn kept_messages_have_stable_ids() {
+async fn queued_messages_have_stable_ids() {
     let notes = Notes::default();
     let seen = notes.clone();
     let keeps = wrap_model_call(move |request, next| {

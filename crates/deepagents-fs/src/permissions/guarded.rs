@@ -163,8 +163,8 @@ impl PermissionedBackend {
         Scope { visible: Some(Arc::new(visible)), ..scope.clone() }
     }
 
-    /// Performs an access if the rules allow it. `call` is also given the path that was checked, which the backend's
-    /// path is pinned to.
+    /// Performs an access if the rules allow it. `call` receives the path that was checked, and a backend on which that
+    /// path is pinned to the checked place if it can be.
     fn access<'a, T: Send + 'a>(
         &'a self,
         access: Access,

@@ -234,7 +234,7 @@ pub(crate) fn forget(root: impl AsFd, path: &VPath) {
 
 /// Records what a file tool has just written with a person's approval.
 pub(crate) fn approve(directory: impl AsFd, name: &OsStr) {
-    // Otherwise, all that exists counts as existing before the next command.
+    // If no command runs and none has left anything, all that exists counts as existing before the next command.
     let is_needed = !lock(&RUNNING).is_empty() || !lock(&LEFT).is_empty();
     if let (true, Ok((entry, content))) = (is_needed, entry_at(directory, name)) {
         lock(&APPROVED).insert(entry, content);

@@ -134,11 +134,19 @@ async fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     tokio::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).await?;
     let new = text::new_version(path);
-    let mut options = tokio::fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new).await?;
-    file.write_all(content).await?;
-    file.sync_all().await?;
-    tokio::fs::rename(&new, path).await
+    let written = async {
+        let mut options = tokio::fs::OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new).await?;
+        file.write_all(content).await?;
+        file.sync_all().await?;
+        tokio::fs::rename(&new, path).await
+    }
+    .await;
+    if written.is_err() {
+        // The next write has another name, so it would not replace this file.
+        let _ = tokio::fs::remove_file(&new).await;
+    }
+    written
 }
 
 fn failed(error: &io::Error) -> AuthError {

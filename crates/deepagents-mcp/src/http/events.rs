@@ -65,9 +65,7 @@ impl Streams {
         let mended = SseStream::from_bytes_stream(bounded).flat_map(move |event| {
             let event = match (event, &asked) {
                 (Ok(event), _) => event,
-                (Err(SseError::Body(error)), Some(asked))
-                    if matches!(error.downcast_ref(), Some(Broken::TooLong(_))) =>
-                {
+                (Err(error), Some(asked)) if is_too_long(&error) => {
                     streams.note(asked, None);
                     let told = message::unreadable(asked.clone(), &error.to_string());
                     return stream::iter(vec![Ok(self::event(&told))]);
@@ -94,6 +92,11 @@ impl Streams {
         let error = JsonRpcMessage::error(ErrorData::new(ErrorCode::INTERNAL_ERROR, words, None), Some(asked));
         stream::iter([Ok(event(&error))]).boxed()
     }
+}
+
+/// Whether a stream broke off because an event is too long.
+pub(super) fn is_too_long(error: &SseError) -> bool {
+    matches!(error, SseError::Body(error) if matches!(error.downcast_ref(), Some(Broken::TooLong(_))))
 }
 
 /// Converts a message to an event.

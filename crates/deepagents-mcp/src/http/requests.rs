@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use super::answers::{
     JSON, authorization, body, is, is_overload, kind, parse_answers, refused, status_error, unusable,
 };
-use super::events::{Streams, event};
+use super::events::{Streams, event, is_too_long};
 use super::{Failure, Headers};
 use crate::auth::{Access, Tokens};
 use crate::connection::{Observations, PROBE_TIMEOUT};
@@ -292,7 +292,21 @@ impl StreamableHttpClient for Requests {
             (Head { uri: &uri, session: session_id.as_deref(), headers }, last_event_id.as_deref());
         let asked = last_event.and_then(|last| self.streams.request_behind(last));
         match (self.authorized(auth_header, |access| self.get(&head, last_event, access)).await, asked) {
-            (Ok(opened), asked) => Ok(self.streams.of_answer(opened.bytes_stream(), max_sse_event_size, asked)),
+            (Ok(opened), asked) => {
+                let may_reopen = asked.is_none() && self.answers_in == AnswersIn::Response;
+                let events = self.streams.of_answer(opened.bytes_stream(), max_sse_event_size, asked);
+                if !may_reopen {
+                    return Ok(events);
+                }
+                // After this error, the transport would reopen the stream at once, perhaps for the same event.
+                let until_too_long = events.then(|event| async move {
+                    if event.as_ref().is_err_and(is_too_long) {
+                        std::future::pending::<()>().await;
+                    }
+                    event
+                });
+                Ok(until_too_long.boxed())
+            }
             (Err(gone), Some(asked)) if streams_no_events(&gone) => Ok(self.streams.lost(asked)),
             (Err(error), _) => Err(error),
         }

@@ -22,8 +22,9 @@ use super::{Failure, Headers, Requests};
 
 /// Time limit for the event that names the address for messages.
 const ENDPOINT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long to wait for the confirmation that a message was received. A socket is open until then.
-const RECEIPT_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long to wait for the confirmation that a message was received, with a socket open. It is as long as a call may
+/// take, because some servers confirm a call when it is done.
+const RECEIPT_TIMEOUT: Duration = Duration::from_secs(3_600);
 /// Capacity of the channel of error responses.
 const MAX_REFUSALS: usize = 16;
 

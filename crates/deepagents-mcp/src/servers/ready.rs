@@ -15,9 +15,8 @@ use crate::text;
 const MIN_REPORTED_WAIT: Duration = Duration::from_secs(1);
 
 impl McpServers {
-    /// Waits until each server's tools are known, up to the
-    /// [time limit](crate::McpOptions::ready_timeout). After that, requests proceed without the servers that are still
-    /// starting, and do not wait for them again.
+    /// Waits until each server's tools are known, up to the [time limit](crate::McpOptions::ready_timeout). After that,
+    /// requests proceed without the servers that are still starting, and do not wait for them again.
     pub(super) async fn wait(&self, cx: &Context) {
         let Some(limit) = self.0.shared.options.ready_timeout else { return self.ready().await };
         self.start().await;

@@ -311,7 +311,7 @@ async fn a_message_that_is_never_confirmed_is_answered_and_its_socket_is_closed_
     let (outcome, _) = run(&agent, "Go.").await;
     assert_eq!(results(&outcome), [("heard unconfirmed".to_owned(), false)]);
     tokio::time::pause();
-    tokio::time::advance(Duration::from_secs(61)).await;
+    tokio::time::advance(Duration::from_secs(3_601)).await;
     tokio::time::resume();
     eventually("the end of the socket", || older.given_up.load(Ordering::Relaxed) == 1).await;
     servers.close().await;

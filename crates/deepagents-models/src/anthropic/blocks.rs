@@ -23,14 +23,16 @@ pub(super) fn block(mut item: Map<String, Value>) -> Block {
         "thinking" => Block::Reasoning(Reasoning { text: text(item.get("thinking")).to_owned(), native: native(item) }),
         "tool_use" => {
             // Some gateways omit an empty input, which the API requires.
-            let input = &*item.entry("input").or_insert_with(|| Value::Object(Map::new()));
-            let args = args::from_field(Some(input));
-            let is_usual = input.is_object() && item.len() <= 4;
-            match args {
+            let is_object = item.entry("input").or_insert_with(|| Value::Object(Map::new())).is_object();
+            if is_object && item.len() <= 4 {
+                let [id, name] = id_and_name(&item);
+                return Block::call(id, name, item.remove("input").unwrap_or_default());
+            }
+            match args::from_field(item.get("input")) {
                 Err(args) => invalid(item, args),
-                Ok(_) => {
+                args => {
                     let [id, name] = id_and_name(&item);
-                    blocks::call(id, name, args, if is_usual { None } else { native(item) })
+                    blocks::call(id, name, args, native(item))
                 }
             }
         }

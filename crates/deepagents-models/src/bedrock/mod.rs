@@ -63,7 +63,8 @@ pub(crate) fn endpoint(
     config: &ModelConfig,
 ) -> Result<Endpoint, ConfigError> {
     let base = config.base_url_or(None, provider, EXAMPLE)?;
-    // Host names are `bedrock-runtime.REGION.amazonaws.com`, optionally preceded by an endpoint ID.
+    // Host names are `bedrock-runtime.REGION.amazonaws.com` or `bedrock-runtime-fips.…`, optionally preceded by an endpoint
+    // ID.
     let is_service = |part: &str| part.ends_with("bedrock-runtime") || part.ends_with("bedrock-runtime-fips");
     let region = base.split('.').skip_while(|part| !is_service(part)).nth(1).unwrap_or("us-east-1");
     let auth = Auth::SigV4 { region: region.to_owned(), service: "bedrock" };

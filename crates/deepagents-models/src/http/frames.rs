@@ -36,20 +36,24 @@ impl FrameDecoder {
     /// JSON for events, so the start of the body counts too: JSON starts with a brace or a bracket.
     pub(super) fn detect(headers: &HeaderMap, body: &[u8]) -> Option<Self> {
         let kind = header(headers, "content-type").unwrap_or_default();
+        // A frame begins with its length, which never reaches gigabytes.
+        let is_frame = kind.contains("amazon.eventstream") || body.first() == Some(&0);
+        if kind.contains("event-stream") {
+            return Some(Self::Sse(SseDecoder::default()));
+        }
+        if kind.contains("ndjson") || kind.contains("jsonl") {
+            return Some(Self::Lines(Lines::default()));
+        }
+        if is_frame {
+            return Some(Self::AwsEvents(AwsEventDecoder::default()));
+        }
         let text = body.trim_ascii_start();
         let is_sse = if kind.contains("json") {
             [&b"data:"[..], b"event:", b"id:", b":"].iter().any(|field| text.starts_with(field))
         } else {
             text.first().is_some_and(|first| !matches!(first, b'{' | b'['))
         };
-        match () {
-            () if kind.contains("amazon.eventstream") => Some(Self::AwsEvents(AwsEventDecoder::default())),
-            () if kind.contains("event-stream") => Some(Self::Sse(SseDecoder::default())),
-            () if kind.contains("ndjson") || kind.contains("jsonl") => Some(Self::Lines(Lines::default())),
-            // The length of a frame, which never reaches gigabytes.
-            () if body.first() == Some(&0) => Some(Self::AwsEvents(AwsEventDecoder::default())),
-            () => is_sse.then(|| Self::Sse(SseDecoder::default())),
-        }
+        is_sse.then(|| Self::Sse(SseDecoder::default()))
     }
 
     /// Feeds more bytes.

@@ -171,8 +171,8 @@ pub(crate) struct RunEnd {
 }
 
 impl RunEnd {
-    /// Creates the event for a run that was not started here.
-    pub(crate) fn without_run(stop: Result<FinishReason, String>, unsent: Option<String>) -> Event {
+    /// Creates the event for a run without an outcome here: it failed, was cancelled, or was not started here.
+    pub(crate) fn without_outcome(stop: Result<FinishReason, String>, unsent: Option<String>) -> Event {
         Event::RunEnded(Box::new(Self { stop, questions: Vec::new(), text: String::new(), unsent }))
     }
 }

@@ -63,7 +63,7 @@ impl Session {
         if told != Some(true) {
             return false;
         }
-        self.emit(RunEnd::without_run(Ok(FinishReason::Ended), None));
+        self.emit(RunEnd::without_outcome(Ok(FinishReason::Ended), None));
         self.emit(Event::notice("the run in the background reads this before its next step"));
         true
     }

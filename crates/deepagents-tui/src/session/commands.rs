@@ -86,11 +86,10 @@ impl Session {
             let mut rest = stdout.into_inner().into_inner();
             let _ = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
         };
-        let running = process::wait(&mut child, futures_util::future::join(told, reading));
+        let running = process::wait(&mut child, group, futures_util::future::join(told, reading));
         let (status, _) = tokio::time::timeout(COMMAND_TIMEOUT, running)
             .await
             .map_err(|_| format!("it took longer than {} seconds", COMMAND_TIMEOUT.as_secs()))??;
-        group.release();
         if !status.success() {
             return Err(format!("it ended with {status}").into());
         }

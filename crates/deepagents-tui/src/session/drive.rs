@@ -158,9 +158,9 @@ impl Session {
                 }))
             }
             // A failure caused by the cancellation counts as a cancellation.
-            Err(_) if cancelled => RunEnd::without_run(Ok(FinishReason::Cancelled), None),
-            Err(_) if is_late => RunEnd::without_run(Err(ANSWERED.to_owned()), None),
-            Err(error) => RunEnd::without_run(Err(self.host.explain_failure(&error)), None),
+            Err(_) if cancelled => RunEnd::without_outcome(Ok(FinishReason::Cancelled), None),
+            Err(_) if is_late => RunEnd::without_outcome(Err(ANSWERED.to_owned()), None),
+            Err(error) => RunEnd::without_outcome(Err(self.host.explain_failure(&error)), None),
         }
     }
 }

@@ -39,8 +39,8 @@ pub(super) fn command(shell: &str, text: &str, directory: &Path) -> Command {
 }
 
 /// Waits until a command has exited and `reading` has read its output. Returns its status, and whether all was read:
-/// processes left in the background may hold the output open indefinitely.
-pub(super) async fn wait(child: &mut Child, reading: impl Future) -> io::Result<(ExitStatus, bool)> {
+/// processes left in the background continue once the command has exited, and may hold the output open indefinitely.
+pub(super) async fn wait(child: &mut Child, group: Group, reading: impl Future) -> io::Result<(ExitStatus, bool)> {
     let mut reading = std::pin::pin!(reading);
     let mut is_read = false;
     let status = loop {
@@ -49,6 +49,7 @@ pub(super) async fn wait(child: &mut Child, reading: impl Future) -> io::Result<
             status = child.wait() => break status?,
         }
     };
+    group.release();
     Ok((status, is_read || tokio::time::timeout(DRAIN_TIMEOUT, reading).await.is_ok()))
 }
 
@@ -62,7 +63,7 @@ impl Group {
     }
 
     /// Releases the group: processes that still run continue, as in a shell.
-    pub(super) fn release(mut self) {
+    fn release(mut self) {
         self.0 = None;
     }
 }

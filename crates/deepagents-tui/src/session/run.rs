@@ -92,7 +92,7 @@ impl Session {
             },
             () = job.cancelled() => Ok(FinishReason::Cancelled),
         };
-        self.emit(RunEnd::without_run(stop, unsent));
+        self.emit(RunEnd::without_outcome(stop, unsent));
         self.follow_again();
         None
     }

@@ -51,16 +51,14 @@ impl Session {
         let group = Group::of(&child);
         let (out, err) = (child.stdout.take(), child.stderr.take());
         let ended = tokio::select! {
-            ended = process::wait(&mut child, join(self.read(out), self.read(err))) => Some(ended?),
+            ended = process::wait(&mut child, group, join(self.read(out), self.read(err))) => Some(ended?),
             () = job.cancelled() => None,
         };
         let Some((status, is_read)) = ended else {
-            drop(group);
             let _ = child.start_kill();
             let _ = child.wait().await;
             return Ok(None);
         };
-        group.release();
         if !is_read {
             self.emit(Event::ShellOutput(
                 "[processes that it started are still running; their output is not shown]\n".to_owned(),

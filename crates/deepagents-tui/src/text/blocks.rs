@@ -32,7 +32,7 @@ pub(crate) fn last_block(text: &str) -> (usize, bool) {
 /// `None` if what follows could not stand alone as the rest of the paragraph: within a marked part, or where it would
 /// begin something else than text.
 pub(crate) fn paragraph_cut(text: &str, shown: usize) -> Option<usize> {
-    // Positions in a text whose control characters are made visible would be others.
+    // Making control characters visible would shift the positions.
     let Cow::Borrowed(text) = visible(text) else { return None };
     let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
     let (mut depth, mut left) = (0_usize, shown);
@@ -44,7 +44,9 @@ pub(crate) fn paragraph_cut(text: &str, shown: usize) -> Option<usize> {
                 let mut rest = words.char_indices().filter(|(_, c)| !c.is_whitespace());
                 let (at, next) = rest.nth(left)?;
                 let is_plain = depth == 1 && text.get(range.clone()) == Some(&*words);
-                let is_after_blank = words.get(..at)?.ends_with(char::is_whitespace);
+                // Only spaces are left out at a line break; a line can begin with any other white space.
+                let before = words.get(..at)?.strip_suffix(' ');
+                let is_after_blank = before.is_some_and(|before| !before.ends_with(char::is_whitespace));
                 return (is_plain && is_after_blank && next.is_alphabetic()).then_some(range.start + at);
             }
             Event::Text(words) | Event::Code(words) => left = left.checked_sub(letters(&words))?,
@@ -94,6 +96,12 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_paragraph_is_not_cut_after_white_space_that_a_line_can_begin_with() {
+        assert_eq!(paragraph_cut("一二三四\u{3000}五六七八", 4), None);
+        assert_eq!(paragraph_cut("one\u{a0}two", 3), None);
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl Printer {
         }
         for at in first..app.items.len() {
             let Some(item) = app.items.get(at) else { break };
-            // An answer after this part is another one.
+            // A finished answer ends what was printed of it, and the next answer begins anew.
             let answer = std::mem::take(&mut self.answer);
             match item {
                 Item::Answer(text) if answer.begun => {

@@ -78,10 +78,11 @@ impl DeepAgentBuilder {
 
     /// Rejects questions to a person if there is no journal to keep them until they are answered.
     fn check_questions(&self) -> Result<(), BuildError> {
-        if self.has_own(ASK_USER) && self.cannot_wait() {
+        let asks = self.has_own(ASK_USER) || self.shared.iter().any(|shared| shared.name() == HUMAN);
+        if asks && self.cannot_wait() {
             return Err(refused(
                 "questions to a person are kept in a journal until they are answered; give the builder one with \
-                 `.journal(...)`, or leave out `AskUser`",
+                 `.journal(...)`, or leave out what asks",
             ));
         }
         Ok(())

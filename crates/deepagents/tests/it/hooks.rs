@@ -414,7 +414,7 @@ async fn a_prompt_blocked_by_a_hook_never_reaches_the_model_but_what_the_start_o
     let model = ScriptedModel::new([Turn::text("Hello.")]);
     let guard = "grep -q secret && { echo 'no secrets' >&2; exit 2; }; true";
     let mut hooks = at("UserPromptSubmit", &[guard]);
-    hooks["SessionStart"] = at("", &["echo 'The branch is main.'"])[""].clone();
+    hooks["SessionStart"] = at("SessionStart", &["echo 'The branch is main.'"])["SessionStart"].clone();
     let agent = place.agent(&model, &hooks).build().unwrap();
     let (outcome, told) = run(&agent, RunInput::new("The secret is 42.").thread("t")).await;
     assert_eq!(outcome.stop, FinishReason::Ended);

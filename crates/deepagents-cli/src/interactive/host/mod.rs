@@ -82,7 +82,8 @@ impl ProgramHost {
             settings: config.listed(),
             editor: config.text("editor").map(str::to_owned),
             tracing,
-            background: given.background,
+            // Nobody would wait for sub-agents that a process without a terminal starts.
+            background: given.background && given.worker.is_none(),
             chosen: Mutex::default(),
         }
     }
@@ -93,10 +94,12 @@ impl ProgramHost {
         (model, self.args.base_url.as_deref())
     }
 
-    /// Ends the MCP servers, and stores which of their tools the user has agreed to.
-    pub(super) async fn close(&self) {
-        if let Some(servers) = self.with(|chosen| chosen.servers.take()) {
-            servers.close().await;
+    /// Stores which tools of the MCP servers the user has agreed to, and ends the servers unless runs still use them.
+    pub(super) async fn close(&self, are_used: bool) {
+        match self.with(|chosen| chosen.servers.take()) {
+            Some(servers) if are_used => servers.save().await,
+            Some(servers) => servers.close().await,
+            None => {}
         }
     }
 

@@ -123,7 +123,10 @@ impl BackgroundTask {
             if now.is_abandoned() {
                 return Err(BackgroundError::NotRunning { thread: self.thread.clone() });
             }
-            tokio::time::sleep(pause).await;
+            match self.handle() {
+                Some(handle) => drop(tokio::time::timeout(pause, handle.outcome()).await),
+                None => tokio::time::sleep(pause).await,
+            }
             pause = (pause * 2).min(POLL.1);
         }
     }

@@ -106,7 +106,7 @@ impl Inner {
 
     /// Returns how a process ended and how it was confined.
     pub(in crate::shell) fn end_of(&self, done: &Finished) -> Result<(Exit, Level), ShellError> {
-        // Of an unconfined process there is no report.
+        // An unconfined process makes no report.
         let said = launch::HelperReport::parse(&done.said);
         if let Some((step, reason)) = said.failed {
             return Err(ShellError::Setup { step, reason });

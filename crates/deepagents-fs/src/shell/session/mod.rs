@@ -77,15 +77,13 @@ impl LocalSession {
         Self { shell, options, turn: Semaphore::new(1), idle: Mutex::default() }
     }
 
-    /// Takes the idle process. If it has ended since the last command, returns what was not reported of it: files that
-    /// were renamed, and output.
-    fn take_idle(&self) -> (Option<Process>, Vec<Moved>, String) {
+    /// Takes the idle process: one that still runs, or one that has ended since the last command.
+    fn take_idle(&self) -> (Option<Process>, Option<Process>) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
         let has_ended =
             |process: &mut Process| !matches!(process.ended.try_recv(), Err(oneshot::error::TryRecvError::Empty));
-        let Some(gone) = idle.take_if(has_ended) else { return (idle, Vec::new(), String::new()) };
-        let places = gone.start.get().and_then(|start| start.places.as_ref());
-        (None, places.map(Appeared::take_moved).unwrap_or_default(), gone.output.take_between())
+        let gone = idle.take_if(has_ended);
+        (idle, gone)
     }
 
     /// Starts a process and runs the session's startup commands.
@@ -126,14 +124,22 @@ impl LocalSession {
             turn = self.turn.acquire() => turn.map_err(ShellError::start)?,
         };
         let begun = Instant::now();
-        let (idle, mut moved, mut earlier_output) = self.take_idle();
+        let (idle, mut gone) = self.take_idle();
         let (mut process, began) = match idle {
             Some(process) => (process, false),
-            None => match self.start(cancel).await? {
-                Started::Ready(process) => (process, true),
-                Started::Cancelled(stopped) => return Ok(CommandOutput { moved, ..stopped }),
-            },
+            None => {
+                let started = self.start(cancel).await;
+                if !matches!(started, Ok(Started::Ready(_))) {
+                    // What is unreported of it is reported with the next command that runs.
+                    *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = gone.take();
+                }
+                match started? {
+                    Started::Ready(process) => (process, true),
+                    Started::Cancelled(stopped) => return Ok(stopped),
+                }
+            }
         };
+        let (mut moved, mut earlier_output) = gone.map(|gone| gone.unreported()).unwrap_or_default();
         let start = process.start.clone();
         // This future owns the process while it runs a command. Dropping the future ends the session, whose state would
         // be unknown.
@@ -211,6 +217,12 @@ fn lost(_: oneshot::error::RecvError) -> ShellError {
 }
 
 impl Process {
+    /// Returns what has not been reported of a process that has ended: renamed files, and output.
+    fn unreported(&self) -> (Vec<Moved>, String) {
+        let places = self.start.get().and_then(|start| start.places.as_ref());
+        (places.map(Appeared::take_moved).unwrap_or_default(), self.output.take_between())
+    }
+
     fn start(shell: &Arc<Inner>) -> Result<Self, ShellError> {
         let (commands, input) = std::io::pipe().map_err(ShellError::start)?;
         let (caller, wanted) = std::io::pipe().map_err(ShellError::start)?;

@@ -57,7 +57,7 @@ impl Call {
     ) -> Result<Option<Box<Reading>>, ModelError> {
         let State::Reading(reading) = &mut self.state else { return Ok(None) };
         reading.until = Instant::now() + self.endpoint.timeouts.idle;
-        // Whether the stream goes on, and the error with which it broke.
+        // Whether the stream has ended, and the error with which it broke.
         let (ended, broke) = match chunk {
             Ok(Ok(Some(bytes))) => {
                 reading.size.add(bytes.len());
@@ -83,7 +83,7 @@ impl Call {
                     self.whole(decoded);
                     return Ok(None);
                 }
-                (Some(error), _) => error,
+                (Some(failed), _) => failed,
                 // The response may be complete without an end frame. If it is not, report the broken connection.
                 (None, Some(error)) => reading.answer.finish().map_err(|_| error),
                 (None, None) => reading.answer.finish(),

@@ -19,7 +19,7 @@ use crate::shared::{agent_key, lock};
 const MAX_OUTPUT_BYTES: usize = 256 << 10;
 /// Maximum number of concurrent background commands per run.
 const MAX_CONCURRENT_COMMANDS: usize = 16;
-/// Maximum number of ended commands of all runs whose output was not read to keep; the oldest are forgotten.
+/// Maximum number of ended commands, of all runs, to keep until they are asked about.
 const MAX_UNREAD_COMMANDS: usize = 256;
 /// How long the end of a run waits for the commands that it stops.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ impl fmt::Debug for Running {
 struct Commands {
     /// How many commands each run or thread has started.
     started: BTreeMap<String, u64>,
-    /// The oldest first.
+    /// Those that had ended at the last start, in that order, then the others, the oldest first.
     jobs: Vec<Job>,
 }
 
@@ -67,16 +67,25 @@ struct Job {
     _stop_when_dropped: DropGuard,
 }
 
+impl Job {
+    /// Whether the command has ended, even if it was given up without an outcome.
+    fn has_ended(&self) -> bool {
+        self.ended.borrow().is_some() || self.ended.has_changed().is_err()
+    }
+}
+
 impl Commands {
     fn of(&self, owner: &str) -> impl Iterator<Item = &Job> {
         self.jobs.iter().filter(move |job| job.owner == owner)
     }
 
     fn push(&mut self, job: Job) {
+        // Moves those that have ended since the last start behind those that ended before. The keys are cached, because a
+        // command may end meanwhile.
+        self.jobs.sort_by_cached_key(|job| !job.has_ended());
         self.jobs.push(job);
-        let ended = |job: &Job| job.ended.borrow().is_some();
-        if self.jobs.iter().filter(|job| ended(job)).count() > MAX_UNREAD_COMMANDS {
-            self.jobs.remove(self.jobs.iter().position(ended).unwrap_or_default());
+        if self.jobs.iter().filter(|job| job.has_ended()).count() > MAX_UNREAD_COMMANDS {
+            self.jobs.remove(0);
         }
     }
 }
@@ -131,7 +140,7 @@ impl Running {
         let (output, (tell, ended)) = (Arc::<Mutex<Unread>>::default(), watch::channel(None));
         let owner = Self::key(mode, cx);
         let mut commands = lock(&self.0);
-        if commands.of(&owner).filter(|job| job.ended.borrow().is_none()).count() >= MAX_CONCURRENT_COMMANDS {
+        if commands.of(&owner).filter(|job| !job.has_ended()).count() >= MAX_CONCURRENT_COMMANDS {
             return Err(format!("{MAX_CONCURRENT_COMMANDS} commands are going on already; stop one of them first"));
         }
         let number = commands.started.entry(owner.clone()).or_default();
@@ -228,23 +237,24 @@ mod tests {
     #[test]
     fn the_oldest_ended_commands_that_nobody_asked_about_are_forgotten() {
         let mut commands = Commands::default();
-        let mut push = |number: usize, end: Option<Result<CommandOutput, String>>| {
+        let (_runs, runs_on) = watch::channel(None);
+        let mut push = |number: usize, ended| {
             let stop = CancellationToken::new();
             commands.push(Job {
                 owner: format!("run-{}", number % 2),
                 id: format!("command-{number}"),
                 text: String::new(),
                 output: Arc::default(),
-                ended: watch::channel(end).1,
+                ended,
                 stop: stop.clone(),
                 _stop_when_dropped: stop.drop_guard(),
             });
         };
-        push(0, None);
-        (1..=MAX_UNREAD_COMMANDS + 2).for_each(|number| push(number, Some(Err(String::new()))));
+        push(0, runs_on);
+        (1..=MAX_UNREAD_COMMANDS + 2).for_each(|number| push(number, watch::channel(Some(Err(String::new()))).1));
         let left: Vec<&str> = commands.jobs.iter().map(|job| job.id.as_str()).collect();
         assert_eq!(left.len(), MAX_UNREAD_COMMANDS + 1);
-        assert_eq!(left[..2], ["command-0", "command-3"]);
-        assert_eq!(commands.of("run-0").next().unwrap().id, "command-0");
+        assert!(left[0] == "command-3" && left.contains(&"command-0"));
+        assert_eq!(commands.of("run-0").next().unwrap().id, "command-4");
     }
 }

@@ -37,7 +37,7 @@ fn context_update(answer: &HookAnswer) -> Update {
 type End = (HookEvent, String);
 
 /// Makes changes, and reports why the run ends if it does.
-fn changed(update: Update, end: Option<End>, cx: &Context) -> HookOutput {
+fn updated_or_ended(update: Update, end: Option<End>, cx: &Context) -> HookOutput {
     let output = HookOutput::update(update);
     let Some((event, why)) = end else { return output };
     report_end(cx, event, &why);
@@ -107,22 +107,22 @@ impl Middleware for HookRunner {
         let fresh = Update::new::<CallReviews>(vec![HookReviewsChange::Clear]);
         if cx.path().is_empty() {
             let (ops, end) = self.begin(cx).await;
-            return Ok(changed(fresh.and(Update::new::<MessagesChannel>(ops)), end, cx));
+            return Ok(updated_or_ended(fresh.and(Update::new::<MessagesChannel>(ops)), end, cx));
         }
         let answer = self.ask(HookEvent::SubagentStart, json!({}), cx).await;
         let update = fresh.and(context_update(&answer));
-        Ok(changed(update, answer.stop.map(|why| (HookEvent::SubagentStart, why)), cx))
+        Ok(updated_or_ended(update, answer.stop.map(|why| (HookEvent::SubagentStart, why)), cx))
     }
 
     async fn before_model(&self, cx: &Context) -> Result<HookOutput> {
         if let Some(why) = cx.get::<CallReviews>().stop {
-            return Ok(changed(Update::none(), Some((HookEvent::PostToolUse, why)), cx));
+            return Ok(updated_or_ended(Update::none(), Some((HookEvent::PostToolUse, why)), cx));
         }
         if !cx.path().is_empty() || !self.was_compacted(cx) {
             return Ok(HookOutput::next());
         }
         let answer = self.ask(HookEvent::SessionStart, json!({"source": "compact"}), cx).await;
-        Ok(changed(context_update(&answer), answer.stop.map(|why| (HookEvent::SessionStart, why)), cx))
+        Ok(updated_or_ended(context_update(&answer), answer.stop.map(|why| (HookEvent::SessionStart, why)), cx))
     }
 
     async fn after_model(&self, cx: &Context) -> Result<HookOutput> {

@@ -46,9 +46,9 @@ pub(super) fn find(messages: &Messages, policy: &LoopPolicy) -> Option<Finding> 
         return None;
     }
     // Report only one of several patterns in the same turns.
-    let may_repeat = last.calls.iter().any(|call| policy.ignored_tools.contains(call.name));
+    let is_ignored = last.calls.iter().any(|call| policy.ignored_tools.contains(call.name));
     let repeating =
-        if may_repeat { None } else { repeated(messages, policy, &last).or_else(|| undone(messages, policy)) };
+        if is_ignored { None } else { repeated(messages, policy, &last).or_else(|| undone(messages, policy)) };
     let found = repeating.or_else(|| failing(messages, policy, &last));
     found.filter(Finding::is_due)
 }

@@ -247,7 +247,7 @@ async fn survey(
     (candidates, versions)
 }
 
-/// Returns the file that an entry of a source has for a sub-agent, and the name that the sub-agent has by default.
+/// Returns the default name of the sub-agent that an entry of a source may define, and the file that defines it.
 pub(crate) fn definition_file(entry: &Entry) -> Option<(&str, VPath)> {
     let name = entry.path.name().filter(|name| !name.starts_with('.'))?;
     match entry.kind {
