@@ -33,7 +33,6 @@ use super::Merge;
 ///     }
 /// }
 /// ```
-#[derive(Debug)]
 pub struct Sharing<V, U> {
     hidden: bool,
     /// Makes the initial value of a sub-agent; empty if there is no function.
@@ -41,7 +40,6 @@ pub struct Sharing<V, U> {
     join: Join<V, U>,
 }
 
-#[derive(Debug)]
 enum Join<V, U> {
     Nothing,
     /// The sub-agent's new value, unless the parent agent changed the channel, which has this name, meanwhile.
@@ -49,6 +47,15 @@ enum Join<V, U> {
     /// The sub-agent's change.
     Change(fn(&V, &V) -> Option<U>),
     Merge(fn(&V, &V, &V) -> Merge<U>),
+}
+
+impl<V, U> std::fmt::Debug for Sharing<V, U> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let comes_back = !matches!(self.join, Join::Nothing);
+        let mut out = f.debug_struct("Sharing");
+        out.field("hidden", &self.hidden).field("inherited", &self.is_inherited()).field("comes_back", &comes_back);
+        out.finish()
+    }
 }
 
 impl<V: Clone, U> Sharing<V, U> {
