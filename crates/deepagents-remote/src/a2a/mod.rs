@@ -268,11 +268,14 @@ impl A2a {
         if card.version == Version::V0_3 {
             return;
         }
-        let Ok(listed) = rpc::call(card, Operation::List, json!({"contextId": work.conversation})).await else {
-            return;
-        };
+        // What is left is among the newest tasks, and servers may read each one in full.
+        let params = json!({"contextId": work.conversation, "pageSize": 10});
+        let Ok(listed) = rpc::call(card, Operation::List, params).await else { return };
         for task in listed.get("tasks").and_then(Value::as_array).into_iter().flatten() {
+            // Servers may ignore the filter.
+            let is_of_conversation = task.get("contextId").and_then(Value::as_str) == Some(work.conversation.as_str());
             if let Some(id) = task.get("id").and_then(Value::as_str)
+                && is_of_conversation
                 && State::of(task).is_open()
             {
                 // If the task has ended meanwhile, the agent returns an error.

@@ -157,10 +157,11 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
     if run.stop.borrow().is_some() {
         // Another process may be starting a run that has not begun. Either it finds the run ended, or this one ends it.
         if again && stored.from.is_none() {
-            let closed = run.change(|record| *record = RunRecord { status: Status::Interrupted, ..stored });
+            let closed = RunRecord { status: Status::Interrupted, ..stored };
             if !closed.save_over(app, Some(version)).await? {
                 return Ok(Attempt::Owned);
             }
+            run.change(|record| *record = closed);
         }
         return Ok(Attempt::Ended(Ending::Cancelled));
     }

@@ -116,9 +116,9 @@ impl CheckpointCache {
     /// Returns all checkpoints of a thread that clients may see.
     pub(crate) async fn entries(&self, threads: &ThreadAccess, info: &ThreadInfo) -> Result<Entries> {
         let thread = &*info.id;
-        // Taken out of the cache so that extending the list does not copy it.
         let thread_created_at = Some(info.created_at);
-        // Another process may have deleted the thread, and somebody created it again.
+        // Taken out of the cache so that extending the list does not copy it. Another process may have deleted the
+        // thread, and somebody created it again.
         let cached = self.lock().remove(thread).filter(|known| known.thread_created_at == thread_created_at);
         let mut known = cached.unwrap_or_else(|| Entries { thread_created_at, ..Entries::default() });
         let (mut added, mut before) = (Vec::new(), None);
