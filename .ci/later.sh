@@ -9,7 +9,10 @@ later_start() {
     [ ! -e "$folder/ready" ] && mkdir -p "${folder%/*}" 2>/dev/null || return 0
     exec 8>>"$folder.lock"
     if flock -n 8; then
-        setsid nice -n 19 timeout 7200 "$@" >"$folder.log" 2>&1 </dev/null &
+        # The scheduler shares the processors between sessions before it looks at the priority of processes, so the
+        # session has to be made nice, too.
+        setsid timeout 7200 nice -n 19 bash -c 'echo 19 2>/dev/null >/proc/self/autogroup || true; exec "$@"' - "$@" \
+            >"$folder.log" 2>&1 </dev/null &
     fi
     exec 8>&-
 }
