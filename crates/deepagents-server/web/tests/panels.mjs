@@ -92,7 +92,7 @@ scene("tokens and cost are counted by model, with those of sub-agents", async (i
   await it.ask("delegate", "The tools said");
   const panel = await it.panel("Tokens and cost");
   // Two answers of the agent, two of the researcher, one of its own sub-agent.
-  const row = (name) => panel.locator("dl > div").filter({ hasText: name });
+  const row = (name) => panel.locator("dl > div").filter({ has: it.page.getByText(name, { exact: true }) });
   await until("all answers are counted", async () => /5$/.test(await row("Answers").innerText()));
   assert.match(await row("Input tokens").innerText(), /5,000/);
   assert.match(await row("Output tokens").innerText(), /250/);
