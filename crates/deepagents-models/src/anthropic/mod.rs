@@ -17,9 +17,9 @@ use crate::config::{ConfigError, ModelConfig};
 use crate::gemini::VERTEX_EXAMPLE;
 use crate::http::{AnswerDecoder, Auth, Endpoint, TokenCount, Wire, fields_of};
 
-/// Name of this wire in [`Origin::api`].
+/// Name of this wire in [`Origin::api`](deepagents_core::message::Origin::api).
 pub const API: &str = "anthropic-messages";
-/// Name of the provider in the registry and in [`Origin::provider`].
+/// Name of the provider in the registry and in [`Origin::provider`](deepagents_core::message::Origin::provider).
 pub const PROVIDER: &str = "anthropic";
 /// Default base URL.
 pub const BASE_URL: &str = "https://api.anthropic.com";
@@ -108,7 +108,7 @@ enum Host {
 }
 
 impl Host {
-    /// Name of the provider in the registry and in [`Origin::provider`].
+    /// Name of the provider in the registry and in [`Origin::provider`](deepagents_core::message::Origin::provider).
     fn provider(self) -> &'static str {
         match self {
             Self::Anthropic => PROVIDER,

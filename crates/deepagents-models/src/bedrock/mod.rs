@@ -13,9 +13,9 @@ use crate::client::{HttpModel, Target};
 use crate::config::{ConfigError, ModelConfig};
 use crate::http::{AnswerDecoder, Auth, Endpoint, TokenCount, Wire, fields_of};
 
-/// Name of this wire in [`Origin::api`].
+/// Name of this wire in [`Origin::api`](deepagents_core::message::Origin::api).
 pub const API: &str = "bedrock-converse";
-/// Name of the provider in the registry and in [`Origin::provider`].
+/// Name of the provider in the registry and in [`Origin::provider`](deepagents_core::message::Origin::provider).
 pub const PROVIDER: &str = "bedrock";
 /// An example address; its region is also that of the signature.
 pub(crate) const EXAMPLE: &str = "https://bedrock-runtime.us-east-1.amazonaws.com";

@@ -13,9 +13,10 @@ use crate::client::{HttpModel, Target};
 use crate::config::{ConfigError, ModelConfig};
 use crate::http::{AnswerDecoder, Auth, Endpoint, TokenCount, Wire, fields_of};
 
-/// Name of this wire in [`Origin::api`].
+/// Name of this wire in [`Origin::api`](deepagents_core::message::Origin::api).
 pub const API: &str = "gemini";
-/// Name of the provider in the registry and in [`Origin::provider`], with an API key.
+/// Name of the provider with an API key, in the registry and in
+/// [`Origin::provider`](deepagents_core::message::Origin::provider).
 pub const PROVIDER: &str = "google";
 /// Name of the provider on Vertex.
 pub const VERTEX: &str = "vertex";

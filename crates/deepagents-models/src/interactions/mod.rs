@@ -12,9 +12,9 @@ use crate::config::{ConfigError, ModelConfig};
 use crate::gemini::BASE_URL;
 use crate::http::{AnswerDecoder, Auth, Endpoint, Wire};
 
-/// Name of this wire in [`Origin::api`].
+/// Name of this wire in [`Origin::api`](deepagents_core::message::Origin::api).
 pub const API: &str = "gemini-interactions";
-/// Name of the provider in the registry and in [`Origin::provider`].
+/// Name of the provider in the registry and in [`Origin::provider`](deepagents_core::message::Origin::provider).
 pub const PROVIDER: &str = "google-interactions";
 
 /// A model of Google's Interactions API, plain or streamed.

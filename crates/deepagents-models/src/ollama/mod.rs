@@ -14,9 +14,9 @@ use crate::client::{HttpModel, Target};
 use crate::config::{ConfigError, ModelConfig};
 use crate::http::{AnswerDecoder, Auth, Endpoint, Wire};
 
-/// Name of this wire in [`Origin::api`].
+/// Name of this wire in [`Origin::api`](deepagents_core::message::Origin::api).
 pub const API: &str = "ollama";
-/// Name of the provider in the registry and in [`Origin::provider`].
+/// Name of the provider in the registry and in [`Origin::provider`](deepagents_core::message::Origin::provider).
 pub const PROVIDER: &str = "ollama";
 /// Default base URL.
 pub const BASE_URL: &str = "http://localhost:11434";

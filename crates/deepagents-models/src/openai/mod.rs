@@ -19,7 +19,7 @@ use crate::client::{HttpModel, Target};
 use crate::config::{ConfigError, ModelConfig};
 use crate::http::{AnswerDecoder, Auth, Endpoint, Wire};
 
-/// Name of this wire in [`Origin::api`].
+/// Name of this wire in [`Origin::api`](deepagents_core::message::Origin::api).
 pub const API: &str = "openai-chat";
 
 /// A model of Chat Completions, plain or streamed.

@@ -14,7 +14,7 @@ use crate::config::{ConfigError, ModelConfig};
 use crate::http::{AnswerDecoder, Auth, Endpoint, TokenCount, Wire, fields_of};
 use crate::registry::Provider;
 
-/// Name of this wire in [`Origin::api`].
+/// Name of this wire in [`Origin::api`](deepagents_core::message::Origin::api).
 pub const API: &str = "openai-responses";
 
 /// Services known to implement this API.

@@ -31,13 +31,15 @@ pub struct AuditEntry {
     pub status: u16,
 }
 
+/// Receives a record of each request that changed something or was rejected.
+type AuditLog = dyn Fn(&AuditEntry) + Send + Sync;
+
 /// The configured authenticators, limits and audit log.
 #[derive(Default)]
 pub(crate) struct Access {
     /// Tried in order until one knows the caller. If empty, everybody has access.
     pub(crate) authenticate: Vec<Arc<dyn DynAuthenticate>>,
-    /// Receives a record of each request that changed something or was rejected.
-    pub(crate) audit: Option<Box<dyn Fn(&AuditEntry) + Send + Sync>>,
+    pub(crate) audit: Option<Box<AuditLog>>,
     pub(crate) limits: Arc<LimitTable>,
     rates: RateLimiter,
 }

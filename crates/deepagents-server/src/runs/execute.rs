@@ -32,7 +32,7 @@ pub(super) const NOT_BEGUN: &str = "not_begun";
 
 /// How a run ended.
 pub(super) enum Ending {
-    Ended(Outcome),
+    Ended(Box<Outcome>),
     Failed {
         kind: String,
         message: String,
@@ -284,7 +284,7 @@ async fn outcome(app: &App, run: &LiveRun, handle: &RunHandle) -> Attempt {
     };
     Attempt::Ended(match outcome {
         Ok(outcome) if outcome.stop == FinishReason::Cancelled => Ending::Cancelled,
-        Ok(outcome) => Ending::Ended(outcome),
+        Ok(outcome) => Ending::Ended(Box::new(outcome)),
         Err(error) => {
             let RunError { error, .. } = &*error;
             // The next attempt resumes from the log.

@@ -41,7 +41,7 @@ impl Tasks {
         }
         let mut update = Update::none();
         if let Some(child_state) = &child_state {
-            let (joined, conflicts) = state.join(&child_state)?;
+            let (joined, conflicts) = state.join(child_state)?;
             update = joined;
             text.extend(conflicts.iter().map(|conflict| format!("\n[not kept: {conflict}]")));
         }
