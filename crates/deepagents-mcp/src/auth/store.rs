@@ -204,6 +204,8 @@ mod tests {
             state.await.unwrap().unwrap();
             assert_eq!(tokio::fs::read(&path).await.unwrap().len() % 1_000, 0);
         }
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        let mut left = tokio::fs::read_dir(folder.path()).await.unwrap();
+        assert_eq!(left.next_entry().await.unwrap().unwrap().path(), path);
+        assert!(left.next_entry().await.unwrap().is_none());
     }
 }
