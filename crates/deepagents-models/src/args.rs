@@ -25,7 +25,8 @@ pub(crate) fn parse(raw: &str) -> Result<Value, String> {
         return Ok(Value::Object(Map::new()));
     }
     match serde_json::from_str(raw).or_else(|error| serde_json::from_str(&mended(raw)).map_err(|_| error)) {
-        Ok(value @ Value::Object(_)) => Ok(value),
+        // Collected, so that it takes no more memory than it needs: it lives as long as the conversation.
+        Ok(Value::Object(fields)) => Ok(Value::Object(fields.into_iter().collect())),
         // Some models express "no arguments" this way.
         Ok(Value::Null) => Ok(Value::Object(Map::new())),
         Ok(_) => Err("the arguments are JSON but not an object".to_owned()),

@@ -14,11 +14,10 @@ use serde_json::{Number, Value};
 
 use crate::args;
 
-/// Returns the arguments as the provider's own item holds them, and whether the item must be kept for their sake. They
-/// stay text if `parsed`, which was read from `raw`, does not preserve all numbers.
-pub(crate) fn kept(raw: &str, parsed: &Value) -> (Value, bool) {
-    let is_exact = parsed.is_object() && changes_numbers(raw) && args::is_json(raw);
-    (if is_exact { Value::String(raw.to_owned()) } else { parsed.clone() }, is_exact)
+/// Returns the arguments as text if `parsed`, which was read from `raw`, does not preserve all numbers. The provider's
+/// own item has to be kept for their sake then, with this text.
+pub(crate) fn verbatim(raw: &str, parsed: &Value) -> Option<Value> {
+    (parsed.is_object() && changes_numbers(raw) && args::is_json(raw)).then(|| Value::String(raw.to_owned()))
 }
 
 /// Parses arguments that are held as text in place of the object. Returns `None` for any other field.

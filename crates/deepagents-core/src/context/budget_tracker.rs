@@ -31,7 +31,8 @@ struct Book {
     deadline: Option<Instant>,
     /// Includes what earlier parts of the run have spent.
     spent: BudgetUsage,
-    by_agent: BTreeMap<String, Usage>,
+    /// A list, because every run has one and there are few names.
+    by_agent: Vec<(String, Usage)>,
     /// What background agents have spent that is not in `spent` yet, by thread.
     by_thread: BTreeMap<Arc<str>, BudgetUsage>,
     /// Whether to record spending even if nothing is limited.
@@ -48,6 +49,13 @@ impl Book {
         match background {
             Some(thread) => self.by_thread.entry(thread.clone()).or_default(),
             None => &mut self.spent,
+        }
+    }
+
+    fn add_for(&mut self, agent: &str, usage: Usage) {
+        match self.by_agent.iter_mut().find(|(name, _)| name == agent) {
+            Some((_, known)) => *known += usage,
+            None => self.by_agent.push((agent.to_owned(), usage)),
         }
     }
 
@@ -125,7 +133,7 @@ impl BudgetTracker {
         }
         book.spent += spent;
         book.background += spent;
-        *book.by_agent.entry(agent.to_owned()).or_default() += spent.usage;
+        book.add_for(agent, spent.usage);
         drop(book);
         match (&self.above, &self.tracked_under) {
             (Some(above), Some(own)) => above.count_for_thread(own, &spent.since(&known)),
@@ -232,7 +240,7 @@ impl BudgetTracker {
         spent.usage += usage;
         spent.cost += cost;
         if from.is_none() {
-            *book.by_agent.entry(agent.to_owned()).or_default() += usage;
+            book.add_for(agent, usage);
         }
     }
 
@@ -278,11 +286,11 @@ impl BudgetTracker {
     }
 
     pub(crate) fn by_agent(&self) -> BTreeMap<String, Usage> {
-        lock(&self.book).by_agent.clone()
+        lock(&self.book).by_agent.iter().cloned().collect()
     }
 
     pub(crate) fn total(&self) -> Usage {
-        lock(&self.book).by_agent.values().copied().sum()
+        lock(&self.book).by_agent.iter().map(|(_, usage)| *usage).sum()
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) fn block_with_json(mut item: Map<String, Value>, json: &str) -> Block
             // Without any text, the start of the item already contains the input.
             let has_input = item.get("input").is_some_and(|input| input.is_object() || exact::read(input).is_some());
             if !json.trim().is_empty() || !has_input {
-                item.insert("input".to_owned(), exact::kept(json, &input).0);
+                item.insert("input".to_owned(), exact::verbatim(json, &input).unwrap_or(input));
             }
             block(item)
         }

@@ -50,10 +50,8 @@ pub(super) fn block(mut item: Map<String, Value>) -> Block {
 /// Creates a call whose input arrived as text.
 pub(super) fn call(id: String, name: String, raw: &str, was_cut: bool) -> Block {
     let args = args::from_text(raw, was_cut && raw.trim().is_empty());
-    let native = args.as_ref().ok().and_then(|args| {
-        let (input, is_exact) = exact::kept(raw, args);
-        let item = || json!({"toolUse": {"toolUseId": id, "name": name, "input": input}});
-        is_exact.then(|| ProviderItem::new(item()))
-    });
+    let verbatim = args.as_ref().ok().and_then(|args| exact::verbatim(raw, args));
+    let item = |input| json!({"toolUse": {"toolUseId": id, "name": name, "input": input}});
+    let native = verbatim.map(|input| ProviderItem::new(item(input)));
     blocks::call(id, name, args, native)
 }

@@ -90,7 +90,7 @@ impl Part {
 fn with_input(mut item: Map<String, Value>, raw: &str) -> Value {
     if let Some(Value::Object(made)) = item.get_mut("toolUse") {
         // Truncated input cannot be sent as an object.
-        let input = args::parse(raw).map_or_else(|_| json!({}), |input| exact::kept(raw, &input).0);
+        let input = args::parse(raw).map_or_else(|_| json!({}), |input| exact::verbatim(raw, &input).unwrap_or(input));
         made.entry("input").or_insert(input);
     }
     Value::Object(item)

@@ -150,7 +150,7 @@ impl AnswerDecoder for InteractionDecoder {
         let finished = |mut part: Part| {
             if !part.json.is_empty() {
                 let args = match args::parse(&part.json) {
-                    Ok(args) => exact::kept(&part.json, &args).0,
+                    Ok(args) => exact::verbatim(&part.json, &args).unwrap_or(args),
                     Err(_) => Value::String(part.json),
                 };
                 part.step.insert("arguments".to_owned(), args);

@@ -91,12 +91,14 @@ impl ChatDecoder {
         };
         out.push(ModelEvent::ToolCall { block, id: id.clone(), name: name.clone() });
         let (raw, native) = match &args {
-            Ok(args) => {
-                let (arguments, is_exact) = exact::kept(text(given), args);
-                let raw = exact::text(&arguments);
-                let item = || json!({"id": id, "function": {"name": name, "arguments": arguments}});
-                (raw, is_exact.then(|| ProviderItem::new(item())))
-            }
+            Ok(args) => match exact::verbatim(text(given), args) {
+                Some(arguments) => {
+                    let raw = exact::text(&arguments);
+                    let item = json!({"id": id, "function": {"name": name, "arguments": arguments}});
+                    (raw, Some(ProviderItem::new(item)))
+                }
+                None => (args.to_string(), None),
+            },
             Err(args) => (args.raw.clone(), None),
         };
         let made = blocks::call(id, name, args, native);
