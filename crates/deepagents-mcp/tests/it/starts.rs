@@ -75,6 +75,18 @@ async fn a_slow_server_does_not_delay_the_run_and_is_offered_once_it_answers() {
 }
 
 #[tokio::test]
+#[tokio::test]
+async fn of_very_many_tools_the_first_are_offered_without_delay() {
+    let tool = |number: u32| json!({"name": format!("t{number:06}"), "inputSchema": {"type": "object"}});
+    let tools: Vec<serde_json::Value> = (0..100_000).map(tool).collect();
+    let script = Script::new(&tools, text("echoed"));
+    let servers = alone(script.config());
+    servers.ready().await;
+    let status = servers.status();
+    servers.close().await;
+    assert_eq!((status[0].problem(), status[0].tools.len()), (None, 5_000));
+}
+
 async fn noise_on_stdout_and_stderr_is_ignored() {
     let noise = "echo 'Welcome!'; echo '{not json'; i=0; while [ $i -lt 3000 ]; do echo noise noise noise noise noise >&2; i=$((i+1)); done";
     let script = Script::new(&[echo()], format!("echo DEBUG\n{}", text("echoed"))).at_start(noise);
