@@ -18,6 +18,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use rustls_platform_verifier::BuilderVerifierExt;
 
+pub(crate) use answers::challenges;
 pub(crate) use events::Streams;
 pub(crate) use requests::{AnswersIn, Requests, streams_no_events};
 pub(crate) use sse::{OpenError, SseTransport};
@@ -36,7 +37,6 @@ const STATUS: &str = "HTTP status";
 /// Maximum number of redirects followed per request.
 const MAX_REDIRECTS: usize = 5;
 
-/// Creates an HTTP client that trusts the system's certificates. Redirects are followed only within the same origin, so
 /// Which servers a client is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
@@ -53,6 +53,7 @@ impl Reach {
     }
 }
 
+/// Creates an HTTP client that trusts the system's certificates. Redirects are followed only within the same origin, so
 /// that another host does not get the headers, and only if they preserve the request.
 pub(crate) fn client(reach: Reach) -> Result<reqwest::Client, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
