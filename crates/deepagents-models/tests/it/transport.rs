@@ -154,7 +154,7 @@ async fn silence_before_or_during_an_answer_times_out() {
 async fn a_calls_own_timeout_covers_its_retries() {
     let server = Server::start([rate_limited(), Reply::sse(half()).then_silence()]).await;
     let mut request = ModelRequest::new("x");
-    request.settings.timeout = Some(Duration::from_millis(80));
+    request.settings.timeout = Some(Duration::from_secs(1));
     let error = server.anthropic().invoke(request).await.unwrap_err();
     assert!(error.to_string().contains("settings.timeout"), "{error}");
 }
