@@ -10,7 +10,7 @@ use reqwest::Url;
 use serde_json::{Value, json};
 
 use crate::config::{ConfigError, ModelConfig, Timeouts};
-use crate::http::{Auth, Endpoint};
+use crate::http::Endpoint;
 use crate::openai::Dialect;
 
 /// Timeout of each request; a running server responds immediately.
@@ -30,14 +30,11 @@ const FIELDS: [&str; 5] =
 /// # Errors
 /// Returns an error if the name or the configuration cannot be used.
 pub(crate) async fn ask(provider: &str, model: &str, config: &ModelConfig) -> Result<Option<u64>, ConfigError> {
-    // A service lists its models at the same place for every wire.
-    let dialect = Dialect::named(provider).or_else(|| Dialect::named(&format!("{provider}-chat")));
-    let Some(dialect) = dialect else { return Ok(None) };
+    let Some(dialect) = Dialect::of_service(provider) else { return Ok(None) };
     let Some(base) = config.base_url.as_deref().or(dialect.base_url) else { return Ok(None) };
-    let auth = dialect.key_header.map_or(Auth::Bearer, Auth::Header);
     let timeouts = Timeouts { first_byte: REQUEST_TIMEOUT, ..config.timeouts.clone().unwrap_or_default() };
     let config = ModelConfig { timeouts: Some(timeouts), ..config.clone() };
-    let endpoint = Endpoint::new(base, "/models", auth, &[], &config)?;
+    let endpoint = Endpoint::new(base, "/models", dialect.auth(), &[], &config)?;
     // A server that fails to respond once is not asked again.
     Ok(window(&endpoint, base, model, dialect.key_required).await.unwrap_or(None))
 }

@@ -136,12 +136,6 @@ impl Env<'_> {
         Ok(self.number(name)?.map_or(default, Duration::from_millis))
     }
 
-    /// Returns a variable of a signal, or the one for all signals.
-    fn of_signal(&self, signal: &str, name: &str) -> Option<String> {
-        self.get(&format!("OTEL_EXPORTER_OTLP_{signal}_{name}"))
-            .or_else(|| self.get(&format!("OTEL_EXPORTER_OTLP_{name}")))
-    }
-
     /// Returns the endpoint of a signal, if it is to be exported.
     fn endpoint(&self, signal: &str, path: &str, ignored: &mut Vec<String>) -> Result<Option<Endpoint>, ConfigError> {
         let exporter = format!("OTEL_{signal}_EXPORTER");
@@ -159,14 +153,15 @@ impl Env<'_> {
         if named.is_none() && own.is_none() && base.is_none() {
             return Ok(None);
         }
-        let protocol = match self.of_signal(signal, "PROTOCOL").as_deref() {
-            None | Some("http/protobuf") => Protocol::HttpProtobuf,
-            Some("http/json") => Protocol::HttpJson,
-            Some("grpc") => Protocol::Grpc,
-            Some(other) => {
-                let expected = "write grpc, http/protobuf or http/json";
-                return Err(wrong("OTEL_EXPORTER_OTLP_PROTOCOL", other, expected));
-            }
+        let variables = [format!("OTEL_EXPORTER_OTLP_{signal}_PROTOCOL"), "OTEL_EXPORTER_OTLP_PROTOCOL".to_owned()];
+        let protocol = match variables.iter().find_map(|variable| Some((variable, self.get(variable)?))) {
+            None => Protocol::HttpProtobuf,
+            Some((variable, protocol)) => match protocol.as_str() {
+                "http/protobuf" => Protocol::HttpProtobuf,
+                "http/json" => Protocol::HttpJson,
+                "grpc" => Protocol::Grpc,
+                other => return Err(wrong(variable, other, "write grpc, http/protobuf or http/json")),
+            },
         };
         let url = match (own, protocol) {
             (Some(own), _) => address(&format!("OTEL_EXPORTER_OTLP_{signal}_ENDPOINT"), own, protocol)?,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method, Request, Response};
 use reqwest::Url;
 use rmcp::transport::{OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest};
@@ -164,10 +164,7 @@ impl LoginClient {
     async fn challenge_to(&self, request: reqwest::RequestBuilder) -> Option<String> {
         let mut request = request.timeout(CHALLENGE_TIMEOUT).header(ACCEPT, ACCEPTED).build().ok()?;
         self.add_own_headers(&mut request);
-        let answer = self.http.execute(request).await.ok()?;
-        let answer = answer.headers();
-        let said: Vec<&str> = answer.get_all(WWW_AUTHENTICATE).iter().filter_map(|said| said.to_str().ok()).collect();
-        (!said.is_empty()).then(|| said.join(", "))
+        crate::http::challenges(self.http.execute(request).await.ok()?.headers())
     }
 }
 
@@ -178,15 +175,17 @@ fn with_resource(form: &[u8], resource: &str) -> Vec<u8> {
     made.extend_pairs(others).append_pair("resource", resource).finish().into_bytes()
 }
 
-/// Converts `expires_in` to a number. Some issuers send it as a string.
+/// Converts `expires_in` to a whole number. Some issuers send it as a string, or with a fraction.
 fn with_number(body: Vec<u8>) -> Vec<u8> {
     if !says(&body, "\"expires_in\"") {
         return body;
     }
     let Ok(mut answer) = serde_json::from_slice::<Value>(&body) else { return body };
     let Some(seconds) = answer.get_mut("expires_in") else { return body };
-    let Some(number) = seconds.as_str().and_then(|text| text.trim().parse::<u64>().ok()) else { return body };
-    *seconds = number.into();
+    let text = seconds.as_str().map_or_else(|| seconds.to_string(), str::to_owned);
+    let lifetime = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let Some(lifetime) = lifetime else { return body };
+    *seconds = lifetime.as_secs().into();
     answer.to_string().into_bytes()
 }
 

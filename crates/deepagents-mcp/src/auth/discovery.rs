@@ -141,9 +141,12 @@ impl MetadataLookup {
                 None => Ok(answer),
             };
         }
-        let listed = document.get("authorization_servers").and_then(Value::as_array).into_iter().flatten();
         let mut issuers: Vec<String> = said("authorization_server").into_iter().collect();
-        issuers.extend(listed.filter_map(Value::as_str).map(str::to_owned));
+        if let Some(listed) = document.get("authorization_servers") {
+            // Some servers name their only issuer without a list.
+            let listed = listed.as_array().map_or(std::slice::from_ref(listed), Vec::as_slice);
+            issuers.extend(listed.iter().filter_map(Value::as_str).map(str::to_owned));
+        }
         let resource = said("resource").filter(|resource| is_within(&self.base, resource));
         let Some(resource) = resource else { return Ok(answer) };
         if let (Some(fields), Some(shown)) = (document.as_object_mut(), issuers.get(self.issuer_index)) {

@@ -39,8 +39,8 @@ use store::{LoginState, TokenFile};
 
 use crate::config::{ClientProof, HttpConfig, OAuthConfig, OAuthGrant};
 use crate::error::McpError;
-use crate::http;
-use crate::options::McpOptions;
+use crate::http::{self, Reach};
+use crate::servers::Shared;
 use crate::text;
 
 /// Time limit for a person to log in.
@@ -113,7 +113,7 @@ pub async fn login(
     token_dir: &Path,
     show: impl FnOnce(&str) + Send,
 ) -> Result<(), LoginError> {
-    let http = http::client().map_err(LoginError::Refused)?;
+    let http = http::client(Reach::Anywhere).map_err(LoginError::Refused)?;
     let oauth = config.oauth.clone().unwrap_or_default();
     if oauth.grant != OAuthGrant::AuthorizationCode {
         return Grant::new(config, &oauth, http).current().await.map(drop);
@@ -240,27 +240,24 @@ pub async fn is_logged_in(server: &str, config: &HttpConfig, token_dir: &Path) -
 }
 
 /// Returns the source of a server's tokens, if there is one.
-pub(crate) async fn tokens(
-    server: &str,
-    config: &HttpConfig,
-    options: &McpOptions,
-    http: &reqwest::Client,
-) -> Result<Option<Tokens>, McpError> {
+pub(crate) async fn tokens(server: &str, config: &HttpConfig, shared: &Shared) -> Result<Option<Tokens>, McpError> {
     let failed = |error: LoginError| McpError::Connect {
         server: server.to_owned(),
         reason: format!("its tokens cannot be used: {}", text::line(&error.to_string(), 300)),
         stderr: String::new(),
     };
+    // The issuer may be elsewhere, wherever the server is.
+    let http = || shared.http_client(Reach::Anywhere).map_err(|reason| failed(LoginError::Refused(reason)));
     let oauth = config.oauth.clone().unwrap_or_default();
     if oauth.grant != OAuthGrant::AuthorizationCode {
-        return Ok(Some(Tokens::Grant(Grant::new(config, &oauth, http.clone()))));
+        return Ok(Some(Tokens::Grant(Grant::new(config, &oauth, http()?))));
     }
-    let Some(folder) = &options.token_dir else { return Ok(None) };
+    let Some(folder) = &shared.options.token_dir else { return Ok(None) };
     let store = TokenFile::new(folder, server, &config.url);
     if !store.exists().await {
         return Ok(None);
     }
-    let login = restored(config, &oauth, store, http.clone()).await.map_err(failed)?;
+    let login = restored(config, &oauth, store, http()?).await.map_err(failed)?;
     Ok(login.map(Tokens::Login))
 }
 

@@ -13,7 +13,7 @@ use super::probe::{Observations, Watched};
 use crate::auth;
 use crate::config::{HttpConfig, HttpTransport};
 use crate::error::McpError;
-use crate::http::{self, AnswersIn, OpenError, Requests, SseTransport, Streams};
+use crate::http::{self, AnswersIn, OpenError, Reach, Requests, SseTransport, Streams};
 use crate::stdio::StderrTail;
 
 /// How long a server that refused `initialize` may take to open an event stream.
@@ -97,14 +97,14 @@ impl PendingConnection<'_> {
         answers_in: AnswersIn,
     ) -> Result<(Requests, StreamableHttpClientTransportConfig), McpError> {
         let failed = |reason| McpError::Connect { server: self.target.name.to_owned(), reason, stderr: String::new() };
-        let http = self.target.shared.http_client().map_err(failed)?;
+        let http = self.target.shared.http_client(Reach::of(&config.url)).map_err(failed)?;
         let made = http::transport_config(config).map_err(failed)?;
         // Configured headers take precedence over a login.
         let is_configured =
             made.auth_header.is_some() || made.custom_headers.contains_key(&::http::header::AUTHORIZATION);
         let tokens = match is_configured {
             true => None,
-            false => auth::tokens(self.target.name, config, &self.target.shared.options, &http).await?,
+            false => auth::tokens(self.target.name, config, self.target.shared).await?,
         };
         let (tokens, seen, probes) = (tokens.map(Arc::new), self.seen.clone(), self.known.is_none());
         Ok((Requests { http, tokens, seen, answers_in, probes, streams: Streams::default() }, made))

@@ -11,7 +11,7 @@ use crate::error::McpError;
 
 /// Maximum number of pages fetched.
 const MAX_PAGES: usize = 200;
-/// Number of tools after which no further page is fetched.
+/// Maximum number of tools. Further ones are left out.
 const MAX_TOOLS: usize = 5_000;
 
 impl Connection {
@@ -20,7 +20,7 @@ impl Connection {
     pub(crate) async fn tools(&self) -> Result<Vec<Tool>, McpError> {
         // Read before the list is fetched, so that a change during the fetch makes the list stale again.
         let changes = self.seen.list_changes();
-        let mut tools: Vec<Tool> = Vec::new();
+        let (mut tools, mut names) = (Vec::new(), HashSet::new());
         if self.capabilities().tools.is_some() {
             let request =
                 |params| ClientRequest::ListToolsRequest(ListToolsRequest { params, ..ListToolsRequest::default() });
@@ -31,12 +31,9 @@ impl Connection {
                     ServerResult::CustomResult(page) => lenient(&page.0),
                     _ => return Err(self.unreadable("its list of tools is not a list")),
                 };
-                for tool in page {
-                    // Of two tools with the same name, the server can call only one.
-                    if !tools.iter().any(|known| known.name == tool.name) {
-                        tools.push(tool);
-                    }
-                }
+                // Of two tools with the same name, the server can call only one.
+                let others = page.into_iter().filter(|tool| names.insert(tool.name.clone()));
+                tools.extend(others.take(MAX_TOOLS - tools.len()));
                 Ok(next.filter(|_| tools.len() < MAX_TOOLS))
             };
             self.read_pages(MAX_PAGES, request, read).await?;

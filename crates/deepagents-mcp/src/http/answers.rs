@@ -85,8 +85,7 @@ pub(super) fn status_error(response: &Response) -> Failure {
 
 /// Returns the authorization error that a response stands for, if any.
 pub(super) fn authorization(status: StatusCode, headers: &HeaderMap) -> Option<Failure> {
-    let challenge = headers.get(WWW_AUTHENTICATE).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-    match (status, challenge) {
+    match (status, challenges(headers)) {
         (StatusCode::UNAUTHORIZED, challenge) => {
             Some(Failure::AuthRequired(AuthRequiredError::new(challenge.unwrap_or_default())))
         }
@@ -98,15 +97,32 @@ pub(super) fn authorization(status: StatusCode, headers: &HeaderMap) -> Option<F
     }
 }
 
-/// Returns the scope named in a `WWW-Authenticate` challenge.
-fn scope(challenge: &str) -> Option<String> {
-    let at = challenge.to_ascii_lowercase().find("scope=")?;
-    let value = challenge.get(at..)?.split_once('=')?.1;
-    let scope = match value.strip_prefix('"') {
-        Some(quoted) => quoted.split_once('"')?.0,
-        None => value.split([',', ';', ' ']).next()?,
-    };
-    Some(scope.to_owned()).filter(|scope| !scope.is_empty())
+/// Returns the `WWW-Authenticate` challenges of a response, which may be in several headers.
+pub(crate) fn challenges(headers: &HeaderMap) -> Option<String> {
+    let challenges = headers.get_all(WWW_AUTHENTICATE).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let challenges: Vec<_> = challenges.collect();
+    (!challenges.is_empty()).then(|| challenges.join(", "))
+}
+
+/// Returns the `scope` parameter of challenges. A description that mentions one does not count.
+fn scope(challenges: &str) -> Option<String> {
+    let mut rest = challenges;
+    while let Some((before, value)) = rest.split_once('=') {
+        let name = before.trim_end().rsplit([' ', '\t', ',']).next().unwrap_or_default();
+        let value = value.trim_start();
+        let (value, behind) = match value.strip_prefix('"') {
+            Some(quoted) => {
+                let is_end = |at: &usize| !quoted.get(..*at).is_some_and(|text| text.ends_with('\\'));
+                quoted.split_at(quoted.match_indices('"').map(|(at, _)| at).find(is_end).unwrap_or(quoted.len()))
+            }
+            None => value.split_at(value.find([',', ';', ' ']).unwrap_or(value.len())),
+        };
+        if name.eq_ignore_ascii_case("scope") && !value.is_empty() {
+            return Some(value.to_owned());
+        }
+        rest = behind.trim_start_matches('"');
+    }
+    None
 }
 
 /// Returns the content type of a response.

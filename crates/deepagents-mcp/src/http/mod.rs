@@ -18,6 +18,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use rustls_platform_verifier::BuilderVerifierExt;
 
+pub(crate) use answers::challenges;
 pub(crate) use events::Streams;
 pub(crate) use requests::{AnswersIn, Requests, streams_no_events};
 pub(crate) use sse::{OpenError, SseTransport};
@@ -36,9 +37,25 @@ const STATUS: &str = "HTTP status";
 /// Maximum number of redirects followed per request.
 const MAX_REDIRECTS: usize = 5;
 
+/// Which servers a client is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Those of this machine, which no proxy is between.
+    Here,
+    /// Any, through the system's proxy.
+    Anywhere,
+}
+
+impl Reach {
+    /// Returns which client requests to this URL need.
+    pub(crate) fn of(address: &str) -> Self {
+        if reqwest::Url::parse(address).is_ok_and(|url| is_here(&url)) { Self::Here } else { Self::Anywhere }
+    }
+}
+
 /// Creates an HTTP client that trusts the system's certificates. Redirects are followed only within the same origin, so
 /// that another host does not get the headers, and only if they preserve the request.
-pub(crate) fn client() -> Result<reqwest::Client, String> {
+pub(crate) fn client(reach: Reach) -> Result<reqwest::Client, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -49,7 +66,9 @@ pub(crate) fn client() -> Result<reqwest::Client, String> {
         let keeps = matches!(attempt.status().as_u16(), 307 | 308);
         if same && keeps && attempt.previous().len() <= MAX_REDIRECTS { attempt.follow() } else { attempt.stop() }
     };
-    reqwest::Client::builder()
+    let builder = reqwest::Client::builder();
+    let builder = if reach == Reach::Here { builder.no_proxy() } else { builder };
+    builder
         .tls_backend_preconfigured(tls.with_no_client_auth())
         .connect_timeout(CONNECT_TIMEOUT)
         // A connection whose last response was not read to the end would stall the next request.
@@ -63,8 +82,12 @@ pub(crate) fn client() -> Result<reqwest::Client, String> {
 /// Whether secrets may be sent to a URL and a person may be sent there: `https`, or `http` to this machine.
 pub(crate) fn is_safe(address: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(address) else { return false };
-    let is_here = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
-    url.scheme() == "https" || url.scheme() == "http" && is_here
+    url.scheme() == "https" || url.scheme() == "http" && is_here(&url)
+}
+
+/// Whether a URL is one of this machine.
+fn is_here(url: &reqwest::Url) -> bool {
+    matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"))
 }
 
 /// Whether a URL is that of a web page.

@@ -3,35 +3,42 @@
 use std::io;
 
 use deepagents_core::json::{Outline, mend_escapes};
+use rmcp::model::ErrorData;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::io::AsyncRead;
-use tokio_util::bytes::{Bytes, BytesMut};
-use tokio_util::codec::{AnyDelimiterCodec, AnyDelimiterCodecError, Decoder, FramedRead};
+use tokio_util::bytes::{Buf, Bytes, BytesMut};
+use tokio_util::codec::{Decoder, FramedRead};
 use tokio_util::io::StreamReader;
 
-/// Maximum size of a line, in bytes. Longer ones are skipped.
+/// Maximum size of a line, in bytes. Longer ones are not stored, and a request in one is answered with an error.
 const MAX_LINE_BYTES: usize = 16 << 20;
 
-/// Method that replaces an unparsable request, so that it is answered with an error under its ID.
-pub(super) const UNREADABLE: &str = "unreadable";
+/// Method that replaces an unusable request, so that it is answered under its ID with the error in its parameters.
+pub(super) const UNUSABLE: &str = "unusable";
 
 /// Returns a reader that passes lines on once they are complete. The last one needs no newline.
 pub(super) fn readable_lines(read: impl AsyncRead + Send + Unpin + 'static) -> impl AsyncRead + Send + Unpin + 'static {
-    let lines = AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), MAX_LINE_BYTES);
-    StreamReader::new(FramedRead::new(read, ReadableLines(lines)))
+    StreamReader::new(FramedRead::new(read, ReadableLines::default()))
 }
 
 /// Codec of lines.
-struct ReadableLines(AnyDelimiterCodec);
+#[derive(Default)]
+struct ReadableLines {
+    /// Length of the part of the buffer that has no newline.
+    searched: usize,
+    /// The oversized line being skipped.
+    too_long: Option<Outline>,
+}
 
-/// Runs a decoder. Returns a repaired line, or `None` if none is complete.
-fn repaired(mut read: impl FnMut() -> Result<Option<Bytes>, AnyDelimiterCodecError>) -> io::Result<Option<Bytes>> {
-    loop {
-        match read() {
-            Ok(line) => return Ok(line.map(|line| readable(&line).into())),
-            Err(AnyDelimiterCodecError::MaxChunkLengthExceeded) => {}
-            Err(AnyDelimiterCodecError::Io(error)) => return Err(error),
-        }
+impl ReadableLines {
+    /// Completes a line, or the oversized line that it is the end of.
+    fn complete(&mut self, line: &[u8]) -> Bytes {
+        let Some(mut outline) = self.too_long.take() else { return readable(line).into() };
+        outline.push(line);
+        let why = format!("the request is longer than {} MiB", MAX_LINE_BYTES >> 20);
+        let answered = |id| unusable(&id, &ErrorData::invalid_request(why, None)) + "\n";
+        outline.asked().map(answered).unwrap_or_default().into()
     }
 }
 
@@ -40,20 +47,41 @@ impl Decoder for ReadableLines {
     type Error = io::Error;
 
     fn decode(&mut self, bytes: &mut BytesMut) -> io::Result<Option<Bytes>> {
-        repaired(|| self.0.decode(bytes))
+        let unsearched = bytes.get(self.searched..).unwrap_or_default();
+        if let Some(end) = unsearched.iter().position(|byte| *byte == b'\n').map(|at| self.searched + at) {
+            self.searched = 0;
+            let line = bytes.split_to(end);
+            bytes.advance(1);
+            return Ok(Some(self.complete(&line)));
+        }
+        self.searched = bytes.len();
+        if self.too_long.is_some() || bytes.len() > MAX_LINE_BYTES {
+            self.too_long.get_or_insert_default().push(bytes);
+            self.searched = 0;
+            bytes.clear();
+        }
+        Ok(None)
     }
 
     fn decode_eof(&mut self, bytes: &mut BytesMut) -> io::Result<Option<Bytes>> {
-        repaired(|| self.0.decode_eof(bytes))
+        if let Some(line) = self.decode(bytes)? {
+            return Ok(Some(line));
+        }
+        let is_over = bytes.is_empty() && self.too_long.is_none();
+        self.searched = 0;
+        Ok((!is_over).then(|| self.complete(&bytes.split())))
     }
 }
 
-/// Repairs a line, so that it can be parsed, and adds its newline.
+/// Repairs the messages of a line, so that they can be parsed, and adds a newline to each. Clients of the protocol
+/// 2025-03-26 may send several at once.
 fn readable(line: &[u8]) -> Vec<u8> {
-    let text = String::from_utf8_lossy(line);
-    let mut readable = match serde_json::from_slice::<Value>(line) {
-        Ok(_) => text.into_owned(),
-        Err(_) => mended(&text),
+    let line = String::from_utf8_lossy(line);
+    let text = mended(line.trim_start_matches('\u{feff}'));
+    let batch: Vec<&RawValue> = serde_json::from_str(&text).unwrap_or_default();
+    let mut readable = match batch.as_slice() {
+        [] => regular(text),
+        batch => batch.iter().map(|message| regular(message.get().to_owned())).collect::<Vec<_>>().join("\n"),
     };
     readable.push('\n');
     readable.into_bytes()
@@ -61,15 +89,44 @@ fn readable(line: &[u8]) -> Vec<u8> {
 
 /// Repairs a line that is not JSON, or replaces a request by one that is answered with the problem.
 fn mended(line: &str) -> String {
-    let mended = mend_escapes(line.trim_start_matches('\u{feff}'));
+    if serde_json::from_str::<Value>(line).is_ok() {
+        return line.to_owned();
+    }
+    let mended = mend_escapes(line);
     let Err(problem) = serde_json::from_str::<Value>(&mended) else { return mended };
     let mut outline = Outline::default();
     outline.push(mended.as_bytes());
     match outline.asked() {
         Some(id) => {
             let why = format!("{:?} at column {}", problem.classify(), problem.column());
-            json!({"jsonrpc": "2.0", "id": id, "method": UNREADABLE, "params": {"why": why}}).to_string()
+            unusable(&id, &ErrorData::parse_error("the request is not JSON", Some(why.into())))
         }
         None => mended,
     }
+}
+
+/// Returns a message that names its protocol. A request that is not of the form of one is replaced by one that is
+/// answered with the problem: otherwise it would be refused without its ID.
+fn regular(message: String) -> String {
+    let Ok(Value::Object(mut fields)) = serde_json::from_str(&message) else { return message };
+    let problem = match (fields.get("method"), fields.get("params")) {
+        (None, _) | (Some(Value::String(_)), None | Some(Value::Null | Value::Object(_))) => None,
+        (Some(Value::String(_)), Some(_)) => Some("the parameters are not an object"),
+        (Some(_), _) => Some("the method is not a text"),
+    };
+    match (problem, fields.get("id")) {
+        (Some(problem), Some(id @ (Value::String(_) | Value::Number(_)))) => {
+            unusable(id, &ErrorData::invalid_request(problem, None))
+        }
+        (None, _) if fields.get("jsonrpc").is_none_or(|version| version != "2.0") => {
+            fields.insert("jsonrpc".to_owned(), "2.0".into());
+            Value::Object(fields).to_string()
+        }
+        _ => message,
+    }
+}
+
+/// Returns a request that is answered with this error, under this ID.
+fn unusable(id: &Value, error: &ErrorData) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "method": UNUSABLE, "params": error}).to_string()
 }

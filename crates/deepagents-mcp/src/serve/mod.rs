@@ -28,7 +28,7 @@ use rmcp::{RoleServer, ServerHandler, ServiceExt};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use lines::{UNREADABLE, readable_lines};
+use lines::{UNUSABLE, readable_lines};
 
 /// Name of the tool that gives the agent a task.
 const TASK: &str = "agent";
@@ -230,9 +230,9 @@ impl ServerHandler for AgentServer {
         request: CustomRequest,
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        if request.method == UNREADABLE {
-            let why = request.params.as_ref().and_then(|params| params.get("why")).cloned();
-            return Err(ErrorData::parse_error("the request is not JSON", why));
+        if request.method == UNUSABLE {
+            let error = request.params.and_then(|error| serde_json::from_value(error).ok());
+            return Err(error.unwrap_or_else(|| ErrorData::new(ErrorCode::METHOD_NOT_FOUND, UNUSABLE, None)));
         }
         if READ.contains(&request.method.as_str()) {
             return Err(invalid(format!("the parameters of {} do not follow the protocol", request.method)));

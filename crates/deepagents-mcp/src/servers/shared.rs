@@ -7,7 +7,7 @@ use deepagents_core::event::MiddlewareEvent;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::error::McpError;
-use crate::http;
+use crate::http::{self, Reach};
 use crate::options::McpOptions;
 use crate::sync::lock;
 
@@ -17,22 +17,25 @@ pub(crate) struct Shared {
     pub(crate) options: McpOptions,
     pub(crate) notices: Notices,
     pub(crate) groups: Groups,
-    http: OnceLock<reqwest::Client>,
+    /// The clients for this machine, and for all others.
+    http: [OnceLock<reqwest::Client>; 2],
 }
 
 impl Shared {
     pub(super) fn new(options: McpOptions) -> Self {
-        Self { options, notices: Notices::default(), groups: Groups::default(), http: OnceLock::new() }
+        Self { options, notices: Notices::default(), groups: Groups::default(), http: Default::default() }
     }
 
-    /// Returns the client of all HTTP servers, so that the root certificates are loaded once.
-    pub(crate) fn http_client(&self) -> Result<reqwest::Client, String> {
-        if let Some(client) = self.http.get() {
+    /// Returns the client of all HTTP servers within this reach, so that the root certificates are loaded once.
+    pub(crate) fn http_client(&self, reach: Reach) -> Result<reqwest::Client, String> {
+        let [here, anywhere] = &self.http;
+        let known = if reach == Reach::Here { here } else { anywhere };
+        if let Some(client) = known.get() {
             return Ok(client.clone());
         }
-        let client = http::client()?;
+        let client = http::client(reach)?;
         // If two threads create one concurrently, either will do.
-        Ok(self.http.get_or_init(|| client).clone())
+        Ok(known.get_or_init(|| client).clone())
     }
 }
 

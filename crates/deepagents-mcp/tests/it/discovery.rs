@@ -80,6 +80,16 @@ async fn the_next_of_several_issuers_is_tried_if_one_is_unusable() {
 }
 
 #[tokio::test]
+async fn an_only_issuer_may_be_named_without_a_list() {
+    let (server, issuer) = (Issuer::start().await, Issuer::start().await);
+    let meta = json!({"resource": server.url(), "authorization_servers": issuer.address});
+    server.change(|wants| wants.places = vec![("GET /meta", ok(meta))]);
+    let folder = tempfile::tempdir().unwrap();
+    let address = login(&ServerConfig::http(server.url()), folder.path()).await;
+    assert_eq!(address.origin().ascii_serialization(), issuer.address);
+}
+
+#[tokio::test]
 async fn an_issuer_with_a_path_is_discovered_in_the_order_of_the_specification() {
     let issuer = Issuer::start().await;
     let base = issuer.address.clone();

@@ -66,12 +66,36 @@ async fn an_issuer_that_takes_secrets_only_in_the_body_gets_them_there() {
 }
 
 #[tokio::test]
-async fn a_token_lifetime_may_exceed_the_clocks_range() {
-    let issuer = Issuer::start().await.with(|wants| wants.expires_in = u64::MAX);
-    let folder = tempfile::tempdir().unwrap();
-    let config = entry(&issuer, &json!({"grant": "client_credentials", "clientId": "us", "clientSecret": "s3"}));
-    assert_eq!(called(&config, folder.path()).await, written());
-    assert_eq!(issuer.requests("POST /token").len(), 1);
+async fn a_token_lifetime_may_exceed_the_clocks_range_or_be_written_in_another_way() {
+    for lifetime in [json!(u64::MAX), json!("3600"), json!(3599.5), json!("3599.5"), json!(null)] {
+        let issuer = Issuer::start().await.with(|wants| wants.expires_in = lifetime.clone());
+        let folder = tempfile::tempdir().unwrap();
+        let config = entry(&issuer, &json!({"grant": "client_credentials", "clientId": "us", "clientSecret": "s3"}));
+        assert_eq!(called(&config, folder.path()).await, written(), "{lifetime}");
+        assert_eq!(issuer.requests("POST /token").len(), 1, "{lifetime}");
+    }
+}
+
+#[tokio::test]
+async fn the_scope_that_a_call_needs_is_found_among_several_challenges() {
+    let more = "error_description=\"say \\\"please\\\", scope=none\", Scope = \"notes:write\"";
+    for challenge in [
+        format!(
+            "www-authenticate: Basic realm=\"x\"\r\nwww-authenticate: Bearer error=\"insufficient_scope\", {more}\r\n"
+        ),
+        format!("www-authenticate: Negotiate abc==, Bearer {more}\r\n"),
+        "www-authenticate: Bearer scope=notes:write, error=insufficient_scope\r\n".to_owned(),
+    ] {
+        let issuer = Issuer::start().await.with(|wants| {
+            wants.call_scope = Some("notes:write");
+            wants.refusal = Some(challenge.clone());
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let config = entry(&issuer, &json!({"grant": "client_credentials", "clientId": "us", "clientSecret": "s3"}));
+        assert_eq!(called(&config, folder.path()).await, written(), "{challenge}");
+        let asked = issuer.requests("POST /token").pop().unwrap();
+        assert_eq!(asked.param("scope").as_deref(), Some("notes:read notes:write"), "{challenge}");
+    }
 }
 
 #[tokio::test]

@@ -24,8 +24,10 @@ pub(crate) struct State {
     pub(crate) methods: Vec<&'static str>,
     /// Scope that a tool call requires in addition to the general ones.
     pub(crate) call_scope: Option<&'static str>,
+    /// Headers of the response to a call without that scope, in place of the usual ones.
+    pub(crate) refusal: Option<String>,
     /// Lifetime of tokens in seconds.
-    pub(crate) expires_in: u64,
+    pub(crate) expires_in: Value,
     /// The token endpoint, if it is at another URL.
     pub(crate) elsewhere: Option<String>,
     /// The login page, if it is at another URL.
@@ -74,10 +76,12 @@ impl Issuer {
         let state = State {
             requests: Vec::new(),
             dpop: false,
-            expires_in: 3600,
+            // Some issuers send a string.
+            expires_in: json!("3600"),
             documents: false,
             methods: vec!["none", "client_secret_basic"],
             call_scope: None,
+            refusal: None,
             elsewhere: None,
             page: None,
             registers: true,
@@ -191,9 +195,8 @@ impl State {
         let token = format!("token-{}", self.requests.len());
         self.tokens.push((token.clone(), request.param("scope").unwrap_or_else(|| "notes:read".to_owned())));
         let kind = if self.dpop { "DPoP" } else { "Bearer" };
-        // Some issuers send a string.
-        let expires = if self.expires_in == 3600 { json!("3600") } else { json!(self.expires_in) };
-        ok(json!({"access_token": token, "token_type": kind, "expires_in": expires, "refresh_token": "again-1"}))
+        let expires_in = &self.expires_in;
+        ok(json!({"access_token": token, "token_type": kind, "expires_in": expires_in, "refresh_token": "again-1"}))
     }
 
     /// The MCP server, with one tool.
@@ -221,7 +224,8 @@ impl State {
             "tools/call" => {
                 if let Some(scope) = self.call_scope.filter(|scope| !scopes.split(' ').any(|has| has == *scope)) {
                     let more = format!(", error=\"insufficient_scope\", scope=\"{scope}\"");
-                    return ("403 Forbidden", challenge(&more), json!({}));
+                    let refusal = self.refusal.clone().unwrap_or_else(|| challenge(&more));
+                    return ("403 Forbidden", refusal, json!({}));
                 }
                 json!({"content": [{"type": "text", "text": "written"}]})
             }

@@ -78,7 +78,7 @@ async fn an_updated_list_that_never_arrives_is_reported_and_awaited_only_once() 
     let changed = r#"touch mute; say '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'"#;
     let call = format!("[ -e mute ] || {{ {changed}; }}\n{}", text("echoed"));
     let script = Script::new(&[echo()], call).at_start(silent);
-    let servers = alone(script.config().start_timeout(Duration::from_secs(2)));
+    let servers = alone(script.config().start_timeout(Duration::from_secs(5)));
     let echo = || Turn::call("mcp__alpha__echo", json!({}));
     let (agent, model) = agent(&servers, [echo(), echo(), Turn::text("Done.")]);
     let (outcome, told) = run(&agent, "Go.").await;

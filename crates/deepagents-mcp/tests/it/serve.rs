@@ -181,9 +181,48 @@ async fn a_clients_last_line_needs_no_newline() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_too_long_is_skipped_and_the_next_one_is_answered() {
+async fn a_line_that_is_too_long_is_skipped_and_the_request_in_it_refused() {
     let mut client = Client::begin(AgentServer::new(&inner([])), json!({})).await;
-    client.raw(&"x".repeat(17 << 20)).await;
+    let long = "x".repeat(17 << 20);
+    client.raw(&long).await;
     client.raw(r#"{"jsonrpc":"2.0","id":77,"method":"ping"}"#).await;
     assert_eq!(client.read().await["id"], 77);
+    client.raw(&json!({"jsonrpc": "2.0", "method": "ping", "params": {"x": long}, "id": "78"}).to_string()).await;
+    let refused = client.read().await;
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!("78"), &json!(-32600)), "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("16 MiB"), "{refused}");
+    client.last(&json!({"id": 79, "method": "ping", "params": {"x": long}}).to_string()).await;
+    assert_eq!(client.read().await["id"], 79);
+}
+
+#[tokio::test]
+async fn a_request_of_another_form_is_refused_under_its_id() {
+    let mut client = Client::begin(AgentServer::new(&inner([])), json!({})).await;
+    for (request, code) in [
+        (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":[]}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":2,"method":"later/method","params":"x"}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":"3","method":7}"#, -32600),
+        (r#"{"jsonrpc":"2.0","id":4,"method":"unusable","params":{"why":"mine"}}"#, -32601),
+        (r#"{"jsonrpc":"2.0","id":5,"method":"tools/call"}"#, -32602),
+    ] {
+        client.raw(request).await;
+        let refused = client.read().await;
+        let sent: serde_json::Value = serde_json::from_str(request).unwrap();
+        assert_eq!((&refused["id"], &refused["error"]["code"]), (&sent["id"], &json!(code)), "{request} {refused}");
+    }
+}
+
+#[tokio::test]
+async fn several_requests_on_a_line_and_requests_without_a_version_are_answered() {
+    let mut client = Client::begin(AgentServer::new(&inner([])), json!({})).await;
+    let ping = |id: u32| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+    client.send(&json!([ping(1), {"jsonrpc": "2.0", "method": "notifications/other"}, ping(2), {"id": 3, "method": "ping"}])).await;
+    let mut answered = Vec::new();
+    for _ in 0..3 {
+        let answer = client.read().await;
+        assert!(answer["result"].is_object(), "{answer}");
+        answered.push(answer["id"].as_u64().unwrap());
+    }
+    answered.sort_unstable();
+    assert_eq!(answered, [1, 2, 3]);
 }

@@ -177,7 +177,7 @@ async fn a_session_expires_when_its_client_is_silent_but_not_during_a_task() {
     });
     let model = ScriptedModel::new([Turn::call("slow", json!({})), Turn::text("Done at last.")]);
     let agent = Agent::builder(model).tool(slow).journal(MemoryJournal::new()).build().unwrap();
-    let server = AgentServer::new(&agent).session_idle(Duration::from_secs(1));
+    let server = AgentServer::new(&agent).session_idle(Duration::from_secs(3));
     let (config, _serving) = served(server).await;
     let deepagents_mcp::TransportConfig::Http(http) = config.transport else { panic!("an address") };
 

@@ -9,6 +9,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
+use crate::odd_http::{Address, Reply};
 use crate::script::{Script, agent, alone, echo, offered, one_call, options, results, run, text};
 
 #[tokio::test]
@@ -72,6 +73,18 @@ async fn a_slow_server_does_not_delay_the_run_and_is_offered_once_it_answers() {
     run(&agent, "And now?").await;
     servers.close().await;
     assert_eq!(offered(&model, 1), ["mcp__slow__echo"]);
+}
+
+#[tokio::test]
+async fn of_very_many_tools_the_first_are_offered_without_delay() {
+    let tool = |number: u32| json!({"name": format!("t{number:06}"), "inputSchema": {"type": "object"}});
+    let tools: Vec<serde_json::Value> = (0..100_000).map(tool).collect();
+    let script = Script::new(&tools, text("echoed"));
+    let servers = alone(script.config());
+    servers.ready().await;
+    let status = servers.status();
+    servers.close().await;
+    assert_eq!((status[0].problem(), status[0].tools.len()), (None, 5_000));
 }
 
 #[tokio::test]
@@ -203,4 +216,26 @@ async fn unreachable_addresses_and_missing_directories_are_reported_with_the_rea
             .contains("the directory `/no/such/place`, in which it would start, does not exist"),
         "{status:?}"
     );
+}
+
+#[test]
+fn a_server_on_this_machine_is_reached_directly_whatever_the_systems_proxy() {
+    const ROLE: &str = "A_PROCESS_WITH_A_PROXY";
+    if std::env::var_os(ROLE).is_none() {
+        let name = "starts::a_server_on_this_machine_is_reached_directly_whatever_the_systems_proxy";
+        let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+        program.args([name, "--exact"]).env(ROLE, "1").env_remove("NO_PROXY").env_remove("no_proxy");
+        // No proxy listens on this port.
+        let told = program.env("HTTP_PROXY", "http://127.0.0.1:1").env("http_proxy", "http://127.0.0.1:1").output();
+        let told = told.unwrap();
+        assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stdout));
+        return;
+    }
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+        let servers = alone(ServerConfig::http(Address::serve(|_, _| Reply::Usual).await.url));
+        servers.ready().await;
+        let status = servers.status();
+        servers.close().await;
+        assert_eq!(status[0].problem(), None);
+    });
 }

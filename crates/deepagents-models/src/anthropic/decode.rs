@@ -1,13 +1,17 @@
 //! Decodes responses of the Messages API, complete and streamed.
 
+use std::borrow::Cow;
+
 use deepagents_core::message::Block;
 use deepagents_core::model::{ModelError, ModelEvent, StopReason};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::blocks::{block, block_with_json, mark_cut};
 use crate::decoded::{Decoded, usage_without_cache};
-use crate::http::{AnswerDecoder, Flow, cut_short, from_stream};
-use crate::json::{merge_fields, objects, parse_event, parse_object, text};
+use crate::http::{AnswerDecoder, Flow, cut_short, from_stream, mended};
+use crate::json::{merge_fields, objects, parse_answer, parse_event, parse_object, text};
 
 fn decoded(id: String, content: Vec<Block>, stop: Option<String>, reported: Value) -> Decoded {
     let reason = stop_reason(stop.as_deref());
@@ -30,6 +34,40 @@ fn stop_reason(word: Option<&str>) -> StopReason {
 /// Fields of a report with the tokens of the input, the output, and those read from and written to the cache.
 const USAGE: [&str; 4] = ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
 
+/// An event of a streamed response. Nearly all are deltas, which are read without building a [`Value`] of them.
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(default)]
+    index: Value,
+    #[serde(borrow)]
+    delta: Option<Delta<'a>>,
+    #[serde(borrow)]
+    content_block: Option<&'a RawValue>,
+    #[serde(default)]
+    message: Value,
+    #[serde(default)]
+    usage: Value,
+    #[serde(default)]
+    error: Value,
+}
+
+/// What is new in a block, or in the message.
+#[derive(Deserialize)]
+struct Delta<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(default)]
+    text: Value,
+    #[serde(default)]
+    thinking: Value,
+    #[serde(default)]
+    partial_json: Value,
+    #[serde(flatten)]
+    others: Map<String, Value>,
+}
+
 /// Accumulates a streamed response. Blocks keep the order in which they started.
 #[derive(Default)]
 pub(super) struct MessageDecoder {
@@ -51,23 +89,20 @@ struct Part {
 }
 
 impl MessageDecoder {
-    fn start(&mut self, event: &mut Map<String, Value>) {
+    fn start(&mut self, mut message: Value) {
         self.started = true;
-        if let Some(Value::Object(message)) = event.get_mut("message") {
-            text(message.get("id")).clone_into(&mut self.id);
-            self.merge_usage(message.remove("usage"));
-        }
+        text(message.get("id")).clone_into(&mut self.id);
+        self.merge_usage(message.get_mut("usage").map(Value::take).unwrap_or_default());
     }
 
     /// Later counts replace earlier ones; missing or null counts are ignored.
-    fn merge_usage(&mut self, usage: Option<Value>) {
-        if let Some(Value::Object(usage)) = usage {
+    fn merge_usage(&mut self, usage: Value) {
+        if let Value::Object(usage) = usage {
             self.usage.extend(usage.into_iter().filter(|(_, value)| !value.is_null()));
         }
     }
 
-    fn block_start(&mut self, index: u64, event: &mut Map<String, Value>, out: &mut Vec<ModelEvent>) {
-        let Some(Value::Object(item)) = event.remove("content_block") else { return };
+    fn block_start(&mut self, index: u64, item: Map<String, Value>, out: &mut Vec<ModelEvent>) {
         let block = self.blocks.len();
         let field = |key: &str| text(item.get(key)).to_owned();
         match text(item.get("type")) {
@@ -79,16 +114,13 @@ impl MessageDecoder {
         self.blocks.push(Part { index, item, json: String::new(), open: true });
     }
 
-    fn block_delta(&mut self, index: u64, event: &mut Map<String, Value>, out: &mut Vec<ModelEvent>) {
-        let Some(Value::Object(mut delta)) = event.remove("delta") else { return };
+    fn block_delta(&mut self, index: u64, mut delta: Delta<'_>, out: &mut Vec<ModelEvent>) {
         let Some((block, part)) = self.blocks.iter_mut().enumerate().rfind(|(_, part)| part.index == index) else {
             return;
         };
-        match text(delta.get("type")) {
-            "text_delta" => push_text(block, text(delta.get("text")).to_owned(), out),
-            "thinking_delta" => push_thought(block, text(delta.get("thinking")).to_owned(), out),
+        match &*delta.kind {
             "input_json_delta" => {
-                if let Some(Value::String(delta)) = delta.remove("partial_json") {
+                if let Value::String(delta) = delta.partial_json {
                     part.json.push_str(&delta);
                     if part.item.get("type").is_some_and(|kind| kind == "tool_use") {
                         out.push(ModelEvent::ToolArgs { block, delta });
@@ -97,21 +129,33 @@ impl MessageDecoder {
                 return;
             }
             "citations_delta" => {
-                if let Some(citation) = delta.remove("citation") {
-                    delta.insert("citations".to_owned(), Value::Array(vec![citation]));
+                if let Some(citation) = delta.others.remove("citation") {
+                    delta.others.insert("citations".to_owned(), Value::Array(vec![citation]));
                 }
             }
             _ => {}
         }
-        delta.remove("type");
-        merge_fields(&mut part.item, delta);
-    }
-
-    fn message_delta(&mut self, event: &mut Map<String, Value>) {
-        if let Some(stop) = event.get("delta").and_then(|delta| delta.get("stop_reason")).and_then(Value::as_str) {
-            self.stop = Some(stop.to_owned());
+        if let Value::String(more) = delta.text {
+            append(&mut part.item, "text", &more);
+            if delta.kind == "text_delta" {
+                push_text(block, more, out);
+            }
         }
-        self.merge_usage(event.remove("usage"));
+        if let Value::String(more) = delta.thinking {
+            append(&mut part.item, "thinking", &more);
+            if delta.kind == "thinking_delta" {
+                push_thought(block, more, out);
+            }
+        }
+        merge_fields(&mut part.item, delta.others);
+    }
+}
+
+/// Appends to a text of an item.
+fn append(item: &mut Map<String, Value>, key: &str, more: &str) {
+    match item.get_mut(key) {
+        Some(Value::String(text)) => text.push_str(more),
+        _ => drop(item.insert(key.to_owned(), more.into())),
     }
 }
 
@@ -149,23 +193,52 @@ impl AnswerDecoder for MessageDecoder {
     }
 
     fn event(&mut self, _name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<Flow, ModelError> {
-        let Some(mut event) = parse_event(data, &["content_block", "input"])? else { return Ok(Flow::More) };
-        let index = event.get("index").and_then(Value::as_u64).unwrap_or_default();
-        match text(event.get("type")) {
-            "message_start" => self.start(&mut event),
-            "content_block_start" => self.block_start(index, &mut event, out),
-            "content_block_delta" => self.block_delta(index, &mut event, out),
+        let repaired;
+        let read: serde_json::Result<Event<'_>> = match serde_json::from_str(data) {
+            Ok(event) => Ok(event),
+            Err(_) => {
+                repaired = mended(data);
+                serde_json::from_str(&repaired)
+            }
+        };
+        // What is not an event says nothing, unless it is an error or no JSON at all.
+        let Ok(event) = read else { return parse_event(data, &[]).map(|_| Flow::More) };
+        if event.kind == "error" || !event.error.is_null() {
+            let whole = parse_event(data, &[])?.unwrap_or_default();
+            if event.kind == "error" {
+                return Err(from_stream(&Value::Object(whole)));
+            }
+        }
+        let index = event.index.as_u64().unwrap_or_default();
+        match &*event.kind {
+            "message_start" => self.start(event.message),
+            "content_block_start" => {
+                let Some(item) = event.content_block else { return Ok(Flow::More) };
+                if let Value::Object(item) = parse_answer(item.get().as_bytes(), &["input"])? {
+                    self.block_start(index, item, out);
+                }
+            }
+            "content_block_delta" => {
+                if let Some(delta) = event.delta {
+                    self.block_delta(index, delta, out);
+                }
+            }
             "content_block_stop" => {
                 if let Some(part) = self.blocks.iter_mut().rfind(|part| part.index == index) {
                     part.open = false;
                 }
             }
-            "message_delta" => self.message_delta(&mut event),
+            "message_delta" => {
+                if let Some(Value::String(stop)) = event.delta.and_then(|mut delta| delta.others.remove("stop_reason"))
+                {
+                    self.stop = Some(stop);
+                }
+                self.merge_usage(event.usage);
+            }
             "message_stop" => {
                 self.ended = true;
                 return Ok(Flow::Complete);
             }
-            "error" => return Err(from_stream(&Value::Object(event))),
             // `ping`, and future event types.
             _ => {}
         }

@@ -23,6 +23,10 @@ pub const API: &str = "anthropic-messages";
 pub const PROVIDER: &str = "anthropic";
 /// Default base URL.
 pub const BASE_URL: &str = "https://api.anthropic.com";
+/// Header for the key.
+pub(crate) const KEY_HEADER: &str = "x-api-key";
+/// Header with the version of the API.
+pub(crate) const VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 /// Maximum output tokens if neither the request nor the catalogue sets a limit.
 const DEFAULT_MAX_TOKENS: u64 = 8192;
 /// Upper limit of the default for output tokens: more would matter only for runaway responses.
@@ -61,8 +65,7 @@ impl Anthropic {
     pub fn new(model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
         let base = config.base_url.as_deref().unwrap_or(BASE_URL).trim_end_matches('/');
         let path = if base.ends_with("/v1") { "/messages" } else { "/v1/messages" };
-        let fixed = [("anthropic-version", "2023-06-01")];
-        let endpoint = Endpoint::new(base, path, Auth::Header("x-api-key"), &fixed, &config)?;
+        let endpoint = Endpoint::new(base, path, Auth::Header(KEY_HEADER), &[VERSION], &config)?;
         Ok(Self::on(Host::Anthropic, &model.into(), endpoint, config))
     }
 

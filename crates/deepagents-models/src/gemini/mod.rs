@@ -22,6 +22,8 @@ pub const PROVIDER: &str = "google";
 pub const VERTEX: &str = "vertex";
 /// Default base URL.
 pub const BASE_URL: &str = "https://generativelanguage.googleapis.com/v1beta";
+/// Header for the key.
+pub(crate) const KEY_HEADER: &str = "x-goog-api-key";
 /// An example address on Vertex.
 pub(crate) const VERTEX_EXAMPLE: &str =
     "https://us-central1-aiplatform.googleapis.com/v1/projects/PROJECT/locations/us-central1";
@@ -66,7 +68,7 @@ impl Gemini {
     fn below(base: &str, provider: &str, model: &str, config: ModelConfig) -> Result<Self, ConfigError> {
         let method = if config.streaming.unwrap_or(true) { "streamGenerateContent?alt=sse" } else { "generateContent" };
         let path = format!("/models/{}:{method}", model.strip_prefix("models/").unwrap_or(model));
-        let endpoint = Endpoint::new(base, &path, Auth::Header("x-goog-api-key"), &[], &config)?;
+        let endpoint = Endpoint::new(base, &path, Auth::Header(KEY_HEADER), &[], &config)?;
         let profile = config.profile(model);
         Ok(Self::at(endpoint, [API, provider, model], (profile, config.extra), GenerateContent))
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::AnswerDecoder;
 use super::aws_events::AwsEventDecoder;
 use super::error::{from_stream, header};
-use super::lines::Lines;
+use super::lines::{LineEnd, Lines};
 use super::sse::{Fields, SseDecoder};
 use crate::decoded::Decoded;
 use crate::json::is_given;
@@ -42,7 +42,7 @@ impl FrameDecoder {
             return Some(Self::Sse(SseDecoder::default()));
         }
         if kind.contains("ndjson") || kind.contains("jsonl") {
-            return Some(Self::Lines(Lines::default()));
+            return Some(Self::Lines(Lines::new(LineEnd::LineFeed)));
         }
         if is_frame {
             return Some(Self::AwsEvents(AwsEventDecoder::default()));
@@ -111,17 +111,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_complete_however_they_are_chunked_and_may_end_without_a_newline() {
-        let text = "{\"a\":1}\r\n\n{\"b\":\"é\"}\n{\"c\":3}".as_bytes();
+    fn lines_are_complete_however_they_are_chunked_and_only_a_line_feed_ends_one() {
+        let text = "{\"a\":1}\r\n\n{\"b\":\r\"é\"}\n{\"c\":3}".as_bytes();
         for size in 1..text.len() {
-            let (mut decoder, mut lines) = (FrameDecoder::Lines(Lines::default()), Vec::new());
+            let (mut decoder, mut lines) = (FrameDecoder::Lines(Lines::new(LineEnd::LineFeed)), Vec::new());
             for piece in text.chunks(size) {
                 decoder.push(piece);
                 lines.extend(std::iter::from_fn(|| decoder.next().unwrap()).map(|frame| frame.data));
             }
             decoder.end();
             lines.extend(std::iter::from_fn(|| decoder.next().unwrap()).map(|frame| frame.data));
-            assert_eq!(lines, ["{\"a\":1}", "{\"b\":\"é\"}", "{\"c\":3}"]);
+            assert_eq!(lines, ["{\"a\":1}", "{\"b\":\r\"é\"}", "{\"c\":3}"]);
         }
     }
 }

@@ -2,9 +2,19 @@
 
 use std::borrow::Cow;
 
+/// What ends a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LineEnd {
+    /// A line feed, a carriage return, or both: server-sent events.
+    Any,
+    /// A line feed only: in JSON lines, a carriage return is white space.
+    LineFeed,
+}
+
 /// Splits bytes into lines. Chunks may end anywhere, even within a character; the last line may lack its end.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Lines {
+    ends_at: LineEnd,
     buffer: Vec<u8>,
     /// Start of the unread part of the buffer.
     at: usize,
@@ -14,6 +24,10 @@ pub(super) struct Lines {
 }
 
 impl Lines {
+    pub(super) fn new(ends_at: LineEnd) -> Self {
+        Self { ends_at, buffer: Vec::new(), at: 0, searched: 0, ended: false }
+    }
+
     /// Feeds more bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         if self.at > 0 {
@@ -34,10 +48,11 @@ impl Lines {
         self.ended
     }
 
-    /// Returns the next complete line without its end: a line feed, a carriage return, or both.
+    /// Returns the next complete line without its end.
     pub(super) fn next(&mut self) -> Option<Cow<'_, str>> {
         let unsearched = self.buffer.get(self.searched..).unwrap_or_default();
-        let end = unsearched.iter().position(|byte| matches!(byte, b'\n' | b'\r')).map(|at| self.searched + at);
+        let is_end = |byte: &u8| *byte == b'\n' || (*byte == b'\r' && self.ends_at == LineEnd::Any);
+        let end = unsearched.iter().position(is_end).map(|at| self.searched + at);
         let (end, width) = match end {
             Some(end) => match self.buffer.get(end..).unwrap_or_default() {
                 [b'\r', b'\n', ..] => (end, 2),

@@ -1,15 +1,21 @@
 //! Incremental decoder for server-sent events.
 
 use super::frames::Frame;
-use super::lines::Lines;
+use super::lines::{LineEnd, Lines};
 
 /// Splits a byte stream into events.
 ///
 /// Unlike a browser, it returns a last event without its blank line, since some servers close right after it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct SseDecoder {
     pub(super) lines: Lines,
     pub(super) fields: Fields,
+}
+
+impl Default for SseDecoder {
+    fn default() -> Self {
+        Self { lines: Lines::new(LineEnd::Any), fields: Fields::default() }
+    }
 }
 
 /// What was read of the stream.

@@ -9,7 +9,7 @@ use deepagents_core::model::{ModelError, ModelRequest};
 use crate::body::{self, Head, RequestBody};
 use crate::client::{HttpModel, Target};
 use crate::config::{ConfigError, ModelConfig};
-use crate::gemini::BASE_URL;
+use crate::gemini::{BASE_URL, KEY_HEADER};
 use crate::http::{AnswerDecoder, Auth, Endpoint, Wire};
 
 /// Name of this wire in [`Origin::api`](deepagents_core::message::Origin::api).
@@ -39,7 +39,7 @@ impl Interactions {
         let model = model.into();
         let base = config.base_url.as_deref().unwrap_or(BASE_URL);
         let path = if config.streaming.unwrap_or(true) { "/interactions?alt=sse" } else { "/interactions" };
-        let endpoint = Endpoint::new(base, path, Auth::Header("x-goog-api-key"), &[], &config)?;
+        let endpoint = Endpoint::new(base, path, Auth::Header(KEY_HEADER), &[], &config)?;
         let profile = config.profile(&model);
         Ok(Self::at(endpoint, [API, PROVIDER, &model], (profile, config.extra), Steps))
     }

@@ -1,6 +1,7 @@
 //! Differences between services that implement Chat Completions, as data.
 
 use super::services;
+use crate::http::Auth;
 
 /// A service's variant of Chat Completions.
 ///
@@ -141,6 +142,17 @@ impl Dialect {
     /// Returns the dialect of a known service.
     pub fn named(name: &str) -> Option<Self> {
         services::TABLE.iter().find(|dialect| dialect.name == name).cloned()
+    }
+
+    /// Returns the dialect of a service, whichever of its wires is named: it lists its models at the same place for
+    /// all of them.
+    pub(crate) fn of_service(provider: &str) -> Option<Self> {
+        Self::named(provider).or_else(|| Self::named(&format!("{provider}-chat")))
+    }
+
+    /// Returns how the service takes its key.
+    pub(crate) fn auth(&self) -> Auth {
+        self.key_header.map_or(Auth::Bearer, Auth::Header)
     }
 
     /// Returns the dialect that most servers understand; the address must be configured.

@@ -17,7 +17,7 @@ pub use dialect::{CallIds, Dialect, OutputForm, ReasoningForm};
 use crate::body::{Head, RequestBody, first_marked};
 use crate::client::{HttpModel, Target};
 use crate::config::{ConfigError, ModelConfig};
-use crate::http::{AnswerDecoder, Auth, Endpoint, Wire};
+use crate::http::{AnswerDecoder, Endpoint, Wire};
 
 /// Name of this wire in [`Origin::api`](deepagents_core::message::Origin::api).
 pub const API: &str = "openai-chat";
@@ -44,8 +44,7 @@ impl OpenAiChat {
     pub fn new(mut dialect: Dialect, model: impl Into<String>, config: ModelConfig) -> Result<Self, ConfigError> {
         let model = model.into();
         let base = config.base_url_or(dialect.base_url, dialect.name, "https://models.example/v1")?;
-        let auth = dialect.key_header.map_or(Auth::Bearer, Auth::Header);
-        let endpoint = Endpoint::new(base, "/chat/completions", auth, &[], &config)?;
+        let endpoint = Endpoint::new(base, "/chat/completions", dialect.auth(), &[], &config)?;
         // A gateway forwards the request to services with other wires, which need valid JSON arguments and may support
         // marks.
         dialect.malformed_arguments &= !model.starts_with("anthropic/") && !model.starts_with("google/");

@@ -210,3 +210,52 @@ fn an_invalid_call_keeps_its_extra_fields_and_an_answer_may_be_empty() {
     let said = decode(json!({"id": "m", "content": null, "stop_reason": "refusal"}));
     assert_eq!((said.stop, said.message.content.len()), (StopReason::Refusal, 0));
 }
+
+#[test]
+fn odd_events_of_a_stream_say_nothing_and_blocks_may_be_interleaved() {
+    let model = Anthropic::new("claude-sonnet-4-5", ModelConfig::default()).unwrap();
+    let delta =
+        |index: u64, delta: &str| format!(r#"{{"type":"content_block_delta","index":{index},"delta":{delta}}}"#);
+    let told = [
+        r#"{"type":"ping","delta":"x"}"#.to_owned(),
+        r#"{"type":"message_start","message":{"id":"m","usage":{"input_tokens":3}},"error":null}"#.to_owned(),
+        r#"{"type":7}"#.to_owned(),
+        "[1]".to_owned(),
+        "null".to_owned(),
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#.to_owned(),
+        r#"{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"t","name":"look","input":{}}}"#.to_owned(),
+        r#"{"type":"content_block_start","index":2}"#.to_owned(),
+        delta(1, r#"{"type":"input_json_delta","partial_json":"{\"n\":"}"#),
+        delta(0, r#"{"type":"text_delta","text":"a\ud83d"}"#),
+        delta(9, r#"{"type":"text_delta","text":"lost"}"#),
+        delta(1, r#"{"partial_json":"1e5}","type":"input_json_delta"}"#),
+        delta(0, r#"{"type":"text_delta","text":null}"#),
+        delta(0, r#"{"type":"later_delta","text":"b","later":[1]}"#),
+        delta(0, r#"{"type":"later_delta","later":[2]}"#),
+        delta(0, "5"),
+        r#"{"type":"message_delta","delta":null,"usage":{"output_tokens":4}}"#.to_owned(),
+        r#"{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":5,"input_tokens":null}}"#.to_owned(),
+        r#"{"type":"message_stop","error":false}"#.to_owned(),
+    ];
+    let body: String = told.iter().map(|data| format!("data: {data}\n\n")).collect();
+    let decoded = model.decode(200, &reqwest::header::HeaderMap::new(), body.as_bytes()).unwrap();
+    let message = decoded.output.message;
+    assert_eq!((message.text().as_str(), message.id.as_str()), ("a\u{fffd}b", "m"));
+    let Block::Text(text) = &message.content[0] else { panic!("{message:?}") };
+    assert_eq!(text.native.as_ref().unwrap().value()["later"], json!([1, 2]));
+    assert_eq!(message.tool_calls().next().unwrap().args, json!({"n": 100_000.0}));
+    assert_eq!((decoded.output.usage.input, decoded.output.usage.output), (3, 5));
+    assert_eq!(message.content.len(), 2);
+
+    for (data, kind) in [
+        (r#"{"type":"error","error":{"type":"overloaded_error","message":"busy"}}"#, "overloaded"),
+        (r#"{"type":"error"}"#, "overloaded"),
+        (r#"{"type":7,"error":{"type":"rate_limit_error","message":"slow down"}}"#, "rate_limited"),
+        (r#"{"type":"message_start","error":"no"}"#, "overloaded"),
+        ("{\"type\":", "protocol"),
+    ] {
+        let body = format!("data: {data}\n\ndata: {{}}\n\n");
+        let error = model.decode(200, &reqwest::header::HeaderMap::new(), body.as_bytes()).unwrap_err();
+        assert_eq!(error.kind(), kind, "{data}");
+    }
+}

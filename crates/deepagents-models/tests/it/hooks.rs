@@ -102,3 +102,47 @@ async fn servers_list_their_models() {
     let nowhere = ModelConfig { base_url: Some("http://127.0.0.1:1".into()), ..ModelConfig::default() };
     assert!(served_models("vllm", &nowhere).await.unwrap_err().to_string().contains("is the server running?"));
 }
+
+#[tokio::test]
+async fn each_provider_is_asked_for_its_models_where_and_with_the_headers_that_it_expects() {
+    let anthropic = json!({"data": [{"type": "model", "id": "claude-sonnet-4-5"}], "has_more": false});
+    let google = json!({"models": [{"name": "models/gemini-2.5-pro", "inputTokenLimit": 1_048_576}]});
+    let azure = json!({"data": [{"id": "gpt-5.2"}]});
+    let lists = [&anthropic, &anthropic, &google, &google, &azure, &azure, &azure, &azure];
+    let server = Server::start(lists.map(|list| Reply::json(200, list))).await;
+    let asked = async |provider: &str, below: &str, key: bool| {
+        let base_url = Some(format!("{}{below}", server.url));
+        let config = ModelConfig { base_url, ..server.config() };
+        let config = if key { config } else { ModelConfig { api_key: Some("".into()), ..config } };
+        let served = served_models(provider, &config).await.unwrap();
+        let mut lines = server.seen().pop().unwrap().head;
+        lines.make_ascii_lowercase();
+        let line = lines.lines().next().unwrap().to_owned();
+        let sent =
+            |line: &&str| ["x-", "api-key", "authorization", "anthropic-"].iter().any(|start| line.starts_with(start));
+        let headers: Vec<String> = lines.lines().filter(sent).map(str::to_owned).collect();
+        (line, headers, served[0].name.clone(), served[0].context_window)
+    };
+    let key = "x-api-key: sk-very-secret";
+    for below in ["", "/v1/"] {
+        let (line, mut headers, name, _) = asked("anthropic", below, true).await;
+        headers.sort();
+        assert_eq!((line.as_str(), name.as_str()), ("get /v1/models?limit=1000 http/1.1", "claude-sonnet-4-5"));
+        assert_eq!(headers, ["anthropic-version: 2023-06-01", key]);
+    }
+    for provider in ["google", "google-interactions"] {
+        let (line, headers, name, window) = asked(provider, "/v1beta", true).await;
+        assert_eq!((line.as_str(), name.as_str()), ("get /v1beta/models?pagesize=1000 http/1.1", "gemini-2.5-pro"));
+        assert_eq!((headers, window), (vec!["x-goog-api-key: sk-very-secret".to_owned()], Some(1_048_576)));
+    }
+    for (provider, has_key, sent) in [
+        ("azure", true, Some("api-key: sk-very-secret")),
+        ("azure-chat", true, Some("api-key: sk-very-secret")),
+        ("groq", true, Some("authorization: bearer sk-very-secret")),
+        ("vllm", false, None),
+    ] {
+        let (line, headers, name, _) = asked(provider, "/v1", has_key).await;
+        assert_eq!((line.as_str(), name.as_str()), ("get /v1/models http/1.1", "gpt-5.2"), "{provider}");
+        assert_eq!(headers, sent.into_iter().collect::<Vec<_>>(), "{provider}");
+    }
+}

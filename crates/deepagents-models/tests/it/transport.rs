@@ -79,6 +79,22 @@ async fn a_cut_stream_ends_as_truncated_after_the_last_attempt() {
 }
 
 #[tokio::test]
+async fn a_stream_cut_within_the_frames_after_the_answer_is_complete() {
+    let whole = anthropic_text("whole");
+    let chat = sse(&[json!({"choices": [{"index": 0, "delta": {"content": "whole"}, "finish_reason": "stop"}]})]);
+    let cut = |text: &str| Reply::sse(text);
+    let replies =
+        [cut(whole.strip_suffix("_stop\"}\n\n").unwrap()), cut(&format!("{chat}data: {{\"usage\": {{\"prom"))];
+    let server = Server::start(replies).await;
+    let models: [&dyn ChatModel; 2] = [&server.anthropic(), &server.chat("vllm")];
+    for model in models {
+        let told = events(model, ModelRequest::new("x")).await;
+        assert!(retries(&told).is_empty(), "{told:?}");
+        assert_eq!(output(&told).message.text(), "whole");
+    }
+}
+
+#[tokio::test]
 async fn permanent_failures_are_not_retried() {
     let refusal = |status, kind: &str, message: &str| {
         Reply::json(status, &json!({"type": "error", "error": {"type": kind, "message": message}}))
@@ -138,7 +154,7 @@ async fn silence_before_or_during_an_answer_times_out() {
 async fn a_calls_own_timeout_covers_its_retries() {
     let server = Server::start([rate_limited(), Reply::sse(half()).then_silence()]).await;
     let mut request = ModelRequest::new("x");
-    request.settings.timeout = Some(Duration::from_millis(80));
+    request.settings.timeout = Some(Duration::from_secs(1));
     let error = server.anthropic().invoke(request).await.unwrap_err();
     assert!(error.to_string().contains("settings.timeout"), "{error}");
 }

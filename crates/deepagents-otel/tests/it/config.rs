@@ -66,6 +66,7 @@ fn an_invalid_setting_is_an_error_that_lists_the_allowed_values() {
     let on = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:1");
     for (variable, value) in [
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "carrier-pigeon"),
+        ("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "smoke"),
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon"),
         ("OTEL_TRACES_SAMPLER", "sometimes"),
         ("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "now"),

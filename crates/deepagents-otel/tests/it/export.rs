@@ -162,8 +162,7 @@ async fn a_hanging_collector_delays_no_run_and_the_queue_is_bounded() {
 async fn a_dead_or_missing_collector_ends_no_run_and_losses_are_counted() {
     for protocol in [Protocol::HttpProtobuf, Protocol::Grpc] {
         let receiver = Receiver::start(protocol == Protocol::Grpc, Behaviour::Takes).await;
-        let timeout = Duration::from_millis(700);
-        let config = ExportConfig { max_batch: 2, timeout, ..config(protocol, &receiver) };
+        let config = ExportConfig { max_batch: 2, timeout: LONG, ..config(protocol, &receiver) };
         let tracer = Tracer::new(config, TraceOptions::default()).unwrap();
         let agent = answers(3);
         agent.invoke(tracer.observe("Go.")).await.unwrap();

@@ -88,8 +88,10 @@ impl Call {
                 (None, Some(error)) => reading.answer.finish().map_err(|_| error),
                 (None, None) => reading.answer.finish(),
             },
-            // A frame cut off by the end of the stream cannot be parsed; report the truncation.
-            Err(ModelError::Protocol(info)) if ended => Err(ModelError::Truncated(info)),
+            // A frame cut off by the end of the stream cannot be parsed. The response may be complete without it.
+            Err(ModelError::Protocol(info)) if ended => {
+                reading.answer.finish().map_err(|_| ModelError::Truncated(info))
+            }
             Err(error) => Err(error),
         };
         let decoded = decoded.map_err(|error| reading.identified(error))?;
