@@ -16,14 +16,11 @@ pub(crate) struct RunControl {
     suspended: AtomicBool,
     /// Whether a person who was reading the answer ends the run.
     interrupted: AtomicBool,
-    /// Whether a sent message is waiting to be delivered.
-    steered: watch::Sender<bool>,
     /// Cancelled when the process abandons the run.
     abandoned: CancellationToken,
     /// Number of agents that must save their output in that case.
     keepers: watch::Sender<usize>,
-    /// Messages for when the run would finish.
-    pub(crate) follow_ups: Inbox,
+    pub(crate) inbox: Inbox,
     pub(crate) agents: CancelRegistry,
     /// The run that also receives this run's events.
     forward: Mutex<Option<Emitter>>,
@@ -60,17 +57,6 @@ impl RunControl {
     pub(crate) fn abandon_guard(&self) -> AbandonGuard {
         self.keepers.send_modify(|keepers| *keepers += 1);
         AbandonGuard { abandoned: self.abandoned.clone(), keepers: self.keepers.clone() }
-    }
-
-    /// Sets whether a sent message is waiting to be delivered.
-    pub(crate) fn set_steered(&self, steered: bool) {
-        self.steered.send_replace(steered);
-    }
-
-    /// Waits until a sent message is waiting to be delivered.
-    pub(crate) async fn steered(&self) {
-        // The sender lives as long as `self`.
-        let _ = self.steered.subscribe().wait_for(|steered| *steered).await;
     }
 
     /// Forwards the events of this run to another one from now on, for as long as that is in progress.
