@@ -447,6 +447,23 @@ async fn session_start_hooks_run_once_and_their_output_reaches_the_model() {
 }
 
 #[tokio::test]
+async fn runs_without_a_thread_are_sessions_of_their_own_of_which_the_latest_are_remembered() {
+    let place = Place::new();
+    let model = ScriptedModel::rules().always(Turn::text("Hello.")).build();
+    let runner = place.runner(&at("Notification", &["true"]));
+    let agent = DeepAgent::builder().model(model).hooks(runner.clone()).build().unwrap();
+    let mut runs = Vec::new();
+    for _ in 0..300 {
+        runs.push(agent.invoke("Hello?").await.unwrap().run);
+    }
+    let sessions = runner.sessions();
+    assert!(sessions.len() <= 200, "{}", sessions.len());
+    assert!(sessions.contains(&runs[299]));
+    runner.session_end(&runs[299], "exit").await;
+    assert!(!runner.sessions().contains(&runs[299]));
+}
+
+#[tokio::test]
 async fn a_thread_after_a_cleared_one_starts_with_clear_even_with_a_rebuilt_agent() {
     let place = Place::new();
     let hooks = at("SessionStart", &["cat >> started"]);
