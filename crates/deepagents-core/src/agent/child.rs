@@ -78,7 +78,7 @@ impl ToolContext {
             root: Some(shared.root.as_ref().unwrap_or(shared).clone()),
         };
         // Boxed because a tool of the child may run its own child.
-        let result = Box::pin(Driver::run(agent.definition.clone(), Box::new(input), setting, None)).await;
+        let result = Box::pin(Driver::run(agent.definition.clone(), Box::new(input), setting)).await;
         let left = result.as_ref().map_or_else(|error| error.state.clone(), |outcome| outcome.state.clone());
         let child_state = ChildState { given, left };
         let stop = result.as_ref().ok().map(|outcome| &outcome.stop);

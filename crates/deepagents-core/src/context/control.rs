@@ -1,6 +1,6 @@
 //! Control signals from a run's handles, shared by all its agents.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -16,14 +16,11 @@ pub(crate) struct RunControl {
     suspended: AtomicBool,
     /// Whether a person who was reading the answer ends the run.
     interrupted: AtomicBool,
-    /// Whether a sent message is waiting to be delivered.
-    steered: watch::Sender<bool>,
     /// Cancelled when the process abandons the run.
     abandoned: CancellationToken,
     /// Number of agents that must save their output in that case.
     keepers: watch::Sender<usize>,
-    /// Messages for when the run would finish.
-    pub(crate) follow_ups: Inbox,
+    pub(crate) inbox: Inbox,
     pub(crate) agents: CancelRegistry,
     /// The run that also receives this run's events.
     forward: Mutex<Option<Emitter>>,
@@ -60,17 +57,6 @@ impl RunControl {
     pub(crate) fn abandon_guard(&self) -> AbandonGuard {
         self.keepers.send_modify(|keepers| *keepers += 1);
         AbandonGuard { abandoned: self.abandoned.clone(), keepers: self.keepers.clone() }
-    }
-
-    /// Sets whether a sent message is waiting to be delivered.
-    pub(crate) fn set_steered(&self, steered: bool) {
-        self.steered.send_replace(steered);
-    }
-
-    /// Waits until a sent message is waiting to be delivered.
-    pub(crate) async fn steered(&self) {
-        // The sender lives as long as `self`.
-        let _ = self.steered.subscribe().wait_for(|steered| *steered).await;
     }
 
     /// Forwards the events of this run to another one from now on, for as long as that is in progress.
@@ -131,12 +117,20 @@ impl std::fmt::Debug for RunControl {
     }
 }
 
-/// The running agents of a run by path, each with the token that cancels it and those below it.
+/// The running agents of a run, each with the token that cancels it and those below it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct CancelRegistry(Arc<Mutex<HashMap<Arc<[String]>, Registration>>>);
+pub(crate) struct CancelRegistry(Arc<Mutex<Registrations>>);
+
+#[derive(Debug, Default)]
+struct Registrations {
+    next: u64,
+    /// By number, because a call may run several agents at one path.
+    agents: BTreeMap<u64, Registration>,
+}
 
 #[derive(Debug)]
 struct Registration {
+    path: Arc<[String]>,
     token: CancellationToken,
     /// Whether the agent itself was cancelled.
     is_cancelled: bool,
@@ -145,32 +139,33 @@ struct Registration {
 impl CancelRegistry {
     /// Registers an agent until the returned guard is dropped.
     pub(crate) fn register(&self, path: Arc<[String]>, token: CancellationToken) -> impl Drop + Send + use<> {
-        struct Registered(CancelRegistry, Arc<[String]>);
+        struct Registered(CancelRegistry, u64);
         impl Drop for Registered {
             fn drop(&mut self) {
-                lock(&self.0.0).remove(&self.1);
+                lock(&self.0.0).agents.remove(&self.1);
             }
         }
-        let registration = Registration { token, is_cancelled: false };
-        lock(&self.0).insert(path.clone(), registration);
-        Registered(self.clone(), path)
+        let mut all = lock(&self.0);
+        let number = all.next;
+        all.next += 1;
+        all.agents.insert(number, Registration { path, token, is_cancelled: false });
+        Registered(self.clone(), number)
     }
 
-    /// Cancels the agent with this path and those below it. Returns whether it was running.
+    /// Cancels the agents with this path and those below them. Returns whether one was running.
     pub(crate) fn cancel(&self, path: &[String]) -> bool {
-        let found = lock(&self.0).get_mut(path).map(|agent| {
+        let mut tokens = Vec::new();
+        for agent in lock(&self.0).agents.values_mut().filter(|agent| *agent.path == *path) {
             agent.is_cancelled = true;
-            agent.token.clone()
-        });
-        if let Some(token) = &found {
-            token.cancel();
+            tokens.push(agent.token.clone());
         }
-        found.is_some()
+        // Not under the lock, because whoever is woken may end.
+        tokens.iter().for_each(CancellationToken::cancel);
+        !tokens.is_empty()
     }
 
     /// Returns whether the agent with this path, or one above it, was cancelled.
     fn is_cancelled(&self, path: &[String]) -> bool {
-        let agents = lock(&self.0);
-        agents.iter().any(|(above, agent)| agent.is_cancelled && path.starts_with(above))
+        lock(&self.0).agents.values().any(|agent| agent.is_cancelled && path.starts_with(&agent.path))
     }
 }

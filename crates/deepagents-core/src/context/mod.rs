@@ -330,7 +330,7 @@ impl Context {
     /// received. Long-running work of the run's own agent can then end early, so that the model receives it.
     pub async fn steered(&self) {
         match self.shared.events.control() {
-            Some(control) => control.steered().await,
+            Some(control) => control.inbox.steered().await,
             None => std::future::pending().await,
         }
     }

@@ -112,6 +112,10 @@ impl LogEvents {
                 _ => {}
             }
         }
+        if matches!(record, Record::RunStarted { .. } | Record::ToolsCommitted { .. }) {
+            // The calls before it have ended, and with them the sub-agents that they ran.
+            self.agents.retain(|other, _| other.len() <= path.len() || !other.starts_with(&path));
+        }
         let agent = self.agents.entry(path.clone()).or_default();
         let mut kinds = Vec::new();
         match record {
@@ -258,5 +262,26 @@ impl AgentEvents {
             kinds.push(EventKind::RunFinished { stop, usage, model_calls });
         }
         kinds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::State;
+
+    #[test]
+    fn sub_agents_are_forgotten_once_the_turn_that_ran_them_is_over() {
+        let mut events = LogEvents::after("t", Replay::new(State::default().schema().clone()));
+        for turn in 0..100 {
+            let path = vec![format!("task:{turn}.0")];
+            let below = |record| Record::Child { path: path.clone(), entry: Box::new(record) };
+            let started = below(Record::RunStarted { run: "r".to_owned(), at: String::new(), thread: None });
+            let finished = below(Record::RunFinished { run: "r".to_owned(), stop: Some(FinishReason::Done) });
+            for record in [started, finished, Record::ToolsCommitted { calls: Vec::new() }] {
+                events.kinds(record).unwrap();
+            }
+        }
+        assert_eq!(events.agents.len(), 1);
     }
 }

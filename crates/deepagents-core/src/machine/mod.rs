@@ -199,8 +199,8 @@ impl Machine {
         }
     }
 
-    /// Makes a run that finished normally continue because a message is pending. Returns whether it does.
-    pub fn prolong(&mut self) -> bool {
+    /// Returns whether the run has finished in a way that lets it continue if a message is pending.
+    pub(crate) fn can_be_prolonged(&self) -> bool {
         let by_itself = matches!(
             self.stop,
             FinishReason::Done
@@ -210,7 +210,12 @@ impl Machine {
                 | FinishReason::Refused
                 | FinishReason::BrokenOff
         );
-        let is_prolonged = self.phase == Phase::Finished && by_itself && self.calls < self.limit;
+        self.phase == Phase::Finished && by_itself && self.calls < self.limit
+    }
+
+    /// Makes a run that finished normally continue because a message is pending. Returns whether it does.
+    pub fn prolong(&mut self) -> bool {
+        let is_prolonged = self.can_be_prolonged();
         if is_prolonged {
             self.go_to_model();
         }

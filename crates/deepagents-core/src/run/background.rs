@@ -7,7 +7,7 @@ use futures_core::future::BoxFuture;
 use super::driver::{Driver, Place, Setting};
 use super::start::AGENT;
 use super::{Outcome, RunError, RunInput};
-use crate::context::{AgentDefinition, Inbox};
+use crate::context::AgentDefinition;
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::journal;
@@ -22,7 +22,6 @@ impl Driver {
         agent: Arc<AgentDefinition>,
         input: Box<RunInput>,
         setting: Setting,
-        inbox: Arc<Inbox>,
     ) -> Result<Outcome, Box<RunError>> {
         let thread = input.thread.clone().filter(|thread| thread.contains('/'));
         let (mut child, mut own) = (matches!(setting.place, Place::Background(_)), agent.clone());
@@ -37,7 +36,7 @@ impl Driver {
             }
         }
         child |= setting.above.is_some();
-        let result = Self::run(own.clone(), input, setting, Some(inbox)).await;
+        let result = Self::run(own.clone(), input, setting).await;
         if let (Some(thread), Err(failure), true, Some(journal)) = (thread, &result, child, &own.journal)
             // The thread was left neither to another owner nor open to be resumed.
             && !matches!(*failure.error, Error::Journal(Busy { .. } | Fenced { .. } | Unavailable { .. }))

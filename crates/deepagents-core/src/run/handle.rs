@@ -9,7 +9,7 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{Outcome, RunError};
-use crate::context::{Context, Inbox, LiveRun, RunControl};
+use crate::context::{Context, LiveRun, RunControl};
 use crate::error::Error;
 use crate::event::{EventHub, EventStream, RunSnapshot, Subscribe};
 use crate::ids::{RunId, ThreadId};
@@ -53,7 +53,6 @@ pub(super) struct Inner {
     pub(super) thread: Option<ThreadId>,
     pub(super) hub: Arc<EventHub>,
     pub(super) control: Arc<RunControl>,
-    pub(super) steer: Arc<Inbox>,
     pub(super) cancel: CancellationToken,
     pub(super) ended: watch::Receiver<Ended>,
     /// Aborts the run's task immediately.
@@ -80,12 +79,10 @@ impl RunHandle {
     /// to deliver it. Returns `false` if the run has already ended.
     ///
     /// A run that halts, fails, reaches a limit or is ended by a middleware makes no further model call, so it does not
-    /// deliver the message. If the run is suspended or waits for a decision, the run that resumes it delivers the
-    /// message.
+    /// deliver the message, and [`retract`](Self::retract) returns it. If the run is suspended or waits for a decision,
+    /// the run that resumes it delivers the message.
     pub fn steer(&self, message: impl Into<Message>) -> bool {
-        // Set before the push, so that a run which takes the message at once does not leave the flag set afterwards.
-        self.inner.control.set_steered(true);
-        self.inner.steer.push(message.into())
+        self.inner.control.inbox.steer(message.into())
     }
 
     /// Enqueues a follow-up: when the run would finish, the message becomes the next user message, and the run
@@ -94,7 +91,7 @@ impl RunHandle {
     /// As with [`steer`](Self::steer), a run that ends otherwise leaves its follow-ups undelivered. If the run is
     /// suspended or waits for a decision, the run that resumes it takes them.
     pub fn enqueue(&self, message: impl Into<Message>) -> bool {
-        self.inner.control.follow_ups.push(message.into())
+        self.inner.control.inbox.enqueue(message.into())
     }
 
     /// Takes back the messages that are not yet part of the conversation: first those sent with [`steer`](Self::steer),
@@ -111,10 +108,7 @@ impl RunHandle {
     /// # }
     /// ```
     pub fn retract(&self) -> Vec<Message> {
-        let mut back = Vec::from(self.inner.steer.take());
-        self.inner.control.set_steered(false);
-        back.extend(self.inner.control.follow_ups.take());
-        back
+        self.inner.control.inbox.take_all().into()
     }
 
     /// Cancels the run: the model call is dropped, and tools are aborted and their calls answered as cancelled. The

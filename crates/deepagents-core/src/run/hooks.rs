@@ -95,12 +95,14 @@ impl Driver {
         if phase != Phase::AfterModel && go != JumpTo::Tools {
             return StepInput::default();
         }
-        let steered = self.poll_inbox();
+        let pending = message::pending(self.state.messages()).len();
+        // While calls are open, messages can still be taken back.
+        let steered = pending == 0 && self.poll_inbox();
         let messages = self.state.messages();
         let answer = messages.last_assistant().and_then(|at| messages.get(at));
         let answer = answer.and_then(|m| m.as_assistant());
         StepInput {
-            pending: message::pending(messages).len(),
+            pending,
             had_calls: answer.is_some_and(crate::message::AssistantMessage::has_calls),
             empty: answer.is_none_or(is_blank),
             stop: self.machine.answer_stop().clone(),

@@ -28,7 +28,7 @@ use futures_core::Stream;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{AgentDefinition, Emitter, Inbox};
+use crate::context::{AgentDefinition, Emitter};
 use crate::error::Error;
 use crate::event::{Event, EventKind, EventStream, Subscribe};
 use crate::ids::RunId;
@@ -97,7 +97,6 @@ impl Run {
     ) -> Self {
         let id = RunId::new(input.id.clone().unwrap_or_else(|| agent.ids.next("run")));
         let (emitter, hub, control) = Emitter::new(id.clone(), agent.clock.clone(), input.observer.clone());
-        let inbox = Arc::new(Inbox::default());
         let cancel = input.cancel_token();
         let (report, result) = watch::channel(None);
         let handle = RunHandle {
@@ -106,7 +105,6 @@ impl Run {
                 thread: input.thread.clone(),
                 hub: hub.clone(),
                 control: control.clone(),
-                steer: inbox.clone(),
                 cancel: cancel.clone(),
                 ended: result,
                 abort: OnceLock::new(),
@@ -129,15 +127,14 @@ impl Run {
             ..main
         };
         let path = setting.path.clone();
-        let driven = Box::pin(Driver::run_as(agent, Box::new(input), setting, inbox.clone()));
+        let driven = Box::pin(Driver::run_as(agent, Box::new(input), setting));
         let (left, left_path) = (emitter.clone(), path.clone());
         let driver = tokio::spawn(async move {
             // Also runs if the runtime shuts down before the run ends. After the end of a run, further events are
             // dropped.
             let _closed = OnDrop(Some(move || {
                 left.emit(&left_path, None, || EventKind::failed(&Error::Left, true));
-                inbox.close();
-                control.follow_ups.close();
+                control.inbox.close();
                 hub.close();
                 ended();
             }));
@@ -165,7 +162,7 @@ impl Run {
     pub(crate) async fn drive_silently(agent: Arc<AgentDefinition>, input: RunInput) -> Result<Outcome, Box<RunError>> {
         let id = RunId::new(agent.ids.next("run"));
         let setting = Setting::main(id.clone(), Emitter::silent(id), input.cancel_token());
-        let driven = Box::pin(Driver::run(agent, Box::new(input), setting, None));
+        let driven = Box::pin(Driver::run(agent, Box::new(input), setting));
         caught_async(driven).await.unwrap_or_else(|panic| Err(panicked(&panic)))
     }
 

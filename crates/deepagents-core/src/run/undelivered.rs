@@ -1,6 +1,7 @@
 //! Messages that a run ended too early to deliver, stored with its thread.
 
 use super::driver::Driver;
+use crate::context::Inbox;
 use crate::error::Result;
 use crate::message::Message;
 use crate::state::{Undelivered, UndeliveredMessage, Update};
@@ -11,7 +12,12 @@ impl Driver {
         if self.is_below {
             return Ok(());
         }
-        self.take_follow_ups();
+        self.poll_inbox();
+        // What is left are follow-ups.
+        for message in self.inbox().map(Inbox::take_all).unwrap_or_default() {
+            // A refused message is not kept, just as with `steer`.
+            self.follow_ups.extend(self.received(vec![message]).unwrap_or_default());
+        }
         let messages = std::mem::take(&mut self.undelivered);
         self.store_undelivered(messages)
     }
@@ -27,29 +33,6 @@ impl Driver {
         }
         self.undelivered.splice(0..0, messages);
         self.follow_ups = follow_ups.into();
-    }
-
-    /// Takes the next follow-up for a run that would finish. Those left by an earlier run come first.
-    pub(super) fn next_follow_up(&mut self) -> bool {
-        if let Some(next) = self.follow_ups.pop_front() {
-            // It passed the middlewares before it was stored.
-            self.undelivered.push(next);
-            return true;
-        }
-        let control = self.shared.events.control().filter(|_| self.is_main());
-        let Some(next) = control.and_then(|control| control.follow_ups.pop_or_close()) else { return false };
-        self.accept_message(next);
-        true
-    }
-
-    /// Takes the waiting follow-ups, and closes their queue.
-    fn take_follow_ups(&mut self) {
-        let Some(control) = self.shared.events.control() else { return };
-        control.follow_ups.close();
-        for message in control.follow_ups.take() {
-            // A refused message is not kept, just as with `steer`.
-            self.follow_ups.extend(self.received(vec![message]).unwrap_or_default());
-        }
     }
 
     /// Stores these messages, and the remaining follow-ups.

@@ -320,3 +320,21 @@ async fn a_foreign_agent_whose_call_ends_without_its_result_has_failed() {
     let state = agent.sub_agent_state("t", &known[0].path).await.unwrap();
     assert!(state.messages().is_empty());
 }
+
+#[tokio::test]
+async fn an_agent_can_be_cancelled_by_its_path_even_after_another_with_that_path_has_ended() {
+    let twice = tool("twice", |_, cx| async move {
+        let (first, second) = (cx.child_scope("s", "first").await?, cx.child_scope("s", "second").await?);
+        first.finish(FinishReason::Done).await?;
+        drop(first);
+        cx.progress("one has ended");
+        second.cancellation().cancelled().await;
+        second.finish(FinishReason::Cancelled).await?;
+        Ok("cancelled")
+    });
+    let model = ScriptedModel::new([Turn::call("twice", json!({})), Turn::text("done")]);
+    let mut run = Agent::builder(model).tool(twice).build().unwrap().run("go");
+    until(&mut run, |kind| matches!(kind, EventKind::ToolProgress { .. })).await;
+    assert!(run.handle().cancel_agent(&["s:0.0".to_owned()]));
+    assert_eq!(lines(run.outcome().await.unwrap().messages())[2], "result: cancelled");
+}

@@ -126,7 +126,7 @@ async fn concurrent_runs_of_one_agent_on_many_threads_do_not_interfere() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_run_stopped_from_outside_continues_when_resumed() {
     type Limit = fn(RunInput) -> RunInput;
     let forever = Duration::from_secs(3600);

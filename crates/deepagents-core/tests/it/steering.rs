@@ -6,9 +6,9 @@ use deepagents_core::event::EventKind;
 use deepagents_core::interrupt::{Decision, DecisionKind};
 use deepagents_core::journal::MemoryJournal;
 use deepagents_core::message::Message;
-use deepagents_core::middleware::{HookOutput, JumpTo, after_agent, before_model};
+use deepagents_core::middleware::{HookOutput, JumpTo, after_agent, before_model, wrap_model_call};
 use deepagents_core::run::{FinishReason, RunInput};
-use deepagents_core::tool::{DynTool, json_tool};
+use deepagents_core::tool::{DynTool, ToolError, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -75,11 +75,49 @@ async fn undelivered_messages_can_be_withdrawn_and_delivered_ones_cannot() {
 }
 
 #[tokio::test]
+async fn a_message_sent_during_a_model_call_can_be_withdrawn_while_its_calls_run() {
+    let (asked, answer, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (tell, wait, end) = (asked.clone(), answer.clone(), finish.clone());
+    let work = tool("work", move |_, cx| {
+        let end = end.clone();
+        async move {
+            // The message reaches the call at once, though it was sent before it.
+            cx.context().steered().await;
+            cx.progress("steered");
+            end.notified().await;
+            Ok("worked")
+        }
+    });
+    let agent = agent(ScriptedModel::new([Turn::call("work", json!({})), Turn::text("done")]))
+        .middleware(wrap_model_call(move |request, next| {
+            let (tell, wait) = (tell.clone(), wait.clone());
+            async move {
+                tell.notify_one();
+                wait.notified().await;
+                next.run(request).await
+            }
+        }))
+        .tool(work)
+        .build()
+        .unwrap();
+    let mut run = agent.run("go");
+    asked.notified().await;
+    assert!(run.steer("in Frensh, please"));
+    answer.notify_one();
+    until(&mut run, |kind| matches!(kind, EventKind::ToolProgress { .. })).await;
+    let back: Vec<String> = run.retract().iter().map(Message::text).collect();
+    assert_eq!(back, ["in Frensh, please"]);
+    finish.notify_one();
+    answer.notify_one();
+    assert_eq!(lines(run.outcome().await.unwrap().messages())[2..], ["result: worked", "assistant: done"]);
+}
+
+#[tokio::test]
 async fn a_message_sent_during_the_last_model_call_keeps_the_run_going() {
     let go = Arc::new(Notify::new());
     let wait = go.clone();
     let agent = agent(ScriptedModel::new([Turn::text("done"), Turn::text("done again")]))
-        .middleware(deepagents_core::middleware::wrap_model_call(move |request, next| {
+        .middleware(wrap_model_call(move |request, next| {
             let wait = wait.clone();
             async move {
                 let answer = next.run(request).await;
@@ -172,6 +210,21 @@ async fn messages_neither_prolong_a_run_ended_by_a_hook_nor_reach_a_finished_one
         tokio::task::yield_now().await;
     }
     assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Ended);
+}
+
+#[tokio::test]
+async fn messages_to_a_run_that_is_cancelled_can_be_withdrawn_after_its_end() {
+    let hangs = tool("hangs", |_, _| std::future::pending::<Result<String, ToolError>>());
+    let agent = agent(ScriptedModel::new([Turn::call("hangs", json!({}))])).tool(hangs).build().unwrap();
+    let mut run = agent.run("go");
+    let handle = run.handle();
+    until(&mut run, |kind| matches!(kind, EventKind::ToolStarted { .. })).await;
+    assert!(handle.enqueue("afterwards") && handle.steer("at once"));
+    run.cancel();
+    assert_eq!(run.outcome().await.unwrap().stop, FinishReason::Cancelled);
+    assert!(!handle.steer("too late") && !handle.enqueue("too late"));
+    let back: Vec<String> = handle.retract().iter().map(Message::text).collect();
+    assert_eq!(back, ["at once", "afterwards"]);
 }
 
 /// A tool that interrupts once it is notified.

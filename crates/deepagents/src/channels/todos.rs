@@ -1,5 +1,7 @@
 //! The channel of the todo list.
 
+use std::collections::{HashMap, HashSet};
+
 use deepagents_core::state::{Channel, ChannelError, Concurrent, Sharing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -61,9 +63,9 @@ impl TodoUpdate {
     /// assert_eq!(json!(update), json!({"delete": ["2"]}));
     /// ```
     pub fn between(before: &[Todo], after: &[Todo]) -> Self {
-        let at = |list: &[Todo], id: &str| list.iter().position(|item| item.id == id);
-        let same = |item: &&Todo| at(before, &item.id).and_then(|at| before.get(at)) == Some(*item);
-        let gone = before.iter().filter(|item| at(after, &item.id).is_none());
+        let (old, new) = (positions(before), positions(after));
+        let same = |item: &&Todo| old.get(item.id.as_str()).and_then(|at| before.get(*at)) == Some(*item);
+        let gone = before.iter().filter(|item| !new.contains_key(item.id.as_str()));
         let mut change = TodoChange {
             put: after.iter().filter(|item| !same(item)).cloned().collect(),
             delete: gone.map(|item| item.id.clone()).collect(),
@@ -103,18 +105,35 @@ pub struct TodoChange {
 
 impl TodoChange {
     fn apply(self, list: &mut Vec<Todo>) {
-        list.retain(|item| !self.delete.contains(&item.id));
+        let deleted: HashSet<&str> = self.delete.iter().map(String::as_str).collect();
+        list.retain(|item| !deleted.contains(item.id.as_str()));
+        let mut known: HashMap<String, usize> =
+            positions(list).into_iter().map(|(id, at)| (id.to_owned(), at)).collect();
         for item in self.put {
-            match list.iter_mut().find(|known| known.id == item.id) {
-                Some(known) => *known = item,
-                None => list.push(item),
+            match known.get(&item.id).and_then(|at| list.get_mut(*at)) {
+                Some(replaced) => *replaced = item,
+                None => {
+                    known.insert(item.id.clone(), list.len());
+                    list.push(item);
+                }
             }
         }
         if !self.order.is_empty() {
+            let order = first_positions(self.order.iter().map(String::as_str));
             // Items that the order does not name come after those that it does.
-            list.sort_by_cached_key(|item| self.order.iter().position(|id| *id == item.id).unwrap_or(usize::MAX));
+            list.sort_by_key(|item| order.get(item.id.as_str()).copied().unwrap_or(usize::MAX));
         }
     }
+}
+
+/// Returns the position of each item by its id.
+fn positions(list: &[Todo]) -> HashMap<&str, usize> {
+    first_positions(list.iter().map(|item| item.id.as_str()))
+}
+
+/// Returns the position of the first occurrence of each id.
+fn first_positions<'a>(ids: impl DoubleEndedIterator<Item = &'a str> + ExactSizeIterator) -> HashMap<&'a str, usize> {
+    ids.enumerate().map(|(at, id)| (id, at)).rev().collect()
 }
 
 /// An item of the todo list.

@@ -53,7 +53,7 @@ async fn the_model_is_told_when_its_shell_starts_and_ends() {
     let script = [
         run("cd below; echo $begun"),
         run("basename \"$PWD\"; (exit 2)"),
-        Turn::call("execute", json!({"command": "echo printed; sleep 1000", "timeout": 1})),
+        Turn::call("execute", json!({"command": "echo printed; sleep 1000", "timeout": 3})),
         run("basename \"$PWD\" | grep -c below"),
         run("exit 3"),
         Turn::call("execute", json!({"command": "one=1", "restart": true})),

@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use deepagents::channels::{TodoStatus, Todos};
+use deepagents::channels::{Todo, TodoStatus, TodoUpdate, Todos};
 use deepagents::core::env::{Clock, Timestamp};
+use deepagents::core::state::Channel;
 use deepagents::middleware::TodoList;
 use deepagents::middleware::todo::{ListPlanner, Planner, TodoPolicy, planner_fn};
 use deepagents::models::scripted::{ScriptedModel, Turn};
@@ -57,6 +58,22 @@ async fn every_item_of_a_list_of_thousands_gets_an_id_of_its_own() {
     let (outcome, _) = play(script, |b| b).await;
     let ids = outcome.state.get::<Todos>().unwrap().iter().map(|todo| todo.id.clone());
     assert!(ids.eq((1..=3_000).map(|n| n.to_string())));
+}
+
+#[tokio::test]
+async fn items_of_a_list_of_thousands_keep_their_ids_in_another_order() {
+    let items = |order: &mut dyn Iterator<Item = u32>| -> Value {
+        let items: Vec<Value> = order.map(|n| json!({"content": format!("Step {n}"), "status": "pending"})).collect();
+        json!({ "todos": items })
+    };
+    let script = [
+        Turn::call("write_todos", items(&mut (1..=3_000))),
+        Turn::call("write_todos", items(&mut (1..=3_000).rev())),
+        Turn::text("Done."),
+    ];
+    let (outcome, _) = play(script, |b| b.todos(TodoPolicy::off())).await;
+    let ids = outcome.state.get::<Todos>().unwrap().iter().map(|todo| todo.id.clone());
+    assert!(ids.eq((1..=3_000).rev().map(|n| n.to_string())));
 }
 
 #[tokio::test]
@@ -455,7 +472,25 @@ fn code_quotations_and_single_items_are_no_plan() {
     assert!(spelled_out(&wide)[1].ends_with('…') && spelled_out(&wide)[1].chars().count() == 200);
 }
 
+/// Lists of items, some of them equal or with the same id.
+fn any_list() -> impl Strategy<Value = Vec<Todo>> {
+    let item = |(id, content): (u8, u8)| Todo {
+        id: id.to_string(),
+        content: content.to_string(),
+        status: TodoStatus::Pending,
+        created_at: String::new(),
+    };
+    vec((0..6_u8, 0..3_u8).prop_map(item), 0..8)
+}
+
 proptest! {
+    #[test]
+    fn the_update_between_two_lists_turns_one_into_the_other(before in any_list(), after in any_list()) {
+        let mut list = before.clone();
+        Todos::reduce(&mut list, TodoUpdate::between(&before, &after)).unwrap();
+        prop_assert_eq!(list, after);
+    }
+
     #[test]
     fn planned_items_are_few_short_lines_with_words_for_any_task(task in task()) {
         let items = spelled_out(&task);

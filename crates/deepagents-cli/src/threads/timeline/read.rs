@@ -1,6 +1,6 @@
 //! Reading the runs of a thread from its log.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use anyhow::Result;
 use deepagents::core::agent::ThreadAccess;
@@ -145,9 +145,10 @@ async fn models(threads: &ThreadAccess, info: &ThreadInfo, from: LogPosition) ->
 /// Returns the spans of a run in depth-first order.
 fn rows(spans: &[Span], models: &HashMap<String, ModelName>, catalogue: &Catalogue) -> Vec<Row> {
     let Some(root) = spans.iter().find(|span| span.path.is_empty() && is_agent(span)) else { return Vec::new() };
+    let known: HashSet<SpanId> = spans.iter().map(|span| span.context.span).collect();
     let mut below: HashMap<SpanId, Vec<&Span>> = HashMap::new();
     for span in spans.iter().filter(|span| span.context.span != root.context.span) {
-        let parent = span.parent.filter(|parent| spans.iter().any(|span| span.context.span == *parent));
+        let parent = span.parent.filter(|parent| known.contains(parent));
         below.entry(parent.unwrap_or(root.context.span)).or_default().push(span);
     }
     below.values_mut().for_each(|spans| spans.sort_by_key(|span| (span.start, span.end)));

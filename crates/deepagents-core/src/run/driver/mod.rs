@@ -12,7 +12,7 @@ use super::hooks::Phase;
 use super::log::Log;
 use super::start::own_limit;
 use super::{Outcome, RunError, RunInput};
-use crate::context::{AgentDefinition, BudgetTracker, Inbox, RunControl, Shared};
+use crate::context::{AgentDefinition, BudgetTracker, RunControl, Shared};
 use crate::error::{Error, Result};
 use crate::event::EventKind;
 use crate::ids::{CallId, LogPosition};
@@ -48,7 +48,6 @@ pub(crate) struct Driver {
     queued_events: Vec<(usize, EventKind)>,
     /// Events whose records are in the log, each with the position after its record.
     logged_events: Vec<(Option<LogPosition>, EventKind)>,
-    inbox: Option<Arc<Inbox>>,
     /// Read from the inbox, but not yet part of the conversation.
     pub(super) undelivered: Vec<Message>,
     /// Follow-ups that the thread kept from an earlier run.
@@ -69,11 +68,10 @@ impl Driver {
         agent: Arc<AgentDefinition>,
         input: Box<RunInput>,
         setting: Setting,
-        inbox: Option<Arc<Inbox>>,
     ) -> Result<Outcome, Box<RunError>> {
         // One-time work and work between two answers is boxed. A run mostly waits for a model, and this keeps its
         // future small.
-        let (mut driver, began, _registered) = Box::pin(Self::set_up(agent, input, setting, inbox)).await;
+        let (mut driver, began, _registered) = Box::pin(Self::set_up(agent, input, setting)).await;
         let result = match began {
             Ok(None) => driver.drive().await,
             Ok(Some(over)) => Ok(over),
@@ -81,7 +79,6 @@ impl Driver {
         };
         driver.machine.set_budget_state(driver.shared.budget.budget_state());
         driver.close_inbox();
-        driver.poll_inbox();
         Box::pin(driver.finish(result)).await
     }
 
@@ -90,7 +87,6 @@ impl Driver {
         agent: Arc<AgentDefinition>,
         input: Box<RunInput>,
         setting: Setting,
-        inbox: Option<Arc<Inbox>>,
     ) -> (Box<Self>, Result<Option<FinishReason>>, Option<impl Drop + Send + use<>>) {
         let (input, parts) = (*input, agent);
         let above = setting.above.or_else(|| input.above.clone());
@@ -120,7 +116,6 @@ impl Driver {
             logged_step: None,
             queued_events: Vec::new(),
             logged_events: Vec::new(),
-            inbox,
             undelivered: Vec::new(),
             follow_ups: VecDeque::new(),
             refused: None,
@@ -149,7 +144,7 @@ impl Driver {
             }
             let step = match next {
                 NextStep::Finish(stop) => {
-                    if self.has_pending_input() && self.machine.prolong() {
+                    if self.machine.can_be_prolonged() && self.has_pending_input() && self.machine.prolong() {
                         continue;
                     }
                     return Ok(stop);

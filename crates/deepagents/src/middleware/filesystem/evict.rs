@@ -94,12 +94,6 @@ fn file_name(cx: &ToolContext) -> String {
     name
 }
 
-/// Returns a name that is unique to an id: the id itself, or its digest if the id is not a valid name.
-pub(super) fn name_of(id: &str) -> String {
-    let name = readable(id);
-    if name == id { name } else { sha256_hex(id, 32) }
-}
-
 /// Returns an id without characters that are invalid in names, so two ids may become the same; a long id becomes its
 /// digest.
 fn readable(id: &str) -> String {
@@ -134,14 +128,9 @@ mod tests {
         assert_eq!(readable("../../etc/passwd"), "______etc_passwd");
         assert_eq!(readable(&"x".repeat(MAX_NAME_BYTES)), "x".repeat(MAX_NAME_BYTES));
         assert!(readable(&"x".repeat(MAX_NAME_BYTES + 1)).len() <= MAX_NAME_BYTES);
-        assert_eq!(name_of("call_1"), "call_1");
-        assert_ne!(name_of("c.1"), name_of("c_1"));
         for id in ["", "a\0b", "日本語", "..", "/", "\\"] {
-            let folder = VPath::parse(RESULTS).unwrap();
-            for name in [readable(id), name_of(id)] {
-                let path = VPath::parse(&format!("{RESULTS}/{name}")).unwrap();
-                assert_eq!(path.parent(), Some(folder.clone()), "{id}");
-            }
+            let path = VPath::parse(&format!("{RESULTS}/{}", readable(id))).unwrap();
+            assert_eq!(path.parent(), Some(VPath::parse(RESULTS).unwrap()), "{id}");
         }
     }
 

@@ -10,7 +10,8 @@ use deepagents_core::run::Context;
 use deepagents_core::state::{Channel, ChannelError, Sharing, Update};
 use deepagents_fs::{Backend, VPath, WriteMode};
 
-use super::evict::{name_of, preview};
+use super::evict::preview;
+use crate::digest::sha256_hex;
 use crate::tokens;
 use crate::workspace::{self, HISTORY, Workspace};
 
@@ -83,9 +84,10 @@ async fn put(
     let mut state = cx.state().clone();
     let applied = state.apply(before);
     let state = if applied.is_ok() { &state } else { cx.state() };
-    // A directory of its own, apart from the files of summaries: a message id may equal a thread's name.
-    let path = VPath::parse(&format!("{HISTORY}/messages/{}.md", name_of(message.id())))?;
-    let written = workspace::store_file(backend, state, &path, message.text().into(), WriteMode::Overwrite).await?;
+    let text = message.text();
+    // Named by its content, because several threads may share the backend and have messages with the same id.
+    let path = VPath::parse(&format!("{HISTORY}/messages/{}.md", sha256_hex(&text, 16)))?;
+    let written = workspace::store_file(backend, state, &path, text.into(), WriteMode::Overwrite).await?;
     Ok((path, written.update))
 }
 

@@ -1,6 +1,6 @@
 //! Runs the hooks of an event and reduces their answers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -59,16 +59,18 @@ type Mode = dyn Fn() -> String + Send + Sync;
 struct RunnerState {
     /// Threads that have started in this process.
     started: BTreeSet<String>,
+    /// The latest runs without a thread, newest first.
+    unsaved: VecDeque<String>,
     /// Whether the next thread replaces one that was cleared.
     cleared: bool,
-    /// Threads whose conversation was compacted since their last request.
+    /// Threads, and runs without one, whose conversation was compacted since their last request.
     compacted: BTreeSet<String>,
     /// Runs that hooks have continued at their end, and how often.
     continued: Vec<(String, u32)>,
 }
 
-/// Maximum number of continued runs to remember.
-const MAX_CONTINUED_RUNS: usize = 200;
+/// Maximum number of continued runs, and of runs without a thread, to remember.
+const MAX_RUNS: usize = 200;
 /// Maximum number of times that hooks may continue a run at its end.
 const MAX_CONTINUATIONS: u32 = 20;
 
@@ -188,10 +190,11 @@ impl HookRunner {
         answers.fold(HookAnswer::default(), HookAnswer::and)
     }
 
-    /// Returns the threads that have started in this process and are not finished; for a run without a thread, its own
-    /// id.
+    /// Returns the threads that have started in this process and are not finished, and the ids of the latest 200 runs
+    /// without a thread.
     pub fn sessions(&self) -> Vec<String> {
-        lock(&self.inner.known).started.iter().cloned().collect()
+        let known = lock(&self.inner.known);
+        known.started.iter().chain(&known.unsaved).cloned().collect()
     }
 
     /// Signals that the program has finished with a thread, for a reason such as `exit`. After `clear`, the next thread
@@ -199,6 +202,7 @@ impl HookRunner {
     pub fn session_end(&self, thread: &str, reason: &str) -> impl Future<Output = Vec<HookRun>> + Send + use<> {
         let mut known = lock(&self.inner.known);
         known.started.remove(thread);
+        known.unsaved.retain(|run| run != thread);
         known.cleared |= reason == "clear";
         drop(known);
         let (runner, fields) = (self.clone(), json!({"session_id": thread, "reason": reason}));
@@ -269,7 +273,10 @@ impl HookRunner {
             match answer.block.or(answer.stop) {
                 Some(why) => Err(format!("a hook keeps the conversation from being compacted: {why}")),
                 None => {
-                    lock(&runner.inner.known).compacted.insert(conversation(&cx));
+                    // Only the main agent's hooks are told.
+                    if cx.path().is_empty() {
+                        lock(&runner.inner.known).compacted.insert(session(&cx).to_owned());
+                    }
                     Ok(())
                 }
             }
@@ -279,8 +286,14 @@ impl HookRunner {
     /// Returns how a thread starts in this process, or `None` if it already has.
     pub(super) fn begins(&self, cx: &Context) -> Option<&'static str> {
         let mut known = lock(&self.inner.known);
-        if !known.started.insert(cx.thread().unwrap_or(cx.run_id()).to_owned()) {
-            return None;
+        match cx.thread() {
+            Some(thread) if !known.started.insert(thread.to_owned()) => return None,
+            Some(_) => {}
+            // Such a run starts once, so it needs to be known only for its end.
+            None => {
+                known.unsaved.truncate(MAX_RUNS - 1);
+                known.unsaved.push_front(cx.run_id().to_owned());
+            }
         }
         if cx.messages().last_assistant().is_some() {
             return Some("resume");
@@ -288,9 +301,9 @@ impl HookRunner {
         Some(if std::mem::take(&mut known.cleared) { "clear" } else { "startup" })
     }
 
-    /// Returns `true` if the conversation was compacted since the last call.
+    /// Returns `true` if the main agent's conversation was compacted since the last call.
     pub(super) fn was_compacted(&self, cx: &Context) -> bool {
-        lock(&self.inner.known).compacted.remove(&conversation(cx))
+        lock(&self.inner.known).compacted.remove(session(cx))
     }
 
     /// Returns how often hooks have continued the agent's run.
@@ -306,7 +319,7 @@ impl HookRunner {
         let at = known.continued.iter().position(|(run, _)| *run == key);
         let times = at.map_or(0, |at| known.continued.remove(at).1) + 1;
         // The oldest runs have ended.
-        if known.continued.len() >= MAX_CONTINUED_RUNS {
+        if known.continued.len() >= MAX_RUNS {
             known.continued.remove(0);
         }
         known.continued.push((key, times));
@@ -314,7 +327,7 @@ impl HookRunner {
     }
 }
 
-/// Returns the key that all runs of an agent on a thread share.
-fn conversation(cx: &Context) -> String {
-    agent_key(cx.thread().unwrap_or(cx.run_id()), cx)
+/// Returns the thread, or the run's id if it has none.
+fn session(cx: &Context) -> &str {
+    cx.thread().unwrap_or(cx.run_id())
 }

@@ -1,6 +1,6 @@
 //! `write_todos` and `read_todos`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use deepagents_core::state::Update;
@@ -50,7 +50,7 @@ fn write(args: WriteArgs, keep_finished: bool, cx: &ToolContext) -> Result<ToolO
     let now = cx.clock().now().to_string();
     let taken: HashSet<&str> = before.iter().map(|todo| todo.id.as_str()).collect();
     let mut fresh_ids = (1u64..).map(|n| n.to_string()).filter(|id| !taken.contains(id.as_str()));
-    let mut unused = before.clone();
+    let mut unused = Unused::new(&before);
     let mut list: Vec<Todo> = Vec::new();
     for item in args.todos {
         if item.content.trim().is_empty() {
@@ -58,17 +58,15 @@ fn write(args: WriteArgs, keep_finished: bool, cx: &ToolContext) -> Result<ToolO
                 "Error: an item has no content; say what is to be done. The list is unchanged.",
             ));
         }
-        // Match an item by id, or else by the first remaining one with the same text.
-        let same = unused
-            .iter()
-            .position(|t| item.id.as_ref() == Some(&t.id))
-            .or_else(|| unused.iter().position(|t| t.content == item.content));
-        let known = same.map(|at| unused.remove(at)).map(|known| (known.id, known.created_at));
-        let (id, created_at) = known.unwrap_or_else(|| (fresh_ids.next().unwrap_or_default(), now.clone()));
+        let (id, created_at) = match unused.take(&item) {
+            Some(known) => (known.id.clone(), known.created_at.clone()),
+            None => (fresh_ids.next().unwrap_or_default(), now.clone()),
+        };
         list.push(Todo { id, content: item.content, status: item.status, created_at });
     }
     let mut notes = String::new();
-    let (finished, open): (Vec<Todo>, Vec<Todo>) = unused.into_iter().partition(|t| t.status == TodoStatus::Completed);
+    let unused = unused.items.into_iter().flatten().cloned();
+    let (finished, open): (Vec<Todo>, Vec<Todo>) = unused.partition(|t| t.status == TodoStatus::Completed);
     if !list.is_empty() {
         notes += &left_out("These open items are no longer on the list", &open);
         if keep_finished && !finished.is_empty() {
@@ -79,6 +77,39 @@ fn write(args: WriteArgs, keep_finished: bool, cx: &ToolContext) -> Result<ToolO
     let text = format!("{}{notes}", summary(&list));
     let (output, update) = (ToolOutput::text(text), TodoUpdate::between(&before, &list));
     Ok(if update.is_empty() { output } else { output.with_update(Update::new::<Todos>(update)) })
+}
+
+/// The items of the current list that no item of the new one continues.
+struct Unused<'a> {
+    items: Vec<Option<&'a Todo>>,
+    by_id: HashMap<&'a str, usize>,
+    by_content: HashMap<&'a str, VecDeque<usize>>,
+}
+
+impl<'a> Unused<'a> {
+    fn new(list: &'a [Todo]) -> Self {
+        let mut by_content: HashMap<&str, VecDeque<usize>> = HashMap::new();
+        for (at, todo) in list.iter().enumerate() {
+            by_content.entry(&todo.content).or_default().push_back(at);
+        }
+        let by_id = list.iter().enumerate().map(|(at, todo)| (todo.id.as_str(), at)).collect();
+        Self { items: list.iter().map(Some).collect(), by_id, by_content }
+    }
+
+    /// Takes the item with the same id, or else the first remaining one with the same text.
+    fn take(&mut self, item: &Item) -> Option<&'a Todo> {
+        let same_id = item.id.as_deref().and_then(|id| self.by_id.get(id)).copied();
+        if let Some(todo) = same_id.and_then(|at| self.items.get_mut(at)?.take()) {
+            return Some(todo);
+        }
+        let same_content = self.by_content.get_mut(item.content.as_str())?;
+        while let Some(at) = same_content.pop_front() {
+            if let Some(todo) = self.items.get_mut(at).and_then(Option::take) {
+                return Some(todo);
+            }
+        }
+        None
+    }
 }
 
 fn left_out(what: &str, items: &[Todo]) -> String {

@@ -138,7 +138,7 @@ async fn the_id_of_a_long_message_cannot_redirect_its_file() {
             .backend(LocalBackend::open(folder.path()).unwrap())
             .build()
             .unwrap();
-        let mut message = Message::user("x".repeat(200_001));
+        let mut message = Message::user(format!("{id} {}", "x".repeat(200_001)));
         message.set_id(id.to_owned());
         agent.invoke(RunInput::messages([message])).await.unwrap();
     }
