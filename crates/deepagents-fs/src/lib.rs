@@ -4,6 +4,8 @@
 //! disk ([`LocalBackend`]). Reading windows of [`lines`] and exact [`edit`]s are implemented once and behave the same
 //! on every backend.
 
+#[cfg(unix)]
+mod attributes;
 mod backend;
 pub mod classify;
 mod composite;
