@@ -54,3 +54,5 @@ pub use undo::{
     Conflict, ConflictReason, FileChange, FileUndo, FileVersion, GcStats, OnConflict, RestorePlan, Skipped, UndoCursor,
     UndoError, UndoStore, UndoUpdate,
 };
+#[doc(hidden)]
+pub use {bytes, deepagents_core};
