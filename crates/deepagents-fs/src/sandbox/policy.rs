@@ -190,6 +190,14 @@ pub enum PolicyError {
         /// The reason.
         reason: String,
     },
+    /// It is unclear which host path is to be hidden.
+    #[error("{} cannot be hidden: {reason}; give an absolute path", .path.display())]
+    CannotHide {
+        /// The path.
+        path: PathBuf,
+        /// The reason.
+        reason: String,
+    },
     /// A host directory lies within one that commands can write to, so they could replace it.
     #[error("{} lies within {}, which is writable; use `protect` or `hide` for parts of a workspace", .path.display(), .within.display())]
     Within {
@@ -225,6 +233,9 @@ impl SandboxPolicy {
                 let rest = path.strip_prefix(above).unwrap_or(Path::new(""));
                 *path = if rest.as_os_str().is_empty() { real } else { real.join(rest) };
             }
+            let unknown =
+                |error: std::io::Error| PolicyError::CannotHide { path: path.clone(), reason: error.to_string() };
+            let at = std::path::absolute(&*path).map_err(unknown)?;
         }
         let writable: Vec<PathBuf> = std::iter::once(root.to_owned()).chain(self.writable.iter().cloned()).collect();
         for directory in &writable {
