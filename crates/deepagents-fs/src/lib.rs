@@ -4,6 +4,8 @@
 //! disk ([`LocalBackend`]). Reading windows of [`lines`] and exact [`edit`]s are implemented once and behave the same
 //! on every backend.
 
+#[cfg(unix)]
+mod attributes;
 mod backend;
 pub mod classify;
 mod composite;
@@ -52,3 +54,5 @@ pub use undo::{
     Conflict, ConflictReason, FileChange, FileUndo, FileVersion, GcStats, OnConflict, RestorePlan, Skipped, UndoCursor,
     UndoError, UndoStore, UndoUpdate,
 };
+#[doc(hidden)]
+pub use {bytes, deepagents_core};

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 #[cfg(unix)]
 const MODE: u32 = 0o777;
 const SECRET: u32 = 0o600;
+/// Maximum number of links followed to a file that does not exist, as in the kernel.
+const MAX_LINKS: usize = 40;
 
 /// Exclusive lock on a file, released on drop. A program that acquires it before reading the file and holds it until
 /// the write is complete does not lose updates by other programs.
@@ -50,7 +52,7 @@ impl FileLock {
 /// # Errors
 /// Returns an error if the file cannot be written; it is unchanged then.
 pub fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    put(file, bytes, mode_of(file).unwrap_or(SECRET))
+    put(file, bytes, mode_of(file))
 }
 
 /// Like [`replace`], for a file that holds secrets: the file is always given mode 0600.
@@ -58,17 +60,18 @@ pub fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// Returns an error in the same cases as [`replace`].
 pub fn replace_secret(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    put(file, bytes, SECRET)
+    put(file, bytes, None)
 }
 
-fn put(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let file = resolve_target(file);
+/// Writes a file that only the user may access, or that has the access rights of the existing file, which has a mode.
+fn put(file: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
+    let file = resolve_target(file)?;
     let directory = directory(&file);
     make_directory(directory)?;
     let (new, mut open) = new_beside(&file)?;
     let written = open
         .write_all(bytes)
-        .and_then(|()| set_mode(&open, mode))
+        .and_then(|()| set_mode(&open, mode.map_or(SECRET, |mode| mode & rights(&file, &open))))
         .and_then(|()| open.sync_all())
         .and_then(|()| fs::rename(&new, &file));
     if written.is_err() {
@@ -78,10 +81,19 @@ fn put(file: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     written
 }
 
-/// Returns the path to write: the target of a symbolic link, even if the target does not exist yet.
-fn resolve_target(file: &Path) -> PathBuf {
-    let absent = |_| fs::read_link(file).map_or_else(|_| file.to_owned(), |target| directory(file).join(target));
-    file.canonicalize().unwrap_or_else(absent)
+/// Returns the path to write: what symbolic links lead to, even if it does not exist yet.
+fn resolve_target(file: &Path) -> io::Result<PathBuf> {
+    let mut file = file.to_owned();
+    for _ in 0..MAX_LINKS {
+        match file.canonicalize() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match file.read_link() {
+                Ok(target) => file = directory(&file).join(target),
+                Err(_) => return Ok(file),
+            },
+            real => return real,
+        }
+    }
+    Err(io::Error::other(format!("{} is at the end of too many symbolic links", file.display())))
 }
 
 /// Creates a new file beside another.
@@ -129,6 +141,18 @@ fn mode_of(_: &Path) -> Option<u32> {
 #[cfg(unix)]
 fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))
+}
+
+/// Gives a file the access control list of another. Returns the permission bits that it may have then: if that failed,
+/// those of its group would give access to others.
+#[cfg(unix)]
+fn rights(there: &Path, file: &File) -> u32 {
+    if crate::attributes::copy(there, file) { MODE } else { MODE & !0o070 }
+}
+
+#[cfg(not(unix))]
+fn rights(_: &Path, _: &File) -> u32 {
+    SECRET
 }
 
 #[cfg(not(unix))]

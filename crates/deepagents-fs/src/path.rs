@@ -40,7 +40,20 @@ pub enum PathError {
     /// The text contains a NUL character.
     #[error("a path cannot contain a NUL character: {}", .0.escape_debug())]
     Nul(String),
+    /// The text has too many bytes or names.
+    #[error("a path can have at most {MAX_BYTES} bytes and {MAX_NAMES} names, this one has {bytes} and {names}")]
+    TooLong {
+        /// Length of the text in bytes.
+        bytes: usize,
+        /// Number of its components.
+        names: usize,
+    },
 }
+
+/// Limits on the paths of calls, as the work on a path can grow with the square of its length. Directories that exist
+/// may be nested deeper.
+const MAX_BYTES: usize = 16 << 10;
+const MAX_NAMES: usize = 1024;
 
 impl VPath {
     /// Parses a path as written by a model or a person.
@@ -49,8 +62,19 @@ impl VPath {
     /// trailing slash are dropped; the empty string is the root.
     ///
     /// # Errors
-    /// Returns an error if a component is `..`, or if the text begins with `~` or a drive letter, or contains NUL.
+    /// Returns an error if a component is `..`, or if the text begins with `~` or a drive letter, contains NUL, or is
+    /// longer than 16 KiB or 1024 components.
     pub fn parse(text: &str) -> Result<Self, PathError> {
+        let path = Self::read(text)?;
+        let names = path.components().count();
+        if text.len() > MAX_BYTES || names > MAX_NAMES {
+            return Err(PathError::TooLong { bytes: text.len(), names });
+        }
+        Ok(path)
+    }
+
+    /// Parses a path of any length. Stored paths may be longer than those of calls, because directories may be.
+    fn read(text: &str) -> Result<Self, PathError> {
         if text.contains('\0') {
             return Err(PathError::Nul(text.to_owned()));
         }
@@ -241,6 +265,6 @@ impl TryFrom<String> for VPath {
     type Error = PathError;
 
     fn try_from(text: String) -> Result<Self, PathError> {
-        Self::parse(&text)
+        Self::read(&text)
     }
 }

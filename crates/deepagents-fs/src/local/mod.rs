@@ -1,6 +1,5 @@
 //! A directory on disk.
 
-mod attributes;
 #[cfg(target_os = "linux")]
 mod cached;
 #[cfg(feature = "undo")]
@@ -33,6 +32,7 @@ use futures_core::future::BoxFuture;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 
+pub(crate) use self::open::same_mount;
 use self::pinned_path::PinnedPath;
 use crate::lines::{self, LineRange, LineWindow};
 use crate::locks::PathLocks;

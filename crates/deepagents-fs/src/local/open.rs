@@ -105,7 +105,7 @@ pub(super) fn held_stat(fd: impl AsFd) -> Option<Stat> {
 
 /// Returns whether two open files are on the same mount. Device numbers do not tell: a directory bind-mounted within
 /// its own file system keeps its device.
-pub(super) fn same_mount(one: impl AsFd, other: impl AsFd) -> rustix::io::Result<bool> {
+pub(crate) fn same_mount(one: impl AsFd, other: impl AsFd) -> rustix::io::Result<bool> {
     #[cfg(target_os = "linux")]
     {
         use rustix::fs::{AtFlags, StatxFlags, statx};

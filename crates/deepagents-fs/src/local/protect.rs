@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
@@ -13,7 +13,9 @@ use super::open::{At, DIRECTORY, SAFE, entries, failed, same_mount};
 use super::resolve::{Last, Place};
 use super::tree::walk_tree;
 use super::{Links, Root};
-use crate::permissions::{AccessMode, Place as Protected, UserGit, leads, repository_entry, run_from};
+use crate::permissions::{
+    AccessMode, Place as Protected, UserGit, leads, repositories_above, repository_entry, run_from,
+};
 use crate::{FsError, VPath};
 
 /// Maximum number of bytes read of a `.git` file.
@@ -52,11 +54,12 @@ impl Root {
             return false;
         }
         let is_there = |git: &VPath| statat(&self.fd, git.relative(), AtFlags::SYMLINK_NOFOLLOW).is_ok();
-        let repositories: Vec<VPath> =
-            path.ancestors().map(|above| above.child(".git")).filter(|git| is_there(git)).collect();
+        let own = path.ancestors().map(|above| above.child(".git")).filter(|git| is_there(git));
+        let own = own.map(|git| PathBuf::from(git.relative()));
+        let repositories: Vec<PathBuf> = own.chain(repositories_above(&self.path)).collect();
         let user = if repositories.is_empty() { UserGit::default() } else { UserGit::read() };
         repositories.iter().any(|git| {
-            let named = run_from(&self.path, Path::new(git.relative()), &user);
+            let named = run_from(&self.path, git, &user);
             let named = named.iter().filter_map(|path| VPath::parse(path.to_str()?).ok());
             named.map(Protected::At).any(|place| place.covers(path))
         })

@@ -12,11 +12,12 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::Root;
 use super::lock::DirectoryLock;
 use super::open::{At, SAFE, failed, to_stat, version_of};
 use super::resolve::Last;
 use super::temporary::Temporary;
-use super::{Root, attributes};
+use crate::attributes;
 use crate::permissions::AccessMode;
 use crate::sandbox::appeared;
 use crate::{FsError, VPath, Version, WriteMode};
@@ -70,7 +71,8 @@ impl Root {
         };
         // Copy the ACL before setting the mode: with an ACL, the group bits are its mask, and without it they would
         // open the file to the group.
-        let kept = before.is_none() || (attributes::copy(target, &temporary.file) && has_group);
+        let kept = before.is_none()
+            || (attributes::copy(&attributes::path_in(target.directory, target.name), &temporary.file) && has_group);
         if let Some(bits) = bits {
             // Nobody may gain access that they did not have. `commit` writes in place instead where it can.
             let bits = if kept { bits } else { bits & !0o070 };

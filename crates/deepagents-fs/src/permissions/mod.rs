@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use commands::{CommandDecision, CommandReason, CommandRule, CommandRuleError};
 #[cfg(unix)]
-pub(crate) use git::{UserGit, run_from};
+pub(crate) use git::{UserGit, repositories_above, run_from};
 pub use guarded::{OnAsk, PermissionedBackend};
 #[cfg(unix)]
 pub(crate) use links::leads;

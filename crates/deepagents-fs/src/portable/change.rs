@@ -1,5 +1,6 @@
 //! Atomic file replacement and deletion.
 
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::sync::PoisonError;
 use std::time::SystemTime;
@@ -9,6 +10,8 @@ use cap_std::fs::{Dir, Metadata, OpenOptions};
 use super::Root;
 use super::place::relative;
 use super::read::{to_stat, version_of};
+#[cfg(unix)]
+use crate::attributes;
 use crate::permissions::repository_entry;
 use crate::{FsError, VPath, Version, WriteMode};
 
@@ -63,7 +66,8 @@ impl Root {
         // Fails early, before the content is written; the check below is the authoritative one.
         let before = self.existing_file(path, directory, name)?;
         mode.check(path, before.as_ref().map(version_of).as_ref())?;
-        let temporary = Temporary::write(directory, data, before.as_ref(), self.options.sync).map_err(failed)?;
+        let replaced = before.as_ref().map(|before| (name, before));
+        let temporary = Temporary::write(directory, data, replaced, self.options.sync).map_err(failed)?;
         let _commit = self.commit.lock().unwrap_or_else(PoisonError::into_inner);
         let there = self.existing_file(path, directory, name)?;
         mode.check(path, there.as_ref().map(version_of).as_ref())?;
@@ -120,10 +124,16 @@ impl Root {
         directory.remove_dir_all(name).map_err(failed)
     }
 
-    /// Returns an error if a directory to be deleted contains anything protected.
+    /// Returns an error if a directory to be deleted contains anything protected or mounted.
     fn check_tree(&self, path: &VPath, above: &Dir, name: &str) -> Result<(), FsError> {
         let failed = |error: io::Error| self.failed(path, &error);
-        let mut open = vec![(above.open_dir(name).map_err(failed)?, 0)];
+        let enter = |above: &Dir, directory: Dir| match is_mounted(&directory, above) {
+            Ok(false) => Ok(directory),
+            // A mount point is not part of this tree.
+            Ok(true) => Err(FsError::Fixed(path.clone())),
+            Err(error) => Err(failed(error)),
+        };
+        let mut open = vec![(enter(above, above.open_dir(name).map_err(failed)?)?, 0)];
         while let Some((directory, depth)) = open.pop() {
             if depth > MAX_DEPTH {
                 return Err(FsError::io(path, ErrorKind::Other, "it is nested too deep to be deleted at once"));
@@ -137,7 +147,7 @@ impl Root {
                     return Err(FsError::Protected(path.clone()));
                 }
                 if found.file_type().map_err(failed)?.is_dir() {
-                    open.push((found.open_dir().map_err(failed)?, depth + 1));
+                    open.push((enter(&directory, found.open_dir().map_err(failed)?)?, depth + 1));
                 }
             }
             if self.options.protected.holds_repository(&marks) {
@@ -148,6 +158,17 @@ impl Root {
     }
 }
 
+/// Returns whether something is mounted at a directory.
+#[cfg(unix)]
+fn is_mounted(directory: &Dir, above: &Dir) -> io::Result<bool> {
+    Ok(!crate::local::same_mount(directory, above)?)
+}
+
+#[cfg(not(unix))]
+fn is_mounted(_: &Dir, _: &Dir) -> io::Result<bool> {
+    Ok(false)
+}
+
 /// Temporary file that will replace another; removed on drop unless it was renamed.
 struct Temporary<'a> {
     directory: &'a Dir,
@@ -155,23 +176,22 @@ struct Temporary<'a> {
 }
 
 impl<'a> Temporary<'a> {
-    fn write(directory: &'a Dir, data: &[u8], before: Option<&Metadata>, sync: bool) -> io::Result<Self> {
+    fn write(directory: &'a Dir, data: &[u8], replaced: Option<(&str, &Metadata)>, sync: bool) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         // The new content may be as private as the old, so nobody else may read it until the file has the old one's
         // permissions.
         #[cfg(unix)]
-        if before.is_some() {
+        if replaced.is_some() {
             use cap_std::fs::OpenOptionsExt;
             options.mode(0o600);
         }
         let temporary = Self { directory, name: format!(".{:016x}.tmp", fastrand::u64(..)) };
-        let mut file = directory.open_with(&temporary.name, &options)?;
+        let mut file = directory.open_with(&temporary.name, &options)?.into_std();
         file.write_all(data)?;
-        if let Some(before) = before {
-            file.set_permissions(before.permissions())?;
+        if let Some((name, before)) = replaced {
+            keep_access(directory, name, before, &file)?;
         }
-        let file = file.into_std();
         // Set nanoseconds explicitly: two versions within one tick of the system clock would look the same.
         file.set_modified(SystemTime::from(jiff::Timestamp::now()))?;
         if sync {
@@ -179,6 +199,25 @@ impl<'a> Temporary<'a> {
         }
         Ok(temporary)
     }
+}
+
+/// Gives a file the access rights of the one it replaces, except for set-user-ID and set-group-ID bits, which were
+/// granted to the old content.
+#[cfg(unix)]
+fn keep_access(directory: &Dir, name: &str, before: &Metadata, file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+
+    use cap_std::fs::MetadataExt;
+
+    let kept = attributes::copy(&attributes::path_in(directory, name.as_ref()), file);
+    // Without its access control list, the group bits would open the file to its group.
+    let bits = before.mode() & if kept { 0o1777 } else { 0o1707 };
+    file.set_permissions(std::fs::Permissions::from_mode(bits))
+}
+
+#[cfg(not(unix))]
+fn keep_access(_: &Dir, _: &str, before: &Metadata, file: &File) -> io::Result<()> {
+    file.set_permissions(before.permissions().into_std(file)?)
 }
 
 impl Drop for Temporary<'_> {

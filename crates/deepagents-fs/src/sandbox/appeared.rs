@@ -24,7 +24,9 @@ use rustix::io::Errno;
 
 use super::{Git, SandboxPolicy};
 use crate::VPath;
-use crate::permissions::{AccessMode, Operation, Permissions, ProtectedPlaces, UserGit, leads, run_from};
+use crate::permissions::{
+    AccessMode, Operation, Permissions, ProtectedPlaces, UserGit, leads, repositories_above, run_from,
+};
 use crate::shell::Moved;
 use found::{Found, find_at};
 
@@ -95,10 +97,11 @@ impl Appeared {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let mut start = Self { id, root, this, places: protected.paths().cloned().collect(), moved: Mutex::default() };
         let led: BTreeSet<VPath> = start.places.iter().flat_map(|place| leads(at, place)).collect();
-        let by_git = if policy.git == Git::Writable || protected.denied_name(".git").is_none() {
-            BTreeSet::new()
+        let by_git: BTreeSet<PathBuf> = if policy.guards_git() {
+            let (own, user) = (PathBuf::from(".git"), UserGit::read());
+            std::iter::once(own).chain(repositories_above(at)).flat_map(|git| run_from(at, &git, &user)).collect()
         } else {
-            run_from(at, Path::new(".git"), &UserGit::read())
+            BTreeSet::new()
         };
         let by_git = by_git.iter().filter_map(|path| VPath::parse(path.to_str()?).ok());
         let by_git: Vec<VPath> = by_git.chain(led).collect();

@@ -11,7 +11,7 @@ use super::protocol::{
 };
 use super::{Sandbox, SandboxPolicy, SandboxReport};
 use crate::VPath;
-use crate::permissions::{Permissions, UserGit, leads};
+use crate::permissions::{Permissions, UserGit, leads, repositories_above, run_from};
 use crate::shell::supervise::{Helper, Job};
 use crate::shell::{Exit, ShellError};
 
@@ -44,6 +44,7 @@ impl Sandbox {
             Network::Host => (NetworkAccess::Host, None),
             Network::AllowList(hosts) => (NetworkAccess::Proxy { direct: direct(hosts) }, Some(hosts.clone())),
         };
+        let user_git = task.root.map(|_| UserGit::read()).unwrap_or_default();
         let inner = InnerPlan {
             root: task.root.map(Path::to_owned),
             cwd: task.cwd.to_owned(),
@@ -53,11 +54,11 @@ impl Sandbox {
             caches: policy.tools.caches.clone(),
             writable: policy.writable.clone(),
             identities: task.identities.to_vec(),
-            guarded: guarded(policy, task.root),
+            guarded: guarded(policy, task.root, &user_git),
             hidden_host: policy.hidden_host.clone(),
             rules: policy.rules.iter().map(Permissions::file_rules).collect(),
             named: named(policy),
-            user_git: task.root.map(|_| UserGit::read()).unwrap_or_default(),
+            user_git,
             limits: policy.limits,
             least: policy.least(),
             program: task.program.to_owned(),
@@ -82,9 +83,13 @@ fn direct(hosts: &[HostPattern]) -> Vec<String> {
     ["localhost", "127.0.0.1", "::1"].iter().filter(|own| !listed(own)).map(|own| (*own).to_owned()).collect()
 }
 
-fn guarded(policy: &SandboxPolicy, root: Option<&Path>) -> Vec<GuardedPath> {
+fn guarded(policy: &SandboxPolicy, root: Option<&Path>, user_git: &UserGit) -> Vec<GuardedPath> {
     let of =
         |guard, any_case| move |path: &VPath| GuardedPath { path: PathBuf::from(path.relative()), guard, any_case };
+    // The helper cannot see repositories above the root; it looks for those below.
+    let above = |root| repositories_above(root).flat_map(move |git| run_from(root, &git, user_git));
+    let above = root.filter(|_| policy.guards_git()).into_iter().flat_map(above);
+    let above = above.map(|path| GuardedPath { path, guard: Guard::Protect, any_case: false });
     let places = || policy.protected_places.paths();
     let led = root.into_iter().flat_map(|root| places().flat_map(move |place| leads(root, place)));
     let led: BTreeSet<VPath> = led.collect();
@@ -92,7 +97,7 @@ fn guarded(policy: &SandboxPolicy, root: Option<&Path>) -> Vec<GuardedPath> {
     let hidden = policy.hidden.iter().map(of(Guard::Hide, false));
     let protected = policy.protected.iter().map(of(Guard::Protect, false));
     let places = places().map(of(Guard::Protect, true));
-    hidden.chain(places).chain(protected).chain(led.iter().map(of(Guard::Protect, false))).collect()
+    hidden.chain(places).chain(protected).chain(led.iter().map(of(Guard::Protect, false))).chain(above).collect()
 }
 
 fn named(policy: &SandboxPolicy) -> Vec<GuardedName> {

@@ -190,6 +190,14 @@ pub enum PolicyError {
         /// The reason.
         reason: String,
     },
+    /// It is unclear which host path is to be hidden.
+    #[error("{} cannot be hidden: {reason}; give an absolute path", .path.display())]
+    CannotHide {
+        /// The path.
+        path: PathBuf,
+        /// The reason.
+        reason: String,
+    },
     /// A host directory lies within one that commands can write to, so they could replace it.
     #[error("{} lies within {}, which is writable; use `protect` or `hide` for parts of a workspace", .path.display(), .within.display())]
     Within {
@@ -204,6 +212,12 @@ pub enum PolicyError {
 }
 
 impl SandboxPolicy {
+    /// Returns whether commands are kept from changing what git runs.
+    #[cfg(unix)]
+    pub(crate) fn guards_git(&self) -> bool {
+        self.git != Git::Writable && self.protected_places.denied_name(".git").is_some()
+    }
+
     pub(crate) fn least(&self) -> Level {
         self.required.map_or(Level::Namespaces, |level| level.max(Level::Namespaces))
     }
@@ -219,12 +233,15 @@ impl SandboxPolicy {
             *path = path.canonicalize().map_err(missing)?;
         }
         for path in &mut self.hidden_host {
+            let unknown =
+                |error: std::io::Error| PolicyError::CannotHide { path: path.clone(), reason: error.to_string() };
+            let at = std::path::absolute(&*path).map_err(unknown)?;
             // A path that does not exist yet may be created later at the same place.
-            let found = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
-            if let Some((above, real)) = found {
-                let rest = path.strip_prefix(above).unwrap_or(Path::new(""));
-                *path = if rest.as_os_str().is_empty() { real } else { real.join(rest) };
-            }
+            let found = at.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+            *path = match found {
+                Some((above, real)) => real.join(at.strip_prefix(above).unwrap_or(Path::new(""))),
+                None => at,
+            };
         }
         let writable: Vec<PathBuf> = std::iter::once(root.to_owned()).chain(self.writable.iter().cloned()).collect();
         for directory in &writable {

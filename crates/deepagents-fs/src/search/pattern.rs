@@ -11,7 +11,7 @@ use crate::VPath;
 /// `*`, `?` and `[…]` match within one name; `**` as a whole component matches any number of names; `{a,b}` and
 /// `{1..3}` are alternatives; a backslash escapes the next character. A pattern without a slash matches a name at any
 /// depth; a pattern with one matches the whole path from the search directory on. A leading slash makes no other
-/// difference. Matching is case-sensitive.
+/// difference. Matching is case-sensitive. An empty pattern matches nothing.
 ///
 /// `[[:alpha:]]`, `[[:digit:]]` and the other named classes match ASCII characters only.
 ///
@@ -37,7 +37,7 @@ pub struct Pattern {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatternError {
-    /// The pattern is empty.
+    /// The pattern of a rule is empty.
     #[error("the pattern is empty")]
     Empty,
     /// A component is `..`.
@@ -100,8 +100,8 @@ impl Pattern {
     /// Compiles a glob whose wildcards do not match a leading dot.
     ///
     /// # Errors
-    /// Returns an error if the pattern is empty, contains `..`, is too long, expands to too many patterns, or has an
-    /// invalid class such as `[z-a]`.
+    /// Returns an error if the pattern contains `..`, is too long, expands to too many patterns, or has an invalid
+    /// class such as `[z-a]`.
     pub fn new(pattern: &str) -> Result<Self, PatternError> {
         Self::compile(pattern, false, true)
     }
@@ -109,8 +109,8 @@ impl Pattern {
     /// Compiles a glob that treats a leading dot like any other character.
     ///
     /// # Errors
-    /// Returns an error if the pattern is empty, contains `..`, is too long, expands to too many patterns, or has an
-    /// invalid class such as `[z-a]`.
+    /// Returns an error if the pattern contains `..`, is too long, expands to too many patterns, or has an invalid
+    /// class such as `[z-a]`.
     pub fn with_dots(pattern: &str) -> Result<Self, PatternError> {
         Self::compile(pattern, true, true)
     }
@@ -129,7 +129,7 @@ impl Pattern {
     /// With `search`, compiles the pattern of a search, which matches only files and, without a slash, at any depth.
     /// Otherwise compiles a rule's pattern.
     fn compile(pattern: &str, dots: bool, search: bool) -> Result<Self, PatternError> {
-        if pattern.is_empty() {
+        if pattern.is_empty() && !search {
             return Err(PatternError::Empty);
         }
         if pattern.len() > MAX_PATTERN_BYTES {
@@ -140,8 +140,9 @@ impl Pattern {
         let mut compiled = HashMap::new();
         for text in expand(pattern).ok_or(PatternError::TooMany)? {
             let directories_only = text.ends_with('/') && !(search && text.len() == 1);
+            let at_any_depth = search && !text.contains('/') && text != "**";
             let mut segments = Vec::new();
-            if search && !text.contains('/') && text != "**" {
+            if at_any_depth {
                 segments.push(Segment::Globstar);
             }
             for component in text.split('/') {
@@ -165,8 +166,9 @@ impl Pattern {
             if components > MAX_SEGMENTS {
                 return Err(PatternError::TooMany);
             }
-            // Searches find only files, so a pattern for directories matches nothing.
-            if !search || !directories_only {
+            let names_nothing = at_any_depth && segments.len() == 1;
+            // Searches find only files, so a pattern for directories matches nothing, and neither does an empty one.
+            if !search || !directories_only && !names_nothing {
                 alternatives.push(segments);
             }
         }

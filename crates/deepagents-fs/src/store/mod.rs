@@ -162,7 +162,7 @@ fn end_of_child(directory: &str, key: &str) -> String {
 
 /// Returns the path of a key. The namespace may contain other values, whose keys are not paths, so they are not files.
 fn path_of(key: &str) -> Option<VPath> {
-    VPath::parse(key).ok().filter(|path| path.as_str() == key && !path.is_root())
+    VPath::try_from(key.to_owned()).ok().filter(|path| path.as_str() == key && !path.is_root())
 }
 
 fn failed(path: &VPath, error: StoreError) -> FsError {

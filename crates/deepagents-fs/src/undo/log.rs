@@ -135,7 +135,7 @@ impl Tx<'_> {
             Ok(Change {
                 seq: row.get::<_, i64>(0)? as u64,
                 actor: row.get::<_, Json<_>>(1)?.0,
-                path: VPath::parse(row.get_ref(2)?.as_str()?).map_err(FromSqlError::other)?,
+                path: VPath::try_from(row.get::<_, String>(2)?).map_err(FromSqlError::other)?,
                 before: row.get::<_, Json<_>>(3)?.0,
                 after: row.get::<_, Json<_>>(4)?.0,
                 done: row.get(5)?,

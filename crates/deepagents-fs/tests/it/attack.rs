@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use deepagents_fs::{FsError, Kind, LocalBackend, LocalOptions, UndoStore};
+use deepagents_fs::{FsError, Kind, LocalBackend, LocalOptions, PortableBackend, UndoStore};
 use deepagents_testing::skip::{self, skip};
 use tempfile::TempDir;
 
@@ -241,12 +241,15 @@ async fn writing_through_a_hard_link_leaves_the_other_name_unchanged() {
 #[tokio::test]
 async fn file_modes_are_kept_and_read_only_files_stay_read_only() {
     let mut setup = Setup::new();
+    setup.files.push(Files::new(Arc::new(PortableBackend::open(setup.work()).unwrap())));
     let script = setup.work().join("run.sh");
-    std::fs::write(&script, "old").unwrap();
-    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o4751)).unwrap();
-    setup.files[0].write("/run.sh", "new").await.unwrap();
-    // The setuid bit is dropped, so that content written by an agent does not run with another user's rights.
-    assert_eq!(std::fs::metadata(&script).unwrap().mode() & 0o7777, 0o751);
+    for files in &mut setup.files {
+        std::fs::write(&script, "old").unwrap();
+        std::fs::set_permissions(&script, PermissionsExt::from_mode(0o4751)).unwrap();
+        files.write("/run.sh", "new").await.unwrap();
+        // The setuid bit is dropped, so that content written by an agent does not run with another user's rights.
+        assert_eq!(std::fs::metadata(&script).unwrap().mode() & 0o7777, 0o751);
+    }
     setup.files[0].write("/fresh", "new").await.unwrap();
     assert_eq!(std::fs::metadata(setup.work().join("fresh")).unwrap().mode() & 0o777 & !0o644, 0);
     if rustix::process::geteuid().is_root() {
@@ -363,7 +366,8 @@ async fn a_tree_containing_a_mount_is_not_deleted_and_stays_whole() {
     if !done.status.success() {
         return skip("mounts", format_args!("{done:?}"));
     }
-    for which in 0..4 {
+    setup.files.push(Files::new(Arc::new(PortableBackend::open(setup.work()).unwrap())));
+    for which in 0..5 {
         for path in ["/tree", "/tree/deep", "/tree/deep/mounted"] {
             let error = setup.files[which].delete(path).await.unwrap_err();
             assert!(matches!(error, FsError::Fixed(_)), "{which} {path}: {error}");

@@ -5,16 +5,15 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bytes::Bytes;
-use deepagents_core::state::{State, Update};
+use deepagents_core::state::State;
 use deepagents_fs::edit::{self, Edit};
 use deepagents_fs::lines::LineRange;
 use deepagents_fs::permissions::{AccessMode, OnAsk, PermissionedBackend, Permissions, Rule};
-use deepagents_fs::search::{GlobOutcome, GlobQuery, GrepOutcome, GrepQuery};
+use deepagents_fs::search::{GlobQuery, GrepQuery};
 use deepagents_fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents_fs::{
-    Backend, ByteRange, CompositeBackend, FileRead, FsError, FsFuture, Listing, LocalBackend, LocalOptions,
-    OverlayBackend, PortableBackend, ReadOnly, Stat, StateBackend, VPath, WriteMode, Written,
+    Backend, ByteRange, CompositeBackend, FsError, FsFuture, LocalBackend, LocalOptions, OverlayBackend,
+    PortableBackend, ReadOnly, StateBackend, VPath, WriteMode, forward,
 };
 use deepagents_testing::skip::skip;
 use deepagents_testing::suites::attack::Trap;
@@ -109,36 +108,14 @@ impl Exchanging {
 }
 
 impl Backend for Exchanging {
-    fn stat<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Stat> {
-        self.inner.stat(state, path)
-    }
-    fn read<'a>(&'a self, state: &'a State, path: &'a VPath, range: ByteRange) -> FsFuture<'a, FileRead> {
-        self.inner.read(state, path, range)
-    }
-    fn list<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Listing> {
-        self.inner.list(state, path)
-    }
-    fn write<'a>(&'a self, state: &'a State, path: &'a VPath, data: Bytes, mode: WriteMode) -> FsFuture<'a, Written> {
-        self.inner.write(state, path, data, mode)
-    }
-    fn delete<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, Update> {
-        self.inner.delete(state, path)
-    }
-    fn glob<'a>(&'a self, state: &'a State, query: &'a GlobQuery) -> FsFuture<'a, GlobOutcome> {
-        self.inner.glob(state, query)
-    }
-    fn grep<'a>(&'a self, state: &'a State, query: &'a GrepQuery) -> FsFuture<'a, GrepOutcome> {
-        self.inner.grep(state, query)
-    }
+    forward!([.inner]; stat, read, list, write, delete, glob, grep, pinned);
+
     fn resolve<'a>(&'a self, state: &'a State, path: &'a VPath) -> FsFuture<'a, VPath> {
         Box::pin(async move {
             let real = self.inner.resolve(state, path).await;
             self.exchange();
             real
         })
-    }
-    fn pinned(&self, path: &VPath, place: &VPath) -> Option<Arc<dyn Backend>> {
-        self.inner.pinned(path, place)
     }
 }
 

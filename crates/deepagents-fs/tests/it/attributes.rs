@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use deepagents_fs::LocalBackend;
+use deepagents_fs::{Backend, LocalBackend, PortableBackend, locked_file};
 use deepagents_testing::skip::skip;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 
@@ -27,6 +27,18 @@ fn attribute(file: &Path, name: &str) -> Vec<u8> {
     value
 }
 
+const WRITERS: [&str; 3] = ["LocalBackend", "PortableBackend", "locked_file"];
+
+/// Writes the name of the writer to a file.
+async fn rewrite(writer: &'static str, directory: &Path, name: &str) {
+    let backend: Arc<dyn Backend> = match writer {
+        "LocalBackend" => Arc::new(LocalBackend::open(directory).unwrap()),
+        "PortableBackend" => Arc::new(PortableBackend::open(directory).unwrap()),
+        _ => return locked_file::replace(&directory.join(name), writer.as_bytes()).unwrap(),
+    };
+    Files::new(backend).write(&format!("/{name}"), writer).await.unwrap();
+}
+
 #[tokio::test]
 async fn a_rewritten_file_keeps_its_attributes_and_gains_no_readers() {
     let dir = tempfile::tempdir().unwrap();
@@ -39,12 +51,13 @@ async fn a_rewritten_file_keeps_its_attributes_and_gains_no_readers() {
     }
     let mode = |file: &Path| std::fs::metadata(file).unwrap().permissions().mode() & 0o777;
     let before = mode(&file);
-    let mut files = Files::new(Arc::new(LocalBackend::open(dir.path()).unwrap()));
-    files.write("/shared.txt", "two").await.unwrap();
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), "two");
-    assert_eq!(attribute(&file, "user.note"), b"mine");
-    assert_eq!(attribute(&file, "system.posix_acl_access"), acl);
-    assert_eq!(mode(&file), before);
+    for writer in WRITERS {
+        rewrite(writer, dir.path(), "shared.txt").await;
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), writer);
+        assert_eq!(attribute(&file, "user.note"), b"mine", "{writer}");
+        assert_eq!(attribute(&file, "system.posix_acl_access"), acl, "{writer}");
+        assert_eq!(mode(&file), before, "{writer}");
+    }
 }
 
 #[tokio::test]
@@ -57,12 +70,13 @@ async fn a_rewritten_file_does_not_inherit_its_directorys_default_acl() {
     if let Err(error) = setxattr(dir.path(), "system.posix_acl_default", &list, XattrFlags::empty()) {
         return skip("attributes", error);
     }
-    let mut files = Files::new(Arc::new(LocalBackend::open(dir.path()).unwrap()));
-    files.write("/mine.txt", "two").await.unwrap();
-    assert_eq!(std::fs::read_to_string(&file).unwrap(), "two");
-    assert_eq!(attribute(&file, "system.posix_acl_access"), b"");
-    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o660);
+    for writer in WRITERS {
+        rewrite(writer, dir.path(), "mine.txt").await;
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), writer);
+        assert_eq!(attribute(&file, "system.posix_acl_access"), b"", "{writer}");
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o660, "{writer}");
+    }
     // A new file inherits the ACL of the directory.
-    files.write("/new.txt", "one").await.unwrap();
+    rewrite("LocalBackend", dir.path(), "new.txt").await;
     assert_ne!(attribute(&dir.path().join("new.txt"), "system.posix_acl_access"), b"");
 }

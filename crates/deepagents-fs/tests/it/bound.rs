@@ -9,6 +9,7 @@ use deepagents_fs::permissions::{AccessMode, OnAsk, Operation, PermissionedBacke
 use deepagents_fs::sandbox::{SandboxPolicy, ToolChains};
 use deepagents_fs::shell::{Command, Confinement, LocalShell, Shell, WithShell};
 use deepagents_fs::{Backend, LocalBackend};
+use deepagents_testing::skip;
 
 use crate::sandbox::{Jail, jail};
 
@@ -263,6 +264,32 @@ async fn only_a_programs_own_neighbouring_files_are_shown() {
     );
     let done = shell.run(Command::new(text), Default::default(), None).await.unwrap();
     assert_eq!(done.output, "toolpartgo\ngo\ngo\n");
+}
+
+#[tokio::test]
+async fn a_relative_host_path_that_does_not_exist_yet_is_hidden_once_it_does() {
+    // The test runs itself in another directory, where relative paths begin.
+    const ROLE: &str = "a_relative_host_path";
+    if std::env::var_os(ROLE).is_none() {
+        let (dir, name) = (tempfile::tempdir().unwrap(), "bound::a_relative_host_path_that_does_not_exist_yet");
+        let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+        let told = program.args([name, "--nocapture"]).env(ROLE, "1").current_dir(&dir).output().unwrap();
+        skip::pass_on(&told);
+        assert!(told.status.success(), "{told:?}");
+        return;
+    }
+    let Some(_) = Jail::new(SandboxPolicy::default()) else { return };
+    let open = |hidden: &[&str]| {
+        let hidden_host = hidden.iter().map(PathBuf::from).collect();
+        LocalShell::open(".", Confinement::Sandboxed(SandboxPolicy { hidden_host, ..SandboxPolicy::default() }))
+    };
+    let shell = open(&["key", "new/key"]).unwrap().sandbox(crate::sandbox::sandbox());
+    fs::create_dir("new").unwrap();
+    ["key", "new/key", "new/other"].iter().for_each(|name| fs::write(name, "s3cret").unwrap());
+    let done = shell.run(Command::new("cat key; cat new/key; cat new/other"), Default::default(), None).await.unwrap();
+    assert_eq!(done.output.matches("s3cret").count(), 1, "{}", done.output);
+    let error = open(&[""]).unwrap_err().to_string();
+    assert!(error.contains("give an absolute path"), "{error}");
 }
 
 #[tokio::test]

@@ -324,6 +324,21 @@ fn paths_of_any_length_are_searched_and_deleted_within_bounds() {
 }
 
 #[test]
+fn a_file_in_many_new_directories_is_written_with_little_memory() {
+    measured("a_file_in_many_new_directories_is_written_with_little_memory", async |directory| {
+        let mut files = open(directory);
+        let above = "/a".repeat(1000);
+        begin();
+        files.write(&format!("{above}/f"), "x").await.unwrap();
+        files.write(&format!("{above}/new/{}", "n".repeat(256)), "x").await.unwrap_err();
+        assert_eq!(files.list(&above).await.unwrap(), [format!("{above}/f")]);
+        files.delete("/a").await.unwrap();
+        assert!(deepagents_fs::VPath::parse(&"/a".repeat(100_000)).is_err());
+        0
+    });
+}
+
+#[test]
 fn ignore_file_rules_are_applied_within_limits() {
     measured("ignore_file_rules_are_applied_within_limits", async |directory| {
         let mut at = directory.to_owned();

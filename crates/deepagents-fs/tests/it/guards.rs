@@ -274,7 +274,8 @@ async fn host_devices_can_be_used_but_not_changed() {
 #[tokio::test]
 async fn host_information_in_proc_is_hidden() {
     let jail = jail!();
-    let text = "for f in keys key-users kallsyms timer_list; do grep -q . /proc/$f && echo read $f; done; true";
+    let text = "for f in keys key-users kallsyms kpageflags slabinfo timer_list vmallocinfo; do \
+                head -c 9 /proc/$f | grep -q . && echo read $f; done; true";
     let done = jail.run(text).await;
     assert!(!done.output.contains("read "), "{}", done.output);
     assert!(jail.run("cat /proc/meminfo /proc/cpuinfo /proc/self/status > /dev/null").await.exit.success());
@@ -393,6 +394,49 @@ async fn targets_of_a_repositorys_links_and_hooks_are_read_only_for_commands() {
     assert!(
         jail.path("scripts/new.sh").exists() && !jail.path("tools/fsm").exists() && !jail.path("NOTES.md").exists()
     );
+}
+
+#[tokio::test]
+async fn what_a_repository_around_the_workspace_runs_is_read_only_for_commands() {
+    let Some(jail) = Jail::new(SandboxPolicy::default()) else { return };
+    let root = crate::protected::repository_around(&jail.dir.path().canonicalize().unwrap());
+    let open = |policy| LocalShell::open(&root, Confinement::Sandboxed(policy)).unwrap().sandbox(sandbox());
+    let text = "echo evil > hooks/pre-commit; echo evil > tools/check; echo evil > fsm; echo fine > tools/other";
+    let run = async |shell: LocalShell| shell.run(Command::new(text), CancellationToken::new(), None).await.unwrap();
+    let done = run(open(SandboxPolicy::default())).await;
+    assert_eq!(done.moved.iter().map(|moved| moved.from.as_str()).collect::<Vec<_>>(), ["fsm"], "{}", done.output);
+    assert!(!root.join("hooks/pre-commit").exists() && !root.join("fsm").exists());
+    assert_eq!(fs::read_to_string(root.join("tools/check")).unwrap(), "#!/bin/sh\n");
+    assert_eq!(fs::read_to_string(root.join("tools/other")).unwrap(), "fine\n");
+    let free = run(open(SandboxPolicy { git: Git::Writable, ..Default::default() })).await;
+    assert_eq!((free.output.as_str(), free.moved), ("", vec![]));
+}
+
+#[tokio::test]
+async fn a_repository_whose_path_is_too_long_to_be_named_is_read_only_and_blocks_no_command() {
+    use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
+
+    let jail = jail!();
+    let root = jail.dir.path().canonicalize().unwrap();
+    let open = |at: &rustix::fd::OwnedFd, name: &str| {
+        mkdirat(at, name, Mode::RWXU).unwrap();
+        openat(at, name, OFlags::DIRECTORY, Mode::empty()).unwrap()
+    };
+    // The system takes paths of up to 4095 bytes.
+    let (mut left, mut go_there) = (4094 - root.as_os_str().len(), String::new());
+    let mut at = openat(CWD, &root, OFlags::DIRECTORY, Mode::empty()).unwrap();
+    while left > 0 {
+        // No component is empty.
+        let length = if left > 201 { 199 } else { left - 1 };
+        let name = "d".repeat(length);
+        at = open(&at, &name);
+        go_there += &format!("cd {name}; ");
+        left -= length + 1;
+    }
+    let git = open(&at, ".git");
+    let done = jail.run(&format!("echo fine; {go_there} echo evil > .git/config")).await;
+    assert!(done.output.starts_with("fine\n") && !done.exit.success(), "{}", done.output);
+    assert!(openat(&git, "config", OFlags::RDONLY, Mode::empty()).is_err());
 }
 
 #[tokio::test]

@@ -47,12 +47,26 @@ fn replacing_a_file_keeps_its_mode_and_link_and_secrets_are_private() {
 
 #[cfg(unix)]
 #[test]
-fn replacing_through_a_dangling_link_keeps_the_link() {
+fn replacing_through_dangling_links_keeps_them() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::create_dir(dir.path().join("dotfiles")).unwrap();
-    let link = dir.path().join("link");
-    std::os::unix::fs::symlink("dotfiles/settings", &link).unwrap();
-    replace(&link, b"a").unwrap();
-    assert!(link.is_symlink());
-    assert_eq!(std::fs::read(dir.path().join("dotfiles/settings")).unwrap(), b"a");
+    fs::create_dir(dir.path().join("dotfiles")).unwrap();
+    let links = [("dotfiles/other", "link"), ("settings", "dotfiles/other")];
+    for (target, link) in links {
+        std::os::unix::fs::symlink(target, dir.path().join(link)).unwrap();
+    }
+    replace(&dir.path().join("link"), b"a").unwrap();
+    assert!(links.iter().all(|(_, link)| dir.path().join(link).is_symlink()));
+    assert_eq!(fs::read(dir.path().join("dotfiles/settings")).unwrap(), b"a");
+}
+
+#[cfg(unix)]
+#[test]
+fn links_that_lead_to_each_other_are_an_error_and_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    for (target, link) in [("b", "a"), ("a", "b")] {
+        std::os::unix::fs::symlink(target, dir.path().join(link)).unwrap();
+    }
+    replace(&dir.path().join("a"), b"x").unwrap_err();
+    assert!(dir.path().join("a").is_symlink() && dir.path().join("b").is_symlink());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
 }

@@ -336,6 +336,32 @@ async fn changing_a_repositorys_link_targets_or_hook_programs_needs_approval() {
     assert_eq!(files.change_access(&p("/.githooks/pre-commit")).await, AccessMode::Ask);
 }
 
+/// A repository whose hooks and programs are in one of its directories, which is returned.
+pub(crate) fn repository_around(outer: &Path) -> std::path::PathBuf {
+    let root = outer.join("packages/web");
+    for name in [outer.join(".git/hooks"), root.join("hooks"), root.join("tools")] {
+        std::fs::create_dir_all(name).unwrap();
+    }
+    std::fs::write(
+        outer.join(".git/config"),
+        "[core]\n\thooksPath = packages/web/hooks\n\tfsmonitor = packages/web/fsm\n",
+    )
+    .unwrap();
+    program(&outer.join(".git/hooks/pre-commit"), "#!/bin/sh\nexec packages/web/tools/check\n");
+    program(&root.join("tools/check"), "#!/bin/sh\n");
+    root
+}
+
+#[tokio::test]
+async fn what_a_repository_around_the_workspace_runs_needs_approval() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = LocalBackend::open(repository_around(&dir.path().canonicalize().unwrap())).unwrap();
+    for path in ["/hooks/pre-commit", "/fsm", "/tools/check"] {
+        assert_eq!(files.change_access(&p(path)).await, AccessMode::Ask, "{path}");
+    }
+    assert_eq!(files.change_access(&p("/tools/other")).await, AccessMode::Allow);
+}
+
 #[tokio::test]
 async fn git_settings_that_include_each_other_are_read_once() {
     let dir = tempfile::tempdir().unwrap();

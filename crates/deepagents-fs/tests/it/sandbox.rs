@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::executables;
-use crate::shell::{appears, dies, ends};
+use crate::shell::{appears, dies, ends, times_out};
 
 /// Path of the helper program. Another copy is used if the test user cannot read the build directory.
 pub(crate) fn helper() -> String {
@@ -392,13 +392,18 @@ async fn no_daemon_outlives_its_command() {
     }
     // Outside process IDs are unknown inside; a unique argument identifies the processes.
     let jail = jail!();
-    let marker = format!("{}.{}", 86400, std::process::id());
+    let marker = marker(86400);
     let text = format!(
         "(setsid sh -c 'setsid sleep {marker} > /dev/null 2>&1 & touch up; sleep {marker}' &) ; while [ ! -e up ]; do :; done; echo done"
     );
     let done = ends(jail.run(&text)).await;
     assert_eq!((done.exit, done.output.as_str()), (Exit::Code(0), "done\n"));
     assert_eq!(running_with(&marker), Vec::<String>::new());
+}
+
+/// A number of seconds that only processes of one test in this process sleep.
+pub(crate) fn marker(test: u32) -> String {
+    format!("{test}.{:010}", std::process::id())
 }
 
 /// Processes of the host with this text in their arguments.
@@ -416,11 +421,9 @@ pub(crate) fn running_with(text: &str) -> Vec<String> {
 #[tokio::test]
 async fn a_sandbox_timeout_kills_all_processes_and_keeps_the_output() {
     let jail = jail!();
-    let marker = format!("{}.{}", 86401, std::process::id());
+    let marker = marker(86401);
     let text = format!("echo before; (setsid sleep {marker} &); sleep {marker}");
-    let command = Command::new(text).timeout(Duration::from_millis(700));
-    let done = jail.shell.run(command, CancellationToken::new(), None).await.unwrap();
-    assert_eq!(done.exit, Exit::TimedOut { after: Duration::from_millis(700) });
+    let done = times_out(&jail.shell, &text, "before\n").await;
     assert_eq!(done.output, "before\n");
     assert_eq!(running_with(&marker), Vec::<String>::new());
 }
@@ -428,7 +431,7 @@ async fn a_sandbox_timeout_kills_all_processes_and_keeps_the_output() {
 #[tokio::test]
 async fn cancelling_or_dropping_kills_all_processes() {
     let jail = jail!();
-    let marker = format!("{}.{}", 86402, std::process::id());
+    let marker = marker(86402);
     let text = format!("echo before; touch up; (setsid sleep {marker} &); sleep {marker}");
     let cancel = CancellationToken::new();
     let up = jail.path("up");
@@ -454,7 +457,8 @@ async fn killing_the_program_kills_its_commands() {
     const ROLE: &str = "a_program_that_is_killed";
     if let Ok(dir) = std::env::var(ROLE) {
         let shell = LocalShell::open(dir, Confinement::sandboxed()).unwrap().sandbox(sandbox());
-        let _ = shell.run(Command::new("touch up; sleep 86403.5"), CancellationToken::new(), None).await;
+        let marker = format!("86403.{:010}", std::os::unix::process::parent_id());
+        let _ = shell.run(Command::new(format!("touch up; sleep {marker}")), CancellationToken::new(), None).await;
         return;
     }
     let jail = jail!();
@@ -465,7 +469,7 @@ async fn killing_the_program_kills_its_commands() {
     appears(&jail.path("up")).await;
     program.kill().unwrap();
     program.wait().unwrap();
-    running_with("86403.5").iter().for_each(|pid| dies(pid));
+    running_with(&marker(86403)).iter().for_each(|pid| dies(pid));
 }
 
 #[tokio::test]
@@ -569,9 +573,8 @@ async fn cpu_time_is_limited() {
 #[tokio::test]
 async fn excessive_output_is_limited() {
     let jail = jail!();
-    let command = Command::new("yes flood").timeout(Duration::from_millis(500));
-    let done = jail.shell.run(command, CancellationToken::new(), None).await.unwrap();
-    assert!(matches!(done.exit, Exit::TimedOut { .. }));
+    // The flood is complete before the last line is printed.
+    let done = times_out(&jail.shell, "yes flood | head -c 5000000; echo last; sleep 1000", "last\n").await;
     assert!(done.truncated() && done.output.len() < (1 << 20) + 100);
 }
 

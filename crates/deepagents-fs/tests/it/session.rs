@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::shell::{appears, dies, ends, lives};
+use crate::shell::{appears, dies, ends, lives, times_out};
 
 struct Session {
     dir: TempDir,
@@ -109,11 +109,9 @@ async fn a_command_that_ends_the_shell_says_so_and_the_next_starts_a_new_one() {
 #[tokio::test]
 async fn a_timeout_ends_the_session_and_keeps_the_output() {
     let session = Session::new();
-    let limit = Duration::from_millis(300);
-    let command = Command::new("sleep 1000 & echo $!; echo $$; echo printed; sleep 1000").timeout(limit);
-    let done = session.try_run(command).await.unwrap();
-    assert_eq!(done.exit, Exit::TimedOut { after: limit });
-    assert!(done.session.ended && done.output.ends_with("printed\n"), "{done:?}");
+    let text = "sleep 1000 & echo $!; echo $$; echo printed; sleep 1000";
+    let done = times_out(&*session.shell, text, "printed\n").await;
+    assert!(done.session.ended, "{done:?}");
     done.output.lines().take(2).for_each(dies);
     assert!(session.run("true").await.session.began);
 }
@@ -257,12 +255,8 @@ async fn a_sandboxed_session_is_confined_like_a_command_and_ends_with_its_proces
     let done = session.run("echo out; echo err >&2; exit 5").await;
     assert_eq!((done.output.as_str(), done.exit, done.session.ended), ("out\nerr\n", Exit::Code(5), true));
     assert_eq!(session.told("cat $HOME/file 2>/dev/null || echo gone").await, printed("gone\n"));
-    let limit = Duration::from_millis(500);
-    let late = session.try_run(Command::new("echo printed; sleep 1000").timeout(limit)).await.unwrap();
-    assert_eq!(
-        (late.output.as_str(), late.exit, late.session.ended),
-        ("printed\n", Exit::TimedOut { after: limit }, true)
-    );
+    let late = times_out(&*session.shell, "echo printed; sleep 1000", "printed\n").await;
+    assert_eq!((late.output.as_str(), late.session.ended), ("printed\n", true));
 }
 
 #[cfg(target_os = "linux")]

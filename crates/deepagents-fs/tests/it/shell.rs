@@ -18,14 +18,31 @@ async fn run(shell: &LocalShell, text: &str) -> CommandOutput {
     shell.run(Command::new(text), CancellationToken::new(), None).await.unwrap()
 }
 
+/// How long a test waits for what must happen. Only a failing one waits that long.
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+
 /// Fails if a future does not complete in time.
 pub(crate) async fn ends<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(120), future).await.expect("it does not end")
+    tokio::time::timeout(LIMIT, future).await.expect("it does not end")
+}
+
+/// Runs a command that does not end by itself with longer and longer time limits, until it has printed a text before
+/// it was killed.
+pub(crate) async fn times_out(shell: &dyn Shell, text: &str, printed: &str) -> CommandOutput {
+    for limit in [300, 3_000, 30_000].map(Duration::from_millis) {
+        let command = Command::new(text).timeout(limit);
+        let done = ends(shell.run(command, CancellationToken::new(), None)).await.unwrap();
+        assert_eq!(done.exit, Exit::TimedOut { after: limit });
+        if done.output.ends_with(printed) {
+            return done;
+        }
+    }
+    panic!("it has not printed {printed:?}");
 }
 
 /// Waits until a file exists, which a command creates to report its progress.
 pub(crate) async fn appears(path: &Path) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + LIMIT;
     while !path.exists() {
         assert!(Instant::now() < deadline, "{} did not appear", path.display());
         tokio::task::yield_now().await;
@@ -39,7 +56,7 @@ pub(crate) fn lives(pid: &str) -> bool {
 }
 
 pub(crate) fn dies(pid: &str) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + LIMIT;
     while lives(pid) {
         assert!(Instant::now() < deadline, "process {pid} is still there");
         std::thread::yield_now();
@@ -139,10 +156,8 @@ fn variable_values_do_not_appear_in_debug_output() {
 #[tokio::test]
 async fn a_timeout_kills_the_process_group_and_keeps_the_output() {
     let (dir, shell) = workspace();
-    let text = "echo before; sleep 1000 & echo $! > child; sleep 1000";
-    let command = Command::new(text).timeout(Duration::from_millis(300));
-    let done = ends(shell.run(command, CancellationToken::new(), None)).await.unwrap();
-    assert_eq!(done.exit, Exit::TimedOut { after: Duration::from_millis(300) });
+    let text = "sleep 1000 & echo $! > child; echo before; sleep 1000";
+    let done = times_out(&shell, text, "before\n").await;
     assert_eq!(done.output, "before\n");
     dies(&std::fs::read_to_string(dir.path().join("child")).unwrap());
 }

@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deepagents_core::state::{Channel, Schema, State};
-use deepagents_fs::{Backend, FileUndo, LocalBackend, LocalOptions, OnConflict, UndoStore, VPath, WriteMode};
+use deepagents_fs::{
+    Backend, FileUndo, LocalBackend, LocalOptions, OnConflict, RestoreError, UndoStore, VPath, WriteMode,
+};
 use serde_json::{Map, Value, json};
+
+use crate::shell::LIMIT;
 
 /// Environment variable with the instructions for a child process.
 const ORDERS: &str = "DEEPAGENTS_TEST_UNDO";
@@ -147,8 +151,9 @@ fn concurrent_writers_lose_nothing_even_during_garbage_collection() {
     };
     let mut children = ["one", "two", "three"].map(|thread| (thread, place.child(thread, VERSIONS)));
     // Each call removes a log with its contents, or finds nothing to remove.
-    let mut removed = 0;
+    let (mut removed, deadline) = (0, Instant::now() + LIMIT);
     while children.iter_mut().any(|(_, child)| child.try_wait().unwrap().is_none()) {
+        assert!(Instant::now() < deadline, "the writers do not end");
         std::thread::sleep(Duration::from_millis(2));
         removed += place.store().gc(|thread| thread != "gone").unwrap().logs;
     }
@@ -190,8 +195,9 @@ fn a_process_killed_at_any_moment_leaves_an_undoable_state() {
             place.dir.path().join("undo.db").exists()
                 && place.db().query_row(rows, [&thread], |row| row.get::<_, i64>(0)).is_ok_and(|rows| rows > 0)
         };
+        let deadline = Instant::now() + LIMIT;
         while !working() {
-            assert!(child.try_wait().unwrap().is_none());
+            assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline);
             std::thread::sleep(Duration::from_millis(1));
         }
         std::thread::sleep(Duration::from_micros(delay(round)));
@@ -227,6 +233,33 @@ fn a_file_created_under_a_strict_umask_is_private_again_when_it_is_restored() {
         go_back(&files, "one", &at(2), &at(1)).await;
     });
     assert_eq!(mode(), 0o600);
+}
+
+#[test]
+fn directories_restored_before_a_failure_have_their_permissions() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let place = Place::new();
+    let work = place.dir.path().join("work");
+    std::fs::create_dir(work.join("d")).unwrap();
+    std::fs::set_permissions(work.join("d"), std::fs::Permissions::from_mode(0o751)).unwrap();
+    for (name, text) in [("d/a.txt", "a"), ("d/b.txt", "b")] {
+        place.put(name, text);
+    }
+    let files = open(place.dir.path());
+    let there = state(&files, "one", None);
+    let mut here = there.clone();
+    runtime().block_on(async {
+        here.apply(&files.delete(&here, &VPath::parse("/d").unwrap()).await.unwrap()).unwrap();
+        // No system can make such a link.
+        let link = json!({"is": "link", "target": "x".repeat(5000)}).to_string();
+        place.db().execute("UPDATE change SET before = ?1 WHERE path = '/d/b.txt'", [link]).unwrap();
+        let plan = files.plan_restore("one", &here, &there).await.unwrap();
+        let error = files.restore("one", &here, &there, &plan, OnConflict::Refuse).await.unwrap_err();
+        assert!(matches!(&error, RestoreError::Partly { restored, .. } if restored.len() == 2), "{error}");
+    });
+    assert_eq!(std::fs::read_to_string(work.join("d/a.txt")).unwrap(), "a");
+    assert_eq!(std::fs::metadata(work.join("d")).unwrap().permissions().mode() & 0o777, 0o751);
 }
 
 /// A delay in microseconds that differs in each round.

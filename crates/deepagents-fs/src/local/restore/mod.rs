@@ -233,17 +233,21 @@ impl Root {
             let numbers = if rows.is_empty() { left..=left } else { tx.append(log, &rows)? };
             Ok((numbers.zip(changes).collect::<Vec<_>>(), skipped, left))
         })?;
-        let mut restored = Vec::new();
+        let (mut restored, mut failed) = (Vec::new(), None);
         for (seq, change) in &changes {
-            if let Err(source) = self.put_back(recorder, change) {
-                return Err(RestoreError::Partly { restored, source });
+            failed = self.put_back(recorder, change).err();
+            if failed.is_some() {
+                break;
             }
             // If this fails, the outcome is inferred from the files when it is needed.
             let _ = database.write(false, |tx| tx.settle(log, &(*seq..=*seq), true));
             restored.push(change.path.clone());
         }
-        for (_, change) in changes.iter().rev() {
+        for (_, change) in changes.iter().take(restored.len()).rev() {
             self.close_directory(change);
+        }
+        if let Some(source) = failed {
+            return Err(RestoreError::Partly { restored, source });
         }
         Ok(Restored {
             restored,

@@ -2,7 +2,7 @@
 
 use super::pattern::base_name;
 use super::script::Simple;
-use super::{mentions, options, shells};
+use super::{mentions, options, runners, shells};
 
 /// Programs that run what their arguments or input say in languages of their own, so that allowing one allows
 /// everything. Those that run a command from their arguments, and those with a version in their name, are listed
@@ -251,7 +251,8 @@ pub(super) fn of(simple: &Simple) -> Option<String> {
     }
     // For some programs it is known that this call runs nothing.
     let is_harmless = simple.inert && mentions::may_be_inert(name);
-    let is_open = OPEN_ENDED.contains(&name) || is_versioned(&name) || mentions::may_be_inert(name);
+    let is_runner = runners::before_command(name, args) == Some(0);
+    let is_open = OPEN_ENDED.contains(&name) || is_versioned(&name) || is_runner || mentions::may_be_inert(name);
     ((is_harmless || !is_open) && is_word(program)).then(|| program.to_owned())
 }
 

@@ -28,7 +28,7 @@ const MAX_HOOKS: usize = 128;
 const HUSKY: &str = "_";
 
 /// Returns the files and directories below a root that a repository makes git run or read settings from; they need not
-/// exist. `repository` is the path below the root of a `.git`, or of a repository under another name.
+/// exist. `repository` is the path of a `.git`, below the root or absolute, or of a repository under another name.
 pub(crate) fn run_from(root: &Path, repository: &Path, user: &UserGit) -> BTreeSet<PathBuf> {
     let git = root.join(repository);
     let is_named = repository.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"));
@@ -53,6 +53,12 @@ pub(crate) fn run_from(root: &Path, repository: &Path, user: &UserGit) -> BTreeS
     let own = [Some(directory.clone()), directory.canonicalize().ok()];
     let inside = |path: &PathBuf| own.iter().flatten().any(|own| root.join(path).starts_with(own));
     found.search.found.into_iter().filter(|path| !inside(path)).collect()
+}
+
+/// Returns the repositories above a root, which [`run_from`] accepts too. Their settings and hooks may name files below
+/// it.
+pub(crate) fn repositories_above(root: &Path) -> impl Iterator<Item = PathBuf> {
+    root.ancestors().skip(1).map(|above| above.join(".git")).filter(|git| git.symlink_metadata().is_ok())
 }
 
 struct Repository<'a> {

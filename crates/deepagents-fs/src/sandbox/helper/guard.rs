@@ -26,7 +26,7 @@ const MAX_LINKS: usize = 16;
 
 /// Entries of `/proc` that reveal host details other than processes and that commands do not need: keys, memory,
 /// timers.
-const PROC: [&str; 13] = [
+const PROC: [&str; 17] = [
     "acpi",
     "bus",
     "iomem",
@@ -35,11 +35,15 @@ const PROC: [&str; 13] = [
     "kcore",
     "key-users",
     "keys",
+    "kpagecgroup",
     "kpagecount",
+    "kpageflags",
     "latency_stats",
     "sched_debug",
     "scsi",
+    "slabinfo",
     "timer_list",
+    "vmallocinfo",
 ];
 
 /// Guards everything that the plan names.
@@ -154,6 +158,12 @@ impl Guards {
                     }
                     Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                         return Ok(None);
+                    }
+                    // The path is too long to be named; guard the directory, which has just been listed.
+                    Err(error) if error.kind() == ErrorKind::InvalidFilename && guard != Guard::Free => {
+                        at.pop();
+                        let metadata = at.symlink_metadata().on(step, at.display())?;
+                        return Ok(Some((at, metadata)));
                     }
                     Err(error) => return Err(error).on(step, at.display()),
                 };

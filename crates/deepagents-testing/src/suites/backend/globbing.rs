@@ -74,7 +74,7 @@ pub async fn alternatives_and_classes_are_understood(files: Files) {
 
 /// The pattern is rejected before any search.
 pub async fn patterns_that_climb_or_stand_for_too_many_are_refused(_: Files) {
-    for bad in ["", "../x", "a/../b", "{1..2000}", "{a,b}{c,d}{a,b}{c,d}{a,b}{c,d}{a,b}{c,d}{a,b}{c,d}"] {
+    for bad in ["../x", "a/../b", "{1..2000}", "{a,b}{c,d}{a,b}{c,d}{a,b}{c,d}{a,b}{c,d}{a,b}{c,d}"] {
         assert!(matches!(GlobQuery::new(bad, p("/")), Err(FsError::Pattern { .. })), "{bad}");
     }
     for (piece, times) in [("{a,", 1_000_000), ("{a,b}", 800), ("x", 5_000), ("**/a/", 5_000)] {

@@ -1,8 +1,9 @@
 //! Copies a file's access control list and extended attributes.
 
+use std::ffi::OsStr;
 use std::fs::File;
-
-use super::write::Target;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
 
 /// Attribute with the POSIX access control list (ACL).
 #[cfg(target_os = "linux")]
@@ -11,20 +12,21 @@ const ACCESS: &str = "system.posix_acl_access";
 #[cfg(target_os = "linux")]
 const MAX_ATTRIBUTE_BYTES: usize = 64 << 10;
 
-/// Copies the attributes of the existing file to another. Returns whether access rights are the same afterwards. Skips
-/// attributes that grant rights to whoever runs the file, as they were granted to the old content.
-#[cfg(target_os = "linux")]
-pub(super) fn copy(target: &Target<'_>, file: &File) -> bool {
-    use std::os::fd::AsRawFd;
+/// Returns a path to what has a name in an open directory.
+pub(crate) fn path_in(directory: impl AsFd, name: &OsStr) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", directory.as_fd().as_raw_fd())).join(name)
+}
 
+/// Copies the attributes of an existing file, which need not be readable, to another. Returns whether access rights are
+/// the same afterwards. Skips attributes that grant rights to whoever runs the file, as they were granted to the old
+/// content.
+#[cfg(target_os = "linux")]
+pub(crate) fn copy(there: &Path, file: &File) -> bool {
     use rustix::fs::{XattrFlags, fremovexattr, fsetxattr, lgetxattr, llistxattr};
     use rustix::io::Errno;
 
-    // Access it by name, since the file need not be readable.
-    let mut there = std::path::PathBuf::from(format!("/proc/self/fd/{}", target.directory.as_raw_fd()));
-    there.push(target.name);
     let mut names = vec![0; MAX_ATTRIBUTE_BYTES];
-    match llistxattr(&there, names.as_mut_slice()) {
+    match llistxattr(there, names.as_mut_slice()) {
         Ok(length) => names.truncate(length),
         Err(Errno::NOTSUP) => return true,
         Err(_) => return false,
@@ -36,7 +38,7 @@ pub(super) fn copy(target: &Target<'_>, file: &File) -> bool {
             continue;
         }
         has_list |= name == ACCESS;
-        let read = lgetxattr(&there, name, value.as_mut_slice());
+        let read = lgetxattr(there, name, value.as_mut_slice());
         let read = read.ok().and_then(|length| value.get(..length));
         let copied = read.is_some_and(|value| fsetxattr(file, name, value, XattrFlags::empty()).is_ok());
         kept &= copied || name != ACCESS;
@@ -46,6 +48,6 @@ pub(super) fn copy(target: &Target<'_>, file: &File) -> bool {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn copy(_: &Target<'_>, _: &File) -> bool {
+pub(crate) fn copy(_: &Path, _: &File) -> bool {
     true
 }
