@@ -162,7 +162,7 @@ pub(super) fn work(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
             false => {
                 let typed = slash::Commands::of(connection.commands.clone()).read(&task)?;
                 if typed.skill.is_some() {
-                    slash::check_skill(typed.skill.as_ref(), &slash::skills(&connection.agent).await?)?;
+                    slash::check_skill(typed.skill.as_ref(), &slash::skill_names(&connection.agent).await?)?;
                 }
                 slash::pin(RunInput::messages([Message::user(typed.text)]).thread(thread), typed.skill.as_ref())
             }
