@@ -7,6 +7,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::codec::{FramedRead, FramedWrite};
 
@@ -55,37 +56,32 @@ pub async fn serve<H: AgentHost>(
 struct Server<H> {
     host: Arc<H>,
     sessions: Mutex<HashMap<wire::SessionId, Arc<Session<H>>>>,
-    /// Queues that serialise the requests to open and close each thread.
+    /// Queues that serialise the requests to open, change and close each thread.
     openings: Mutex<HashMap<wire::SessionId, Queue>>,
     /// The capabilities of the editor.
     client: Mutex<Arc<wire::ClientCapabilities>>,
 }
 
-/// Answers a request in its own task, because a handler that awaits blocks all later messages.
+/// Answers a request in its own task, because a handler that awaits blocks all later messages. Work whose request the
+/// editor cancels still runs to its end, so that nothing is left half done.
 fn answer<T: wire::JsonRpcResponse>(
     responder: wire::Responder<T>,
     work: impl Future<Output = Result<T, wire::Error>> + Send + 'static,
 ) -> Result<(), wire::Error> {
+    let mut work = Box::pin(work);
+    // Begun here and not in the task, so that a setting applies to a prompt that follows immediately.
+    if let Some(result) = (&mut work).now_or_never() {
+        return responder.respond_with_result(result);
+    }
     tokio::spawn(async move {
-        let result = responder.cancellation().run_until_cancelled(work).await;
+        let cancellation = responder.cancellation();
         // The editor may have disconnected.
-        let _ = responder.respond_with_result(result);
-    });
-    Ok(())
-}
-
-/// Answers a request that opens a session, and sends the session's commands after the response.
-fn answer_opened<T: wire::JsonRpcResponse, H: AgentHost>(
-    responder: wire::Responder<T>,
-    work: impl Future<Output = Result<(T, Arc<Session<H>>), wire::Error>> + Send + 'static,
-) -> Result<(), wire::Error> {
-    tokio::spawn(async move {
-        match responder.cancellation().run_until_cancelled(work).await {
-            Ok((response, session)) => {
-                let _ = responder.respond(response);
-                session.editor().update(session.commands());
+        tokio::select! {
+            result = &mut work => drop(responder.respond_with_result(result)),
+            () = cancellation.cancelled() => {
+                drop(responder.respond_with_error(wire::Error::request_cancelled()));
+                drop(work.await);
             }
-            Err(error) => drop(responder.respond_with_error(error)),
         }
     });
     Ok(())
@@ -98,13 +94,16 @@ async fn connect<H: AgentHost>(
 ) -> Result<(), wire::Error> {
     /// Builds a handler that passes the request to a method of the server.
     macro_rules! request {
-        ($method:ident: $request:ident) => {
-            request!($method: $request, answer)
-        };
-        ($method:ident: $request:ident, $answer:ident) => {{
+        ($method:ident: $request:ident) => {{
             let server = server.clone();
             async move |request: wire::$request, responder, connection: wire::Connection| {
-                $answer(responder, server.clone().$method(request, connection))
+                answer(responder, server.clone().$method(request, connection))
+            }
+        }};
+        (opens $method:ident: $request:ident) => {{
+            let server = server.clone();
+            async move |request: wire::$request, responder, connection: wire::Connection| {
+                server.clone().answer_opened(responder, server.clone().$method(request, connection))
             }
         }};
     }
@@ -128,9 +127,9 @@ async fn connect<H: AgentHost>(
             },
             wire::on_receive_request!(),
         )
-        .on_receive_request(request!(new_session: NewSessionRequest, answer_opened), wire::on_receive_request!())
-        .on_receive_request(request!(load_session: LoadSessionRequest, answer_opened), wire::on_receive_request!())
-        .on_receive_request(request!(resume_session: ResumeSessionRequest, answer_opened), wire::on_receive_request!())
+        .on_receive_request(request!(opens new_session: NewSessionRequest), wire::on_receive_request!())
+        .on_receive_request(request!(opens load_session: LoadSessionRequest), wire::on_receive_request!())
+        .on_receive_request(request!(opens resume_session: ResumeSessionRequest), wire::on_receive_request!())
         .on_receive_request(request!(list_sessions: ListSessionsRequest), wire::on_receive_request!())
         .on_receive_request(request!(close_session: CloseSessionRequest), wire::on_receive_request!())
         .on_receive_request(request!(delete_session: DeleteSessionRequest), wire::on_receive_request!())
@@ -183,6 +182,35 @@ impl<H: AgentHost> Server<H> {
 
     fn session(&self, id: &wire::SessionId) -> Result<Arc<Session<H>>, wire::Error> {
         self.sessions().get(id).cloned().ok_or_else(|| wire::no_session(id))
+    }
+
+    /// Answers a request that opens a session like [`answer`], and sends the session's commands after the response. A
+    /// session whose request was cancelled is closed.
+    fn answer_opened<T: wire::JsonRpcResponse>(
+        self: Arc<Self>,
+        responder: wire::Responder<T>,
+        work: impl Future<Output = Result<(T, Arc<Session<H>>), wire::Error>> + Send + 'static,
+    ) -> Result<(), wire::Error> {
+        tokio::spawn(async move {
+            let cancellation = responder.cancellation();
+            tokio::pin!(work);
+            tokio::select! {
+                result = &mut work => match result {
+                    Ok((response, session)) => {
+                        let _ = responder.respond(response);
+                        session.editor().update(session.commands());
+                    }
+                    Err(error) => drop(responder.respond_with_error(error)),
+                },
+                () = cancellation.cancelled() => {
+                    drop(responder.respond_with_error(wire::Error::request_cancelled()));
+                    if let Ok((_, session)) = work.await {
+                        self.withdraw(&session).await;
+                    }
+                }
+            }
+        });
+        Ok(())
     }
 
     /// Returns the agent's capabilities. The version is always 1, whatever the editor requests.

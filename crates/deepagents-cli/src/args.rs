@@ -35,7 +35,7 @@ pub(crate) use config::{AuthArgs, AuthCommand, ConfigArgs, ConfigCommand};
 pub(crate) use demo::DemoArgs;
 pub(crate) use hooks::{HooksArgs, HooksCommand};
 pub(crate) use import::ImportArgs;
-pub(crate) use interactive::{AttachArgs, InteractiveArgs, ScreenMode};
+pub(crate) use interactive::{AttachArgs, InteractiveArgs, mode_of};
 pub(crate) use mcp::{McpAddArgs, McpArgs, McpCommand, McpServeArgs, McpServerArgs, McpSources, Scope};
 pub(crate) use permissions::{PermissionsArgs, PermissionsCommand};
 pub(crate) use redact::{RedactedKind, hidden, redaction};

@@ -19,6 +19,7 @@ use crate::model_choice::{key_variable, ordered_providers};
 use crate::output;
 use crate::own_files::of_user;
 use crate::render::json_text;
+use crate::small_file;
 
 /// Name of the file.
 const FILE: &str = "auth.json";
@@ -53,11 +54,8 @@ pub(crate) fn problem() -> Option<String> {
 }
 
 fn read(file: &Path) -> Result<Keys> {
-    let text = match fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Keys::default()),
-        Err(error) => return Err(error).with_context(|| format!("`{}` cannot be read", file.display())),
-    };
+    let text = small_file::read(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
+    let Some(text) = text else { return Ok(Keys::default()) };
     restrict_to_owner(file);
     let keys: Keys = serde_json::from_str(&text).map_err(|error| {
         anyhow!("`{}` cannot be parsed ({error}); remove it and add your keys again", file.display())
@@ -89,19 +87,34 @@ fn restrict_to_owner(file: &Path) {
     });
 }
 
-/// Changes the stored keys.
-fn change(change: impl FnOnce(&mut BTreeMap<String, String>)) -> Result<PathBuf> {
+/// Changes the stored keys. Writes nothing if the change returns `false`.
+fn change(change: impl FnOnce(&mut BTreeMap<String, String>) -> bool) -> Result<PathBuf> {
     let file =
         of_user(FILE).ok_or_else(|| anyhow!("keys are stored in ~/.deepagents/auth.json, but HOME is not set"))?;
     let failed = |error: io::Error| anyhow!("`{}` cannot be written: {error}", file.display());
     let _lock = FileLock::take(&file).map_err(failed)?;
+    remove_leftovers(&file);
     let mut all = read(&file)?;
     all.v = 1;
-    change(&mut all.keys);
+    if !change(&mut all.keys) {
+        return Ok(file);
+    }
     let text = serde_json::to_string_pretty(&all)?;
     locked_file::replace_secret(&file, text.as_bytes()).map_err(failed)?;
     *LAST_READ.lock().unwrap_or_else(PoisonError::into_inner) = None;
     Ok(file)
+}
+
+/// Removes what killed processes have left of their writes, since that has keys too. Other processes write only while
+/// they hold the lock.
+fn remove_leftovers(file: &Path) {
+    let is_leftover = |name: &str| name.starts_with(&format!("{FILE}.")) && name.ends_with(".new");
+    for entry in file.parent().and_then(|place| fs::read_dir(place).ok()).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(is_leftover) {
+            // What cannot be removed now is left for the next change.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Returns the variable that holds a provider's key.
@@ -124,7 +137,10 @@ pub(crate) fn set(provider: &str, key: &str) -> Result<PathBuf> {
     if key.is_empty() || key.len() > MAX_KEY_BYTES || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
         bail!("that is not a key: a key is made of ASCII characters, without spaces");
     }
-    change(|keys| drop(keys.insert(variable.to_owned(), key)))
+    change(|keys| {
+        keys.insert(variable.to_owned(), key);
+        true
+    })
 }
 
 /// `deepagents auth`.
@@ -139,7 +155,10 @@ pub(crate) fn auth(args: &AuthArgs) -> Result<Exit> {
         AuthCommand::Remove { provider } => {
             let variable = variable(provider)?;
             let mut gone = false;
-            change(|keys| gone = keys.remove(variable).is_some())?;
+            change(|keys| {
+                gone = keys.remove(variable).is_some();
+                gone
+            })?;
             if !gone {
                 let words = format!("no key for {provider} is stored; `deepagents auth list` shows the stored ones");
                 bail!(WrongUsage::new(words));

@@ -105,6 +105,15 @@ pub(crate) fn default_model(provider: &str) -> Option<&'static str> {
     DEFAULTS.iter().find(|(name, _)| *name == provider).map(|(_, model)| *model)
 }
 
+/// Returns the names of the models that a provider offers: its default, then the others that it makes itself and goes on
+/// serving.
+pub(crate) fn models_of<'a>(provider: &str, known: &'a Catalogue) -> Vec<&'a str> {
+    let made = known.entries().filter(|entry| entry.provider() == Some(provider) && entry.deprecated.is_none());
+    let default = default_model(provider);
+    let others = made.map(|entry| entry.prefix.as_str()).filter(|name| default != Some(*name));
+    default.into_iter().chain(others).collect()
+}
+
 /// Returns the providers in the order in which their keys select a model; those without a default model come last.
 pub(crate) fn ordered_providers() -> Vec<Provider> {
     let mut all = providers();

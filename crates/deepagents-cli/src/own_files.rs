@@ -7,8 +7,6 @@ use anyhow::{Result, bail};
 use deepagents::fs::permissions::{AccessMode, OnAsk, PermissionedBackend, Permissions, Rule};
 use deepagents::fs::{Backend, VPath};
 
-use crate::model_choice::env;
-
 /// The program's own directory, in a root and in the user's home.
 pub(crate) const OWN: &str = ".deepagents";
 
@@ -44,12 +42,17 @@ pub(crate) fn check_root(named: Option<&Path>) -> Result<()> {
 
 /// Returns the user's home directory, even if the environment does not name it.
 pub(crate) fn home() -> Option<PathBuf> {
-    env("HOME").map(PathBuf::from).or_else(std::env::home_dir)
+    named_home().or_else(std::env::home_dir)
+}
+
+/// Returns the user's home directory, if the environment names it. Its name may be any bytes.
+pub(crate) fn named_home() -> Option<PathBuf> {
+    std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
 }
 
 /// Returns the user's own directory, if the environment names their home.
 pub(crate) fn user_directory() -> Option<PathBuf> {
-    Some(Path::new(&env("HOME")?).join(OWN))
+    Some(named_home()?.join(OWN))
 }
 
 /// Returns the path of a file in the user's own directory.

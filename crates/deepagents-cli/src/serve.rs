@@ -129,6 +129,13 @@ impl Hosting {
         Ok(server)
     }
 
+    /// Stores which tools of the current servers the user has agreed to, so that the servers of the next agents are
+    /// compared with them. Blocks.
+    fn save_consents(&self) {
+        let servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        servers.iter().for_each(|servers| self.shared.runtime.block_on(servers.save()));
+    }
+
     async fn close(&self) {
         let servers = std::mem::take(&mut *self.servers.lock().unwrap_or_else(PoisonError::into_inner));
         for server in servers {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
-use deepagents::channels::{PinnedSkills, SkillPin, SkillsMetadata};
+use deepagents::channels::{PinnedSkills, Skill, SkillPin, SkillsMetadata};
 use deepagents::fs::Backend;
 use deepagents::slash::Slash;
 use deepagents::trust::FoundItem;
@@ -101,11 +101,16 @@ impl Commands {
     }
 }
 
-/// Returns the names of an agent's skills.
-pub(crate) async fn skills(agent: &DeepAgent) -> Result<Vec<String>> {
+/// Returns an agent's skills.
+pub(crate) async fn skills(agent: &DeepAgent) -> Result<Vec<Skill>> {
     let state = agent.load_state(&[SKILLS]).await?;
     let catalogue = state.get::<SkillsMetadata>().cloned().flatten();
-    Ok(catalogue.into_iter().flat_map(|catalogue| catalogue.skills).map(|skill| skill.name).collect())
+    Ok(catalogue.map(|catalogue| catalogue.skills).unwrap_or_default())
+}
+
+/// Returns the names of an agent's skills.
+pub(crate) async fn skill_names(agent: &DeepAgent) -> Result<Vec<String>> {
+    Ok(skills(agent).await?.into_iter().map(|skill| skill.name).collect())
 }
 
 /// Returns an error if the skill does not exist.

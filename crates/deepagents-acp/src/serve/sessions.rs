@@ -107,14 +107,31 @@ impl<H: AgentHost> Server<H> {
         Ok(wire::SetSessionModeResponse::new())
     }
 
-    pub(super) async fn set_option(
+    pub(super) fn set_option(
         self: Arc<Self>,
         request: wire::SetSessionConfigOptionRequest,
         _connection: wire::Connection,
-    ) -> Result<wire::SetSessionConfigOptionResponse, wire::Error> {
-        let session = self.session(&request.session_id)?;
-        let options = session.set_option(&request.config_id.0, &request.value).await?;
-        Ok(wire::SetSessionConfigOptionResponse::new(options))
+    ) -> impl Future<Output = Result<wire::SetSessionConfigOptionResponse, wire::Error>> + Send {
+        // Two settings change the same agent, one after the other.
+        let place = self.place(&request.session_id);
+        async move {
+            let _turn = place.await;
+            let session = self.session(&request.session_id)?;
+            let options = session.set_option(&request.config_id.0, &request.value).await?;
+            Ok(wire::SetSessionConfigOptionResponse::new(options))
+        }
+    }
+
+    /// Closes a session that the editor does not want any more, unless it was closed or replaced meanwhile.
+    pub(super) async fn withdraw(&self, session: &Arc<Session<H>>) {
+        let id = session.editor().session();
+        let place = self.place(id);
+        let _turn = place.await;
+        let is_open = self.sessions().get(id).is_some_and(|open| Arc::ptr_eq(open, session));
+        if is_open {
+            self.sessions().remove(id);
+            end(session.clone()).await;
+        }
     }
 
     /// Opens an existing thread.
@@ -154,6 +171,9 @@ impl<H: AgentHost> Server<H> {
         // The editor compares the paths it gets with its own, so links are resolved only if the path contains `..`.
         let cwd = if cwd.components().any(|part| part == Component::ParentDir) { real(&cwd).await } else { cwd };
         let mcp_servers = servers.into_iter().map(|server| self.mcp_server(server)).collect::<Result<Vec<_>, _>>()?;
+        if mcp_servers.iter().any(|server| server.name.trim().is_empty()) {
+            return Err(wire::invalid("an MCP server needs a name"));
+        }
         let mut names = HashSet::new();
         if let Some(twice) = mcp_servers.iter().find(|server| !names.insert(server.name.as_str())) {
             return Err(wire::invalid(format!("two MCP servers have the name `{}`", twice.name)));
@@ -163,8 +183,8 @@ impl<H: AgentHost> Server<H> {
         Session::open(self.host.clone(), editor, cwd, mcp_servers, known).await
     }
 
-    /// Takes the next place in the queue of requests that open and close a session. Must be called in the order in
-    /// which the requests arrive.
+    /// Takes the next place in the queue of requests that open, change and close a session. Must be called in the order
+    /// in which the requests arrive.
     fn place(&self, id: &wire::SessionId) -> Place {
         let mut openings = self.openings.lock().unwrap_or_else(PoisonError::into_inner);
         openings.retain(|_, queue| queue.is_used());

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use deepagents::DeepAgent;
 use deepagents::core::journal::{Journal, MemoryJournal, ThreadInfo};
@@ -18,8 +19,11 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+
+/// How long a test waits for the agent, which is far longer than a busy machine takes: only what hangs takes longer.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A model and its effort.
 type Built = (String, Option<String>);
@@ -37,6 +41,10 @@ pub(crate) struct Host {
     /// Models and efforts that agents were built with.
     pub(crate) built: Arc<Mutex<Vec<Built>>>,
     pub(crate) made: Arc<Mutex<u32>>,
+    /// An agent with this effort is built once there is a permit.
+    pub(crate) gate: Option<(Option<&'static str>, Arc<Semaphore>)>,
+    /// One permit for each closed session.
+    pub(crate) closed: Arc<Semaphore>,
 }
 
 /// A model that may stop before the end of a response.
@@ -68,7 +76,14 @@ impl ChatModel for Halting {
 impl Host {
     pub(crate) fn new(model: ScriptedModel) -> Self {
         let (journal, built, made) = (Arc::default(), Arc::default(), Arc::default());
-        Self { model, journal, tool: None, halts_at: None, shell: None, built, made }
+        let closed = Arc::new(Semaphore::new(0));
+        Self { model, journal, tool: None, halts_at: None, shell: None, built, made, gate: None, closed }
+    }
+
+    /// Waits until a session has been closed.
+    pub(crate) async fn wait_closed(&self) {
+        let closed = tokio::time::timeout(TIMEOUT, self.closed.acquire()).await;
+        closed.expect("a session is closed").unwrap().forget();
     }
 }
 
@@ -90,6 +105,11 @@ impl AgentHost for Host {
 
     async fn build(&self, setup: &SessionSetup) -> Result<SessionAgent, HostError> {
         self.built.lock().unwrap().push((setup.model().to_owned(), setup.effort().map(str::to_owned)));
+        if let Some((effort, gate)) = &self.gate
+            && setup.effort() == *effort
+        {
+            gate.acquire().await.unwrap().forget();
+        }
         let files = LocalBackend::open(setup.cwd()).map_err(HostError::invalid)?;
         let own = self.shell.map(|sandboxed| OwnShell {
             shell: Arc::new(LocalShell::open(files.host_path(), Confinement::Unconfined).unwrap()),
@@ -130,6 +150,10 @@ impl AgentHost for Host {
         thread.metadata.get("model")?.as_str().map(str::to_owned)
     }
 
+    async fn closed(&self, _setup: &SessionSetup) {
+        self.closed.add_permits(1);
+    }
+
     fn mcp(&self) -> McpSupport {
         McpSupport { stdio: true, ..McpSupport::default() }
     }
@@ -161,6 +185,15 @@ struct Seen {
     unanswered: Vec<(String, Value)>,
 }
 
+/// Lets a test fail that waits for a response, once nothing more comes from the agent.
+struct GiveUp(Arc<Mutex<Seen>>);
+
+impl Drop for GiveUp {
+    fn drop(&mut self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).waiting.clear();
+    }
+}
+
 #[allow(clippy::needless_pass_by_value, reason = "values are made where they are sent")]
 impl Editor {
     /// Connects an editor with these capabilities and responses. `None` leaves a request unanswered.
@@ -184,8 +217,10 @@ impl Editor {
         let (tell, changed) = watch::channel(0);
         let (shared, answers, answer): (_, _, Arc<Answer>) = (seen.clone(), lines.downgrade(), Arc::new(answer));
         tokio::spawn(async move {
+            let seen = GiveUp(shared.clone());
             let mut from = BufReader::new(from).lines();
-            while let Ok(Some(line)) = from.next_line().await {
+            let silent = |_| panic!("the agent was silent for {TIMEOUT:?} after {:?}", seen.0.lock().unwrap().updates);
+            while let Ok(Some(line)) = tokio::time::timeout(TIMEOUT, from.next_line()).await.unwrap_or_else(silent) {
                 let message: Value = serde_json::from_str(&line).unwrap();
                 if let Some(reply) = shared.lock().unwrap().take(message, &*answer)
                     && let Some(lines) = answers.upgrade()
@@ -308,7 +343,7 @@ impl Editor {
     /// Disconnects, and waits until the agent has noticed.
     pub(crate) async fn disconnect(self) {
         drop(self.lines);
-        self.served.await.unwrap().unwrap();
+        tokio::time::timeout(TIMEOUT, self.served).await.expect("the agent ends").unwrap().unwrap();
     }
 }
 

@@ -1,9 +1,12 @@
 //! Sessions as threads: new, loaded, resumed, listed, closed, deleted.
 
+use std::sync::Arc;
+
 use deepagents::core::journal::Journal;
 use deepagents::core::model::StopReason;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::editor::{Editor, Host, allows};
 
@@ -267,11 +270,14 @@ async fn a_session_that_cannot_be_opened_is_refused_with_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let mut editor = Editor::connect(Host::new(ScriptedModel::new([])), json!({}), allows).await;
     let missing = dir.path().join("missing");
+    let server = |name: &str| json!({"name": name, "command": "/bin/x", "args": [], "env": []});
     let http = json!([{"type": "http", "name": "x", "url": "http://localhost", "headers": []}]);
     for (params, why) in [
         (json!({"cwd": "relative", "mcpServers": []}), "not absolute"),
         (json!({"cwd": missing, "mcpServers": []}), "missing"),
         (json!({"cwd": dir.path(), "mcpServers": http}), "not supported"),
+        (json!({"cwd": dir.path(), "mcpServers": [server("")]}), "needs a name"),
+        (json!({"cwd": dir.path(), "mcpServers": [server("x"), server("x")]}), "two MCP servers"),
         (json!({"mcpServers": []}), "cwd"),
     ] {
         let refused = editor.call("session/new", params).await.unwrap_err();
@@ -320,4 +326,18 @@ async fn an_open_session_without_prompts_can_be_loaded_and_resumed() {
     assert_eq!(editor.say(&session, "Who is there?").await, "end_turn");
     let nobodys = json!({"sessionId": "nobody", "cwd": dir.path(), "mcpServers": []});
     assert_eq!(editor.call("session/load", nobodys).await.unwrap_err()["code"], -32002);
+}
+
+#[tokio::test]
+async fn a_session_whose_request_is_cancelled_while_it_opens_is_closed() {
+    let (dir, gate) = (tempfile::tempdir().unwrap(), Arc::new(Semaphore::new(0)));
+    let host = Host { gate: Some((None, gate.clone())), ..Host::new(ScriptedModel::new([])) };
+    let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
+    let made = editor.request("session/new", json!({"cwd": dir.path(), "mcpServers": []}));
+    editor.notify("$/cancel_request", json!({"requestId": 2}));
+    assert_eq!(made.await.unwrap().unwrap_err()["code"], -32800);
+    gate.add_permits(1);
+    host.wait_closed().await;
+    editor.disconnect().await;
+    assert_eq!(host.closed.available_permits(), 0, "it is closed once");
 }

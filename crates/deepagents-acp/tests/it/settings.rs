@@ -1,7 +1,10 @@
 //! Modes, options and commands.
 
+use std::sync::Arc;
+
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::editor::{Editor, Host, allows};
 
@@ -28,6 +31,43 @@ async fn choosing_a_model_or_an_effort_rebuilds_the_agent() {
     for (id, value) in [("model", "test:three"), ("effort", "high"), ("mode", "yolo"), ("colour", "red")] {
         let refused = editor.call("session/set_config_option", set(id, value)).await.unwrap_err();
         assert_eq!(refused["code"], -32602, "{id}");
+    }
+}
+
+#[tokio::test]
+async fn settings_sent_at_once_apply_in_their_order() {
+    let (dir, gate) = (tempfile::tempdir().unwrap(), Arc::new(Semaphore::new(0)));
+    let host = Host { gate: Some((Some("low"), gate.clone())), ..Host::new(ScriptedModel::new([])) };
+    let mut editor = Editor::connect(host, json!({}), allows).await;
+    let session = editor.session(dir.path()).await;
+    let set = |id: &str, value: &str| json!({"sessionId": session, "configId": id, "type": "select", "value": value});
+    let low = editor.request("session/set_config_option", set("effort", "low"));
+    let high = editor.request("session/set_config_option", set("effort", "high"));
+    editor.call("session/list", json!({})).await.unwrap();
+    gate.add_permits(1);
+    assert_eq!(current(&low.await.unwrap().unwrap()["configOptions"], "effort"), "low");
+    assert_eq!(current(&high.await.unwrap().unwrap()["configOptions"], "effort"), "high");
+    let options = editor.call("session/set_config_option", set("mode", "auto")).await.unwrap();
+    assert_eq!(current(&options["configOptions"], "effort"), "high");
+}
+
+#[tokio::test]
+async fn a_prompt_sent_right_after_a_mode_is_in_that_mode() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = ScriptedModel::rules().always(Turn::text("Planned.")).build();
+    let mut editor = Editor::connect(Host::new(model.clone()), json!({}), allows).await;
+    for (method, set) in [
+        ("session/set_mode", json!({"modeId": "plan"})),
+        ("session/set_config_option", json!({"configId": "mode", "type": "select", "value": "plan"})),
+    ] {
+        let session = editor.session(dir.path()).await;
+        let mut set = set;
+        set["sessionId"] = json!(session);
+        let set = editor.request(method, set);
+        assert_eq!(editor.say(&session, "Write a file.").await, "end_turn");
+        set.await.unwrap().unwrap();
+        let last = model.requests().pop().unwrap();
+        assert!(last.messages.iter().any(|message| message.text().contains("plan mode is on")), "{method}");
     }
 }
 

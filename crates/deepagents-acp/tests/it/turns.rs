@@ -116,10 +116,18 @@ async fn text_from_before_a_cancel_stays_in_the_conversation_and_is_replayed_as_
     assert_eq!(editor.text("agent_message_chunk"), "Once upon a timethere was a crab.");
 }
 
+/// A model that does not answer `Go.` and answers anything else, whether or not it was asked before a cancel.
+fn never_at_go() -> ScriptedModel {
+    let is_go =
+        |request: &deepagents::ModelRequest| request.messages.last().is_some_and(|message| message.text() == "Go.");
+    let never = Turn::text("too late").delay(Duration::from_secs(3600));
+    ScriptedModel::rules().when(is_go, [never]).otherwise([Turn::text("Here.")]).build()
+}
+
 #[tokio::test]
 async fn a_cancelled_turn_reports_cancelled_and_the_next_one_works() {
     let dir = tempfile::tempdir().unwrap();
-    let model = ScriptedModel::new([Turn::text("too late").delay(Duration::from_secs(3600)), Turn::text("Here.")]);
+    let model = never_at_go();
     let mut editor = Editor::connect(Host::new(model.clone()), json!({}), allows).await;
     let session = editor.session(dir.path()).await;
     let first = editor.prompt(&session, "Go.");
@@ -136,7 +144,7 @@ async fn a_cancelled_turn_reports_cancelled_and_the_next_one_works() {
 #[tokio::test]
 async fn a_withdrawn_prompt_is_reported_as_withdrawn() {
     let dir = tempfile::tempdir().unwrap();
-    let model = ScriptedModel::new([Turn::text("too late").delay(Duration::from_secs(3600)), Turn::text("Here.")]);
+    let model = never_at_go();
     let mut editor = Editor::connect(Host::new(model), json!({}), allows).await;
     let session = editor.session(dir.path()).await;
     let prompt = editor.prompt(&session, "Go.");
@@ -260,7 +268,7 @@ async fn each_todo_change_sends_the_whole_plan() {
 #[tokio::test]
 async fn runs_end_when_the_editor_disconnects_and_their_threads_stay_intact() {
     let dir = tempfile::tempdir().unwrap();
-    let model = ScriptedModel::new([Turn::text("too late").delay(Duration::from_secs(3600)), Turn::text("Here.")]);
+    let model = never_at_go();
     let host = Host::new(model);
     let mut editor = Editor::connect(host.clone(), json!({}), allows).await;
     let session = editor.session(dir.path()).await;

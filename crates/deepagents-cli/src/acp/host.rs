@@ -17,16 +17,15 @@ use deepagents_acp::{
     AgentHost, HostError, McpServer, McpSupport, McpTransport, Mode, ModelOption, OwnShell, SessionAgent, SessionSetup,
 };
 use deepagents_persist::Sqlite;
-use deepagents_tui::CommandFile;
 use serde_json::{Map, Value};
 
 use super::{commands, models};
 use crate::args::{AcpArgs, AgentArgs, Approve, Database, Effort, SandboxMode};
-use crate::model_choice::env;
+use crate::model_choice::{catalogue, env};
 use crate::own_files::OwnFiles;
 use crate::run::ThisProcess;
 use crate::threads::note::{self, mode_of};
-use crate::threads::{Noted, database, fresh, model_of, undo};
+use crate::threads::{Noted, database, fresh, in_use, model_of, undo};
 use crate::tracing::Tracing;
 use crate::trust::{Brought, Undecided};
 use crate::{agent, config, context_files, hooks, mcp, model_choice, output, permissions, slash};
@@ -65,7 +64,7 @@ impl Host {
             database: args.database.clone(),
             journal: Arc::new(database::open(&args.database).await?),
             tracing,
-            models: models::to_choose_from(model, options.base_url.is_some(), &env),
+            models: models::to_choose_from(model, options.base_url.is_some(), &catalogue()?, &env),
             sandboxed: OnceLock::new(),
             sessions: Mutex::default(),
         })))
@@ -127,6 +126,11 @@ impl AgentHost for Host {
 
     async fn delete(&self, thread: &str) -> Result<(), HostError> {
         let journal: Arc<dyn Journal> = self.0.journal.clone();
+        if let Some(info) = journal.threads().get(thread).await.map_err(HostError::failed)?
+            && let Some(reason) = in_use(&*journal, &info).await.map_err(HostError::failed)?
+        {
+            return Err(HostError::Invalid(reason));
+        }
         journal.threads().delete(thread).await.map_err(HostError::failed)?;
         let store = undo::file(&self.0.database).map_err(HostError::failed)?;
         let store = store.filter(|file| file.exists()).map(UndoStore::at);
@@ -167,8 +171,10 @@ impl Parts {
         let hooks = hooks.map(|hooks| hooks.permission_mode(move || permission_mode(mode.mode()).to_owned()));
         let hooks = hooks.map(|hooks| parts.going_on(&setup, hooks));
         // Blocking: it looks for files and probes the sandbox.
-        tokio::task::spawn_blocking(move || parts.assemble(&options, &setup, files, &brought, (hooks, commands)))
-            .await?
+        let assemble = move || parts.assemble(&options, &setup, files, &brought, hooks);
+        let mut made = tokio::task::spawn_blocking(assemble).await??;
+        made.commands = commands::all(commands, slash::skills(&made.agent).await?);
+        Ok(made)
     }
 
     /// Applies the settings of the session's directory and its choices to the options. The address stays, as it was
@@ -215,7 +221,7 @@ impl Parts {
         setup: &SessionSetup,
         files: LocalBackend,
         brought: &Brought,
-        (hooks, commands): (Option<HookRunner>, Vec<CommandFile>),
+        hooks: Option<HookRunner>,
     ) -> Result<SessionAgent> {
         let mut shape = agent::Shape::from_args(options)?;
         let (context_files, outside) = context_files::find(options, brought)?;
@@ -232,11 +238,10 @@ impl Parts {
         let builder = agent::with_agents(builder, options)?.mcp(&servers.all).process(ThisProcess);
         let builder = setup.equip(builder, self.journal.clone(), ["mcp__*", "fetch_url", "web_search"]);
         let agent = self.tracing.watch_runs(builder).build()?;
-        let commands = commands::all(commands, options, brought);
         let scope = RuleScope::project(options.directory()).ok();
         let rules = permissions::store().zip(scope);
         let mut made = SessionAgent::new(agent, workspace);
-        (made.commands, made.hooks, made.rules) = (commands, hooks, rules);
+        (made.hooks, made.rules) = (hooks, rules);
         (made.context_window, made.price) = (window, price);
         (made.reach, made.shares_shell) = (options.commands.reach(), options.commands.shell_session);
         Ok(made)
@@ -244,17 +249,16 @@ impl Parts {
 
     /// Returns the MCP servers of a session. They stay when the session chooses another model.
     fn servers(&self, options: &AgentArgs, setup: &SessionSetup, model: &Arc<dyn ChatModel>) -> Result<mcp::Servers> {
-        let mut sessions = self.sessions();
-        let known = &mut sessions.entry(setup.instance_id()).or_default().servers;
-        if let Some(servers) = known {
-            return Ok(servers.clone());
+        if let Some(known) = self.sessions().get(&setup.instance_id()).and_then(|session| session.servers.clone()) {
+            return Ok(known);
         }
         let brought = setup.mcp_servers().iter().filter_map(|server| Some((server.name.clone(), config(server)?)));
+        // Not while `sessions` is locked: files are read, which may take long, and other sessions go on meanwhile.
         let servers = mcp::session_servers(options, setup.has_forms(), brought.collect(), model)?;
+        self.sessions().entry(setup.instance_id()).or_default().servers = Some(servers.clone());
         // Start the servers now, so that the first prompt does not wait for them.
         let starting = servers.all.clone();
         tokio::spawn(async move { starting.start().await });
-        *known = Some(servers.clone());
         Ok(servers)
     }
 

@@ -1,23 +1,16 @@
 //! The models that a session may choose from, and their reasoning effort.
 
 use clap::ValueEnum;
+use deepagents::models::Catalogue;
 use deepagents_acp::ModelOption;
 
 use crate::args::Effort;
-use crate::model_choice::{Env, default_model, ordered_providers};
-
-/// Models that users often switch between, by provider, in addition to the provider's default.
-const COMMON: &[(&str, &[&str])] = &[
-    ("anthropic", &["claude-sonnet-4-5", "claude-opus-4-5", "claude-haiku-4-5"]),
-    ("openai", &["gpt-5.2", "gpt-5-mini", "gpt-5-nano"]),
-    ("deepseek", &["deepseek-chat", "deepseek-reasoner"]),
-    ("xai", &["grok-4-fast", "grok-code-fast-1"]),
-    ("mistral", &["mistral-large-latest", "codestral-latest"]),
-];
+use crate::effort;
+use crate::model_choice::{Env, models_of, ordered_providers};
 
 /// Returns the models to choose from, beginning with the one that the command line selects. With an explicit address,
 /// the others are those of the same provider; otherwise also those of every provider whose key is set.
-pub(super) fn to_choose_from(first: &str, has_address: bool, env: Env) -> Vec<ModelOption> {
+pub(super) fn to_choose_from(first: &str, has_address: bool, known: &Catalogue, env: Env) -> Vec<ModelOption> {
     let own = first.split_once(':').map_or("", |(provider, _)| provider);
     let mut names = vec![first.to_owned()];
     for provider in ordered_providers() {
@@ -25,33 +18,21 @@ pub(super) fn to_choose_from(first: &str, has_address: bool, env: Env) -> Vec<Mo
             || (!has_address
                 && provider.base_url.is_some()
                 && provider.key_variable.is_some_and(|key| env(key).is_some()));
-        if !usable {
-            continue;
-        }
-        let common = COMMON.iter().find(|(name, _)| *name == provider.name).map_or(&[][..], |(_, models)| models);
-        for model in default_model(provider.name).iter().chain(common) {
-            let name = format!("{}:{model}", provider.name);
-            if !names.contains(&name) {
-                names.push(name);
-            }
+        if usable {
+            let others = models_of(provider.name, known).into_iter().map(|name| format!("{}:{name}", provider.name));
+            names.extend(others.filter(|name| name != first));
         }
     }
-    names.into_iter().map(with_efforts).collect()
+    names.into_iter().map(|name| with_efforts(name, known)).collect()
 }
 
-fn with_efforts(name: String) -> ModelOption {
-    let thinks = match name.split_once(':') {
-        Some(("anthropic", model)) => ["claude-3-7", "claude-opus-4", "claude-sonnet-4", "claude-haiku-4"]
-            .iter()
-            .any(|begin| model.starts_with(begin)),
-        Some(("openai", model)) => {
-            (model.starts_with("gpt-5") && !model.starts_with("gpt-5-chat"))
-                || ["o1", "o3", "o4"].iter().any(|begin| model.starts_with(begin))
-        }
-        _ => false,
-    };
-    let efforts = if thinks { Effort::value_variants() } else { &[] };
-    ModelOption { name, efforts: efforts.iter().map(|effort| effort.as_str().to_owned()).collect() }
+/// Returns a model with its efforts, if it reasons and a request can set how much.
+fn with_efforts(name: String, known: &Catalogue) -> ModelOption {
+    let (provider, model) = name.split_once(':').unwrap_or_default();
+    let reasons = known.lookup(model).is_some_and(|entry| entry.reasoning);
+    let efforts = if reasons { Effort::value_variants() } else { &[] };
+    let usable = efforts.iter().filter(|effort| effort::fields(provider, **effort).is_ok());
+    ModelOption { efforts: usable.map(|effort| effort.as_str().to_owned()).collect(), name }
 }
 
 #[cfg(test)]
@@ -60,7 +41,14 @@ mod tests {
 
     fn names(first: &str, has_address: bool, keys: &[&str]) -> Vec<String> {
         let env = |name: &str| keys.contains(&name).then(|| "k".to_owned());
-        to_choose_from(first, has_address, &env).into_iter().map(|model| model.name).collect()
+        to_choose_from(first, has_address, Catalogue::built_in(), &env).into_iter().map(|model| model.name).collect()
+    }
+
+    #[test]
+    fn an_effort_is_offered_only_for_a_model_that_reasons_and_a_provider_that_takes_it() {
+        let offers = |name: &str| !with_efforts(name.to_owned(), Catalogue::built_in()).efforts.is_empty();
+        assert!(offers("anthropic:claude-sonnet-4-5") && offers("openai:gpt-5.4-mini"));
+        assert!(!offers("openai:gpt-4.1") && !offers("zai:glm-4.6") && !offers("custom:llama") && !offers("llama"));
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use deepagents_tui::Mode;
 
 use super::{AgentArgs, Approve, Database};
 
@@ -22,8 +24,8 @@ pub(crate) struct InteractiveArgs {
     pub(crate) agent: AgentArgs,
 
     /// What happens before something is changed; Shift+Tab changes it later
-    #[arg(long, value_name = "HOW", value_enum, help_heading = "Agent")]
-    pub(crate) approve: Option<ScreenMode>,
+    #[arg(long, value_name = "HOW", value_parser = mode(), help_heading = "Agent")]
+    pub(crate) approve: Option<Mode>,
 
     /// Let the agent start sub-agents in the background; /tree shows them
     #[arg(long, conflicts_with = "detach", help_heading = "Agent")]
@@ -59,34 +61,31 @@ pub(crate) struct InteractiveArgs {
     pub(crate) history: Option<PathBuf>,
 }
 
-/// What happens before a call that changes something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ScreenMode {
-    /// You are asked
-    Ask,
-    /// It is done; commands only in a sandbox
-    Auto,
-    /// It is refused: the agent only reads and plans
-    Plan,
+/// The modes, and what happens in them before a call that changes something.
+const MODES: [(Mode, &str); 3] = [
+    (Mode::Ask, "You are asked"),
+    (Mode::Auto, "It is done; commands only in a sandbox"),
+    (Mode::Plan, "It is refused: the agent only reads and plans"),
+];
+
+/// Returns a parser of modes that describes them.
+fn mode() -> impl TypedValueParser<Value = Mode> {
+    let values = MODES.map(|(mode, about)| PossibleValue::new(mode.as_str()).help(about));
+    PossibleValuesParser::new(values).map(|word| mode_of(&word).unwrap_or_default())
 }
 
-impl From<deepagents_tui::Mode> for Approve {
+/// Returns the mode with this name.
+pub(crate) fn mode_of(word: &str) -> Option<Mode> {
+    MODES.iter().map(|(mode, _)| *mode).find(|mode| mode.as_str() == word)
+}
+
+impl From<Mode> for Approve {
     /// Returns the mode as threads note it: plan mode denies changes.
-    fn from(mode: deepagents_tui::Mode) -> Self {
+    fn from(mode: Mode) -> Self {
         match mode {
-            deepagents_tui::Mode::Ask => Self::Ask,
-            deepagents_tui::Mode::Auto => Self::Auto,
-            deepagents_tui::Mode::Plan => Self::Deny,
-        }
-    }
-}
-
-impl From<ScreenMode> for deepagents_tui::Mode {
-    fn from(mode: ScreenMode) -> Self {
-        match mode {
-            ScreenMode::Ask => Self::Ask,
-            ScreenMode::Auto => Self::Auto,
-            ScreenMode::Plan => Self::Plan,
+            Mode::Ask => Self::Ask,
+            Mode::Auto => Self::Auto,
+            Mode::Plan => Self::Deny,
         }
     }
 }

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use deepagents_tui::Mode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{AgentArgs, Database, InteractiveArgs, ScreenMode, positive};
+use super::{AgentArgs, Database, InteractiveArgs, positive};
 use crate::{duration, money};
 
 const EXAMPLES: &str = "\
@@ -50,7 +51,7 @@ pub(crate) struct RunArgs {
 
     /// The mode of the screens that the run replaces, if one was given
     #[arg(skip)]
-    pub(crate) screens: Option<ScreenMode>,
+    pub(crate) screens: Option<Mode>,
 
     /// What the result is judged by: the agent continues until it is met, three times at most
     ///
@@ -160,10 +161,10 @@ impl RunArgs {
         let in_session = args.agent.commands.shell_session;
         let approve = args.approve.map(|mode| match mode {
             // In a shared shell, an allowed command may mean something else.
-            ScreenMode::Ask if in_session => Approve::Deny,
-            ScreenMode::Ask => Approve::AllowList,
-            ScreenMode::Auto => Approve::Auto,
-            ScreenMode::Plan => Approve::Deny,
+            Mode::Ask if in_session => Approve::Deny,
+            Mode::Ask => Approve::AllowList,
+            Mode::Auto => Approve::Auto,
+            Mode::Plan => Approve::Deny,
         });
         Self {
             task,

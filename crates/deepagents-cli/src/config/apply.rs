@@ -1,12 +1,11 @@
 //! Applying settings to options.
 
 use anyhow::{Result, anyhow};
-use clap::ValueEnum;
 use deepagents_tui::{Colours, Graphics, Mode, Notifications, Preferences, UserTheme};
 
 use super::file::Value;
 use super::{Config, Source};
-use crate::args::{AgentArgs, Effort, InteractiveArgs, ScreenMode};
+use crate::args::{AgentArgs, Effort, InteractiveArgs, mode_of};
 use crate::model_choice::env;
 use crate::output;
 use crate::own_files::of_user;
@@ -30,7 +29,7 @@ impl Flags {
     /// Returns those of the screens' options.
     pub(crate) fn of_screens(args: &InteractiveArgs) -> Self {
         let mut flags = Self::of_agent(&args.agent);
-        flags.add("approve", args.approve.map(|mode| Value::Text(Mode::from(mode).as_str().to_owned())));
+        flags.add("approve", args.approve.map(|mode| Value::Text(mode.as_str().to_owned())));
         flags.add("theme", args.theme.clone().map(Value::Text));
         flags
     }
@@ -84,7 +83,7 @@ fn with(args: &AgentArgs, config: &Config) -> AgentArgs {
 /// Options and preferences of the screens.
 pub(crate) struct Screens {
     pub(crate) agent: AgentArgs,
-    pub(crate) mode: ScreenMode,
+    pub(crate) mode: Mode,
     pub(crate) preferences: Preferences,
     pub(crate) config: Config,
 }
@@ -97,8 +96,7 @@ pub(crate) fn for_screens(args: &InteractiveArgs) -> Result<Screens> {
     let flags = Flags::of_screens(args);
     let config = Config::load(args.agent.directory(), args.agent.trust, &flags);
     let mut config = config.map_err(|error| anyhow!("{error}"))?;
-    let mode = config.text("approve").and_then(|mode| ScreenMode::from_str(mode, false).ok());
-    let mode = mode.unwrap_or(ScreenMode::Ask);
+    let mode = config.text("approve").and_then(mode_of).unwrap_or_default();
     let (themes, problems) = themes();
     config.problems.extend(problems);
     config.problems.extend(config.shared_keys());

@@ -54,8 +54,11 @@ pub(crate) fn config(args: &ConfigArgs) -> Result<Exit> {
         ConfigCommand::Unset { name } => {
             let key = find(name).ok_or_else(|| unknown(name))?;
             let file = own()?;
-            file::set(&file, key, None)?;
-            value_in_force(args, name, &format!("removed {name} from {}", file.display()))?
+            let done = match file::set(&file, key, None)? {
+                true => format!("removed {name} from {}", file.display()),
+                false => format!("there is no {name} in {}", file.display()),
+            };
+            value_in_force(args, name, &done)?
         }
         ConfigCommand::Path => own()?.display().to_string(),
         ConfigCommand::Schema => json_text(&schema())?,

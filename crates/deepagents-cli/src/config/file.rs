@@ -147,11 +147,16 @@ pub(crate) fn value(key: &Key, given: &str) -> Result<Value, ConfigError> {
     Ok(value)
 }
 
-/// Sets or removes a value in a file, keeping comments and order. The file is replaced atomically.
-pub(crate) fn set(file: &Path, key: &Key, value: Option<&Value>) -> Result<(), ConfigError> {
+/// Sets or removes a value in a file, keeping comments and order. The file is replaced atomically. Returns whether there
+/// was anything to do.
+pub(crate) fn set(file: &Path, key: &Key, value: Option<&Value>) -> Result<bool, ConfigError> {
     let failed = |source| ConfigError::Io { file: file.to_owned(), source };
     let _lock = FileLock::take(file).map_err(failed)?;
     let mut document = document(file, &text(file)?.unwrap_or_default())?;
+    let known = key.name.split('.').try_fold(document.as_item(), |table, name| table.get(name));
+    if value.is_none() && known.is_none() {
+        return Ok(false);
+    }
     let (table, name) = match key.name.split_once('.') {
         Some((table, name)) => {
             let inner = document.entry(table).or_insert_with(|| Item::Table(Table::new()));
@@ -173,7 +178,8 @@ pub(crate) fn set(file: &Path, key: &Key, value: Option<&Value>) -> Result<(), C
         // Report an unusable file before anything is written.
         parse(file, &text)?;
     }
-    locked_file::replace(file, text.as_bytes()).map_err(failed)
+    locked_file::replace(file, text.as_bytes()).map_err(failed)?;
+    Ok(true)
 }
 
 /// Sets a value, keeping the comment after it.

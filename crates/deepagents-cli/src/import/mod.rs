@@ -18,9 +18,8 @@ use crate::args::ImportArgs;
 use crate::context_files::{AGENTS, MEMORY, SKILLS};
 use crate::exit::{self, Exit, WrongUsage};
 use crate::file_commands::COMMANDS;
-use crate::model_choice::env;
 use crate::output;
-use crate::own_files::OWN;
+use crate::own_files::{OWN, named_home};
 use crate::render::{escaped, json_text};
 use place::Place;
 use report::Report;
@@ -97,8 +96,8 @@ fn notes_of(files: &[PathBuf], to: &Path, report: &mut Report) {
 /// file exists. Other words may begin with `@` too, such as package names.
 fn included_files(notes: &str, file: &Path) -> BTreeSet<String> {
     let beside = file.parent().unwrap_or(Path::new("."));
-    let is_there = |path: &str| match (path.strip_prefix("~/"), env("HOME")) {
-        (Some(path), Some(home)) => Path::new(&home).join(path).is_file(),
+    let is_there = |path: &str| match (path.strip_prefix("~/"), named_home()) {
+        (Some(path), Some(home)) => home.join(path).is_file(),
         _ => beside.join(path).is_file(),
     };
     let words = notes.lines().flat_map(|line| line.split_whitespace().enumerate());
@@ -111,9 +110,8 @@ fn included_files(notes: &str, file: &Path) -> BTreeSet<String> {
 /// Returns the source and the target directory.
 fn places(args: &ImportArgs) -> Result<(PathBuf, PathBuf)> {
     if args.user {
-        let home = env("HOME")
+        let home = named_home()
             .ok_or_else(|| anyhow!("your personal files are in your home directory, but HOME is not set"))?;
-        let home = PathBuf::from(home);
         return Ok((home.clone(), home.join(OWN)));
     }
     let root = args.root.clone().unwrap_or_else(|| PathBuf::from("."));

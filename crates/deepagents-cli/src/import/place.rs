@@ -6,7 +6,8 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, mkdirat, openat, statat};
+use deepagents::core::env::{Ids, RandomIds};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, linkat, mkdirat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
 /// The directory that files are imported into.
@@ -57,16 +58,27 @@ impl Place {
         }
     }
 
-    /// Creates a file. Any result but `Existing::Nothing` means that something was in the way.
+    /// Creates a file, whole or not at all. Any result but `Existing::Nothing` means that something was in the way.
     pub(super) fn make(&self, to: &Path, bytes: &[u8], mode: Mode) -> io::Result<Existing> {
         let (directory, name) = match self.open_parent(to, true)? {
             Ok((Some(directory), name)) => (directory, name),
             Ok((None, _)) => return Err(io::ErrorKind::NotFound.into()),
             Err(there) => return Ok(there),
         };
+        // A later import would take a part of the file for a file of the user's.
+        let part = format!(".{}", RandomIds.next("import"));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match openat(&directory, name, flags, mode) {
-            Ok(file) => File::from(file).write_all(bytes).map(|()| Existing::Nothing),
+        let mut file = File::from(openat(&directory, &part, flags, mode)?);
+        let named =
+            file.write_all(bytes).map(|()| match linkat(&directory, &part, &directory, name, AtFlags::empty()) {
+                // A file system without hard links.
+                Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS) => renameat(&directory, &part, &directory, name),
+                linked => linked,
+            });
+        // After a failed write, removing it may fail for the same reason.
+        let _ = unlinkat(&directory, &part, AtFlags::empty());
+        match named? {
+            Ok(()) => Ok(Existing::Nothing),
             // Another process was faster, or it is a dangling link.
             Err(Errno::EXIST) => match statat(&directory, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(about) if kind(&about) == FileType::Symlink => Ok(Existing::Link(to.to_owned())),

@@ -3,7 +3,7 @@
 use deepagents::models::Catalogue;
 
 use crate::args::AgentArgs;
-use crate::model_choice::{catalogue, choose, default_model, env, ordered_providers};
+use crate::model_choice::{catalogue, choose, env, models_of, ordered_providers};
 use crate::models;
 use crate::render::style::grouped;
 
@@ -17,17 +17,8 @@ pub(super) async fn models() -> Vec<(String, String)> {
         if provider.key_variable.is_none_or(|variable| env(variable).is_none()) {
             continue;
         }
-        let first = default_model(provider.name);
-        let others = family(provider.name).iter().flat_map(|family| {
-            known.entries().filter(move |entry| entry.prefix.starts_with(family) && entry.deprecated.is_none())
-        });
-        let names = first.into_iter().chain(others.map(|entry| entry.prefix.as_str()));
-        for name in names {
-            let full = format!("{}:{name}", provider.name);
-            if !all.iter().any(|(known, _)| *known == full) {
-                all.push((full, facts(&known, name)));
-            }
-        }
+        let names = models_of(provider.name, &known).into_iter();
+        all.extend(names.map(|name| (format!("{}:{name}", provider.name), facts(&known, name))));
     }
     let served = models::served().await;
     all.extend(served.into_iter().map(|one| (one.name, on("on your own server", one.context_window))));
@@ -49,19 +40,6 @@ pub(super) async fn at_address(present: Option<&str>, args: &AgentArgs) -> Vec<(
 /// Describes where a model is, with its context window.
 fn on(place: &str, window: Option<u64>) -> String {
     window.map_or_else(|| place.to_owned(), |window| format!("{place} · {} tokens", grouped(window)))
-}
-
-/// Returns the name prefixes of a provider's own models; none for a provider that serves other vendors' models.
-fn family(provider: &str) -> &'static [&'static str] {
-    match provider {
-        "anthropic" => &["claude-"],
-        "openai" => &["gpt-5", "gpt-4.1", "o3", "o4"],
-        "google" => &["gemini-"],
-        "deepseek" => &["deepseek-"],
-        "mistral" => &["mistral-", "codestral", "devstral"],
-        "xai" => &["grok-"],
-        _ => &[],
-    }
 }
 
 fn facts(known: &Catalogue, model: &str) -> String {

@@ -61,14 +61,13 @@ pub(super) fn begin(args: &InteractiveArgs, task: &str) -> Result<Exit> {
         let id = fresh(&database).await?;
         // The user may attach before the process has started.
         let model = Some((options.model.as_deref().unwrap_or(&choice.name), options.base_url.as_deref()));
-        let noted =
-            Noted { root: Some(options.directory()), model, approve: Mode::from(mode).into(), redact: &options.redact };
+        let noted = Noted { root: Some(options.directory()), model, approve: mode.into(), redact: &options.redact };
         let mut metadata = noted.metadata();
         note::name(&mut metadata, &hidden(&options.redact, task));
         database.threads().set_metadata(&id, metadata).await?;
         Ok(id)
     })?;
-    start(&thread, task, mode.into(), None)?;
+    start(&thread, task, mode, None)?;
     let short: String = thread.chars().take(8).collect();
     output::print(&thread)?;
     let command = again(args).command(&format!("deepagents attach {short}"));
@@ -145,7 +144,7 @@ pub(super) fn work(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
     let runtime = runtime::start()?;
     let found = runtime.block_on(thread_of(args))?;
     let (config::Screens { agent, mode, preferences, config }, _) = screens_for(args, found.as_ref())?;
-    let policy = Policy::new(mode.into());
+    let policy = Policy::new(mode);
     let tracing = runtime.block_on(Tracing::open(None, None))?;
     let host = Arc::new(ProgramHost::new(&agent, args, &config, tracing.clone()));
     let stop = runtime.block_on(async {
@@ -162,7 +161,7 @@ pub(super) fn work(args: &InteractiveArgs, thread: &str) -> Result<Exit> {
             false => {
                 let typed = slash::Commands::of(connection.commands.clone()).read(&task)?;
                 if typed.skill.is_some() {
-                    slash::check_skill(typed.skill.as_ref(), &slash::skills(&connection.agent).await?)?;
+                    slash::check_skill(typed.skill.as_ref(), &slash::skill_names(&connection.agent).await?)?;
                 }
                 slash::pin(RunInput::messages([Message::user(typed.text)]).thread(thread), typed.skill.as_ref())
             }

@@ -7,7 +7,6 @@ mod pages;
 mod trust;
 
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use deepagents::core::journal::{Journal, ThreadInfo, ThreadQuery};
 use deepagents_tui::{Begin, End, Ended, Mode, Options, Policy};
 
 use crate::again::Again;
-use crate::args::{Approve, AttachArgs, DemoArgs, InteractiveArgs, RunArgs, ScreenMode};
+use crate::args::{Approve, AttachArgs, DemoArgs, InteractiveArgs, RunArgs};
 use crate::exit::Exit;
 use crate::own_files::of_user;
 use crate::render::style;
@@ -63,7 +62,7 @@ pub(crate) fn attach(args: &AttachArgs) -> ExitCode {
 /// thread that the options name.
 fn one_task(args: &InteractiveArgs) -> Result<Exit> {
     let task = if args.resume.is_some() || args.go_on { run::piped()? } else { None };
-    if args.approve == Some(ScreenMode::Ask) {
+    if args.approve == Some(Mode::Ask) {
         output::remark(
             "nobody can be asked here: calls that need your approval are refused, unless you always allowed them",
         );
@@ -101,13 +100,13 @@ fn screens_for(args: &InteractiveArgs, thread: Option<&ThreadInfo>) -> Result<(c
 
 /// Returns the mode for a thread if none is given: the thread's own mode if it allows less. A mode for runs without a
 /// user becomes `ask`.
-fn mode_in(args: &InteractiveArgs, usual: ScreenMode, thread: Option<&ThreadInfo>) -> ScreenMode {
+fn mode_in(args: &InteractiveArgs, usual: Mode, thread: Option<&ThreadInfo>) -> Mode {
     if args.approve.is_some() {
         return usual;
     }
     match (thread.and_then(note::mode_of), usual) {
-        (Some(Approve::Deny), _) => ScreenMode::Plan,
-        (Some(Approve::Ask | Approve::AllowList), ScreenMode::Auto) => ScreenMode::Ask,
+        (Some(Approve::Deny), _) => Mode::Plan,
+        (Some(Approve::Ask | Approve::AllowList), Mode::Auto) => Mode::Ask,
         _ => usual,
     }
 }
@@ -137,14 +136,13 @@ fn show(args: &InteractiveArgs) -> Result<Ended> {
         (Ok(choice), None) => choice.name.clone(),
         (Err(_), None) => host::NO_MODEL.to_owned(),
     };
-    let mode = Mode::from(mode);
     let policy = Policy::new(mode);
     let history = args.history.clone().or_else(|| of_user("history.jsonl"));
     let options = Options {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         model,
         root,
-        home: model_choice::env("HOME").map(PathBuf::from),
+        home: own_files::named_home(),
         mode,
         begin: match (&args.resume, args.go_on) {
             (Some(id), _) => Begin::Resume(id.clone()),

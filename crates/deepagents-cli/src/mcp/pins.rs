@@ -73,9 +73,9 @@ impl Pins {
                 escaped(&tool.description)
             ));
         }
-        if !tools.new.contains(&item) {
-            tools.new.push(item);
-        }
+        // From now on, another version of the tool is a change.
+        tools.known.add([item.clone()]);
+        tools.new.push(item);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use deepagents::core::json::mend_escapes;
 use deepagents::{ActionRequest, Decision, DeepAgent};
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,6 +10,7 @@ use serde_json::Value;
 use super::approvals::Decisions;
 use super::stdin::Lines;
 use crate::output;
+use crate::small_file::without_mark;
 
 /// An input line: `{"answer": ID, "decision": {...}}`.
 #[derive(Debug, Deserialize)]
@@ -42,9 +44,10 @@ fn read(
     given: &Decisions,
     agent: &DeepAgent,
 ) -> Result<(String, Decision), String> {
-    let AnswerLine { answer: id, decision } = serde_json::from_str(line).map_err(|error| {
-        format!("a line on stdin is not of the form {{\"answer\": ID, \"decision\": {{...}}}}: {error}")
-    })?;
+    let AnswerLine { answer: id, decision } =
+        serde_json::from_str(&mend_escapes(without_mark(line))).map_err(|error| {
+            format!("a line on stdin is not of the form {{\"answer\": ID, \"decision\": {{...}}}}: {error}")
+        })?;
     let decision = checked(&id, decision, questions, given, agent)?;
     Ok((id, decision))
 }

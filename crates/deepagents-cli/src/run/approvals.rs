@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::io;
 
 use deepagents::{ActionRequest, Decision, DecisionAuthor, DecisionRecord, DeepAgent};
+use deepagents_tui::Mode;
 
 use super::always::Rules;
 use super::answers;
 use super::prompt::{Answer, Person};
 use super::stdin::Lines;
 use crate::agent::MODE_ASKS;
-use crate::args::{Approve, ScreenMode};
+use crate::args::Approve;
 use crate::output;
 use crate::render::{Renderer, escaped};
 
@@ -53,11 +54,11 @@ pub(super) enum Reviewer {
 
 /// Describes how a mode was given: as an option of `run`, as an option of the screens, where without a terminal nobody
 /// can be asked, or, if `is_kept`, as noted in the thread.
-pub(super) fn mode_source(mode: Approve, screens: Option<ScreenMode>, is_kept: bool) -> &'static str {
+pub(super) fn mode_source(mode: Approve, screens: Option<Mode>, is_kept: bool) -> &'static str {
     match (screens, mode) {
         (None, _) if is_kept => "the mode that the thread was left in",
-        (Some(ScreenMode::Plan), _) => "--approve plan",
-        (Some(ScreenMode::Ask), _) => "--approve ask, and nobody can be asked",
+        (Some(Mode::Plan), _) => "--approve plan",
+        (Some(Mode::Ask), _) => "--approve ask, and nobody can be asked",
         (_, Approve::Deny) => "--approve deny",
         (_, Approve::AllowList) => "--approve allow-list",
         (_, Approve::Ask) => "--approve ask",

@@ -167,7 +167,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit> {
     }
     let agent = builder.build()?;
     let is_talk = args.input_format == InputFormat::StreamJson;
-    let skills = if skill.is_some() || is_talk { runtime.block_on(slash::skills(&agent))? } else { Vec::new() };
+    let skills = if skill.is_some() || is_talk { runtime.block_on(slash::skill_names(&agent))? } else { Vec::new() };
     slash::check_skill(skill, &skills)?;
     let recording = runtime.block_on(async {
         let Some(file) = &args.record else { return Ok(Recording::None) };

@@ -54,6 +54,7 @@ pub(super) async fn watch(args: ServeArgs, hosting: Arc<Hosting>, running: Runni
 /// Builds the agents as they are described now, and returns what describes them.
 fn rebuild(args: &ServeArgs, hosting: &Hosting) -> Result<(Server, String, Vec<PathBuf>)> {
     let project = Project::read(args)?;
+    hosting.save_consents();
     let built = hosting.build(&project)?;
     let names = names(&built);
     Ok((hosting.with_agents(built)?, names, project.described_by))

@@ -150,10 +150,10 @@ pub(crate) async fn find(journal: &dyn Journal, given: &str) -> Result<ThreadInf
         return Ok(info);
     }
     // A background task is named below its thread, whose ID may be abbreviated too.
-    let query = match given.split_once('/') {
-        Some((thread, task)) => {
-            let thread = Box::pin(find(journal, thread)).await?.id;
-            ThreadQuery::default().prefix(format!("{thread}/{task}")).any_parent()
+    let query = match given.rsplit_once('/') {
+        Some((parent, task)) => {
+            let parent = Box::pin(find(journal, parent)).await?.id;
+            ThreadQuery::default().prefix(format!("{parent}/{task}")).parent(parent)
         }
         None => ThreadQuery::default().prefix(given),
     };
@@ -165,6 +165,30 @@ pub(crate) async fn find(journal: &dyn Journal, given: &str) -> Result<ThreadInf
         }
         (None, _) => {
             bail!(WrongUsage::new(format!("there is no thread `{given}`; `deepagents threads list` shows all threads")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use deepagents::core::journal::MemoryJournal;
+    use serde_json::Map;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_is_found_by_the_beginning_of_its_id_even_if_it_has_tasks_itself() {
+        let journal = MemoryJournal::new();
+        let (thread, task, inner) = ("thread", "thread/task_one", "thread/task_one/task_two");
+        for (id, parent) in [(thread, None), (task, Some(thread)), (inner, Some(task))] {
+            journal.threads().set_metadata(id, Map::new()).await.unwrap();
+            journal.threads().set_parent(id, parent).await.unwrap();
+        }
+        for (given, found) in [("th", thread), ("th/ta", task), ("thread/task_one/", inner), ("t/t/t", inner)] {
+            assert_eq!(find(&journal, given).await.unwrap().id, found, "{given}");
+        }
+        for given in ["", "/", "th/x", "thread/task_one/task_two/x"] {
+            assert!(find(&journal, given).await.unwrap_err().is::<WrongUsage>(), "{given}");
         }
     }
 }

@@ -59,13 +59,17 @@ pub(crate) fn threads(args: &ThreadsArgs) -> Result<Exit> {
     exit::shown(&text)
 }
 
+/// Returns the journal's error that caused an error, if any.
+fn journal_error(error: &anyhow::Error) -> Option<&JournalError> {
+    error.chain().find_map(|cause| match cause.downcast_ref::<Error>() {
+        Some(Error::Journal(error)) => Some(error),
+        _ => cause.downcast_ref(),
+    })
+}
+
 /// Turns an error about a position without a state into wrong usage.
 fn position(error: anyhow::Error, again: &Again) -> anyhow::Error {
-    let journal = error.chain().find_map(|cause| match cause.downcast_ref::<Error>() {
-        Some(Error::Journal(error)) => Some(error),
-        _ => cause.downcast_ref::<JournalError>(),
-    });
-    match journal {
+    match journal_error(&error) {
         Some(JournalError::NoState { thread, .. }) => {
             let command = again.command(&format!("deepagents threads show {thread} --history"));
             WrongUsage::new(format!("{error}; `{command}` lists the positions")).into()
@@ -78,11 +82,9 @@ fn position(error: anyhow::Error, again: &Again) -> anyhow::Error {
 /// database file.
 fn explain_full_disk(error: anyhow::Error, args: &ThreadsArgs) -> anyhow::Error {
     let deletes = matches!(args.command, ThreadsCommand::Delete { .. } | ThreadsCommand::Prune { .. });
-    let is_full = error.chain().any(|cause| {
-        let journal = cause.downcast_ref::<JournalError>().and_then(DatabaseError::of_journal);
-        matches!(journal.or_else(|| cause.downcast_ref()), Some(DatabaseError::Full { .. }))
-    });
-    if !(deletes && is_full) {
+    let of_journal = journal_error(&error).and_then(DatabaseError::of_journal);
+    let cause = of_journal.or_else(|| error.chain().find_map(|cause| cause.downcast_ref()));
+    if !(deletes && matches!(cause, Some(DatabaseError::Full { .. }))) {
         return error;
     }
     anyhow!(
@@ -140,8 +142,8 @@ async fn run(
             let mut ids = Vec::new();
             for given in threads {
                 let info = find(given).await?;
-                if !force {
-                    check_free(&database, &info).await?;
+                if !force && let Some(reason) = in_use(&*database, &info).await? {
+                    bail!("{reason}, or delete it anyway with --force");
                 }
                 if !ids.contains(&info.id) {
                     ids.push(info.id);
@@ -159,12 +161,15 @@ async fn run(
             // None named means all.
             let mut ids = Vec::new();
             for given in threads {
-                ids.push(find(given).await?.id);
+                let id = find(given).await?.id;
+                if !ids.contains(&id) {
+                    ids.push(id);
+                }
             }
             if threads.is_empty() {
                 ids = database.threads().list(&ThreadQuery::default()).await?.into_iter().map(|info| info.id).collect();
             }
-            prune(database, store, &ids, *older_than, threads.is_empty()).await
+            prune(database, store, ids, *older_than, threads.is_empty()).await
         }
         ThreadsCommand::Export { thread } => {
             let info = find(thread).await?;
@@ -173,24 +178,26 @@ async fn run(
     }
 }
 
-/// Returns an error if another program works on the thread or one of its background tasks.
-async fn check_free(database: &Sqlite, info: &ThreadInfo) -> Result<()> {
+/// Returns why a thread should not be deleted: another program works on it or on one of its background tasks.
+pub(crate) async fn in_use(journal: &dyn Journal, info: &ThreadInfo) -> Result<Option<String>> {
     let mut family = vec![info.clone()];
     while let Some(one) = family.pop() {
         if let Some(owner) = one.owner.as_ref().filter(|_| !is_gone(&one)) {
-            bail!("thread {} is in use by {owner}; wait for it to finish, or delete it anyway with --force", one.id);
+            return Ok(Some(format!("thread {} is in use by {owner}; wait for it to finish", one.id)));
         }
-        family.extend(database::tasks_of(database, &one).await?);
+        family.extend(database::tasks_of(journal, &one).await?);
     }
-    Ok(())
+    Ok(None)
 }
 
+/// Prunes threads, and their background tasks as far as their results were delivered. If `skips`, threads that cannot be
+/// pruned do not keep the others from it.
 async fn prune(
     database: Arc<Sqlite>,
     store: Option<&UndoStore>,
-    ids: &[String],
+    ids: Vec<String>,
     older_than: Option<Duration>,
-    skips_busy: bool,
+    skips: bool,
 ) -> Result<String> {
     let history = match older_than {
         None => RetentionPolicy::Latest,
@@ -201,34 +208,59 @@ async fn prune(
     };
     let access = access(database.clone())?;
     let mut lines = Vec::new();
-    for id in ids {
-        let mut threads = vec![id.clone()];
-        let known = access.state(id).await?.get::<KnownTasks>().cloned().unwrap_or_default();
-        for task in access.background(id).await? {
-            // A result not yet delivered to the thread is read from the history of the task.
-            if known.iter().any(|known| known.id == task.id && known.is_delivered(&task)) {
-                threads.push(task.thread);
+    // A stack: the next thread is at the end.
+    let mut left: Vec<String> = ids.into_iter().rev().collect();
+    while let Some(id) = left.pop() {
+        match prune_one(&database, store, &access, &id, &history).await {
+            Ok((line, tasks)) => {
+                lines.push(line);
+                left.extend(tasks.into_iter().rev());
             }
-        }
-        for id in &threads {
-            let before = database.threads().get(id).await?;
-            match access.prune(id, &history).await {
-                Err(Error::Journal(JournalError::Busy { owner, .. })) if skips_busy => {
-                    lines.push(format!("{id}  skipped: it is in use by {owner}"));
-                    continue;
-                }
-                pruned => pruned.map_err(|error| anyhow!(other_failure(&error)))?,
-            };
-            // File changes of a task are recorded as part of the thread's conversation.
-            if before.as_ref().is_some_and(|info| info.parent.is_none()) {
-                undo::trim(store, &access, id).await?;
-            }
-            let after = database.threads().get(id).await?.map_or(0, |info| info.bytes);
-            lines.push(format!("{id}  {} -> {after} bytes", before.map_or(0, |info| info.bytes)));
+            Err(error) => match reason_to_skip(&error).filter(|_| skips) {
+                Some(reason) => lines.push(format!("{id}  skipped: {reason}")),
+                None => return Err(error),
+            },
         }
     }
-    undo::gc(store, database.clone()).await?;
+    undo::gc(store, database).await?;
     Ok(lines.join("\n"))
+}
+
+/// Prunes a thread. Returns what that changed, and the background tasks whose results the thread has received: any other
+/// result is still read from the history of its task.
+async fn prune_one(
+    database: &Sqlite,
+    store: Option<&UndoStore>,
+    access: &ThreadAccess,
+    id: &str,
+    history: &RetentionPolicy,
+) -> Result<(String, Vec<String>)> {
+    let known = access.state(id).await?.get::<KnownTasks>().cloned().unwrap_or_default();
+    let mut tasks = access.background(id).await?;
+    tasks.retain(|task| known.iter().any(|known| known.id == task.id && known.is_delivered(task)));
+    let before = database.threads().get(id).await?;
+    if let Err(error) = access.prune(id, history).await {
+        let message = other_failure(&error);
+        return Err(anyhow::Error::from(error).context(message));
+    }
+    // File changes of a task are recorded as part of the thread's conversation.
+    if before.as_ref().is_some_and(|info| info.parent.is_none()) {
+        undo::trim(store, access, id).await?;
+    }
+    let after = database.threads().get(id).await?.map_or(0, |info| info.bytes);
+    let line = format!("{id}  {} -> {after} bytes", before.map_or(0, |info| info.bytes));
+    Ok((line, tasks.into_iter().map(|task| task.thread).collect()))
+}
+
+/// Returns why a thread cannot be pruned now, if that says nothing about other threads.
+fn reason_to_skip(error: &anyhow::Error) -> Option<String> {
+    match journal_error(error)? {
+        JournalError::Busy { owner, .. } => Some(format!("it is in use by {owner}")),
+        error @ (JournalError::Damaged { .. } | JournalError::Newer { .. } | JournalError::NotFound { .. }) => {
+            Some(error.to_string())
+        }
+        _ => None,
+    }
 }
 
 /// Returns access to threads as an agent has it.

@@ -10,8 +10,7 @@ use deepagents::trust::{FoundItem, Survey, TrustPlaces, TrustedFiles, survey};
 use super::{Undecided, admit, remember};
 use crate::args::AgentArgs;
 use crate::context_files::{AGENTS, MEMORY, SKILLS};
-use crate::model_choice::env;
-use crate::own_files::{OWN, is_same};
+use crate::own_files::{OWN, is_same, named_home};
 use crate::{config, file_commands, hooks, output};
 
 /// The usable files that a root brings, as they were when the user agreed to them.
@@ -88,6 +87,6 @@ async fn survey_root(args: &AgentArgs, files: &dyn Backend) -> Result<Survey> {
 
 /// Whether an item lies in the user's own directory, because the root is the user's home.
 pub(crate) fn is_users_own(root: &Path, found: &FoundItem) -> bool {
-    let is_home = || env("HOME").is_some_and(|home| is_same(root, Path::new(&home)));
+    let is_home = || named_home().is_some_and(|home| is_same(root, &home));
     found.item.source.starts_with(&format!("/{OWN}/")) && is_home()
 }

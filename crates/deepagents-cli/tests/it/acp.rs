@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use crate::mcp::SERVER;
-use crate::program::{deepagents, finish, run};
+use crate::program::{Start, deepagents, finish, run, until};
 use crate::server::{Reply, Server};
 
 /// ID of a request whose response is not awaited.
@@ -43,7 +43,7 @@ impl Editor {
 
     /// An editor that starts this command.
     fn of(command: &mut Command, capabilities: Value) -> Self {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).start();
         let (to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
         let mut editor = Self { child, to, from, next: 0, updates: Vec::new() };
         editor.call("initialize", json!({"protocolVersion": 1, "clientCapabilities": capabilities}));
@@ -165,6 +165,8 @@ fn a_session_stays_with_its_live_process_however_often_others_prompt_it() {
         let mut other = Editor::start(home.path(), &server.address);
         other.call("session/load", json!({"sessionId": session, "cwd": root.path(), "mcpServers": []}));
         assert_eq!(other.prompt(&session, "Mine?"), Value::Null, "it is refused");
+        let refused = other.answer("session/delete", json!({"sessionId": session}))["error"].clone();
+        assert!(refused["code"] == -32602 && refused["data"].to_string().contains("in use by"), "{refused}");
         other.leave();
     }
     open.send(()).unwrap();
@@ -245,18 +247,17 @@ fn a_signal_ends_the_sessions_and_everything_they_started() {
         let request = json!({"jsonrpc": "2.0", "id": 99, "method": "session/prompt", "params": prompt});
         writeln!(editor.to, "{request}").unwrap();
         let file = root.path().join("pid");
-        let stubborn = loop {
-            match std::fs::read_to_string(&file).unwrap_or_default().trim().parse::<u32>() {
-                Ok(pid) => break pid,
-                Err(_) => std::thread::yield_now(),
-            }
-        };
+        let pid = || std::fs::read_to_string(&file).unwrap_or_default().trim().parse::<u32>().ok();
+        let stubborn = until("the server's process ID", pid);
         let kill = Command::new("kill").args(["-s", signal, &editor.child.id().to_string()]).status().unwrap();
         assert!(kill.success());
         assert_eq!(editor.child.wait().unwrap().code(), Some(0), "{signal}");
-        let state = std::fs::read_to_string(format!("/proc/{stubborn}/stat")).unwrap_or_default();
-        let is_gone = state.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with('Z'));
-        assert!(is_gone, "{signal}: {state}");
+        // A process that was killed takes a moment to end.
+        until(&format!("the end of the server after {signal}"), || {
+            let state = std::fs::read_to_string(format!("/proc/{stubborn}/stat")).unwrap_or_default();
+            let is_gone = state.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with('Z'));
+            is_gone.then_some(())
+        });
         let told: Value = serde_json::from_slice(&std::fs::read(root.path().join("ended")).unwrap()).unwrap();
         assert_eq!((&told["session_id"], &told["reason"]), (&session, &json!("exit")), "{signal}");
     }
@@ -301,14 +302,11 @@ fn servers_may_ask_the_user_only_if_the_editor_has_forms() {
         let params = json!({"cwd": root.path(), "mcpServers": [stubborn(place.path())]});
         let session = editor.call("session/new", params)["sessionId"].clone();
         assert_eq!(editor.prompt(&session, "Hi.")["stopReason"], "end_turn");
-        let begin: Value = loop {
+        let begin = until("a message to the server", || {
             let told = std::fs::read_to_string(place.path().join("told")).unwrap_or_default();
             let mut whole = told.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-            match whole.find(|message| message["method"] == "initialize") {
-                Some(begin) => break begin,
-                None => std::thread::yield_now(),
-            }
-        };
+            whole.find(|message| message["method"] == "initialize")
+        });
         assert_eq!(begin["params"]["capabilities"]["elicitation"].is_object(), asks, "{begin}");
         editor.leave();
     }
@@ -344,7 +342,7 @@ fn a_session_uses_the_model_and_effort_chosen_in_it_and_keeps_them_when_loaded()
     let mut editor = Editor::of(command, json!({}));
     let mut params = json!({"cwd": root.path(), "mcpServers": []});
     let session = editor.call("session/new", params.clone())["sessionId"].clone();
-    for (id, value) in [("model", "openai:gpt-5-mini"), ("effort", "low")] {
+    for (id, value) in [("model", "openai:gpt-5.4-mini"), ("effort", "low")] {
         let set = json!({"sessionId": session, "configId": id, "value": value});
         assert!(editor.call("session/set_config_option", set)["configOptions"].is_array());
     }
@@ -357,7 +355,7 @@ fn a_session_uses_the_model_and_effort_chosen_in_it_and_keeps_them_when_loaded()
     let loaded = editor.call("session/load", params);
     let set: Vec<&Value> =
         loaded["configOptions"].as_array().unwrap().iter().map(|option| &option["currentValue"]).collect();
-    assert_eq!(set, ["ask", "openai:gpt-5-mini", "low"]);
+    assert_eq!(set, ["ask", "openai:gpt-5.4-mini", "low"]);
     editor.leave();
 }
 

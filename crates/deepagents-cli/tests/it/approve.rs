@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::program::{Finished, deepagents, finish, finish_with, run};
+use crate::program::{Finished, Start, deepagents, finish, finish_with, run};
 use crate::server::{Reply, Server};
 
 fn writes() -> Reply {
@@ -102,8 +102,7 @@ fn in_json_mode_questions_are_events_and_answers_are_lines() {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+        .start();
     let mut to = child.stdin.take().unwrap();
     let mut events: Vec<Value> = Vec::new();
     for line in BufReader::new(child.stdout.take().unwrap()).lines() {
@@ -567,7 +566,7 @@ fn decisions_made_before_a_signal_are_stored_with_the_thread() {
         let form = if as_json { ["--json", "Write"].as_slice() } else { &["Write"] };
         let mut command = place.run(&server, &["--approve", "ask"]);
         let piped = command.args(form).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = piped.spawn().unwrap();
+        let mut child = piped.start();
         let mut to = child.stdin.take().unwrap();
         let mut told = BufReader::new(child.stderr.take().unwrap());
         if as_json {

@@ -1,7 +1,9 @@
 //! Settings: precedence, source, and invalid files.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,7 +11,7 @@ use std::process::{Command, Stdio};
 use deepagents_testing::skip::skip;
 use serde_json::Value;
 
-use crate::program::{deepagents, finish, finish_with, run};
+use crate::program::{Start, deepagents, finish, finish_with, run};
 use crate::server::{Reply, Server};
 use crate::terminal::Terminal;
 
@@ -63,6 +65,42 @@ fn config_set_keeps_existing_content_and_config_get_shows_the_source() {
     place.out(&["config", "unset", "theme"]);
     let json: Value = serde_json::from_str(&place.out(&["config", "get", "theme", "--json"])).unwrap();
     assert_eq!(json, serde_json::json!({"name": "theme", "value": "dark", "source": "default"}));
+}
+
+#[test]
+fn removing_what_is_not_there_writes_nothing_and_says_so() {
+    let place = Place::new();
+    for name in ["vi", "notify.bell"] {
+        assert!(place.out(&["config", "unset", name]).starts_with(&format!("there is no {name} in ")));
+    }
+    finish(&mut place.command(&["auth", "remove", "groq"])).wrong_usage();
+    assert!(!place.file().exists() && !place.file().with_file_name("auth.json").exists());
+    place.out(&["config", "set", "vi", "true"]);
+    place.out(&["config", "unset", "notify.bell"]);
+    assert_eq!(fs::read_to_string(place.file()).unwrap(), "vi = true\n");
+    assert!(place.out(&["config", "unset", "vi"]).starts_with("removed vi from "));
+}
+
+#[test]
+fn keys_that_a_killed_process_was_storing_are_removed_with_the_next_change() {
+    let place = Place::new();
+    let set = finish_with(&mut place.command(&["auth", "set", "openai"]), "sk-one\n");
+    assert_eq!(set.code, Some(0), "{set:?}");
+    let left = place.file().with_file_name("auth.json.0123456789abcdef.new");
+    fs::write(&left, "{\"v\":1,\"keys\":{\"OPENAI_API_KEY\":\"sk-two\"}}").unwrap();
+    place.out(&["auth", "remove", "openai"]);
+    assert!(!left.exists());
+}
+
+#[test]
+fn a_home_directory_may_have_a_name_that_is_not_utf_8() {
+    let place = Place::new();
+    let home = place.home.path().join(OsStr::from_bytes(b"ada-\xff"));
+    let set = finish(place.command(&["config", "set", "vi", "true"]).env("HOME", &home));
+    assert_eq!(set.code, Some(0), "{set:?}");
+    assert!(home.join(".deepagents/config.toml").exists());
+    let shown = finish(place.command(&["config", "get", "vi"]).env("HOME", &home));
+    assert_eq!(shown.out, "true\n", "{shown:?}");
 }
 
 #[test]
@@ -168,7 +206,7 @@ fn a_key_is_stored_privately_is_used_and_can_be_forgotten() {
     assert!(refused.wrong_usage().contains("stdin has several lines"), "{refused:?}");
     // The writer may keep the pipe open.
     let mut waits = place.command(&["auth", "set", "openai"]);
-    let mut waits = waits.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut waits = waits.stdin(Stdio::piped()).stdout(Stdio::null()).start();
     let mut open = waits.stdin.take().unwrap();
     open.write_all(b"sk-secret-4711\n").unwrap();
     assert!(waits.wait().unwrap().success());
@@ -198,7 +236,7 @@ fn concurrent_key_and_setting_writes_are_all_kept() {
     let settings = ["vi", "tool_search", "progress", "screen_reader", "text_tool_calls"];
     let start = |args: &[&str]| {
         let mut command = place.command(args);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).start()
     };
     let keys = providers.map(|name| start(&["auth", "set", name]));
     let set = settings.map(|name| start(&["config", "set", name, "true"]));

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::Stdio;
 
-use crate::program::{deepagents, finish};
+use crate::program::{Start, deepagents, finish};
 
 #[test]
 fn the_demo_needs_no_key_and_leaves_its_files() {
@@ -61,7 +61,7 @@ fn request(host: &str, head: &str, body: &str) -> String {
 
 #[test]
 fn the_web_demo_shows_its_files_and_story_and_asks_before_editing() {
-    let mut demo = deepagents().args(["demo", "--web", "--fast"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut demo = deepagents().args(["demo", "--web", "--fast"]).stdout(Stdio::piped()).start();
     let mut lines = BufReader::new(demo.stdout.take().unwrap()).lines().map(Result::unwrap);
     let address = lines.find(|line| line.starts_with("http://")).unwrap();
     let (host, path) = address.trim_start_matches("http://").split_once('/').unwrap();

@@ -99,7 +99,7 @@ fn file_errors_name_the_file_and_the_cause() {
     let home = tempfile::tempdir().unwrap();
     fs::create_dir_all(home.path().join(".deepagents/auth.json")).unwrap();
     let finished = finish(deepagents().env("HOME", home.path()).args(["auth", "list"]));
-    assert!(finished.err.contains("auth.json` cannot be read: Is a directory"), "{finished:?}");
+    assert!(finished.err.contains("auth.json` cannot be read: it is not a regular file"), "{finished:?}");
     fs::write(home.path().join(".deepagents/prices.json"), "{").unwrap();
     let finished = finish(deepagents().env("HOME", home.path()).arg("models"));
     assert!(finished.err.contains("prices.json` cannot be used: "), "{finished:?}");

@@ -8,7 +8,7 @@ use std::sync::mpsc::channel;
 use deepagents_testing::skip::skip;
 use serde_json::json;
 
-use crate::program::{Finished, finish, hangup_is_ignored, run};
+use crate::program::{Finished, Start, finish, hangup_is_ignored, run};
 use crate::server::{Reply, Server};
 
 #[test]
@@ -141,12 +141,8 @@ fn ctrl_c_ends_the_run_cleanly_with_130_and_says_what_happened() {
     let server =
         Server::start([Reply::Call("write_file", json!({"file_path": "/a.txt", "content": "a"})), Reply::Hang]);
     let dir = tempfile::tempdir().unwrap();
-    let child = run(dir.path(), &server.address)
-        .args(["--json", "Wait"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let child =
+        run(dir.path(), &server.address).args(["--json", "Wait"]).stdout(Stdio::piped()).stderr(Stdio::piped()).start();
     server.wait();
     server.wait();
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
@@ -167,7 +163,7 @@ fn stopped_and_gone_on_with(signal: &str) -> (Finished, Finished, String) {
     let (dir, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut command = run(dir.path(), &server.address);
     command.env("HOME", home.path()).arg("Write").stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
+    let child = command.start();
     server.wait();
     server.wait();
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
@@ -206,7 +202,7 @@ fn hangups_end_the_run_cleanly_unless_they_are_ignored() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = run(dir.path(), &server.address);
     command.args(["--json", "Wait"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
+    let child = command.start();
     server.wait();
     kill("-HUP", child.id());
     kill("-HUP", child.id());
@@ -227,7 +223,7 @@ fn hangups_end_the_run_cleanly_unless_they_are_ignored() {
             None => command.env_remove(name),
         };
     });
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).start();
     server.wait();
     kill("-HUP", child.id());
     open.send(()).unwrap();
@@ -241,7 +237,7 @@ fn a_second_ctrl_c_quits_although_nobody_reads_the_output() {
     let text = "x".repeat(4 << 20).leak();
     let server = Server::start([Reply::Text(vec![text])]);
     let dir = tempfile::tempdir().unwrap();
-    let mut child = run(dir.path(), &server.address).arg("Talk").stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = run(dir.path(), &server.address).arg("Talk").stdout(Stdio::piped()).start();
     child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     let code = loop {
         if let Some(status) = child.try_wait().unwrap() {
@@ -259,8 +255,7 @@ fn a_closed_output_pipe_ends_the_run_quietly() {
     // More than a pipe holds: another test's child process may briefly hold this end of the pipe.
     let server = Server::start([Reply::Gated("Hello", gate, " world".repeat(20_000))]);
     let dir = tempfile::tempdir().unwrap();
-    let mut child =
-        run(dir.path(), &server.address).arg("Greet").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = run(dir.path(), &server.address).arg("Greet").stdout(Stdio::piped()).stderr(Stdio::piped()).start();
     let mut out = child.stdout.take().unwrap();
     out.read_exact(&mut [0; 5]).unwrap();
     drop(out);

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use deepagents_testing::skip::skip;
 use serde_json::{Value, json};
 
-use crate::program::{Finished, deepagents, finish, finish_with, run};
+use crate::program::{Finished, Start, deepagents, finish, finish_with, run, until};
 use crate::server::{Reply, Server};
 
 struct Place {
@@ -206,14 +206,13 @@ fn decisions_made_by_nobody_are_not_attributed_to_a_person() {
 fn a_signal_ends_session_end_hooks() {
     let place = Place::new();
     let began = place.dir.path().join("began");
-    assert!(Command::new("mkfifo").arg(&began).status().unwrap().success());
     let mut hooks = hook("SessionEnd", &format!("echo began > '{}'; exec sleep 600", began.display()));
     hooks["hooks"]["SessionEnd"][0]["hooks"][0]["timeout"] = json!(600);
     place.hooks(&place.home(), &hooks);
     let server = Server::start([Reply::Text(vec!["Hello."])]);
     let mut command = place.run(&server);
-    let child = command.arg("Hi.").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    assert_eq!(fs::read_to_string(&began).unwrap(), "began\n");
+    let child = command.arg("Hi.").stdout(Stdio::piped()).stderr(Stdio::piped()).start();
+    until("the hook", || fs::read_to_string(&began).is_ok_and(|text| text == "began\n").then_some(()));
     assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
     let done: Finished = child.wait_with_output().unwrap().into();
     assert_eq!(done.code, Some(0), "{done:?}");

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -321,6 +322,22 @@ fn one_unreadable_or_unwritable_file_does_not_stop_an_import_but_fails_it() {
     assert!(told.out.contains("critic.md: it cannot be read: Permission denied"), "{told:?}");
     assert!(told.out.contains("skills/tidy/lib/help.sh cannot be written: Permission denied"), "{told:?}");
     assert!(root.join(".deepagents/agents/tester.md").exists() && root.join(".deepagents/hooks.json").exists());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_import_that_is_killed_leaves_no_part_of_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "x".repeat(1 << 20);
+    write(dir.path(), ".claude/skills/tidy/data.txt", &text);
+    let target = dir.path().join(".deepagents/skills/tidy/data.txt");
+    // The signal for a file at its size limit ends the program in the middle of the file.
+    let mut killed = Command::new("sh");
+    killed.args(["-c", r#"ulimit -f 64; exec "$0" import "$1""#, env!("CARGO_BIN_EXE_deepagents")]).arg(dir.path());
+    let killed = finish(killed.env("HOME", dir.path()));
+    assert!(killed.code != Some(0) && !target.exists(), "{killed:?}");
+    import(dir.path(), &[dir.path().to_str().unwrap()]);
+    assert!(fs::read_to_string(target).is_ok_and(|imported| imported == text));
 }
 
 #[test]

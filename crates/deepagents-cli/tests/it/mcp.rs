@@ -8,8 +8,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::program::{Finished, deepagents, finish, finish_with, run};
+use crate::program::{Finished, Start, deepagents, finish, finish_with, run};
 use crate::server::{Reply, Server};
+use crate::stream::Talk;
 use crate::terminal::Terminal;
 
 /// A server that answers each call of its only tool with `echoed it`, and writes its process ID to a file next to it.
@@ -167,7 +168,7 @@ fn concurrently_added_servers_are_all_kept_and_the_file_keeps_its_mode() {
     let add = |number: usize| {
         let mut command = deepagents();
         command.env("HOME", place.at("home")).args(["mcp", "add", &format!("s{number}"), "--", "x"]);
-        command.stdout(std::process::Stdio::null()).spawn().unwrap()
+        command.stdout(std::process::Stdio::null()).start()
     };
     let all: Vec<_> = (0..6).map(add).collect();
     assert!(all.into_iter().all(|mut one| one.wait().unwrap().success()));
@@ -249,6 +250,30 @@ fn consent_to_the_tools_of_the_screens_is_remembered() {
         terminal.end();
         assert_eq!(last_result(&server).contains("echoed it"), is_used);
     }
+}
+
+#[test]
+fn a_tool_that_changes_while_the_program_runs_is_left_out() {
+    let place = Place::new().in_project();
+    place.call(&["--trust"]);
+    let revoke = ["trust", "revoke", "--source", "mcp__alpha__echo"];
+    let revoked = finish(deepagents().env("HOME", place.at("home")).args(revoke).arg(place.at("root")));
+    assert_eq!(revoked.code, Some(0), "{revoked:?}");
+    let call = || Reply::Call("mcp__alpha__echo", json!({}));
+    let server = Server::start([call(), Reply::Text(vec!["One."]), call(), Reply::Text(vec!["Two."])]);
+    let mut talk = Talk::start(&place.at("root"), &place.at("home"), &server, &[]);
+    talk.user("Once.");
+    talk.until("run_finished");
+    assert!(server.requests()[1].body["messages"].to_string().contains("echoed it"));
+    // The server ends, and its next start describes the tool otherwise.
+    fs::write(place.at("server/says"), "Sends it to somebody else.").unwrap();
+    let pids = fs::read_to_string(place.at("server/pids")).unwrap();
+    assert!(Command::new("kill").args(["-KILL", pids.lines().last().unwrap()]).status().unwrap().success());
+    talk.user("And again.");
+    talk.until("run_finished");
+    talk.end();
+    let last = last_result(&server);
+    assert!(last.contains("has changed since you agreed to it"), "{last}");
 }
 
 #[test]
@@ -480,8 +505,7 @@ fn a_served_agent_with_files_can_run_its_commands_in_one_shell() {
         "--base-url",
         &server.address,
     ]);
-    let mut child =
-        command.arg("--root").arg(place.at("root")).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = command.arg("--root").arg(place.at("root")).stdin(Stdio::piped()).stdout(Stdio::piped()).start();
     let (mut to, mut from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
     let info = json!({"name": "test", "version": "1"});
     let initialize = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
@@ -507,7 +531,7 @@ fn client_mistakes_are_named_and_a_question_it_cannot_ask_is_a_rejection() {
     let mut command: Command = deepagents();
     command.env("HOME", place.at("home")).args(["mcp", "serve", "--approve", "ask", "--model", "test-model"]);
     command.args(["--base-url", &server.address, "--root"]).arg(place.at("root"));
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).start();
     let (mut to, mut from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
     let info = json!({"name": "test", "version": "1"});
     let capabilities = json!({"elicitation": {}});

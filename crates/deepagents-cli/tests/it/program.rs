@@ -2,7 +2,11 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a test waits for anything, which is far longer than a busy machine takes: only what hangs takes longer.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Whether the tests ignore SIGHUP, as under `nohup`: child processes inherit this.
 pub(crate) fn hangup_is_ignored() -> bool {
@@ -47,20 +51,62 @@ impl From<Output> for Finished {
     }
 }
 
+/// Starting the program.
+pub(crate) trait Start {
+    /// Starts the program, which is killed after [`TIMEOUT`]: a test that waits for its output or its end then goes on,
+    /// and fails with what there was.
+    fn start(&mut self) -> Child;
+}
+
+impl Start for Command {
+    fn start(&mut self) -> Child {
+        let child = self.spawn().expect("the program starts");
+        #[cfg(target_os = "linux")]
+        kill_if_it_hangs(&child);
+        child
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn kill_if_it_hangs(child: &Child) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+    // Stands for this process alone, even after its ID has been given to another.
+    let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty()).expect("the process");
+    let limit = Timespec { tv_sec: TIMEOUT.as_secs().cast_signed(), tv_nsec: 0 };
+    std::thread::spawn(move || {
+        let ended = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit));
+        if ended == Ok(0) {
+            let _ = pidfd_send_signal(&process, Signal::KILL);
+            panic!("the program was killed, as it had run for {TIMEOUT:?}");
+        }
+    });
+}
+
+/// Waits until something is there.
+pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < TIMEOUT, "{what}: not within {TIMEOUT:?}");
+        std::thread::yield_now();
+    }
+}
+
 /// Runs to the end.
 pub(crate) fn finish(command: &mut Command) -> Finished {
-    command.output().expect("the program starts").into()
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).start();
+    child.wait_with_output().expect("the program ends").into()
 }
 
 /// Runs to the end with this stdin.
 pub(crate) fn finish_with(command: &mut Command, stdin: &str) -> Finished {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program starts");
-    child.stdin.take().expect("stdin").write_all(stdin.as_bytes()).expect("the program reads stdin");
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).start();
+    // The program may end before it has read everything.
+    let _ = child.stdin.take().expect("stdin").write_all(stdin.as_bytes());
     child.wait_with_output().expect("the program ends").into()
 }
 

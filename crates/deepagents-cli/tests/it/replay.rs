@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::program::{Finished, deepagents, finish, finish_with, run};
+use crate::program::{Finished, Start, deepagents, finish, finish_with, run};
 use crate::server::{Reply, Server};
 
 fn write(path: &str) -> Reply {
@@ -140,8 +140,7 @@ fn an_interrupted_run_replays_up_to_the_interruption() {
         .args(["--no-save", "Write"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+        .start();
     server.wait();
     server.wait();
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
@@ -171,12 +170,8 @@ fn a_timed_out_run_replays_up_to_the_timeout() {
 fn a_killed_run_replays_as_far_as_it_was_recorded() {
     let (_dir, root, file) = place();
     let server = Server::start([write("/a.txt"), Reply::Hang]);
-    let mut child = record(&root, &server, &file)
-        .args(["--no-save", "Write"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child =
+        record(&root, &server, &file).args(["--no-save", "Write"]).stdout(Stdio::null()).stderr(Stdio::null()).start();
     server.wait();
     server.wait();
     child.kill().unwrap();

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 
-use crate::program::{Finished, deepagents, finish, run};
+use crate::program::{Finished, Start, deepagents, finish, run};
 use crate::server::{Reply, Server};
 
 /// A working directory and a database.
@@ -148,7 +148,7 @@ fn at_terminal(command: &mut Command, typed: &str) -> (Finished, String) {
     let open = || File::options().read(true).write(true).open(&name).unwrap();
     let mut terminal = File::from(terminal);
     let mut typed = Some(typed.to_owned());
-    let child = command.stdin(open()).stderr(open()).stdout(Stdio::piped()).spawn().unwrap();
+    let child = command.stdin(open()).stderr(open()).stdout(Stdio::piped()).start();
     let shown = std::thread::spawn(move || {
         let (mut shown, mut chunk) = (Vec::new(), [0; 1024]);
         // Fails once the program has closed the terminal.

@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 
 use serde_json::{Value, json};
 
-use crate::program::{Finished, deepagents, finish, finish_with, run};
+use crate::program::{Finished, Start, deepagents, finish, finish_with, run};
 use crate::server::{Reply, Server};
 
 fn writes_a_file() -> Reply {
@@ -57,7 +57,7 @@ fn piped_input_is_appended_to_the_task() {
     assert_eq!((empty.code, empty.err.as_str()), (Some(0), ""), "{empty:?}");
     let mut command = run(dir.path(), &server.address);
     let open = command.args(["-q", "Review this"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut open = open.spawn().unwrap();
+    let mut open = open.start();
     let held = open.stdin.take().unwrap();
     let done: Finished = open.wait_with_output().unwrap().into();
     drop(held);
@@ -95,7 +95,7 @@ fn text_is_streamed_to_stdout_before_the_answer_is_complete() {
     let (open, gate) = channel();
     let server = Server::start([Reply::Gated("Hello", gate, " world".to_owned())]);
     let dir = tempfile::tempdir().unwrap();
-    let mut child = run(dir.path(), &server.address).arg("Greet").stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = run(dir.path(), &server.address).arg("Greet").stdout(Stdio::piped()).start();
     let mut out = child.stdout.take().unwrap();
     let mut first = [0; 5];
     out.read_exact(&mut first).unwrap();
@@ -115,7 +115,7 @@ fn a_run_continues_while_nobody_reads_its_output() {
     let server = Server::start([write("/big.txt", &big), write("/done.txt", "done"), Reply::Text(vec!["Done."])]);
     let dir = tempfile::tempdir().unwrap();
     let mut command = run(dir.path(), &server.address);
-    let mut child = command.args(["--json", "Write them"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = command.args(["--json", "Write them"]).stdout(Stdio::piped()).start();
     for _ in 0..3 {
         server.wait();
     }

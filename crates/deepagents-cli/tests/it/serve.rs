@@ -7,6 +7,7 @@ use std::process::Command;
 use deepagents_testing::skip::skip;
 use serde_json::{Value, json};
 
+use crate::mcp::SERVER;
 use crate::program::{deepagents, finish, hangup_is_ignored};
 use crate::server::{Reply, Server};
 use crate::serving::Place;
@@ -76,8 +77,11 @@ fn project_file_errors_show_the_line_and_what_to_do() {
     assert!(keyless.one_message().contains("ANTHROPIC_API_KEY"), "{keyless:?}");
     let unread = finish(place.command().args(["--tokens", "/no/such"]));
     assert!(unread.wrong_usage().contains("the token file `/no/such` cannot be read"), "{unread:?}");
-    let unnamed = finish(place.command().args(["--name", "a b"]));
-    assert!(unnamed.wrong_usage().contains("--name cannot be `a b`: a name may only have letters"), "{unnamed:?}");
+    for name in ["a b", "", ".."] {
+        let unnamed = finish(place.command().args(["--name", name]));
+        let refused = format!("--name cannot be `{name}`: a name may only have letters");
+        assert!(unnamed.wrong_usage().contains(&refused), "{unnamed:?}");
+    }
     let missing = finish(place.command().arg(place.path().join("other")));
     assert!(missing.wrong_usage().contains("name a directory"), "{missing:?}");
 }
@@ -138,6 +142,24 @@ fn changed_agents_are_reloaded_and_kept_while_the_new_description_is_unusable() 
     serving.wait_for("the agents were not reloaded");
     serving.say("one");
     assert!(place.system().contains("You are the next one."));
+}
+
+#[test]
+fn consent_to_the_tools_of_a_server_is_kept_when_the_agents_are_reloaded() {
+    let place = Place::new();
+    for (name, text) in [("server.sh", SERVER), ("says", "Says it again.")] {
+        fs::write(place.dir.path().join(name), text).unwrap();
+    }
+    let script = place.dir.path().join("server.sh");
+    place.write(".mcp.json", &json!({"mcpServers": {"alpha": {"command": "/bin/sh", "args": [script]}}}).to_string());
+    place.describe("trust = true\n");
+    let serving = place.serve(|command| command.arg(place.path()).arg("--watch"));
+    serving.say("one");
+    place.describe("trust = true\nsystem_prompt = \"You are the next one.\"\n");
+    serving.wait_for("reloaded: one");
+    let home = place.dir.path().join("home");
+    let known = finish(deepagents().env("HOME", home).args(["trust", "list"]));
+    assert!(known.out.contains("mcp__alpha__echo"), "{known:?}");
 }
 
 #[test]

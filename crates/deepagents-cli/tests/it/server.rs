@@ -9,6 +9,8 @@ use std::thread;
 
 use serde_json::{Value, json};
 
+use crate::program::TIMEOUT;
+
 /// A reply.
 pub(crate) enum Reply {
     /// Text in these chunks.
@@ -100,7 +102,8 @@ impl Server {
 
     /// Waits for the next request.
     pub(crate) fn wait(&self) {
-        self.arrivals.recv().expect("a request");
+        let arrived = self.arrivals.recv_timeout(TIMEOUT);
+        arrived.unwrap_or_else(|error| panic!("no further request: {error}; there were {:?}", self.requests()));
     }
 
     pub(crate) fn requests(&self) -> Vec<Request> {

@@ -10,7 +10,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::program::{Finished, deepagents, finish};
+use crate::program::{Finished, Start, deepagents, finish};
 use crate::server::{Reply, Server};
 
 /// A directory and a model.
@@ -85,7 +85,7 @@ impl Place {
     pub(crate) fn serve(&self, change: impl FnOnce(&mut Command) -> &mut Command) -> Serving {
         let mut command = self.command();
         change(&mut command);
-        let child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let child = command.stderr(Stdio::piped()).stdout(Stdio::null()).start();
         let (sender, lines) = channel();
         let mut serving = Serving { child, address: String::new(), lines };
         let stderr = BufReader::new(serving.child.stderr.take().unwrap());

@@ -1,5 +1,6 @@
 //! Tasks and messages that start with a slash.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::program::{deepagents, finish, finish_with, run};
+use crate::program::{Start, deepagents, finish, finish_with, run};
 use crate::server::{Reply, Server};
 
 struct Place {
@@ -118,17 +119,17 @@ fn an_editor_can_list_and_use_file_commands_and_skills() {
     let (place, server) = (Place::new(), Server::start([Reply::Text(vec!["Done."])]));
     let mut command = deepagents();
     command.env("HOME", place.home()).args(["acp", "--base-url", &server.address, "--model", "test-model"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).start();
     let (mut to, from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
     let mut messages = from.lines().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
-    let (mut next, mut listed) = (0, Value::Null);
+    let (mut next, listed) = (0, RefCell::new(Value::Null));
     let mut call = |method: &str, params: Value| {
         next += 1;
         writeln!(to, "{}", json!({"jsonrpc": "2.0", "id": next, "method": method, "params": params})).unwrap();
         for message in messages.by_ref() {
             let update = &message["params"]["update"];
             if update["sessionUpdate"] == "available_commands_update" {
-                listed = update["availableCommands"].clone();
+                *listed.borrow_mut() = update["availableCommands"].clone();
             }
             if message["id"] == next && message["method"].is_null() {
                 return message["result"].clone();
@@ -140,6 +141,11 @@ fn an_editor_can_list_and_use_file_commands_and_skills() {
     let session = call("session/new", json!({"cwd": place.root(), "mcpServers": []}))["sessionId"].clone();
     let prompt = json!([{"type": "text", "text": "/git:fix '4 2' soon"}]);
     call("session/prompt", json!({"sessionId": session, "prompt": prompt}));
+    // The list follows the response to `session/new` at some time.
+    while listed.borrow().is_null() {
+        call("session/list", json!({}));
+    }
+    let listed = listed.borrow().clone();
     let about = |name: &str| listed.as_array().unwrap().iter().find(|one| one["name"] == name).cloned();
     assert_eq!(about("git:fix").unwrap()["input"]["hint"], "[issue] [when]", "{listed}");
     assert_eq!(about("pdf").unwrap()["description"], "Reads them.", "{listed}");

@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 
 use deepagents_testing::skip::skip;
 
-use crate::program::{Finished, deepagents, finish, run};
+use crate::program::{Finished, Start, deepagents, finish, run};
 use crate::server::{Reply, Server};
 
 /// Wraps a command in a shell script, which runs it as `"$@"`.
@@ -32,7 +32,7 @@ fn removing_the_database_during_a_run_ends_it_and_names_the_database() {
     fs::create_dir(&database).unwrap();
     let mut command = run(dir.path(), &server.address);
     command.arg("--db").arg(database.join("t.db")).arg("Greet").stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
+    let child = command.start();
     server.wait();
     for entry in fs::read_dir(&database).unwrap() {
         fs::remove_file(entry.unwrap().path()).unwrap();

@@ -6,10 +6,10 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::program::{deepagents, finish, run};
+use crate::program::{Start, deepagents, finish, run};
 use crate::server::{Reply, Server};
 
-struct Talk {
+pub(crate) struct Talk {
     child: Child,
     to: Option<ChildStdin>,
     from: BufReader<std::process::ChildStdout>,
@@ -17,10 +17,10 @@ struct Talk {
 }
 
 impl Talk {
-    fn start(root: &Path, home: &Path, server: &Server, args: &[&str]) -> Self {
+    pub(crate) fn start(root: &Path, home: &Path, server: &Server, args: &[&str]) -> Self {
         let mut command: Command = run(root, &server.address);
         command.env("HOME", home).args(["--json", "--input-format", "stream-json"]).args(args);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).start();
         let (to, from) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         Self { child, to, from, seen: Vec::new() }
     }
@@ -30,12 +30,12 @@ impl Talk {
         writeln!(to, "{line}").unwrap();
     }
 
-    fn user(&mut self, text: &str) {
+    pub(crate) fn user(&mut self, text: &str) {
         self.say(&json!({"type": "user", "text": text}).to_string());
     }
 
     /// The next event of a kind.
-    fn until(&mut self, kind: &str) -> Value {
+    pub(crate) fn until(&mut self, kind: &str) -> Value {
         loop {
             let mut line = String::new();
             assert!(self.from.read_line(&mut line).unwrap() > 0, "no {kind} in {:?}", self.seen);
@@ -47,7 +47,7 @@ impl Talk {
         }
     }
 
-    fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
         drop(self.to.take());
         let mut rest = String::new();
         std::io::Read::read_to_string(&mut self.from, &mut rest).unwrap();

@@ -11,7 +11,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use serde_json::json;
 
-use crate::program::{deepagents, run};
+use crate::program::{Start, deepagents, run};
 use crate::server::{Reply, Server};
 
 /// A program without output for this long counts as hung.
@@ -36,7 +36,7 @@ impl Terminal {
         let name = ptsname(&end, Vec::new()).unwrap();
         let terminal = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
         let copy = || Stdio::from(terminal.try_clone().unwrap());
-        let child = command.stdin(copy()).stdout(copy()).stderr(copy()).spawn().unwrap();
+        let child = command.stdin(copy()).stdout(copy()).stderr(copy()).start();
         // Drops our copies of the terminal, so that it closes with the program.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let end: File = end.into();
@@ -151,6 +151,28 @@ fn the_tools_command_says_at_a_terminal_what_it_waits_for() {
     let mut terminal = Terminal::start(deepagents().arg("tools").arg("--root").arg(dir.path()));
     terminal.wait_for("Ctrl-D ends");
     terminal.type_in("\x04");
+    assert_eq!(terminal.end().0, Some(0));
+}
+
+#[test]
+fn a_diff_without_an_end_is_cut() {
+    let (server, dir) = (Server::start([]), tempfile::tempdir().unwrap());
+    let (bin, root) = (dir.path().join("bin"), dir.path().join("root"));
+    let git = "#!/bin/sh\ncase \" $* \" in *' diff '*) exec yes +endless ;; esac\n";
+    for place in [&bin, &root] {
+        std::fs::create_dir(place).unwrap();
+    }
+    std::fs::write(bin.join("git"), git).unwrap();
+    std::fs::set_permissions(bin.join("git"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let mut command = deepagents();
+    command.env("HOME", dir.path()).env("TERM", "xterm-256color").env("NO_COLOR", "1").env("PATH", path);
+    command.args(["--base-url", &server.address, "--model", "test-model", "--root"]).arg(root);
+    let mut terminal = Terminal::start(&mut command);
+    terminal.wait_for("test-model");
+    terminal.type_in("/diff\r");
+    terminal.wait_for("+endless");
+    terminal.type_in("/quit\r");
     assert_eq!(terminal.end().0, Some(0));
 }
 

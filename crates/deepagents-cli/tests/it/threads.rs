@@ -11,7 +11,7 @@ use std::sync::mpsc::channel;
 use rustix::process::{Pid, WaitId, WaitIdOptions};
 use serde_json::{Value, json};
 
-use crate::program::{Finished, deepagents, finish, run};
+use crate::program::{Finished, Start, deepagents, finish, run};
 use crate::server::{Reply, Server};
 
 /// A root directory and a place for threads.
@@ -154,7 +154,7 @@ fn a_killed_run_can_be_resumed_at_once() {
         Reply::Hang,
         text("All is done."),
     ]);
-    let mut child = place.run(&server).arg("Write a.txt").stdout(Stdio::null()).spawn().unwrap();
+    let mut child = place.run(&server).arg("Write a.txt").stdout(Stdio::null()).start();
     server.wait();
     server.wait();
     child.kill().unwrap();
@@ -194,7 +194,7 @@ fn pruning_all_threads_spares_the_active_ones() {
     let server = Server::start([text("one"), Reply::Gated("Still", gate, " mine.".to_owned())]);
     finish(place.run(&server).arg("Go"));
     let done = place.ids()[0].clone();
-    let busy = place.run(&server).args(["-q", "Go"]).stdout(Stdio::piped()).spawn().unwrap();
+    let busy = place.run(&server).args(["-q", "Go"]).stdout(Stdio::piped()).start();
     server.wait();
     server.wait();
     let id = place.ids().into_iter().find(|id| *id != done).unwrap();
@@ -209,10 +209,33 @@ fn pruning_all_threads_spares_the_active_ones() {
 }
 
 #[test]
+fn pruning_all_threads_reports_damaged_ones_and_prunes_the_others() {
+    let place = Place::new();
+    let server = Server::start([text("one"), text("two")]);
+    finish(place.run(&server).arg("First"));
+    let damaged = place.ids()[0].clone();
+    finish(place.run(&server).arg("Second"));
+    let whole = place.ids().into_iter().find(|id| *id != damaged).unwrap();
+    let database = rusqlite::Connection::open(place.dir.path().join("t.db")).unwrap();
+    for table in ["event", "snapshot"] {
+        let broken = format!("UPDATE {table} SET body = '{{' WHERE thread = (SELECT key FROM thread WHERE id = ?1)");
+        database.execute(&broken, [&damaged]).unwrap();
+    }
+    drop(database);
+    let pruned = place.threads(&["prune", "--all"]);
+    assert_eq!((pruned.code, pruned.out.lines().count()), (Some(0), 2), "{pruned:?}");
+    assert!(pruned.out.contains(&format!("{damaged}  skipped: record ")), "{pruned:?}");
+    assert!(pruned.out.contains(&format!("{whole}  ")) && pruned.out.contains(" bytes"), "{pruned:?}");
+    assert!(place.threads(&["prune", &damaged]).one_message().contains("cannot be read"));
+    let twice = place.threads(&["prune", &whole, &whole]);
+    assert_eq!((twice.code, twice.out.lines().count()), (Some(0), 1), "{twice:?}");
+}
+
+#[test]
 fn a_killed_but_unreaped_process_counts_as_gone() {
     let place = Place::new();
     let server = Server::start([Reply::Hang, text("All is done.")]);
-    let mut child = place.run(&server).arg("Go").stdout(Stdio::null()).spawn().unwrap();
+    let mut child = place.run(&server).arg("Go").stdout(Stdio::null()).start();
     server.wait();
     child.kill().unwrap();
     let ended = WaitId::Pid(Pid::from_child(&child));
@@ -227,7 +250,7 @@ fn a_thread_stays_with_its_live_process_however_often_others_try_to_resume_it() 
     let (open, gate) = channel();
     let place = Place::new();
     let server = Server::start([Reply::Gated("Still", gate, " mine.".to_owned())]);
-    let first = place.run(&server).args(["-q", "--approve", "deny", "Go"]).stdout(Stdio::piped()).spawn().unwrap();
+    let first = place.run(&server).args(["-q", "--approve", "deny", "Go"]).stdout(Stdio::piped()).start();
     server.wait();
     let id = place.ids()[0].clone();
     let noted = place.json(&["list", "--json"])[0]["metadata"].clone();
@@ -516,7 +539,7 @@ fn background_tasks_of_a_killed_process_are_interrupted_and_can_resume_at_once()
     let server = delegating(&may);
     let mut command = place.run(&server);
     command.args(["--json", "--background", "--wait-background", "Go"]).stdout(Stdio::piped());
-    let mut child = command.spawn().unwrap();
+    let mut child = command.start();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let is_end = |line: &str| serde_json::from_str::<Value>(line).unwrap()["type"] == "run_finished";
     assert!(lines.any(|line| is_end(&line.unwrap())));
@@ -547,7 +570,7 @@ fn ctrl_c_while_awaiting_background_tasks_lists_the_unfinished_ones() {
     let server = delegating(&may);
     let mut command = place.run(&server);
     command.args(["--json", "--background", "--wait-background", "Go"]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
+    let mut child = command.start();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let is_end = |line: &str| serde_json::from_str::<Value>(line).unwrap()["type"] == "run_finished";
     assert!(lines.any(|line| is_end(&line.unwrap())));
@@ -568,7 +591,7 @@ fn ctrl_c_while_awaiting_background_tasks_lists_the_unfinished_ones() {
 fn an_active_thread_is_deleted_only_with_force() {
     let place = Place::new();
     let server = Server::start([Reply::Hang]);
-    let mut child = place.run(&server).args(["-q", "Go"]).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = place.run(&server).args(["-q", "Go"]).stderr(Stdio::null()).start();
     server.wait();
     let id = place.ids()[0].clone();
     let refused = place.threads(&["delete", &id]);

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use deepagents_testing::skip::skip;
 use serde_json::{Value, json};
 
-use crate::program::{Finished, deepagents, finish, finish_with};
+use crate::program::{Finished, Start, deepagents, finish, finish_with};
 
 pub(crate) fn tools(root: &Path) -> Command {
     let mut command = deepagents();
@@ -56,7 +56,7 @@ fn an_empty_path_is_reported_as_the_root() {
 #[test]
 fn each_answer_is_written_before_the_next_line_is_sent() {
     let dir = tempfile::tempdir().unwrap();
-    let mut child = tools(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = tools(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).start();
     let (mut to, mut from) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
     for line in [call("ls", &json!({"path": "/"})), "\u{7}\n".to_owned(), call("ls", &json!({"path": "/"}))] {
         to.write_all(line.as_bytes()).unwrap();
@@ -88,7 +88,7 @@ fn hidden_and_control_characters_are_escaped_in_answers() {
 #[test]
 fn a_line_that_is_not_utf_8_is_malformed() {
     let dir = tempfile::tempdir().unwrap();
-    let mut child = tools(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = tools(dir.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).start();
     child.stdin.take().unwrap().write_all(b"{\"name\":\"l\xff\"}\n").unwrap();
     let out = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["error"], true);

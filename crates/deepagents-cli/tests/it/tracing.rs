@@ -9,7 +9,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::program::{Finished, deepagents, finish, run};
+use crate::program::{Finished, Start, deepagents, finish, run, until};
 use crate::server::{Reply, Server};
 
 struct Place {
@@ -168,11 +168,10 @@ fn a_resumed_run_links_to_the_killed_one_even_under_another_parent_trace() {
     let server = Server::start([call, Reply::Hang, Reply::Text(vec!["Written."])]);
     let mut first = place.run(&server);
     first.env("TRACEPARENT", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01").arg("--trace").arg(&one);
-    let mut child = first.arg("Write it down").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = first.arg("Write it down").stdout(Stdio::null()).stderr(Stdio::null()).start();
     // Finished spans are soon in the file, even if the run continues.
-    while !fs::read_to_string(&one).is_ok_and(|text| text.ends_with('\n') && spans(&text).len() == 2) {
-        thread::yield_now();
-    }
+    let is_written = |text: String| text.ends_with('\n') && spans(&text).len() == 2;
+    until("two spans", || fs::read_to_string(&one).is_ok_and(is_written).then_some(()));
     child.kill().unwrap();
     child.wait().unwrap();
     let before = spans(&fs::read_to_string(&one).unwrap());

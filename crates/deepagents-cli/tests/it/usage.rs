@@ -1,6 +1,8 @@
 //! Errors about the command line.
 
-use crate::program::{deepagents, finish, finish_with, run};
+use std::process::Stdio;
+
+use crate::program::{Finished, Start, deepagents, finish, finish_with, run};
 
 fn said(args: &[&str]) -> String {
     finish(deepagents().args(args)).err
@@ -72,7 +74,8 @@ fn an_unknown_name_or_directory_is_a_usage_error_in_every_command() {
 fn help_that_cannot_be_written_is_told_like_any_other_output() {
     for args in [&["--help"][..], &["run", "--help"], &["help", "mcp"], &["--version"]] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let finished = finish(deepagents().args(args).stdout(full));
+        let child = deepagents().args(args).stdout(full).stderr(Stdio::piped()).start();
+        let finished: Finished = child.wait_with_output().unwrap().into();
         assert!(finished.code == Some(1) && finished.err.contains("could not be written"), "{args:?}: {finished:?}");
     }
 }

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::process::Stdio;
 
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
 use super::Result;
@@ -13,6 +14,9 @@ use crate::text::shorten;
 
 /// Maximum bytes of a diff that are shown.
 const MAX_DIFF_BYTES: usize = 256 * 1024;
+/// Maximum bytes of a configuration, and of an error.
+const MAX_CONFIG_BYTES: usize = 1 << 20;
+const MAX_ERROR_BYTES: usize = 4096;
 
 /// Settings that are always disabled: the file system monitor and hooks.
 const OFF: [&str; 2] = ["core.fsmonitor=false", "core.hooksPath=/dev/null"];
@@ -37,7 +41,13 @@ pub(super) async fn diff(root: &Path) -> Result<String> {
 /// Returns settings that disable all configured filters.
 async fn filters_off(root: &Path) -> Result<Vec<String>> {
     // Listing the configuration runs no program. Filter names may contain any characters, including line breaks.
-    let names = run(root, &[], &["config", "--list", "--name-only", "-z"]).await?;
+    let names = run(root, &[], &["config", "--list", "--name-only", "-z"], MAX_CONFIG_BYTES).await?;
+    if names.len() == MAX_CONFIG_BYTES {
+        return Err("changes are not shown: the configuration of the repository is too long".into());
+    }
+    // A setting can only be named exactly.
+    let names = String::from_utf8(names)
+        .map_err(|_| "changes are not shown: the configuration of the repository has names that are not UTF-8")?;
     let mut off = Vec::new();
     for name in names.split('\0') {
         let Some((filter, part)) = name.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.')) else {
@@ -58,12 +68,15 @@ async fn filters_off(root: &Path) -> Result<Vec<String>> {
 
 /// Returns git's output, cut to the maximum that is shown.
 async fn git(root: &Path, settings: &[String], args: &[&str]) -> Result<String> {
-    let mut text = run(root, settings, args).await?;
+    // Enough for a whole character at the end.
+    let output = run(root, settings, args, MAX_DIFF_BYTES + 3).await?;
+    let mut text = String::from_utf8_lossy(&output).into_owned();
     text.truncate(text.floor_char_boundary(MAX_DIFF_BYTES));
     Ok(text)
 }
 
-async fn run(root: &Path, settings: &[String], args: &[&str]) -> Result<String> {
+/// Returns the first `most` bytes of git's output. Git is killed once it has written them.
+async fn run(root: &Path, settings: &[String], args: &[&str], most: usize) -> Result<Vec<u8>> {
     let mut command = Command::new("git");
     command.arg("--no-pager");
     for setting in OFF.into_iter().chain(settings.iter().map(String::as_str)) {
@@ -71,11 +84,22 @@ async fn run(root: &Path, settings: &[String], args: &[&str]) -> Result<String> 
     }
     // A repository may keep objects in a remote, from which git would fetch them by running a program.
     command.env("GIT_ALLOW_PROTOCOL", "none").env("GIT_NO_LAZY_FETCH", "1").env("GIT_OPTIONAL_LOCKS", "0");
-    let output = command.args(args).current_dir(root).stdin(Stdio::null()).output().await;
-    let output = output.map_err(|error| format!("git cannot be run: {error}"))?;
-    if !output.status.success() {
-        let problem = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("git says: {}", shorten(&problem, 300)).into());
+    command.args(args).current_dir(root).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let failed = |error| format!("git cannot be run: {error}");
+    let mut git = command.kill_on_drop(true).spawn().map_err(failed)?;
+    let (output, problem) = (beginning(git.stdout.take(), most), beginning(git.stderr.take(), MAX_ERROR_BYTES));
+    let (output, problem) = tokio::try_join!(output, problem).map_err(failed)?;
+    if output.len() < most && !git.wait().await.map_err(failed)?.success() {
+        return Err(format!("git says: {}", shorten(&String::from_utf8_lossy(&problem), 300)).into());
     }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    Ok(output)
+}
+
+/// Reads the first `most` bytes of an output.
+async fn beginning(output: Option<impl AsyncRead + Unpin>, most: usize) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(output) = output {
+        output.take(most as u64).read_to_end(&mut bytes).await?;
+    }
+    Ok(bytes)
 }

@@ -88,6 +88,24 @@ async fn showing_changes_runs_no_filters_or_hooks_of_the_repository() {
 }
 
 #[tokio::test]
+async fn changes_are_not_shown_if_a_filter_has_a_name_that_cannot_be_given_to_git() {
+    let world = World::new([]);
+    if !(world.git(&["init", "-q"]) && world.git(&["add", "."]) && world.git(&["commit", "-qm", "first"])) {
+        return deepagents_testing::skip::skip("git", "it cannot be run");
+    }
+    let (ran, config) = (world.dir.path().join(".git/ran"), world.dir.path().join(".git/config"));
+    let clean = format!("\"]\n\tclean = \"touch {}; cat\"\n", ran.display());
+    let filter = [&std::fs::read(&config).unwrap(), b"[filter \"\xff".as_slice(), clean.as_bytes()].concat();
+    std::fs::write(&config, filter).unwrap();
+    std::fs::write(world.dir.path().join(".gitattributes"), b"notes.txt filter=\xff\n").unwrap();
+    std::fs::write(world.dir.path().join("notes.txt"), "alpha\nBETA\ngamma\n").unwrap();
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "/diff").await;
+    assert!(screens.wait_for("that are not UTF-8").await, "{}", screens.text());
+    assert!(!ran.exists());
+}
+
+#[tokio::test]
 async fn the_diff_command_explains_a_missing_repository() {
     let world = World::new([]);
     let mut screens = world.screens(Mode::Ask);

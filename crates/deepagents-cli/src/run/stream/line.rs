@@ -1,5 +1,6 @@
 //! A line of JSON in the input stream.
 
+use deepagents::core::json::mend_escapes;
 use serde_json::Value;
 
 use crate::small_file::without_mark;
@@ -23,7 +24,8 @@ pub(super) fn parse_line(line: &str) -> Result<InputLine, String> {
              {{\"type\":\"interrupt\"}}: {why}"
         )
     };
-    let value: Value = serde_json::from_str(without_mark(line)).map_err(|error| wrong(&error.to_string()))?;
+    let line = mend_escapes(without_mark(line));
+    let value: Value = serde_json::from_str(&line).map_err(|error| wrong(&error.to_string()))?;
     if let Some(id) = value.get("answer") {
         let id = id.as_str().ok_or_else(|| wrong("`answer` is not a string"))?;
         let decision = value.get("decision").ok_or_else(|| wrong("`decision` is missing"))?;
@@ -50,6 +52,8 @@ mod tests {
     #[test]
     fn a_line_is_parsed_as_a_message_an_answer_an_interrupt_or_an_error() {
         assert_eq!(parse_line(r#"{"type":"user","text":"Hi"}"#), Ok(InputLine::User("Hi".to_owned())));
+        let cut = parse_line(r#"{"type":"user","text":"Hi \ud83d"}"#);
+        assert_eq!(cut, Ok(InputLine::User("Hi \u{fffd}".to_owned())));
         assert_eq!(parse_line("\u{feff}{\"type\":\"interrupt\"}"), Ok(InputLine::Interrupt));
         let answer = parse_line(r#"{"answer":"0.0","decision":{"type":"approve"}}"#);
         assert_eq!(answer, Ok(InputLine::Answer("0.0".to_owned(), json!({"type": "approve"}))));

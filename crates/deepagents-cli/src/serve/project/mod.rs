@@ -105,9 +105,11 @@ impl Project {
 }
 
 /// The rule for agent names.
-const NAMES: &str = "a name may only have letters, digits, `-`, `_` and `.`, because it is part of addresses";
+const NAMES: &str =
+    "a name may only have letters, digits, `-`, `_` and `.`, and not dots alone, because it is part of addresses";
 
 /// Whether this is a valid agent name.
 fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'))
+    let is_letter = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+    name.contains(is_letter) && name.chars().all(|c| is_letter(c) || c == '.')
 }
