@@ -208,12 +208,13 @@ async fn a_shutdown_breaks_off_waiting_responses_without_partial_results() {
     soon(begun.acquire()).await.unwrap().forget();
     let location = waiting.headers()["location"].to_str().unwrap().to_owned();
     let joining = first.http.get(format!("{}{location}", first.url)).send().await.unwrap();
-    // This run never gets its turn.
-    let queued = first.http.post(format!("{place}/wait")).json(&say("more")).send().await.unwrap();
+    // These runs never get their turn.
+    let queue = async || first.http.post(format!("{place}/wait")).json(&say("more")).send().await.unwrap();
+    let queued = [queue().await, queue().await];
     end.send(()).unwrap();
     until(async || first.http.get(format!("{}/ok", first.url)).send().await.is_err()).await;
     go.add_permits(1);
-    for body in [waiting, joining, queued] {
+    for body in [waiting, joining].into_iter().chain(queued) {
         let told = body.text().await;
         assert!(told.is_err(), "a body that breaks off is asked for again, and this is taken for all: {told:?}");
     }
