@@ -246,8 +246,8 @@ impl Tries<'_> {
         };
         let waited = self.since.elapsed();
         let jitter = Duration::from_millis(u64::from(waited.subsec_millis() % 50));
-        let wait = after.unwrap_or(self.wait).max(self.wait) + jitter;
-        if waited + wait > self.http.retry_timeout {
+        let wait = after.unwrap_or(self.wait).max(self.wait).saturating_add(jitter);
+        if waited.saturating_add(wait) > self.http.retry_timeout {
             return Err(RemoteError::Unreachable { host: self.http.host.clone(), reason, waited });
         }
         tokio::time::sleep(wait).await;

@@ -47,8 +47,9 @@ impl From<ApiError> for RpcError {
 
 /// Parses a request, or returns the error response if the body is not one.
 pub(crate) fn read(body: &[u8]) -> Result<Request, Box<Response>> {
-    serde_json::from_slice(body).map_err(|error| {
-        let error = json!({"code": -32700, "message": error.to_string()});
+    serde_json::from_slice(body).map_err(|error: serde_json::Error| {
+        let code = if error.is_data() { -32600 } else { -32700 };
+        let error = json!({"code": code, "message": error.to_string()});
         let answer = json!({"jsonrpc": "2.0", "id": null, "error": error});
         Box::new((StatusCode::BAD_REQUEST, Json(answer)).into_response())
     })

@@ -111,7 +111,7 @@ impl A2a {
             scope.record(SENDING, round).await?;
         }
         scope.begin_model_call().map_err(ToolError::from)?;
-        let message = task::message(card.version, work, round, part, known.as_ref().map(|known| known.id.as_str()));
+        let message = task::message(card.version, work, round, part, known.as_ref());
         let mut tries = self.http.tries();
         loop {
             if in_doubt && !card.takes_once {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use deepagents_core::agent::{ChildEvent, ChildScope};
 use serde_json::{Value, json};
 
-use super::message_id;
 use super::version::{Kind, Version, is_agents, state, unwrap_result};
+use super::{KnownTask, message_id};
 use crate::agent::Work;
 use crate::error::RemoteError;
 use crate::questions::{RemoteAction, RemoteInterrupt, read_pauses};
@@ -20,15 +20,16 @@ pub(super) enum Part {
     Data(Value),
 }
 
-/// Builds a message to the agent.
-pub(super) fn message(version: Version, work: &Work<'_>, round: usize, part: &Part, task: Option<&str>) -> Value {
+/// Builds a message to the agent. The agent may have given a task another context than the one that was asked for.
+pub(super) fn message(version: Version, work: &Work<'_>, round: usize, part: &Part, task: Option<&KnownTask>) -> Value {
     let (kind, part) = match part {
         Part::Text(text) => ("text", json!(text)),
         Part::Data(data) => ("data", data.clone()),
     };
-    let mut message = version.message(kind, &part, &message_id(work, round), &work.conversation);
+    let context = task.map_or(&work.conversation, |task| &task.context);
+    let mut message = version.message(kind, &part, &message_id(work, round), context);
     if let (Some(task), Some(message)) = (task, message.as_object_mut()) {
-        message.insert("taskId".to_owned(), task.into());
+        message.insert("taskId".to_owned(), task.id.as_str().into());
     }
     message
 }

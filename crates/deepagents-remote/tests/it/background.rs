@@ -4,7 +4,7 @@ use deepagents::core::message::Message;
 use deepagents::{Decision, DeepAgent, FinishReason, MemoryJournal, Outcome, RunInput};
 use serde_json::json;
 
-use crate::support::{Running, delegating_with, steps};
+use crate::support::{Running, delegating_with, soon, steps};
 
 fn agent(server: &Running) -> DeepAgent {
     let builder = delegating_with("start_async_task", server.config()).background_agents(true);
@@ -26,15 +26,18 @@ fn told(outcome: &Outcome) -> Option<String> {
 }
 
 async fn until_told(agent: &DeepAgent, id: &str) -> String {
-    loop {
-        let outcome = say(agent, format!("check_async_task {id}")).await;
-        if let Some(text) = told(&outcome) {
-            return text;
+    soon(async {
+        loop {
+            let outcome = say(agent, format!("check_async_task {id}")).await;
+            if let Some(text) = told(&outcome) {
+                return text;
+            }
+            if outcome.text().contains("\"result\"") || outcome.text().contains("\"error\"") {
+                return outcome.text();
+            }
         }
-        if outcome.text().contains("\"result\"") || outcome.text().contains("\"error\"") {
-            return outcome.text();
-        }
-    }
+    })
+    .await
 }
 
 #[tokio::test]
@@ -80,12 +83,15 @@ async fn a_question_of_a_background_task_is_asked_by_the_run_that_checks_it() {
     let server = Running::start().await;
     let agent = agent(&server);
     let id = start(&agent, steps(&[("book", json!({"city": "Rome"}))])).await;
-    let outcome = loop {
-        let outcome = say(&agent, format!("check_async_task {id}")).await;
-        if outcome.stop == FinishReason::Interrupted {
-            break outcome;
+    let outcome = soon(async {
+        loop {
+            let outcome = say(&agent, format!("check_async_task {id}")).await;
+            if outcome.stop == FinishReason::Interrupted {
+                return outcome;
+            }
         }
-    };
+    })
+    .await;
     let asked = outcome.action_requests();
     assert_eq!(asked[0].args, json!({"city": "Rome"}));
     let answer = RunInput::resume("t").decide(&asked[0].id, Decision::Approve);

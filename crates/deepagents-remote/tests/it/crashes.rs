@@ -15,7 +15,7 @@ use deepagents_server::Server;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::support::{Gate, Running, delegating, delegating_with, play, remote_agent, steps};
+use crate::support::{Gate, Running, delegating, delegating_with, play, remote_agent, soon, steps};
 
 /// Environment variable with the data directory of a child process.
 const FOLDER: &str = "DEEPAGENTS_TEST_REMOTE_FOLDER";
@@ -87,13 +87,16 @@ async fn a_process_restarted_after_a_kill_finds_its_delegated_run() {
 
 /// Resumes the thread once its owner's lease has expired.
 async fn taken_over(agent: &DeepAgent) -> Outcome {
-    loop {
-        match agent.run(RunInput::resume("t")).outcome().await {
-            Ok(outcome) => return outcome,
-            Err(error) => assert_eq!(error.kind(), "journal", "{error}"),
+    soon(async {
+        loop {
+            match agent.run(RunInput::resume("t")).outcome().await {
+                Ok(outcome) => return outcome,
+                Err(error) => assert_eq!(error.kind(), "journal", "{error}"),
+            }
+            tokio::task::yield_now().await;
         }
-        tokio::task::yield_now().await;
-    }
+    })
+    .await
 }
 
 /// Ends the lease of a killed process before it expires.
@@ -109,21 +112,24 @@ async fn a_background_task_of_a_killed_process_is_resumed() {
     let (server, folder) = (Running::start().await, tempfile::tempdir().unwrap());
     let (child, mut told) =
         process("crashes::a_process_that_delegates", folder.path(), &server.url, "start_async_task");
-    let id = tokio::task::spawn_blocking(move || told.next().unwrap()).await.unwrap();
+    let id = soon(tokio::task::spawn_blocking(move || told.next().unwrap())).await.unwrap();
     let id = id.rsplit(' ').next().unwrap().to_owned();
     server.gate.entered().await;
     kill(child);
     give_up(folder.path(), &format!("t/{id}")).await;
     server.gate.open();
     let agent = delegating_agent(folder.path(), &server.url, "start_async_task").await;
-    let text = loop {
-        let outcome = agent.invoke(RunInput::new(format!("check_async_task {id}")).thread("t")).await;
-        let Ok(outcome) = outcome else { continue };
-        let all: Vec<String> = outcome.messages().iter().map(|message| message.text()).collect();
-        if let Some(text) = all.into_iter().find(|text| text.contains("Done: open")) {
-            break text;
+    let text = soon(async {
+        loop {
+            let outcome = agent.invoke(RunInput::new(format!("check_async_task {id}")).thread("t")).await;
+            let Ok(outcome) = outcome else { continue };
+            let all: Vec<String> = outcome.messages().iter().map(|message| message.text()).collect();
+            if let Some(text) = all.into_iter().find(|text| text.contains("Done: open")) {
+                return text;
+            }
         }
-    };
+    })
+    .await;
     assert!(text.contains("success"), "{text}");
     assert_eq!(server.statuses().await, ["success"], "it ran once");
 }
@@ -138,11 +144,15 @@ async fn a_server_process() {
     let gate = Gate::new();
     let agent = remote_agent(journal.clone(), &gate);
     let server = Server::new(journal, store).agent("worker", agent).unwrap().lease(Duration::from_secs(1));
-    let listener = loop {
-        if let Ok(listener) = TcpListener::bind(url.trim_start_matches("http://")).await {
-            break listener;
+    // The process before this one may still hold the port.
+    let listener = soon(async {
+        loop {
+            if let Ok(listener) = TcpListener::bind(url.trim_start_matches("http://")).await {
+                return listener;
+            }
         }
-    };
+    })
+    .await;
     let running = server.start().await.unwrap();
     tokio::spawn(async move {
         gate.entered().await;
@@ -172,11 +182,11 @@ async fn a_killed_and_restarted_server_is_waited_for_and_its_run_followed() {
     let there = RemoteConfig::langgraph(&url, "worker").unwrap();
     let agent = delegating(there).build().unwrap();
     let played = tokio::spawn(async move { play(&agent, steps(&[("gate", json!({}))])).await });
-    tokio::task::spawn_blocking(move || told.next().unwrap()).await.unwrap();
+    soon(tokio::task::spawn_blocking(move || told.next().unwrap())).await.unwrap();
     kill(child);
     std::fs::write(folder.path().join("open"), "").unwrap();
     let (child, _told) = start(&url);
-    let (outcome, _) = played.await.unwrap();
+    let (outcome, _) = soon(played).await.unwrap();
     kill(child);
     assert!(outcome.text().starts_with("Done: "), "{}", outcome.text());
 }

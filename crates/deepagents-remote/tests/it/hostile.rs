@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deepagents::remote::RemoteConfig;
+use deepagents::{Decision, MemoryJournal, RunInput};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -108,6 +109,11 @@ async fn invalid_responses_are_readable_errors() {
     assert!(asked(&url).await.contains("does not answer"));
     let (url, _) = raw(|_, _| Some("not even HTTP\r\n\r\n".into())).await;
     assert!(asked(&url).await.contains("does not answer"));
+    for after in ["18446744073709551615", "99999999999999999999", "-1", "soon"] {
+        let head = format!("HTTP/1.1 503 x\r\nretry-after: {after}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        let (url, _) = raw(move |_, _| Some(head.clone())).await;
+        assert!(asked(&url).await.contains("does not answer"), "{after}");
+    }
 }
 
 #[tokio::test]
@@ -231,4 +237,36 @@ async fn an_artifacts_data_and_files_are_listed_with_its_text() {
         unnamed,
     ];
     assert_eq!(text, expected.join("\n"));
+}
+
+#[tokio::test]
+async fn an_answer_carries_the_context_that_the_agent_gave_the_task() {
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let noted = sent.clone();
+    let (url, _) = raw(move |line, body| {
+        if !line.starts_with("POST") {
+            return Some(NOT_FOUND.to_owned());
+        }
+        let request: serde_json::Value = serde_json::from_str(body).unwrap();
+        let mut sent = noted.lock().unwrap();
+        sent.push(request["params"]["message"].clone());
+        let said = json!({"kind": "message", "role": "agent", "messageId": "q", "parts": [{"kind": "text", "text": "Which?"}]});
+        let status = match sent.len() {
+            1 => json!({"state": "input-required", "message": said}),
+            _ => json!({"state": "completed"}),
+        };
+        let task = json!({"kind": "task", "id": "t", "contextId": "theirs", "status": status});
+        Some(ok(&json!({"jsonrpc": "2.0", "id": 1, "result": task})))
+    })
+    .await;
+    let there = RemoteConfig::a2a(&url).unwrap().retry_timeout(Duration::from_millis(300));
+    let agent = delegating(there).journal(MemoryJournal::new()).build().unwrap();
+    let (outcome, _) = play(&agent, RunInput::new("Hi").thread("t")).await;
+    let asked = outcome.action_requests();
+    let answer = Decision::Respond { message: "This one.".to_owned() };
+    play(&agent, RunInput::resume("t").decide(&asked[0].id, answer)).await;
+    let sent = sent.lock().unwrap();
+    let context = |at: usize| (&sent[at]["taskId"], &sent[at]["contextId"]);
+    assert_eq!(context(1), (&json!("t"), &json!("theirs")), "{sent:?}");
+    assert_ne!(context(0).1, context(1).1);
 }

@@ -1,6 +1,7 @@
 //! A server with a working agent, and an agent that delegates to it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use deepagents::core::message::Usage;
 use deepagents::core::store::{MemoryStore, Store};
@@ -14,6 +15,14 @@ use deepagents::{
 use deepagents_server::Server;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, oneshot};
+
+/// How long a test waits for anything, so that it fails where it would hang.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Waits for what must happen soon.
+pub(crate) async fn soon<F: IntoFuture>(what: F) -> F::Output {
+    tokio::time::timeout(LIMIT, what).await.unwrap()
+}
 
 /// Releases calls of the remote tool `gate`, and counts those that have started.
 #[derive(Clone)]
@@ -29,7 +38,7 @@ impl Gate {
 
     /// Waits until a call has started.
     pub(crate) async fn entered(&self) {
-        self.begun.acquire().await.unwrap().forget();
+        soon(self.begun.acquire()).await.unwrap().forget();
     }
 
     pub(crate) fn open(&self) {
@@ -104,7 +113,7 @@ impl Running {
             running.serve(listener, until).await.unwrap();
         });
         let _ = rustls::crypto::ring::default_provider().install_default();
-        Self { url, gate, http: reqwest::Client::new(), _end: end }
+        Self { url, gate, http: reqwest::Client::builder().timeout(LIMIT).build().unwrap(), _end: end }
     }
 
     pub(crate) fn config(&self) -> RemoteConfig {
@@ -118,9 +127,12 @@ impl Running {
 
     /// Waits until the only run was cancelled.
     pub(crate) async fn until_interrupted(&self) {
-        while self.statuses().await != ["interrupted"] {
-            tokio::task::yield_now().await;
-        }
+        soon(async {
+            while self.statuses().await != ["interrupted"] {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
     }
 
     /// The status of each run.
@@ -180,7 +192,7 @@ pub(crate) async fn play(agent: &DeepAgent, input: impl Into<RunInput>) -> (Outc
     use futures_util::StreamExt;
     let run = agent.run(input.into());
     let events = run.handle().subscribe(deepagents::Subscribe::Start);
-    let outcome = run.outcome().await.unwrap();
+    let outcome = soon(run.outcome()).await.unwrap();
     (outcome, events.collect().await)
 }
 

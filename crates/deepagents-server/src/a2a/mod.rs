@@ -26,7 +26,7 @@ use crate::app::App;
 use crate::body::Raw;
 use crate::ids;
 use crate::rpc::{self, RpcError};
-use crate::runs::{self, CancelAction, Command, RunCreate, start_once};
+use crate::runs::{self, CancelAction, Command, start_once};
 use message::Message;
 use record::{Taken, TaskRecord};
 use version::{Operation, Version};
@@ -136,38 +136,39 @@ async fn answer(app: &Arc<App>, assistant: &str, id: &Value, method: &str, param
 /// end, and how many messages of the conversation the client wants.
 async fn send(app: &Arc<App>, assistant: &str, params: &Value) -> Result<(TaskRecord, bool, Option<usize>), RpcError> {
     let message = Message::read(params)?;
-    let (blocking, history) = (message.blocking, message.history);
-    if let Some(taken) = Taken::find(app, &message.id).await? {
-        let task = taken.task.clone();
-        begin(app, &task, &taken.run, taken.body).await?;
-        return Ok((task, blocking, history));
-    }
-    let (task, body) = match &message.task {
-        Some(known) => {
-            let mut task = record::find(app, known).await?;
-            let resume = Some(message.resume(app, &task).await?);
-            task.runs.push(ids::fresh());
-            let mut body = record::request(&task.assistant);
-            body.command = Some(Command { resume, ..Command::default() });
-            (task, body)
+    // A message is stored before its run starts, so that a repeated one finds its task and starts the run if it is
+    // missing.
+    let taken = loop {
+        if let Some(taken) = Taken::find(app, &message.id).await? {
+            break taken;
         }
-        None => {
-            let thread = message.context.clone().unwrap_or_else(ids::fresh);
-            let task = TaskRecord::new(assistant, ids::check("contextId", &thread)?);
-            let mut body = record::request(assistant);
-            body.input = Some(message.input());
-            (task, body)
+        let taken = take(app, assistant, &message).await?;
+        if taken.save_new(app, &message.id).await? {
+            break taken;
         }
     };
-    let run = task.runs.last().cloned().unwrap_or_default();
-    // The message is saved before the run starts, so that a repeated message finds its task and starts the run if it is
-    // missing.
-    Taken { task: task.clone(), run: run.clone(), body: body.clone() }.save(app, &message.id).await?;
-    begin(app, &task, &run, body).await?;
-    Ok((task, blocking, history))
+    start_once(app, Some(&taken.task.thread), taken.body, taken.run.clone()).await?;
+    Ok((taken.task.save_with(app, &taken.run).await?, message.blocking, message.history))
 }
 
-async fn begin(app: &Arc<App>, task: &TaskRecord, run: &str, body: RunCreate) -> Result<(), RpcError> {
-    start_once(app, Some(&task.thread), body, run.to_owned()).await?;
-    Ok(task.save(app).await?)
+/// Returns the task of a new message, with the run that it starts.
+async fn take(app: &App, assistant: &str, message: &Message) -> Result<Taken, RpcError> {
+    let Some(known) = &message.task else {
+        let thread = message.context.clone().unwrap_or_else(ids::fresh);
+        let task = TaskRecord::new(assistant, ids::check("contextId", &thread)?);
+        let mut body = record::request(assistant);
+        body.input = Some(message.input());
+        return Ok(Taken { run: task.id.clone(), task, body });
+    };
+    let mut task = record::find(app, known).await?;
+    let context = message.context.as_ref().map(|context| ids::check("contextId", context)).transpose()?;
+    if context.is_some_and(|context| context != task.thread) {
+        return Err(RpcError::invalid("the task belongs to another context; omit `contextId` or `taskId`"));
+    }
+    let resume = Some(message.resume(app, &task).await?);
+    let run = ids::fresh();
+    task.runs.push(run.clone());
+    let mut body = record::request(&task.assistant);
+    body.command = Some(Command { resume, ..Command::default() });
+    Ok(Taken { task, run, body })
 }

@@ -43,8 +43,21 @@ impl TaskRecord {
         Self { runs: vec![id.clone()], id, thread, assistant: assistant.to_owned(), owner: caller_id() }
     }
 
-    pub(super) async fn save(&self, app: &App) -> Result<()> {
-        Ok(tasks(app).put(&self.id, self).await?)
+    /// Stores the task with a run, and returns it as it is stored: another message may have added a run before.
+    pub(super) async fn save_with(self, app: &App, run: &str) -> Result<Self> {
+        loop {
+            let (mut task, version) = match tasks(app).get::<Self>("task", &self.id).await? {
+                Some((stored, _)) if stored.runs.iter().any(|known| known == run) => return Ok(stored),
+                Some((stored, version)) => (stored, Some(version)),
+                None => (self.clone(), None),
+            };
+            if version.is_some() {
+                task.runs.push(run.to_owned());
+            }
+            if tasks(app).replace(&task.id, &task, version).await?.is_some() {
+                return Ok(task);
+            }
+        }
     }
 
     /// Returns the last run if it is pending or running.
@@ -108,11 +121,12 @@ pub(super) struct Taken {
 
 impl Taken {
     pub(super) async fn find(app: &App, message: &str) -> Result<Option<Self>> {
-        Ok(messages(app).item(message).await?.and_then(read))
+        Ok(messages(app).get("message", message).await?.map(|(taken, _)| taken))
     }
 
-    pub(super) async fn save(&self, app: &App, message: &str) -> Result<()> {
-        Ok(messages(app).put(message, self).await?)
+    /// Stores a new message. Returns `false` if it was accepted meanwhile, and then stores nothing.
+    pub(super) async fn save_new(&self, app: &App, message: &str) -> Result<bool> {
+        Ok(messages(app).replace(message, self, None).await?.is_some())
     }
 }
 

@@ -127,14 +127,18 @@ pub(crate) async fn known(app: &App, id: &str) -> Result<Assistant> {
     find(app, id).await?.ok_or_else(|| ApiError::not_found("Assistant", id))
 }
 
-/// Finds an assistant by its id or by the name of its agent.
+/// Finds an assistant by its id, in any spelling, or by the name of its agent.
 pub(crate) async fn find(app: &App, id: &str) -> Result<Option<Assistant>> {
     Ok(find_version(app, id).await?.map(|(assistant, _)| assistant))
 }
 
 /// Like [`find`], with the version of the stored item, which is `None` for the assistant of an agent.
 pub(crate) async fn find_version(app: &App, id: &str) -> Result<Option<(Assistant, Option<u64>)>> {
-    if let Some(known) = system(app).into_iter().find(|known| known.assistant_id == id || known.graph_id == id) {
+    if let Some(known) = system(app).into_iter().find(|known| known.graph_id == id) {
+        return Ok(Some((known, None)));
+    }
+    let Ok(id) = &ids::check("assistant ID", id) else { return Ok(None) };
+    if let Some(known) = system(app).into_iter().find(|known| known.assistant_id == *id) {
         return Ok(Some((known, None)));
     }
     let found: Option<(Assistant, u64)> = records(app).get("assistant", id).await?;

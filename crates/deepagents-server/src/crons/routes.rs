@@ -108,6 +108,7 @@ struct Patch {
     enabled: Option<bool>,
     on_run_completed: Option<String>,
     metadata: Option<Map<String, Value>>,
+    assistant_id: Option<String>,
 }
 
 async fn update(
@@ -124,6 +125,7 @@ async fn update(
         let (mut changed, version) = find_version(&app, &cron).await?;
         change(&mut changed, body.clone())?;
         let assistant = assistants::known(&app, &changed.assistant_id).await?;
+        changed.assistant_id.clone_from(&assistant.assistant_id);
         changed.run()?.check(&app, &assistant.graph_id, None).await?;
         changed.updated_at = ids::now();
         changed.plan(Timestamp::now())?;
@@ -141,9 +143,13 @@ fn change(cron: &mut Cron, body: Map<String, Value>) -> Result<()> {
     cron.end_time = patch.end_time.unwrap_or(cron.end_time);
     cron.enabled = patch.enabled.unwrap_or(cron.enabled);
     cron.on_run_completed = patch.on_run_completed.or_else(|| cron.on_run_completed.take());
-    cron.metadata.extend(patch.metadata.unwrap_or_default());
+    cron.assistant_id = patch.assistant_id.unwrap_or_else(|| std::mem::take(&mut cron.assistant_id));
     let more = body.into_iter().filter(|(key, _)| !CRON_FIELDS.contains(&key.as_str()) && key != "metadata");
     cron.payload.extend(more);
+    if let Some(metadata) = patch.metadata {
+        cron.metadata.extend(metadata);
+        cron.payload.insert("metadata".to_owned(), Value::Object(cron.metadata.clone()));
+    }
     Ok(())
 }
 

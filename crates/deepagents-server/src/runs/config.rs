@@ -41,8 +41,8 @@ pub(crate) fn mirror_context(
 fn check_config(config: &Map<String, Value>) -> Result<()> {
     let is_texts = |value: &Value| value.as_array().is_some_and(|list| list.iter().all(Value::is_string));
     let wrong = |key: &str, fits: &dyn Fn(&Value) -> bool| config.get(key).is_some_and(|value| !fits(value));
-    if wrong("recursion_limit", &|value| value.is_i64() || value.is_u64()) {
-        return Err(ApiError::invalid("`config.recursion_limit` must be a whole number"));
+    if wrong("recursion_limit", &|value| value.as_u64().is_some_and(|limit| limit > 0)) {
+        return Err(ApiError::invalid("`config.recursion_limit` must be a whole number above 0"));
     }
     if wrong("tags", &is_texts) {
         return Err(ApiError::invalid("`config.tags` must be a list of strings"));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deepagents::FinishReason;
-use deepagents_core::journal::{LogPosition, ThreadInfo};
+use deepagents_core::journal::{Checkpoint, CheckpointSource, LogPosition, RunStatus, ThreadInfo};
 use deepagents_core::state::State;
 use serde_json::{Value, json};
 
@@ -170,19 +170,36 @@ fn result_of(ending: &Ending, stop: Option<CancelAction>) -> (Status, Option<Val
     }
 }
 
-/// Returns the last checkpoint before a run was ended from outside, if work was left.
+/// Number of checkpoints searched for that of the input of a run, which is one of the last.
+const MAX_CHECKPOINTS_AT_START: usize = 16;
+
+/// Returns the last checkpoint before a run was ended from outside, or that of its input if the run had not reached it,
+/// if work was left there.
 async fn stopped_at(
     app: &App,
     info: &ThreadInfo,
     before: LogPosition,
     until: LogPosition,
 ) -> Result<Option<LogPosition>> {
+    // A run that has added nothing leaves the thread as it was.
+    if info.end <= before {
+        return Ok(None);
+    }
     let threads = app.threads_of(info)?;
     let newest = threads.history(&info.id, Some(until.saturating_add(1)), 1).await?;
-    // A run that has added nothing leaves the thread as it was.
-    let Some(at) = newest.first().map(|checkpoint| checkpoint.position).filter(|_| info.end > before) else {
+    let mut at = newest.first().map(|checkpoint| checkpoint.position);
+    if at.is_none_or(|at| at <= before) {
+        let own = threads.history(&info.id, None, MAX_CHECKPOINTS_AT_START).await?;
+        let is_input = |one: &&Checkpoint| one.position > before && one.origin == CheckpointSource::Input;
+        at = own.iter().rev().find(is_input).map(|input| input.position).or(at);
+    }
+    let Some(at) = at else { return Ok(None) };
+    // A run that had asked a question before it was ended has left nothing to hide.
+    if info.status == RunStatus::Interrupted
+        && threads.history(&info.id, None, 1).await?.first().is_some_and(|newest| newest.position == at)
+    {
         return Ok(None);
-    };
+    }
     let loaded = deepagents_core::journal::load(&*app.journal, &info.id, threads.schema().clone(), Some(at)).await?;
     Ok((!next_nodes(&loaded.state, loaded.machine.as_ref()).is_empty()).then_some(at))
 }

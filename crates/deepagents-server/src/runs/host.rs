@@ -116,11 +116,40 @@ pub(super) fn enqueue(app: &Arc<App>, record: RunRecord, recovered: bool, strate
     };
     if waits {
         tokio::spawn(wait_until_due(app.clone(), run.clone()));
-    }
-    if begins {
+    } else if begins {
         tokio::spawn(work(app.clone(), thread));
+    } else {
+        tokio::spawn(end_while_pending(app.clone(), run.clone()));
     }
     Some(run)
+}
+
+/// Ends a run that is cancelled before its turn, without waiting for the runs before it.
+async fn end_while_pending(app: Arc<App>, run: Arc<LiveRun>) {
+    let mut stop = run.stop.subscribe();
+    let is_cancelled = tokio::select! {
+        // A recovered run may have begun in another process.
+        () = stopped(&mut stop), if !run.recovered => true,
+        () = run.ended() => return,
+        () = app.closed() => false,
+    };
+    if !app.runs.withdraw(&run) {
+        return;
+    }
+    if is_cancelled {
+        end_unbegun(&app, &run).await;
+    } else {
+        // The next server starts this run.
+        run.finish();
+    }
+}
+
+/// Ends a run that holds up no other one. It has not touched its thread, so it need not wait for its turn.
+async fn end_unbegun(app: &Arc<App>, run: &Arc<LiveRun>) {
+    store_with_retries(app, run, &Ending::Cancelled).await;
+    app.runs.remember(run);
+    app.runs.end_delay(run, false);
+    run.finish();
 }
 
 /// Waits until a delayed run is due or is ended.
@@ -133,16 +162,12 @@ async fn wait_until_due(app: Arc<App>, run: Arc<LiveRun>) {
         () = app.closed() => return run.finish(),
     };
     if !is_due {
-        // The run has not touched its thread, so it need not wait for other runs.
-        store_with_retries(&app, &run, &Ending::Cancelled).await;
-        app.runs.remember(&run);
+        return end_unbegun(&app, &run).await;
     }
-    if app.runs.end_delay(&run, is_due) {
+    if app.runs.end_delay(&run, true) {
         tokio::spawn(work(app.clone(), run.thread.clone()));
     }
-    if !is_due {
-        run.finish();
-    }
+    end_while_pending(app, run).await;
 }
 
 /// Waits during shutdown until no run is executing.
@@ -156,7 +181,8 @@ pub(crate) async fn wait_until_idle(app: &App) {
 
 /// Executes the queued runs of a thread.
 async fn work(app: Arc<App>, thread: String) {
-    while let Some(run) = app.runs.next(&thread) {
+    let mut next = app.runs.next(&thread);
+    while let Some(run) = next {
         if *app.closing.borrow() {
             // The next server starts this run.
             run.finish();
@@ -164,6 +190,8 @@ async fn work(app: Arc<App>, thread: String) {
         }
         execute(&app, &run).await;
         app.runs.remember(&run);
+        // A client that is told of the end finds the thread idle.
+        next = app.runs.next(&thread);
         run.finish();
     }
 }

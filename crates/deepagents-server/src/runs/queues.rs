@@ -35,7 +35,7 @@ pub(super) struct Inner {
 pub(super) struct Queue {
     pub(super) current: Option<Arc<LiveRun>>,
     pub(super) pending: VecDeque<Arc<LiveRun>>,
-    /// Runs that are not due yet.
+    /// Runs that are not due yet, or that end before their turn.
     pub(super) later: Vec<Arc<LiveRun>>,
     /// Whether a task executes the pending runs.
     pub(super) is_worked_on: bool,
@@ -135,6 +135,15 @@ impl Runs {
             inner.threads.remove(&run.thread);
         }
         false
+    }
+
+    /// Moves a run from those that wait for their turn to those that hold up no other one. Returns whether it waited.
+    pub(super) fn withdraw(&self, run: &LiveRun) -> bool {
+        let mut inner = self.lock();
+        let Some(queue) = inner.threads.get_mut(&run.thread) else { return false };
+        let Some(at) = queue.pending.iter().position(|other| other.id == run.id) else { return false };
+        queue.later.extend(queue.pending.remove(at));
+        true
     }
 
     /// Adds a run that has ended in another process, for the subscribers here.

@@ -36,12 +36,23 @@ struct Month {
     name: String,
     /// The amounts in the store at the last read, by key.
     stored: HashMap<String, f64>,
-    looked_at: Option<Instant>,
+    /// When the store was last read, and the day of the month then.
+    read: Option<(Instant, i8)>,
     /// The amounts spent by runs of this process, by key. The store may have less.
     own: HashMap<String, f64>,
 }
 
 impl Month {
+    /// Returns the prefixes of the keys to read on a day of the month. Earlier days do not change any more, except that
+    /// an amount may be stored a little after its day.
+    fn outdated(&self, today: i8) -> Vec<String> {
+        match self.read {
+            None => vec![String::new()],
+            Some((when, _)) if when.elapsed() <= SPENDING_TTL => Vec::new(),
+            Some((_, last)) => (last.saturating_sub(1)..=today).map(prefix_of).collect(),
+        }
+    }
+
     /// Sums the amounts whose keys have a prefix.
     fn sum(&self, prefix: &str) -> f64 {
         let own = self.own.iter();
@@ -52,6 +63,11 @@ impl Month {
 
 fn now() -> Zoned {
     Timestamp::now().to_zoned(TimeZone::UTC)
+}
+
+/// Returns the prefix of the keys of a day of the month.
+fn prefix_of(day: i8) -> String {
+    format!("{day:02}/")
 }
 
 /// Returns the records of the amounts. The owner is hashed because an id may contain characters that a namespace may
@@ -77,15 +93,21 @@ impl Spending {
 
     /// Returns what a caller has spent this day and this month.
     async fn spent(&self, app: &App, owner: &str, at: &Zoned) -> Result<(f64, f64), StoreError> {
-        let (name, day) = (at.strftime("%Y-%m").to_string(), at.strftime("%d/").to_string());
-        let is_old = |month: &mut Month| month.looked_at.is_none_or(|at| at.elapsed() > SPENDING_TTL);
-        if self.with(owner, &name, is_old) {
-            let found = records(app, owner, &name).search(&Query::default()).await?;
+        let name = at.strftime("%Y-%m").to_string();
+        let outdated = self.with(owner, &name, |month| month.outdated(at.day()));
+        if !outdated.is_empty() {
+            let mut found = Vec::new();
+            for key_prefix in outdated {
+                let query = Query { key_prefix, ..Query::default() };
+                found.extend(records(app, owner, &name).search(&query).await?);
+            }
             let found = found.into_iter().filter_map(|item| Some((item.key, item.value.get("usd")?.as_f64()?)));
-            let found = found.collect();
-            self.with(owner, &name, |month| (month.stored, month.looked_at) = (found, Some(Instant::now())));
+            self.with(owner, &name, |month| {
+                month.stored.extend(found);
+                month.read = Some((Instant::now(), at.day()));
+            });
         }
-        Ok(self.with(owner, &name, |month| (month.sum(&day), month.sum(""))))
+        Ok(self.with(owner, &name, |month| (month.sum(&prefix_of(at.day())), month.sum(""))))
     }
 
     /// Returns which budget is exhausted and when it renews, or `None` if the caller may spend more.
@@ -150,7 +172,7 @@ impl SpendingTracker {
 
     async fn charge(&self, usd: f64) {
         let now = now();
-        let (month, key) = (now.strftime("%Y-%m").to_string(), format!("{}/{}", now.strftime("%d"), self.key));
+        let (month, key) = (now.strftime("%Y-%m").to_string(), prefix_of(now.day()) + &self.key);
         let spent = self.app.spending.with(&self.owner, &month, |known| {
             let spent = known.own.entry(key.clone()).or_default();
             *spent += usd;
@@ -186,5 +208,20 @@ impl RunObserver for SpendingTracker {
             }
         });
         events.boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_days_that_may_have_changed_are_read_again() {
+        let outdated = |read, today| Month { read, ..Month::default() }.outdated(today);
+        assert_eq!(outdated(None, 12), [""]);
+        assert_eq!(outdated(Some((Instant::now(), 12)), 12), Vec::<String>::new());
+        let before = Instant::now().checked_sub(SPENDING_TTL * 2);
+        assert_eq!(outdated(before.map(|before| (before, 12)), 12), ["11/", "12/"]);
+        assert_eq!(outdated(before.map(|before| (before, 9)), 10), ["08/", "09/", "10/"]);
     }
 }

@@ -45,8 +45,8 @@ pub(crate) async fn start_once(app: &Arc<App>, thread: Option<&str>, body: RunCr
 }
 
 /// Rejects a run without a thread that could never be accepted.
-pub(super) async fn check(app: &App, body: &mut RunCreate) -> Result<()> {
-    let assistant = assistant_of(app, body).await?;
+pub(super) async fn check(app: &App, body: &RunCreate) -> Result<()> {
+    let assistant = assistant_of(app, &body.assistant_id).await?;
     body.check(app, &assistant.graph_id, None).await
 }
 
@@ -65,11 +65,11 @@ async fn accept_on(
     thread: Option<&str>,
     id: String,
     run: String,
-    mut body: RunCreate,
+    body: RunCreate,
 ) -> Result<Arc<LiveRun>> {
     let stateless = thread.is_none();
     let id = if stateless { id } else { ids::check("thread ID", &id)? };
-    let assistant = assistant_of(app, &mut body).await?;
+    let assistant = assistant_of(app, &body.assistant_id).await?;
     let existing = if stateless { None } else { found(app, &id).await? };
     let is_new = !stateless && existing.is_none();
     if is_new && body.if_not_exists != Some(IfNotExists::Create) {
@@ -151,15 +151,11 @@ async fn accept_now(app: &Arc<App>, existing: Option<ThreadInfo>, request: RunRe
     accepted
 }
 
-/// Returns the assistant that a client names, and rewrites its id in the canonical spelling.
-async fn assistant_of(app: &App, body: &mut RunCreate) -> Result<Assistant> {
-    let id = ids::check("assistant ID", &body.assistant_id).ok();
-    let is_name = id.is_none();
-    body.assistant_id = id.unwrap_or_else(|| std::mem::take(&mut body.assistant_id));
-    let named = &body.assistant_id;
-    assistants::find(app, named).await?.ok_or_else(|| match is_name {
-        true => ApiError::invalid(format!("Invalid assistant: '{named}'. Must be a UUID or the name of an agent")),
-        false => ApiError::not_found("Assistant", named),
+/// Returns the assistant that a client names.
+async fn assistant_of(app: &App, named: &str) -> Result<Assistant> {
+    assistants::find(app, named).await?.ok_or_else(|| match ids::check("assistant ID", named) {
+        Ok(id) => ApiError::not_found("Assistant", &id),
+        Err(_) => ApiError::invalid(format!("Invalid assistant: '{named}'. Must be a UUID or the name of an agent")),
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deepagents_core::agent::ThreadAccess;
-use deepagents_core::journal::{Checkpoint, CheckpointSource, LogPosition, ThreadInfo};
+use deepagents_core::journal::{Checkpoint, CheckpointSource, Journal, LogPosition, ThreadInfo};
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -70,7 +70,8 @@ pub(crate) struct Entry {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries {
     pub(super) oldest_first: Arc<Vec<Entry>>,
-    /// The last log position that they cover.
+    /// The positions of the first and the last checkpoint that has a record in the log.
+    pub(super) first: Option<LogPosition>,
     pub(super) last: Option<LogPosition>,
     /// When the thread was created.
     pub(super) thread_created_at: Option<Timestamp>,
@@ -83,6 +84,15 @@ impl Entries {
 
     pub(crate) fn newest(&self) -> Option<&Entry> {
         self.oldest_first.last()
+    }
+
+    /// Whether they are still checkpoints of the thread: another process may have pruned it, or deleted it and created
+    /// it again.
+    async fn are_current(&self, journal: &dyn Journal, info: &ThreadInfo) -> Result<bool> {
+        let Some(first) = self.first.filter(|_| self.thread_created_at == Some(info.created_at)) else {
+            return Ok(false);
+        };
+        Ok(!journal.read(&info.id, first.saturating_sub(1)..first).await?.is_empty())
     }
 
     /// Finds a checkpoint by its id and returns it with the number of newer ones.
@@ -117,10 +127,12 @@ impl CheckpointCache {
     pub(crate) async fn entries(&self, threads: &ThreadAccess, info: &ThreadInfo) -> Result<Entries> {
         let thread = &*info.id;
         let thread_created_at = Some(info.created_at);
-        // Taken out of the cache so that extending the list does not copy it. Another process may have deleted the
-        // thread, and somebody created it again.
-        let cached = self.lock().remove(thread).filter(|known| known.thread_created_at == thread_created_at);
-        let mut known = cached.unwrap_or_else(|| Entries { thread_created_at, ..Entries::default() });
+        // Taken out of the cache so that extending the list does not copy it.
+        let cached = self.lock().remove(thread);
+        let mut known = match cached {
+            Some(known) if known.are_current(&**threads.journal(), info).await? => known,
+            _ => Entries { thread_created_at, ..Entries::default() },
+        };
         let (mut added, mut before) = (Vec::new(), None);
         loop {
             let page = threads.history(thread, before, PAGE_SIZE).await?;
@@ -135,10 +147,14 @@ impl CheckpointCache {
         }
         // Earlier checkpoints were pruned. The state that pruning kept becomes the first one.
         if known.oldest_first.is_empty() {
-            let left = added.last().map_or(Some(info.end), |oldest| oldest.parent).filter(|left| *left > 0);
-            if let Some(left) = left
-                && threads.state_at(thread, left).await.is_ok()
-            {
+            let left = match added.last() {
+                // What the log begins with, which is before its first checkpoint.
+                Some(oldest) => {
+                    threads.journal().read(thread, 0..oldest.position).await?.first().map_or(0, |e| e.position)
+                }
+                None => info.end,
+            };
+            if left > 0 && threads.state_at(thread, left).await.is_ok() {
                 let (place, at) = (Place::After(left), added.last().map_or(info.updated_at, |oldest| oldest.at));
                 let base = Entry { place, parent: None, state: Some(left), source: "loop", at, run: None, step: -1 };
                 Arc::make_mut(&mut known.oldest_first).push(base);
@@ -147,7 +163,10 @@ impl CheckpointCache {
         }
         if !added.is_empty() {
             let entries = Arc::make_mut(&mut known.oldest_first);
-            for one in added.into_iter().rev() {
+            for mut one in added.into_iter().rev() {
+                // The parent of the first one may be pruned.
+                one.parent = one.parent.or(known.last);
+                known.first.get_or_insert(one.position);
                 known.last = Some(one.position);
                 add(entries, &one);
             }

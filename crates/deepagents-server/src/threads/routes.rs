@@ -1,5 +1,6 @@
 //! Routes for threads.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
@@ -13,12 +14,12 @@ use serde_json::{Map, Value, json};
 use super::change::{Superstep, begin_with, read_changes};
 use super::history::{history, history_by_query};
 use super::prune::{PruneStrategy, prune_thread};
-use super::record::{ThreadRecord, make, set_own, shown};
+use super::record::{ThreadRecord, make, shown};
 use super::search::{count, search};
 use super::state_routes::{state, state_at, state_by_checkpoint, update_state};
 use super::ttl::{self, Ttl, touch};
 use crate::app::{App, METADATA_KEY};
-use crate::auth::owns_thread;
+use crate::auth::{caller, owns_thread};
 use crate::body::{Body, Pairs, present};
 use crate::error::{ApiError, Result};
 use crate::ids;
@@ -145,15 +146,15 @@ struct PruneThreads {
 
 async fn prune(State(app): State<Arc<App>>, Body(body): Body<PruneThreads>) -> Result<Json<Value>> {
     // All threads are checked before any is changed. Missing ones are ignored.
-    let mut found = Vec::new();
+    let mut found = BTreeMap::new();
     for id in &body.thread_ids {
         match app.thread(id).await {
-            Ok(info) => found.push(info),
+            Ok(info) => drop(found.insert(info.id.clone(), info)),
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }
     }
-    for info in &found {
+    for info in found.values() {
         prune_thread(&app, info, body.strategy).await?;
     }
     Ok(Json(json!({"pruned_count": found.len()})))
@@ -164,11 +165,10 @@ async fn copy(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Jso
     let to = ids::fresh();
     if info.end > 0 {
         app.journal.threads().copy(&id, &to, None).await?;
-        // The copy does not inherit the time to live.
-        let held = ThreadRecord::read(&info);
-        if held.ttl.is_some() {
-            set_own(&app, &to, &ThreadRecord { ttl: None, ttl_strategy: PruneStrategy::default(), ..held }).await?;
-        }
+        // The copy belongs to whoever made it, and does not inherit the time to live.
+        let held = ThreadRecord { ttl: None, ttl_strategy: PruneStrategy::default(), ..ThreadRecord::read(&info) };
+        let own = [(METADATA_KEY.to_owned(), json!(held))].into_iter().chain(caller().map(|caller| caller.mark()));
+        app.update_metadata(&to, own.collect()).await?;
     } else {
         make(&app, &to, info.metadata, ThreadRecord::default()).await?;
     }

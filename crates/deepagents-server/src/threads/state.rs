@@ -45,8 +45,9 @@ pub(super) async fn thread_states(
     runs: &mut RunMetadata<'_>,
 ) -> Result<Vec<Value>> {
     let pauses = pauses(app, info, entries).await?;
+    let is_stopped = ThreadRecord::read(info).stopped_at.is_some();
     let paused = |(entry, newer): &(&Entry, Option<&Entry>)| match newer {
-        None => (info.status == RunStatus::Interrupted).then_some(info.end),
+        None => (info.status == RunStatus::Interrupted && !is_stopped).then_some(info.end),
         Some(newer) => {
             let between = span(entry, newer)?;
             // The position after a record is that of the next record.

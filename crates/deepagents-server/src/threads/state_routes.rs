@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use deepagents_core::journal::ThreadInfo;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -67,6 +68,15 @@ pub(super) struct UpdateState {
     checkpoint_id: Option<String>,
 }
 
+/// Changes the server's data about a thread, and stores with them whether its state now has work left.
+async fn note(app: &App, thread: &str, change: impl FnOnce(ThreadRecord) -> ThreadRecord) -> Result<ThreadInfo> {
+    let info = app.thread(thread).await?;
+    let unfinished = has_next(app, &info).await?;
+    let held = ThreadRecord { unfinished, ..change(ThreadRecord::read(&info)) };
+    set_own(app, thread, &held).await?;
+    Ok(info)
+}
+
 pub(super) async fn update_state(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
@@ -78,23 +88,26 @@ pub(super) async fn update_state(
     let node = body.as_node.as_deref().map(node).transpose()?;
     let info = unhide_log_end(&app, info, true).await?;
     let checkpoint = body.checkpoint.as_ref().and_then(CheckpointRef::id).or(body.checkpoint_id.as_deref());
+    let mut left = None;
     if let Some(checkpoint) = checkpoint {
         let entries = app.entries(&info).await?;
         let (index, entry) = entries.find(checkpoint)?;
         if index > 0 {
             threads.rewind(&id, entry.state.unwrap_or(0)).await?;
+            left = Some(info.end);
         }
     }
-    change(&threads, &id, node, update).await?;
-    let info = app.thread(&id).await?;
-    let held = ThreadRecord {
-        error: None,
-        stopped_at: None,
-        unfinished: has_next(&app, &info).await?,
-        state_updated_at: Some(ids::now()),
-        ..ThreadRecord::read(&info)
-    };
-    set_own(&app, &id, &held).await?;
+    if let Err(refused) = change(&threads, &id, node, update).await {
+        // The thread continues where it was.
+        if let Some(left) = left {
+            threads.rewind(&id, left).await?;
+            note(&app, &id, |held| held).await?;
+        }
+        return Err(refused);
+    }
+    let state_updated_at = Some(ids::now());
+    let changed = |held| ThreadRecord { error: None, stopped_at: None, state_updated_at, ..held };
+    let info = note(&app, &id, changed).await?;
     let entries = app.entries(&info).await?;
     if let Some(newest) = entries.newest().filter(|_| app.state_updates.receiver_count() > 0) {
         let info = app.thread(&id).await?;

@@ -33,7 +33,7 @@ pub(crate) async fn unhide_log_end(app: &App, info: ThreadInfo, resumes: bool) -
     let held = ThreadRecord::read(&info);
     let Some(at) = held.stopped_at else { return Ok(info) };
     // A suspended run has added nothing, and its calls are still in flight.
-    if resumes && info.status == RunStatus::Ended && at < info.end {
+    if resumes && info.status != RunStatus::Open && at < info.end {
         app.threads_of(&info)?.rewind(&info.id, at).await?;
     }
     set_own(app, &info.id, &ThreadRecord { stopped_at: None, unfinished: true, ..held }).await?;

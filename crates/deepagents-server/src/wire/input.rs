@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use deepagents_core::message::{
-    AssistantMessage, Author, Block, Media, MediaKind, MediaSource, Message, MessageOp, ToolMessage, UserMessage,
+    AssistantMessage, Author, Block, InvalidToolCall, Media, MediaKind, MediaSource, Message, MessageOp, Reasoning,
+    ToolMessage, UserMessage,
 };
 use deepagents_core::state::{ChannelError, ChannelSpec, MessagesChannel, Schema, Update};
 use serde::Deserialize;
@@ -163,8 +164,8 @@ struct Wire {
     content: Value,
     id: Option<String>,
     name: Option<String>,
-    #[serde(default)]
-    tool_calls: Vec<WireCall>,
+    tool_calls: Option<Vec<WireCall>>,
+    invalid_tool_calls: Option<Vec<WireInvalidCall>>,
     tool_call_id: Option<String>,
     status: Option<String>,
     artifact: Option<Value>,
@@ -185,6 +186,27 @@ struct WireFunction {
     name: String,
     #[serde(default)]
     arguments: Value,
+}
+
+/// A call whose arguments could not be parsed.
+#[derive(Deserialize)]
+struct WireInvalidCall {
+    id: Option<String>,
+    name: Option<String>,
+    args: Option<String>,
+    error: Option<String>,
+}
+
+impl From<WireInvalidCall> for Block {
+    fn from(WireInvalidCall { id, name, args, error }: WireInvalidCall) -> Self {
+        Self::InvalidToolCall(InvalidToolCall {
+            id: id.unwrap_or_default(),
+            name: name.unwrap_or_default(),
+            raw: args.unwrap_or_default(),
+            error: error.unwrap_or_default(),
+            native: None,
+        })
+    }
 }
 
 impl WireCall {
@@ -218,8 +240,9 @@ impl Wire {
                 Message::User(UserMessage { id, content, author: Author::Harness, as_sent: None })
             }
             "assistant" | "ai" | "AIMessage" | "AIMessageChunk" => {
-                let calls = self.tool_calls.into_iter().map(WireCall::read).collect::<Result<Vec<_>, _>>()?;
-                let content = content.into_iter().chain(calls).collect();
+                let calls = self.tool_calls.into_iter().flatten().map(WireCall::read).collect::<Result<Vec<_>, _>>()?;
+                let invalid = self.invalid_tool_calls.into_iter().flatten().map(Block::from);
+                let content = content.into_iter().chain(calls).chain(invalid).collect();
                 Message::Assistant(AssistantMessage { id, name: self.name, ..AssistantMessage::new(content) })
             }
             "tool" | "ToolMessage" => Message::Tool(ToolMessage {
@@ -260,8 +283,12 @@ fn content_block(value: &Value) -> Result<Block, String> {
             image(url.ok_or("an image block needs `image_url`")?)
         }
         kind @ ("image" | "audio" | "video" | "file") => media(kind, block),
+        "reasoning" => Ok(Block::Reasoning(Reasoning {
+            text: text("reasoning").ok_or("a reasoning block needs `reasoning`")?.to_owned(),
+            native: None,
+        })),
         other => Err(format!(
-            "blocks of type `{other}` are not supported; text, image_url, image, audio, video and file are"
+            "blocks of type `{other}` are not supported; text, image_url, image, audio, video, file and reasoning are"
         )),
     }
 }

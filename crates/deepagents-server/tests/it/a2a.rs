@@ -1,9 +1,14 @@
 //! A2A version 1.0. Version 0.3 is tested with our own client.
 
-use deepagents::models::scripted::Turn;
-use serde_json::{Value, json};
+use std::sync::Arc;
 
-use crate::support::{Client, serve};
+use deepagents::models::scripted::Turn;
+use deepagents::{Journal, MemoryJournal};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::hooked::HookedStore;
+use crate::support::{Client, agent, serve, serve_on, soon};
 
 async fn ask(client: &Client, version: &str, method: &str, params: Value) -> Value {
     let request = client.http.post(format!("{}/a2a/agent", client.url)).header("A2A-Version", version);
@@ -123,4 +128,35 @@ async fn a_task_not_waited_for_can_be_cancelled() {
     );
     let cancelled = asked(&client, "CancelTask", json!({"id": task["id"]})).await;
     assert_eq!(cancelled["status"]["state"], "TASK_STATE_CANCELED");
+}
+
+#[tokio::test]
+async fn a_repeated_message_changes_nothing() {
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let store = Arc::new(HookedStore::default());
+    let turns = vec![Turn::call("book", json!({"city": "Oslo"})), Turn::text("Booked.")];
+    let client = serve_on(agent(turns, journal.clone()), journal, store.clone()).await;
+    // The same message arrives between the request that finds no such message and the one that stores it.
+    fn is_message(namespace: &[String]) -> bool {
+        namespace.get(1).is_some_and(|kind| kind == "a2a-messages")
+    }
+    let ((told, tells), again, armed) = (oneshot::channel(), client.clone(), store.clone());
+    store.once(is_message, async move {
+        armed.once(is_message, async move {
+            told.send(asked(&again, "SendMessage", message("m1", "Book Oslo")).await["task"].take()).unwrap();
+        });
+    });
+    let task = asked(&client, "SendMessage", message("m1", "Book Oslo")).await["task"].take();
+    assert_eq!(soon(tells).await.unwrap()["id"], task["id"]);
+    assert_eq!(asked(&client, "ListTasks", json!({})).await["totalSize"], 1);
+
+    let mut answer = message("m2", "approve");
+    answer["message"]["taskId"] = task["id"].clone();
+    answer["message"]["contextId"] = json!("01890a5d-ac96-774b-bcce-b302099a8057");
+    assert_eq!(ask(&client, "1.0", "SendMessage", answer.clone()).await["error"]["code"], -32602);
+    answer["message"]["contextId"] = task["contextId"].clone();
+    let done = asked(&client, "SendMessage", answer).await["task"].take();
+    assert_eq!(done["status"]["state"], "TASK_STATE_COMPLETED");
+    // The client did not get an answer to its first message, and sends it again.
+    assert_eq!(asked(&client, "SendMessage", message("m1", "Book Oslo")).await["task"], done);
 }

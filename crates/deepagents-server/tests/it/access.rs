@@ -111,6 +111,23 @@ async fn another_users_resources_appear_not_to_exist() {
 }
 
 #[tokio::test]
+async fn a_copy_belongs_to_whoever_made_it() {
+    let (ada, _, client, _) = two_users().await;
+    let root = client.with_token("root's");
+    for has_run in [false, true] {
+        let thread = format!("/threads/{}", ada.thread().await);
+        if has_run {
+            ada.post(&format!("{thread}/runs/wait"), say("hi")).await;
+        }
+        let copy = root.post(&format!("{thread}/copy"), json!({})).await["thread_id"].clone();
+        let copy = format!("/threads/{}", copy.as_str().unwrap());
+        assert_eq!(ada.send(Method::GET, &copy, &json!({})).await.0, StatusCode::NOT_FOUND, "{has_run}");
+        let state = |thread: &str| format!("{thread}/state");
+        assert_eq!(root.get(&state(&copy)).await["values"], ada.get(&state(&thread)).await["values"]);
+    }
+}
+
+#[tokio::test]
 async fn a_client_cannot_claim_another_owner_through_metadata() {
     let (ada, bob, _, _) = two_users().await;
     let given = json!({"metadata": {"deepagents_owner": "ada", "deepagents_server": {"config": {}}}});

@@ -40,7 +40,10 @@ async fn a_second_answer_to_one_question_leaves_the_thread_unchanged() {
     let status = async |run: &Value| {
         client.get(&format!("/threads/{id}/runs/{}", run["run_id"].as_str().unwrap())).await["status"].clone()
     };
-    assert_eq!((status(&first).await, status(&second).await), (json!("success"), json!("error")));
+    let mut ends = [status(&first).await, status(&second).await].map(|status| status.to_string());
+    // Either may be due first.
+    ends.sort_unstable();
+    assert_eq!(ends, ["\"error\"", "\"success\""]);
 }
 
 #[tokio::test]

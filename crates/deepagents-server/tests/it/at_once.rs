@@ -17,7 +17,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::hooked::HookedStore;
 use crate::others::holding_agent;
-use crate::support::{Client, agent, roles, run, say};
+use crate::support::{Client, agent, roles, run, say, soon, until};
 
 /// Number of concurrent requests.
 const MANY: usize = 16;
@@ -205,21 +205,20 @@ async fn a_shutdown_breaks_off_waiting_responses_without_partial_results() {
     let id = first.thread().await;
     let place = format!("{}/threads/{id}/runs", first.url);
     let waiting = first.http.post(format!("{place}/wait")).json(&say("hold")).send().await.unwrap();
-    begun.acquire().await.unwrap().forget();
+    soon(begun.acquire()).await.unwrap().forget();
     let location = waiting.headers()["location"].to_str().unwrap().to_owned();
     let joining = first.http.get(format!("{}{location}", first.url)).send().await.unwrap();
-    // This run never gets its turn.
-    let queued = first.http.post(format!("{place}/wait")).json(&say("more")).send().await.unwrap();
+    // These runs never get their turn.
+    let queue = async || first.http.post(format!("{place}/wait")).json(&say("more")).send().await.unwrap();
+    let queued = [queue().await, queue().await];
     end.send(()).unwrap();
-    while first.http.get(format!("{}/ok", first.url)).send().await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    until(async || first.http.get(format!("{}/ok", first.url)).send().await.is_err()).await;
     go.add_permits(1);
-    for body in [waiting, joining, queued] {
+    for body in [waiting, joining].into_iter().chain(queued) {
         let told = body.text().await;
         assert!(told.is_err(), "a body that breaks off is asked for again, and this is taken for all: {told:?}");
     }
-    serving.await.unwrap();
+    soon(serving).await.unwrap();
     let (second, _end, _serving) = serve().await;
     assert_eq!(roles(&second.get(&location).await), ["human", "ai", "tool", "ai"]);
 }
@@ -258,9 +257,7 @@ async fn a_delayed_run_ended_through_another_server_frees_its_thread() {
         let run = first.post(&format!("{thread}/runs"), later.clone()).await["run_id"].clone();
         let path = format!("{thread}/runs/{}{path}", run.as_str().unwrap());
         assert!(second.send(method, &path, &json!({})).await.0.is_success());
-        while first.get(&thread).await["status"] == "busy" {
-            tokio::task::yield_now().await;
-        }
+        until(async || first.get(&thread).await["status"] != "busy").await;
     }
 }
 
@@ -279,12 +276,10 @@ async fn a_run_whose_client_disconnects_during_acceptance_is_created_completely(
     (body["multitask_strategy"], body["if_not_exists"]) = (json!("reject"), json!("create"));
     let (gone, path) = (client.clone(), format!("{thread}/runs"));
     let first = tokio::spawn(async move { gone.send(Method::POST, &path, &body).await });
-    is_reached.await.unwrap();
+    soon(is_reached).await.unwrap();
     first.abort();
     go.send(()).unwrap();
-    while client.get(&format!("{thread}/runs")).await[0]["status"] != "success" {
-        tokio::task::yield_now().await;
-    }
+    until(async || client.get(&format!("{thread}/runs")).await[0]["status"] == "success").await;
     // Nothing blocks the next run.
     let mut next = say("again");
     next["multitask_strategy"] = json!("reject");
@@ -354,8 +349,6 @@ async fn of_threads_that_are_deleted_while_runs_for_them_come_none_is_left() {
         }
         assert_eq!(root.post("/threads/search", json!({})).await, json!([]));
     }
-    while !root.text_of(Method::GET, "/metrics", &json!({})).await.1.contains("deepagents_runs_open 0") {
-        tokio::task::yield_now().await;
-    }
+    until(async || root.text_of(Method::GET, "/metrics", &json!({})).await.1.contains("deepagents_runs_open 0")).await;
     assert_eq!(root.post("/threads/search", json!({})).await, json!([]), "none has come back");
 }

@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
-use crate::support::{roles, run, say, serve, serve_on, server};
+use crate::support::{roles, run, say, serve, serve_on, server, soon, until};
 
 #[tokio::test]
 async fn malformed_requests_are_rejected_without_breaking_the_server() {
@@ -124,16 +124,14 @@ async fn a_run_interrupted_by_a_shutdown_resumes_and_its_stream_has_no_gap() {
         let (client, path) = (client.clone(), format!("/threads/{id}/runs/stream"));
         tokio::spawn(async move { client.events(Method::POST, &path, None, &body).await })
     };
-    begun.notified().await;
+    soon(begun.notified()).await;
     let run_id = client.get(&format!("/threads/{id}/runs")).await[0]["run_id"].as_str().unwrap().to_owned();
     end.send(()).unwrap();
     // Once the listener is closed, the run has been told to stop.
-    while client.http.get(format!("{}/ok", client.url)).send().await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    until(async || client.http.get(format!("{}/ok", client.url)).send().await.is_err()).await;
     gate.notify_one();
-    serving.await.unwrap();
-    let before = streaming.await.unwrap();
+    soon(serving).await.unwrap();
+    let before = soon(streaming).await.unwrap();
     drop(database);
     let database = open().await;
     let (journal, store): (Arc<dyn Journal>, Arc<dyn Store>) = (database.clone(), database);

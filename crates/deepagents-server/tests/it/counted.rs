@@ -11,6 +11,7 @@ use deepagents_core::journal::{
 };
 use futures_core::future::BoxFuture;
 use serde_json::{Map, Value};
+use tokio::sync::RwLock;
 
 #[derive(Default)]
 pub(crate) struct Counted {
@@ -20,6 +21,10 @@ pub(crate) struct Counted {
     pub(crate) claims: AtomicU64,
     /// Threads returned by listings.
     pub(crate) listed: AtomicUsize,
+    /// Appends that were begun.
+    pub(crate) appends: AtomicUsize,
+    /// Held by a test so that nothing is appended meanwhile.
+    pub(crate) gate: RwLock<()>,
     /// How many deletions of threads are still to fail.
     pub(crate) stuck: AtomicUsize,
 }
@@ -50,7 +55,11 @@ impl Journal for Counted {
         at: LogPosition,
         records: Vec<Record>,
     ) -> Done<'a, Appended> {
-        self.inner.append(thread, fence, at, records)
+        Box::pin(async move {
+            self.appends.fetch_add(1, Ordering::Relaxed);
+            let _allowed = self.gate.read().await;
+            self.inner.append(thread, fence, at, records).await
+        })
     }
     fn load<'a>(&'a self, thread: &'a str, at: Option<LogPosition>) -> Done<'a, Loaded> {
         Box::pin(async move {

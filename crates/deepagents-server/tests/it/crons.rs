@@ -10,7 +10,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::json;
 
 use crate::hooked::HookedStore;
-use crate::support::{agent, say, serve, serve_on};
+use crate::support::{agent, say, serve, serve_on, until};
 
 #[tokio::test]
 async fn a_cron_can_be_created_found_changed_and_deleted() {
@@ -70,13 +70,9 @@ async fn a_cron_time_missed_while_no_server_ran_is_made_up_once() {
     // Two servers on one storage find the cron due, and one run is created.
     let turns = vec![Turn::text("Here.")];
     let second = serve_on(agent(turns, journal.clone()), journal, store).await;
-    let runs = loop {
-        let runs = second.get(&format!("/threads/{thread}/runs")).await;
-        if runs[0]["status"] == "success" {
-            break runs;
-        }
-        tokio::task::yield_now().await;
-    };
+    let path = format!("/threads/{thread}/runs");
+    until(async || second.get(&path).await[0]["status"] == "success").await;
+    let runs = second.get(&path).await;
     assert_eq!(runs.as_array().unwrap().len(), 1);
     assert_eq!(runs[0]["metadata"]["cron_id"], id);
 }
@@ -109,6 +105,23 @@ async fn a_schedule_follows_its_time_zone_and_stops_at_its_end_time() {
 }
 
 #[tokio::test]
+async fn a_changed_assistant_and_changed_metadata_are_those_of_the_next_runs() {
+    let client = serve(vec![]).await;
+    let other = client.post("/assistants", json!({"graph_id": "agent"})).await["assistant_id"].clone();
+    let mut body = say("report");
+    (body["schedule"], body["metadata"]) = (json!("0 5 1 1 *"), json!({"a": 1}));
+    let made = client.post("/runs/crons", body).await;
+    let path = format!("/runs/crons/{}", made["cron_id"].as_str().unwrap());
+    let change = json!({"assistant_id": other, "metadata": {"b": 2}});
+    let (_, changed) = client.send(Method::PATCH, &path, &change).await;
+    assert_eq!((&changed["assistant_id"], &changed["metadata"]), (&other, &json!({"a": 1, "b": 2})));
+    assert_eq!(changed["payload"]["metadata"], changed["metadata"]);
+    let nobody = json!({"assistant_id": "nobody"});
+    assert_eq!(client.send(Method::PATCH, &path, &nobody).await.0, StatusCode::NOT_FOUND);
+    assert_eq!(client.get(&path).await["assistant_id"], other);
+}
+
+#[tokio::test]
 async fn a_cron_runs_thread_is_kept_or_deleted_as_configured() {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let store: Arc<dyn Store> = Arc::new(MemoryStore::default());
@@ -136,7 +149,7 @@ async fn a_cron_runs_thread_is_kept_or_deleted_as_configured() {
     let second =
         serve_on(agent(vec![Turn::text("Here."), Turn::text("Here.")], journal.clone()), journal, store.clone()).await;
     let idle = json!({"status": "idle"});
-    let threads = loop {
+    until(async || {
         let mut waiting = 0;
         for id in &ids {
             let cron = second.get(&format!("/runs/crons/{id}")).await;
@@ -144,12 +157,10 @@ async fn a_cron_runs_thread_is_kept_or_deleted_as_configured() {
             waiting += usize::from(!cron["next_run_date"].is_null());
         }
         let all = second.post("/threads/search", json!({})).await;
-        let idle = second.post("/threads/search", idle.clone()).await;
-        if waiting == 0 && all == idle && all.as_array().unwrap().len() == 1 {
-            break idle;
-        }
-        tokio::task::yield_now().await;
-    };
+        waiting == 0 && all.as_array().unwrap().len() == 1 && all == second.post("/threads/search", idle.clone()).await
+    })
+    .await;
+    let threads = second.post("/threads/search", json!({})).await;
     assert_eq!(threads[0]["values"]["messages"][0]["content"], "keep");
 }
 
@@ -191,13 +202,7 @@ async fn a_cron_deleted_while_its_run_is_created_stays_deleted() {
         assert!(removed.delete(&place(), &cron).await.unwrap());
     });
     let second = serve_on(agent(vec![Turn::text("Here.")], journal.clone()), journal, store).await;
-    loop {
-        let runs = second.get(&format!("/threads/{thread}/runs")).await;
-        if runs[0]["status"] == "success" {
-            break;
-        }
-        tokio::task::yield_now().await;
-    }
+    until(async || second.get(&format!("/threads/{thread}/runs")).await[0]["status"] == "success").await;
     // The next due time is stored after the run is accepted and before the timer checks again.
     let mut body = say("another");
     body["schedule"] = json!("0 5 1 1 *");
@@ -211,7 +216,5 @@ async fn expired_items_are_removed_from_the_store() {
     let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
     let store = Arc::new(HookedStore::default());
     serve_on(agent(vec![], journal.clone()), journal, store.clone()).await;
-    while store.sweeps.load(Ordering::Relaxed) == 0 {
-        tokio::task::yield_now().await;
-    }
+    until(async || store.sweeps.load(Ordering::Relaxed) != 0).await;
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::others::holding_agent;
-use crate::support::{Client, run, say};
+use crate::support::{Client, run, say, soon, until};
 
 /// A storage, and agents that hold their calls until they are released.
 struct World {
@@ -74,16 +74,15 @@ async fn deleting_a_thread_ends_its_runs_on_a_server_that_alone_has_their_agent(
     let world = World::new();
     let (first, second) = (world.serve(&["one"]).await, world.serve(&["two"]).await);
     let (held, _) = begin(&second, "two", &say("hold")).await;
-    world.begun.acquire().await.unwrap().forget();
+    soon(world.begun.acquire()).await.unwrap().forget();
     let mut later = say("hi");
     later["after_seconds"] = json!(3600);
     let (waits, _) = begin(&second, "two", &later).await;
     for thread in [&held, &waits] {
         assert_eq!(first.send(Method::DELETE, thread, &json!({})).await.0, StatusCode::NO_CONTENT);
     }
-    while !second.text_of(Method::GET, "/metrics", &json!({})).await.1.contains("deepagents_runs_open 0") {
-        tokio::task::yield_now().await;
-    }
+    until(async || second.text_of(Method::GET, "/metrics", &json!({})).await.1.contains("deepagents_runs_open 0"))
+        .await;
     for client in [&first, &second] {
         assert_eq!(client.post("/threads/search", json!({})).await, json!([]), "none has come back");
     }
@@ -115,9 +114,7 @@ async fn a_run_left_by_a_server_that_stops_waits_for_one_that_has_its_agent() {
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     let serving = tokio::spawn(running.clone().serve(listener, async move { ended.await.unwrap() }));
     running.replace_agents(world.server(&["two"])).unwrap();
-    while world.announced().await != [json!("two")] {
-        tokio::task::yield_now().await;
-    }
+    until(async || world.announced().await == [json!("two")]).await;
     // Agents that are replaced just before the server stops are announced, too.
     running.replace_agents(world.server(&["gone", "left"])).unwrap();
     let mut later = say("hi");
@@ -125,16 +122,14 @@ async fn a_run_left_by_a_server_that_stops_waits_for_one_that_has_its_agent() {
     let (_, left) = begin(&first, "left", &later).await;
     let (_, gone) = begin(&first, "gone", &later).await;
     end.send(()).unwrap();
-    serving.await.unwrap().unwrap();
+    soon(serving).await.unwrap().unwrap();
     assert_eq!(world.announced().await, [json!("gone"), json!("left")]);
     // As if no server had ever announced one of them.
     for process in world.store.search(&announcements(), &Query::default()).await.unwrap() {
         world.store.put(&announcements(), &process.key, json!(["left"])).await.unwrap();
     }
     let second = world.serve(&["one"]).await;
-    while status(&second, &gone).await != "error" {
-        tokio::task::yield_now().await;
-    }
+    until(async || status(&second, &gone).await == "error").await;
     assert_eq!(status(&second, &left).await, "pending", "it was looked at before the other one");
     let third = world.serve(&["left"]).await;
     third.get(&format!("{left}/join")).await;
@@ -154,4 +149,29 @@ async fn a_thread_created_again_through_another_server_shows_only_its_own_histor
         assert_eq!(history(&first).await, history(&second).await);
         assert_eq!(second.send(Method::DELETE, &thread, &json!({})).await.0, StatusCode::NO_CONTENT);
     }
+}
+
+#[tokio::test]
+async fn a_thread_pruned_through_another_server_shows_what_is_left() {
+    let world = World::new();
+    let (first, second) = (world.serve(&["agent"]).await, world.serve(&["agent"]).await);
+    let id = first.thread().await;
+    let (wait, history) = (format!("/threads/{id}/runs/wait"), format!("/threads/{id}/history"));
+    let read = async |client: &Client| client.post(&history, json!({"limit": 100})).await;
+    for said in ["hi", "again"] {
+        first.post(&wait, say(said)).await;
+        let before = read(&second).await.as_array().unwrap().len();
+        let latest = json!({"thread_ids": [id], "strategy": "keep_latest"});
+        first.post("/threads/prune", latest).await;
+        let left = read(&second).await;
+        assert_eq!((left.as_array().unwrap().len(), before > 1), (1, true), "{left}");
+        assert_eq!(left, read(&first).await);
+    }
+    first.post(&wait, say("once more")).await;
+    let (all, left) = (read(&first).await, read(&second).await);
+    assert_eq!(all, left);
+    let count = |state: &Value| state["values"]["messages"].as_array().map_or(0, Vec::len);
+    let oldest: Vec<usize> = all.as_array().unwrap().iter().rev().take(2).map(count).collect();
+    assert_eq!(oldest[0], oldest[1], "what pruning kept, and the same before the next input: {all}");
+    assert_eq!(read(&world.serve(&["agent"]).await).await, all);
 }

@@ -1,6 +1,7 @@
 //! Run inputs in the formats of other servers' clients.
 
 use deepagents::models::scripted::Turn;
+use deepagents_core::message::{Block, InvalidToolCall, Reasoning};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -60,6 +61,40 @@ async fn messages_are_accepted_in_openai_and_serialized_langchain_form() {
 }
 
 #[tokio::test]
+async fn an_answer_of_every_kind_can_be_sent_back_as_it_was_read() {
+    let invalid = InvalidToolCall {
+        id: "c2".to_owned(),
+        name: "ls".to_owned(),
+        raw: "{".to_owned(),
+        error: "it ends too early".to_owned(),
+        native: None,
+    };
+    let reasoning = Reasoning { text: "Hm.".to_owned(), native: None };
+    let blocks = [
+        Block::Reasoning(reasoning),
+        Block::text("Let me see."),
+        Block::call("c1", "ls", json!({"path": "/"})),
+        Block::InvalidToolCall(invalid),
+    ];
+    let client = serve(vec![Turn::blocks(blocks), Turn::text("Done.")]).await;
+    let id = client.thread().await;
+    client.post(&format!("/threads/{id}/runs/wait"), say("look")).await;
+    let place = format!("/threads/{id}/state");
+    let read = client.get(&place).await["values"]["messages"].clone();
+    assert_eq!(read[1]["invalid_tool_calls"][0]["args"], "{", "{read}");
+    client.post(&place, json!({"values": {"messages": read}})).await;
+    let again = client.get(&place).await["values"]["messages"].clone();
+    for (one, other) in read.as_array().unwrap().iter().zip(again.as_array().unwrap()) {
+        for field in ["type", "id", "content", "tool_calls", "invalid_tool_calls"] {
+            assert_eq!(one[field], other[field], "{field}");
+        }
+    }
+    let nothing =
+        json!([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes", "tool_calls": null}]);
+    client.post(&place, json!({"values": {"messages": nothing}})).await;
+}
+
+#[tokio::test]
 async fn a_delayed_run_does_not_block_others() {
     let client = serve(vec![Turn::text("Now.")]).await;
     let id = client.thread().await;
@@ -91,6 +126,16 @@ async fn ids_are_accepted_in_every_uuid_spelling() {
     }
     client.post(&format!("/threads/{}/runs/wait", id.to_uppercase()), say("hi")).await;
     assert_eq!(client.get(&format!("/threads/{id}/state")).await["values"]["messages"][1]["content"], "Hi.");
+
+    let assistant = client.post("/assistants", json!({"graph_id": "agent"})).await["assistant_id"].clone();
+    let mut body = say("report");
+    (body["assistant_id"], body["schedule"]) = (json!(assistant.as_str().unwrap().to_uppercase()), json!("0 5 1 1 *"));
+    assert_eq!(client.post("/runs/crons", body).await["assistant_id"], assistant);
+    let mut later = say("later");
+    later["after_seconds"] = json!(3600);
+    let run = client.post(&format!("/threads/{id}/runs"), later).await["run_id"].clone();
+    let these = json!({"thread_id": id.to_uppercase(), "run_ids": [run.as_str().unwrap().to_uppercase()]});
+    assert_eq!(client.send(Method::POST, "/runs/cancel", &these).await.0, StatusCode::NO_CONTENT);
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
-use crate::support::{City, Client, Nothing, roles, run, say};
+use crate::support::{City, Client, Nothing, roles, run, say, soon, until};
 
 type Storage = (Arc<dyn Journal>, Arc<dyn Store>);
 
@@ -76,7 +76,7 @@ impl Pair {
         body["stream_resumable"] = json!(true);
         body["stream_mode"] = json!(["values", "updates", "tasks", "messages-tuple"]);
         let made = self.first.post(&format!("{place}/runs"), body).await;
-        self.begun.acquire().await.unwrap().forget();
+        soon(self.begun.acquire()).await.unwrap().forget();
         let run = format!("{place}/runs/{}", made["run_id"].as_str().unwrap());
         (place, run)
     }
@@ -146,7 +146,7 @@ async fn a_run_of_a_process_known_to_be_dead_resumes_despite_its_lease() {
     let first = serve(1).await;
     let runs = format!("/threads/{}/runs", first.thread().await);
     let made = first.post(&runs, say("hold")).await;
-    begun.acquire().await.unwrap().forget();
+    soon(begun.acquire()).await.unwrap().forget();
     let second = serve(2).await;
     let run = format!("{runs}/{}", made["run_id"].as_str().unwrap());
     let values = second.get(&format!("{run}/join")).await;
@@ -423,9 +423,7 @@ async fn runs_of_a_killed_server_are_resumed_by_one_that_was_already_running() {
 
 /// Waits until a run has ended, without making this server pick it up.
 async fn ended(client: &Client, path: &str) {
-    while ["pending", "running"].contains(&client.get(path).await["status"].as_str().unwrap()) {
-        tokio::task::yield_now().await;
-    }
+    until(async || !["pending", "running"].contains(&client.get(path).await["status"].as_str().unwrap())).await;
 }
 
 /// Checks that each call was made once.

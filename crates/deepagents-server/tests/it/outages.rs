@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::others::holding_agent;
 use crate::storage::{are_unavailable, everything, filled};
-use crate::support::{Client, roles, run, say};
+use crate::support::{Client, roles, run, say, soon, until};
 
 /// The state of the connection to a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ impl Outage {
             let made = client.post(&other, say(text)).await;
             paths.push(format!("{other}/{}", made["run_id"].as_str().unwrap()));
         }
-        begun.acquire().await.unwrap().forget();
+        soon(begun.acquire()).await.unwrap().forget();
         let (waits, held) = (paths.pop().unwrap(), paths.pop().unwrap());
         Self { client, go, thread, writes, before, held, waits }
     }
@@ -158,9 +158,10 @@ impl Outage {
     async fn ends(self) {
         for path in [&self.held, &self.waits] {
             // Some pooled connections may still be broken.
-            while self.client.send(Method::GET, &format!("{path}/join"), &json!({})).await.0 != StatusCode::OK {
-                tokio::task::yield_now().await;
-            }
+            until(async || {
+                self.client.send(Method::GET, &format!("{path}/join"), &json!({})).await.0 == StatusCode::OK
+            })
+            .await;
             let ended = self.client.get(path).await;
             assert_eq!(ended["status"], "success", "{ended}");
         }

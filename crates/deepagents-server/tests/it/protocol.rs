@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{Client, Nothing, run, say, serve, serve_on, server};
+use crate::support::{Client, Nothing, run, say, serve, serve_on, server, soon};
 
 const ALL: [&str; 5] = ["values", "messages", "tools", "lifecycle", "input"];
 
@@ -119,13 +119,19 @@ async fn streams_end_on_server_shutdown_so_that_clients_reconnect() {
     let (client, end, serving) = run(server(vec![Turn::text("Hello.")])).await;
     let id = client.thread().await;
     let wanted = json!({"channels": ALL});
+    let reads = std::sync::Arc::new(tokio::sync::Notify::new());
     let reading = {
-        let (client, id) = (client.clone(), id.clone());
-        tokio::spawn(async move { client.thread_events(&id, &wanted, |_| false).await })
+        let (client, id, reads) = (client.clone(), id.clone(), reads.clone());
+        let last = move |_: &Value| {
+            reads.notify_one();
+            false
+        };
+        tokio::spawn(async move { client.thread_events(&id, &wanted, last).await })
     };
     client.post(&format!("/threads/{id}/runs/wait"), say("hi")).await;
+    soon(reads.notified()).await;
     end.send(()).unwrap();
-    serving.await.unwrap();
+    soon(serving).await.unwrap();
     assert!(ends(reading.await.unwrap().last().unwrap()));
 }
 

@@ -83,6 +83,8 @@ async fn a_run_with_invalid_options_is_rejected_and_one_with_valid_options_accep
         ("checkpoint_during", json!("x"), 422),
         ("feedback_keys", json!("mine"), 422),
         ("config", json!({"recursion_limit": "x"}), 422),
+        ("config", json!({"recursion_limit": 0}), 422),
+        ("config", json!({"recursion_limit": -1}), 422),
         ("config", json!({"tags": "mine"}), 422),
         ("config", json!({"tags": ["mine"], "recursion_limit": 9}), 200),
         ("interrupt_before", json!("tools"), 422),

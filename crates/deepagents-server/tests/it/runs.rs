@@ -1,14 +1,13 @@
 //! Runs: streamed, failed, rejected.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use deepagents::ModelError;
 use deepagents::models::scripted::Turn;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
-use crate::support::{say, serve};
+use crate::support::{say, serve, until};
 
 #[tokio::test]
 async fn a_stream_can_be_resumed_after_any_event_without_gap_or_repeat() {
@@ -69,6 +68,12 @@ async fn an_agent_is_exposed_as_a_tool_over_mcp() {
     let answer = client.post("/mcp", ask("tools/call", call)).await;
     assert_eq!(answer["result"]["content"][0]["text"], "Hello.");
     assert_eq!(client.post("/mcp", ask("tools/dance", json!({}))).await["error"]["code"], -32601);
+    for (body, code) in [("{", -32700), ("{}", -32600), ("[]", -32600), ("7", -32600)] {
+        let refused = client.http.post(format!("{}/mcp", client.url)).body(body).send().await.unwrap();
+        assert_eq!(refused.status(), StatusCode::BAD_REQUEST, "{body}");
+        let refused: serde_json::Value = serde_json::from_str(&refused.text().await.unwrap()).unwrap();
+        assert_eq!(refused["error"]["code"], code, "{body}");
+    }
 }
 
 #[tokio::test]
@@ -94,10 +99,5 @@ async fn a_batch_of_runs_starts_completely_or_not_at_all() {
     let (status, answer) = client.send(Method::POST, "/runs/batch", &wrong).await;
     assert!(status.is_client_error(), "{status} {answer}");
     // The runs already started are rolled back, which is visible a moment later.
-    let gone = async {
-        while client.post("/threads/count", json!({})).await != threads {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), gone).await.unwrap();
+    until(async || client.post("/threads/count", json!({})).await == threads).await;
 }

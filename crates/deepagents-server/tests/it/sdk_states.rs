@@ -120,6 +120,27 @@ async fn a_waiting_state_can_be_updated_as_a_node_and_other_updates_are_rejected
 }
 
 #[tokio::test]
+async fn a_refused_update_at_a_checkpoint_leaves_the_thread_where_it_was() {
+    let client = serve(vec![Turn::call("book", json!({"city": "Turin"})), Turn::text("Booked.")]).await;
+    let (id, _) = asking(&client).await;
+    let place = format!("/threads/{id}/state");
+    let seen = async || {
+        let (state, thread) = (client.get(&place).await, client.get(&format!("/threads/{id}")).await);
+        let asked = &state["interrupts"][0]["value"];
+        [&state["values"], &state["next"], asked, &thread["status"]].map(Value::clone)
+    };
+    let before = seen().await;
+    let first = client.post(&format!("/threads/{id}/history"), json!({"limit": 9})).await[1]["checkpoint"].clone();
+    let said = json!({"messages": [{"role": "user", "content": "wait"}]});
+    let refused = json!({"values": said, "as_node": "model", "checkpoint": first});
+    assert_eq!(client.send(Method::POST, &place, &refused).await.0, StatusCode::UNPROCESSABLE_ENTITY);
+    assert_eq!(seen().await, before);
+    let approve = json!({"assistant_id": "agent", "command": {"resume": {"decisions": [{"type": "approve"}]}}});
+    let values = client.post(&format!("/threads/{id}/runs/wait"), approve).await;
+    assert_eq!(texts(&values).last().unwrap(), "Booked.", "{values}");
+}
+
+#[tokio::test]
 async fn a_waiting_threads_questions_survive_updates_until_its_calls_are_removed() {
     let client = serve(vec![Turn::call("book", json!({"city": "Turin"})); 2]).await;
     let (id, _) = asking(&client).await;

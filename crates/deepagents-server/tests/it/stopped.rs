@@ -4,15 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deepagents::models::scripted::{ScriptedModel, Turn};
-use deepagents::{DeepAgent, Journal, MemoryJournal, ModelError, tool_fn};
+use deepagents::{DeepAgent, InterruptPolicy, Journal, MemoryJournal, ModelError, tool_fn};
+use deepagents_core::message::{AssistantMessage, Block};
+use deepagents_core::model::{ChatModel, ModelEvent, ModelOutput, ModelRequest};
 use deepagents_core::store::{MemoryStore, Store};
 use deepagents_core::tool::ToolError;
+use futures_core::stream::BoxStream;
+use futures_util::{StreamExt, stream};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::counted::Counted;
-use crate::support::{Client, Nothing, roles, say, serve, serve_on};
+use crate::support::{City, Client, Nothing, agent, roles, say, serve, serve_on, soon, until};
 
 fn list() -> Turn {
     Turn::call("ls", json!({"path": "/"}))
@@ -129,12 +133,12 @@ async fn a_cancelled_run_looks_the_same_everywhere_and_repeats_its_call_on_resum
     body["stream_mode"] = json!("values");
     let (streaming, path) = (client.clone(), format!("/threads/{id}/runs/stream"));
     let stream = tokio::spawn(async move { streaming.frames(Method::POST, &path, &body).await });
-    called.notified().await;
+    soon(called.notified()).await;
     let run = cancel(&client, &id).await;
     let (state, thread) = seen(&client, &id).await;
     assert_eq!((roles(&state["values"]), &state["next"]), (vec!["human".into(), "ai".into()], &json!(["tools"])));
     assert_eq!(thread["status"], "interrupted");
-    let frames = stream.await.unwrap();
+    let frames = soon(stream).await.unwrap();
     let last = frames.iter().rev().find(|(name, _)| name == "values").unwrap();
     assert_eq!(last.1["messages"], state["values"]["messages"]);
     let joined = client.get(&format!("/threads/{id}/runs/{run}/join")).await;
@@ -142,7 +146,7 @@ async fn a_cancelled_run_looks_the_same_everywhere_and_repeats_its_call_on_resum
 
     // After a resume and another cancellation, the state is the same.
     client.post(&format!("/threads/{id}/runs"), json!({"assistant_id": "agent"})).await;
-    called.notified().await;
+    soon(called.notified()).await;
     cancel(&client, &id).await;
     let (again, thread) = seen(&client, &id).await;
     assert_eq!((&again["values"], &again["next"]), (&state["values"], &json!(["tools"])), "{again}");
@@ -160,12 +164,124 @@ async fn a_cancelled_run_looks_the_same_everywhere_and_repeats_its_call_on_resum
 }
 
 #[tokio::test]
+async fn a_run_cancelled_before_its_turn_ends_at_once() {
+    let (client, called) = serve_slow(vec![Turn::call("work", json!({}))], 1).await;
+    let id = client.thread().await;
+    let runs = format!("/threads/{id}/runs");
+    let first = client.post(&runs, say("work")).await["run_id"].clone();
+    soon(called.notified()).await;
+    for action in ["interrupt", "rollback"] {
+        let run = client.post(&runs, say("never")).await["run_id"].clone();
+        let run = format!("{runs}/{}", run.as_str().unwrap());
+        assert_eq!(client.post(&format!("{run}/cancel?wait=1&action={action}"), json!({})).await, json!({}));
+        let (status, shown) = client.send(Method::GET, &run, &json!({})).await;
+        match action {
+            "rollback" => assert_eq!(status, StatusCode::NOT_FOUND),
+            _ => assert_eq!(shown["status"], "interrupted"),
+        }
+        assert_eq!(client.get(&format!("{runs}/{}", first.as_str().unwrap())).await["status"], "running");
+        assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "busy");
+    }
+    cancel(&client, &id).await;
+    let (state, thread) = seen(&client, &id).await;
+    assert_eq!((roles(&state["values"]).len(), &thread["status"]), (2, &json!("interrupted")), "{state}");
+}
+
+#[tokio::test]
+async fn a_run_cancelled_before_its_first_checkpoint_stands_at_its_input() {
+    let journal = Arc::new(Counted::default());
+    let agent = agent(vec![Turn::text("Hello."), Turn::text("Again.")], journal.clone());
+    let client = serve_on(agent, journal.clone(), Arc::new(MemoryStore::default())).await;
+    let id = client.thread().await;
+    let runs = format!("/threads/{id}/runs");
+    for messages in [1, 3] {
+        let held = journal.gate.write().await;
+        let run = client.post(&runs, say("hi")).await["run_id"].clone();
+        let run = format!("{runs}/{}", run.as_str().unwrap());
+        until(async || client.get(&run).await["status"] == "running").await;
+        client.post(&format!("{run}/cancel"), json!({})).await;
+        // By the time that this is answered, the run knows that it is cancelled.
+        client.get(&format!("/threads/{id}")).await;
+        drop(held);
+        client.get(&format!("{run}/join")).await;
+        let (state, thread) = seen(&client, &id).await;
+        assert_eq!((&state["next"], &thread["status"]), (&json!(["model"]), &json!("interrupted")), "{state}");
+        assert_eq!(roles(&state["values"]).len(), messages);
+        assert_eq!(roles(&go_on(&client, &id).await).len(), messages + 1);
+    }
+}
+
+/// A model that books a trip when notified.
+struct Books(Arc<Notify>);
+
+impl ChatModel for Books {
+    fn name(&self) -> &str {
+        "books"
+    }
+
+    fn stream(&self, _: ModelRequest) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
+        let go = self.0.clone();
+        let answer = async move {
+            go.notified().await;
+            let call = Block::call("c1", "book", json!({"city": "Oslo"}));
+            Ok(ModelEvent::Finished(Box::new(ModelOutput::new(AssistantMessage::new(vec![call])))))
+        };
+        stream::once(answer).boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_run_cancelled_as_it_asks_looks_the_same_everywhere_and_asks_again_on_resume() {
+    let (journal, go) = (Arc::new(Counted::default()), Arc::new(Notify::new()));
+    let book = tool_fn("book", "Books a trip.", |args: City, _cx| async move { Ok(format!("booked {}", args.city)) });
+    let asks: InterruptPolicy = serde_json::from_value(json!({"book": true})).unwrap();
+    let agent = DeepAgent::builder().model(Books(go.clone())).journal(journal.clone()).tool(book).interrupt_on(asks);
+    let client = serve_on(agent.build().unwrap(), journal.clone(), Arc::new(MemoryStore::default())).await;
+    let id = client.thread().await;
+    let run = client.post(&format!("/threads/{id}/runs"), say("book")).await["run_id"].clone();
+    let run = format!("/threads/{id}/runs/{}", run.as_str().unwrap());
+    until(async || client.get(&format!("/threads/{id}/state")).await["next"] == json!(["model"])).await;
+    // The cancellation comes while the answer with the question is being stored.
+    let (held, begun) = (journal.gate.write().await, journal.appends.load(Ordering::Relaxed));
+    go.notify_one();
+    until(async || journal.appends.load(Ordering::Relaxed) > begun).await;
+    client.post(&format!("{run}/cancel"), json!({})).await;
+    client.get(&format!("/threads/{id}")).await;
+    drop(held);
+    client.get(&format!("{run}/join")).await;
+    let (state, thread) = seen(&client, &id).await;
+    assert_eq!((&state["next"], &state["interrupts"]), (&json!(["model"]), &json!([])), "{state}");
+    assert_eq!((&thread["status"], &thread["interrupts"]), (&json!("interrupted"), &json!({})));
+    go.notify_one();
+    let values = go_on(&client, &id).await;
+    assert_eq!(roles(&values), ["human", "ai"], "{values}");
+    assert_eq!(values["__interrupt__"][0]["value"]["action_requests"][0]["name"], "book");
+    let (state, _) = seen(&client, &id).await;
+    assert_eq!(state["interrupts"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_thread_is_idle_for_whoever_knows_that_its_run_has_ended() {
+    let model = ScriptedModel::rules().always(Turn::text("Hi."));
+    let journal: Arc<dyn Journal> = Arc::new(MemoryJournal::new());
+    let agent = DeepAgent::builder().model(model.build()).journal(journal.clone()).build().unwrap();
+    let client = serve_on(agent, journal, Arc::new(MemoryStore::default())).await;
+    let id = client.thread().await;
+    let mut body = say("hi");
+    body["multitask_strategy"] = json!("reject");
+    for _ in 0..60 {
+        client.post(&format!("/threads/{id}/runs/wait"), body.clone()).await;
+        assert_eq!(client.get(&format!("/threads/{id}")).await["status"], "idle");
+    }
+}
+
+#[tokio::test]
 async fn deleting_a_running_run_removes_what_it_did() {
     let (client, called) = serve_slow(vec![Turn::text("Hi."), Turn::call("work", json!({}))], 1).await;
     let id = client.thread().await;
     client.post(&format!("/threads/{id}/runs/wait"), say("hello")).await;
     let run = client.post(&format!("/threads/{id}/runs"), say("work")).await["run_id"].clone();
-    called.notified().await;
+    soon(called.notified()).await;
     let place = format!("/threads/{id}/runs/{}", run.as_str().unwrap());
     assert_eq!(client.send(Method::DELETE, &place, &json!({})).await.0, StatusCode::NO_CONTENT);
     assert_eq!(client.send(Method::GET, &place, &json!({})).await.0, StatusCode::NOT_FOUND);
@@ -260,7 +376,7 @@ async fn messages_of_a_rolled_back_run_are_in_no_state_of_the_thread() {
     let id = client.thread().await;
     client.post(&format!("/threads/{id}/runs/wait"), say("hello")).await;
     let run = client.post(&format!("/threads/{id}/runs"), say("a secret")).await["run_id"].clone();
-    tells.notified().await;
+    soon(tells.notified()).await;
     let history = format!("/threads/{id}/history");
     let secret = client.get(&format!("/threads/{id}/state")).await["checkpoint"]["checkpoint_id"].clone();
     let (all, run) = (json!({"limit": 100}), run.as_str().unwrap());
@@ -339,9 +455,7 @@ async fn a_thread_that_was_made_for_a_run_goes_with_it_also_where_that_fails_at_
     let client = serve_on(agent, journal.clone(), Arc::new(MemoryStore::default())).await;
     let made = client.post("/runs", say("go")).await;
     let (thread, run) = (made["thread_id"].as_str().unwrap(), made["run_id"].as_str().unwrap());
-    while client.get(&format!("/threads/{thread}/runs/{run}")).await["status"] != "running" {
-        tokio::task::yield_now().await;
-    }
+    until(async || client.get(&format!("/threads/{thread}/runs/{run}")).await["status"] == "running").await;
     journal.stuck.store(1, Ordering::Relaxed);
     client.post(&format!("/threads/{thread}/runs/{run}/cancel?wait=1&action=rollback"), json!({})).await;
     assert_eq!(client.post("/threads/search", json!({})).await, json!([]));

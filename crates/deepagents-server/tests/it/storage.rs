@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::kills::noting_agent;
-use crate::support::{Client, Nothing, agent, roles, run, say};
+use crate::support::{Client, Nothing, agent, roles, run, say, soon};
 
 async fn open(folder: &Path) -> Arc<Sqlite> {
     let options = SqliteOptions { wait: Duration::from_millis(50), ..SqliteOptions::default() };
@@ -198,7 +198,7 @@ async fn runs_resume_once_a_database_locked_mid_run_is_available_again() {
     let place = format!("/threads/{thread}/runs");
     let first = client.post(&place, say("hold")).await["run_id"].as_str().unwrap().to_owned();
     let second = client.post(&place, say("next")).await["run_id"].as_str().unwrap().to_owned();
-    begun.notified().await;
+    soon(begun.notified()).await;
     let locked = lock(folder.path());
     go.notify_one();
     // Each request waits for the lock as long as the run's writes do, so by now the run has met it, too.
@@ -244,7 +244,7 @@ async fn a_run_interrupted_by_a_full_disk_continues_when_there_is_space() {
     let thread = client.thread().await;
     let place = format!("/threads/{thread}/runs");
     let made = client.post(&place, say("hold")).await["run_id"].as_str().unwrap().to_owned();
-    begun.notified().await;
+    soon(begun.notified()).await;
     disk.fill();
     go.notify_one();
     for _ in 0..20 {

@@ -72,10 +72,28 @@ pub(crate) async fn run(server: Server) -> (Client, oneshot::Sender<()>, JoinHan
     (Client::new(url), end, serving)
 }
 
+/// How long a test waits for anything, so that it fails where it would hang.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Waits for what must happen soon.
+pub(crate) async fn soon<F: IntoFuture>(what: F) -> F::Output {
+    tokio::time::timeout(LIMIT, what).await.unwrap()
+}
+
+/// Waits until a condition holds.
+pub(crate) async fn until(mut holds: impl AsyncFnMut() -> bool) {
+    soon(async {
+        while !holds().await {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
 pub(crate) fn http() -> reqwest::Client {
     // Fails if another test has installed it already, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::new()
+    reqwest::Client::builder().timeout(LIMIT).build().unwrap()
 }
 
 impl Client {
@@ -124,10 +142,9 @@ impl Client {
         (status, serde_json::from_str(&text).unwrap_or(Value::Null))
     }
 
-    /// Returns a response as text. A response that does not end fails.
+    /// Returns a response as text.
     pub(crate) async fn text_of(&self, method: Method, path: &str, body: &Value) -> (StatusCode, String) {
-        let request = self.request(method, path).json(body).timeout(Duration::from_secs(10));
-        let response = request.send().await.unwrap();
+        let response = self.request(method, path).json(body).send().await.unwrap();
         (response.status(), response.text().await.unwrap())
     }
 

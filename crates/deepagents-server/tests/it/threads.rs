@@ -87,8 +87,10 @@ async fn pruning_keeps_only_the_newest_state_and_the_thread_continues() {
         .map(|one| (one["values"]["messages"].as_array().map_or(0, Vec::len), &one["checkpoint_id"]))
         .collect();
     assert_eq!((grown[0].0, grown.last().unwrap()), (6, &(4, &after[0]["checkpoint_id"])), "{grown:?}");
-    let gone = json!({"thread_ids": ["00000000-0000-4000-8000-000000000000", id], "strategy": "delete"});
-    assert_eq!(client.post("/threads/prune", gone).await["pruned_count"], 1);
+    assert_eq!(grown[grown.len() - 2].0, 4, "before the input: {grown:?}");
+    let gone =
+        json!({"thread_ids": ["00000000-0000-4000-8000-000000000000", id, id.to_uppercase()], "strategy": "delete"});
+    assert_eq!(client.post("/threads/prune", gone).await["pruned_count"], 1, "each once");
     assert_eq!(client.send(Method::GET, &format!("/threads/{id}"), &json!({})).await.0, 404);
 }
 

@@ -10,7 +10,7 @@ use deepagents_server::Server;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::support::{Client, agent, run, say, serve_on};
+use crate::support::{Client, agent, run, say, serve_on, soon, until};
 
 fn place() -> [String; 2] {
     ["deepagents-server", "ttl"].map(str::to_owned)
@@ -64,9 +64,7 @@ async fn an_expired_thread_is_deleted_with_its_runs_and_others_remain() {
     world.ends(&over, json!("2026-01-01T00:00:00Z")).await;
     world.ends(&damaged, json!("soon")).await;
     let second = world.server().await;
-    while is_there(&second, &over).await {
-        tokio::task::yield_now().await;
-    }
+    until(async || !is_there(&second, &over).await).await;
     assert!(is_there(&second, &living).await);
     assert!(is_there(&second, &damaged).await, "a time that cannot be read removes nothing");
     assert_eq!(second.send(Method::GET, &format!("/threads/{over}/runs"), &json!({})).await.0, StatusCode::NOT_FOUND);
@@ -106,9 +104,7 @@ async fn an_expired_thread_can_keep_its_newest_state() {
     world.ends(&thread, json!("2026-01-01T00:00:00Z")).await;
     let second = world.server().await;
     let history = async || second.post(&format!("/threads/{thread}/history"), json!({"limit": 100})).await;
-    while world.store.get(&place(), &thread).await.unwrap().is_some() {
-        tokio::task::yield_now().await;
-    }
+    until(async || world.store.get(&place(), &thread).await.unwrap().is_none()).await;
     let history = history().await;
     assert_eq!(history.as_array().unwrap().len(), 1, "{history}");
     assert_eq!(history[0]["values"]["messages"].as_array().unwrap().len(), 4);
@@ -159,9 +155,7 @@ async fn a_thread_with_a_run_queued_on_another_server_does_not_expire() {
     let mut cron = say("hi");
     cron["schedule"] = json!("0 5 1 1 *");
     second.post("/runs/crons", cron).await;
-    while is_there(&second, &other).await {
-        tokio::task::yield_now().await;
-    }
+    until(async || !is_there(&second, &other).await).await;
     assert!(is_there(&second, &thread).await);
 }
 
@@ -181,7 +175,7 @@ async fn a_run_whose_agent_no_server_has_any_more_fails_and_keeps_its_thread_fro
         runs.push((thread, made["run_id"].as_str().unwrap().to_owned()));
     }
     end.send(()).unwrap();
-    serving.await.unwrap();
+    soon(serving).await.unwrap();
     let announced = ["deepagents-server", "agents"].map(str::to_owned);
     for process in world.store.search(&announced, &Query::default()).await.unwrap() {
         // As when the time of a process that does not come back is over.
@@ -192,9 +186,7 @@ async fn a_run_whose_agent_no_server_has_any_more_fails_and_keeps_its_thread_fro
     let status = async |(thread, run): &(String, String)| {
         second.get(&format!("/threads/{thread}/runs/{run}")).await["status"].as_str().unwrap().to_owned()
     };
-    while status(&runs[1]).await != "error" {
-        tokio::task::yield_now().await;
-    }
+    until(async || status(&runs[1]).await == "error").await;
     assert_eq!(status(&runs[0]).await, "pending", "the process that has its agent makes it");
     for (thread, _) in &runs {
         world.ends(thread, json!("2026-01-01T00:00:00Z")).await;
@@ -202,9 +194,7 @@ async fn a_run_whose_agent_no_server_has_any_more_fails_and_keeps_its_thread_fro
     let mut cron = say("hi");
     cron["schedule"] = json!("0 5 1 1 *");
     second.post("/runs/crons", cron).await;
-    while is_there(&second, &runs[1].0).await {
-        tokio::task::yield_now().await;
-    }
+    until(async || !is_there(&second, &runs[1].0).await).await;
     assert!(is_there(&second, &runs[0].0).await);
 }
 

@@ -17,7 +17,7 @@ use sha2::Sha256;
 use tokio::sync::{Mutex, Semaphore, mpsc};
 
 use crate::hooked::HookedStore;
-use crate::support::{Client, agent, run, say, server};
+use crate::support::{Client, agent, run, say, server, soon, until};
 
 type Told = (HeaderMap, String);
 
@@ -59,7 +59,7 @@ async fn a_webhook_has_the_values_and_a_signature_and_is_retried_on_failure() {
     let mut body = say("hi");
     body["webhook"] = json!(url);
     let made = client.post(&format!("/threads/{id}/runs"), body).await;
-    let (headers, first) = received.recv().await.unwrap();
+    let (headers, first) = soon(received.recv()).await.unwrap();
     let (seconds, digest) = signed(headers["x-deepagents-signature"].to_str().unwrap());
     let mut mac = Hmac::<Sha256>::new_from_slice(b"s3cret").unwrap();
     mac.update(format!("{seconds}.{first}").as_bytes());
@@ -68,7 +68,7 @@ async fn a_webhook_has_the_values_and_a_signature_and_is_retried_on_failure() {
     assert!(first.get("error").is_none(), "a run that did not fail has no error: {first}");
     assert_eq!((&first["run_id"], &first["status"]), (&made["run_id"], &json!("success")));
     assert_eq!(first["values"]["messages"][1]["content"], "Hello.");
-    let (_, second) = received.recv().await.unwrap();
+    let (_, second) = soon(received.recv()).await.unwrap();
     let second: Value = serde_json::from_str(&second).unwrap();
     assert_eq!(first["run_id"], second["run_id"]);
 }
@@ -83,13 +83,13 @@ async fn a_webhook_that_could_not_be_stored_at_once_is_sent_once() {
     let (url, mut received) = receiver(vec![]).await;
     store.stuck.store(1, Ordering::Relaxed);
     begin(&client, &url).await;
-    received.recv().await.unwrap();
+    soon(received.recv()).await.unwrap();
     let webhooks = ["deepagents-server".to_owned(), "webhooks".to_owned()];
-    while client.post("/threads/search", json!({})).await != json!([])
-        || !store.search(&webhooks, &Query::default()).await.unwrap().is_empty()
-    {
-        tokio::task::yield_now().await;
-    }
+    until(async || {
+        client.post("/threads/search", json!({})).await == json!([])
+            && store.search(&webhooks, &Query::default()).await.unwrap().is_empty()
+    })
+    .await;
     assert!(received.try_recv().is_err());
 }
 
@@ -146,17 +146,15 @@ async fn a_webhook_being_sent_by_one_server_is_not_sent_by_another() {
     let (port, mut received) = holding_receiver(go.clone()).await;
     let url = format!("http://127.0.0.1:{port}/hook");
     let run = begin(&world.server().await, &url).await;
-    assert_eq!(received.recv().await.unwrap()["run_id"], run);
+    assert_eq!(soon(received.recv()).await.unwrap()["run_id"], run);
     let second = world.server().await;
     for _ in 0..3 {
         let run = begin(&second, &url).await;
-        assert_eq!(received.recv().await.unwrap()["run_id"], run, "each once");
+        assert_eq!(soon(received.recv()).await.unwrap()["run_id"], run, "each once");
     }
     go.add_permits(4);
     let webhooks = ["deepagents-server".to_owned(), "webhooks".to_owned()];
-    while !world.store.search(&webhooks, &Query::default()).await.unwrap().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    until(async || world.store.search(&webhooks, &Query::default()).await.unwrap().is_empty()).await;
     assert!(received.try_recv().is_err());
 }
 
@@ -172,7 +170,7 @@ async fn pending_webhooks_of_a_dead_server_are_sent_by_a_live_one() {
         "tries": {"made": 1, "under_way": false, "until": "2026-01-01T00:00:00.000000+00:00"},
     });
     world.store.put(&webhooks, &uuid::Uuid::now_v7().to_string(), what).await.unwrap();
-    let (_, told) = received.recv().await.unwrap();
+    let (_, told) = soon(received.recv()).await.unwrap();
     assert!(told.contains("of another"), "{told}");
     drop(client);
 }
@@ -188,7 +186,7 @@ async fn an_unresponsive_webhook_receiver_delays_no_other() {
     let (other, mut answered) = receiver(vec![]).await;
     let other = other.replace("127.0.0.1", "localhost");
     let run = begin(&client, &other).await;
-    let (_, told) = answered.recv().await.unwrap();
+    let (_, told) = soon(answered.recv()).await.unwrap();
     assert_eq!(serde_json::from_str::<Value>(&told).unwrap()["run_id"], run);
     let mut held = 0;
     while received.try_recv().is_ok() {

@@ -36,13 +36,13 @@ pub(super) async fn create(
     Ok((headers, Json(shown.shown())).into_response())
 }
 
-pub(super) async fn batch(State(app): State<Arc<App>>, Body(mut body): Body<Vec<NewRun>>) -> Result<Json<Value>> {
+pub(super) async fn batch(State(app): State<Arc<App>>, Body(body): Body<Vec<NewRun>>) -> Result<Json<Value>> {
     let mut begun: Vec<Arc<LiveRun>> = Vec::new();
     if body.is_empty() {
         return Err(ApiError::invalid("a batch must have at least one run"));
     }
     // All are checked before any calls a model.
-    for NewRun(one) in &mut body {
+    for NewRun(one) in &body {
         check(&app, one).await?;
     }
     for NewRun(one) in body {

@@ -14,6 +14,7 @@ use crate::app::App;
 use crate::auth::owns;
 use crate::body::{Body, Params, is_true};
 use crate::error::{ApiError, Result};
+use crate::ids;
 use crate::runs::live::CancelAction;
 use crate::runs::others;
 use crate::runs::record::Status;
@@ -63,15 +64,18 @@ pub(super) async fn cancel_several(
     Body(body): Body<CancelSeveral>,
 ) -> Result<StatusCode> {
     let how = query.action.unwrap_or_default();
+    let ids =
+        body.run_ids.as_ref().map(|ids| ids.iter().map(|id| ids::check("run ID", id)).collect::<Result<Vec<_>>>());
+    let ids = ids.transpose()?;
     let mut found = match (body.status, &body.thread_id, &body.run_ids) {
         (Some(_), None, None) => {
             others::adopt_all(&app).await?;
             app.runs.all_open()
         }
         (None, Some(thread), Some(_)) => {
-            app.thread(thread).await?;
-            others::adopt_thread(&app, thread).await?;
-            app.runs.open(thread)
+            let thread = app.thread(thread).await?.id;
+            others::adopt_thread(&app, &thread).await?;
+            app.runs.open(&thread)
         }
         _ => return Err(ApiError::invalid("give either `status`, or `thread_id` and `run_ids`")),
     };
@@ -82,7 +86,7 @@ pub(super) async fn cancel_several(
             Some(OpenStatus::Pending) => record.status == Status::Pending,
             Some(OpenStatus::Running) => record.status == Status::Running,
         };
-        meant && owns(record.owner.as_deref()) && body.run_ids.as_ref().is_none_or(|ids| ids.contains(&run.id))
+        meant && owns(record.owner.as_deref()) && ids.as_ref().is_none_or(|ids| ids.contains(&run.id))
     });
     if found.is_empty() {
         return Err(ApiError::new(StatusCode::NOT_FOUND, "No open run matches"));
