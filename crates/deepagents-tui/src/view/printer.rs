@@ -256,7 +256,7 @@ mod tests {
         let mut end = 0;
         while end < answer.len() {
             end = answer.ceil_char_boundary(end + piece);
-            app.live.answer = answer[..end].to_owned();
+            app.live.answer = answer.get(..end).unwrap().to_owned();
             lines.extend(printer.next(&app, 10).lines);
             most = most.max(printer.answer.open.1.len());
         }
