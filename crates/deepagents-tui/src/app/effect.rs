@@ -44,7 +44,7 @@ pub(crate) enum Effect {
     List(ListOf),
     /// Opens a thread.
     Open(String),
-    /// Starts a new thread with the next message.
+    /// Leaves the thread; the next message starts a new one.
     NewThread,
     /// Rewinds the conversation, its files, or both.
     Rewind { position: u64, text: String, scope: RewindScope },

@@ -11,6 +11,7 @@ use super::decided::KeptDecision;
 use super::effect::{ListOf, Trusted};
 use super::transcript::{AgentWork, Item, Picture};
 use crate::host::{CommandFile, Effort};
+use crate::view::LaidOut;
 
 /// An event that the interface handles.
 #[derive(Debug)]
@@ -147,6 +148,8 @@ pub(crate) struct PendingApproval {
     pub(crate) tool: Option<Arc<ToolSpec>>,
     /// The task of the sub-agent that makes the call, if the conversation contains it.
     pub(crate) task: Option<String>,
+    /// What the call would do, as it was last laid out: a whole file may be shown for each key.
+    pub(crate) laid_out: LaidOut,
 }
 
 impl PendingApproval {

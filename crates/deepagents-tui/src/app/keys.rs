@@ -4,6 +4,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::effect::Effect;
 use super::menu::MenuKind;
+use super::messages::Recipient;
 use super::pending::Asking;
 use super::picker::Stage;
 use super::question_keys::Pressed;
@@ -76,6 +77,7 @@ impl App {
             self.history.add(&self.editor.expanded());
             self.editor.clear();
             self.menu = None;
+            self.reset_vi();
         } else if self.can_interrupt() {
             self.interrupt();
         } else if again {
@@ -131,9 +133,7 @@ impl App {
         }
         match (key.code, control(key)) {
             (KeyCode::Enter, _) if key.modifiers.is_empty() => {
-                if let Some(vi) = &mut self.vi {
-                    vi.reset();
-                }
+                self.reset_vi();
                 self.enter();
             }
             (KeyCode::Esc, _) if self.can_interrupt() => self.interrupt(),
@@ -155,9 +155,16 @@ impl App {
         }
     }
 
+    /// Returns to insert mode, for the next message.
+    fn reset_vi(&mut self) {
+        if let Some(vi) = &mut self.vi {
+            vi.reset();
+        }
+    }
+
     /// Moves to the line above, takes back waiting messages or recalls an earlier input.
     fn older(&mut self) {
-        if self.editor.is_empty() && !self.waiting.is_empty() {
+        if self.editor.is_empty() && self.waiting.iter().any(|waiting| waiting.to != Recipient::Thread) {
             return self.fetch_waiting();
         }
         if self.editor.up() {
@@ -181,7 +188,7 @@ impl App {
 
     /// Takes waiting messages back into the input.
     fn fetch_waiting(&mut self) {
-        if self.waiting.iter().any(|waiting| waiting.is_sent) {
+        if self.waiting.iter().any(|waiting| waiting.to.is_sent()) {
             self.request(Effect::Retract);
         } else {
             self.take_back(&[]);
@@ -199,9 +206,11 @@ impl App {
         self.drop_hint();
         let asked = self.questions.current().is_some();
         match (&mut self.overlay, &mut self.questions.asking) {
-            (Overlay::Picker(picker), _) if matches!(picker.stage, Stage::Choose) => {
-                picker.narrow(|filter| filter.extend(text.chars().filter(|c| !c.is_control())));
-            }
+            (Overlay::Picker(picker), _) => match &mut picker.stage {
+                Stage::Choose => picker.narrow(|filter| filter.extend(text.chars().filter(|c| !c.is_control()))),
+                Stage::Rename(editor) => editor.insert(&text.replace(char::is_control, " ")),
+                Stage::Confirm(_) | Stage::Delete => {}
+            },
             (Overlay::Secret { editor, .. }, _) => editor.insert(text.trim()),
             (Overlay::Search { words, .. }, _) => {
                 let line = text.lines().next().unwrap_or_default().chars().filter(|c| !c.is_control());

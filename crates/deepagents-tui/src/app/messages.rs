@@ -13,14 +13,34 @@ const CARRY_OUT: &str = "Carry out the plan.";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueuedMessage {
     pub(crate) text: String,
-    /// Whether it was sent to the run; otherwise it waits for the end of the run.
-    pub(crate) is_sent: bool,
+    pub(super) to: Recipient,
+}
+
+/// The run that gets a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Recipient {
+    /// The present run, to which it was sent.
+    Run,
+    /// Whichever run continues the thread, with which it is stored: the present run ended with a question before it
+    /// delivered the message.
+    Thread,
+    /// The present run, once it is resumed with the decisions that it waits for.
+    ResumedRun,
+    /// The next run.
+    NextRun,
+}
+
+impl Recipient {
+    /// Returns whether the message has left the interface.
+    pub(super) fn is_sent(self) -> bool {
+        matches!(self, Self::Run | Self::Thread)
+    }
 }
 
 impl QueuedMessage {
     /// Creates a message that waits for the end of the current work.
     pub(crate) fn after_current_work(text: String) -> Self {
-        Self { text, is_sent: false }
+        Self { text, to: Recipient::NextRun }
     }
 }
 
@@ -35,8 +55,12 @@ impl App {
     pub(super) fn send(&mut self, text: String, skills: Vec<String>) {
         let plan = self.plan.take();
         if self.work == Work::Run {
-            self.waiting.push(QueuedMessage { text: text.clone(), is_sent: true });
-            return self.request(Effect::Steer(text));
+            let to = if self.waits { Recipient::ResumedRun } else { Recipient::Run };
+            self.waiting.push(QueuedMessage { text: text.clone(), to });
+            if to == Recipient::Run {
+                self.request(Effect::Steer(text));
+            }
+            return;
         }
         if self.is_busy() {
             return self.waiting.push(QueuedMessage::after_current_work(text));
@@ -51,6 +75,7 @@ impl App {
         self.begin(Work::Run);
         "starting".clone_into(&mut self.live.activity);
         let (context, decided) = (std::mem::take(&mut self.context), std::mem::take(&mut self.left));
+        self.submitted = (context.clone(), decided.clone());
         self.request(Effect::Submit { text, context, skills, decided });
     }
 
@@ -78,6 +103,23 @@ impl App {
         self.send(text, Vec::new());
     }
 
+    /// Sends the messages written at the questions to the run that is resumed.
+    pub(super) fn steer_resumed(&mut self) {
+        for waiting in self.waiting.iter_mut().filter(|waiting| waiting.to == Recipient::ResumedRun) {
+            waiting.to = Recipient::Run;
+            self.effects.push(Effect::Steer(waiting.text.clone()));
+        }
+    }
+
+    /// Removes a message that the run has delivered. The agent may have redacted it; messages are delivered in order.
+    pub(super) fn delivered(&mut self, text: &str) {
+        let sent = || self.waiting.iter().enumerate().filter(|(_, waiting)| waiting.to.is_sent());
+        let at = sent().find(|(_, waiting)| waiting.text == text).or_else(|| sent().next()).map(|(at, _)| at);
+        if let Some(at) = at {
+            self.waiting.remove(at);
+        }
+    }
+
     /// Saves the waiting messages with their thread, so that they survive if the program is killed.
     pub(super) fn keep_waiting(&mut self) {
         let thread = &self.session.thread;
@@ -101,31 +143,27 @@ impl App {
 
     /// Returns messages that were not received to the input.
     pub(super) fn give_back(&mut self) {
-        if !self.waiting.is_empty() {
-            let texts = std::mem::take(&mut self.waiting);
-            self.edit_again(texts);
-        }
+        let back = self.waiting.extract_if(.., |waiting| waiting.to != Recipient::Thread).collect();
+        self.edit_again(back);
     }
 
     /// Returns the messages retracted from the run to the input, with those not sent to it yet.
     pub(super) fn take_back(&mut self, retracted: &[String]) {
-        let of_run = |waiting: &QueuedMessage| waiting.is_sent && !retracted.contains(&waiting.text);
+        let of_run = |waiting: &QueuedMessage| waiting.to.is_sent() && !retracted.contains(&waiting.text);
         let (taken, back) = std::mem::take(&mut self.waiting).into_iter().partition(of_run);
         self.waiting = taken;
         self.edit_again(back);
     }
 
     /// Puts messages before the text in the input.
-    pub(super) fn edit_again(&mut self, mut messages: Vec<QueuedMessage>) {
-        let typed = self.editor.take();
-        if !typed.is_empty() {
-            messages.push(QueuedMessage::after_current_work(typed));
+    pub(super) fn edit_again(&mut self, messages: Vec<QueuedMessage>) {
+        if !messages.is_empty() {
+            self.editor.put_before(&joined(messages, "\n"));
         }
-        self.editor.set(joined(messages, "\n"));
     }
 }
 
 /// Joins messages into one.
-pub(super) fn joined(waiting: Vec<QueuedMessage>, between: &str) -> String {
+fn joined(waiting: Vec<QueuedMessage>, between: &str) -> String {
     waiting.into_iter().map(|waiting| waiting.text).collect::<Vec<_>>().join(between)
 }

@@ -61,6 +61,7 @@ impl App {
             self.request(Effect::Count);
         }
         self.use_next_model();
+        self.change_thread_when_idle();
         self.keep_waiting();
         self.keep_decided();
         if self.has_status_command {
@@ -121,6 +122,7 @@ impl App {
             Event::Opened(Err(problem)) => {
                 self.idle();
                 self.note(problem, true);
+                self.give_back();
             }
             Event::Choose(choices) => self.choose(choices),
             Event::Refreshed(choices) => {
@@ -235,7 +237,7 @@ impl App {
         }
     }
 
-    fn begin(&mut self, work: Work) {
+    pub(crate) fn begin(&mut self, work: Work) {
         (self.work, self.since) = (work, self.now);
         self.spent_before = (self.session.usage, self.session.dollars.unwrap_or_default());
         self.is_resumed = false;
@@ -265,7 +267,6 @@ impl App {
         }
         self.idle();
         match code {
-            _ if !self.after.is_empty() => self.effects.append(&mut self.after),
             None => self.give_back(),
             Some(_) => self.next_waiting(),
         }

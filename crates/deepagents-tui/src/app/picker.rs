@@ -91,8 +91,10 @@ impl Picker {
         }
         let key = self.current().map(|choice| choice.key);
         self.rows = choices.rows;
-        self.stage = Stage::Choose;
         let again = self.rows().iter().position(|row| Some(&row.key) == key.as_ref());
+        if again.is_none() {
+            self.stage = Stage::Choose;
+        }
         self.selected = again.unwrap_or(self.selected).min(self.rows().len().saturating_sub(1));
     }
 

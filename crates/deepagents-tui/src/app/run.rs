@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::effect::Effect;
 use super::event::{PendingApproval, RunEnd};
-use super::messages::{Plan, QueuedMessage};
+use super::messages::{Plan, QueuedMessage, Recipient};
 use super::pending::{Questions, by_rule};
 use super::transcript::Item;
 use super::{App, Work};
@@ -31,9 +31,7 @@ impl App {
                 }
             }
             EventKind::Steered { text } if event.path.is_empty() => {
-                if let Some(at) = self.waiting.iter().position(|waiting| waiting.is_sent && waiting.text == *text) {
-                    self.waiting.remove(at);
-                }
+                self.delivered(text);
                 self.items.push(Item::User(text.clone()));
             }
             EventKind::StateChanged { channel, update } if channel == "todos" && event.path.is_empty() => {
@@ -105,6 +103,9 @@ impl App {
                 *item = Item::Note { text: format!("not sent: {}", shorten(&text, 200)), bad: false };
             }
             self.waiting.insert(0, QueuedMessage::after_current_work(text));
+            let (context, decided) = std::mem::take(&mut self.submitted);
+            self.context.splice(0..0, context);
+            self.left.splice(0..0, decided);
         }
         match &end.stop {
             Ok(FinishReason::Done | FinishReason::ReturnDirect | FinishReason::Ended) => {
@@ -131,7 +132,6 @@ impl App {
         }
         // The user may have to enter a command before the message can be sent.
         self.came_back |= comes_back && !self.editor.is_empty();
-        self.effects.append(&mut self.after);
         if long && !self.is_busy() {
             self.effects.extend([Effect::Notify("done".to_owned()), Effect::Idle]);
         }
@@ -144,6 +144,9 @@ impl App {
         self.live.activity.clear();
         for question in questions {
             self.asked(question);
+        }
+        for waiting in self.waiting.iter_mut().filter(|waiting| waiting.to == Recipient::Run) {
+            waiting.to = Recipient::Thread;
         }
         self.work = Work::Run;
         self.waits = true;
@@ -171,6 +174,7 @@ impl App {
         {
             (self.waits, self.is_resumed) = (false, true);
             self.request(Effect::Resume { answers, by_force: false });
+            self.steer_resumed();
         }
     }
 
@@ -201,7 +205,6 @@ impl App {
                     false,
                 );
                 self.give_back();
-                self.effects.append(&mut self.after);
             }
             Work::Run => {
                 (self.stopping, self.live.interrupted) = (true, true);

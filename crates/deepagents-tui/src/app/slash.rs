@@ -112,9 +112,9 @@ impl App {
             "model" => self.use_model(args),
             "effort" if args.is_empty() => self.efforts(),
             "effort" => self.use_effort(args),
-            "clear" | "new" => self.when_idle(Effect::NewThread),
+            "clear" | "new" => self.leave_thread(None),
             "threads" => self.request(Effect::List(ListOf::Threads)),
-            "resume" if !args.is_empty() => self.when_idle(Effect::Open(args.to_owned())),
+            "resume" if !args.is_empty() => self.leave_thread(Some(args.to_owned())),
             "resume" if self.is_busy() => self.note("something is in progress", true),
             "takeover" if self.is_busy() => self.note("something is in progress here", true),
             "resume" | "takeover" => {
@@ -207,16 +207,6 @@ impl App {
 
     fn show(&mut self, subject: Subject) {
         self.request(Effect::Show(subject));
-    }
-
-    /// Requests an effect that needs the current work to end, and stops that work first.
-    fn when_idle(&mut self, effect: Effect) {
-        if let Work::Nothing = self.work {
-            return self.request(effect);
-        }
-        self.waiting.clear();
-        self.after.push(effect);
-        self.stop();
     }
 
     /// Moves the run to the background.

@@ -162,6 +162,8 @@ pub(crate) struct App {
     pub(crate) background_shell: Option<ShellRun>,
     /// Output of the user's shell commands, for the next message.
     pub(super) context: Vec<String>,
+    /// What went with the last message, in case that is not sent: output of commands, and decisions.
+    pub(super) submitted: (Vec<String>, Vec<(ActionRequest, DecisionRecord)>),
     /// A hint that disappears with the next key press, or at `hint_ends`.
     pub(crate) hint: Option<String>,
     pub(super) hint_ends: Option<Instant>,
@@ -171,8 +173,8 @@ pub(crate) struct App {
     pub(super) typed: Option<Instant>,
     /// Effects requested by the current update.
     pub(super) effects: Vec<Effect>,
-    /// Effects to request once the run has ended.
-    pub(super) after: Vec<Effect>,
+    /// The thread to open once the current work has ended, or `None` in it for a new one.
+    pub(super) next_thread: Option<Option<String>>,
     /// The number of items when the user asked to resume.
     pub(super) resumed_at: Option<usize>,
     /// Whether the text in the input comes from a rewind or was not sent. Typing a slash replaces it.

@@ -3,9 +3,10 @@
 use deepagents::Usage;
 use deepagents::channels::Todo;
 
+use super::effect::Effect;
 use super::event::Opened;
 use super::live::Live;
-use super::messages::{Plan, QueuedMessage, joined};
+use super::messages::{Plan, QueuedMessage, Recipient};
 use super::pending::Questions;
 use super::state::{App, Work};
 use super::transcript::Item;
@@ -15,20 +16,45 @@ impl App {
     pub(super) fn moved_to_background(&mut self, thread: String) {
         let short: String = thread.chars().take(8).collect();
         self.background.push(thread);
-        let waiting = std::mem::take(&mut self.waiting);
+        // The run gets what was sent to it.
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.retain(|waiting| !waiting.to.is_sent());
         self.opened(Opened::default());
         self.note(
             format!("it continues in the background: /resume {short} shows it, as does `deepagents attach {short}`"),
             false,
         );
-        // Messages that the run has not received yet return to the input.
-        if !waiting.is_empty() && self.editor.is_empty() {
-            self.editor.set(joined(waiting, "\n"));
+        self.edit_again(waiting);
+    }
+
+    /// Leaves the thread for another one, or for a new one if there is no id. Work in progress is stopped first.
+    pub(super) fn leave_thread(&mut self, id: Option<String>) {
+        self.next_thread = Some(id);
+        if self.is_busy() {
+            self.waiting.clear();
+            self.stop();
+        }
+    }
+
+    /// Changes the thread if that was asked for and nothing is in progress any more.
+    pub(super) fn change_thread_when_idle(&mut self) {
+        let Some(next) = self.next_thread.take_if(|_| self.work == Work::Nothing) else { return };
+        match next {
+            Some(id) => self.begin_if_idle("opening", Effect::Open(id)),
+            None => {
+                self.request(Effect::NewThread);
+                self.context.clear();
+                self.opened(Opened::default());
+                if self.has_status_command {
+                    self.request(Effect::Count);
+                }
+            }
         }
     }
 
     /// Displays another thread.
     pub(super) fn opened(&mut self, opened: Opened) {
+        let is_stopped = self.stopping;
         self.idle();
         self.live = Live::with_earlier_work(opened.agents);
         // Notices shown before the first thread remain, as they are no reason to clear the screen.
@@ -39,13 +65,18 @@ impl App {
         self.reopened = true;
         self.items.extend(opened.items);
         self.take_facts(opened.todos, opened.usage, opened.context);
+        // What the user's commands said belongs to the conversation in which they were run.
+        if self.session.thread != opened.thread {
+            self.context.clear();
+        }
         self.session.thread = opened.thread;
         self.session.dollars = None;
         self.questions = Questions::default();
         self.left.clear();
-        self.waiting.clear();
+        // Messages typed meanwhile are for the thread that is now open.
+        self.waiting.retain(|waiting| waiting.to == Recipient::NextRun);
         // A plan that was not carried out is offered again, unless the user is about to send something.
-        let is_open = opened.planned && opened.waiting.is_empty() && opened.input.is_none();
+        let is_open = opened.planned && opened.waiting.is_empty() && opened.input.is_none() && self.waiting.is_empty();
         self.revises_plan = false;
         self.plan = (is_open && self.lays_out_plan()).then(Plan::default);
         // The reason why nothing can run still applies.
@@ -64,6 +95,8 @@ impl App {
             self.edit_again(opened.waiting.into_iter().map(QueuedMessage::after_current_work).collect());
         }
         self.questions_wait(opened.questions, &opened.decided);
+        // They are sent, unless there is something to see first.
+        if is_stopped || self.is_busy() { self.give_back() } else { self.next_waiting() }
     }
 
     /// Displays what another program has added to the thread.
@@ -71,6 +104,8 @@ impl App {
         if self.session.thread != opened.thread {
             return;
         }
+        // What is stored with the thread is delivered by the other program.
+        self.waiting.retain(|waiting| waiting.to != Recipient::Thread);
         // The other program has made the decision that is pending here.
         if self.waits {
             let is_open = |id: &str| opened.questions.iter().any(|question| question.request.id == id);
@@ -83,6 +118,7 @@ impl App {
             }
             self.questions = Questions::default();
             self.idle();
+            self.give_back();
         }
         if self.is_busy() {
             // A message was sent before this event arrived.

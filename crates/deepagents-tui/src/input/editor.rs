@@ -54,7 +54,15 @@ impl Editor {
 
     /// Replaces the text.
     pub(crate) fn set(&mut self, text: impl AsRef<str>) {
-        self.put_in_place(foreign(text.as_ref()).replace("\r\n", "\n"));
+        let text = self.pastes.editable(text.as_ref());
+        self.put_in_place(text);
+    }
+
+    /// Puts a text on lines before the present one.
+    pub(crate) fn put_before(&mut self, text: &str) {
+        let text = self.pastes.editable(text);
+        let apart = if self.is_empty() { "" } else { "\n" };
+        self.put_in_place(format!("{text}{apart}{}", self.text));
     }
 
     /// Restores an earlier [`text`](Self::text) with its placeholders.

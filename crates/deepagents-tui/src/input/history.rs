@@ -8,9 +8,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_json::json;
 
-/// Maximum bytes read from the file at the start.
-const MAX_READ_BYTES: u64 = 256 * 1024;
-/// The size of the file from which on it is rewritten with its newer half.
+/// Maximum bytes read from the file at the start, and the size from which on it is rewritten with its newer half.
 const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Earlier inputs, newest last, and the one being viewed.
@@ -103,9 +101,9 @@ impl History {
 fn read(file: &PathBuf) -> Vec<String> {
     let Ok(mut open) = fs::File::open(file) else { return Vec::new() };
     let length = open.metadata().map_or(0, |info| info.len());
-    let from = length.saturating_sub(MAX_READ_BYTES);
+    let from = length.saturating_sub(MAX_FILE_BYTES);
     let mut bytes = Vec::new();
-    if open.seek(SeekFrom::Start(from)).is_err() || open.take(MAX_READ_BYTES).read_to_end(&mut bytes).is_err() {
+    if open.seek(SeekFrom::Start(from)).is_err() || open.take(MAX_FILE_BYTES).read_to_end(&mut bytes).is_err() {
         return Vec::new();
     }
     let text = String::from_utf8_lossy(&bytes);

@@ -9,6 +9,9 @@ use crate::text::count;
 const FIRST_MARK: u32 = 0x10_f000;
 const LAST_MARK: u32 = 0x10_fffd;
 
+/// A text of more bytes than this is edited like a paste wherever it comes from, as it is laid out for each key.
+const MAX_EDITED_BYTES: usize = 64 * 1024;
+
 /// Returns whether a character stands for a paste.
 pub(super) fn is_paste(c: char) -> bool {
     (FIRST_MARK..=LAST_MARK).contains(&u32::from(c))
@@ -55,6 +58,16 @@ impl Pastes {
             format!("[Pasted text #{number}: {}, {}]", count(lines as u64, "line"), count(text.len() as u64, "byte"));
         self.all.push(Paste { mark, number, label, text });
         Some(mark)
+    }
+
+    /// Returns a text in the form in which it is edited: without marks, and as a mark if it is long.
+    pub(super) fn editable(&mut self, text: &str) -> String {
+        let text = foreign(text).replace("\r\n", "\n");
+        if text.len() <= MAX_EDITED_BYTES {
+            return text;
+        }
+        let known = self.all.iter().find(|paste| paste.text == text).map(|paste| paste.mark);
+        known.or_else(|| self.add(text.clone())).map_or(text, String::from)
     }
 
     fn find(&self, mark: char) -> Option<&Paste> {

@@ -5,19 +5,16 @@ use std::process::ExitStatus;
 
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use tokio::process::{Child, Command};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{self, SignalKind, signal};
 
 use super::{QUIT_TIMEOUT, Screens, TuiError};
-use crate::app::Overlay;
 use crate::terminal::{size, write};
 
 impl Screens {
     /// Stops the program and returns the terminal to the shell until the user resumes it.
     pub(super) async fn suspend(&mut self) -> Result<(), TuiError> {
-        self.app.overlay = Overlay::None;
         self.hand_over().await?;
-        // SIGSTOP, because SIGTSTP has a handler that has already run.
-        kill_process(getpid(), Signal::STOP).map_err(io::Error::from)?;
+        stop_process()?;
         self.modes.resume()?;
         self.returned();
         Ok(())
@@ -51,7 +48,7 @@ impl Screens {
         // The editor setting may contain arguments.
         let mut command = Command::new("sh");
         command.arg("-c").arg(format!("{}{editor} \"$1\"", in_place(&editor))).arg("editor").arg(&path);
-        let status = at_editor(command).await;
+        let status = at_editor(command, &mut self.signals.stop).await;
         self.modes.take_back().map_err(|error| error.to_string())?;
         self.returned();
         match status {
@@ -63,15 +60,24 @@ impl Screens {
     }
 }
 
+/// Stops this process until the user resumes it.
+fn stop_process() -> io::Result<()> {
+    // SIGSTOP, because SIGTSTP has a handler that has already run.
+    kill_process(getpid(), Signal::STOP).map_err(io::Error::from)
+}
+
 /// Runs an editor until it exits. A signal that terminates the program also terminates the editor; the main loop then
-/// receives the same signal.
-async fn at_editor(mut command: Command) -> io::Result<ExitStatus> {
+/// receives the same signal. An editor that is suspended suspends its whole process group, and the program with it.
+async fn at_editor(mut command: Command, stop: &mut unix::Signal) -> io::Result<ExitStatus> {
     let (mut terminate, mut hangup) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
     let mut editor = command.spawn()?;
-    tokio::select! {
-        status = editor.wait() => return status,
-        _ = terminate.recv() => {}
-        _ = hangup.recv() => {}
+    loop {
+        tokio::select! {
+            status = editor.wait() => return status,
+            _ = stop.recv() => stop_process()?,
+            _ = terminate.recv() => break,
+            _ = hangup.recv() => break,
+        }
     }
     end_editor(&editor);
     match tokio::time::timeout(QUIT_TIMEOUT, editor.wait()).await {

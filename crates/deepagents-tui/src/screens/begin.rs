@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 use crate::app::event::Event;
-use crate::app::{App, SessionInfo};
+use crate::app::{App, SessionInfo, Work};
 use crate::host::{Begin, Host, Options};
 use crate::input::{History, Vi};
 use crate::key_map::KeyMap;
@@ -54,6 +54,8 @@ pub(crate) fn begin(
         session.connect(None);
     }
     if options.begin != Begin::New {
+        // Messages typed before the thread is open wait for it.
+        app.begin(Work::Other("opening"));
         session.begin(options.begin);
     }
     (app, session, events)

@@ -73,8 +73,8 @@ pub enum TuiError {
 /// # Errors
 /// Returns an error if the terminal cannot be used.
 pub async fn run(host: Arc<dyn Host>, policy: Policy, options: Options) -> Result<Ended, TuiError> {
-    let modes = Modes::enter()?;
-    let mut screens = Screens::new(host, policy, options, modes);
+    let (modes, signals) = (Modes::enter()?, Signals::new()?);
+    let mut screens = Screens::new(host, policy, options, modes, signals);
     let titled = screens.preferences.title;
     if titled {
         screens.surface.send(title::PUSH);
@@ -117,6 +117,7 @@ struct Screens {
     surface: Surface,
     output: Output,
     input: Input,
+    signals: Signals,
     /// Whether anything has changed since the last frame, and whether a key press caused it.
     dirty: bool,
     urgent: bool,
@@ -134,7 +135,7 @@ struct Screens {
 }
 
 impl Screens {
-    fn new(host: Arc<dyn Host>, policy: Policy, options: Options, modes: Modes) -> Self {
+    fn new(host: Arc<dyn Host>, policy: Policy, options: Options, modes: Modes, signals: Signals) -> Self {
         let ((columns, rows), preferences) = (size(), options.preferences.clone());
         let surface = Surface::new(columns, rows, options.colour, preferences.unicode);
         let (app, session, events) = begin(&host, policy, options, (columns, rows));
@@ -148,6 +149,7 @@ impl Screens {
             surface,
             output: Output::new(),
             input: Input::new(),
+            signals,
             dirty: true,
             urgent: true,
             drawn: Instant::now(),
@@ -161,12 +163,10 @@ impl Screens {
     }
 
     async fn run(&mut self) -> Result<End, TuiError> {
-        let mut signals = Signals::new()?;
         loop {
             self.draw();
-            match self.wait(&mut signals).await {
-                Woken::Written(written) => {
-                    written?;
+            match self.wait().await {
+                Woken::Written(Ok(())) => {
                     let effects = self.app.update(Event::Drawn);
                     self.carry_out(effects).await?;
                     continue;
@@ -179,15 +179,16 @@ impl Screens {
                     // The user may answer a question before the write that showed it is confirmed.
                     if self.app.questions.is_unseen()
                         && self.output.is_busy()
-                        && let Ok(written) = tokio::time::timeout(WRITE_TIMEOUT, self.output.written()).await
+                        && let Ok(Ok(())) = tokio::time::timeout(WRITE_TIMEOUT, self.output.written()).await
                     {
-                        written?;
                         drop(self.app.update(Event::Drawn));
                     }
                     self.take(Event::Terminal(event)).await?;
                 }
                 // The terminal is gone.
-                Woken::Terminal(_) => return self.leave(SignalKind::hangup().as_raw_value()).await,
+                Woken::Terminal(_) | Woken::Written(Err(_)) => {
+                    return self.leave(SignalKind::hangup().as_raw_value()).await;
+                }
                 Woken::Event(event) => {
                     let mut next = event;
                     while let Some(event) = next {

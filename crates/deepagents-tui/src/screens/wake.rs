@@ -18,7 +18,7 @@ pub(super) struct Signals {
     terminate: Signal,
     hangup: Signal,
     interrupt: Signal,
-    stop: Signal,
+    pub(super) stop: Signal,
     cont: Signal,
 }
 
@@ -47,7 +47,7 @@ pub(super) enum Woken {
 }
 
 impl Screens {
-    pub(super) async fn wait(&mut self, signals: &mut Signals) -> Woken {
+    pub(super) async fn wait(&mut self) -> Woken {
         let moving = self.app.is_moving();
         let since_frame = self.drawn.elapsed();
         let unsettled = self.until_settled();
@@ -58,11 +58,11 @@ impl Screens {
         tokio::select! {
             biased;
             written = self.output.written() => Woken::Written(written),
-            _ = signals.terminate.recv() => Woken::Signal(SignalKind::terminate().as_raw_value()),
-            _ = signals.hangup.recv() => Woken::Signal(SignalKind::hangup().as_raw_value()),
-            _ = signals.interrupt.recv() => Woken::Signal(SignalKind::interrupt().as_raw_value()),
-            _ = signals.stop.recv() => Woken::Suspend,
-            _ = signals.cont.recv() => Woken::Continued,
+            _ = self.signals.terminate.recv() => Woken::Signal(SignalKind::terminate().as_raw_value()),
+            _ = self.signals.hangup.recv() => Woken::Signal(SignalKind::hangup().as_raw_value()),
+            _ = self.signals.interrupt.recv() => Woken::Signal(SignalKind::interrupt().as_raw_value()),
+            _ = self.signals.stop.recv() => Woken::Suspend,
+            _ = self.signals.cont.recv() => Woken::Continued,
             event = self.input.next() => Woken::Terminal(event),
             event = self.events.recv() => Woken::Event(event),
             () = tokio::time::sleep(next_frame), if waits_for_frame => Woken::Frame,

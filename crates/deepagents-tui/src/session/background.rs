@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deepagents::{EventKind, FinishReason, Outcome, RunError, RunHandle};
+use deepagents::{EventKind, FinishReason, Message, Outcome, RunError, RunHandle};
 use futures_util::TryStreamExt;
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
@@ -53,12 +53,14 @@ impl Session {
         self.with(|state| state.background.iter().any(|background| background.thread == thread))
     }
 
-    /// Sends the text to the background run on the open thread. Returns `false` if there is none, or it has ended.
-    pub(super) fn send_to_background(&self, text: &str) -> bool {
+    /// Sends the text, after its context, to the background run on the open thread. Returns `false` if there is none, or
+    /// it has ended.
+    pub(super) fn send_to_background(&self, text: &str, context: &[String]) -> bool {
         let told = self.with(|state| {
             let thread = state.thread.clone()?;
             let there = state.background.iter().find(|background| background.thread == thread)?;
-            Some(there.run.steer(text.to_owned()))
+            let context = context.iter().cloned().map(Message::harness);
+            Some(context.chain([Message::user(text)]).fold(false, |_, message| there.run.steer(message)))
         });
         if told != Some(true) {
             return false;

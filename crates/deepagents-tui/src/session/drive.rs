@@ -18,6 +18,7 @@ use super::{Session, cost};
 use crate::app::event::{Event, PendingApproval, RunEnd};
 use crate::app::transcript::{Picture, pictures_of};
 use crate::host::Connection;
+use crate::view::LaidOut;
 
 /// Maximum bytes of a file for which a pending approval shows the change.
 const MAX_PREVIEW_BYTES: u64 = 1 << 20;
@@ -201,5 +202,6 @@ pub(super) async fn preview(connection: &Connection, request: ActionRequest) -> 
         None => None,
     };
     let tool = connection.agent.definition().tools().iter().find(|tool| tool.name == request.tool).cloned();
-    PendingApproval { tool: tool.filter(|_| request.agent.is_none()), request, file, task: None }
+    let tool = tool.filter(|_| request.agent.is_none());
+    PendingApproval { tool, request, file, task: None, laid_out: LaidOut::default() }
 }

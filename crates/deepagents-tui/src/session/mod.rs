@@ -89,6 +89,8 @@ struct Shared {
     keeper: Option<JoinHandle<()>>,
     /// The thread's positions before each `/undo`, latest last.
     redo_positions: Vec<u64>,
+    /// The number of the last requested list; earlier ones grow no further.
+    listing: u64,
     /// The counted usage of the open thread and of its background agents.
     counted: HashMap<String, ThreadUsage>,
     /// Files that conversations were exported to.
@@ -236,7 +238,6 @@ impl Session {
             Effect::NewThread => {
                 self.notify_closing("clear");
                 self.with(|state| (state.thread, state.redo_positions) = (None, Vec::new()));
-                self.emit(Event::Opened(Ok(Box::default())));
             }
             Effect::Rewind { position, text, scope } => self.rewind(position, text, scope),
             Effect::Undo => self.undo(),

@@ -1,5 +1,7 @@
 //! Lists to choose from, previews of their entries, and operations on threads.
 
+use std::time::{Duration, Instant};
+
 use deepagents::Message;
 use deepagents::core::message::Author;
 use deepagents::core::run::interrupted_words;
@@ -15,6 +17,8 @@ use crate::app::transcript::Item;
 use crate::host::{Begin, Connection, Effort};
 use crate::text::shorten;
 
+/// How long a list may take before it is shown incomplete.
+const LIST_DELAY: Duration = Duration::from_millis(300);
 /// Maximum number of messages to rewind to.
 const MAX_MESSAGES: usize = 40;
 /// Maximum characters of an answer in a preview.
@@ -23,10 +27,14 @@ const MAX_ANSWER_CHARS: usize = 400;
 impl Session {
     /// Loads a list to choose from.
     pub(super) fn list(&self, of: ListOf) {
+        let number = self.with(|state| {
+            state.listing += 1;
+            state.listing
+        });
         self.spawn(|this| async move {
             let rows = match of {
                 ListOf::Threads => this.threads().await?,
-                ListOf::Checkpoints => this.checkpoints(MAX_MESSAGES).await?,
+                ListOf::Checkpoints => return this.list_checkpoints(number).await,
                 ListOf::SubAgents => this.sub_agents().await?,
                 ListOf::Models => {
                     let models = this.host.models().await.into_iter();
@@ -37,6 +45,25 @@ impl Session {
             };
             Ok(Some(Event::Choose(Choices { of, rows })))
         });
+    }
+
+    /// Loads the messages to rewind to. Each takes a pass over the log, so a list that takes long is shown while it
+    /// grows, unless another one was requested.
+    async fn list_checkpoints(&self, number: u64) -> Result<Option<Event>> {
+        let (began, mut is_shown) = (Instant::now(), false);
+        let is_wanted = || self.with(|state| state.listing == number);
+        let event = |rows: &[Choice], is_shown: bool| {
+            let choices = Choices { of: ListOf::Checkpoints, rows: rows.to_vec() };
+            if is_shown { Event::Refreshed(choices) } else { Event::Choose(choices) }
+        };
+        let show = |rows: &[Choice]| {
+            if is_wanted() && began.elapsed() >= LIST_DELAY {
+                self.emit(event(rows, std::mem::replace(&mut is_shown, true)));
+            }
+            is_wanted()
+        };
+        let rows = self.checkpoints(MAX_MESSAGES, show).await?;
+        Ok(is_wanted().then(|| event(&rows, is_shown)))
     }
 
     /// Sets the reasoning effort and rebuilds the agent.

@@ -35,8 +35,13 @@ struct Back {
 }
 
 impl Session {
-    /// Returns the messages that can be rewound to, newest first, each with the position before it.
-    pub(super) async fn checkpoints(&self, most: usize) -> Result<Vec<Choice>> {
+    /// Returns the messages that can be rewound to, newest first, each with the position before it. Those found so far
+    /// are given to `show` each time, which returns whether to go on.
+    pub(super) async fn checkpoints(
+        &self,
+        most: usize,
+        mut show: impl FnMut(&[Choice]) -> bool,
+    ) -> Result<Vec<Choice>> {
         let mut rows = Vec::new();
         let Some(thread) = self.thread() else { return Ok(rows) };
         let connection = self.connection().await?;
@@ -47,8 +52,9 @@ impl Session {
         let mut next = history.first();
         while let Some(checkpoint) = next {
             next = checkpoint.parent.and_then(at);
-            rows.extend(message_before(&connection, &thread, checkpoint).await?);
-            if rows.len() >= most {
+            let Some(row) = message_before(&connection, &thread, checkpoint).await? else { continue };
+            rows.push(row);
+            if !show(&rows) || rows.len() >= most {
                 break;
             }
         }
@@ -69,7 +75,7 @@ impl Session {
     /// Rewinds to before the last message, with the files.
     pub(super) fn undo(&self) {
         self.spawn_opening(|this| async move {
-            let choice = this.checkpoints(1).await?.pop().ok_or("there is nothing to undo")?;
+            let choice = this.checkpoints(1, |_| true).await?.pop().ok_or("there is nothing to undo")?;
             let connection = this.connection().await?;
             let back = this.go_back(&connection, choice.key.parse()?, RewindScope::Both).await?;
             this.with(|state| state.redo_positions.push(back.left));

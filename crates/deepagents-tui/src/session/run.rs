@@ -24,7 +24,7 @@ impl Session {
         skills: Vec<String>,
         decided: Vec<(ActionRequest, DecisionRecord)>,
     ) {
-        if self.send_to_background(&text) {
+        if self.send_to_background(&text, &context) {
             return;
         }
         let job = self.new_job();

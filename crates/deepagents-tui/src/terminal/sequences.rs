@@ -54,11 +54,7 @@ impl Sequences {
 
     /// Writes a grapheme of the live area at the cursor.
     pub(super) fn sign(&mut self, sign: &str) {
-        if self.unicode {
-            self.push(sign.as_bytes());
-        } else {
-            self.push(ascii(sign).as_bytes());
-        }
+        self.text(sign);
         let wide = u16::try_from(width(sign)).unwrap_or(1).max(1);
         // Terminals disagree on the width of a grapheme with several characters, so the next one is positioned
         // explicitly.
@@ -88,24 +84,33 @@ impl Sequences {
         }
     }
 
+    /// Writes a line. What does not fit is left out, as the terminal would continue it on another row.
     fn line(&mut self, line: &Line<'_>) {
         // The next column, and whether the terminal is sure to agree.
         let (mut column, mut is_sure) = (0, true);
-        for span in &line.spans {
+        'line: for span in &line.spans {
             self.set_style(line.style.patch(span.style));
-            if !self.unicode {
-                self.bytes.extend(ascii(&span.content).bytes().filter(|byte| !byte.is_ascii_control()));
-                continue;
-            }
             for sign in span.content.graphemes(true).filter(|sign| !sign.contains(char::is_control)) {
-                if !std::mem::replace(&mut is_sure, sign.chars().nth(1).is_none()) && column < self.columns {
+                let end = column + u16::try_from(width(sign)).unwrap_or(1);
+                if end > self.columns {
+                    break 'line;
+                }
+                if !std::mem::replace(&mut is_sure, !self.unicode || sign.chars().nth(1).is_none()) {
                     self.csi(column + 1, b'G');
                 }
-                self.bytes.extend_from_slice(sign.as_bytes());
-                column = column.saturating_add(u16::try_from(crate::text::width(sign)).unwrap_or(1));
+                self.text(sign);
+                column = end;
             }
         }
         self.reset_style();
+    }
+
+    fn text(&mut self, text: &str) {
+        if self.unicode {
+            self.push(text.as_bytes());
+        } else {
+            self.push(ascii(text).as_bytes());
+        }
     }
 
     pub(super) fn set_style(&mut self, style: Style) {

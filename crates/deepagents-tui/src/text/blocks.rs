@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use pulldown_cmark::{Event, Parser, Tag};
+use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
 
 use super::markdown::options;
 use super::visible;
@@ -55,6 +55,16 @@ pub(crate) fn paragraph_cut(text: &str, shown: usize) -> Option<usize> {
         }
     }
     None
+}
+
+/// Returns the opening line of a text that is a fenced code block, and the position of its last `lines` lines. Returns
+/// `None` if the text is anything else, or is not longer than that.
+pub(crate) fn code_cut(text: &str, lines: usize) -> Option<(&str, usize)> {
+    let fence = text.get(..=text.find('\n')?)?;
+    let at = text.rmatch_indices('\n').nth(lines.checked_sub(1)?)?.0 + 1;
+    let (event, range) = Parser::new_ext(text, options()).into_offset_iter().next()?;
+    let is_code = matches!(event, Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))));
+    (is_code && range == (0..text.len()) && at > fence.len()).then_some((fence, at))
 }
 
 #[cfg(test)]

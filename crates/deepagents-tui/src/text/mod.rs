@@ -10,12 +10,12 @@ mod table;
 mod wrap;
 
 pub(crate) use ascii::ascii;
-pub(crate) use blocks::{last_block, paragraph_cut};
+pub(crate) use blocks::{code_cut, last_block, paragraph_cut};
 pub(crate) use clean::exact_ascii;
 pub use clean::{exact, visible};
 pub(crate) use diff::{diff_lines, edit_diff, is_context, new_file};
 pub(crate) use markdown::markdown;
-pub(crate) use wrap::{clip, hard_wrap, line_width, width, wrap};
+pub(crate) use wrap::{Break, clip, hard_wrap, line_width, rows, width, wrap};
 
 use unicode_segmentation::UnicodeSegmentation;
 

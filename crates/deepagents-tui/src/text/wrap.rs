@@ -1,5 +1,7 @@
 //! Line wrapping.
 
+use std::collections::VecDeque;
+
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use unicode_segmentation::UnicodeSegmentation;
@@ -29,51 +31,65 @@ struct Cell<'a> {
     style: Style,
 }
 
+/// Where a line may be broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Break {
+    /// At spaces, and within words that are longer than a row.
+    Words,
+    /// At the last column, for code.
+    Anywhere,
+}
+
 /// Wraps a line at spaces, and within words that are longer than a line. `indent` precedes each line but the first.
 pub(crate) fn wrap(line: &Line<'_>, columns: usize, indent: &str) -> Vec<Line<'static>> {
-    layout(line, columns, indent, true)
+    rows(line, columns, indent, Break::Words, usize::MAX)
 }
 
 /// Breaks a line at the last column, for code.
 pub(crate) fn hard_wrap(line: &Line<'_>, columns: usize, indent: &str) -> Vec<Line<'static>> {
-    layout(line, columns, indent, false)
+    rows(line, columns, indent, Break::Anywhere, usize::MAX)
 }
 
-fn layout(line: &Line<'_>, columns: usize, indent: &str, words: bool) -> Vec<Line<'static>> {
+/// Returns the first `most` rows of a line. The rest of it is not looked at.
+pub(crate) fn rows(line: &Line<'_>, columns: usize, indent: &str, at: Break, most: usize) -> Vec<Line<'static>> {
     let columns = columns.max(2);
     // An indent that leaves too little room is omitted.
     let indent = if width(indent) * 2 > columns { "" } else { indent };
     let indent_width = width(indent);
-    let mut cells: Vec<Cell<'_>> = Vec::new();
-    for span in &line.spans {
+    let mut cells = line.spans.iter().flat_map(|span| {
         let style = line.style.patch(span.style);
-        cells.extend(span.content.graphemes(true).map(|text| Cell { text, width: 0, style }));
-    }
-    let (mut out, mut from, mut used, mut blank) = (Vec::new(), 0, 0, None::<usize>);
-    let mut at = 0;
-    while let Some(cell) = cells.get_mut(at) {
+        span.content.graphemes(true).map(move |text| Cell { text, width: 0, style })
+    });
+    let mut out = Vec::new();
+    // The cells of the row, and those to place before any others.
+    let (mut row, mut next): (Vec<Cell<'_>>, VecDeque<Cell<'_>>) = (Vec::new(), VecDeque::new());
+    let (mut used, mut blank) = (0, None::<usize>);
+    while let Some(mut cell) = next.pop_front().or_else(|| cells.next()) {
+        // The space at a line break is not shown.
+        if at == Break::Words && cell.text == " " && row.is_empty() && !out.is_empty() {
+            continue;
+        }
         cell.width = grapheme_width(cell.text, used);
-        if used + cell.width > columns && at > from {
-            let end = blank.filter(|blank| words && *blank > from).unwrap_or(at);
-            out.push(build(cells.get(from..end).unwrap_or_default(), if out.is_empty() { "" } else { indent }));
-            from = end;
-            if words {
-                // The space at a line break is not shown.
-                while cells.get(from).is_some_and(|cell| cell.text == " ") {
-                    from += 1;
-                }
+        if used + cell.width > columns && !row.is_empty() {
+            let end = blank.filter(|_| at == Break::Words).unwrap_or(row.len());
+            next.push_front(cell);
+            row.drain(end..).rev().for_each(|cell| next.push_front(cell));
+            out.push(build(&row, if out.is_empty() { "" } else { indent }));
+            if out.len() == most {
+                return out;
             }
-            (at, used, blank) = (from, indent_width, None);
+            row.clear();
+            (used, blank) = (indent_width, None);
             continue;
         }
         used += cell.width;
-        at += 1;
         if cell.text == " " {
-            blank = Some(at);
+            blank = Some(row.len() + 1);
         }
+        row.push(cell);
     }
-    if from < cells.len() || out.is_empty() {
-        out.push(build(cells.get(from..).unwrap_or_default(), if out.is_empty() { "" } else { indent }));
+    if !row.is_empty() || out.is_empty() {
+        out.push(build(&row, if out.is_empty() { "" } else { indent }));
     }
     out
 }
@@ -93,13 +109,19 @@ fn build(cells: &[Cell<'_>], indent: &str) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Cuts a line to fit, with an ellipsis if cut.
+/// Cuts a line to fit, with an ellipsis if cut. What does not fit is not looked at.
 pub(crate) fn clip(line: &Line<'_>, columns: usize) -> Line<'static> {
-    if line_width(line) <= columns {
-        return Line::from(line.spans.iter().map(|s| Span::styled(s.content.to_string(), s.style)).collect::<Vec<_>>());
+    let mut used = 0;
+    let mut graphemes = line.spans.iter().flat_map(|span| span.content.graphemes(true));
+    let fits = graphemes.all(|grapheme| {
+        used += grapheme_width(grapheme, 0);
+        used <= columns
+    });
+    let room = if fits { columns } else { columns.saturating_sub(1) };
+    let mut first = rows(line, room, "", Break::Anywhere, 1).pop().unwrap_or_default();
+    if !fits {
+        first.spans.push(Span::raw("…"));
     }
-    let mut first = hard_wrap(line, columns.saturating_sub(1).max(1), "").into_iter().next().unwrap_or_default();
-    first.spans.push(Span::raw("…"));
     first
 }
 
@@ -117,6 +139,32 @@ mod tests {
         assert_eq!(lines("abcdefghij kl", 4), ["abcd", "efgh", "ij ", "kl"]);
         assert_eq!(lines("", 4), [""]);
         assert_eq!(lines("漢字テスト", 5), ["漢字", "テス", "ト"]);
+    }
+
+    #[test]
+    fn spaces_at_a_break_are_left_out_and_others_are_kept() {
+        assert_eq!(lines("  a    bcd  e", 5), ["  a  ", "bcd  ", "e"]);
+        assert_eq!(lines("abcde   fgh", 5), ["abcde", "fgh"]);
+        let code = Line::from("ab   cd".to_owned());
+        let shown = hard_wrap(&code, 3, "").iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(shown, ["ab ", "  c", "d"]);
+    }
+
+    #[test]
+    fn the_first_rows_of_a_line_are_those_of_the_whole_line() {
+        let line = Line::from(vec![Span::raw("one two\tthree "), Span::raw("漢字 fourfivesix seven")]);
+        for columns in [2, 5, 9] {
+            for at in [Break::Words, Break::Anywhere] {
+                let whole = rows(&line, columns, " ", at, usize::MAX);
+                for most in 1..=whole.len() {
+                    assert_eq!(rows(&line, columns, " ", at, most), whole[..most], "{columns} {at:?} {most}");
+                }
+            }
+        }
+        assert_eq!(clip(&Line::from("abcdef".to_owned()), 4).to_string(), "abc…");
+        assert_eq!(clip(&Line::from("漢字漢字".to_owned()), 4).to_string(), "漢…");
+        assert_eq!(clip(&Line::from("abcd".to_owned()), 4).to_string(), "abcd");
+        assert_eq!(clip(&Line::from("a\tb".to_owned()), 8).to_string(), "a   b");
     }
 
     #[test]

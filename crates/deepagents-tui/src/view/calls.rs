@@ -8,7 +8,9 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::items::{Detail, Layout, dim, folded, indented, item_lines, more_lines, wrapped_diff};
 use crate::app::transcript::{AgentWork, Call, text_arg};
 use crate::duration;
-use crate::text::{count, diff_lines, edit_diff, grouped, hard_wrap, markdown, new_file, shorten, visible, wrap};
+use crate::text::{
+    Break, count, diff_lines, edit_diff, grouped, hard_wrap, markdown, new_file, shorten, visible, wrap,
+};
 use crate::theme::Theme;
 
 /// Lines shown of a folded result, at its start and at its end.
@@ -101,7 +103,7 @@ pub(super) fn call_lines(call: &Call, layout: Layout<'_>) -> Vec<Line<'static>> 
     }
     if call.failed {
         let text = if call.result.is_empty() { "it did not finish" } else { &call.result };
-        lines.extend(indented(folded(text, wrap, (1, 6), layout)));
+        lines.extend(indented(folded(text, Break::Words, (1, 6), layout)));
         return lines;
     }
     match call.name.as_str() {
@@ -114,7 +116,7 @@ pub(super) fn call_lines(call: &Call, layout: Layout<'_>) -> Vec<Line<'static>> 
                 lines.push(dim(format!("  {found}"), layout.theme));
             }
         }
-        _ => lines.extend(indented(folded(&call.result, hard_wrap, (HEAD_LINES, TAIL_LINES), layout))),
+        _ => lines.extend(indented(folded(&call.result, Break::Anywhere, (HEAD_LINES, TAIL_LINES), layout))),
     }
     lines
 }
@@ -174,7 +176,7 @@ pub(super) fn agent(work: &AgentWork, layout: Layout<'_>) -> Vec<Line<'static>> 
         let steps = work.items.iter().flat_map(|item| item_lines(item, inner, theme, Detail::Full));
         lines.extend(indented(steps.chain(markdown(&work.answer, inner, theme)).collect()));
     } else {
-        lines.extend(indented(folded(&work.answer, wrap, (ANSWER_LINES, 0), layout)));
+        lines.extend(indented(folded(&work.answer, Break::Words, (ANSWER_LINES, 0), layout)));
     }
     lines
 }

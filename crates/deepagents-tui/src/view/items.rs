@@ -6,7 +6,9 @@ use ratatui::text::{Line, Span};
 
 use super::calls::{HEAD_LINES, agent, call_lines, titled};
 use crate::app::transcript::Item;
-use crate::text::{clip, count, diff_lines, hard_wrap, markdown, shorten, visible, width, wrap};
+use crate::text::{
+    Break, clip, count, diff_lines, hard_wrap, line_width, markdown, rows, shorten, visible, width, wrap,
+};
 use crate::theme::Theme;
 
 /// Whether long parts are shown in full.
@@ -29,10 +31,27 @@ pub(super) struct Layout<'a> {
 /// Lines shown of a folded user message.
 const MESSAGE_LINES: usize = 12;
 
-/// Renders a part of the conversation.
+/// Renders a part of the conversation, in lines of at most `columns` columns.
 pub(crate) fn item_lines(item: &Item, columns: usize, theme: Theme, detail: Detail<'_>) -> Vec<Line<'static>> {
     let columns = columns.max(2);
-    let layout = Layout { columns, theme, detail };
+    let mut lines = lay_out(item, Layout { columns, theme, detail });
+    // Remarks such as the number of hidden lines may be longer.
+    if lines.iter().any(|line| is_wider(line, columns)) {
+        let fit = |line: Line<'static>| if is_wider(&line, columns) { wrap(&line, columns, "  ") } else { vec![line] };
+        lines = lines.into_iter().flat_map(fit).collect();
+    }
+    lines
+}
+
+fn is_wider(line: &Line<'_>, columns: usize) -> bool {
+    // Only tabs have more columns than bytes.
+    let is_short = line.spans.iter().map(|span| span.content.len()).sum::<usize>() <= columns;
+    let has_tab = || line.spans.iter().any(|span| span.content.contains('\t'));
+    (!is_short || has_tab()) && line_width(line) > columns
+}
+
+fn lay_out(item: &Item, layout: Layout<'_>) -> Vec<Line<'static>> {
+    let Layout { columns, theme, detail } = layout;
     match item {
         Item::Head { lines } => {
             let styled = |(at, line): (usize, &String)| {
@@ -54,7 +73,7 @@ pub(crate) fn item_lines(item: &Item, columns: usize, theme: Theme, detail: Deta
         Item::Agent(work) => agent(work, layout),
         Item::Shell { command, output, code, shared } => {
             let mut lines = titled("$", command, *code == Some(0), layout);
-            lines.extend(indented(folded(output, hard_wrap, (HEAD_LINES, 20), layout)));
+            lines.extend(indented(folded(output, Break::Anywhere, (HEAD_LINES, 20), layout)));
             let private = if *shared { "" } else { " · not shown to the model" };
             match code {
                 Some(0) if private.is_empty() => {}
@@ -137,20 +156,22 @@ fn user(text: &str, Layout { columns, theme, detail }: Layout<'_>) -> Vec<Line<'
     lines
 }
 
-/// Renders text that `broken` wraps. If folded, only `head` lines of its start and `tail` of its end are shown.
+/// Renders text. If folded, only `head` lines of its start and `tail` of its end are shown.
 pub(super) fn folded(
     text: &str,
-    broken: fn(&Line<'_>, usize, &str) -> Vec<Line<'static>>,
+    broken: Break,
     (head, tail): (usize, usize),
     Layout { columns, theme, detail }: Layout<'_>,
 ) -> Vec<Line<'static>> {
     let text = visible(text.trim_end_matches('\n'));
     let room = columns.saturating_sub(4).max(2);
-    let all = || text.lines().flat_map(|line| broken(&dim(line, theme), room, "")).collect::<Vec<_>>();
-    let Detail::Brief(key) = detail else { return all() };
+    // A line may be very long, and only what is shown of it is laid out.
+    let all = |most: usize| text.lines().flat_map(move |line| rows(&dim(line, theme), room, "", broken, most));
+    let Detail::Brief(key) = detail else { return all(usize::MAX).collect() };
     let total = text.lines().count();
     if total <= head + tail + 1 {
-        let (mut lines, most) = (all(), (head + tail) * 4);
+        let most = (head + tail) * 4;
+        let mut lines: Vec<Line<'static>> = all(most + 1).take(most + 1).collect();
         if lines.len() > most {
             lines.truncate(most);
             lines.push(dim(format!("… more of it ({key})"), theme));
@@ -200,4 +221,46 @@ pub(crate) fn todo_lines(todos: &[Todo], most: usize, columns: usize, theme: The
         clip(&dim(text, theme), columns)
     });
     shown.chain(more).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::app::transcript::{AgentWork, Call, Picture};
+
+    #[test]
+    fn no_line_is_wider_than_the_screen() {
+        let long = "words of a 漢字 line\t".repeat(30);
+        let lines = format!("{long}\n").repeat(40);
+        let call =
+            |name: &str, args, failed| Item::Call(Call { name: name.to_owned(), args, result: lines.clone(), failed });
+        let work =
+            AgentWork { task: lines.clone(), answer: lines.clone(), calls: 12, tokens: 12_345, ..AgentWork::default() };
+        let items = [
+            Item::Head { lines: vec![long.clone()] },
+            Item::User(lines.clone()),
+            Item::Answer(format!("{lines}\n- {long}\n\n```\n{lines}```\n\n| a | b |\n|---|---|\n| {long} | c |\n")),
+            Item::Thinking(lines.clone()),
+            call("execute", json!({"command": lines}), false),
+            call("write_file", json!({"file_path": long, "content": lines}), false),
+            call("read_file", json!({"file_path": long}), false),
+            call("ls", json!({}), true),
+            Item::FileDiff { title: long.clone(), old: lines.clone(), new: long.clone() },
+            Item::Picture(Picture { about: long.clone(), data: None }),
+            Item::Agent(work),
+            Item::Shell { command: long.clone(), output: lines.clone(), code: Some(1), shared: false },
+            Item::Note { text: lines.clone(), bad: true },
+            Item::Card { title: long.clone(), body: lines.clone() },
+        ];
+        for item in &items {
+            for columns in [4, 8, 20, 33, 80] {
+                for detail in [Detail::Brief("Ctrl+O"), Detail::Full] {
+                    let widest = item_lines(item, columns, Theme::plain(), detail).iter().map(line_width).max();
+                    assert!(widest.is_some_and(|widest| widest <= columns), "{widest:?} of {columns}: {item:?}");
+                }
+            }
+        }
+    }
 }

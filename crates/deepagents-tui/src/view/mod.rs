@@ -19,6 +19,7 @@ use ratatui::text::Line;
 pub(crate) use calls::call_title;
 pub(crate) use items::{Detail, item_lines};
 pub(crate) use printer::{Printed, Printer};
+pub(crate) use question::LaidOut;
 pub(crate) use screen::pager;
 
 use crate::app::App;

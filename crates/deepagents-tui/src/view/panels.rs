@@ -53,9 +53,9 @@ pub(super) fn input_line(
     (columns, most): (usize, usize),
     theme: Theme,
 ) -> Panel {
-    let room = columns.saturating_sub(lead.len()).max(4);
+    let room = columns.saturating_sub(width(lead)).max(4);
     let (rows, (x, y)) = editor.rows(room);
-    let indent = lead.len().min(columns.saturating_sub(4));
+    let indent = width(lead).min(columns.saturating_sub(4));
     let mut lines: Vec<Line<'static>> = rows
         .into_iter()
         .enumerate()

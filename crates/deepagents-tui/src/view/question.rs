@@ -1,5 +1,8 @@
 //! Renders calls that need a decision.
 
+use std::cell::RefCell;
+use std::sync::Arc;
+
 use deepagents::escape::escaped;
 use deepagents::remembered::RememberedRule;
 use deepagents::{ActionRequest, AnswerForm, DecisionKind};
@@ -27,8 +30,29 @@ const EXECUTE: &str = "execute";
 /// Rows of the call that take precedence over the descriptions of the keys.
 const MIN_BODY_ROWS: usize = 3;
 
-/// Renders everything that a call would do. Unless it `is_whole`, unchanged lines around a change take one row each.
-fn question_body(question: &PendingApproval, columns: usize, theme: Theme, is_whole: bool) -> Vec<Line<'static>> {
+/// The layout of what a call would do, and the width and theme that it was made for. `true` stands for a whole one.
+type Made = ((usize, Theme, bool), Arc<Vec<Line<'static>>>);
+
+/// The last layout of what a call would do.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LaidOut(RefCell<Option<Made>>);
+
+/// Returns the layout of everything that a call would do. Unless it `is_whole`, unchanged lines around a change take one
+/// row each.
+fn question_body(question: &PendingApproval, columns: usize, theme: Theme, is_whole: bool) -> Arc<Vec<Line<'static>>> {
+    let wanted = (columns, theme, is_whole);
+    let mut last = question.laid_out.0.borrow_mut();
+    match &*last {
+        Some((made, lines)) if *made == wanted => lines.clone(),
+        _ => {
+            let lines = Arc::new(lay_out_body(question, columns, theme, is_whole));
+            *last = Some((wanted, lines.clone()));
+            lines
+        }
+    }
+}
+
+fn lay_out_body(question: &PendingApproval, columns: usize, theme: Theme, is_whole: bool) -> Vec<Line<'static>> {
     let request = &question.request;
     let room = columns.saturating_sub(2).max(2);
     let raw: Vec<Line<'static>> = match request.tool.as_str() {
@@ -105,7 +129,7 @@ fn choice_lines(request: &ActionRequest, columns: usize) -> Vec<Line<'static>> {
 
 /// Renders the whole question, with the answers to choose from.
 pub(crate) fn whole_question(question: &PendingApproval, columns: usize, theme: Theme) -> Vec<Line<'static>> {
-    let mut lines = question_body(question, columns, theme, true);
+    let mut lines = Vec::clone(&question_body(question, columns, theme, true));
     lines.extend(rule_lines(&question.request, columns, theme));
     lines.extend(choice_lines(&question.request, columns));
     lines
@@ -175,12 +199,13 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
         }
         Asking::Remember(rule) => keeping(rule, columns, theme).into(),
     };
-    let mut body = question_body(question, columns, theme, false);
+    let body = question_body(question, columns, theme, false);
     // A form shows the choices itself.
-    if matches!(app.questions.asking, Asking::Decide) {
-        body.extend(choice_lines(&question.request, columns));
-    }
-    let least = body.len().min(MIN_BODY_ROWS);
+    let mut rest = match app.questions.asking {
+        Asking::Decide => choice_lines(&question.request, columns),
+        _ => Vec::new(),
+    };
+    let least = (body.len() + rest.len()).min(MIN_BODY_ROWS);
     if rows < title.len() + foot.lines.len() + least {
         title.truncate(1);
         match app.questions.asking {
@@ -199,13 +224,14 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
             title.clear();
         }
     } else {
-        body.extend(rule_lines(&question.request, columns, theme));
+        rest.extend(rule_lines(&question.request, columns, theme));
     }
     if let Some(problem) = &app.questions.problem {
         foot.lines.extend(wrap(&Line::from(Span::styled(visible(problem).into_owned(), theme.bad)), columns, ""));
     }
     let room = rows.saturating_sub(title.len() + foot.lines.len());
-    let total = body.len();
+    let total = body.len() + rest.len();
+    let mut body = body.iter().chain(&rest);
     let mut lines = title;
     match (room, lines.pop()) {
         // The title and the body share one row.
@@ -213,11 +239,11 @@ pub(crate) fn question(app: &App, columns: usize, rows: usize) -> Panel {
         (_, last) => lines.extend(last),
     }
     if total <= room {
-        lines.extend(body);
+        lines.extend(body.cloned());
     } else if room == 1 {
-        lines.extend(body.first().map(|first| counted(first, total, columns, theme)));
+        lines.extend(body.next().map(|first| counted(first, total, columns, theme)));
     } else if let Some(shown) = room.checked_sub(1) {
-        lines.extend(body.into_iter().take(shown));
+        lines.extend(body.take(shown).cloned());
         let (more, key) = (count((total - shown) as u64, "more line"), app.keys.name(Action::Details));
         let text = format!("  … {more} of {total} ({key} shows all)");
         lines.push(clip(&Line::from(Span::styled(text, theme.warn)), columns));

@@ -1,6 +1,6 @@
 //! Approvals.
 
-use deepagents::models::scripted::Turn;
+use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents_tui::{Begin, Headless, Mode};
 use serde_json::{Value, json};
 
@@ -147,15 +147,20 @@ async fn a_long_new_file_can_be_read_before_deciding() {
     assert!(world.has("long.txt"));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_typed_before_a_question_appears_do_not_answer_it() {
-    let late = command("touch typed.txt").delay(std::time::Duration::from_millis(300));
-    let world = World::new([late, Turn::text("Fine.")]);
+    let mut world = World::new([]);
+    world.model = ScriptedModel::new([world.once("go", command("touch typed.txt")), Turn::text("Fine.")]);
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "run").await;
     // The question appears while this is typed, so none of it counts as an answer.
     screens.type_text("yes yes y").await;
-    assert!(screens.wait_for("touch typed.txt").await, "{}", screens.text());
+    std::fs::write(world.dir.path().join("go"), "").unwrap();
+    let began = std::time::Instant::now();
+    while !screens.text().contains("touch typed.txt") {
+        assert!(began.elapsed().as_secs() < 20, "{}", screens.text());
+        screens.type_text("y").await;
+    }
     screens.type_text("y").await;
     assert!(!world.has("typed.txt") && screens.text().contains("yes yes yy"), "{}", screens.text());
 }
@@ -212,10 +217,10 @@ async fn an_open_question_is_asked_again_after_a_restart() {
     let mut screens = world.screens(Mode::Ask);
     say(&mut screens, "run").await;
     assert!(screens.wait_for("touch later.txt").await);
-    // The run has ended with the interrupt before the program exits.
     assert!(screens.wait_for("y yes").await);
     let thread = screens.thread().unwrap();
-    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    // The run has ended with the interrupt before the program exits.
+    world.until_asked(&thread).await;
     drop(screens);
     let mut screens = world.begin(Mode::Ask, Begin::Resume(thread));
     assert!(screens.wait_for("y yes").await, "{}", screens.text());

@@ -208,6 +208,22 @@ async fn earlier_messages_survive_restarts_and_can_be_searched() {
     assert!(screens.live().join("\n").contains("› remember 4711"), "{:?}", screens.live());
 }
 
+#[tokio::test]
+async fn a_huge_message_in_the_history_hides_no_earlier_ones() {
+    let world = World::new([Turn::text("Yes."), Turn::text("Yes.")]);
+    let mut screens = world.screens(Mode::Ask);
+    say(&mut screens, "remember 4711").await;
+    assert!(screens.wait_for("Yes.").await && screens.wait_idle().await);
+    screens.event(crossterm_paste(&"a long line of a log\n".repeat(20_000))).await;
+    screens.press("enter").await.unwrap();
+    assert!(screens.wait_idle().await);
+    let mut screens = world.screens(Mode::Ask);
+    screens.press("up").await.unwrap();
+    assert!(screens.live().join("\n").contains("› [Pasted text #1: 20,001 lines"), "{:?}", screens.live());
+    screens.press("up").await.unwrap();
+    assert!(screens.live().join("\n").contains("› remember 4711"), "{:?}", screens.live());
+}
+
 /// Creates two files, one per message.
 fn two_files() -> World {
     let write = |name: &str| Turn::call("write_file", json!({"file_path": format!("/{name}.txt"), "content": "x\n"}));
@@ -304,7 +320,8 @@ async fn threads_can_be_previewed_renamed_copied_and_deleted() {
     screens.press("down").await.unwrap();
     assert!(screens.wait_until_live("PELICAN it is.").await, "{:?}", screens.live());
     screens.press("ctrl-r ctrl-u").await.unwrap();
-    screens.type_text("bird talk").await;
+    screens.type_text("bird ").await;
+    screens.event(crossterm_paste("talk\n")).await;
     screens.press("enter").await.unwrap();
     assert!(screens.wait_until_live("❯ bird talk").await, "{:?}", screens.live());
     screens.press("ctrl-f").await.unwrap();

@@ -91,6 +91,9 @@ async fn a_question_without_a_form_is_answered_with_text() {
     assert!(screens.wait_until_live("type your answer").await, "{:?}", screens.live());
     screens.press("enter").await.unwrap();
     screens.type_text("Ada Lovelace").await;
+    let (column, row) = screens.cursor().unwrap();
+    assert_eq!(screens.live()[usize::from(row)], "› Ada Lovelace");
+    assert_eq!(usize::from(column), "› Ada Lovelace".chars().count(), "the cursor is behind the text");
     screens.press("enter").await.unwrap();
     assert!(screens.wait_for("Noted.").await, "{}", screens.text());
     assert!(world.told().contains("the person said Ada Lovelace"), "{}", world.told());

@@ -21,5 +21,7 @@ mod policy;
 mod preferences;
 mod stopping;
 mod talk;
+mod threads;
+mod waiting;
 mod windows;
 mod world;

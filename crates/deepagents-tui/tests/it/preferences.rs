@@ -76,7 +76,11 @@ async fn messages_can_be_edited_with_vi_keys() {
     screens.press("esc").await.unwrap();
     screens.type_text("p").await;
     screens.press("enter").await.unwrap();
-    assert!(screens.wait_for("Yes.").await);
+    assert!(screens.wait_for("Yes.").await && screens.wait_idle().await);
+    screens.type_text("given up").await;
+    screens.press("esc ctrl-c").await.unwrap();
+    screens.type_text("new").await;
+    assert!(screens.live().join("\n").contains("› new"), "{:?}", screens.live());
     assert!(world.told().contains("one 2 thr!end\none 2 thr!"), "{}", world.told());
 }
 

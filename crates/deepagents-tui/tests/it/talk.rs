@@ -176,13 +176,14 @@ async fn a_long_plan_says_how_much_of_it_is_hidden() {
 
 #[tokio::test]
 async fn a_message_sent_while_tools_run_reaches_the_next_request() {
-    let call = Turn::call("execute", json!({"command": "sleep 0.5; echo done"}));
+    let call = Turn::call("execute", json!({"command": "while [ ! -e go ]; do sleep 0.01; done"}));
     let world = World::new([call, Turn::text("Steered.")]);
     let mut screens = world.screens(Mode::Auto);
     say(&mut screens, "work").await;
     assert!(screens.wait_for("◌ execute").await, "{}", screens.text());
     say(&mut screens, "change of plan").await;
     assert!(screens.text().contains("waiting: change of plan"), "{}", screens.text());
+    std::fs::write(world.dir.path().join("go"), "").unwrap();
     assert!(screens.wait_for("Steered.").await);
     assert!(screens.wait_idle().await);
     assert_eq!(world.model.requests().len(), 2);

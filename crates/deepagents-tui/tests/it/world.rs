@@ -2,14 +2,16 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
-use deepagents::core::journal::{Journal, ThreadInfo};
+use deepagents::core::journal::{Journal, RunStatus, ThreadInfo};
 use deepagents::core::model::Price;
 use deepagents::core::tool::DynTool;
 use deepagents::fs::shell::{Confinement, LocalShell, WithShell};
 use deepagents::fs::{LocalBackend, LocalOptions, UndoStore};
 use deepagents::middleware::AskUser;
 use deepagents::middleware::hooks::{HookRunner, Hooks};
+use deepagents::middleware::redaction::Redaction;
 use deepagents::models::Catalogue;
 use deepagents::models::scripted::{ScriptedModel, Turn};
 use deepagents::remembered::{CommandReach, RememberedRule};
@@ -55,9 +57,12 @@ pub(crate) struct World {
     pub(crate) gate: Option<Arc<Notify>>,
     /// Whether other programs that own a thread count as gone.
     pub(crate) is_gone: bool,
+    /// Whether the agent redacts secrets.
+    pub(crate) redacts: bool,
 }
 
 struct TestHost {
+    redacts: bool,
     is_gone: bool,
     gate: Mutex<Option<Arc<Notify>>>,
     named: Arc<Mutex<Vec<String>>>,
@@ -105,6 +110,7 @@ impl World {
             named: Arc::default(),
             gate: None,
             is_gone: true,
+            redacts: false,
         }
     }
 
@@ -129,6 +135,7 @@ impl World {
     pub(crate) fn begin(&self, mode: Mode, begin: Begin) -> Headless {
         let host = TestHost {
             is_gone: self.is_gone,
+            redacts: self.redacts,
             root: self.dir.path().to_owned(),
             undo: self.beside.path().join("undo.db"),
             model: self.model.clone(),
@@ -166,22 +173,36 @@ impl World {
 
     /// Waits until a thread's metadata contains a text.
     pub(crate) async fn until_noted(&self, thread: &str, words: &str) {
-        loop {
-            let info = self.journal.threads().get(thread).await.unwrap().unwrap();
-            if json!(info.metadata).to_string().contains(words) {
-                return;
-            }
-            tokio::task::yield_now().await;
-        }
+        self.until(thread, |info| json!(info.metadata).to_string().contains(words)).await;
     }
 
     /// Waits until a thread's metadata no longer contains a text.
     pub(crate) async fn until_not_noted(&self, thread: &str, words: &str) {
+        self.until(thread, |info| !json!(info.metadata).to_string().contains(words)).await;
+    }
+
+    /// Waits until the last run of a thread has ended with a question.
+    pub(crate) async fn until_asked(&self, thread: &str) {
+        self.until(thread, |info| info.status == RunStatus::Interrupted).await;
+    }
+
+    /// Waits until the model has got a request.
+    pub(crate) async fn until_requested(&self) {
+        let began = Instant::now();
+        while self.model.requests().is_empty() {
+            assert!(began.elapsed().as_secs() < 20, "the model gets no request");
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn until(&self, thread: &str, is_so: impl Fn(&ThreadInfo) -> bool) {
+        let began = Instant::now();
         loop {
             let info = self.journal.threads().get(thread).await.unwrap().unwrap();
-            if !json!(info.metadata).to_string().contains(words) {
+            if is_so(&info) {
                 return;
             }
+            assert!(began.elapsed().as_secs() < 20, "{info:?}");
             tokio::task::yield_now().await;
         }
     }
@@ -189,6 +210,19 @@ impl World {
     /// Deletes a thread like another program.
     pub(crate) async fn delete(&self, thread: &str) {
         self.journal.threads().delete(thread).await.unwrap();
+    }
+
+    /// A turn that the model answers only once the directory has a file. It blocks a thread until then.
+    pub(crate) fn once(&self, file: &str, turn: Turn) -> Turn {
+        let file = self.dir.path().join(file);
+        Turn::with(move |_| {
+            let began = Instant::now();
+            while !file.exists() {
+                assert!(began.elapsed().as_secs() < 60, "{} was never made", file.display());
+                std::thread::yield_now();
+            }
+            turn.clone()
+        })
     }
 
     pub(crate) fn read(&self, file: &str) -> String {
@@ -237,6 +271,7 @@ impl Host for TestHost {
                 .journal(self.journal.clone())
                 .background_agents(self.background)
                 .backend(WithShell::new(files.clone(), shell));
+            let builder = if self.redacts { builder.middleware(Redaction::secrets()) } else { builder };
             let agent = self.hooks.iter().cloned().fold(policy.bind(builder, &[]), DeepAgentBuilder::hooks);
             let agent = agent.build().map_err(|error| error.to_string())?;
             Ok(Connection {
