@@ -139,7 +139,10 @@ fn a_run_stopped_by_a_signal_can_be_resumed_even_a_detached_one() {
     };
     let worker = thread()["metadata"]["process"]["id"].to_string();
     assert!(Command::new("kill").args(["-TERM", &worker]).status().unwrap().success());
-    while thread()["status"] == "running" {}
+    let began = std::time::Instant::now();
+    while thread()["status"] == "running" {
+        assert!(began.elapsed().as_secs() < 60, "{}", thread());
+    }
     goes_on(&server, &place);
 }
 
@@ -210,6 +213,25 @@ fn a_terminal_that_nobody_reads_does_not_keep_the_program_running() {
     let sent = Command::new("kill").args(["-TERM", &terminal.child.id().to_string()]).status().unwrap();
     assert!(sent.success());
     assert_eq!(terminal.child.wait().unwrap().code(), Some(143));
+}
+
+#[test]
+fn a_message_typed_right_behind_clear_is_the_first_of_the_new_thread_and_can_be_stopped() {
+    let server = Server::start([Reply::Text(vec!["First", "."]), Reply::Hang]);
+    let place = Place::new();
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("one\r");
+    terminal.wait_for("First.");
+    terminal.wait_until_idle();
+    terminal.type_in("/clear\rtwo\r");
+    while server.requests().len() < 2 {
+        assert!(terminal.read(), "{:?}", terminal.seen);
+    }
+    assert!(!server.requests()[1].body.to_string().contains("First."), "{:?}", server.requests()[1].body);
+    terminal.type_in("\x1b");
+    terminal.wait_for("interrupted");
+    terminal.type_in("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
 }
 
 #[test]
@@ -285,6 +307,7 @@ fn images_are_drawn_only_when_the_terminal_supports_them_and_never_from_text() {
         terminal.wait_for("test-model");
         terminal.type_in("look\r");
         terminal.wait_for("seen");
+        terminal.wait_until_idle();
         let results = terminal.seen.matches(drawn.unwrap_or(kitty)).count();
         terminal.type_in("and at dot.png\r");
         terminal.wait_for("another.");
@@ -317,7 +340,9 @@ fn a_question_rings_the_bell_and_notifies_the_terminal() {
     terminal.type_in("write\r");
     terminal.wait_for("\u{7}\u{1b}]9;deepagents: write_file waits for your decision\u{7}");
     terminal.wait_for("\u{1b}]2;? deepagents: ");
-    terminal.type_in("\u{3}\u{3}\u{3}");
+    terminal.type_in("\u{3}");
+    terminal.wait_until_idle();
+    terminal.type_in("\u{3}\u{3}");
     let (code, _) = terminal.end();
     assert_eq!(code, Some(0));
 }
@@ -327,6 +352,8 @@ fn suspending_restores_the_terminal_and_resuming_redraws_it() {
     let server = Server::start([Reply::Text(vec!["Awake", "."])]);
     let place = Place::new();
     let mut terminal = place.start(&server, &[]);
+    terminal.type_in("/theme\r");
+    terminal.wait_for("Colours");
     terminal.type_in("\u{1a}");
     terminal.wait_for(RESTORED);
     let stat = format!("/proc/{}/stat", terminal.child.id());
@@ -340,7 +367,9 @@ fn suspending_restores_the_terminal_and_resuming_redraws_it() {
     rustix::process::kill_process(rustix::process::Pid::from_child(&terminal.child), rustix::process::Signal::CONT)
         .unwrap();
     terminal.wait_for("test-model");
-    terminal.type_in("are you there?\r");
+    // The list is still open.
+    terminal.wait_for("Colours");
+    terminal.type_in("\u{3}are you there?\r");
     terminal.wait_for("Awake.");
     terminal.type_in("/quit\r");
     let (code, seen) = terminal.end();
@@ -605,6 +634,51 @@ fn a_signal_ends_the_program_even_while_its_editor_is_open() {
     let (code, seen) = terminal.end();
     assert_eq!(code, Some(143), "{seen:?}");
     assert!(seen.contains(RESTORED), "{seen:?}");
+}
+
+#[test]
+fn an_editor_that_is_suspended_suspends_the_program_once() {
+    let server = Server::start([Reply::Text(vec!["Heard."])]);
+    let place = Place::new();
+    let mut command = screens(place.root.path(), place.home.path(), &server);
+    let editor = place.home.path().join("editor.sh");
+    std::fs::write(&editor, "kill -TSTP $PPID\nkill -STOP $$\necho from the editor > $1\n").unwrap();
+    command.env("EDITOR", format!("sh {}", editor.display())).env_remove("VISUAL");
+    let mut terminal = Terminal::start(&mut command);
+    terminal.wait_for("test-model");
+    terminal.type_in("\x07");
+    let program = terminal.child.id();
+    let children = || std::fs::read_to_string(format!("/proc/{program}/task/{program}/children")).unwrap_or_default();
+    let sleeps = |process: &str| {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T'))
+    };
+    let began = std::time::Instant::now();
+    let editor = loop {
+        let editor = children().split_whitespace().find(|child| sleeps(child)).map(str::to_owned);
+        match editor.filter(|_| sleeps(&program.to_string())) {
+            Some(editor) => break editor,
+            None => assert!(began.elapsed().as_secs() < 60, "the program goes on: {:?}", terminal.seen),
+        }
+        std::thread::yield_now();
+    };
+    send("-CONT", &terminal);
+    assert!(Command::new("kill").args(["-CONT", &editor]).status().unwrap().success());
+    terminal.wait_for("from the editor");
+    terminal.type_in("\r");
+    terminal.wait_for("Heard.");
+    terminal.type_in("/quit\r");
+    assert_eq!(terminal.end().0, Some(0));
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_the_program_like_a_hangup() {
+    let server = Server::start([Reply::Hang]);
+    let place = Place::new();
+    let mut terminal = place.start(&server, &[]);
+    terminal.type_in("hello\r");
+    server.wait();
+    assert_eq!(terminal.hang_up().wait().unwrap().code(), Some(129));
 }
 
 #[test]

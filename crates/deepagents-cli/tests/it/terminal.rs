@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -16,6 +16,8 @@ use crate::server::{Reply, Server};
 
 /// A program without output for this long counts as hung.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Pieces of output that are read ahead. After them, the program waits until the test reads.
+const PIECES_AHEAD: usize = 8;
 /// How long to wait for a reaction before a key is pressed again.
 const RETRY_DELAY: Duration = Duration::from_secs(3);
 
@@ -40,7 +42,7 @@ impl Terminal {
         // Drops our copies of the terminal, so that it closes with the program.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let end: File = end.into();
-        let (give, pieces) = channel();
+        let (give, pieces) = sync_channel(PIECES_AHEAD);
         let mut from = end.try_clone().unwrap();
         thread::spawn(move || {
             let mut piece = [0; 4096];
@@ -82,6 +84,14 @@ impl Terminal {
         }
     }
 
+    /// Waits until the window title says that the program works on nothing.
+    pub(crate) fn wait_until_idle(&mut self) {
+        let is_idle = |seen: &str| seen.rsplit("\x1b]2;").next().is_some_and(|title| title.starts_with("deepagents: "));
+        while !is_idle(&self.seen) {
+            assert!(self.read(), "it never ends: {:?}", self.seen);
+        }
+    }
+
     pub(crate) fn type_in(&mut self, text: &str) {
         self.end.write_all(text.as_bytes()).unwrap();
     }
@@ -94,6 +104,11 @@ impl Terminal {
     fn has_gone(&mut self) -> bool {
         // The reader thread has ended, so the terminal is closed.
         matches!(self.pieces.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected))
+    }
+
+    /// Closes the terminal. The reader thread ends with the next output.
+    pub(crate) fn hang_up(self) -> Child {
+        self.child
     }
 
     pub(crate) fn wait_for_end(&mut self) {
