@@ -2,7 +2,7 @@
 
 mod sessions;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -185,12 +185,13 @@ impl<H: AgentHost> Server<H> {
     }
 
     /// Answers a request that opens a session like [`answer`], and sends the session's commands after the response. A
-    /// session whose request was cancelled is closed.
+    /// session that a cancelled request has opened is closed.
     fn answer_opened<T: wire::JsonRpcResponse>(
         self: Arc<Self>,
         responder: wire::Responder<T>,
         work: impl Future<Output = Result<(T, Arc<Session<H>>), wire::Error>> + Send + 'static,
     ) -> Result<(), wire::Error> {
+        let open: HashSet<wire::SessionId> = self.sessions().keys().cloned().collect();
         tokio::spawn(async move {
             let cancellation = responder.cancellation();
             tokio::pin!(work);
@@ -204,7 +205,10 @@ impl<H: AgentHost> Server<H> {
                 },
                 () = cancellation.cancelled() => {
                     drop(responder.respond_with_error(wire::Error::request_cancelled()));
-                    if let Ok((_, session)) = work.await {
+                    // A session that the editor had open stays.
+                    if let Ok((_, session)) = work.await
+                        && !open.contains(session.editor().session())
+                    {
                         self.withdraw(&session).await;
                     }
                 }

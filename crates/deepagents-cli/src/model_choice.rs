@@ -6,6 +6,7 @@ use std::{fmt, fs, io};
 
 use anyhow::{Context, Result, anyhow, bail};
 use deepagents::models::{Catalogue, Provider, providers};
+use jiff::Timestamp;
 
 pub(crate) use make::{chosen, config, inspected, make, registry, with_window};
 
@@ -105,13 +106,33 @@ pub(crate) fn default_model(provider: &str) -> Option<&'static str> {
     DEFAULTS.iter().find(|(name, _)| *name == provider).map(|(_, model)| *model)
 }
 
-/// Returns the names of the models that a provider offers: its default, then the others that it makes itself and goes on
-/// serving.
+/// Returns the names of the models to choose from at a provider: its default, then the others that it makes itself and
+/// still serves.
 pub(crate) fn models_of<'a>(provider: &str, known: &'a Catalogue) -> Vec<&'a str> {
-    let made = known.entries().filter(|entry| entry.provider() == Some(provider) && entry.deprecated.is_none());
-    let default = default_model(provider);
-    let others = made.map(|entry| entry.prefix.as_str()).filter(|name| default != Some(*name));
+    let (default, today) = (default_model(provider), Timestamp::now().strftime("%F").to_string());
+    let made = family(provider)
+        .iter()
+        .flat_map(|family| known.entries().filter(move |entry| entry.prefix.starts_with(family)));
+    // Names without a price are mostly those of other hosts.
+    let served = made.filter(|entry| {
+        entry.price.is_some() && entry.deprecated.as_deref().is_none_or(|last_day| last_day >= today.as_str())
+    });
+    let others = served.map(|entry| entry.prefix.as_str()).filter(|name| default != Some(*name));
     default.into_iter().chain(others).collect()
+}
+
+/// Returns the name prefixes of a provider's own models that write texts; none for a provider that serves other vendors'
+/// models.
+fn family(provider: &str) -> &'static [&'static str] {
+    match provider {
+        "anthropic" => &["claude-"],
+        "openai" => &["gpt-6", "gpt-5", "gpt-4.1", "o3", "o4"],
+        "google" => &["gemini-"],
+        "deepseek" => &["deepseek-"],
+        "mistral" => &["mistral-", "codestral", "devstral"],
+        "xai" => &["grok-"],
+        _ => &[],
+    }
 }
 
 /// Returns the providers in the order in which their keys select a model; those without a default model come last.
@@ -190,6 +211,17 @@ mod tests {
     fn choice(model: Option<&str>, base_url: Option<&str>, vars: &[(&str, &str)]) -> Result<Choice, String> {
         let env = |name: &str| vars.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
         choose(model, base_url, &env).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_models_to_choose_from_write_texts_and_are_not_too_many_to_look_through() {
+        for (provider, default) in DEFAULTS {
+            let models = models_of(provider, Catalogue::built_in());
+            assert_eq!((models.first(), models.iter().filter(|name| *name == default).count()), (Some(default), 1));
+            let odd = models.iter().find(|name| ["audio", "embed", "image"].iter().any(|kind| name.contains(kind)));
+            assert!(models.len() <= 40 && odd.is_none(), "{provider}: {} models, {odd:?}", models.len());
+        }
+        assert!(models_of("openai", Catalogue::built_in()).contains(&"gpt-5.2"));
     }
 
     #[test]

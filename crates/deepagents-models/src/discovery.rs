@@ -61,10 +61,12 @@ pub async fn served_models(provider: &str, config: &ModelConfig) -> Result<Vec<S
     let answer = json::parse("the list of models", &endpoint.ask(&endpoint.url, None).await?)?;
     let list = ["data", "models"].iter().find_map(|key| answer.get(*key)).unwrap_or(&answer).as_array();
     let list = list.ok_or_else(|| ModelError::protocol("the answer has no list of models"))?;
-    Ok(list.iter().filter_map(served).collect())
+    // Google lists its models by their paths. Elsewhere `models/` may be a folder that is part of the name.
+    let prefix = if matches!(provider, gemini::PROVIDER | interactions::PROVIDER) { "models/" } else { "" };
+    Ok(list.iter().filter_map(|model| served(model, prefix)).collect())
 }
 
-fn served(model: &Value) -> Option<ServedModel> {
+fn served(model: &Value, prefix: &str) -> Option<ServedModel> {
     let name = ["id", "model", "name"].iter().find_map(|key| model.get(*key)?.as_str())?;
     // Fields of vLLM, llama.cpp, Google, and services that report it.
     let sizes = [
@@ -76,6 +78,5 @@ fn served(model: &Value) -> Option<ServedModel> {
         "/inputTokenLimit",
     ];
     let context_window = sizes.iter().find_map(|size| model.pointer(size)?.as_u64());
-    // Google lists its models by their paths.
-    Some(ServedModel { name: name.strip_prefix("models/").unwrap_or(name).to_owned(), context_window })
+    Some(ServedModel { name: name.strip_prefix(prefix).unwrap_or(name).to_owned(), context_window })
 }

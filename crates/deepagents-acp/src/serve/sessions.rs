@@ -11,7 +11,7 @@ use super::Server;
 use crate::editor::Editor;
 use crate::host::{AgentHost, McpServer, McpTransport};
 use crate::queue::Place;
-use crate::session::{Session, list, real, refused, remembered};
+use crate::session::{MODE, Session, list, real, refused, remembered};
 use crate::wire;
 
 impl<H: AgentHost> Server<H> {
@@ -112,10 +112,13 @@ impl<H: AgentHost> Server<H> {
         request: wire::SetSessionConfigOptionRequest,
         _connection: wire::Connection,
     ) -> impl Future<Output = Result<wire::SetSessionConfigOptionResponse, wire::Error>> + Send {
-        // Two settings change the same agent, one after the other.
-        let place = self.place(&request.session_id);
+        // Two settings that rebuild the agent do so one after the other. A mode applies at once, even meanwhile.
+        let place = (&*request.config_id.0 != MODE).then(|| self.place(&request.session_id));
         async move {
-            let _turn = place.await;
+            let _turn = match place {
+                Some(place) => Some(place.await),
+                None => None,
+            };
             let session = self.session(&request.session_id)?;
             let options = session.set_option(&request.config_id.0, &request.value).await?;
             Ok(wire::SetSessionConfigOptionResponse::new(options))

@@ -5,7 +5,7 @@ use crate::host::AgentHost;
 use crate::policy::Mode;
 use crate::wire;
 
-const MODE: &str = "mode";
+pub(crate) const MODE: &str = "mode";
 const MODEL: &str = "model";
 const EFFORT: &str = "effort";
 /// The effort that leaves the choice to the model.

@@ -22,6 +22,7 @@ use crate::queue::{Place, Queue};
 use crate::setup::SessionSetup;
 use crate::wire;
 
+pub(crate) use config::MODE;
 pub(crate) use threads::{list, real, remembered};
 
 /// A session. It lives as long as the connection, or until it is closed.

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
 use deepagents::core::env::{Ids, RandomIds};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, linkat, mkdirat, openat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, linkat, mkdirat, openat, statat, unlinkat};
 use rustix::io::Errno;
 
 /// The directory that files are imported into.
@@ -69,14 +69,16 @@ impl Place {
         let part = format!(".{}", RandomIds.next("import"));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = File::from(openat(&directory, &part, flags, mode)?);
-        let named =
-            file.write_all(bytes).map(|()| match linkat(&directory, &part, &directory, name, AtFlags::empty()) {
-                // A file system without hard links.
-                Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS) => renameat(&directory, &part, &directory, name),
-                linked => linked,
-            });
+        let mut named = file.write_all(bytes).map(|()| linkat(&directory, &part, &directory, name, AtFlags::empty()));
         // After a failed write, removing it may fail for the same reason.
         let _ = unlinkat(&directory, &part, AtFlags::empty());
+        // On a file system without hard links, the file is written where it belongs.
+        if matches!(named, Ok(Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS))) {
+            named = match openat(&directory, name, flags, mode) {
+                Ok(file) => File::from(file).write_all(bytes).map(Ok),
+                Err(error) => Ok(Err(error)),
+            };
+        }
         match named? {
             Ok(()) => Ok(Existing::Nothing),
             // Another process was faster, or it is a dangling link.

@@ -56,6 +56,8 @@ fn rebuild(args: &ServeArgs, hosting: &Hosting) -> Result<(Server, String, Vec<P
     let project = Project::read(args)?;
     hosting.save_consents();
     let built = hosting.build(&project)?;
+    // Again for tools that runs on the old servers saw meanwhile.
+    hosting.save_consents();
     let names = names(&built);
     Ok((hosting.with_agents(built)?, names, project.described_by))
 }

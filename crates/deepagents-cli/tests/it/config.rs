@@ -213,7 +213,7 @@ fn a_key_is_stored_privately_is_used_and_can_be_forgotten() {
     drop(open);
     let mut piped = Command::new("sh");
     piped.args(["-c", "printf 'sk-\\377' | \"$0\" auth set openai"]).arg(deepagents().get_program());
-    let refused = finish(piped.env("HOME", place.home.path()));
+    let refused = finish(piped.env("HOME", place.home.path()).stdin(Stdio::null()));
     assert!(refused.wrong_usage().contains("not text in UTF-8"), "{refused:?}");
 
     // A file that others could read is fixed by the next command that reads it.
@@ -330,7 +330,7 @@ fn administrator_settings_override_everything_else() {
         let mut inside = Command::new("unshare");
         inside.args(["-Urm", "sh", "-c", script, "sh"]).arg(program.get_program()).args(program.get_args());
         inside.current_dir(place.root.path()).env("HOME", place.home.path()).env("DEEPAGENTS_THEME", "ansi");
-        finish(&mut inside)
+        finish(inside.stdin(Stdio::null()))
     };
     let theme = managed(&["config", "get", "theme"]);
     if theme.err.contains("unshare:") || theme.err.contains("mount:") {

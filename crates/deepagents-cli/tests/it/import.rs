@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -334,7 +334,7 @@ fn an_import_that_is_killed_leaves_no_part_of_a_file() {
     // The signal for a file at its size limit ends the program in the middle of the file.
     let mut killed = Command::new("sh");
     killed.args(["-c", r#"ulimit -f 64; exec "$0" import "$1""#, env!("CARGO_BIN_EXE_deepagents")]).arg(dir.path());
-    let killed = finish(killed.env("HOME", dir.path()));
+    let killed = finish(killed.env("HOME", dir.path()).stdin(Stdio::null()));
     assert!(killed.code != Some(0) && !target.exists(), "{killed:?}");
     import(dir.path(), &[dir.path().to_str().unwrap()]);
     assert!(fs::read_to_string(target).is_ok_and(|imported| imported == text));

@@ -126,7 +126,7 @@ fn options_may_follow_an_address_but_after_a_program_they_belong_to_it() {
     let example = help.lines().find(|line| line.contains("mcp add docs ")).unwrap().trim();
     let mut shell = Command::new("sh");
     let program = format!("deepagents() {{ {} \"$@\"; }}; {example}", env!("CARGO_BIN_EXE_deepagents"));
-    let added = finish(shell.env("HOME", place.at("home")).args(["-c", &program]));
+    let added = finish(shell.env("HOME", place.at("home")).args(["-c", &program]).stdin(Stdio::null()));
     assert_eq!(added.code, Some(0), "{added:?}");
     let (address, token) = ("https://docs.example.com/mcp", "Bearer ${DOCS_TOKEN}");
     let docs = json!({"type": "http", "url": address, "headers": {"Authorization": token}});

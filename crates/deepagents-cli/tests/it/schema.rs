@@ -1,7 +1,7 @@
 //! Structured output by a JSON schema.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use deepagents_testing::skip::skip;
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ fn the_books_workflow_reviews_a_change() {
     let mut command = Command::new("bash");
     command.current_dir(dir.path()).env("HOME", home.path()).env("GITHUB_STEP_SUMMARY", dir.path().join("summary"));
     command.env("DEEPAGENTS_MODEL", "gpt-4o").env("DEEPAGENTS_BASE_URL", &server.address);
-    let finished = finish(command.args(["-e", "-c", &(program + &script)]));
+    let finished = finish(command.args(["-e", "-c", &(program + &script)]).stdin(Stdio::null()));
     assert_eq!(finished.code, Some(0), "{finished:?}");
     assert_eq!(fs::read_to_string(dir.path().join("summary")).unwrap(), "All is well.\n");
 }

@@ -13,7 +13,7 @@ use crate::server::{Reply, Server};
 /// Wraps a command in a shell script, which runs it as `"$@"`.
 fn within(script: &str, inner: &Command) -> Command {
     let mut command = Command::new("sh");
-    command.args(["-c", script, "sh"]).arg(inner.get_program()).args(inner.get_args());
+    command.args(["-c", script, "sh"]).arg(inner.get_program()).args(inner.get_args()).stdin(Stdio::null());
     for (name, value) in inner.get_envs() {
         match value {
             Some(value) => command.env(name, value),

@@ -199,6 +199,11 @@ impl Machine {
         }
     }
 
+    /// Returns whether the run may call the model again.
+    pub(crate) fn has_calls_left(&self) -> bool {
+        self.calls < self.limit
+    }
+
     /// Returns whether the run has finished in a way that lets it continue if a message is pending.
     pub(crate) fn can_be_prolonged(&self) -> bool {
         let by_itself = matches!(
@@ -210,7 +215,7 @@ impl Machine {
                 | FinishReason::Refused
                 | FinishReason::BrokenOff
         );
-        self.phase == Phase::Finished && by_itself && self.calls < self.limit
+        self.phase == Phase::Finished && by_itself && self.has_calls_left()
     }
 
     /// Makes a run that finished normally continue because a message is pending. Returns whether it does.

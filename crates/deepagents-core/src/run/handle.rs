@@ -79,8 +79,8 @@ impl RunHandle {
     /// to deliver it. Returns `false` if the run has already ended.
     ///
     /// A run that halts, fails, reaches a limit or is ended by a middleware makes no further model call, so it does not
-    /// deliver the message, and [`retract`](Self::retract) returns it. If the run is suspended or waits for a decision,
-    /// the run that resumes it delivers the message.
+    /// deliver the message. Unless the run has already taken the message, [`retract`](Self::retract) returns it. If the
+    /// run is suspended or waits for a decision, the run that resumes it delivers the message.
     pub fn steer(&self, message: impl Into<Message>) -> bool {
         self.inner.control.inbox.steer(message.into())
     }
@@ -133,8 +133,8 @@ impl RunHandle {
         self.inner.cancel.cancel();
     }
 
-    /// Cancels the sub-agent with this path and those below it, as [`interrupt`](Self::interrupt) does for the whole
-    /// run. The path of an agent is that of its events. Returns whether it was running. Its parent agent receives the
+    /// Cancels the sub-agents with this path and those below it, as [`interrupt`](Self::interrupt) does for the whole
+    /// run. The path of an agent is that of its events. Returns whether one was running. Its parent agent receives the
     /// partial answer, is told that the sub-agent was cancelled, and continues.
     pub fn cancel_agent(&self, path: &[String]) -> bool {
         self.inner.control.agents.cancel(path)

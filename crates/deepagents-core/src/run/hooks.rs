@@ -96,8 +96,9 @@ impl Driver {
             return StepInput::default();
         }
         let pending = message::pending(self.state.messages()).len();
-        // While calls are open, messages can still be taken back.
-        let steered = pending == 0 && self.poll_inbox();
+        // A message is taken only if the run goes on to deliver it: until then, it can be taken back.
+        let takes = pending == 0 && go == JumpTo::Continue && self.machine.has_calls_left();
+        let steered = takes && self.poll_inbox();
         let messages = self.state.messages();
         let answer = messages.last_assistant().and_then(|at| messages.get(at));
         let answer = answer.and_then(|m| m.as_assistant());

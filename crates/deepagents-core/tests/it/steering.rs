@@ -6,7 +6,7 @@ use deepagents_core::event::EventKind;
 use deepagents_core::interrupt::{Decision, DecisionKind};
 use deepagents_core::journal::MemoryJournal;
 use deepagents_core::message::Message;
-use deepagents_core::middleware::{HookOutput, JumpTo, after_agent, before_model, wrap_model_call};
+use deepagents_core::middleware::{HookOutput, JumpTo, after_agent, after_model, before_model, wrap_model_call};
 use deepagents_core::run::{FinishReason, RunInput};
 use deepagents_core::tool::{DynTool, ToolError, json_tool};
 use deepagents_models::scripted::{ScriptedModel, Turn};
@@ -225,6 +225,36 @@ async fn messages_to_a_run_that_is_cancelled_can_be_withdrawn_after_its_end() {
     assert!(!handle.steer("too late") && !handle.enqueue("too late"));
     let back: Vec<String> = handle.retract().iter().map(Message::text).collect();
     assert_eq!(back, ["at once", "afterwards"]);
+}
+
+#[tokio::test]
+async fn messages_to_a_run_that_makes_no_further_model_call_can_be_withdrawn_after_its_end() {
+    // A middleware ends the first run, and the limit of model calls the second.
+    for go_to in [JumpTo::End, JumpTo::Continue] {
+        let (answered, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (tell, wait) = (answered.clone(), go.clone());
+        let agent = agent(ScriptedModel::new([Turn::text("done")]))
+            .middleware(after_model(move |_| {
+                let (tell, wait) = (tell.clone(), wait.clone());
+                async move {
+                    tell.notify_one();
+                    wait.notified().await;
+                    Ok(HookOutput::go(go_to))
+                }
+            }))
+            .max_model_calls(1)
+            .build()
+            .unwrap();
+        let run = agent.run("go");
+        let handle = run.handle();
+        answered.notified().await;
+        assert!(handle.steer("at once"));
+        go.notify_one();
+        let expected = if go_to == JumpTo::End { FinishReason::Ended } else { FinishReason::Done };
+        assert_eq!(run.outcome().await.unwrap().stop, expected);
+        let back: Vec<String> = handle.retract().iter().map(Message::text).collect();
+        assert_eq!(back, ["at once"]);
+    }
 }
 
 /// A tool that interrupts once it is notified.

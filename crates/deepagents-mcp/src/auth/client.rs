@@ -29,7 +29,7 @@ const CHALLENGE_TIMEOUT: Duration = Duration::from_secs(10);
 /// is a key, token requests carry a DPoP proof.
 #[derive(Clone)]
 pub(super) struct LoginClient {
-    http: reqwest::Client,
+    http: Clients,
     dpop: Arc<OnceLock<Arc<Dpop>>>,
     resource: Option<Arc<str>>,
     /// The server that the tokens are for. Its configured headers are sent only to its own origin.
@@ -51,7 +51,7 @@ pub(super) fn resource(url: &str) -> &str {
 
 impl LoginClient {
     /// Creates the HTTP client for a login to a server.
-    pub(super) fn new(http: reqwest::Client, server: &HttpConfig) -> Result<Self, LoginError> {
+    pub(super) fn new(http: Clients, server: &HttpConfig) -> Result<Self, LoginError> {
         let url =
             Url::parse(&server.url).map_err(|error| LoginError::Refused(format!("its address is none: {error}")))?;
         let made = crate::http::transport_config(server).map_err(LoginError::Refused)?;
@@ -115,7 +115,8 @@ impl LoginClient {
         let mut made = reqwest::Request::try_from(request)?;
         *made.timeout_mut() = limit;
         self.add_own_headers(&mut made);
-        let mut answer = self.http.execute(made).await?;
+        let http = self.http.to(made.url()).map_err(OAuthHttpClientError::from)?;
+        let mut answer = http.execute(made).await?;
         let mut built = Response::builder().status(answer.status()).version(answer.version());
         for (name, value) in answer.headers() {
             built = built.header(name, value);
@@ -148,8 +149,9 @@ impl LoginClient {
     /// it, the metadata is looked for at the well-known locations.
     pub(super) async fn challenge(&self) -> Option<String> {
         let ping = json!({"jsonrpc": "2.0", "id": 0, "method": "ping"});
-        let post = || self.http.post(self.server.url.clone()).json(&ping);
-        let get = || self.http.get(self.server.url.clone());
+        let http = self.http.to(&self.server.url).ok()?;
+        let post = || http.post(self.server.url.clone()).json(&ping);
+        let get = || http.get(self.server.url.clone());
         // A server may speak the other transport than the configured one.
         let (first, other) = match self.server.transport {
             HttpTransport::Streamable => (post(), get()),
@@ -162,9 +164,10 @@ impl LoginClient {
     }
 
     async fn challenge_to(&self, request: reqwest::RequestBuilder) -> Option<String> {
-        let mut request = request.timeout(CHALLENGE_TIMEOUT).header(ACCEPT, ACCEPTED).build().ok()?;
+        let (http, request) = request.timeout(CHALLENGE_TIMEOUT).header(ACCEPT, ACCEPTED).build_split();
+        let mut request = request.ok()?;
         self.add_own_headers(&mut request);
-        crate::http::challenges(self.http.execute(request).await.ok()?.headers())
+        crate::http::challenges(http.execute(request).await.ok()?.headers())
     }
 }
 
@@ -183,9 +186,9 @@ fn with_number(body: Vec<u8>) -> Vec<u8> {
     let Ok(mut answer) = serde_json::from_slice::<Value>(&body) else { return body };
     let Some(seconds) = answer.get_mut("expires_in") else { return body };
     let text = seconds.as_str().map_or_else(|| seconds.to_string(), str::to_owned);
-    let lifetime = text.trim().parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let Some(lifetime) = lifetime else { return body };
-    *seconds = lifetime.as_secs().into();
+    let rounded = |text: &str| Some(Duration::try_from_secs_f64(text.parse().ok()?).ok()?.as_secs());
+    let Some(lifetime) = text.trim().parse::<u64>().ok().or_else(|| rounded(text.trim())) else { return body };
+    *seconds = lifetime.into();
     answer.to_string().into_bytes()
 }
 

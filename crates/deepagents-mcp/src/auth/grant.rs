@@ -39,7 +39,7 @@ const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 pub(crate) struct Grant {
     server: HttpConfig,
     config: OAuthConfig,
-    http: reqwest::Client,
+    http: Clients,
     issued: Mutex<Option<Issued>>,
 }
 
@@ -63,7 +63,7 @@ struct Answer {
 type Params<'a> = Vec<(&'a str, String)>;
 
 impl Grant {
-    pub(super) fn new(server: &HttpConfig, config: &OAuthConfig, http: reqwest::Client) -> Self {
+    pub(super) fn new(server: &HttpConfig, config: &OAuthConfig, http: Clients) -> Self {
         Self { server: server.clone(), config: config.clone(), http, issued: Mutex::default() }
     }
 

@@ -39,7 +39,7 @@ use store::{LoginState, TokenFile};
 
 use crate::config::{ClientProof, HttpConfig, OAuthConfig, OAuthGrant};
 use crate::error::McpError;
-use crate::http::{self, Reach};
+use crate::http::{self, Clients};
 use crate::servers::Shared;
 use crate::text;
 
@@ -113,7 +113,7 @@ pub async fn login(
     token_dir: &Path,
     show: impl FnOnce(&str) + Send,
 ) -> Result<(), LoginError> {
-    let http = http::client(Reach::Anywhere).map_err(LoginError::Refused)?;
+    let http = Clients::default();
     let oauth = config.oauth.clone().unwrap_or_default();
     if oauth.grant != OAuthGrant::AuthorizationCode {
         return Grant::new(config, &oauth, http).current().await.map(drop);
@@ -246,18 +246,17 @@ pub(crate) async fn tokens(server: &str, config: &HttpConfig, shared: &Shared) -
         reason: format!("its tokens cannot be used: {}", text::line(&error.to_string(), 300)),
         stderr: String::new(),
     };
-    // The issuer may be elsewhere, wherever the server is.
-    let http = || shared.http_client(Reach::Anywhere).map_err(|reason| failed(LoginError::Refused(reason)));
+    let http = shared.http.clone();
     let oauth = config.oauth.clone().unwrap_or_default();
     if oauth.grant != OAuthGrant::AuthorizationCode {
-        return Ok(Some(Tokens::Grant(Grant::new(config, &oauth, http()?))));
+        return Ok(Some(Tokens::Grant(Grant::new(config, &oauth, http))));
     }
     let Some(folder) = &shared.options.token_dir else { return Ok(None) };
     let store = TokenFile::new(folder, server, &config.url);
     if !store.exists().await {
         return Ok(None);
     }
-    let login = restored(config, &oauth, store, http()?).await.map_err(failed)?;
+    let login = restored(config, &oauth, store, http).await.map_err(failed)?;
     Ok(login.map(Tokens::Login))
 }
 
@@ -266,7 +265,7 @@ async fn restored(
     config: &HttpConfig,
     oauth: &OAuthConfig,
     store: TokenFile,
-    http: reqwest::Client,
+    http: Clients,
 ) -> Result<Option<Login>, LoginError> {
     let state = store.state().await;
     let url = &config.url;

@@ -13,7 +13,7 @@ use super::probe::{Observations, Watched};
 use crate::auth;
 use crate::config::{HttpConfig, HttpTransport};
 use crate::error::McpError;
-use crate::http::{self, AnswersIn, OpenError, Reach, Requests, SseTransport, Streams};
+use crate::http::{self, AnswersIn, OpenError, Requests, SseTransport, Streams};
 use crate::stdio::StderrTail;
 
 /// How long a server that refused `initialize` may take to open an event stream.
@@ -97,7 +97,8 @@ impl PendingConnection<'_> {
         answers_in: AnswersIn,
     ) -> Result<(Requests, StreamableHttpClientTransportConfig), McpError> {
         let failed = |reason| McpError::Connect { server: self.target.name.to_owned(), reason, stderr: String::new() };
-        let http = self.target.shared.http_client(Reach::of(&config.url)).map_err(failed)?;
+        let url = reqwest::Url::parse(&config.url).map_err(|error| failed(format!("its address is none: {error}")))?;
+        let http = self.target.shared.http.to(&url).map_err(failed)?;
         let made = http::transport_config(config).map_err(failed)?;
         // Configured headers take precedence over a login.
         let is_configured =

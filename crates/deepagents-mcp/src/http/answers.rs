@@ -108,11 +108,14 @@ pub(crate) fn challenges(headers: &HeaderMap) -> Option<String> {
 fn scope(challenges: &str) -> Option<String> {
     let mut rest = challenges;
     while let Some((before, value)) = rest.split_once('=') {
-        let name = before.trim_end().rsplit([' ', '\t', ',']).next().unwrap_or_default();
+        let name = before.trim_end().rsplit([' ', '\t', ',', ';']).next().unwrap_or_default();
         let value = value.trim_start();
         let (value, behind) = match value.strip_prefix('"') {
             Some(quoted) => {
-                let is_end = |at: &usize| !quoted.get(..*at).is_some_and(|text| text.ends_with('\\'));
+                // A quote behind an odd number of backslashes is part of the value.
+                let is_end = |at: &usize| {
+                    quoted.get(..*at).is_some_and(|text| (text.len() - text.trim_end_matches('\\').len()) % 2 == 0)
+                };
                 quoted.split_at(quoted.match_indices('"').map(|(at, _)| at).find(is_end).unwrap_or(quoted.len()))
             }
             None => value.split_at(value.find([',', ';', ' ']).unwrap_or(value.len())),

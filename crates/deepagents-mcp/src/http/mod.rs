@@ -1,6 +1,7 @@
 //! Servers reached over HTTP.
 
 mod answers;
+mod clients;
 mod events;
 mod requests;
 mod sse;
@@ -11,14 +12,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
-use reqwest::redirect::{Attempt, Policy};
 use rmcp::transport::streamable_http_client::{
     AuthRequiredError, HttpStatusError, InsufficientScopeError, StreamableHttpClientTransportConfig,
     StreamableHttpError,
 };
-use rustls_platform_verifier::BuilderVerifierExt;
 
 pub(crate) use answers::challenges;
+pub(crate) use clients::Clients;
 pub(crate) use events::Streams;
 pub(crate) use requests::{AnswersIn, Requests, streams_no_events};
 pub(crate) use sse::{OpenError, SseTransport};
@@ -30,54 +30,8 @@ use crate::error::McpError;
 pub(crate) type Failure = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
-/// Timeout for establishing a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Prefix of the error for a status other than 2xx.
 const STATUS: &str = "HTTP status";
-/// Maximum number of redirects followed per request.
-const MAX_REDIRECTS: usize = 5;
-
-/// Which servers a client is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// Those of this machine, which no proxy is between.
-    Here,
-    /// Any, through the system's proxy.
-    Anywhere,
-}
-
-impl Reach {
-    /// Returns which client requests to this URL need.
-    pub(crate) fn of(address: &str) -> Self {
-        if reqwest::Url::parse(address).is_ok_and(|url| is_here(&url)) { Self::Here } else { Self::Anywhere }
-    }
-}
-
-/// Creates an HTTP client that trusts the system's certificates. Redirects are followed only within the same origin, so
-/// that another host does not get the headers, and only if they preserve the request.
-pub(crate) fn client(reach: Reach) -> Result<reqwest::Client, String> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .and_then(BuilderVerifierExt::with_platform_verifier)
-        .map_err(|error| error.to_string())?;
-    let follow = |attempt: Attempt<'_>| {
-        let same = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
-        let keeps = matches!(attempt.status().as_u16(), 307 | 308);
-        if same && keeps && attempt.previous().len() <= MAX_REDIRECTS { attempt.follow() } else { attempt.stop() }
-    };
-    let builder = reqwest::Client::builder();
-    let builder = if reach == Reach::Here { builder.no_proxy() } else { builder };
-    builder
-        .tls_backend_preconfigured(tls.with_no_client_auth())
-        .connect_timeout(CONNECT_TIMEOUT)
-        // A connection whose last response was not read to the end would stall the next request.
-        .pool_max_idle_per_host(0)
-        .redirect(Policy::custom(follow))
-        .user_agent(concat!("deepagents/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .map_err(|error| error.to_string())
-}
 
 /// Whether secrets may be sent to a URL and a person may be sent there: `https`, or `http` to this machine.
 pub(crate) fn is_safe(address: &str) -> bool {

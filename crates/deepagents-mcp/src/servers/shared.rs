@@ -1,13 +1,13 @@
 //! State shared by the servers of a set.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use deepagents_core::event::MiddlewareEvent;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::error::McpError;
-use crate::http::{self, Reach};
+use crate::http::Clients;
 use crate::options::McpOptions;
 use crate::sync::lock;
 
@@ -17,25 +17,12 @@ pub(crate) struct Shared {
     pub(crate) options: McpOptions,
     pub(crate) notices: Notices,
     pub(crate) groups: Groups,
-    /// The clients for this machine, and for all others.
-    http: [OnceLock<reqwest::Client>; 2],
+    pub(crate) http: Clients,
 }
 
 impl Shared {
     pub(super) fn new(options: McpOptions) -> Self {
-        Self { options, notices: Notices::default(), groups: Groups::default(), http: Default::default() }
-    }
-
-    /// Returns the client of all HTTP servers within this reach, so that the root certificates are loaded once.
-    pub(crate) fn http_client(&self, reach: Reach) -> Result<reqwest::Client, String> {
-        let [here, anywhere] = &self.http;
-        let known = if reach == Reach::Here { here } else { anywhere };
-        if let Some(client) = known.get() {
-            return Ok(client.clone());
-        }
-        let client = http::client(reach)?;
-        // If two threads create one concurrently, either will do.
-        Ok(known.get_or_init(|| client).clone())
+        Self { options, notices: Notices::default(), groups: Groups::default(), http: Clients::default() }
     }
 }
 

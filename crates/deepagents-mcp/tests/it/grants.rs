@@ -67,7 +67,9 @@ async fn an_issuer_that_takes_secrets_only_in_the_body_gets_them_there() {
 
 #[tokio::test]
 async fn a_token_lifetime_may_exceed_the_clocks_range_or_be_written_in_another_way() {
-    for lifetime in [json!(u64::MAX), json!("3600"), json!(3599.5), json!("3599.5"), json!(null)] {
+    for lifetime in
+        [json!(u64::MAX), json!(u64::MAX.to_string()), json!("3600"), json!(3599.5), json!("3599.5"), json!(null)]
+    {
         let issuer = Issuer::start().await.with(|wants| wants.expires_in = lifetime.clone());
         let folder = tempfile::tempdir().unwrap();
         let config = entry(&issuer, &json!({"grant": "client_credentials", "clientId": "us", "clientSecret": "s3"}));
@@ -85,6 +87,8 @@ async fn the_scope_that_a_call_needs_is_found_among_several_challenges() {
         ),
         format!("www-authenticate: Negotiate abc==, Bearer {more}\r\n"),
         "www-authenticate: Bearer scope=notes:write, error=insufficient_scope\r\n".to_owned(),
+        "www-authenticate: Bearer error=\"insufficient_scope\";scope=\"notes:write\"\r\n".to_owned(),
+        "www-authenticate: Bearer error_description=\"C:\\\\\", scope=\"notes:write\"\r\n".to_owned(),
     ] {
         let issuer = Issuer::start().await.with(|wants| {
             wants.call_scope = Some("notes:write");

@@ -41,8 +41,7 @@ struct Event<'a> {
     kind: Cow<'a, str>,
     #[serde(default)]
     index: Value,
-    #[serde(borrow)]
-    delta: Option<Delta<'a>>,
+    delta: Option<Delta>,
     #[serde(borrow)]
     content_block: Option<&'a RawValue>,
     #[serde(default)]
@@ -55,9 +54,9 @@ struct Event<'a> {
 
 /// What is new in a block, or in the message.
 #[derive(Deserialize)]
-struct Delta<'a> {
-    #[serde(borrow, default, rename = "type")]
-    kind: Cow<'a, str>,
+struct Delta {
+    #[serde(default, rename = "type")]
+    kind: Value,
     #[serde(default)]
     text: Value,
     #[serde(default)]
@@ -114,11 +113,11 @@ impl MessageDecoder {
         self.blocks.push(Part { index, item, json: String::new(), open: true });
     }
 
-    fn block_delta(&mut self, index: u64, mut delta: Delta<'_>, out: &mut Vec<ModelEvent>) {
+    fn block_delta(&mut self, index: u64, mut delta: Delta, out: &mut Vec<ModelEvent>) {
         let Some((block, part)) = self.blocks.iter_mut().enumerate().rfind(|(_, part)| part.index == index) else {
             return;
         };
-        match &*delta.kind {
+        match text(Some(&delta.kind)) {
             "input_json_delta" => {
                 if let Value::String(delta) = delta.partial_json {
                     part.json.push_str(&delta);

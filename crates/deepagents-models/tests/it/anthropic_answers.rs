@@ -234,7 +234,7 @@ fn odd_events_of_a_stream_say_nothing_and_blocks_may_be_interleaved() {
         delta(0, r#"{"type":"later_delta","later":[2]}"#),
         delta(0, "5"),
         r#"{"type":"message_delta","delta":null,"usage":{"output_tokens":4}}"#.to_owned(),
-        r#"{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":5,"input_tokens":null}}"#.to_owned(),
+        r#"{"type":"message_delta","delta":{"type":null,"stop_reason":"tool_use"},"usage":{"output_tokens":5,"input_tokens":null}}"#.to_owned(),
         r#"{"type":"message_stop","error":false}"#.to_owned(),
     ];
     let body: String = told.iter().map(|data| format!("data: {data}\n\n")).collect();
@@ -245,7 +245,7 @@ fn odd_events_of_a_stream_say_nothing_and_blocks_may_be_interleaved() {
     assert_eq!(text.native.as_ref().unwrap().value()["later"], json!([1, 2]));
     assert_eq!(message.tool_calls().next().unwrap().args, json!({"n": 100_000.0}));
     assert_eq!((decoded.output.usage.input, decoded.output.usage.output), (3, 5));
-    assert_eq!(message.content.len(), 2);
+    assert_eq!((message.content.len(), decoded.output.stop), (2, StopReason::ToolCalls));
 
     for (data, kind) in [
         (r#"{"type":"error","error":{"type":"overloaded_error","message":"busy"}}"#, "overloaded"),

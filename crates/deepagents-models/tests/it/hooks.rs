@@ -108,7 +108,9 @@ async fn each_provider_is_asked_for_its_models_where_and_with_the_headers_that_i
     let anthropic = json!({"data": [{"type": "model", "id": "claude-sonnet-4-5"}], "has_more": false});
     let google = json!({"models": [{"name": "models/gemini-2.5-pro", "inputTokenLimit": 1_048_576}]});
     let azure = json!({"data": [{"id": "gpt-5.2"}]});
-    let lists = [&anthropic, &anthropic, &google, &google, &azure, &azure, &azure, &azure];
+    // vLLM and llama.cpp name a model by the path that they were given.
+    let vllm = json!({"data": [{"id": "models/gpt-5.2"}]});
+    let lists = [&anthropic, &anthropic, &google, &google, &azure, &azure, &azure, &vllm];
     let server = Server::start(lists.map(|list| Reply::json(200, list))).await;
     let asked = async |provider: &str, below: &str, key: bool| {
         let base_url = Some(format!("{}{below}", server.url));
@@ -135,14 +137,14 @@ async fn each_provider_is_asked_for_its_models_where_and_with_the_headers_that_i
         assert_eq!((line.as_str(), name.as_str()), ("get /v1beta/models?pagesize=1000 http/1.1", "gemini-2.5-pro"));
         assert_eq!((headers, window), (vec!["x-goog-api-key: sk-very-secret".to_owned()], Some(1_048_576)));
     }
-    for (provider, has_key, sent) in [
-        ("azure", true, Some("api-key: sk-very-secret")),
-        ("azure-chat", true, Some("api-key: sk-very-secret")),
-        ("groq", true, Some("authorization: bearer sk-very-secret")),
-        ("vllm", false, None),
+    for (provider, has_key, sent, listed) in [
+        ("azure", true, Some("api-key: sk-very-secret"), "gpt-5.2"),
+        ("azure-chat", true, Some("api-key: sk-very-secret"), "gpt-5.2"),
+        ("groq", true, Some("authorization: bearer sk-very-secret"), "gpt-5.2"),
+        ("vllm", false, None, "models/gpt-5.2"),
     ] {
         let (line, headers, name, _) = asked(provider, "/v1", has_key).await;
-        assert_eq!((line.as_str(), name.as_str()), ("get /v1/models http/1.1", "gpt-5.2"), "{provider}");
+        assert_eq!((line.as_str(), name.as_str()), ("get /v1/models http/1.1", listed), "{provider}");
         assert_eq!(headers, sent.into_iter().collect::<Vec<_>>(), "{provider}");
     }
 }

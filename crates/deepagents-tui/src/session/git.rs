@@ -45,11 +45,11 @@ async fn filters_off(root: &Path) -> Result<Vec<String>> {
     if names.len() == MAX_CONFIG_BYTES {
         return Err("changes are not shown: the configuration of the repository is too long".into());
     }
-    // A setting can only be named exactly.
-    let names = String::from_utf8(names)
-        .map_err(|_| "changes are not shown: the configuration of the repository has names that are not UTF-8")?;
     let mut off = Vec::new();
-    for name in names.split('\0') {
+    for name in names.split(|byte| *byte == 0).filter(|name| name.starts_with(b"filter.")) {
+        // A setting can only be named exactly.
+        let name = std::str::from_utf8(name)
+            .map_err(|_| "changes are not shown: the repository has filters with names that are not UTF-8")?;
         let Some((filter, part)) = name.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.')) else {
             continue;
         };
@@ -87,7 +87,7 @@ async fn run(root: &Path, settings: &[String], args: &[&str], most: usize) -> Re
     command.args(args).current_dir(root).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let failed = |error| format!("git cannot be run: {error}");
     let mut git = command.kill_on_drop(true).spawn().map_err(failed)?;
-    let (output, problem) = (beginning(git.stdout.take(), most), beginning(git.stderr.take(), MAX_ERROR_BYTES));
+    let (output, problem) = (beginning(git.stdout.take(), most), errors(git.stderr.take()));
     let (output, problem) = tokio::try_join!(output, problem).map_err(failed)?;
     if output.len() < most && !git.wait().await.map_err(failed)?.success() {
         return Err(format!("git says: {}", shorten(&String::from_utf8_lossy(&problem), 300)).into());
@@ -100,6 +100,16 @@ async fn beginning(output: Option<impl AsyncRead + Unpin>, most: usize) -> std::
     let mut bytes = Vec::new();
     if let Some(output) = output {
         output.take(most as u64).read_to_end(&mut bytes).await?;
+    }
+    Ok(bytes)
+}
+
+/// Reads the first bytes of the errors and drops the rest, because git is killed if it writes to a closed pipe.
+async fn errors(output: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(mut output) = output {
+        (&mut output).take(MAX_ERROR_BYTES as u64).read_to_end(&mut bytes).await?;
+        tokio::io::copy(&mut output, &mut tokio::io::sink()).await?;
     }
     Ok(bytes)
 }

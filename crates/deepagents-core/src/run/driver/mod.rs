@@ -144,7 +144,8 @@ impl Driver {
             }
             let step = match next {
                 NextStep::Finish(stop) => {
-                    if self.machine.can_be_prolonged() && self.has_pending_input() && self.machine.prolong() {
+                    if self.machine.can_be_prolonged() && self.has_pending_input() {
+                        self.machine.prolong();
                         continue;
                     }
                     return Ok(stop);

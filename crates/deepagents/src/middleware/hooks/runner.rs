@@ -203,6 +203,7 @@ impl HookRunner {
         let mut known = lock(&self.inner.known);
         known.started.remove(thread);
         known.unsaved.retain(|run| run != thread);
+        known.compacted.remove(thread);
         known.cleared |= reason == "clear";
         drop(known);
         let (runner, fields) = (self.clone(), json!({"session_id": thread, "reason": reason}));
@@ -289,7 +290,7 @@ impl HookRunner {
         match cx.thread() {
             Some(thread) if !known.started.insert(thread.to_owned()) => return None,
             Some(_) => {}
-            // Such a run starts once, so it needs to be known only for its end.
+            None if known.unsaved.iter().any(|run| run == cx.run_id()) => return None,
             None => {
                 known.unsaved.truncate(MAX_RUNS - 1);
                 known.unsaved.push_front(cx.run_id().to_owned());

@@ -92,7 +92,8 @@ impl<'a> Unused<'a> {
         for (at, todo) in list.iter().enumerate() {
             by_content.entry(&todo.content).or_default().push_back(at);
         }
-        let by_id = list.iter().enumerate().map(|(at, todo)| (todo.id.as_str(), at)).collect();
+        // Of several with one id, the first.
+        let by_id = list.iter().enumerate().rev().map(|(at, todo)| (todo.id.as_str(), at)).collect();
         Self { items: list.iter().map(Some).collect(), by_id, by_content }
     }
 
