@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Attribute with the POSIX access control list (ACL).
@@ -15,6 +16,12 @@ const MAX_ATTRIBUTE_BYTES: usize = 64 << 10;
 /// Returns a path to what has a name in an open directory.
 pub(crate) fn path_in(directory: impl AsFd, name: &OsStr) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", directory.as_fd().as_raw_fd())).join(name)
+}
+
+/// Gives a file to a group. Returns whether it belongs to it afterwards.
+pub(crate) fn give_group(file: &File, group: u32) -> bool {
+    let has_group = || file.metadata().is_ok_and(|about| about.gid() == group);
+    has_group() || std::os::unix::fs::fchown(file, None, Some(group)).is_ok()
 }
 
 /// Copies the attributes of an existing file, which need not be readable, to another. Returns whether access rights are

@@ -85,12 +85,14 @@ fn put(file: &Path, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
 fn resolve_target(file: &Path) -> io::Result<PathBuf> {
     let mut file = file.to_owned();
     for _ in 0..MAX_LINKS {
-        match file.canonicalize() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => match file.read_link() {
-                Ok(target) => file = directory(&file).join(target),
-                Err(_) => return Ok(file),
-            },
-            real => return real,
+        let error = match file.canonicalize() {
+            Ok(real) => return Ok(real),
+            Err(error) => error,
+        };
+        match file.read_link() {
+            Ok(target) if error.kind() == io::ErrorKind::NotFound => file = directory(&file).join(target),
+            Ok(_) => return Err(error),
+            Err(_) => return Ok(file),
         }
     }
     Err(io::Error::other(format!("{} is at the end of too many symbolic links", file.display())))
@@ -143,11 +145,15 @@ fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(mode))
 }
 
-/// Gives a file the access control list of another. Returns the permission bits that it may have then: if that failed,
-/// those of its group would give access to others.
+/// Gives a file the group and the access control list of another. Returns the permission bits that it may have then: if
+/// that failed, those of its group would give access to others.
 #[cfg(unix)]
 fn rights(there: &Path, file: &File) -> u32 {
-    if crate::attributes::copy(there, file) { MODE } else { MODE & !0o070 }
+    use crate::attributes::{copy, give_group};
+
+    let group = there.metadata().map(|about| std::os::unix::fs::MetadataExt::gid(&about));
+    let has_group = group.is_ok_and(|group| give_group(file, group));
+    if copy(there, file) && has_group { MODE } else { MODE & !0o070 }
 }
 
 #[cfg(not(unix))]

@@ -40,10 +40,10 @@ pub enum PathError {
     /// The text contains a NUL character.
     #[error("a path cannot contain a NUL character: {}", .0.escape_debug())]
     Nul(String),
-    /// The text has too many bytes or names.
+    /// The path has too many bytes or names.
     #[error("a path can have at most {MAX_BYTES} bytes and {MAX_NAMES} names, this one has {bytes} and {names}")]
     TooLong {
-        /// Length of the text in bytes.
+        /// Length in bytes, without the leading slash.
         bytes: usize,
         /// Number of its components.
         names: usize,
@@ -66,9 +66,9 @@ impl VPath {
     /// longer than 16 KiB or 1024 components.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         let path = Self::read(text)?;
-        let names = path.components().count();
-        if text.len() > MAX_BYTES || names > MAX_NAMES {
-            return Err(PathError::TooLong { bytes: text.len(), names });
+        let (bytes, names) = (path.relative().len(), path.components().count());
+        if bytes > MAX_BYTES || names > MAX_NAMES {
+            return Err(PathError::TooLong { bytes, names });
         }
         Ok(path)
     }

@@ -60,7 +60,7 @@ impl Root {
         let user = if repositories.is_empty() { UserGit::default() } else { UserGit::read() };
         repositories.iter().any(|git| {
             let named = run_from(&self.path, git, &user);
-            let named = named.iter().filter_map(|path| VPath::parse(path.to_str()?).ok());
+            let named = named.iter().filter_map(|path| VPath::try_from(path.to_str()?.to_owned()).ok());
             named.map(Protected::At).any(|place| place.covers(path))
         })
     }

@@ -47,5 +47,5 @@ fn real(path: &Path) -> Option<PathBuf> {
 
 fn below(root: &Path, real: &Path) -> Option<VPath> {
     let relative = real.strip_prefix(root).ok()?.to_str().filter(|path| !path.is_empty())?;
-    VPath::parse(&format!("/{relative}")).ok()
+    VPath::try_from(format!("/{relative}")).ok()
 }

@@ -60,7 +60,7 @@ const MAX_DIRECTORIES: usize = 8;
 pub fn programs_of(text: &str, root: &Path, start: &Path, home: Option<&Path>) -> BTreeSet<VPath> {
     let mut search = Search::new(root, start, home);
     search.commands(text);
-    search.found.iter().filter_map(|path| VPath::parse(path.to_str()?).ok()).collect()
+    search.found.iter().filter_map(|path| VPath::try_from(path.to_str()?.to_owned()).ok()).collect()
 }
 
 /// A search for programs, with its results and remaining budget.
@@ -156,7 +156,9 @@ impl<'a> Search<'a> {
         }
         if let Some(rest) = word.strip_prefix('/') {
             let rest = rest.trim_start_matches('/');
-            let bases = bases().chain([self.root.to_owned()]).chain(self.home.map(Path::to_owned));
+            // A repository around the root does not mean the root by its variables.
+            let root = Some(self.root).filter(|root| *root == self.start || !root.starts_with(self.start));
+            let bases = bases().chain(root.into_iter().chain(self.home).map(Path::to_owned));
             let bases = bases.filter(|_| !rest.is_empty()).map(|base| base.join(rest));
             return std::iter::once(PathBuf::from(word)).chain(bases).collect();
         }

@@ -209,8 +209,9 @@ fn keep_access(directory: &Dir, name: &str, before: &Metadata, file: &File) -> i
 
     use cap_std::fs::MetadataExt;
 
-    let kept = attributes::copy(&attributes::path_in(directory, name.as_ref()), file);
-    // Without its access control list, the group bits would open the file to its group.
+    let has_group = attributes::give_group(file, before.gid());
+    let kept = attributes::copy(&attributes::path_in(directory, name.as_ref()), file) && has_group;
+    // Without its group and its access control list, the group bits would open the file to others.
     let bits = before.mode() & if kept { 0o1777 } else { 0o1707 };
     file.set_permissions(std::fs::Permissions::from_mode(bits))
 }

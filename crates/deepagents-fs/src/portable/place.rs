@@ -80,7 +80,7 @@ impl Root {
             match self.directory.canonicalize(relative(&way)) {
                 Ok(real) => {
                     missing.reverse();
-                    let real = real.to_str().and_then(|real| VPath::parse(real).ok());
+                    let real = real.to_str().and_then(|real| VPath::try_from(real.to_owned()).ok());
                     let unnameable =
                         || FsError::io(path, ErrorKind::InvalidData, "a link leads to what has no name here");
                     return Ok(Place { real: real.ok_or_else(unnameable)?, missing });
@@ -134,7 +134,7 @@ impl Root {
                 return None;
             };
             let real = self.directory.canonicalize(target).ok()?;
-            VPath::parse(real.to_str()?).ok()
+            VPath::try_from(real.to_str()?.to_owned()).ok()
         })
     }
 }

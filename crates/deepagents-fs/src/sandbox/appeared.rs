@@ -103,7 +103,7 @@ impl Appeared {
         } else {
             BTreeSet::new()
         };
-        let by_git = by_git.iter().filter_map(|path| VPath::parse(path.to_str()?).ok());
+        let by_git = by_git.iter().filter_map(|path| VPath::try_from(path.to_str()?.to_owned()).ok());
         let by_git: Vec<VPath> = by_git.chain(led).collect();
         let closed = Closed {
             places: protected.clone(),

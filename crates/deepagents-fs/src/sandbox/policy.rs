@@ -239,6 +239,7 @@ impl SandboxPolicy {
             // A path that does not exist yet may be created later at the same place.
             let found = at.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
             *path = match found {
+                Some((above, real)) if above == at => real,
                 Some((above, real)) => real.join(at.strip_prefix(above).unwrap_or(Path::new(""))),
                 None => at,
             };

@@ -573,6 +573,9 @@ async fn cpu_time_is_limited() {
 #[tokio::test]
 async fn excessive_output_is_limited() {
     let jail = jail!();
+    let endless = Command::new("yes flood").timeout(Duration::from_millis(500));
+    let done = ends(jail.shell.run(endless, CancellationToken::new(), None)).await.unwrap();
+    assert!(matches!(done.exit, Exit::TimedOut { .. }) && done.output.len() < (1 << 20) + 100);
     // The flood is complete before the last line is printed.
     let done = times_out(&jail.shell, "yes flood | head -c 5000000; echo last; sleep 1000", "last\n").await;
     assert!(done.truncated() && done.output.len() < (1 << 20) + 100);

@@ -109,7 +109,7 @@ impl Message {
         }
         Ok(Self {
             id: message.message_id,
-            context: message.context_id,
+            context: message.context_id.filter(|id| !id.is_empty()),
             task: message.task_id,
             blocking: configuration.blocking.unwrap_or(configuration.return_immediately != Some(true)),
             history: configuration.history_length,

@@ -56,13 +56,7 @@ enum Attempt {
 
 /// Executes a run to its end and stores the result.
 pub(super) async fn execute(app: &Arc<App>, run: &Arc<LiveRun>) {
-    let stop = *run.stop.borrow();
-    let ending = match stop {
-        // A recovered run may be executing in another process, which ends it.
-        Some(_) if !run.recovered => Some(Ending::Cancelled),
-        _ => run_to_end(app, run).await,
-    };
-    if let Some(ending) = ending {
+    if let Some(ending) = run_to_end(app, run).await {
         store_with_retries(app, run, &ending).await;
     }
 }
@@ -150,19 +144,22 @@ async fn attempt(app: &Arc<App>, run: &Arc<LiveRun>, followed: &mut Option<Proje
         run.change(|record| *record = stored);
         return Ok(Attempt::Left);
     }
-    if again && app.is_owned(&info) {
+    let is_cancelled = run.stop.borrow().is_some();
+    // Another process may be starting a run that has not begun. Either it finds the run ended, or this one ends it.
+    if is_cancelled && stored.from.is_none() {
+        let closed = RunRecord { status: Status::Interrupted, ..stored };
+        if !closed.save_over(app, Some(version)).await? {
+            return Ok(Attempt::Owned);
+        }
+        run.change(|record| *record = closed);
+        return Ok(Attempt::Ended(Ending::Cancelled));
+    }
+    // A cancelled run that another process has begun is ended there.
+    if (again && app.is_owned(&info)) || (is_cancelled && !again) {
         run.change(|record| *record = stored);
         return Ok(Attempt::Owned);
     }
-    if run.stop.borrow().is_some() {
-        // Another process may be starting a run that has not begun. Either it finds the run ended, or this one ends it.
-        if again && stored.from.is_none() {
-            let closed = RunRecord { status: Status::Interrupted, ..stored };
-            if !closed.save_over(app, Some(version)).await? {
-                return Ok(Attempt::Owned);
-            }
-            run.change(|record| *record = closed);
-        }
+    if is_cancelled {
         return Ok(Attempt::Ended(Ending::Cancelled));
     }
     if app.agent(&stored.graph_id).is_none() {

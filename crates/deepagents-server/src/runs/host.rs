@@ -6,8 +6,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 
 use super::create::Strategy;
-use super::execute::{Ending, execute, remaining_delay, stopped};
-use super::finish::store_with_retries;
+use super::execute::{execute, remaining_delay, stopped};
 use super::live::{CancelAction, LiveRun};
 use super::record::{RunRecord, of_thread};
 use super::waiting::ended;
@@ -146,7 +145,7 @@ async fn end_while_pending(app: Arc<App>, run: Arc<LiveRun>) {
 
 /// Ends a run that holds up no other one. It has not touched its thread, so it need not wait for its turn.
 async fn end_unbegun(app: &Arc<App>, run: &Arc<LiveRun>) {
-    store_with_retries(app, run, &Ending::Cancelled).await;
+    execute(app, run).await;
     app.runs.remember(run);
     app.runs.end_delay(run, false);
     run.finish();

@@ -121,8 +121,8 @@ impl Runs {
         Some(next)
     }
 
-    /// Removes a run from the delayed ones and, if it is due, queues it. Returns whether the caller must start a task
-    /// to execute the queue.
+    /// Removes a run from those that hold up no other one and, if it is due, queues it. Returns whether the caller must
+    /// start a task to execute the queue.
     pub(super) fn end_delay(&self, run: &Arc<LiveRun>, is_due: bool) -> bool {
         let mut inner = self.lock();
         let Some(queue) = inner.threads.get_mut(&run.thread) else { return false };
@@ -193,7 +193,7 @@ impl Runs {
         inner.threads.values().flat_map(Queue::all).cloned().collect()
     }
 
-    /// Returns all runs that are not due yet.
+    /// Returns all runs that are not due yet, or that end before their turn.
     pub(super) fn all_later(&self) -> Vec<Arc<LiveRun>> {
         self.lock().threads.values().flat_map(|queue| &queue.later).cloned().collect()
     }

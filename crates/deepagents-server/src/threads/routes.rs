@@ -149,7 +149,9 @@ async fn prune(State(app): State<Arc<App>>, Body(body): Body<PruneThreads>) -> R
     let mut found = BTreeMap::new();
     for id in &body.thread_ids {
         match app.thread(id).await {
-            Ok(info) => drop(found.insert(info.id.clone(), info)),
+            Ok(info) => {
+                found.insert(info.id.clone(), info);
+            }
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }

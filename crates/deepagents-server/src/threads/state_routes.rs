@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
+use deepagents_core::agent::RewindPlan;
 use deepagents_core::journal::ThreadInfo;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -93,8 +94,8 @@ pub(super) async fn update_state(
         let entries = app.entries(&info).await?;
         let (index, entry) = entries.find(checkpoint)?;
         if index > 0 {
-            threads.rewind(&id, entry.state.unwrap_or(0)).await?;
-            left = Some(info.end);
+            let nothing = async |_, _| Ok::<_, deepagents_core::error::Error>(RewindPlan::default());
+            left = Some(threads.rewind_with(&id, entry.state.unwrap_or(0), nothing).await?.left);
         }
     }
     if let Err(refused) = change(&threads, &id, node, update).await {

@@ -171,12 +171,14 @@ pub(crate) struct RunEnd {
     pub(crate) text: String,
     /// The message of a run that did not start.
     pub(crate) unsent: Option<String>,
+    /// Messages sent after it had ended with a question.
+    pub(crate) early: Vec<String>,
 }
 
 impl RunEnd {
     /// Creates the event for a run without an outcome here: it failed, was cancelled, or was not started here.
     pub(crate) fn without_outcome(stop: Result<FinishReason, String>, unsent: Option<String>) -> Event {
-        Event::RunEnded(Box::new(Self { stop, questions: Vec::new(), text: String::new(), unsent }))
+        Event::RunEnded(Box::new(Self { stop, questions: Vec::new(), text: String::new(), unsent, early: Vec::new() }))
     }
 }
 

@@ -78,7 +78,7 @@ impl App {
             self.editor.clear();
             self.menu = None;
             self.reset_vi();
-        } else if self.can_interrupt() {
+        } else if self.can_interrupt() && !(self.stopping && matches!(self.work, Work::Other(_))) {
             self.interrupt();
         } else if again {
             self.request(Effect::Quit);

@@ -67,7 +67,7 @@ impl App {
         }
         if self.without_model {
             // The text stays in the input until it can be sent.
-            self.editor.set(text);
+            self.editor.put_before(&text);
             return self.choose_provider();
         }
         self.revises_plan = plan.is_some();
@@ -92,12 +92,17 @@ impl App {
         self.send(CARRY_OUT.to_owned(), Vec::new());
     }
 
-    /// Sends the messages typed while other work was in progress.
+    /// Sends the messages typed while other work was in progress. If the thread is about to change, they return to the
+    /// input.
     pub(super) fn next_waiting(&mut self) {
-        if self.waiting.is_empty() {
+        if self.next_thread.is_some() {
+            return self.give_back();
+        }
+        let next: Vec<_> = self.waiting.extract_if(.., |waiting| waiting.to != Recipient::Thread).collect();
+        if next.is_empty() {
             return;
         }
-        let text = joined(std::mem::take(&mut self.waiting), "\n\n");
+        let text = joined(next, "\n\n");
         // The next request uses the model chosen before it.
         self.use_next_model();
         self.send(text, Vec::new());
@@ -124,8 +129,10 @@ impl App {
     pub(super) fn keep_waiting(&mut self) {
         let thread = &self.session.thread;
         let is_moved = !self.kept.1.is_empty() && self.kept.0 != *thread;
-        let is_same = self.waiting.iter().map(|waiting| &waiting.text).eq(&self.kept.1);
-        if is_same && !is_moved {
+        // What is stored with the thread needs no second copy.
+        let own = self.waiting.iter().filter(|waiting| waiting.to != Recipient::Thread);
+        let texts: Vec<String> = own.map(|waiting| waiting.text.clone()).collect();
+        if texts == self.kept.1 && !is_moved {
             return;
         }
         let thread = thread.clone();
@@ -135,7 +142,6 @@ impl App {
         self.kept = (None, Vec::new());
         // A new thread gets its id soon.
         if let Some(thread) = thread {
-            let texts: Vec<String> = self.waiting.iter().map(|waiting| waiting.text.clone()).collect();
             self.kept = (Some(thread.clone()), texts.clone());
             self.request(Effect::KeepWaiting { thread, texts });
         }

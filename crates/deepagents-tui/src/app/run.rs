@@ -87,8 +87,14 @@ impl App {
         if self.live.lagged && !end.text.is_empty() {
             self.live.answer = interrupted_words(&end.text).unwrap_or(&end.text).to_owned();
         }
-        if matches!(end.stop, Ok(FinishReason::Interrupted)) && !self.stopping {
-            return self.run_waits(end.questions);
+        if matches!(end.stop, Ok(FinishReason::Interrupted)) {
+            for waiting in self.waiting.iter_mut().filter(|waiting| waiting.to == Recipient::Run) {
+                let is_early = end.early.contains(&waiting.text);
+                waiting.to = if is_early { Recipient::ResumedRun } else { Recipient::Thread };
+            }
+            if !self.stopping {
+                return self.run_waits(end.questions);
+            }
         }
         self.items.extend(self.live.finish());
         let did_nothing = self.resumed_at.take() == Some(self.items.len());
@@ -112,6 +118,8 @@ impl App {
                 if did_nothing {
                     self.note("there is nothing to resume: the last run has ended", false);
                 }
+                // This run delivered everything stored with the thread; what is left was never taken.
+                self.waiting.iter_mut().for_each(|waiting| waiting.to = Recipient::NextRun);
                 self.next_waiting();
                 if self.mode == Mode::Plan && !self.is_busy() && self.lays_out_plan() {
                     self.plan = Some(Plan::default());
@@ -144,9 +152,6 @@ impl App {
         self.live.activity.clear();
         for question in questions {
             self.asked(question);
-        }
-        for waiting in self.waiting.iter_mut().filter(|waiting| waiting.to == Recipient::Run) {
-            waiting.to = Recipient::Thread;
         }
         self.work = Work::Run;
         self.waits = true;

@@ -68,11 +68,15 @@ impl App {
         // What the user's commands said belongs to the conversation in which they were run.
         if self.session.thread != opened.thread {
             self.context.clear();
+            self.background_shell.iter_mut().for_each(|run| run.shared = false);
         }
         self.session.thread = opened.thread;
         self.session.dollars = None;
         self.questions = Questions::default();
         self.left.clear();
+        // Going back to before a message also takes back what was stored after it.
+        let is_undone = |waiting: &mut QueuedMessage| opened.input.is_some() && waiting.to == Recipient::Thread;
+        let undone: Vec<_> = self.waiting.extract_if(.., is_undone).collect();
         // Messages typed meanwhile are for the thread that is now open.
         self.waiting.retain(|waiting| waiting.to == Recipient::NextRun);
         // A plan that was not carried out is offered again, unless the user is about to send something.
@@ -90,6 +94,7 @@ impl App {
             self.editor.set(input);
             self.came_back = true;
         }
+        self.edit_again(undone);
         if !opened.waiting.is_empty() {
             self.note("messages that were not sent before the program ended are back in the input", false);
             self.edit_again(opened.waiting.into_iter().map(QueuedMessage::after_current_work).collect());

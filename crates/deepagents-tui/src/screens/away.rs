@@ -15,7 +15,8 @@ impl Screens {
     pub(super) async fn suspend(&mut self) -> Result<(), TuiError> {
         self.hand_over().await?;
         stop_process()?;
-        self.modes.resume()?;
+        // If the terminal is gone, the main loop learns it from the signal or the next write.
+        let _ = self.modes.resume();
         self.returned();
         Ok(())
     }

@@ -204,7 +204,8 @@ impl Screens {
                 Woken::Signal(number) => return self.leave(number).await,
                 Woken::Suspend => self.suspend().await?,
                 Woken::Continued => {
-                    self.modes.resume()?;
+                    // As after a suspension, a terminal that is gone is noticed elsewhere.
+                    let _ = self.modes.resume();
                     self.app.repaint = true;
                 }
             }

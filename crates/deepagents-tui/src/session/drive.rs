@@ -156,6 +156,7 @@ impl Session {
                     text: outcome.text(),
                     stop: Ok(outcome.stop),
                     unsent: None,
+                    early: self.with(|state| std::mem::take(&mut state.early)),
                 }))
             }
             // A failure caused by the cancellation counts as a cancellation.

@@ -191,18 +191,18 @@ impl Session {
     }
 
     fn steer(&self, text: String) {
-        self.with(|state| match &state.run {
-            // If the run no longer accepts the message, the next run gets it.
-            Some(run) => drop(run.steer(text)),
-            None => state.early.push(text),
+        self.with(|state| {
+            if !state.run.as_ref().is_some_and(|run| run.steer(text.clone())) {
+                state.early.push(text);
+            }
         });
     }
 
     /// Returns messages that the run has not received yet to the user.
     fn retract(&self) {
-        let texts = self.with(|state| match &state.run {
-            Some(run) => run.retract().iter().map(deepagents::Message::text).collect(),
-            None => std::mem::take(&mut state.early),
+        let texts = self.with(|state| {
+            let sent = state.run.as_ref().map(|run| run.retract()).unwrap_or_default();
+            sent.iter().map(deepagents::Message::text).chain(state.early.drain(..)).collect()
         });
         self.emit(Event::Retracted(texts));
     }

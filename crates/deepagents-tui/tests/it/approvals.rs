@@ -160,6 +160,7 @@ async fn keys_typed_before_a_question_appears_do_not_answer_it() {
     while !screens.text().contains("touch typed.txt") {
         assert!(began.elapsed().as_secs() < 20, "{}", screens.text());
         screens.type_text("y").await;
+        tokio::task::yield_now().await;
     }
     screens.type_text("y").await;
     assert!(!world.has("typed.txt") && screens.text().contains("yes yes yy"), "{}", screens.text());

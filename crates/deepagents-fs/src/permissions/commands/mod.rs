@@ -258,7 +258,7 @@ impl CommandRules {
             return allowed;
         }
         let relative = redirection.to.known().filter(|text| !moved && !text.starts_with('/'));
-        if let Some(path) = relative.and_then(|text| VPath::parse(text).ok()) {
+        if let Some(path) = relative.and_then(|text| VPath::try_from(text.to_owned()).ok()) {
             let operation = if redirection.writes { Operation::Write } else { Operation::Read };
             let decision = files.decide(operation, &path);
             if let Some(pattern) = decision.pattern {

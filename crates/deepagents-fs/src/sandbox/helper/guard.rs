@@ -21,6 +21,8 @@ use crate::sandbox::protocol::{Guard, GuardedPath, InnerPlan, NetworkAccess};
 
 const EMPTY_FILE: &str = "/run/hidden-file";
 const EMPTY_DIRECTORY: &str = "/run/hidden-directory";
+/// Length in bytes from which the system takes no path.
+const MAX_PATH_BYTES: usize = 4096;
 /// Maximum number of links followed for one path.
 const MAX_LINKS: usize = 16;
 
@@ -159,7 +161,13 @@ impl Guards {
                     Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                         return Ok(None);
                     }
-                    // The path is too long to be named; guard the directory, which has just been listed.
+                    // No file has a name that is too long.
+                    Err(error)
+                        if error.kind() == ErrorKind::InvalidFilename && at.as_os_str().len() < MAX_PATH_BYTES =>
+                    {
+                        return Ok(None);
+                    }
+                    // The path is too long to be named; guard the directory above, which can be named.
                     Err(error) if error.kind() == ErrorKind::InvalidFilename && guard != Guard::Free => {
                         at.pop();
                         let metadata = at.symlink_metadata().on(step, at.display())?;

@@ -105,7 +105,7 @@ export const runs = {
     if (options.status) query.set("status", options.status);
     return json<Run[]>("GET", `/threads/${at(thread)}/runs?${query}`, undefined, signal);
   },
-  /** Cancels a run. A pending run of another server ends only when its turn comes, so do not wait for it. */
+  /** Cancels a run. A pending run may end only when its turn comes, so do not wait for it. */
   cancel: (thread: string, run: string, wait: boolean) =>
     send("POST", `/threads/${at(thread)}/runs/${at(run)}/cancel?wait=${wait ? 1 : 0}`),
   /** The events of a run after the given one; `-1` starts at the first. */

@@ -74,7 +74,7 @@ export function openSession(thread: string) {
   const [drafts, setDrafts] = createStore<Record<string, Draft>>({});
   const closing = new AbortController();
   const { signal } = closing;
-  /** Runs cancelled before they began. Those of another server end when their turn comes. */
+  /** Runs cancelled before they began. Some end only when their turn comes. */
   const takenBack = new Set<string>();
   /** Runs created here since the open runs were last listed. */
   let made: Run[] = [];
