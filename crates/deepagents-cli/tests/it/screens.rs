@@ -664,9 +664,11 @@ fn an_editor_that_is_suspended_suspends_the_program_once() {
     };
     send("-CONT", &terminal);
     assert!(Command::new("kill").args(["-CONT", &editor]).status().unwrap().success());
-    terminal.wait_for("from the editor");
+    // The words are drawn one by one.
+    terminal.wait_for("from");
     terminal.type_in("\r");
     terminal.wait_for("Heard.");
+    assert!(server.requests()[0].body.to_string().contains("from the editor"));
     terminal.type_in("/quit\r");
     assert_eq!(terminal.end().0, Some(0));
 }

@@ -31,7 +31,11 @@ pub(crate) struct Terminal {
 
 impl Terminal {
     pub(crate) fn start(command: &mut Command) -> Self {
-        let end = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+        // The programs of other tests must not hold this terminal open.
+        #[cfg(target_os = "linux")]
+        let flags = flags | OpenptFlags::CLOEXEC;
+        let end = openpt(flags).unwrap();
         grantpt(&end).unwrap();
         unlockpt(&end).unwrap();
         tcsetwinsize(&end, Winsize { ws_row: 24, ws_col: 40, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::LoginError;
 use super::dpop::{Dpop, PROOF, WANTS_NONCE};
 use crate::config::{HttpConfig, HttpTransport};
+use crate::http::Clients;
 
 /// Maximum size of a response, in bytes.
 const MAX_RESPONSE_BYTES: usize = 1 << 20;

@@ -19,6 +19,7 @@ use super::dpop::{self, Dpop};
 use super::jwt::SigningKey;
 use super::{LoginError, merged};
 use crate::config::{ClientProof, HttpConfig, IdentityProvider, OAuthConfig, OAuthGrant, SecretSource};
+use crate::http::Clients;
 use crate::sync::lock;
 use crate::text;
 

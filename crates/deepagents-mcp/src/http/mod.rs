@@ -8,8 +8,6 @@ mod sse;
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
-use std::sync::Arc;
-use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use rmcp::transport::streamable_http_client::{
