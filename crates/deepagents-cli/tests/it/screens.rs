@@ -680,7 +680,7 @@ fn a_terminal_that_goes_away_ends_the_program_like_a_hangup() {
     let mut terminal = place.start(&server, &[]);
     terminal.type_in("hello\r");
     server.wait();
-    assert_eq!(terminal.hang_up().wait().unwrap().code(), Some(129));
+    assert_eq!(terminal.close().wait().unwrap().code(), Some(129));
 }
 
 #[test]

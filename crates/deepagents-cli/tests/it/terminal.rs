@@ -111,7 +111,7 @@ impl Terminal {
     }
 
     /// Closes the terminal. The reader thread ends with the next output.
-    pub(crate) fn hang_up(self) -> Child {
+    pub(crate) fn close(self) -> Child {
         self.child
     }
 

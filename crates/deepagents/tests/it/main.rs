@@ -22,6 +22,7 @@ mod decisions;
 mod durable_background;
 mod files;
 mod hooks;
+mod hooks_processes;
 mod hooks_rewound;
 mod kept;
 mod killed;
