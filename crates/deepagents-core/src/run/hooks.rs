@@ -96,7 +96,8 @@ impl Driver {
             return StepInput::default();
         }
         let pending = message::pending(self.state.messages()).len();
-        // A message is taken only if the run goes on to deliver it: until then, it can be taken back.
+        // Until a message is taken, it can be withdrawn. So none is taken by a run that makes no further call, as far as
+        // this is known here: its budget may be spent.
         let takes = pending == 0 && go == JumpTo::Continue && self.machine.has_calls_left();
         let steered = takes && self.poll_inbox();
         let messages = self.state.messages();

@@ -143,7 +143,8 @@ async fn end_while_pending(app: Arc<App>, run: Arc<LiveRun>) {
     }
 }
 
-/// Ends a run that holds up no other one. It has not touched its thread, so it need not wait for its turn.
+/// Ends a run that holds up no other one. It has not touched its thread here, so it need not wait for its turn. If
+/// another process has begun it, it ends there.
 async fn end_unbegun(app: &Arc<App>, run: &Arc<LiveRun>) {
     execute(app, run).await;
     app.runs.remember(run);
