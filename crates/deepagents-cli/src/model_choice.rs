@@ -221,7 +221,7 @@ mod tests {
             let odd = models.iter().find(|name| ["audio", "embed", "image"].iter().any(|kind| name.contains(kind)));
             assert!(models.len() <= 40 && odd.is_none(), "{provider}: {} models, {odd:?}", models.len());
         }
-        assert!(models_of("openai", Catalogue::built_in()).contains(&"gpt-5.2"));
+        assert!(models_of("openai", Catalogue::built_in()).contains(&"gpt-5.4"));
     }
 
     #[test]

@@ -62,8 +62,8 @@ impl VPath {
     /// trailing slash are dropped; the empty string is the root.
     ///
     /// # Errors
-    /// Returns an error if a component is `..`, or if the text begins with `~` or a drive letter, contains NUL, or is
-    /// longer than 16 KiB or 1024 components.
+    /// Returns an error if a component is `..`, if the text begins with `~` or a drive letter or contains NUL, or if the
+    /// path is longer than 16 KiB or 1024 components.
     pub fn parse(text: &str) -> Result<Self, PathError> {
         let path = Self::read(text)?;
         let (bytes, names) = (path.relative().len(), path.components().count());

@@ -58,7 +58,8 @@ impl Place {
         }
     }
 
-    /// Creates a file, whole or not at all. Any result but `Existing::Nothing` means that something was in the way.
+    /// Creates a file, whole or not at all, unless the program is killed on a file system without hard links. Any result
+    /// but `Existing::Nothing` means that something was in the way.
     pub(super) fn make(&self, to: &Path, bytes: &[u8], mode: Mode) -> io::Result<Existing> {
         let (directory, name) = match self.open_parent(to, true)? {
             Ok((Some(directory), name)) => (directory, name),
@@ -75,7 +76,13 @@ impl Place {
         // On a file system without hard links, the file is written where it belongs.
         if matches!(named, Ok(Err(Errno::PERM | Errno::NOTSUP | Errno::NOSYS))) {
             named = match openat(&directory, name, flags, mode) {
-                Ok(file) => File::from(file).write_all(bytes).map(Ok),
+                Ok(file) => {
+                    let written = File::from(file).write_all(bytes);
+                    if written.is_err() {
+                        let _ = unlinkat(&directory, name, AtFlags::empty());
+                    }
+                    written.map(Ok)
+                }
                 Err(error) => Ok(Err(error)),
             };
         }

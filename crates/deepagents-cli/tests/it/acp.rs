@@ -342,7 +342,7 @@ fn a_session_uses_the_model_and_effort_chosen_in_it_and_keeps_them_when_loaded()
     let mut editor = Editor::of(command, json!({}));
     let mut params = json!({"cwd": root.path(), "mcpServers": []});
     let session = editor.call("session/new", params.clone())["sessionId"].clone();
-    for (id, value) in [("model", "openai:gpt-5-mini"), ("effort", "low")] {
+    for (id, value) in [("model", "openai:gpt-5.4-mini"), ("effort", "low")] {
         let set = json!({"sessionId": session, "configId": id, "value": value});
         assert!(editor.call("session/set_config_option", set)["configOptions"].is_array());
     }
@@ -355,7 +355,7 @@ fn a_session_uses_the_model_and_effort_chosen_in_it_and_keeps_them_when_loaded()
     let loaded = editor.call("session/load", params);
     let set: Vec<&Value> =
         loaded["configOptions"].as_array().unwrap().iter().map(|option| &option["currentValue"]).collect();
-    assert_eq!(set, ["ask", "openai:gpt-5-mini", "low"]);
+    assert_eq!(set, ["ask", "openai:gpt-5.4-mini", "low"]);
     editor.leave();
 }
 
