@@ -156,9 +156,7 @@ impl<'a> Search<'a> {
         }
         if let Some(rest) = word.strip_prefix('/') {
             let rest = rest.trim_start_matches('/');
-            // A repository around the root does not mean the root by its variables.
-            let root = Some(self.root).filter(|root| *root == self.start || !root.starts_with(self.start));
-            let bases = bases().chain(root.into_iter().chain(self.home).map(Path::to_owned));
+            let bases = bases().chain([self.root.to_owned()]).chain(self.home.map(Path::to_owned));
             let bases = bases.filter(|_| !rest.is_empty()).map(|base| base.join(rest));
             return std::iter::once(PathBuf::from(word)).chain(bases).collect();
         }
