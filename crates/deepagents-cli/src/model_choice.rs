@@ -131,6 +131,10 @@ fn family(provider: &str) -> &'static [&'static str] {
         "deepseek" => &["deepseek-"],
         "mistral" => &["mistral-", "codestral", "devstral"],
         "xai" => &["grok-"],
+        "moonshot" => &["kimi-"],
+        "zai" => &["glm-"],
+        "qwen" => &["qwen3", "qwen-"],
+        "perplexity" => &["sonar"],
         _ => &[],
     }
 }
@@ -221,7 +225,12 @@ mod tests {
             let odd = models.iter().find(|name| ["audio", "embed", "image"].iter().any(|kind| name.contains(kind)));
             assert!(models.len() <= 40 && odd.is_none(), "{provider}: {} models, {odd:?}", models.len());
         }
-        assert!(models_of("openai", Catalogue::built_in()).contains(&"gpt-5.4"));
+        // Not their defaults.
+        let offered = |provider, name: &str| models_of(provider, Catalogue::built_in()).contains(&name);
+        assert!(offered("openai", "gpt-5.4") && offered("anthropic", "claude-opus-4-5"));
+        for provider in ["moonshot", "zai", "qwen", "perplexity"] {
+            assert!(models_of(provider, Catalogue::built_in()).len() > 1, "{provider}");
+        }
     }
 
     #[test]

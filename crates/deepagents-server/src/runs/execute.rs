@@ -91,8 +91,8 @@ async fn run_to_end(app: &Arc<App>, run: &Arc<LiveRun>) -> Option<Ending> {
             // If the request cannot be stored, the next round retries.
             let _ = open::request_cancel(app, &run.thread, &run.id, how).await;
         }
-        // Another process may execute the run unseen by this one.
-        let is_own = !is_owned && !run.recovered;
+        // Another process may execute a run that has not begun here, unseen by this one.
+        let is_own = !is_owned && !run.recovered && run.handle().is_some();
         tokio::select! {
             () = tokio::time::sleep(RETRY_INTERVAL) => {}
             () = app.closed() => return None,

@@ -88,9 +88,14 @@ impl App {
             self.live.answer = interrupted_words(&end.text).unwrap_or(&end.text).to_owned();
         }
         if matches!(end.stop, Ok(FinishReason::Interrupted)) {
-            for waiting in self.waiting.iter_mut().filter(|waiting| waiting.to == Recipient::Run) {
-                let is_early = end.early.contains(&waiting.text);
-                waiting.to = if is_early { Recipient::ResumedRun } else { Recipient::Thread };
+            let mut early = end.early;
+            // The early ones were sent last.
+            for waiting in self.waiting.iter_mut().rev().filter(|waiting| waiting.to == Recipient::Run) {
+                let at = early.iter().rposition(|text| *text == waiting.text);
+                waiting.to = at.map_or(Recipient::Thread, |at| {
+                    early.remove(at);
+                    Recipient::ResumedRun
+                });
             }
             if !self.stopping {
                 return self.run_waits(end.questions);
@@ -118,8 +123,11 @@ impl App {
                 if did_nothing {
                     self.note("there is nothing to resume: the last run has ended", false);
                 }
-                // This run delivered everything stored with the thread; what is left was never taken.
-                self.waiting.iter_mut().for_each(|waiting| waiting.to = Recipient::NextRun);
+                // A run that no hook has ended has delivered everything stored with the thread; what is left was never
+                // taken.
+                let all = !matches!(end.stop, Ok(FinishReason::Ended));
+                let left = self.waiting.iter_mut().filter(|waiting| all || waiting.to != Recipient::Thread);
+                left.for_each(|waiting| waiting.to = Recipient::NextRun);
                 self.next_waiting();
                 if self.mode == Mode::Plan && !self.is_busy() && self.lays_out_plan() {
                     self.plan = Some(Plan::default());

@@ -91,10 +91,10 @@ impl App {
             self.note(note, false);
         }
         if let Some(input) = opened.input {
-            self.editor.set(input);
+            let texts: Vec<String> = std::iter::once(input).chain(undone.into_iter().map(|one| one.text)).collect();
+            self.editor.set(texts.join("\n"));
             self.came_back = true;
         }
-        self.edit_again(undone);
         if !opened.waiting.is_empty() {
             self.note("messages that were not sent before the program ended are back in the input", false);
             self.edit_again(opened.waiting.into_iter().map(QueuedMessage::after_current_work).collect());

@@ -61,7 +61,12 @@ impl Session {
 
     /// Resumes a run that waits for these decisions or was left unfinished.
     pub(super) fn resume(&self, answers: Vec<(String, DecisionRecord)>, by_force: bool) {
+        // Messages sent after the run had told of its questions, before they were shown.
+        let early = self.with(|state| std::mem::take(&mut state.early));
         let job = self.new_job();
+        if !answers.is_empty() {
+            self.with(|state| state.early = early);
+        }
         self.spawn(|this| async move {
             let begun = async {
                 let connection = this.ready().await?;
