@@ -48,6 +48,10 @@ use std::process::ExitCode;
 
 use args::{Cli, Command};
 
+#[cfg(all(feature = "jemalloc", not(target_env = "msvc")))]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     // The program is its own sandbox helper; this must come before anything else.
     deepagents::fs::sandbox::init();

@@ -46,6 +46,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+// As a host of thousands of agents should choose it.
+#[cfg(not(target_env = "msvc"))]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 #[derive(Deserialize, JsonSchema)]
 struct Weather {
     city: String,
@@ -90,10 +95,10 @@ fn measure() -> Result<ExitCode> {
         println!("{USAGE}");
         return Ok(ExitCode::SUCCESS);
     }
-    // This case needs no model.
-    let url = args.next_if(|arg| arg != "journal").unwrap_or_else(|| "-".to_owned());
+    // `journal` needs no model, and may be the first argument.
+    let url = args.next_if(|arg| arg != "journal").filter(|url| url != "-");
     let case = args.next().context("usage: bench URL CASE [ARGS]; --help lists the cases")?;
-    let config = ModelConfig { api_key: Some("any".into()), base_url: Some(url), ..ModelConfig::default() };
+    let config = ModelConfig { api_key: Some("any".into()), base_url: url, ..ModelConfig::default() };
     let mut registry = Registry::new();
     registry.configure("anthropic", config);
     let bench = Bench { started, registry, args: args.collect() };
